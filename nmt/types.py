@@ -1,6 +1,6 @@
 """The values that pass between rooms: plain, frozen, free of behaviour.
 
-Data flows one way: SentencePair -> Encoded -> Batch (data/batching.py) -> model
+Data flows one way: SentencePair -> Encoded -> Batch (batches/batching.py) -> model
 -> Hypothesis -> Translation.
 """
 
@@ -74,8 +74,8 @@ class Hypothesis:
 
     `ids` ends with eos where `finished`; a hypothesis cut at the length bound does not.
     `log_probs[t]` is the natural-log probability of `ids[t]` given all before it;
-    `score` is their sum divided by the length penalty (decoding/search.py); after reranking it is
-    the weighted mean of the models' scores (inference/reranking.py).
+    `score` is their sum divided by the length penalty (search/search.py); after reranking it is
+    the weighted mean of the models' scores (translation/reranking.py).
     `attention` has shape (T, S): row t is the attention distribution when `ids[t]` was predicted,
     over all S source positions, eos included. `heads` (N, T, S), on request, has the distributions
     of each head; `attention` is their mean. `self_heads`, on request, has the self-attention of
@@ -146,9 +146,8 @@ class Translation:
 
 def same_fields(ours: Any, theirs: Any) -> bool:
     """Whether two dataclasses of a kind have equal fields, arrays compared element by element."""
-    return all(
-        _same(getattr(ours, field.name), getattr(theirs, field.name)) for field in fields(ours)
-    )
+    names = (member.name for member in fields(ours))
+    return all(_same(getattr(ours, name), getattr(theirs, name)) for name in names)
 
 
 def _same(ours: object, theirs: object) -> bool:

@@ -88,7 +88,7 @@ def _load(checkpoint: Path) -> Any:
 
 
 def _name(checkpoint: Path) -> str:
-    """Return the name of a model; FOLDER/checkpoints/model.ckpt has that of the folder."""
+    """Return the name of a model; FOLDER/checkpoints/model.ckpt is named FOLDER/model.ckpt."""
     folder = checkpoint.absolute().parent
     named = folder.parent if folder.name == "checkpoints" else folder
     return f"{named.name}/{checkpoint.name}"

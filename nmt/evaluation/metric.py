@@ -40,9 +40,9 @@ class Scoring:
     """How to score: the target language, the metrics, and the number of bootstrap resamples.
 
     `tgt_lang` is "" where the language is not known. `tokenize` is sacreBLEU's tokenisation for
-    BLEU (None: that of the language). With `as_is`, typography and Unicode form of both sides are
-    compared as they are (see typography.py). `comet` is the checkpoint of a COMET model, which
-    computes on the GPU of index `gpu` (None: the CPU).
+    BLEU (None: the default of the language). With `as_is`, typography and Unicode form of both
+    sides are compared as they are (see typography.py). `comet` is the checkpoint of a COMET model,
+    which computes on the GPU of index `gpu` (None: the CPU).
     """
 
     tgt_lang: str

@@ -92,7 +92,7 @@ class Aligner:
     def _symmetric(
         self, forward: list[Links], sources: Sequence[str], targets: Sequence[str], tokenised: bool
     ) -> list[Links]:
-        """Join the links with those of the reverse translator, if there is one."""
+        """Combine the links with the links of the reverse translator, if there is one."""
         if self.reverse is None:
             return forward
         sides = self.reverse.tokenizers

@@ -98,8 +98,8 @@ SYMMETRISATIONS: dict[str, Callable[[Links, Links], Links]] = {
     "grow-diag-final": grow_diag_final,
     "grow-diag-final-and": partial(grow_diag_final, needs_both=True),
 }
-"""One alignment from those of both directions, each as (source, target) (Och & Ney 2003; Koehn, Och
-& Marcu 2003)."""
+"""Heuristics that combine the alignments of both directions, each as (source, target) (Och & Ney
+2003; Koehn, Och & Marcu 2003)."""
 
 
 @dataclass(frozen=True)

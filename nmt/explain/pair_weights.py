@@ -17,8 +17,7 @@ from nmt.types import Encoded
 class Reading:
     """How weights are read: so many steps later, by norms, and the mean of which heads.
 
-    `heads` is as `choose_heads` takes it, of the attention over the source. See
-    decoding/forced.py.
+    `heads` is as `choose_heads` takes it, of the attention over the source. See search/forced.py.
     """
 
     shift: int = 0

@@ -11,7 +11,7 @@ ONNX_CELLS: dict[type[Cell], tuple[str, tuple[int, ...]]] = {
     GRUCell: ("GRU", (1, 0, 2)),
     LSTMCell: ("LSTM", (0, 3, 1, 2)),
 }
-"""ONNX's operator, and where its gates, [z; r; n] or [i; o; f; g], stand in those of the cell."""
+"""The ONNX operator of each cell, and the index in the cell of its gates z, r, n or i, o, f, g."""
 
 OPSET = 18
 """The version of the operators of every graph: of 2022, which all engines read."""

@@ -93,7 +93,7 @@ def caption_batches(
 ) -> Iterator[CaptionBatch]:
     """Yield new pictures with their captions in every language, without end.
 
-    A relation is drawn first, then an arrangement with it: those of one thing are few.
+    A relation is drawn first, then an arrangement with it, because few arrangements have one thing.
     """
     rng = random.Random(f"lessons {options.seed}")
     by_relation: dict[str, list[Arrangement]] = {}

@@ -51,7 +51,7 @@ def summary(numbers: Mapping[str, object]) -> list[str]:
 
 
 def _sections(numbers: Mapping[str, object], title: str) -> Iterator[list[tuple[str, ...]]]:
-    """Yield the scalars under a title, then the dicts inside, those of equal keys together."""
+    """Yield the scalars under a title, then the inner dicts, grouped by equal keys."""
     if scalars := _scalars(numbers):
         yield [*([(title, "")] if title else []), *scalars.items()]
     groups: dict[tuple[str, ...], dict[str, Mapping[str, object]]] = {}

@@ -86,9 +86,10 @@ class AuxiliaryLoss(abc.ABC):
     def loss_sum(
         self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, " n"]
     ) -> Float[Tensor, ""]:
-        """The term, summed over the n steps that `keep` marks, in nats.
+        """Return the term, summed over the n steps that `keep` marks, in nats.
 
-        `log_likelihoods` are those of the right pieces at these steps, row by row, detached.
+        `log_likelihoods` are the log-likelihoods of the right pieces at these steps, row by row,
+        detached.
         """
 
 

@@ -17,6 +17,11 @@ from nmt.models.base import DecoderOutput
 from nmt.settings.base import Config, UserPath
 from nmt.text.vocabulary import PAD_ID
 
+Smoothing = Annotated[
+    float, Field(ge=0, lt=1, description="probability spread evenly over all pieces")
+]
+"""The share of label smoothing (arXiv 1512.00567, section 7)."""
+
 
 class LossSum(NamedTuple):
     """Sums over a batch: the loss to train on, the plain cross-entropy, and the tokens.
@@ -132,9 +137,7 @@ class CrossEntropyConfig(Config):
     """The cross-entropy of the target, with label smoothing (arXiv 1512.00567, section 7)."""
 
     kind: Literal["cross_entropy"] = "cross_entropy"
-    smoothing: float = Field(
-        default=0.0, ge=0, lt=1, description="probability spread evenly over all pieces"
-    )
+    smoothing: Smoothing = 0.0
 
     def build(self, heads: tuple[int, ...] | None = None) -> Loss:
         """Return the loss."""
@@ -149,9 +152,7 @@ class GuidedAlignmentConfig(Config):
     """
 
     kind: Literal["guided_alignment"] = "guided_alignment"
-    smoothing: float = Field(
-        default=0.0, ge=0, lt=1, description="probability spread evenly over all pieces"
-    )
+    smoothing: Smoothing = 0.0
     links: UserPath = Field(
         description="the links of the training pairs, a line a pair in their order, in the Pharaoh "
         "format (docs/alignment.md)"

@@ -7,7 +7,7 @@ below epsilon, unless it is the highest (Hewitt et al. 2022, arXiv 2210.15191).
 
 The noise of a sample is a function of the seed, the source and the sample's number. So neither
 the batch nor the order of the sentences changes a sample, except where rounding does
-(decoding/search.py): a draw may differ where it falls within rounding of the border of two pieces.
+(search/search.py): a draw may differ where it falls within rounding of the border of two pieces.
 """
 
 import sys

@@ -1,8 +1,8 @@
 """The random generators: all are seeded, and torch's are saved and restored.
 
 Dropout and sampled attention draw from torch's. The order of batches, noise and sampled pieces have
-generators of their own, made from the seed, the epoch and the row (data/epoch_plan.py,
-data/resampling.py). Nothing else in training is random.
+generators of their own, made from the seed, the epoch and the row (batches/plan.py,
+batches/resampling.py). Nothing else in training is random.
 """
 
 import random

@@ -43,7 +43,7 @@ class Translator:
 
     Texts are sorted by length and searched in batches. On a CPU these run side by side once the
     process has called `nmt.divide_threads`. Translations come back in the order of the texts. The
-    other texts of a batch change a translation by rounding at most (decoding/search.py).
+    other texts of a batch change a translation by rounding at most (search/search.py).
 
     The model is put in eval mode and must be on `device`. With `int8` a quantized copy translates
     (models/quantized.py): it is faster on a CPU, and less exact. With `precision="bf16"` matrix
@@ -98,12 +98,12 @@ class Translator:
         device, for vocabularies that differ, or for weights that are not one for each run.
         """
         place = resolve_device(device)
-        several = run if isinstance(run, Sequence) and not isinstance(run, str) else [run]
-        runs = [run if isinstance(run, TrainedRun) else TrainedRun.open(run) for run in several]
+        named = run if isinstance(run, Sequence) and not isinstance(run, str) else [run]
+        runs = [item if isinstance(item, TrainedRun) else TrainedRun.open(item) for item in named]
         loaded = load_models(runs, checkpoint, place, weights)
         search_config = merged_search(loaded.config.search, search)
         translator = cls(loaded.model, loaded.tokenizers, place, search_config, int8, precision)
-        names = " + ".join(str(run.path) for run in runs)
+        names = " + ".join(str(member.path) for member in runs)
         translator.step = loaded.step
         translator.origin = f"{names}, checkpoint {checkpoint} (step {loaded.step:,})"
         return translator

@@ -69,10 +69,10 @@ def attention(
 ) -> None:
     """Show where the model looked, as data, picture or text.
 
-    What is shown are attention weights. Rows are pieces of the translation, columns those of the
-    source; in self-attention both are of one text. Sentences and hypotheses are counted from 1.
-    Several pictures go to a folder, --out, or to the pages of one PDF. The page "The attention
-    dump" of the documentation describes the files.
+    The output is attention weights. Rows are pieces of the translation, columns pieces of the
+    source; in self-attention both are pieces of one text. Sentences and hypotheses are counted
+    from 1. Several pictures go to a folder, --out, or to the pages of one PDF. The page "The
+    attention dump" of the documentation describes the files.
     """
     format = format_of(format, out, _is_terminal())
     look.check(format)

@@ -213,7 +213,7 @@ def _report(
 
 
 def _baseline_file(baseline: Path, name: str) -> Path:
-    """The file of the earlier translations; of a run, those of its report of the same name."""
+    """Return the file of the earlier translations; a run stores them beside its report `name`."""
     from nmt.evaluation.score_report import report_path
 
     if not baseline.is_dir():

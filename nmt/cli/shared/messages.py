@@ -27,7 +27,7 @@ def complain(line: str) -> None:
 
 @contextlib.contextmanager
 def without_notes(is_wanted: bool) -> Iterator[None]:
-    """Silence notes and progress bars in this block, also those of the library."""
+    """Silence notes and progress bars in this block, also where the library writes them."""
     if not is_wanted:
         yield
         return

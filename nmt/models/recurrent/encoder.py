@@ -47,7 +47,7 @@ class RecurrentLayers(nn.Module):
     weights are named as in torch.nn.GRU.
     """
 
-    def __init__(  # noqa: PLR0913 - those of torch.nn.GRU
+    def __init__(  # noqa: PLR0913 - parameters of torch.nn.GRU
         self,
         kind: CellKind,
         input_size: int,
