@@ -87,7 +87,7 @@ bench: $(VENV)/.installed              ## speed here, beside the textbook's loop
 kill-test: $(VENV)/.installed          ## 100 times kill -9 in a training; nothing may differ (10 minutes)
 	OMP_NUM_THREADS=1 $(PY) scripts/kill_test.py --kills 100
 
-attack: $(VENV)/.installed             ## 3,000 forged, linked and damaged runs, bombs, escapes, a server (16 minutes)
+attack: $(VENV)/.installed             ## 3,000 forged and damaged runs, and a server (13 minutes)
 	OMP_NUM_THREADS=1 $(PY) scripts/attack.py
 
 docs: $(VENV)/.installed               ## regenerate the references: configuration, its schema, commands

@@ -1,4 +1,4 @@
-"""Attack small trained runs in every way known: forged files, links, bombs, escapes, a server.
+"""Attack small trained runs by chance: forged and damaged files; and a server of one.
 
     python scripts/attack.py --seed 1
     python scripts/attack.py --seed 1 --only damage:17      again, with all that it said
@@ -6,16 +6,14 @@
 It trains small runs in a scratch folder. Each attempt copies one, changes it, and runs a command on
 it in a child process with limits of memory and time. For each kind of attack the table counts the
 attempts, and those that ended by a signal, with a traceback, by the time limit, with a change
-outside of the run, silently with another result than a clean run, with too much memory, or with
-characters that would steer the terminal. Exit code 1 if there were any. A server of such a run is
-attacked too (serve_attack.py).
+outside of the run, silently with another result than a clean run, or with too much memory. Exit
+code 1 if there were any. A server of such a run is attacked too (serve_attack.py).
 """
 
 import argparse
 import multiprocessing
 import os
 import random
-import re
 import shutil
 import sys
 import tempfile
@@ -25,21 +23,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from attacks import forged, listed
+from attacks import forged
 from attacks.material import Case, Expected, Material, snapshot, warm
 from attacks.process import Outcome, run
 from serve_attack import ATTACKS, attack_server
 
-LISTED = {"links": listed.links, "bombs": listed.bombs, "escapes": listed.escapes}
 DRAWN = {"forged": forged.forged, "damage": forged.damage}
-COUNTS = {"forged": 2000, "damage": 1000, **{name: len(make()) for name, make in LISTED.items()}}
+COUNTS = {"forged": 2000, "damage": 1000}
 """Attempts of a whole attack, by kind."""
 
-FAULTS = ("crash", "traceback", "hang", "outside", "silent", "memory", "escape")
+FAULTS = ("crash", "traceback", "hang", "outside", "silent", "memory")
 MAX_BYTES = 512 << 20
 """Memory that a command may take beyond the most that a clean one takes."""
-
-_STEERING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
@@ -53,26 +48,17 @@ class Verdict:
     code: int
 
 
-def case_of(kind: str, number: int, seed: int) -> Case:
-    """Return the case of a number: of the list, or drawn with the seed."""
-    if kind in LISTED:
-        cases = LISTED[kind]()
-        return cases[number % len(cases)]
-    return DRAWN[kind](random.Random(f"{seed} {kind} {number}"))
-
-
 def attack(material: Material, seed: int, task: tuple[str, int], is_shown: bool = False) -> Verdict:
     """Prepare the case in a new folder, run its command and judge the outcome."""
     kind, number = task
-    case = case_of(kind, number, seed)
+    case = DRAWN[kind](random.Random(f"{seed} {kind} {number}"))
     folder, home = material.folder / f"{kind}-{number}", material.folder / "home"
     material.copy(case.kind, folder)
     os.chdir(folder)
     try:
         case.prepare()
         before = {**snapshot(folder), **snapshot(home)}
-        is_escape = case.expected is Expected.ESCAPED
-        outcome = run(case.command, folder, material.environment, case.stdin, is_escape)
+        outcome = run(case.command, folder, material.environment)
         after = {**snapshot(folder), **snapshot(home)}
         names = sorted(before.keys() | after.keys())
         changed = [name for name in names if before.get(name) != after.get(name)]
@@ -97,32 +83,18 @@ def faults_of(
         yield "crash", f"signal {-outcome.code}"
     if "Traceback (most recent call last)" in output:
         yield "traceback", last
-    if changed and not (case.expected is Expected.ESCAPED and case.command[0] == "train"):
+    if changed:
         yield "outside", ", ".join(changed[:3])
     too_much = outcome.max_rss > material.max_rss + MAX_BYTES
     if too_much or "out of memory" in output or "MemoryError" in output:
         yield "memory", f"{outcome.max_rss >> 20} MiB: {last}"
-    if case.expected is Expected.ESCAPED:
-        if problem := _steering(output):
-            yield "escape", problem
-    elif outcome.code == 0 and not any(name in output for name in case.about):
+    if outcome.code == 0 and not any(name in output for name in case.about):
         if case.expected is Expected.REFUSED:
             yield "silent", "accepted"
         elif case.expected is Expected.SAME and (
             different := material.differences(case, outcome, folder)
         ):
             yield "silent", "; ".join(different)[:160]
-
-
-def _steering(output: str) -> str | None:
-    """Return the fault in the output to a terminal. Progress bars may return the carriage."""
-    if steering := _STEERING.search(output):
-        return ascii(output[max(0, steering.start() - 20) : steering.end() + 20])
-    if "ev\ril" in output:
-        return "a carriage return"
-    if not re.search("ev.{0,20}?il", output):
-        return f"`evil` was not shown: {output[-80:]!a}"
-    return None
 
 
 def attack_serving(material: Material, number: int, seconds: float) -> Verdict:

@@ -1,6 +1,5 @@
-"""Forged runs: changed files with the right checksums, for the tests and attack scripts."""
+"""Forged runs: changed files with the right checksums, for the tests and scripts/attack.py."""
 
-import gzip
 import hashlib
 import json
 import zipfile
@@ -58,13 +57,6 @@ def forge_manifest(run: Path, **changes: object) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def forge_vocabulary(run: Path, side: str, content: bytes) -> None:
-    """Give a side of a word tokenizer, src or tgt, another vocabulary."""
-    name = f"{side}.vocab.txt"
-    (run / "tokenizer" / name).write_bytes(content)
-    forge_manifest(run, **{side: {"name": name, "sha256": hashlib.sha256(content).hexdigest()}})
-
-
 def overlapping_zip(path: Path, names: Sequence[str], content: bytes) -> None:
     """An archive whose members each hold the headers of the next ones, and `content` once."""
     body, places = content, []
@@ -81,27 +73,3 @@ def overlapping_zip(path: Path, names: Sequence[str], content: bytes) -> None:
             member.header_offset = len(body) - from_end
             archive.filelist.append(member)
         archive.start_dir, archive._didModify = len(body), True  # type: ignore[attr-defined]
-
-
-def bomb(name: str) -> Callable[[], object]:
-    """Write a hundred megabytes of equal lines, packed."""
-
-    def make() -> None:
-        line = b"a\tb" + b" " * 10_000_000 + b"\n"
-        if name.endswith(".gz"):
-            with gzip.open(name, "wb", compresslevel=1) as file:
-                for _ in range(10):
-                    file.write(line)
-        else:
-            with zipfile.ZipFile(name, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-                archive.writestr("a.tsv", line * 10)
-
-    return make
-
-
-def billion_words() -> str:
-    """Return a YAML file whose aliases expand to a billion words."""
-    lines = ["a: &a [x,x,x,x,x,x,x,x,x]"]
-    for old, new in zip("abcdefgh", "bcdefghi", strict=True):
-        lines.append(f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]")
-    return "\n".join(lines)

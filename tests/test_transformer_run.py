@@ -97,10 +97,6 @@ def test_self_attention_as_text_and_its_refusals(folder: Path, nmt: Callable[...
     lines = nmt("attention", "a b", *options, "--target", "b a").stdout.splitlines()
     assert lines[2] == "decoder layer 2 head 3"
     assert [line.split()[0] for line in lines[6:9]] == ["<s>", "b", "a"]
-    links = ["attention", "a", "--heads", "encoder.1.2", "--format", "pharaoh", "--run"]
-    result = CliRunner().invoke(app, [*links, str(folder / "run")])
-    assert result.exit_code == 2
-    assert "--heads: got 'encoder layer 1 head 2', allowed with --format pharaoh" in result.stderr
     translator = Translator.load(folder / "run", "cpu")
     assert list(translator.names_by_attention) == ["encoder", "decoder", "cross"]
     recurrent = build_model(RNNConfig(embedding=7, hidden=5), 20, 20)

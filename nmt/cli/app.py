@@ -14,19 +14,14 @@ from nmt.cli.commands import (
     align,
     attention,
     average,
-    card,
     compare,
     config,
     corpus,
-    corpus_clean,
-    corpus_encode,
-    curve,
     doctor,
     evaluate,
     export,
     init,
     lab,
-    lexicon,
     report,
     runs,
     score,
@@ -73,39 +68,38 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "score": score.score,
     "attention": attention.attention,
     "align": align.align,
-    "lexicon": lexicon.lexicon,
-    "curve": curve.curve,
+    "lexicon": align.lexicon,
+    "curve": report.curve,
     "report": report.report,
     "average": average.average,
     "export": export.export,
     "serve": serve.serve,
-    "card": card.card,
+    "card": report.card,
     "lab": lab.lab,
     "doctor": doctor.doctor,
 }
 
 _GROUPS: dict[str, tuple[str, dict[str, Callable[..., None]]]] = {
     "runs": (
-        "List, show, remove and pack runs.",
-        {"list": runs.list_, "show": runs.show, "remove": runs.remove, "pack": runs.pack},
+        "List, show and pack runs.",
+        {"list": runs.list_, "show": runs.show, "pack": runs.pack},
     ),
     "tune": (
         "Choose settings on the validation set.",
-        {"search": tune.search, "rerank": tune.rerank},
+        {"search": tune.search},
     ),
     "corpus": (
-        "List, fetch, check and encode corpora.",
+        "List, fetch, check and clean corpora.",
         {
-            "encode": corpus_encode.encode,
             "list": corpus.list_,
             "fetch": corpus.fetch,
             "check": corpus.check,
-            "clean": corpus_clean.clean,
+            "clean": corpus.clean,
         },
     ),
     "vocab": (
-        "Learn vocabularies, and look into them.",
-        {"build": vocab.build, "show": vocab.show},
+        "Look into the vocabularies of a run.",
+        {"show": vocab.show},
     ),
     "config": (
         "List, check and show configs.",
@@ -133,9 +127,7 @@ def _options(
             help="Print the versions of nmt and torch.",
         ),
     ] = False,
-    debug: Annotated[
-        bool, Option("--debug", help="Show the traceback of an error (anywhere).")
-    ] = False,
+    debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Train, run, measure and explain attention-based machine translation."""
 
@@ -185,9 +177,4 @@ def main() -> None:
     configure_garbage_collector()
     configure_signals()
     _open_standard_streams()
-    arguments = sys.argv[1:]
-    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    if "--debug" in options:
-        arguments.remove("--debug")
-        arguments.insert(0, "--debug")
-    app(arguments, prog_name="nmt")
+    app(prog_name="nmt")

@@ -1,23 +1,19 @@
-"""Grids of search settings and of reranking weights, scored on a validation set."""
+"""Grids of search settings, scored on a validation set."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 from nmt.errors import ConfigError
 from nmt.evaluation.evaluate import Scoring, score_translations
 from nmt.evaluation.metric import MetricResult
 from nmt.search.search_config import SearchConfig
 from nmt.settings.config_file import load_values
-from nmt.translation.reranking import check_rerankable, check_weights, reordered
 from nmt.translation.translator import Translator
 from nmt.types import EvalExample, rank_of
 
 BEAMS = (1, 2, 4, 5, 8, 12)
 PENALTIES = (0.0, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4)
-WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)
-MAX_SETTINGS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +35,6 @@ class SearchGrid:
     def best(self, metric: str) -> SearchSetting:
         """Return the best score by `metric`; of equal ones the first, so the smallest beam."""
         return max(self.settings, key=lambda setting: rank_of(metric, setting.scores[metric].score))
-
-
-@dataclass(frozen=True, slots=True)
-class RerankSetting:
-    """A weight for each reranker, with the scores by metric."""
-
-    weights: tuple[float, ...]
-    scores: dict[str, MetricResult]
-
-
-@dataclass(frozen=True, slots=True)
-class RerankGrid:
-    """All settings; the first has weights of 0, the order of the search."""
-
-    settings: tuple[RerankSetting, ...]
-
-    def best(self, metric: str) -> RerankSetting:
-        """Return the best score by `metric`; of equal ones that with the smallest weights."""
-
-        def rank(setting: RerankSetting) -> tuple[float, float]:
-            return rank_of(metric, setting.scores[metric].score), -sum(setting.weights)
-
-        return max(self.settings, key=rank)
 
 
 def search_grid(
@@ -96,42 +69,6 @@ def search_grid(
             hyps = tuple(translation.text for translation in translations)
             settings.append(SearchSetting(config.beam, penalty, scores.of(hyps)))
     return SearchGrid(tuple(settings), seconds)
-
-
-def rerank_grid(
-    translator: Translator,
-    examples: Sequence[EvalExample],
-    scoring: Scoring,
-    weights: Sequence[float] = WEIGHTS,
-) -> RerankGrid:
-    """Score the translations of all examples with every combination of weights.
-
-    The beam of `translator` is searched once, and each of its rerankers scores it once. Weights of
-    0, the search's own order, are always among them. Raises ConfigError for negative weights, for
-    more than MAX_SETTINGS combinations, and as check_rerankable does, before any search; DataError
-    as `evaluate`.
-    """
-    check_rerankable(translator.search)
-    check_weights("rerank_grid: weights", weights)
-    rerankers = translator.rerankers
-    steps = sorted({0.0, *weights})
-    if len(steps) ** len(rerankers) > MAX_SETTINGS:
-        raise ConfigError(
-            f"rerank_grid: weights: got {len(steps)} for each of {len(rerankers)} runs, allowed: "
-            f"at most {MAX_SETTINGS:,} combinations"
-        )
-    texts = [example.src_text for example in examples]
-    beams = translator.without_rerankers().translate(texts, n_best=translator.search.beam)
-    rankings = [reranker.scores(beams, translator.search) for reranker in rerankers]
-    scores = _Scores(examples, scoring)
-    settings = []
-    for shares in product(steps, repeat=len(rerankers)):
-        hyps = tuple(
-            reordered(beam, ranks, shares).text
-            for beam, *ranks in zip(beams, *rankings, strict=True)
-        )
-        settings.append(RerankSetting(shares, scores.of(hyps)))
-    return RerankGrid(tuple(settings))
 
 
 class _Scores:

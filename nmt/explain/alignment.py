@@ -7,10 +7,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float32
 
-from nmt.corpora.alignments import Gold, Link, Links, pharaoh_line
-from nmt.translation.heads import MEAN, Head
-from nmt.translation.words import Level, attention_table
-from nmt.types import Translation
+from nmt.corpora.alignments import Gold, Link, Links
 
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
@@ -30,21 +27,6 @@ def links_above(weights: Float32[np.ndarray, "T S_and_eos"], threshold: float) -
     """Link where the weight is at least `threshold`, except on the source's eos."""
     targets, sources = np.nonzero(weights[:, :-1] >= threshold)
     return frozenset((int(i), int(j)) for i, j in zip(sources, targets, strict=True))
-
-
-def pharaoh(
-    translation: Translation, rank: int = 0, level: Level = "word", head: Head = MEAN
-) -> str:
-    """Return the alignment of hypothesis `rank` as one line: `0-0 2-1 1-2`, source before target.
-
-    The numbers count the words (or pieces) that the dump names. The row of eos has no link, and an
-    empty translation gives an empty line.
-    """
-    if not translation.hypotheses:
-        return ""
-    weights = attention_table(translation, rank, level, head).weights
-    finished = translation.hypotheses[rank].hypothesis.finished
-    return pharaoh_line(strongest_links(weights[:-1] if finished else weights))
 
 
 def grow_diag(one: Links, other: Links) -> Links:

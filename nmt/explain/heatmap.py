@@ -5,13 +5,12 @@ same bytes on the same matplotlib.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
@@ -20,8 +19,6 @@ from nmt.explain.fonts import FAMILY, drawable, font
 from nmt.explain.labels import display_width, label, shorten
 from nmt.explain.map_grid import EM, NAME_INCHES, NAME_POINTS, MapGrid, map_grid
 from nmt.explain.map_style import (
-    DPI,
-    FORMATS,
     NUMBERED_CELL_INCHES,
     PLAIN,
     MapStyle,
@@ -124,16 +121,6 @@ def write_map(
     format = format or format_of(path)
     with atomic_output(path, force) as stream:
         stream.write(picture(figure, format))
-
-
-def write_pages(figures: Iterable[Figure], path: FilePath, force: bool = False) -> None:
-    """Write figures to one PDF file, a page each. The file must be new unless `force`."""
-    with (
-        atomic_output(Path(path), force) as stream,
-        PdfPages(stream, metadata=dict(FORMATS["pdf"])) as pages,
-    ):
-        for figure in figures:
-            pages.savefig(figure, dpi=DPI, bbox_inches="tight")
 
 
 def draw_heatmap(

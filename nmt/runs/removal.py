@@ -1,4 +1,4 @@
-"""Deleting runs: on request, and what a start leaves that failed before its first update."""
+"""Deleting what a start leaves that failed before its first update."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,21 +10,6 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import LOCK_NAME, run_lock
 from nmt.storage.atomic import remove, remove_leftovers
 from nmt.storage.run_files import WRITTEN
-
-
-def remove_run(folder: Path) -> list[str]:
-    """Delete all that nmt wrote into a run directory, and the directory if nothing else is there.
-
-    Returns the names of what stays. Raises CheckpointError if `folder` is no run, or a link to one,
-    and while another process trains in it; OSError where the file system refuses.
-    """
-    run = RunDirectory(folder)
-    run.check_exists()
-    if folder.is_symlink():
-        raise CheckpointError(f"{folder}: a link to a run; remove the link, or name the run itself")
-    read_card(run)
-    _delete(folder)
-    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
 @contextlib.contextmanager

@@ -124,12 +124,6 @@ class Translator:
         """
         self.rerankers = load_rerankers(self, runs, weights, checkpoints)
 
-    def without_rerankers(self) -> "Translator":
-        """The same translator with the order of its search."""
-        plain = copy.copy(self)
-        plain.rerankers = ()
-        return plain
-
     def cancelled_by(self, check: CheckCancelled) -> "Translator":
         """Return a translator that calls `check` before each step of a search.
 

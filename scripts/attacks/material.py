@@ -16,8 +16,7 @@ from attacks.process import Outcome, run
 TRAIN = ("train", "--config", "attack.yaml", "--run", "run", "--steps", "6")
 TRANSLATE = ("translate", "--run", "run", "--checkpoint", "last", "--file", "some.txt")
 EVAL = ("eval", "--run", "run", "--no-bootstrap")
-ATTENTION = ("attention", "--run", "run", "--file", "some.txt", "--format", "text")
-COMMANDS = (TRAIN, TRANSLATE, EVAL, ATTENTION)
+COMMANDS = (TRAIN, TRANSLATE, EVAL)
 """In a scratch folder, whose run has made 4 updates."""
 
 PACKED = ("translate", "--run", "packed.zip", "--file", "some.txt")
@@ -30,7 +29,6 @@ class Expected(Enum):
     NOTHING = "nothing more"
     REFUSED = "an error, or a word about the file"
     SAME = "the result of a clean run, an error, or a word about the file"
-    ESCAPED = "`evil`, on a terminal, without what would steer it"
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,6 @@ class Case:
     expected: Expected = Expected.NOTHING
     about: tuple[str, ...] = ()
     kind: str = "word"
-    stdin: bytes = b""
 
 
 CONFIG = """

@@ -3,11 +3,9 @@
 import atexit
 import contextlib
 import os
-import pty
 import resource
 import signal
 import sys
-import termios
 import time
 import traceback
 from collections.abc import Mapping
@@ -39,38 +37,16 @@ def run(
     command: tuple[str, ...],
     folder: Path,
     environment: Mapping[str, str],
-    stdin: bytes = b"",
-    terminal: bool = False,
 ) -> Outcome:
-    """`nmt COMMAND` in `folder`; with `terminal` its three streams are one, shown as stdout."""
-    logs = [folder.with_name(f"{folder.name}.{name}") for name in ("in", "out", "err")]
-    logs[0].write_bytes(stdin)
-    ours, theirs = pty.openpty() if terminal else (-1, -1)
-    if terminal:
-        _raw(theirs)
+    """`nmt COMMAND` in `folder`."""
+    logs = [folder.with_name(f"{folder.name}.{name}") for name in ("out", "err")]
     child = os.fork()
     if child == 0:
-        modes = (os.O_RDONLY, _NEW, _NEW)
-        files = [os.open(log, mode, 0o600) for log, mode in zip(logs, modes, strict=True)]
-        _be(command, folder, environment, [theirs] * 3 if terminal else files)
-    shown = b""
-    if terminal:
-        os.close(theirs)
-        if stdin:
-            os.write(ours, stdin)
-        shown = _read_all(ours)
+        files = [os.open(os.devnull, os.O_RDONLY), *(os.open(log, _NEW, 0o600) for log in logs)]
+        _be(command, folder, environment, files)
     code, usage, hangs = _wait(child)
-    out, err = (b"", b"") if terminal else (log.read_bytes() for log in logs[1:])
-    texts = [part.decode("utf-8", "surrogateescape") for part in (shown or out, err)]
-    return Outcome(code, texts[0], texts[1], usage.ru_maxrss * 1024, hangs)
-
-
-def _raw(terminal: int) -> None:
-    """Set the terminal to pass bytes unchanged: no carriage return is added to a newline."""
-    settings = termios.tcgetattr(terminal)
-    settings[1] &= ~termios.OPOST
-    settings[3] &= ~termios.ECHO
-    termios.tcsetattr(terminal, termios.TCSANOW, settings)
+    out, err = (log.read_bytes().decode("utf-8", "surrogateescape") for log in logs)
+    return Outcome(code, out, err, usage.ru_maxrss * 1024, hangs)
 
 
 def _be(
@@ -102,25 +78,6 @@ def _be(
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
-
-
-def _read_all(terminal: int) -> bytes:
-    """The output until the terminal is closed, or until WALL_SECONDS have passed."""
-    shown, end = b"", time.monotonic() + WALL_SECONDS
-    os.set_blocking(terminal, False)
-    while time.monotonic() < end:
-        try:
-            part = os.read(terminal, 1 << 16)
-        except BlockingIOError:
-            time.sleep(0.01)
-            continue
-        except OSError:  # closed on the other side
-            break
-        if not part:
-            break
-        shown += part
-    os.close(terminal)
-    return shown
 
 
 def _wait(child: int) -> tuple[int, resource.struct_rusage, bool]:

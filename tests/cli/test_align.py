@@ -85,7 +85,7 @@ def test_contradicting_flags_are_named(arguments: tuple[str, ...], problem: str)
 def test_texts_that_do_not_fit_are_named() -> None:
     write_lines(Path("short"), ["c b a", ""])
     for pair in (("src", "short"), ("short", "tgt")):
-        assert "short: ends after line 2" in refusal("align", *pair, "--run", "run")
+        assert "short: it has no line 3" in refusal("align", *pair, "--run", "run")
     write_lines(Path("bad"), ["2-0", ""])
     assert "bad: 2 lines for 3 sentence pairs" in refusal(*PAIR, "--gold", "bad")
     write_lines(Path("a.de"), ["das ist nicht ein hund"] * 3)

@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +13,6 @@ import torch
 from cli.helpers import nmt, refusal, write_lines
 from click.testing import Result
 from matplotlib.figure import Figure
-from matplotlib.image import imread
 
 from nmt.config import RunConfig, TrainConfig
 from nmt.corpora.sources import DataConfig, SplitConfig
@@ -105,7 +103,7 @@ def test_jsonl_of_the_whole_beam_goes_to_stdout(run: Run) -> None:
     assert rows[4]["target"]["text"] == "a dog deux"
     assert (rows[4]["level"], rows[4]["forced"]) == ("piece", False)
     assert not {"heads", "head_names"} & set(rows[4])
-    assert re.fullmatch(r"run: runs/newest \(.*\)\n", result.stderr)
+    assert result.stderr == "run: runs/newest\n"
 
 
 def test_the_flags_reach_the_search(run: Run, loaded: Loaded) -> None:
@@ -121,7 +119,7 @@ def test_the_flags_reach_the_search(run: Run, loaded: Loaded) -> None:
 
 FORMATS = {"jsonl": b"{", "npz": b"PK\x03\x04"}
 PICTURES = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF"}
-TEXTS = {"text": b"[1] ", "pharaoh": b"0-0", "html": b"<!doctype html>"}
+TEXTS = {"text": b"[1] ", "html": b"<!doctype html>"}
 
 
 @pytest.mark.parametrize("format", [*FORMATS, *PICTURES, *TEXTS])
@@ -139,20 +137,13 @@ def test_each_format_goes_to_a_file_or_to_stdout(format: str, run: Run, loaded: 
         assert Path(f"X.{format.upper()}").read_bytes().startswith(start)
 
 
-def test_several_pictures_are_a_folder_or_pages(run: Run) -> None:
+def test_several_pictures_are_a_folder(run: Run) -> None:
     result = run("a", "", "b", "--format", "png", "--out", "maps", "--n-best", "2")
     names = [f"maps/attention_00000{n}_{rank}.png" for n in (1, 3) for rank in (1, 2)]
     assert result.stdout.split() == names
     assert all(Path(name).is_file() for name in names)
     assert result.stderr.endswith("1 of 3 sentences are empty: no attention\n")
     assert run("the cat", "--format", "png").stdout == "attention.png\n"
-    run("a", "", "b", "--out", "all.pdf", "--n-best", "2")
-    content = Path("all.pdf").read_bytes()
-    assert b"/Count 4" in content
-    run("a", "", "b", "--out", "again.pdf", "--n-best", "2")
-    assert Path("again.pdf").read_bytes() == content
-    assert run("", "", "--out", "none.pdf").stdout == ""
-    assert not Path("none.pdf").exists()
 
 
 def test_sentences_come_from_a_file_a_pipe_stdin_or_a_split(run: Run) -> None:
@@ -193,7 +184,6 @@ def test_a_given_translation_is_forced(run: Run) -> None:
         (["x", "y", "--target", "z"], "--target: got 1 translation for 2 sentences"),
         (["x", "--target", "y", "--beam", "2"], "--target gives the translation"),
         (["x", "--n-best", "4"], "--n-best: got 4, allowed: 1 to 3, the beam"),
-        (["x", "--n-best", "2", "--format", "pharaoh"], "--n-best: got 2, allowed with --format"),
         (["x", "y", "--out", "a.png"], "--out: got the file a.png for 2 pictures"),
         (["--file", "-"], "stdin:1: byte 0xff is not UTF-8"),
     ],
@@ -203,13 +193,7 @@ def test_a_wrong_flag_is_one_line(arguments: list[str], message: str) -> None:
     assert message in refusal("attention", *arguments, stdin=b"abc\xff")
 
 
-def test_a_scale_may_be_shared_and_a_ground_transparent(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    look = ("--numbers", "--colours", "Blues", "--title", "mine")
-    for name, flags in (("plain", []), ("clear", ["--transparent", *look])):
-        run("the cat", "--out", f"{name}.png", *flags)
-    assert [imread(f"{name}.png")[0, 0, 3] for name in ("plain", "clear")] == [1, 0]
+def test_a_scale_may_be_shared(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     figures: list[Figure] = []
     monkeypatch.setattr(heatmap, "write_map", lambda figure, *_: figures.append(figure))
     ends: dict[str, list[float]] = {}

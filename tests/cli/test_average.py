@@ -23,8 +23,8 @@ def run(folder: Path) -> RunDirectory:
 
 
 def averaged(*arguments: str) -> list[int]:
-    steps: list[int] = json.loads(nmt("average", "run", *arguments, "--json").stdout)["steps"]
-    return steps
+    [line] = nmt("average", "run", *arguments).stderr.splitlines()
+    return [int(step) for step in line.removeprefix("the mean of steps ").split(", ")]
 
 
 def losses(run: RunDirectory) -> dict[int, float]:

@@ -132,4 +132,3 @@ def test_a_card_may_stand_in_its_run_and_replaces_nothing_else(run: Path) -> Non
     assert "none: no such run" in refusal("card", "none")
     Path("run.zip").write_bytes(b"PK")
     assert "a packed run has no scores" in refusal("card", "run.zip")
-    assert "--license: got ''" in refusal("card", run, "--license", " ")

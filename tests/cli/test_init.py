@@ -85,11 +85,10 @@ def test_names_and_texts_tell_the_languages() -> None:
     error = refusal("init", src, tgt)
     assert error.startswith("enside.txt, frside.txt: ")
     assert "give --src-lang and --tgt-lang" in error
-    assert "give --tgt-lang" in refusal("init", src, tgt, "--src-lang", "en")
+    assert "en and none; give " in refusal("init", src, tgt, "--src-lang", "en")
     init(src, tgt, "--src-lang", "en", "--tgt-lang", "fr", "--force")
     write_lines(Path("b.en"), ["x"])
-    assert "both look like en" in refusal("init", "b.en", "b.en")
-    assert "one language, en" in refusal("init", "b.en")
+    assert "en and en; give " in refusal("init", "b.en", "b.en")
 
 
 def test_a_config_is_not_overwritten() -> None:
@@ -119,7 +118,6 @@ def test_given_sets_are_taken_and_nothing_is_held_out_for_them() -> None:
     nmt("config", "check", "mine.yaml")
     error = refusal("init", *files, *["--valid", "dev.tsv"] * 3, "--force")
     assert "--valid: got 3 files" in error
-    assert "give --valid twice" in refusal("init", *files, "--valid", files[0])
 
 
 def messy(pairs: list[tuple[str, str]]) -> tuple[bytes, bytes]:

@@ -13,7 +13,7 @@ from nmt.cli.app import app
 from nmt.cli.shared.outputs import path_parameters
 from nmt.errors import ConfigError, NMTError
 from nmt.explain.curve import draw_curve, write_table
-from nmt.explain.heatmap import write_heatmap, write_map, write_pages
+from nmt.explain.heatmap import write_heatmap, write_map
 from nmt.explain.page import write_page
 from nmt.explain.report_page import write_report
 from nmt.lab.perform import perform
@@ -47,7 +47,6 @@ WRITERS = {
 
 FOLDERS = {
     ("lab", "out"): (("lab", "masks", "--out", "D"), "masks.json"),
-    ("vocab build", "out"): (("vocab", "build", "toy.yaml", "--out", "D"), "tokenizer.json"),
     ("export", "out"): (("export", "run", "--out", "D"), "manifest.json"),
 }
 """By command and option: how the command writes into the folder D, and a file that it has there."""
@@ -145,7 +144,6 @@ def test_python_functions_obey_the_same_law(folder: Path, make_translation: Any)
     writers = [
         lambda path, **force: write_heatmap(make_translation(), path, **force),
         lambda path, **force: write_map(figure, path, **force),
-        lambda path, **force: write_pages([figure], path, **force),
         lambda path, **force: write_jsonl([], path, **force),
         lambda path, **force: write_npz([], path, **force),
         lambda path, **force: write_page([], path, **force),
@@ -192,10 +190,7 @@ def test_a_file_that_appears_meanwhile_is_not_lost(folder: Path) -> None:
     "words",
     [
         "train --config toy.yaml --run run/checkpoints/mine",
-        "corpus encode toy.yaml --set data.cache=c --run run/eval",
-        "corpus encode toy.yaml --set data.cache=run/samples --run new",
         "corpus fetch multi30k --data run/tokenizer",
-        "corpus encode toy.yaml --set data.cache=c --run folder",
         "average run --last 1 --name mine",
     ],
 )

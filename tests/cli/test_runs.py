@@ -1,4 +1,4 @@
-"""`nmt runs`: rows, histories, deletion and packing of runs."""
+"""`nmt runs`: rows, histories and packing of runs."""
 
 import contextlib
 import itertools
@@ -23,7 +23,6 @@ from nmt.runs.card import read_card, trainings
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
 from nmt.runs.pack import unpacked
-from nmt.runs.removal import remove_run
 from nmt.runs.run_list import list_runs, run_row
 from nmt.training.loop import train
 from nmt.translation.translator import Translator
@@ -82,25 +81,6 @@ def test_the_list_has_a_row_a_run_and_names_what_it_leaves_out(folder: Path) -> 
     lines = nmt("runs", "list", folder).stdout.splitlines()
     assert lines[0].split() == ["run", "state", "updates", "best", "age", "size"]
     assert len({len(line) for line in lines}) == 1
-
-
-def test_removal_asks_first_and_takes_what_is_ours_alone(folder: Path) -> None:
-    run = folder / "run"
-    (run / "notes.txt").write_text("mine")
-    (folder / "link").symlink_to(run, target_is_directory=True)
-    assert "--yes" in refusal("runs", "remove", run)
-    with run_lock(run), pytest.raises(CheckpointError, match="is training in this run"):
-        remove_run(run)
-    with pytest.raises(CheckpointError, match="a link to a run"):
-        remove_run(folder / "link")
-    shutil.copytree(run, folder / "other", ignore=shutil.ignore_patterns("notes.txt"))
-    nmt("runs", "remove", folder / "other", "--yes")
-    assert not (folder / "other").exists()
-    assert (run / "config.yaml").is_file()
-    assert remove_run(run) == ["notes.txt"]
-    assert [path.name for path in run.iterdir()] == ["notes.txt"]
-    with pytest.raises(CheckpointError, match="not a run"):
-        remove_run(run)
 
 
 def test_a_failed_start_leaves_what_was_there(folder: Path) -> None:

@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "attack.py"
 
 
 def test_a_short_attack_finds_nothing() -> None:
-    counts = {"forged": 1, "damage": 6, "links": 2, "bombs": 2, "escapes": 9}
+    counts = {"forged": 1, "damage": 6}
     options = [f"--{kind}={count}" for kind, count in counts.items()]
     command = [sys.executable, str(SCRIPT), "--server=0", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -37,7 +37,6 @@ def material(tmp_path: Path) -> Material:
 
 OUTCOME = Outcome(0, "b\n", "", 1 << 28, hangs=False)
 NOTHING = Case("nothing", TRANSLATE, lambda: None)
-ESCAPED = replace(NOTHING, expected=Expected.ESCAPED)
 SAME = replace(NOTHING, expected=Expected.SAME, about=("run.json",))
 REFUSED = replace(NOTHING, expected=Expected.REFUSED, about=("run.json",))
 
@@ -56,8 +55,6 @@ REFUSED = replace(NOTHING, expected=Expected.REFUSED, about=("run.json",))
         (SAME, replace(OUTCOME, stderr="run.json: damaged"), [], []),
         (REFUSED, OUTCOME, [], ["silent"]),
         (REFUSED, replace(OUTCOME, code=2), [], []),
-        (ESCAPED, replace(OUTCOME, stdout="ev\\u001b[31mil\n"), [], []),
-        (ESCAPED, replace(OUTCOME, stdout="ev\x1b[31mil\n"), [], ["escape"]),
     ],
 )
 def test_what_an_attack_came_to(

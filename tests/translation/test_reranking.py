@@ -7,8 +7,6 @@ import pytest
 import torch
 
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.evaluate import Scoring
-from nmt.evaluation.tuning import rerank_grid
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.positions import LearnedConfig
@@ -19,7 +17,7 @@ from nmt.text.vocabulary import UNK_ID
 from nmt.translation.drawn import DrawnTranslation
 from nmt.translation.reranking import Reranker, is_backward, reordered
 from nmt.translation.translator import Translator
-from nmt.types import Encoded, EvalExample, Hypothesis, SentencePair, TranslatedHypothesis
+from nmt.types import Encoded, Hypothesis, SentencePair, TranslatedHypothesis
 
 PAIRS = [
     SentencePair("He is tired.", "Il est fatigué."),
@@ -158,11 +156,6 @@ def test_only_a_beam_is_reranked(
     searcher.rerankers = (Reranker(forward, False),)
     with pytest.raises(ConfigError, match=message):
         searcher.translate(TEXTS, search=search)
-    assert searcher.without_rerankers().translate(TEXTS, search=search)
-    assert len(searcher.rerankers) == 1
-    searcher.search = SearchConfig(**search)
-    with pytest.raises(ConfigError, match=message):
-        rerank_grid(searcher, [EvalExample("A dog", ("Un chien",))], Scoring("fr"))
 
 
 def test_the_search_of_a_call_penalises_all_scores(forward: Translator) -> None:

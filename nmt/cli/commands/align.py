@@ -1,20 +1,19 @@
-"""`nmt align`: word alignments from a model's attention, and how they compare with gold ones."""
+"""`nmt align` and `nmt lexicon`: word alignments and a dictionary from a model's attention."""
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from typer import Argument, Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.models import ComputeOptions, ModelOptions
-from nmt.cli.shared.opening import open_run
-from nmt.cli.shared.options import Json, OutFile
-from nmt.cli.shared.sentences import file_lines, with_progress
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, open_run
+from nmt.cli.shared.options import Checkpoint, First, Json, OutFile, RunOption, split_option
+from nmt.cli.shared.sentences import print_lines, sentence_pairs, with_progress
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -59,9 +58,10 @@ def align(
         Path | None, Option(help="A run of the other direction, to symmetrise with.")
     ] = None,
     symmetrise: Annotated[
-        str | None,
+        Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
+        | None,
         Option(
-            help="intersection, union, grow-diag, grow-diag-final or grow-diag-final-and.",
+            help="How links of both directions are joined.",
             show_default="with --reverse grow-diag-final-and",
         ),
     ] = None,
@@ -93,11 +93,6 @@ def align(
     format counts words, between spaces, from 0; `nmt` counts sentences from 1. With --gold the
     scores are printed, and the links only into --out.
     """
-    from nmt.explain.alignment import SYMMETRISATIONS
-
-    if symmetrise is not None and symmetrise not in SYMMETRISATIONS:
-        allowed = ", ".join(SYMMETRISATIONS)
-        raise ConfigError(f"--symmetrise: got '{symmetrise}', allowed: {allowed}")
     if symmetrise is not None and reverse is None:
         raise ConfigError("--symmetrise requires --reverse, a run of the other direction")
     if as_json and gold is None:
@@ -105,6 +100,7 @@ def align(
     runs = models.open(compute)
     back = None if reverse is None else compute.with_search(open_run(reverse))
 
+    from nmt.corpora.alignments import pharaoh_line
     from nmt.explain.aligner import Aligner
 
     aligner = Aligner(
@@ -116,37 +112,65 @@ def align(
     )
     links = with_progress(_links(aligner, src, tgt, tokenized), src, out)
     if gold is None:
-        _write(links, out)
+        print_lines(map(pharaoh_line, links), out)
     else:
         _score(list(links), gold, gold_from, out, as_json)
     for note in aligner.mismatches.notes():
         say(note)
 
 
+def lexicon(
+    *,
+    run: RunOption,
+    split: Annotated[str, split_option("train")] = "train",
+    first: First = None,
+    min_count: Annotated[int, Option(min=1, help="Leave out rarer links.")] = 2,
+    per_word: Annotated[int, Option(min=1, help="The most translations of a word.")] = 5,
+    reading: ReadingOptions,
+    out: OutFile = None,
+    checkpoint: Checkpoint = None,
+    compute: ComputeOptions,
+) -> None:
+    """Make a dictionary of the words that attention links.
+
+    They are those of the run's training pairs. A line for each pair of words: source, tab, target,
+    tab, probability, tab, count. nmt translate --replace-unk --lexicon reads it, and takes the most
+    probable translation of a word.
+    """
+    trained = compute.with_search(open_run(run.path))
+
+    from nmt.corpora.corpora import stream_split
+    from nmt.evaluation.examples import split_named
+    from nmt.explain.lexicon import lexicon as entries_of
+    from nmt.storage.output import STDIN_OR_STDOUT, write_lines
+
+    translator = compute.load([trained], checkpoint)
+    data = trained.config.data
+    pairs = islice(stream_split(split_named(data, split), data), first)
+    entries = entries_of(translator, pairs, reading.value(), min_count, per_word)
+    write_lines((entry.line() for entry in entries), out or STDIN_OR_STDOUT)
+    say(f"{len(entries):,} entries for {len({entry.source for entry in entries}):,} words")
+
+
 def _links(aligner: "Aligner", src: Path, tgt: Path, tokenised: bool) -> "Iterator[Links]":
-    """The links of each pair, a chunk at a time. Raises DataError where a file is longer."""
+    """The links of each pair, a chunk at a time."""
     from nmt.corpora.language_check import language_notes
 
-    sources, targets = file_lines(src), file_lines(tgt)
-    n_done = 0
-    while chunk := list(islice(sources, _CHUNK)):
-        translations = list(islice(targets, len(chunk)))
-        if len(translations) < len(chunk):
-            n_lines = n_done + len(translations)
-            raise DataError(f"{tgt}: ends after line {n_lines}, but {src} goes on")
-        links = aligner.align(chunk, translations, tokenised)
-        if not n_done:
-            for note in language_notes(chunk, translations, *aligner.translator.languages):
+    pairs = sentence_pairs(src, tgt)
+    is_first = True
+    while chunk := list(islice(pairs, _CHUNK)):
+        sources, targets = map(list, zip(*chunk, strict=True))
+        links = aligner.align(sources, targets, tokenised)
+        if is_first:
+            for note in language_notes(sources, targets, *aligner.translator.languages):
                 say(f"note: {note}")
-        n_done += len(chunk)
+        is_first = False
         yield from links
-    if next(targets, None) is not None:
-        raise DataError(f"{src}: ends after line {n_done}, but {tgt} goes on")
 
 
 def _score(links: "list[Links]", gold: Path, first: int, out: Path | None, as_json: bool) -> None:
     """Print how far links agree with gold ones, and write them into --out."""
-    from nmt.corpora.alignments import stream_gold
+    from nmt.corpora.alignments import pharaoh_line, stream_gold
     from nmt.explain.alignment import alignment_score
 
     true = list(stream_gold(gold, first))
@@ -154,13 +178,5 @@ def _score(links: "list[Links]", gold: Path, first: int, out: Path | None, as_js
         raise DataError(f"{gold}: {len(true):,} lines for {len(links):,} sentence pairs")
     score = alignment_score(links, true)
     if out is not None:
-        _write(iter(links), out)
+        print_lines(map(pharaoh_line, links), out)
     typer.echo(json.dumps(score.as_json(), indent=1) if as_json else score.describe())
-
-
-def _write(links: "Iterator[Links]", out: Path | None) -> None:
-    """A line for each pair, to stdout or into `out`."""
-    from nmt.corpora.alignments import pharaoh_line
-    from nmt.storage.output import STDIN_OR_STDOUT, write_lines
-
-    write_lines(map(pharaoh_line, links), out or STDIN_OR_STDOUT)

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Option
 
-from nmt.cli.commands.attention_formats import WRITERS, Look, Map, format_of
+from nmt.cli.commands.attention_formats import PICTURES, WRITERS, Look, Map, format_of
 from nmt.cli.shared.flags import flag_of
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions
 from nmt.cli.shared.options import First, OutFile, SourceFile, split_option
 from nmt.cli.shared.search import NBest, SearchOptions
-from nmt.cli.shared.sentences import check_not_read, checked_arguments, file_lines
+from nmt.cli.shared.sentences import checked_arguments, file_lines
 from nmt.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
-    from nmt.search.search_config import SearchConfig
     from nmt.translation.translator import Translator
     from nmt.types import Translation
 
@@ -40,9 +39,9 @@ def attention(
         Option(help="A translation to explain, in place of a search; once for each sentence."),
     ] = None,
     format: Annotated[
-        str | None,
+        Literal["jsonl", "npz", "png", "svg", "pdf", "html", "text"] | None,
         Option(
-            help="jsonl, npz, png, svg, pdf, html, text or pharaoh (word alignments).",
+            help="Format of the output.",
             show_default="by the suffix of --out, else jsonl; on a terminal, text",
         ),
     ] = None,
@@ -51,7 +50,7 @@ def attention(
         Literal["piece", "word"] | None,
         Option(
             help="What a row and a column stand for.",
-            show_default="piece; html, pharaoh: word; text: word where pieces are too wide",
+            show_default="piece; html: word; text: word where pieces are too wide",
         ),
     ] = None,
     heads: Annotated[
@@ -71,11 +70,12 @@ def attention(
 
     The output is attention weights. Rows are pieces of the translation, columns pieces of the
     source; in self-attention both are pieces of one text. Sentences and hypotheses are counted
-    from 1. Several pictures go to a folder, --out, or to the pages of one PDF. The page "The
-    attention dump" of the documentation describes the files.
+    from 1. Several pictures go to a folder, --out. The page "The attention dump" of the
+    documentation describes the files.
     """
-    format = format_of(format, out, _is_terminal())
-    look.check(format)
+    output_format = format_of(format, out, _is_terminal())
+    if look != Look() and output_format not in PICTURES:
+        raise ConfigError(f"--scale, --numbers: allowed with --format {', '.join(PICTURES)}")
     keys = {**search.keys(), "n_best": n_best}
     flags = [flag_of(k) for k, v in keys.items() if v is not None and k != "length_penalty"]
     if target and flags:
@@ -85,9 +85,9 @@ def attention(
         got = ", ".join(named) or "none"
         raise ConfigError(f"a source: got {got}, allowed: one of {', '.join(sources_of)}")
     runs = models.open(compute, keys)
-    if split is not None:
-        check_not_read(out, runs[0], split)
-    shown = _search_config(runs[0].config.search, n_best, format)
+    config = runs[0].config.search
+    is_data = output_format in ("jsonl", "npz") and config.sampling is None
+    n_best = n_best or (config.beam if is_data else 1)
     sources = _sources(sentences, file, split, runs[0].config)
     targets = checked_arguments(target) if target else None
     if targets is not None and len(targets) != len(sources):
@@ -99,30 +99,16 @@ def attention(
 
     from nmt.translation.heads import choose_heads
 
-    translator = models.load(runs, compute, shown)
+    translator = models.load(runs, compute, config.model_copy(update={"n_best": n_best}))
     sources = sources[:first]
-    n_maps = len(sources) * (1 if targets else shown.n_best)
+    n_maps = len(sources) * (1 if targets else n_best)
     chosen_heads = choose_heads(heads, translator.names_by_attention)
     options = Map(level, targets is not None, n_maps, out, chosen_heads, look)
-    WRITERS[format](_translations(translator, sources, targets, options), options)
+    WRITERS[output_format](_translations(translator, sources, targets, options), options)
 
 
 def _is_terminal() -> bool:
     return sys.stdout.isatty()
-
-
-def _search_config(search: "SearchConfig", n_best: int | None, format: str) -> "SearchConfig":
-    """`search`, with as many hypotheses as the format shows. Raises ConfigError for too many.
-
-    By default data formats have all hypotheses of the beam, the others the best one.
-    """
-    if format == "pharaoh" and (n_best or 1) > 1:
-        raise ConfigError(
-            f"--n-best: got {n_best}, allowed with --format pharaoh: 1 (a line per sentence)"
-        )
-    is_data = format in ("jsonl", "npz") and search.sampling is None
-    n_best = n_best or (search.beam if is_data else 1)
-    return search.model_copy(update={"n_best": n_best})
 
 
 def _sources(

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,8 +14,6 @@ from nmt.cli.shared.sentences import print_lines
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from nmt.explain.map_style import MapStyle
     from nmt.translation.heads import Head
     from nmt.translation.record import AttentionRecord
@@ -47,35 +44,10 @@ class Look:
     numbers: Annotated[
         bool, Option("--numbers", help="Of pictures: write each weight into its cell.")
     ] = False
-    title: Annotated[
-        str | None,
-        Option(help="Of pictures: their title; '' for none.", show_default="the two texts"),
-    ] = None
-    colours: Annotated[
-        str | None,
-        Option(
-            help="Of pictures: a colour map by matplotlib's name, such as viridis or Blues.",
-            show_default="magma_r",
-        ),
-    ] = None
-    transparent: Annotated[bool, Option("--transparent", help="Of pictures: no background.")] = (
-        False
-    )
-
-    def check(self, format: str) -> None:
-        """Raise ConfigError for a value that is not allowed, or where there is no picture."""
-        if self == Look():
-            return
-        if format not in PICTURES:
-            flag = next(name for name, value in vars(self).items() if value not in (None, False))
-            raise ConfigError(
-                f"--{flag}: got it with --format {format}, allowed: {', '.join(PICTURES)}"
-            )
-        self.style()
 
     def style(self) -> "MapStyle":
         """Return the style of each picture; a shared scale is not known yet."""
-        from nmt.explain.map_style import PLAIN, MapStyle
+        from nmt.explain.map_style import MapStyle
 
         scale = None
         if self.scale not in (None, "each", "shared"):
@@ -85,8 +57,7 @@ class Look:
                 raise ConfigError(
                     f"--scale: got '{self.scale}', allowed: each, shared, or a weight such as 1"
                 ) from None
-        colours = self.colours or PLAIN.colours
-        return MapStyle(colours, scale, self.numbers, self.title, self.transparent)
+        return MapStyle(scale=scale, numbers=self.numbers)
 
 
 @dataclass(frozen=True)
@@ -103,15 +74,13 @@ class Map:
 
 def format_of(format: str | None, out: Path | None, is_terminal: bool) -> str:
     """Return --format, or the format of the suffix of --out or of a terminal."""
-    allowed = ", ".join(WRITERS)
     if format is None and out is not None and str(out) != "-":
-        if out.suffix.lower() not in _SUFFIXES:
+        format = _SUFFIXES.get(out.suffix.lower())
+        if format is None:
+            allowed = ", ".join(WRITERS)
             raise ConfigError(f"--out: {out} does not tell the format; add --format ({allowed})")
-        return _SUFFIXES[out.suffix.lower()]
-    if format is None:
+    elif format is None:
         format = "text" if out is None and is_terminal else "jsonl"
-    if format not in WRITERS:
-        raise ConfigError(f"--format: got '{format}', allowed: {allowed}")
     if format == "npz" and out is None:
         raise ConfigError("--format npz: a binary file needs --out PATH")
     return format
@@ -145,14 +114,14 @@ def _write_npz(translations: Iterable["Translation"], options: Map) -> None:
 
 
 def _write_picture(format: str, translations: Iterable["Translation"], options: Map) -> None:
-    """One picture into the file --out, a page each into a PDF, or each into the folder --out."""
+    """One picture into the file --out, or each into the folder --out."""
     from nmt.explain.fonts import font_hint
-    from nmt.explain.heatmap import draw_translation, write_map, write_pages
+    from nmt.explain.heatmap import draw_translation, write_map
     from nmt.storage.output import check_output, is_direct
 
     out = options.out or Path(f"attention.{format}" if options.n_maps == 1 else "attention")
     as_file = (out.suffix.lower() == f".{format}" or is_direct(out)) and not out.is_dir()
-    if as_file and options.n_maps > 1 and format != "pdf":
+    if as_file and options.n_maps > 1:
         raise ConfigError(f"--out: got the file {out} for {options.n_maps} pictures; name a folder")
     check_output(out if as_file else out / f"attention_{1:06d}_1.{format}")
     level = options.level or "piece"
@@ -161,23 +130,12 @@ def _write_picture(format: str, translations: Iterable["Translation"], options: 
         translations = list(translations)
         style = replace(style, scale=_shared_scale(translations, level, options.heads))
     texts: set[str] = set()
-
-    def figures() -> Iterator[tuple[str, "Figure"]]:
-        for number, translation in enumerate(translations, start=1):
-            texts.update((translation.src_text, style.title or ""))
-            for index, hypothesis in enumerate(translation.hypotheses):
-                texts.add(hypothesis.text)
-                figure = draw_translation(translation, index, level, options.heads, style)
-                yield f"attention_{number:06d}_{index + 1}.{format}", figure
-
-    if as_file and options.n_maps > 1:
-        pages = (figure for _, figure in figures())
-        if first := next(pages, None):  # a PDF without a page is no file
-            write_pages(chain([first], pages), out)
-            print_path(out)
-    else:
-        for name, figure in figures():
-            path = out if as_file else out / name
+    for number, translation in enumerate(translations, start=1):
+        texts.add(translation.src_text)
+        for index, hypothesis in enumerate(translation.hypotheses):
+            texts.add(hypothesis.text)
+            path = out if as_file else out / f"attention_{number:06d}_{index + 1}.{format}"
+            figure = draw_translation(translation, index, level, options.heads, style)
             write_map(figure, path, format)
             print_path(path)
     if hint := font_hint(sorted(texts)):
@@ -230,29 +188,10 @@ def _text_lines(translations: Iterable["Translation"], options: Map) -> Iterator
     yield legend()
 
 
-def _write_pharaoh(translations: Iterable["Translation"], options: Map) -> None:
-    from nmt.explain.alignment import pharaoh
-
-    if len(options.heads) > 1:
-        raise ConfigError(
-            f"--heads: got {len(options.heads)} heads, allowed with --format pharaoh: one, or mean"
-        )
-    level, [head] = options.level or "word", options.heads
-    if head.attention != "cross":
-        raise ConfigError(
-            f"--heads: got '{head.name}', allowed with --format pharaoh: one over the source, or "
-            "mean"
-        )
-    _print_or_write(
-        (pharaoh(translation, level=level, head=head) for translation in translations), options.out
-    )
-
-
 WRITERS: dict[str, Callable[[Iterable["Translation"], Map], None]] = {
     "jsonl": _write_jsonl,
     "npz": _write_npz,
     **{name: partial(_write_picture, name) for name in PICTURES},
     "html": _write_html,
     "text": _write_text,
-    "pharaoh": _write_pharaoh,
 }

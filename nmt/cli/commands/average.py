@@ -1,14 +1,13 @@
 """`nmt average`: a checkpoint of the mean weights of several."""
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.opening import open_run
-from nmt.cli.shared.options import Json, RunOption
+from nmt.cli.shared.models import open_run
+from nmt.cli.shared.options import RunOption
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ def average(
         Option(min=1, help="Average the N best by valid.metric.", show_default=False),
     ] = None,
     name: Annotated[str, Option(help="Name of the checkpoint that is written.")] = "average",
-    as_json: Json = False,
 ) -> None:
     """Average the weights of several checkpoints of a run.
 
@@ -52,12 +50,8 @@ def average(
     elif best is not None:
         checkpoints = _steps(trained, "best", best, _worst_to_best(trained))
     path, steps = write_average(trained.directory, checkpoints or [], name)
-    if as_json:
-        content = {"run": str(trained.path), "checkpoint": name, "path": str(path), "steps": steps}
-        typer.echo(json.dumps(content, ensure_ascii=False))
-    else:
-        typer.echo(path)
-        say(f"the mean of steps {', '.join(f'{step:,}' for step in steps)}")
+    typer.echo(path)
+    say(f"the mean of steps {', '.join(f'{step:,}' for step in steps)}")
 
 
 def _worst_to_best(run: "TrainedRun") -> list[int]:

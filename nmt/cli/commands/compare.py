@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt.cli.shared.models import ComputeOptions
-from nmt.cli.shared.opening import check_checkpoint, run_at
 from nmt.cli.shared.options import Json
 from nmt.cli.shared.scoring import ScoreOptions, score_file, translate_test_set
-from nmt.cli.shared.search import check_search_keys
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.evaluation.comparison import Change, System
+    from nmt.evaluation.comparison import System
     from nmt.evaluation.evaluate import Evaluation
     from nmt.runs.trained_run import TrainedRun
 
@@ -48,7 +46,6 @@ def compare(
     if len(systems) < 2 or len(set(systems)) < len(systems):
         got = ", ".join(map(str, systems))
         raise ConfigError(f"compare: got {got}, allowed: two or more different systems")
-    check_search_keys(compute.set_ or ())
     runs = _open_runs(systems, options, compute)
     config = next((run.config for run, _ in runs.values()), None)
     scoring = options.scoring(config, ("bleu", "chrf"), DEFAULT_BOOTSTRAP, compute.device)
@@ -74,78 +71,58 @@ def _open_runs(
     systems: Sequence[Path], options: ScoreOptions, compute: ComputeOptions
 ) -> "dict[Path, tuple[TrainedRun, str | None]]":
     """Open the systems that are runs. Raises ConfigError for flags that do not fit them."""
-    from nmt.runs.find import find_run
+    from nmt.runs.find import find_run, split_checkpoint
     from nmt.runs.trained_run import TrainedRun
 
-    named = {system: place for system in systems if (place := run_at(system)) is not None}
+    named = {system: split_checkpoint(system) for system in systems}
+    named = {system: place for system, place in named.items() if place[0].is_dir()}
     if not (named or options.ref):
         raise ConfigError("compare: give --ref, or a run, whose test set is then translated")
     if named and options.ref and not options.src:
         raise ConfigError("--ref: a run needs its source to translate; give --src")
     if not named and compute != ComputeOptions():
-        default = vars(ComputeOptions())
-        name = next(name for name, value in vars(compute).items() if value != default[name])
-        raise ConfigError(f"`{name}`: all translations are given, so it does not apply")
-    for folder, checkpoint in named.values():
-        check_checkpoint(find_run(folder), checkpoint)
-    return {
-        system: (
-            compute.with_search(TrainedRun.open(folder), {"n_best": 1}),
-            checkpoint,
-        )
-        for system, (folder, checkpoint) in named.items()
-    }
+        raise ConfigError("compare: all translations are given, so options of a model do not apply")
+    runs = {}
+    for system, (folder, checkpoint) in named.items():
+        run = TrainedRun.open(find_run(folder))
+        run.directory.checkpoint_folder.find(checkpoint or "best")
+        runs[system] = compute.with_search(run, {"n_best": 1}), checkpoint
+    return runs
 
 
 def _lines(systems: "Sequence[System]") -> Iterator[str]:
     """Yield all tables, a row for each system, and then the sentences that changed most."""
     from nmt.lab.numbers import columns
 
-    yield from _score_lines(systems)
-    if len(systems[0].evaluation.by_length) > 1:
-        yield from ("", "BLEU by words of the source (sentences)", *columns(_length_rows(systems)))
+    first = systems[0].evaluation
+    for metric, result in first.scores.items():
+        yield from (*columns(_score_rows(systems, metric)), result.signature, "")
+    if len(first.by_length) > 1:
+        rows = [["", *(f"{b.label} ({b.n_sentences:,})" for b in first.by_length)]]
+        for system in systems:
+            rows.append([system.name, *(f"{b.bleu:.1f}" for b in system.evaluation.by_length)])
+        yield from ("BLEU by words of the source (sentences)", *columns(rows), "")
     for system in systems[1:]:
         for change in system.changes:
-            yield from _change_lines(systems[0].name, system.name, change)
-
-
-def _length_rows(systems: "Sequence[System]") -> list[list[str]]:
-    """Return a title row with a cell for each bucket, then a row for each system."""
-    rows = [["", *(f"{b.label} ({b.n_sentences:,})" for b in systems[0].evaluation.by_length)]]
-    for system in systems:
-        rows.append([system.name, *(f"{b.bleu:.1f}" for b in system.evaluation.by_length)])
-    return rows
-
-
-def _score_lines(systems: "Sequence[System]") -> Iterator[str]:
-    from nmt.lab.numbers import columns
-
-    for index, (metric, first) in enumerate(systems[0].evaluation.scores.items()):
-        if index:
+            yield f"line {change.line}: chrF2 {change.gain:+.1f}"
+            texts = [("source", change.src_text)] if change.src_text else []
+            texts += [("reference", ref) for ref in change.ref_texts]
+            texts += [(systems[0].name, change.first_text), (system.name, change.text)]
+            width = max(len(label) for label, _ in texts)
+            yield from (f"  {label:<{width}}  {text}" for label, text in texts)
             yield ""
-        rows = [
-            [first.name, "score", "95 % interval", "difference", "p, bootstrap", "randomisation"]
-        ]
-        for system in systems:
-            result = system.evaluation.scores[metric]
-            row = [
-                system.name,
-                f"{result.score:.2f}",
-                f"{result.low:.2f} to {result.high:.2f}",
-                "",
-                "",
-                "",
-            ]
-            if test := system.against_first.get(metric):
-                p_values = (f"{p:.4f}" for p in (test.p_value, test.p_randomisation))
-                row[3:] = [f"{result.score - first.score:+.2f}", *p_values]
-            rows.append(row)
-        yield from (*columns(rows), first.signature)
 
 
-def _change_lines(first: str, name: str, change: "Change") -> Iterator[str]:
-    yield from ("", f"line {change.line}: chrF2 {change.gain:+.1f}")
-    texts = [("source", change.src_text)] if change.src_text else []
-    texts += [("reference", ref) for ref in change.ref_texts]
-    for label, text in (*texts, (first, change.first_text), (name, change.text)):
-        yield f"  {label:<{max(len(first), len(name), 9)}}  {text}"
+def _score_rows(systems: "Sequence[System]", metric: str) -> list[list[str]]:
+    """Return a title row, then a row for each system; the first has no tests."""
+    first = systems[0].evaluation.scores[metric]
+    rows = [[first.name, "score", "95 % interval", "difference", "p, bootstrap", "randomisation"]]
+    for system in systems:
+        result = system.evaluation.scores[metric]
+        interval = f"{result.low:.2f} to {result.high:.2f}"
+        row = [system.name, f"{result.score:.2f}", interval, "", "", ""]
+        if test := system.against_first.get(metric):
+            p_values = (f"{p:.4f}" for p in (test.p_value, test.p_randomisation))
+            row[3:] = [f"{result.score - first.score:+.2f}", *p_values]
+        rows.append(row)
+    return rows

@@ -13,8 +13,7 @@ from nmt.cli.shared.messages import complain, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, RerankOptions
 from nmt.cli.shared.options import Json, OutFile
 from nmt.cli.shared.scoring import ScoreOptions, score_file, translate_test_set
-from nmt.cli.shared.search import SearchOptions, check_search_keys
-from nmt.cli.shared.sentences import input_files
+from nmt.cli.shared.search import SearchOptions
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -59,11 +58,11 @@ def evaluate(
         raise ConfigError("--fail-under: it is about BLEU, so give --bleu with it")
     if baseline and no_bootstrap:
         raise ConfigError("--baseline: it is compared by bootstrap; leave out --no-bootstrap")
-    check_search_keys(compute.set_ or ())
     is_set = {search != SearchOptions(), compute != ComputeOptions(), rerank != RerankOptions()}
     if hyp and (out or True in is_set or models.checkpoint or (options.ref and models.run)):
         raise ConfigError("--hyp gives the translation: --out and options of a model do not apply")
-    _check_out(out, as_json)
+    if str(out) == "-" and as_json:
+        raise ConfigError("--out: got -, allowed with --json: a file; stdout is for the scores")
 
     from nmt.evaluation.metric import DEFAULT_BOOTSTRAP
     from nmt.evaluation.score_report import report_name
@@ -80,8 +79,6 @@ def evaluate(
         choices += _choices(models, rerank, compute, keys, config.search)
         test_set.about["run"] = str(runs[0].path)
     name = report_name(test_set.name, choices)
-    if runs:
-        _check_report(runs[0], name, options, hyp, baseline, out)
     if hyp:
         evaluation = score_file(hyp, test_set, scoring)
     else:
@@ -95,13 +92,6 @@ def evaluate(
     if fail_under is not None and judged and judged.score < fail_under:
         complain(f"{judged.name} {judged.score:.2f} is under --fail-under {fail_under}")
         raise typer.Exit(1)
-
-
-def _check_out(out: Path | None, as_json: bool) -> None:
-    if str(out) == "-" and as_json:
-        raise ConfigError("--out: got -, allowed with --json: a file; stdout is for the scores")
-    if out is not None and not out.parent.is_dir():
-        raise ConfigError(f"--out: no such folder: {out.parent}")
 
 
 def _choices(
@@ -129,23 +119,6 @@ def _choices(
         yield "int8" if compute.int8 else compute.precision
 
 
-def _check_report(
-    run: "TrainedRun", name: str, options: ScoreOptions, *others: Path | None
-) -> None:
-    """Raise ConfigError where a file that is read is the run's report `name`, or --out."""
-    from nmt.evaluation.score_report import report_path
-    from nmt.storage.output import check_apart, check_output
-
-    hyp, baseline, out = others
-    split = None if options.ref else options.split or "test"
-    inputs = input_files({"--hyp": [hyp], "--baseline": [baseline]}, run.config.data, split)
-    report = report_path(run.path, name)
-    for path in (report, report.with_suffix(".txt")):
-        check_apart(path, inputs, "the run's own evaluation")
-    if out is not None:
-        check_output(out, inputs)
-
-
 def _translated(
     runs: "list[TrainedRun]",
     models: ModelOptions,
@@ -155,9 +128,7 @@ def _translated(
     scoring: "Scoring",
 ) -> "Evaluation":
     """Translate and score the test set, whose `about` then says by which models and search."""
-    rerankers = rerank.open(runs[0].config.search)
-    translator = models.load(runs, compute)
-    rerank.apply(translator, rerankers)
+    translator = models.load(runs, compute, rerank=rerank)
     if len(runs) > 1:
         members = [str(run.path) for run in runs]
         test_set.about.update(ensemble=members, weights=models.shares())

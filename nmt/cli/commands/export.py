@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import typer
 from typer import Option
 
-from nmt.cli.shared.opening import open_run
+from nmt.cli.shared.models import open_run
 from nmt.cli.shared.options import Checkpoint, Int8, OutFolder, RunOption
 from nmt.errors import ConfigError
 

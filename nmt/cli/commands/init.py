@@ -127,31 +127,17 @@ def _data(
     from nmt.settings.config_file import load_values
 
     train = _split(files, "FILES")
-    pair = language_pair_of(files[0])
+    names = tuple(map(language_of, files)) if len(files) == 2 else language_pair_of(files[0])
+    first, second = names or ("", "")
+    src = src_lang or (second if first == tgt_lang else first)
+    tgt = tgt_lang or (first if second == src_lang else second)
     is_order_known = len(files) == 2 or bool(src_lang or tgt_lang)
-    if len(files) == 2:
-        src, tgt = (src_lang or language_of(files[0])), (tgt_lang or language_of(files[1]))
-    elif pair is None:
-        src, tgt = src_lang or "", tgt_lang or ""
-    else:
-        src = src_lang or next(lang for lang in pair if lang != tgt_lang)
-        tgt = tgt_lang or next(lang for lang in reversed(pair) if lang != src_lang)
-    if len(files) == 1 and pair is None and not (src and tgt) and (lang := language_of(files[0])):
+    if not (src and tgt) or src == tgt:
+        got = f"{src or 'none'} and {tgt or 'none'}"
         raise ConfigError(
-            f"{files[0]}: its name tells one language, {lang}; name the file of the other language "
-            "too, or give `src_lang` and `tgt_lang` for a file of both"
+            f"{', '.join(map(str, files))}: the names do not tell two languages, but {got}; "
+            "give `src_lang` and `tgt_lang`, as in fr"
         )
-    missing = [flag for flag, lang in (("`src_lang`", src), ("`tgt_lang`", tgt)) if not lang]
-    if missing or src == tgt:
-        flags = " and ".join(missing or ["`src_lang`", "`tgt_lang`"])
-        names = ", ".join(map(str, files))
-        hint = f"; both look like {src}" if src and src == tgt else ""
-        raise ConfigError(
-            f"{names}: the names do not tell the languages{hint}; give {flags}, as in fr"
-        )
-    for what, paths in (("`valid`", valid), ("`test`", test)):
-        if len(files) == 2 and len(paths) == 1 and language_of(paths[0]) in (src, tgt):
-            raise ConfigError(f"{what}: got {paths[0]}, a file of one language; give {what} twice")
     values = {
         "src_lang": src,
         "tgt_lang": tgt,

@@ -1,9 +1,15 @@
-"""`nmt report`: a run as one page."""
+"""`nmt report`, `nmt curve`, `nmt card`: a run as a page, as a picture, and as a model card."""
 
 from pathlib import Path
+from typing import Annotated
 
-from nmt.cli.shared.opening import open_run
-from nmt.cli.shared.options import Picture, RunOption, print_path
+from typer import Option
+
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.models import open_run
+from nmt.cli.shared.options import Checkpoint, OutFile, Picture, RunOption, print_path
+from nmt.cli.shared.sentences import print_lines
+from nmt.errors import ConfigError
 
 
 def report(*, run: RunOption, out: Picture = Path("report.html")) -> None:
@@ -17,3 +23,56 @@ def report(*, run: RunOption, out: Picture = Path("report.html")) -> None:
 
     write_report(trained, out)
     print_path(out)
+
+
+def curve(*, run: RunOption, out: Picture = Path("curve.png")) -> None:
+    """Draw the learning curve of a run: loss, perplexity, BLEU.
+
+    The suffix of --out is .png, .svg, .pdf, or .csv for the numbers as a table. It may be drawn
+    while the run is trained. The path of the file is printed on stdout.
+    """
+    trained = open_run(run.path)
+    from nmt.explain.curve import draw_curve, write_table
+
+    if out.suffix.lower() == ".csv":
+        write_table(trained.path, out)
+    else:
+        from nmt.explain.heatmap import write_map
+
+        write_map(draw_curve(trained.path, trained.config.valid.metric), out)
+    print_path(out)
+
+
+def card(
+    *,
+    run: RunOption,
+    checkpoint: Checkpoint = None,
+    licence: Annotated[
+        str | None,
+        Option("--license", help="Licence of the weights, such as cc-by-4.0.", show_default="none"),
+    ] = None,
+    out: OutFile = None,
+) -> None:
+    """Write a model card of a run, in Markdown.
+
+    Hugging Face reads its metadata, and the scores as model-index. It has what the run knows:
+    model, settings, data files, versions, and the scores that `nmt eval` has kept of this
+    checkpoint. What a run cannot know is left for you to write.
+    """
+    import torch
+
+    from nmt.evaluation.model_card import CardFacts, model_card, read_reports
+    from nmt.runs.card import read_card
+    from nmt.runs.run_list import run_row
+
+    if run.path is not None and run.path.is_file():
+        raise ConfigError(f"{run.path}: a packed run has no scores; give the run's folder")
+    trained, checkpoint = open_run(run.path), checkpoint or "best"
+    row, run_json = run_row(trained.directory), read_card(trained.directory)
+    loaded = trained.load_model(checkpoint, torch.device("cpu"))
+    path = trained.path
+    reports = read_reports(path, loaded.step, say)
+    if not reports:
+        say(f"no scores of {checkpoint} are kept in {path}; nmt eval --run {path} adds them")
+    facts = CardFacts(loaded, run_json, reports, row.metric, row.best, licence)
+    print_lines([model_card(facts)], out)

@@ -1,7 +1,6 @@
-"""`nmt runs`: the runs of a folder: list them, show one, delete some, pack one into a file."""
+"""`nmt runs`: the runs of a folder: list them, show one, pack one into a file."""
 
 import json
-import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ from typer import Argument, Option
 
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.options import Checkpoint, Json, RunOption, print_path
-from nmt.errors import CheckpointError, ConfigError, counted
+from nmt.errors import CheckpointError
 
 if TYPE_CHECKING:
     from nmt.runs.directory import RunDirectory
@@ -28,6 +27,7 @@ def list_(
     The one that was changed last stands at the end. `killed` is a training that ended without a
     word; the command that began it continues it, as it does one that was stopped.
     """
+    from nmt.lab.numbers import columns
     from nmt.runs.run_list import list_runs
 
     if not folder.is_dir():
@@ -36,71 +36,41 @@ def list_(
     if as_json:
         typer.echo(json.dumps([_fields(row) for row in rows], ensure_ascii=False))
         return
-    cells = [("run", "state", "updates", "best", "age", "size")]
+    lines = [["run", "state", "updates", "best", "age", "size"]]
     for row in rows:
         best = "" if row.best is None else f"{row.metric} {row.best[0]:.2f}"
-        cells.append(
-            (row.path.name, row.state, f"{row.step:,}", best, _age(row.changed), _size(row.n_bytes))
-        )
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for name, state, *others in cells:
-        right = (f"{cell:>{width}}" for cell, width in zip(others, widths[2:], strict=True))
-        typer.echo("  ".join([f"{name:{widths[0]}}", f"{state:{widths[1]}}", *right]))
+        age, size = _age(row.changed), _size(row.n_bytes)
+        lines.append([row.path.name, row.state, f"{row.step:,}", best, age, size])
+    typer.echo("\n".join(columns(lines)))
 
 
 def show(*, run: RunOption) -> None:
-    """Show a run: its trainings, how they ended, checkpoints, data.
+    """Show a run: its trainings, how they ended, checkpoints.
 
-    run.json in its folder has all of it for a program.
+    run.json in its folder has the versions, the hardware and the data too.
     """
-    from nmt.runs.card import read_card
     from nmt.runs.run_list import run_row
 
     directory = _directory(run)
-    row, card = run_row(directory), read_card(directory)
-    labels = directory.checkpoint_folder.labels().items()
+    row, folder = run_row(directory), directory.checkpoint_folder
+    labels: dict[int, str] = {}
+    for label, step in folder.labels().items():
+        labels[step] = f"{labels.get(step, '')}  {label}"
     lines = [
         ("run", str(directory.path)),
         ("state", row.state),
         ("updates", f"{row.step:,}"),
         ("best", "" if row.best is None else f"{row.metric} {row.best[0]:.2f} at {row.best[1]:,}"),
         ("size", _size(row.n_bytes)),
-        *(("training", line) for line in _trainings(row)),
-        *(
-            ("checkpoint", "  ".join([f"step-{n:06d}", *(label for label, m in labels if m == n)]))
-            for n in directory.checkpoint_folder.steps()
-        ),
-        *_section(card, "hardware"),
-        *_section(card, "versions"),
-        *(("data", str(file.get("file"))) for file in _list(card, "data")),
     ]
-    for name, text in lines:
-        if text:
-            typer.echo(f"{name:<14}{text}")
-
-
-def remove(
-    runs: Annotated[list[Path], Argument(help="Run directories.", show_default=False)],
-    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
-) -> None:
-    """Delete runs, with all that nmt wrote into them; asks first.
-
-    A run that is being trained is not deleted. Your own files beside nmt's stay; folders such as
-    checkpoints/ go with everything in them.
-    """
-    from nmt.runs.directory import RunDirectory
-    from nmt.runs.removal import remove_run
-    from nmt.runs.run_list import run_row
-
-    n_bytes = sum(run_row(RunDirectory(run)).n_bytes for run in _existing(runs))
-    if not yes:
-        if not sys.stdin.isatty():
-            raise ConfigError("nmt runs remove: it would ask; --yes deletes without asking")
-        if not typer.confirm(f"Delete {counted(len(runs), 'run')}, {_size(n_bytes)}?", err=True):
-            raise typer.Exit(1)
-    for run in runs:
-        left = remove_run(run)
-        say(f"{run}: removed" + (f"; not nmt's, and left there: {', '.join(left)}" * bool(left)))
+    for training in row.trainings:
+        end: str = row.state
+        if training.ended:
+            end = f"{training.ended}  {training.how} at step {training.step:,}"
+        command = " ".join(training.command)
+        lines.append(("training", f"{training.started} to {end}  ({command})"))
+    lines += [("checkpoint", f"step-{n:06d}{labels.get(n, '')}") for n in folder.steps()]
+    typer.echo("\n".join(f"{name:<14}{text}" for name, text in lines if text))
 
 
 def pack(
@@ -139,44 +109,12 @@ def _directory(run: RunOption) -> "RunDirectory":
     return directory
 
 
-def _existing(runs: list[Path]) -> list[Path]:
-    from nmt.runs.directory import RunDirectory
-
-    for run in runs:
-        RunDirectory(run).check_exists()
-    return runs
-
-
 def _fields(row: "RunRow") -> dict[str, Any]:
     fields = asdict(row)
     del fields["trainings"]
     best = None if row.best is None else {"score": row.best[0], "step": row.best[1]}
     trainings = [training.model_dump(mode="json") for training in row.trainings]
     return {**fields, "path": str(row.path), "best": best, "trainings": trainings}
-
-
-def _trainings(row: "RunRow") -> list[str]:
-    """A line for each training of the run."""
-    lines = []
-    for training in row.trainings:
-        end = (
-            f"{training.ended}  {training.how} at step {training.step:,}"
-            if training.ended
-            else row.state
-        )
-        lines.append(f"{training.started} to {end}" + (f"  ({' '.join(training.command)})"))
-    return lines
-
-
-def _section(card: dict[str, object], name: str) -> list[tuple[str, str]]:
-    section = card.get(name)
-    return [(key, str(text)) for key, text in section.items()] if isinstance(section, dict) else []
-
-
-def _list(card: dict[str, object], name: str) -> list[dict[str, object]]:
-    entries = card.get(name)
-    entries = entries if isinstance(entries, list) else []
-    return [entry for entry in entries if isinstance(entry, dict)]
 
 
 def _age(seconds: float) -> str:

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
-from itertools import islice, zip_longest
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +12,8 @@ from typer import Argument, Option
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions
 from nmt.cli.shared.options import Json, OutFile
-from nmt.cli.shared.sentences import file_lines, print_lines, with_progress
-from nmt.errors import ConfigError, DataError
+from nmt.cli.shared.sentences import print_lines, sentence_pairs, with_progress
+from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.translation.translator import Translator
@@ -60,16 +60,10 @@ def score(
 
 
 def _forced(translator: "Translator", source: Path, target: Path) -> "Iterator[Translation]":
-    """The forced translations, a chunk at a time. Raises DataError where a file is longer."""
-    pairs = enumerate(zip_longest(file_lines(source), file_lines(target)), start=1)
+    """The forced translations, a chunk at a time."""
+    pairs = sentence_pairs(source, target)
     while chunk := list(islice(pairs, translator.chunk_size)):
-        texts, targets = [], []
-        for number, (text, translation) in chunk:
-            if text is None or translation is None:
-                shorter, longer = (source, target) if text is None else (target, source)
-                raise DataError(f"{shorter}: it has no line {number}, but {longer} has one")
-            texts.append(text)
-            targets.append(translation)
+        texts, targets = map(list, zip(*chunk, strict=True))
         yield from translator.force(texts, targets)
 
 

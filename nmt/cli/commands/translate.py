@@ -22,7 +22,7 @@ from nmt.cli.shared.sentences import (
     prompted,
     with_progress,
 )
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.translation.translator import Translator
@@ -51,9 +51,6 @@ def translate(
     n_best: NBest = None,
     prefix: Annotated[
         str | None, Option(help="How every translation begins.", show_default=False)
-    ] = None,
-    prefix_file: Annotated[
-        Path | None, Option(help="How each translation begins, line by line.", show_default=False)
     ] = None,
     compute: ComputeOptions,
     as_json: Json = False,
@@ -93,13 +90,11 @@ def translate(
         raise ConfigError("--json does not allow --show-attention; see nmt attention")
     if lexicon is not None and not replace_unk:
         raise ConfigError("--lexicon requires --replace-unk")
-    prefixes = _prefixes(prefix, prefix_file, file)
+    prefixes = repeat(prefix) if prefix else None
     texts = checked_arguments(sentences or ())
     _note_oddities(texts, file)
     runs = models.open(compute, {**search.keys(), "n_best": n_best})
-    rerankers = rerank.open(runs[0].config.search)
-    translator = models.load(runs, compute)
-    rerank.apply(translator, rerankers)
+    translator = models.load(runs, compute, rerank=rerank)
     several = translator.search.n_best > 1
     translations: Iterator[Translation]
     output = _Output(as_json, show_attention, several, runs[0].config.data.max_pieces)
@@ -114,36 +109,12 @@ def translate(
         source = iter(texts) if texts else file_lines(file or Path("-"))
         stream = translator.translate_stream(source, prefixes=prefixes)
         translations = with_progress(stream, file, out)
-        if prefixes is not None and prefix_file is not None:
-            problem = f"{prefix_file}: it has more lines than {file}"
-            translations = _all_used(translations, prefixes, problem)
     if replace_unk:
         translations = _replaced(translations, translator, lexicon)
     print_lines(output.lines(translations), out)
     if out is not None:
         print_path(out)
     output.note(*translator.languages)
-
-
-def _prefixes(
-    prefix: str | None, prefix_file: Path | None, file: Path | None
-) -> Iterator[str] | None:
-    """How translations begin, from the first on. Raises ConfigError."""
-    if prefix is not None and prefix_file is not None:
-        raise ConfigError("got --prefix and --prefix-file, allowed: one of them")
-    if prefix_file is None:
-        return repeat(prefix) if prefix else None
-    if file is None or str(prefix_file) == "-":
-        raise ConfigError("--prefix-file: allowed with --file FILE, a line for each of its lines")
-    return file_lines(prefix_file)
-
-
-def _all_used(
-    translations: Iterator["Translation"], prefixes: Iterator[str], problem: str
-) -> Iterator["Translation"]:
-    yield from translations
-    if next(prefixes, None) is not None:
-        raise DataError(problem)
 
 
 def _note_oddities(texts: list[str], file: Path | None) -> None:

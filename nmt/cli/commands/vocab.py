@@ -1,4 +1,4 @@
-"""`nmt vocab`: learn the vocabularies of a config, and look into those of a run."""
+"""`nmt vocab`: look into the vocabularies of a run."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -7,39 +7,12 @@ import typer
 from typer import Argument, Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.options import ConfigOptions, First, Force, OutFolder, Run
+from nmt.cli.shared.options import First, Run
 
 if TYPE_CHECKING:
     from nmt.text.tokenizer import Tokenizer, Tokenizers
 
 Side = Literal["src", "tgt"]
-
-
-def build(
-    out: OutFolder,
-    *,
-    force: Force = False,
-    config: ConfigOptions,
-) -> None:
-    """Learn the vocabularies that `nmt train` would learn, without training.
-
-    They are read from data.vocab_pairs of the config's training pairs; the sizes are printed.
-    """
-    from nmt.storage.output import check_output
-    from nmt.text.tokenizer import MANIFEST_NAME, size_notes
-    from nmt.training.training_data import learn_tokenizers
-
-    loaded = config.load()
-    check_output(out / MANIFEST_NAME)
-    tokenizers = learn_tokenizers(loaded)
-    for name in tokenizers.file_names:
-        check_output(out / name)
-    tokenizers.save(out)
-    say(f"written to {out}")
-    for note in size_notes(tokenizers):
-        say(note)
-    for side in _sides(tokenizers, None):
-        typer.echo(_describe(tokenizers, side))
 
 
 def show(
@@ -55,7 +28,7 @@ def show(
 ) -> None:
     """Print sizes and first pieces, or how a text is cut into pieces.
 
-    Of TEXT it shows what comes back too. --run is a run, or a folder that `nmt vocab build` wrote.
+    Of TEXT it shows what comes back too. --run is a run, or a folder of vocabularies.
     Pieces are shown in the order of their ids. Four reserved ones come first; the others go from
     the most frequent to the rarest, those of BPE in the order in which they were merged.
     """

@@ -104,11 +104,8 @@ def _no_option(error: Any) -> str:
     parameters = error.ctx.command.params if error.ctx else []
     options = [option for parameter in parameters for option in parameter.opts if option[0] == "-"]
     near, name = _nearest(error.option_name, [*options, "--help"]), error.option_name
-    root = error.ctx.find_root().command if error.ctx else None
     is_sentence = not name.startswith("--") or " " in name
-    if any(name in parameter.opts for parameter in getattr(root, "params", ())):
-        near = f"it comes first: nmt {name}"
-    elif is_sentence and any(parameter.name == "sentences" for parameter in parameters):
+    if is_sentence and any(parameter.name == "sentences" for parameter in parameters):
         near = near or "a sentence that begins with - comes after --"
     return f"no option {name}" + (f"; {near}" if near else "")
 
@@ -122,6 +119,10 @@ def _name(parameter: Any) -> str:
 def _bad_value(error: Any) -> str:
     """The bad value and what is allowed; Typer has pydantic check some types."""
     details = getattr(error.__cause__, "errors", None)
+    pattern = r"(?:Value error, )?'(.*)' is not one of (.*?)\.?$"
+    if choice := re.match(pattern, error.message, re.DOTALL):
+        allowed = choice[2].replace("'", "")
+        return f"got '{choice[1]}', allowed: {allowed}"
     if details is None:
         return _small(error.message)
     from nmt.settings.messages import value_problem

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.opening import check_checkpoint, open_run, run_at
 from nmt.cli.shared.options import Checkpoint, Device, Int8, SetKeys, Threads
 from nmt.cli.shared.search import with_search
 from nmt.errors import ConfigError, counted
@@ -17,16 +16,6 @@ if TYPE_CHECKING:
     from nmt.runs.trained_run import TrainedRun
     from nmt.search.search_config import SearchConfig
     from nmt.translation.translator import Translator
-
-Rerank = Annotated[
-    list[Path] | None,
-    Option(
-        "--rerank",
-        help="Run (RUN@last for another checkpoint than best) that scores the hypotheses of the "
-        "beam too, of the same languages or the other way round; may be repeated.",
-        show_default=False,
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -81,6 +70,39 @@ class ComputeOptions:
 
 
 @dataclass(frozen=True)
+class RerankOptions:
+    """Runs that score the hypotheses of the beam too."""
+
+    rerank: Annotated[
+        list[Path] | None,
+        Option(
+            help="Run (RUN@last for another checkpoint than best) that scores the hypotheses of "
+            "the beam too, of the same languages or the other way round; may be repeated.",
+            show_default=False,
+        ),
+    ] = None
+    rerank_weights: Annotated[
+        str | None,
+        Option(
+            help="How much each --rerank counts, as in 0.5,0.25; the search counts 1.",
+            show_default="0.25 each",
+        ),
+    ] = None
+
+    def shares(self) -> list[float] | None:
+        """The numbers of --rerank-weights. Raises ConfigError unless one for each, at least 0."""
+        from nmt.translation.reranking import check_weights
+
+        runs = self.rerank or ()
+        shares = _numbers("--rerank-weights", self.rerank_weights, len(runs), "--rerank")
+        check_weights("--rerank-weights", shares or ())
+        return shares
+
+
+NO_RERANKING = RerankOptions()
+
+
+@dataclass(frozen=True)
 class ModelOptions:
     """The runs of a command; several are an ensemble."""
 
@@ -114,60 +136,19 @@ class ModelOptions:
         runs: "Sequence[TrainedRun]",
         compute: ComputeOptions,
         search: "SearchConfig | None" = None,
+        rerank: RerankOptions = NO_RERANKING,
     ) -> "Translator":
-        """Load the translator of the runs that `open` has opened."""
-        return compute.load(runs, self.checkpoint, self.shares(), search)
+        """Load the translator of the runs that `open` has opened, with its rerankers."""
+        from nmt.runs.find import split_checkpoint
 
-
-class Rerankers(NamedTuple):
-    """The runs that --rerank names, and the checkpoint of each."""
-
-    runs: "tuple[TrainedRun, ...]"
-    checkpoints: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class RerankOptions:
-    """Runs that score the hypotheses of the beam too."""
-
-    rerank: Rerank = None
-    rerank_weights: Annotated[
-        str | None,
-        Option(
-            help="How much each --rerank counts, as in 0.5,0.25; the search counts 1.",
-            show_default="0.25 each",
-        ),
-    ] = None
-
-    def shares(self) -> list[float] | None:
-        """The numbers of --rerank-weights. Raises ConfigError unless one for each, at least 0."""
-        if self.rerank_weights is not None and not self.rerank:
-            raise ConfigError("--rerank-weights requires --rerank")
-        from nmt.translation.reranking import check_weights
-
-        shares = _numbers(
-            "--rerank-weights", self.rerank_weights, len(self.rerank or ()), "--rerank"
-        )
-        check_weights("--rerank-weights", shares or ())
-        return shares
-
-    def open(self, search: "SearchConfig") -> Rerankers:
-        """Open the runs. Raises ConfigError where they cannot rerank what `search` returns."""
-        self.shares()
-        if not self.rerank:
-            return Rerankers((), ())
-        from nmt.translation.reranking import check_rerankable
-
-        check_rerankable(search)
-        named = [run_at(path) or (path, None) for path in self.rerank]
-        runs = tuple(open_run(path) for path, _ in named)
-        for run, (_, checkpoint) in zip(runs, named, strict=True):
-            check_checkpoint(run.path, checkpoint)
-        return Rerankers(runs, tuple(checkpoint or "best" for _, checkpoint in named))
-
-    def apply(self, translator: "Translator", rerankers: Rerankers) -> None:
-        """Have `translator` order its hypotheses by the rerankers too."""
-        translator.rerank_by(rerankers.runs, self.shares(), rerankers.checkpoints)
+        shares = rerank.shares()
+        named = [split_checkpoint(path) for path in rerank.rerank or ()]
+        rerankers = [open_run(path) for path, _ in named]
+        translator = compute.load(runs, self.checkpoint, self.shares(), search)
+        if rerankers:
+            checkpoints = [checkpoint or "best" for _, checkpoint in named]
+            translator.rerank_by(rerankers, shares, checkpoints)
+        return translator
 
 
 def _numbers(name: str, text: str | None, n_runs: int, flag: str) -> list[float] | None:
@@ -184,3 +165,14 @@ def _numbers(name: str, text: str | None, n_runs: int, flag: str) -> list[float]
             f"one for each {flag}"
         )
     return numbers
+
+
+def open_run(run: Path | None) -> "TrainedRun":
+    """Open the run at a path, or the newest one, which is named on stderr."""
+    from nmt.runs.find import find_run
+    from nmt.runs.trained_run import TrainedRun
+
+    opened = TrainedRun.open(find_run(run))
+    if run is None:
+        say(f"run: {opened.path}")
+    return opened

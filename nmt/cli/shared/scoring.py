@@ -19,22 +19,35 @@ if TYPE_CHECKING:
     from nmt.translation.translator import Translator
 
 
+def check_metric(name: str) -> None:
+    """Raise ConfigError unless `name` is a metric of translations."""
+    from nmt.evaluation.metrics import METRICS
+
+    allowed = [metric for metric in METRICS if metric != "loss"]
+    if name not in allowed:
+        raise ConfigError(f"--metric: got '{name}', allowed: {', '.join(allowed)}")
+
+
 @dataclass(frozen=True)
 class ScoreOptions:
     """Options of the texts to score and of the metrics."""
 
     bleu: Annotated[bool, Option("--bleu", help="BLEU (the default).")] = False
-    bleu_lc: Annotated[bool, Option("--bleu-lc", help="BLEU of lower-cased texts.")] = False
     chrf: Annotated[bool, Option("--chrf", help="chrF2.")] = False
-    chrf_words: Annotated[bool, Option("--chrf++", help="chrF2++: of words too.")] = False
-    ter: Annotated[bool, Option("--ter", help="TER (lower is better).")] = False
     multi30k_style: Annotated[
         bool, Option("--multi30k-style", help="The Multi30k papers' tokenised BLEU.")
     ] = False
+    metric: Annotated[
+        list[str] | None,
+        Option(
+            help="Another metric: bleu-lc, chrf++, ter or comet; may be repeated.",
+            show_default=False,
+        ),
+    ] = None
     comet: Annotated[
         Path | None,
         Option(
-            help="COMET by this checkpoint (model.ckpt), read by the package unbabel-comet.",
+            help="The checkpoint of --metric comet, read by the package unbabel-comet.",
             show_default=False,
         ),
     ] = None
@@ -64,17 +77,12 @@ class ScoreOptions:
     ] = False
 
     def metrics(self) -> tuple[str, ...]:
-        """Return the metrics that were asked for."""
-        flags: dict[str, bool] = {
-            "bleu": self.bleu,
-            "bleu-lc": self.bleu_lc,
-            "chrf": self.chrf,
-            "chrf++": self.chrf_words,
-            "ter": self.ter,
-            "multi30k": self.multi30k_style,
-            "comet": self.comet is not None,
-        }
-        return tuple(name for name, is_wanted in flags.items() if is_wanted)
+        """Return the metrics that were asked for. Raises ConfigError for an unknown one."""
+        for name in self.metric or ():
+            check_metric(name)
+        flags = {"bleu": self.bleu, "chrf": self.chrf, "multi30k": self.multi30k_style}
+        flagged = (name for name, is_wanted in flags.items() if is_wanted)
+        return tuple(dict.fromkeys([*flagged, *(self.metric or ())]))
 
     def scoring(
         self,
@@ -98,18 +106,11 @@ class ScoreOptions:
             tokenize = tokenize or config.valid.bleu_tokenize
         elif self.ref:
             lang = lang or language_of(self.ref[0])
-        gpu = None
-        if self.comet is not None:
-            where = resolve_device(device or "auto")
-            gpu = where.index if where.type == "cuda" else None
+        metrics = self.metrics() or default
+        where = resolve_device(device or "auto") if "comet" in metrics else None
+        gpu = where.index if where is not None and where.type == "cuda" else None
         scoring = Scoring(
-            lang,
-            self.metrics() or default,
-            n_bootstrap,
-            tokenize,
-            self.as_is,
-            comet=self.comet,
-            gpu=gpu,
+            lang, metrics, n_bootstrap, tokenize, self.as_is, comet=self.comet, gpu=gpu
         )
         check_metrics(scoring, "--tokenize")
         return scoring
@@ -123,8 +124,6 @@ class ScoreOptions:
             raise ConfigError("--src: its translation is scored against --ref, which is missing")
         if self.ref and not (self.src or has_hypotheses):
             raise ConfigError("--ref: give --src to translate, or --hyp to score, with it")
-        if self.comet and self.ref and not self.src:
-            raise ConfigError("--comet: it reads the source of each sentence: give --src")
         if self.split and self.ref:
             raise ConfigError("--split: the texts come from --ref, so --split does not apply")
         if self.ref:

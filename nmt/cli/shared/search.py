@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from nmt.cli.shared.flags import overrides_of
-from nmt.cli.shared.messages import say
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.runs.trained_run import TrainedRun
     from nmt.settings.config_file import Override
-
-_USUAL_BEAMS = "5 to 12"
-_WIDE_BEAM = 100  # from here on a search may take minutes without any output
 
 NBest = Annotated[
     int | None,
@@ -77,13 +73,6 @@ class SearchOptions:
         return {key: value for key, value in flags.items() if value not in (None, [])}
 
 
-def check_search_keys(overrides: Sequence["Override"]) -> None:
-    """Raise ConfigError for an override whose key is outside `search`."""
-    for override in overrides:
-        if not override.key.startswith("search."):
-            raise ConfigError(f"{override.origin}: got another key, allowed here: search.*")
-
-
 def with_search(
     run: "TrainedRun", keys: Mapping[str, object], overrides: Sequence["Override"]
 ) -> "TrainedRun":
@@ -92,7 +81,9 @@ def with_search(
     A beam below the run's own `n_best` lowers that to the beam. Raises ConfigError for a value
     that the config does not allow, and for a key outside `search`.
     """
-    check_search_keys(overrides)
+    for override in overrides:
+        if not override.key.startswith("search."):
+            raise ConfigError(f"{override.origin}: got another key, allowed here: search.*")
     changes: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
     default = run.config.search
     beam, n_best = changes.get("beam", default.beam), changes.get("n_best")
@@ -108,10 +99,5 @@ def with_search(
         raise ConfigError(
             f"--beam: got {beam} for translations that are drawn; leave it out, or draw none "
             "(search.mbr=null, search.sampling=null)"
-        )
-    if (width := run.config.search.beam) > _WIDE_BEAM:
-        say(
-            f"beam {width:,}: time and memory grow with it; translation gains little beyond "
-            f"{_USUAL_BEAMS}"
         )
     return run

@@ -2,9 +2,10 @@
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import typer
 
@@ -12,37 +13,7 @@ from nmt.cli.shared.messages import say
 from nmt.errors import DataError
 from nmt.storage.terminal import one_line
 
-if TYPE_CHECKING:
-    from nmt.corpora.sources import DataConfig
-    from nmt.runs.trained_run import TrainedRun
-
 _Item = TypeVar("_Item")
-
-
-def check_not_read(out: Path | None, run: "TrainedRun", split: str) -> None:
-    """Raise ConfigError where `out`, or stdout, is a file of a split of the run's data."""
-    from nmt.storage.output import STDIN_OR_STDOUT, check_output
-
-    files = input_files({}, run.config.data, split)
-    if out is None or not out.is_dir():
-        check_output(out or STDIN_OR_STDOUT, files)
-
-
-def input_files(
-    texts: Mapping[str, Iterable[Path | None]], data: "DataConfig", split: str | None
-) -> dict[str, list[Path]]:
-    """The files that a command reads, by flag: those of `texts`, and of a split of the run's data.
-
-    Raises ConfigError where there is no such split, DataError where a file of it is missing.
-    """
-    from nmt.corpora.corpora import split_files
-    from nmt.corpora.text_files import archive_of
-    from nmt.evaluation.examples import split_named
-
-    files = {flag: [archive_of(path) for path in paths if path] for flag, paths in texts.items()}
-    if split is not None:
-        files["--split"] = split_files(split_named(data, split), data)
-    return files
 
 
 def checked_arguments(sentences: Sequence[str]) -> list[str]:
@@ -65,6 +36,16 @@ def file_lines(path: Path) -> Iterator[str]:
     stdin = sys.stdin.buffer
     # read1 returns what has arrived, so each line is translated at once; read waits for a buffer.
     yield from Text(getattr(stdin, "read1", stdin.read), "stdin").lines()
+
+
+def sentence_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+    """The lines of a text with those of its translation. Raises DataError where one is longer."""
+    lines = zip_longest(file_lines(source), file_lines(target))
+    for number, (text, translation) in enumerate(lines, start=1):
+        if text is None or translation is None:
+            shorter, longer = (source, target) if text is None else (target, source)
+            raise DataError(f"{shorter}: it has no line {number}, but {longer} has one")
+        yield text, translation
 
 
 def prompted(prompt: str) -> Iterator[str]:
