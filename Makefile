@@ -15,7 +15,7 @@ CHECK_FLAGS ?=
 CONFIG      ?= configs/starter.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev wheel demo test check test-slow coverage train eval bench kill-test attack docs docs-check site release-check clean
+.PHONY: help install install-dev wheel demo test check test-slow coverage train eval bench kill-test docs docs-check site release-check clean
 
 # What an installation depends on; the C++ is compiled by it.
 SOURCES := pyproject.toml constraints.txt hatch_build.py $(wildcard nmt/ops/native/*.cpp nmt/ops/native/*.h)
@@ -86,9 +86,6 @@ bench: $(VENV)/.installed              ## speed here, beside the textbook's loop
 
 kill-test: $(VENV)/.installed          ## 100 times kill -9 in a training; nothing may differ (10 minutes)
 	OMP_NUM_THREADS=1 $(PY) scripts/kill_test.py --kills 100
-
-attack: $(VENV)/.installed             ## 3,000 forged and damaged runs, and a server (13 minutes)
-	OMP_NUM_THREADS=1 $(PY) scripts/attack.py
 
 docs: $(VENV)/.installed               ## regenerate the references: configuration, its schema, commands
 	$(PY) scripts/command_reference.py > docs/commands.md

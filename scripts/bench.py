@@ -1,6 +1,6 @@
 """The speed of training and decoding, beside the textbook's loop and the limit of the machine.
 
-    python scripts/bench.py                                # training, decoding, latency, memory
+    python scripts/bench.py                                # training, decoding, memory
     python scripts/bench.py training --precision bf16      # bf16 beside fp32
     python scripts/bench.py memory --sizes long            # sentences of 50 pieces, 1,000 units
     python scripts/bench.py growth                         # longer and longer sentences
@@ -65,7 +65,7 @@ from nmt.training.step import StepSettings, train_step, translation_loss
 Form = Literal["nmt", "plain", "textbook"]
 """The model with its default backend, with `backend: reference`, and the textbook's loop."""
 
-PARTS = ("training", "decoding", "latency", "memory", "growth")
+PARTS = ("training", "decoding", "memory", "growth")
 BEAMS = (1, 5)
 LENGTHS = (16, 32, 64, 128, 256)
 REAL_CORPUS, FALLBACK = "multi30k-en-fr", "starter"
@@ -376,7 +376,6 @@ def measure(options: argparse.Namespace, plan: Plan) -> Iterator[Section]:
     materials = [fixed_shape(plan.sizes)]
     if options.sizes == "standard" and {"training", "decoding"} & set(options.parts):
         materials.append(real_lengths(plan.sizes, options.data))
-    single = fixed_shape(plan.sizes.model_copy(update={"batch": 1}))
     for part in options.parts:
         if part == "training":
             yield from (measure_training(plan, material) for material in materials)
@@ -386,7 +385,7 @@ def measure(options: argparse.Namespace, plan: Plan) -> Iterator[Section]:
             if (section := measure_memory(plan)) is not None:
                 yield section
         else:
-            for material in materials if part == "decoding" else [single]:
+            for material in materials:
                 yield from (measure_decoding(plan, material, beam) for beam in BEAMS)
 
 

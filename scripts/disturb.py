@@ -12,11 +12,10 @@ source tell nothing about those of the reference, so the first measure says most
     slip       Two neighbouring letters of one wrod are exchanged.
     typed      lower case, no full stop and a slpi
 
-The choices for line N depend on --seed, the form and N only. --write FOLDER keeps the sources.
+The choices for line N depend on --seed, the form and N only.
 """
 
 import argparse
-import json
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -93,23 +92,15 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--split", default="valid", help="a split of the run's corpus")
     parser.add_argument("--form", choices=FORMS, nargs="+", default=list(FORMS))
     parser.add_argument("--seed", type=int, default=1, help="seed of the slips")
-    parser.add_argument("--write", type=Path, metavar="FOLDER", help="keep the disturbed sources")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     return parser.parse_args()
 
 
 def measure(options: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """The scores of each form; the sources are written where they are asked for."""
+    """The scores of each form."""
     run = TrainedRun.open(options.run)
     examples = read_examples(split_named(run.config.data, options.split), run.config.data)
     translator = Translator.load(run, checkpoint=options.checkpoint)
     scoring = Scoring(run.config.data.tgt_lang, tuple(MEASURES), n_bootstrap=0)
-    if options.write:
-        options.write.mkdir(parents=True, exist_ok=True)
-        for form in options.form:
-            lines = disturbed([example.src_text for example in examples], form, options.seed)
-            path = options.write / f"{form.replace(' ', '-')}.{run.config.data.src_lang}"
-            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return {
         form: scores(translator, examples, scoring, form, options.seed) for form in options.form
     }
@@ -123,9 +114,6 @@ def main() -> int:
     except NMTError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    if options.json:
-        print(json.dumps(scores))
-        return 0
     print(f"| source | {' | '.join(MEASURES.values())} |\n|---|{'---|' * len(MEASURES)}")
     for form, values in scores.items():
         print(f"| {form} | {' | '.join(f'{values[key]:.2f}' for key in MEASURES)} |")

@@ -1,18 +1,16 @@
 """bench_peers.py as far as it can be tested without the other toolkits."""
 
-import itertools
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import peers.rounds
 import pytest
 import yaml
 from peers.data import Exported, bleu_of, export, text_of
 from peers.environments import CONSTRAINTS, install_commands, python_of
-from peers.rounds import Place, train_in_turn, training_table, translate_in_turn
-from peers.toolkit import Job, Settings, Toolkit, Window, steady_rate
+from peers.rounds import Place, train_in_turn, training_table
+from peers.toolkit import Job, Settings, Toolkit, Window
 from peers.toolkits import JoeyNMT, Marian, OpenNMT, Own
 
 from nmt.config import load_config
@@ -129,11 +127,6 @@ def test_our_own_config_is_read_and_our_log_counts_both_sides(
     assert second.tokens == pytest.approx(2 * 2000 * share)
 
 
-def test_a_steady_rate_leaves_out_the_beginning() -> None:
-    windows = [Window(1, 100), Window(10, 1), Window(200, 2), Window(30, 1)]
-    assert steady_rate(windows) == pytest.approx((10 + 200 + 30) / (1 + 2 + 1))
-
-
 class Fake(Toolkit):
     """Trains and translates with a line of Python, and notes when."""
 
@@ -167,23 +160,3 @@ def test_toolkits_are_trained_in_turn(exported: Exported, tmp_path: Path) -> Non
     table = training_table(measured, 2.0)
     assert "| A | 10.0 | 10.0 to 10.0 | 20 | 1.00 |" in table
     assert "| B | 20.0 | 20.0 to 20.0 | 40 | 0.50 |" in table
-
-
-def test_translations_are_timed_without_loading(
-    exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, times = peers.rounds._translate, itertools.cycle([3, 5])
-
-    def timed(toolkit: Toolkit, place: Place, job: Job) -> float:
-        real(toolkit, place, job)
-        return next(times)  # the first sentence, then the whole test set
-
-    monkeypatch.setattr(peers.rounds, "_translate", timed)
-    place, settings = Place(tmp_path, tmp_path, 1), SETTINGS.model_copy(update={"sentences": 50})
-    toolkits = {Fake("A", 1): tmp_path, Fake("B", 1, sorts=False): tmp_path}
-    measured = translate_in_turn(toolkits, place, exported, settings, [7], 1)
-    assert measured["A", 7].rates == (49 / 2,)
-    assert measured["A", 7].bleu == measured["B", 7].bleu
-    assert lines_of(tmp_path / "A" / "test.src") == lines_of(exported.pieces("test", "src"))[:50]
-    lengths = [line.count(" ") for line in lines_of(tmp_path / "B" / "test.src")]
-    assert lengths == sorted(lengths)

@@ -1,4 +1,4 @@
-"""Forged runs: changed files with the right checksums, for the tests and scripts/attack.py."""
+"""Forged runs: changed files with the right checksums, for the tests."""
 
 import hashlib
 import json
