@@ -183,7 +183,7 @@ def test_a_given_translation_is_forced(run: Run) -> None:
         ([], "got none, allowed: one of SENTENCE, --file, --sp"),
         (["x", "y", "--target", "z"], "--target: got 1 translation for 2 sentences"),
         (["x", "--target", "y", "--beam", "2"], "--target gives the translation"),
-        (["x", "--n-best", "4"], "--n-best: got 4, allowed: 1 to 3, the beam"),
+        (["x", "--n-best", "4"], "search.n_best: got 4, allowed: 1 to beam (3)"),
         (["x", "y", "--out", "a.png"], "--out: got the file a.png for 2 pictures"),
         (["--file", "-"], "stdin:1: byte 0xff is not UTF-8"),
     ],

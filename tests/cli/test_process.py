@@ -11,9 +11,8 @@ import pytest
 import torch
 
 import nmt
-from nmt.cli.shared.process import CACHE_CAPACITIES, configure_memory, deterministic
+from nmt.cli.shared.process import CACHE_CAPACITIES, deterministic
 from nmt.device import process_bytes
-from nmt.errors import ConfigError
 
 pytestmark = pytest.mark.skipif(process_bytes("VmRSS") is None, reason="needs Linux' /proc")
 
@@ -77,15 +76,6 @@ def test_a_capacity_that_the_user_has_set_stays() -> None:
     variables = dict.fromkeys(CACHE_CAPACITIES, "77")
     assert _printed(CAPACITIES, **variables) == [77] * len(variables)
     assert _printed(CAPACITIES) == [int(value) for value in CACHE_CAPACITIES.values()]
-
-
-@pytest.mark.parametrize("capacity", ["", "00", "-1"])
-def test_a_capacity_that_makes_torch_crash_is_refused(
-    capacity: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LRU_CACHE_CAPACITY", capacity)
-    with pytest.raises(ConfigError, match=r"LRU_CACHE_CAPACITY: got .*, allowed: "):
-        configure_memory()
 
 
 def test_a_process_that_is_gone_has_no_memory() -> None:

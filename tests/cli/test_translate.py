@@ -165,9 +165,7 @@ def test_an_unknown_word_is_copied_on_request(monkeypatch: pytest.MonkeyPatch) -
     ("arguments", "note"),
     [
         (["Vous avez une maison."], "looks like fr"),
-        (["--file", "a.PO"], "plain text"),
         (["x.en"], "note: 'x.en' is translated as a sentence; --file x.en translates the file"),
-        (["--precision", "bf16", "--device", "cpu", "a"], "bf16 may be slower"),
         (
             ["he", "the cat " * 50, "the cat " * 51],  # data.max_pieces is 100
             "longer than any sentence of the training (100 pieces): 1 of 3, the first in line 3; ",
@@ -175,8 +173,7 @@ def test_an_unknown_word_is_copied_on_request(monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_what_is_odd_is_noted(arguments: list[str], note: str) -> None:
-    for name in ("a.PO", "x.en"):
-        write_lines(Path(name), ["This is a cat!", "the cat " * 50, ""])
+    write_lines(Path("x.en"), ["This is a cat!", "the cat " * 50, ""])
     assert note in translate(*arguments, "--set", "search.max_length=1").stderr
     usual = translate("--file", "x.en", "--beam", "100", "--set", "search.max_length=1").stderr
     for words in ("note:", "looks like", "longer than"):
@@ -188,7 +185,7 @@ def test_what_is_odd_is_noted(arguments: list[str], note: str) -> None:
     [
         ("a --lexicon x", "--lexicon requires --replace-unk"),
         ("a --json --show-attention", "--json does not allow"),
-        ("a --n-best 4", "--n-best: got 4, allowed: 1 to 3, the beam"),
+        ("a --n-best 4", "search.n_best: got 4, allowed: 1 to beam (3)"),
         ("fine b\udcffd", "argument 2: not UTF-8: 'b\\udcffd'"),
         ("a --precision bf16 --int8", "int8"),
         ("a --temperature 2 --beam 3", "--beam"),
@@ -258,7 +255,7 @@ def test_on_a_terminal_it_asks_until_an_empty_line(expected: list[Translation]) 
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "dumb"},
         stdin=theirs,
         stdout=theirs,
-        stderr=subprocess.PIPE,
+        stderr=theirs,
     )
     os.close(theirs)
     shown = b""
@@ -273,9 +270,7 @@ def test_on_a_terminal_it_asks_until_an_empty_line(expected: list[Translation]) 
     assert "[]" in text
     for translation in (expected[0], expected[2]):
         assert f"{translation.text}\r\n" in text
-    assert process.stderr is not None
-    assert "an empty line ends" in process.stderr.read().decode()
-    process.stderr.close()
+    assert "an empty line ends" in text
     os.close(ours)
 
 

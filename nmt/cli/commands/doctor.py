@@ -9,14 +9,12 @@ from pathlib import Path
 import typer
 
 import nmt
-from nmt.cli.shared.options import usable_cores
-from nmt.errors import counted
 
 _PACKAGES = ("torch", "numpy", "sacrebleu", "sentencepiece", "safetensors", "pydantic", "triton")
 
 
 def doctor() -> None:
-    """Show versions, devices, the code that computes, memory, folders.
+    """Show versions, devices, the code that computes, folders.
 
     It says why that code computes. Where native code is missing, the last lines say how to get it.
     """
@@ -35,9 +33,8 @@ def _system() -> Iterator[tuple[str, str]]:
     packages = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
     yield "nmt", f"{nmt.__version__}, Python {platform.python_version()}, {packages}"
     yield "system", platform.platform()
-    yield "processor", f"{cpu_name()}, {counted(usable_cores(), 'core')} for this process"
+    yield "processor", cpu_name()
     yield "threads", f"{torch.get_num_threads()} (torch; OMP_NUM_THREADS sets it)"
-    yield "memory", f"{_memory('MemTotal')}, {_memory('MemAvailable')} available"
     yield "package in", str(Path(nmt.__file__).parent)
     yield "corpora in", str(data_folder(Path("data")).absolute())
 
@@ -76,13 +73,3 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "(not installed)"
-
-
-def _memory(key: str) -> str:
-    """A line of Linux's /proc/meminfo."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return "unknown"
-    sizes = (line.split()[1] for line in lines if line.startswith(f"{key}:"))
-    return next((f"{int(size) / 2**20:.1f} GiB" for size in sizes), "unknown")

@@ -16,7 +16,7 @@ from typer import Option
 from nmt.cli.shared import process
 from nmt.cli.shared.flags import overrides_of
 from nmt.cli.shared.launch import check_processes, launch
-from nmt.cli.shared.options import ConfigOptions, Quiet, Threads, check_cores
+from nmt.cli.shared.options import ConfigOptions, Quiet, Threads
 from nmt.errors import NMTError
 from nmt.storage.terminal import give_up
 
@@ -57,7 +57,6 @@ def train(
             min=1,
             help="Train in N processes of this machine, with a GPU or a share of the CPU's threads "
             "each. An update has N times train.accumulate batches.",
-            callback=check_cores,
         ),
     ] = 1,
     quiet: Quiet = False,

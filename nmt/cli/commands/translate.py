@@ -28,12 +28,6 @@ if TYPE_CHECKING:
     from nmt.translation.translator import Translator
     from nmt.types import TranslatedHypothesis, Translation
 
-_MARKED_UP = """
-.csv .htm .html .json .jsonl .md .po .pot .properties .rst .srt .tex .tmx .tsv .vtt .xlf .xliff .xml
-.yaml
-"""
-"""Suffixes of text files whose lines are not sentences."""
-
 _CHECKED = 1000
 """Sentences whose language is checked: the first ones."""
 
@@ -92,7 +86,8 @@ def translate(
         raise ConfigError("--lexicon requires --replace-unk")
     prefixes = repeat(prefix) if prefix else None
     texts = checked_arguments(sentences or ())
-    _note_oddities(texts, file)
+    for text in filter(os.path.isfile, texts):
+        say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
     runs = models.open(compute, {**search.keys(), "n_best": n_best})
     translator = models.load(runs, compute, rerank=rerank)
     several = translator.search.n_best > 1
@@ -115,14 +110,6 @@ def translate(
     if out is not None:
         print_path(out)
     output.note(*translator.languages)
-
-
-def _note_oddities(texts: list[str], file: Path | None) -> None:
-    """Say on stderr what is probably not meant."""
-    for text in filter(os.path.isfile, texts):
-        say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
-    if file is not None and file.suffix.lower() in _MARKED_UP.split():
-        say(f"note: {file}: each line is translated as plain text, markup and numbers included")
 
 
 def _replaced(

@@ -53,20 +53,13 @@ class ComputeOptions:
     ) -> "Translator":
         """Load the translator of open runs, after setting the threads of the process."""
         from nmt.cli.shared.process import configure_process
-        from nmt.device import fast_bf16
         from nmt.translation.translator import Translator
 
         configure_process(self.threads)
         how = (self.int8, weights, self.precision)
-        translator = Translator.load(
+        return Translator.load(
             runs, self.device or "auto", checkpoint or "best", search, *how
         )
-        device = translator.device
-        if self.precision == "bf16" and device.type == "cpu":
-            say("note: a CPU's compiled search is in fp32: bf16 may be slower, --int8 is faster")
-        elif self.precision == "bf16" and fast_bf16(device) is None:
-            say(f"note: {device} has no unit for bf16, which is less exact and no faster here")
-        return translator
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ A command takes a group by one parameter whose type is the dataclass; `with_opti
 
 import functools
 import inspect
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -19,9 +18,6 @@ from nmt.errors import ConfigError
 if TYPE_CHECKING:
     from nmt.config import RunConfig
     from nmt.settings.config_file import Override
-
-_MOST_PER_CORE = 4
-"""More threads or processes only take turns; thousands fill the memory or end the process."""
 
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only errors on stderr.")]
 Force = Annotated[bool, Option("--force", help="Replace files that exist.")]
@@ -74,23 +70,6 @@ def _is_written(annotation: Any) -> bool:
     return getattr(option, "writable", False) and bool(option.file_okay)
 
 
-def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def check_cores(value: int | None) -> int | None:
-    """Raise BadParameter for many more threads or processes than this process may use cores."""
-    most = _MOST_PER_CORE * usable_cores()
-    if value is not None and value > most:
-        raise typer.BadParameter(
-            f"got {value}, allowed: 1 to {most}, {_MOST_PER_CORE} for each core of this machine"
-        )
-    return value
-
-
 def language(value: str | None) -> str | None:
     """Check that the value of a flag is not the name of a language."""
     if value is None:
@@ -103,17 +82,8 @@ def language(value: str | None) -> str | None:
         raise typer.BadParameter(str(error)) from None
 
 
-def _folder(path: Path) -> Path:
-    if str(path) == "-":
-        raise ConfigError("--out: got -, allowed: a folder, which stdout cannot be")
-    return path
-
-
 Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
-Threads = Annotated[
-    int | None,
-    Option(min=1, help="Threads of torch.", show_default="torch's own", callback=check_cores),
-]
+Threads = Annotated[int | None, Option(min=1, help="Threads of torch.", show_default="torch's own")]
 Device = Annotated[str | None, Option(help="auto, cpu, cuda[:N] or mps.", show_default="auto")]
 Checkpoint = Annotated[
     str | None, Option(help="best, last, step-NNNNNN or a name.", show_default="best")
@@ -126,10 +96,7 @@ OutFile = Annotated[
 """`writable` marks what a command writes. The class Command keeps it from replacing files."""
 Picture = Annotated[Path, Option("--out", "-o", writable=True, help="File to write; - is stdout.")]
 OutFolder = Annotated[
-    Path,
-    Option(
-        "--out", "-o", file_okay=False, writable=True, help="Folder to write.", callback=_folder
-    ),
+    Path, Option("--out", "-o", file_okay=False, writable=True, help="Folder to write.")
 ]
 Data = Annotated[Path, Option("--data", envvar="NMT_DATA", help="Folder where named corpora live.")]
 SourceFile = Annotated[
@@ -165,7 +132,7 @@ def _override(text: str) -> "Override":
 
 
 SetKeys = Annotated[list[Any] | None, set_option("a key of the config", "search.beam=5")]
-"""A command that trains nothing takes keys of `search` only (check_search_keys in search.py)."""
+"""A command that trains nothing takes keys of `search` only (with_search in search.py)."""
 
 
 @dataclass(frozen=True)

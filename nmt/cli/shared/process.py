@@ -7,12 +7,9 @@ import atexit
 import contextlib
 import gc
 import os
-import re
 import signal
 from collections.abc import Iterator
 from types import FrameType
-
-from nmt.errors import ConfigError
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Options of mallopt(3), from malloc.h."""
@@ -76,17 +73,11 @@ def configure_memory() -> None:
     By default glibc gives large blocks back to the system, and the pages of new ones are cleared
     anew: an update of training then takes a tenth longer on a CPU
     (docs/log/2026-11-21-training-speed.md). Environment variables of the user take precedence.
-    Raises ConfigError for a capacity that makes torch crash.
     """
     from nmt.device import glibc
 
     for name, capacity in CACHE_CAPACITIES.items():
         os.environ.setdefault(name, capacity)
-    got = os.environ["LRU_CACHE_CAPACITY"]
-    if not re.fullmatch(r"\s*0*[1-9][0-9]{0,8}\s*", got):  # torch would crash
-        raise ConfigError(
-            f"environment variable LRU_CACHE_CAPACITY: got {got!r}, allowed: a whole number from 1"
-        )
     library = glibc()
     if library is None or any(name in os.environ for name in _MALLOC_VARIABLES):
         return

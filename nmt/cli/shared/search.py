@@ -87,11 +87,6 @@ def with_search(
     changes: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
     default = run.config.search
     beam, n_best = changes.get("beam", default.beam), changes.get("n_best")
-    draws = default.sampling is not None or any(key.startswith("sampling.") for key in changes)
-    if n_best is not None and n_best > beam and not overrides and not draws:
-        raise ConfigError(
-            f"--n-best: got {n_best}, allowed: 1 to {beam}, the beam; give --beam too"
-        )
     if "beam" in changes and n_best is None and default.n_best > beam:
         changes["n_best"] = beam
     run = run.with_config([*overrides, *overrides_of("search", changes)])

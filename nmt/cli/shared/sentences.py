@@ -1,6 +1,5 @@
 """The sentences that commands read: from arguments, a file, a pipe or a terminal."""
 
-import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
@@ -11,7 +10,6 @@ import typer
 
 from nmt.cli.shared.messages import say
 from nmt.errors import DataError
-from nmt.storage.terminal import one_line
 
 _Item = TypeVar("_Item")
 
@@ -50,26 +48,14 @@ def sentence_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
 
 def prompted(prompt: str) -> Iterator[str]:
     """The lines typed on the terminal, until an empty line or Ctrl-D."""
-    with contextlib.suppress(ImportError):  # not everywhere; it gives input() its history
-        import readline  # noqa: F401
     say("an empty line ends")
-    prompt = one_line(prompt)  # readline writes it past sys.stdout
-    shown = prompt if sys.stdout.isatty() else ""  # input() writes it where results go
+    lines = file_lines(Path("-"))
     while True:
-        if not shown:
-            typer.echo(prompt, nl=False, err=True)
-        try:
-            text = input(shown)
-            text.encode("utf-8")
-        except EOFError:
-            typer.echo(err=True)
+        typer.echo(prompt, nl=False, err=True)
+        line = next(lines, "")
+        if not line.strip():
             return
-        except UnicodeError:
-            say("not UTF-8; once more")
-            continue
-        if not text.strip():
-            return
-        yield text
+        yield line
 
 
 def print_lines(lines: Iterable[str], out: Path | None) -> None:
