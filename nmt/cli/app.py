@@ -13,7 +13,6 @@ import nmt
 from nmt.cli.commands import (
     align,
     attention,
-    average,
     compare,
     config,
     corpus,
@@ -71,7 +70,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "lexicon": align.lexicon,
     "curve": report.curve,
     "report": report.report,
-    "average": average.average,
+    "average": runs.average,
     "export": export.export,
     "serve": serve.serve,
     "card": report.card,

@@ -14,15 +14,10 @@ import typer
 from typer.testing import CliRunner
 
 import nmt
-from nmt.cli.app import Group, app
+from nmt.cli.app import Group
 from nmt.errors import ConfigError, DataError
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = (
-    *("train", "translate", "eval", "compare", "score", "attention", "average", "curve", "export"),
-    *("lab", "doctor", "corpus", "vocab", "config", "tune", "runs"),
-    *("report", "serve", "align", "lexicon", "card", "init"),
-)
 MODULE = [sys.executable, "-m", "nmt"]
 
 
@@ -86,14 +81,6 @@ def test_ends_that_say_more(toy: typer.Typer) -> None:
     assert result.exit_code == 2
     assert "Traceback" in result.stderr
     assert result.stderr.endswith("error: x.yaml:1: a: wrong\nerror: x.yaml:2: b: wrong\n")
-
-
-@pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_help_names_every_command(flag: str) -> None:
-    result = CliRunner().invoke(app, [flag])
-    assert result.exit_code == 0
-    for command in COMMANDS:
-        assert f"\n  {command} " in result.stdout
 
 
 LIGHT = """

@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -203,13 +202,6 @@ def test_a_scale_may_be_shared(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
         ends[scale] = [figure.axes[0].images[0].get_clim()[1] for figure in figures]
     assert ends["shared"] == [max(ends["each"])] * 2
     assert ends["0.9"] == [0.9, 0.9]
-
-
-def test_a_terminal_gets_text_and_a_pipe_data(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("the cat").stdout.startswith("{")
-    monkeypatch.setattr(sys.modules["nmt.cli.commands.attention"], "_is_terminal", lambda: True)
-    assert run("the cat").stdout == run("the cat", "--format", "text").stdout
-    assert run("the cat", "--out", "-").stdout.startswith("{")
 
 
 @pytest.mark.usefixtures("home")

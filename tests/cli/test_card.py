@@ -101,16 +101,6 @@ def test_scores_of_other_weights_and_systems_are_left_out(run: Path) -> None:
     assert corpora == ["z", "test.tsv"]  # in the order of the files' names
 
 
-@pytest.mark.parametrize("damage", ["[", "{}", '{"scores": {"bleu": {"score": NaN}}}'])
-def test_a_damaged_report_is_left_out_with_a_note(run: Path, damage: str) -> None:
-    keep(run, "ours")
-    (run / "eval" / "bad.json").write_text(damage)
-    matter, _, notes = card(run)
-    assert len(matter["model-index"][0]["results"]) == 1
-    [note] = notes.splitlines()
-    assert "bad.json: left out" in note
-
-
 def test_what_a_forged_report_says_stays_a_cell_of_a_table(run: Path, tmp_path: Path) -> None:
     corpus = "x\n\n# Free | <b>\x1b[2J"
     keep(run, "forged", corpus=corpus, scores={"bleu": score("a|b\n---\n", 1.0)})

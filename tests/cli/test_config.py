@@ -74,28 +74,6 @@ def test_check_refuses_what_training_would(data: str, problem: str) -> None:
     assert result.stderr.count("\n") == 1
 
 
-def test_check_allows_a_corpus_that_is_not_fetched() -> None:
-    write("{corpus: multi30k-en-fr}")
-    result = nmt_config("check", "x.yaml")
-    assert result.exit_code == 0
-    [line] = result.stdout.splitlines()
-    assert line.startswith("x.yaml: right, but corpus 'multi30k-en-fr' is not in data/")
-    assert line.endswith("nmt corpus fetch multi30k-en-fr [--from PATH]")
-
-
-def test_a_home_folder_is_spelt_with_a_tilde(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    Path("home").mkdir()
-    Path("home/a.tsv").write_text("a\tb\n")
-    write("{train: {file: ~/a.tsv}}")
-    assert nmt_config("check", "x.yaml").stdout == "x.yaml: right\n"
-    assert f"file: {tmp_path}/home/a.tsv\n" in nmt_config("show", "x.yaml").stdout
-    write("{train: {file: ~no_such_user/a}}")
-    assert "data.train.file: got '~no_such_user/a', no such" in nmt_config("check", "x.yaml").stderr
-
-
 def test_list_names_recipes_that_load() -> None:
     names = nmt_config("list").stdout.split()
     assert {"starter", "multi30k", "family/dot"} <= set(names)

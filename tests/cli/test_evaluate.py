@@ -174,18 +174,6 @@ def test_given_translations_need_no_run_or_are_kept_in_it(
     assert "cannot write runs/tiny/eval/test-hyp-fr.json: No space left" in result.stderr
 
 
-def test_what_translate_prints_scores_as_the_run_does() -> None:
-    printed = [line.replace("'", "’").replace(" !", "\u202f!") for line in FRENCH]
-    write_lines(Path("h.fr"), printed)
-    result = quick("--hyp", "h.fr")
-    assert result.stdout.startswith("BLEU 100.00  ")
-    assert "h.fr: 3 of 5 translations are scored in the typography" in result.stderr
-    as_is = quick("--hyp", "h.fr", "--as-is")
-    assert as_is.stdout.startswith(f"BLEU {bleu(printed):.2f}  ")
-    assert bleu(printed) < 99
-    assert "typography" not in as_is.stderr
-
-
 def test_the_language_is_that_of_the_references_name() -> None:
     name = "r.zh.gz"
     Path(name).write_bytes(gzip.compress("我喜欢吃苹果和香蕉。\n".encode()))

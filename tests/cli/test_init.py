@@ -179,18 +179,3 @@ def test_files_that_hold_no_pairs_are_one_line(content: bytes | None, expected: 
         Path("news.de-en.tsv").write_bytes(content)
     assert expected in refusal("init", "news.de-en.tsv")
     assert not list(Path().glob("*.yaml"))
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "~.en ~.fr",
-        "a.en b.fr --name caf\udce9",
-        "a.en b.fr --src-lang caf\udce9",
-    ],
-)
-def test_names_that_no_config_can_hold_are_one_line(arguments: str) -> None:
-    for name in ("~.en", "~.fr", "a.en", "b.fr", "caf\udce9.en"):
-        write_lines(Path(name), ["a b\tc d"] * 30)
-    stderr = nmt("init", *arguments.split(), code=2).stderr
-    assert "allowed: text that is UTF-8" in stderr or "no such home" in stderr

@@ -34,13 +34,6 @@ def test_a_run_says_its_numbers_and_where_they_are() -> None:
     assert (options["seed"], options["size"]) == (7, 4)
 
 
-def test_options_are_listed_with_defaults_and_meaning() -> None:
-    lines = nmt("lab", "masks", "--options").stdout.splitlines()
-    assert lines[0].split() == ["seed", "1", "seed", "of", "all", "chance"]
-    assert any(line.split()[:3] == ["padding", "2", "places"] for line in lines)
-    assert not Path("lab").exists()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -13,10 +13,8 @@ import pytest
 from training.ranks import free_port
 from training.toy import assert_same_checkpoint, records, toy_config, write_reversal
 
-from nmt.cli.shared.launch import _SIGNALS, check_processes, launch
+from nmt.cli.shared.launch import _SIGNALS, launch
 from nmt.config import dump_config
-from nmt.errors import ConfigError
-from nmt.training.distributed import Ranks
 
 TIMEOUT = 400
 
@@ -145,13 +143,6 @@ def test_two_machines_are_two_groups(folder: Path) -> None:
     command = ("nmt", "train", "toy.yaml", "--run", "one", "--processes", "4")
     assert ended(start(folder, *command))[0] == 0
     assert_same_checkpoint(folder / "two", folder / "one")
-
-
-def test_processes_within_torchrun_are_refused() -> None:
-    check_processes(1, Ranks(0, 2, 0))
-    check_processes(3, Ranks())
-    with pytest.raises(ConfigError, match="`processes`: got 3 in one of the 2 processes"):
-        check_processes(3, Ranks(0, 2, 0))
 
 
 def test_a_storm_of_signals_stops_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from nmt.cli.app import app
 from nmt.cli.shared import command
 from nmt.cli.shared.command import Command
 from nmt.cli.shared.errors import is_usage_error
-from nmt.cli.shared.flags import flags_of, with_flags
+from nmt.cli.shared.flags import flags_of
 from nmt.cli.shared.messages import complain, say
 from nmt.cli.shared.models import ComputeOptions
 from nmt.cli.shared.options import OutFile, OutFolder, RunOption, with_options
@@ -202,16 +202,3 @@ def test_a_config_is_taken_with_or_without_the_flag(
     assert "starter" in missing
     error = refusal(*typed.split(), "a.yaml", "--config", "b.yaml")
     assert error == "--config: got b.yaml and also a.yaml, allowed: one of them"
-
-
-@pytest.mark.parametrize(
-    ("message", "shown"),
-    [
-        ("`heads`: got '7'; use another `run`", "--heads: got '7'; use another --run"),
-        ("needs `allow_change`", "needs --allow-change"),
-        ("with `train.lr=3e-4`", "with --set train.lr=3e-4"),
-        ("`train.lr`, `key: value`, `no_flag` stay", "`train.lr`, `key: value`, `no_flag` stay"),
-    ],
-)
-def test_parameters_become_flags(message: str, shown: str) -> None:
-    assert with_flags(message, FLAGS) == shown

@@ -10,7 +10,7 @@ import typer.main
 from cli.helpers import nmt, refusal
 
 from nmt.cli.app import app
-from nmt.cli.shared.outputs import path_parameters
+from nmt.cli.shared.command import path_parameters
 from nmt.errors import ConfigError, NMTError
 from nmt.explain.curve import draw_curve, write_table
 from nmt.explain.heatmap import write_heatmap, write_map

@@ -78,13 +78,6 @@ def test_a_capacity_that_the_user_has_set_stays() -> None:
     assert _printed(CAPACITIES) == [int(value) for value in CACHE_CAPACITIES.values()]
 
 
-def test_a_process_that_is_gone_has_no_memory() -> None:
-    with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
-        process.wait()
-    assert process_bytes("VmRSS", process.pid) is None
-    assert process_bytes("NoSuchField") is None
-
-
 def test_deterministic_holds_in_its_block_only() -> None:
     for value in (False, True):
         with deterministic(value):

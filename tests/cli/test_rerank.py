@@ -87,17 +87,6 @@ def test_no_file_of_a_second_run_is_overwritten(command: str, other: str, out: s
     assert Path(out).read_bytes() == before
 
 
-def test_json_of_the_grid_of_an_ensemble_in_int8() -> None:
-    flags = ("--beams", "1", "--penalties", "1", "--int8", "--json", "--weights", "2,1")
-    content = json.loads(nmt("tune", "search", *TINY, *TINY, *flags).stdout)
-    assert content["run"] == ["runs/tiny"] * 2
-    assert (content["int8"], content["sentences"], content["weights"]) == (True, 5, [2.0, 1.0])
-    [setting] = content["settings"]
-    assert content["best"] == setting
-    assert (setting["beam"], setting["length_penalty"]) == (1, 1.0)
-    assert setting["scores"]["bleu"]["signature"].startswith("nrefs:1|")
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -99,21 +99,6 @@ def test_a_terminal_that_closes_ends_it_saved_but_for_nohup(ignored: bool) -> No
     assert "stderr: Input/output error: messages are kept here only" in log_lines()
 
 
-def test_a_reader_of_its_messages_that_leaves_costs_no_update() -> None:
-    process = started(*TRAIN)
-    assert process.stderr is not None
-    process.stderr.readline()
-    process.stderr.close()
-    assert process.stdout is not None
-    assert process.stdout.read() == "runs/toy\n"
-    assert process.wait(timeout=120) == 0
-    process.stdout.close()
-    assert trained_steps() == list(range(1, 15))
-    lines = log_lines()
-    assert lines.count("stderr: Broken pipe: messages are kept here only") == 1
-    assert lines[-1].startswith("finished at step 14: 2 epochs done; best BLEU")
-
-
 def test_results_on_stdout_and_the_rest_on_stderr_without_a_bar() -> None:
     result = nmt("train", "toy.yaml")
     assert result.stdout == "runs/toy\n"

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,7 +10,6 @@ import typer
 from typer import Option
 
 from nmt.cli.commands.attention_formats import PICTURES, WRITERS, Look, Map, format_of
-from nmt.cli.shared.flags import flag_of
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions
 from nmt.cli.shared.options import First, OutFile, SourceFile, split_option
@@ -77,9 +77,9 @@ def attention(
     if look != Look() and output_format not in PICTURES:
         raise ConfigError(f"--scale, --numbers: allowed with --format {', '.join(PICTURES)}")
     keys = {**search.keys(), "n_best": n_best}
-    flags = [flag_of(k) for k, v in keys.items() if v is not None and k != "length_penalty"]
-    if target and flags:
-        raise ConfigError(f"--target gives the translation: {min(flags)} does not apply")
+    is_searched = n_best or replace(search, length_penalty=None) != SearchOptions()
+    if target and is_searched:
+        raise ConfigError("--target gives the translation: options of a search do not apply")
     sources_of = {"SENTENCE": sentences, "--file": file, "--split": split}
     if len(named := [name for name, value in sources_of.items() if value]) != 1:
         got = ", ".join(named) or "none"

@@ -158,7 +158,7 @@ def _report(
     """The report `name`, with a comparison if there is a baseline."""
     from nmt.evaluation.evaluate import compare_with_baseline
     from nmt.evaluation.examples import read_translations
-    from nmt.evaluation.score_report import EvalReport, checksum
+    from nmt.evaluation.score_report import EvalReport, checksum, report_path
 
     examples = evaluation.compared.examples
     sums = {
@@ -168,7 +168,9 @@ def _report(
     }
     comparisons: dict[str, Comparison] = {}
     if baseline:
-        lines = read_translations(_baseline_file(baseline, name), len(examples), test_set.corpus)
+        # A run has its translations beside its report of the same name.
+        file = report_path(baseline, name).with_suffix(".txt") if baseline.is_dir() else baseline
+        lines = read_translations(file, len(examples), test_set.corpus)
         sums["baseline"] = checksum(lines)
         comparisons, notes = compare_with_baseline(lines, evaluation, scoring)
         for note in notes:
@@ -181,21 +183,6 @@ def _report(
         "sha256": sums,
     }
     return EvalReport(name, scoring, evaluation, comparisons, about)
-
-
-def _baseline_file(baseline: Path, name: str) -> Path:
-    """Return the file of the earlier translations; a run stores them beside its report `name`."""
-    from nmt.evaluation.score_report import report_path
-
-    if not baseline.is_dir():
-        return baseline
-    file = report_path(baseline, name).with_suffix(".txt")
-    if not file.is_file():
-        raise DataError(
-            f"--baseline: {file}: no such file; evaluate that run in the same way first, or score "
-            "both with nmt compare"
-        )
-    return file
 
 
 def _show(report: "EvalReport", as_json: bool, on_stderr: bool) -> None:

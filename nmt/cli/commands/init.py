@@ -62,8 +62,6 @@ def init(
     The path of the config is printed on stdout, all else on stderr.
     """
     data, is_order_known = _data(files, valid or (), test or (), src_lang, tgt_lang)
-    if out is not None or name is not None or is_order_known:  # else the text decides
-        check_output(_out(name, out, data))
     # Imported here because they bring torch and sentencepiece along.
     from nmt.cli.shared.process import configure_process
     from nmt.config import config_of

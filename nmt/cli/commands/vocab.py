@@ -10,9 +10,7 @@ from nmt.cli.shared.messages import say
 from nmt.cli.shared.options import First, Run
 
 if TYPE_CHECKING:
-    from nmt.text.tokenizer import Tokenizer, Tokenizers
-
-Side = Literal["src", "tgt"]
+    from nmt.text.tokenizer import Tokenizer
 
 
 def show(
@@ -22,7 +20,8 @@ def show(
     *,
     run: Run = None,
     side: Annotated[
-        Side | None, Option(help="The side to show.", show_default="both; of a text the source")
+        Literal["src", "tgt"] | None,
+        Option(help="The side to show.", show_default="both; of a text the source"),
     ] = None,
     first: First = 20,
 ) -> None:
@@ -35,11 +34,16 @@ def show(
     from nmt.text.tokenizer import Tokenizers
 
     tokenizers = Tokenizers.load(_folder(run))
+    both = {"src": tokenizers.src, "tgt": tokenizers.tgt}
     if text is not None:
-        _show_text(_sides(tokenizers, side or "src")[side or "src"], text)
+        _show_text(both[side or "src"], text)
         return
-    for name, tokenizer in _sides(tokenizers, side).items():
-        typer.echo(_describe(tokenizers, name))
+    joint = ", joint" if tokenizers.joint else ""
+    for name in both if side is None else (side,):
+        tokenizer, config = both[name], both[name].config
+        model = f" {config.model_type}" if config.kind == "sentencepiece" else ""
+        size = f"{len(tokenizer.vocab):,} pieces, {config.kind}{model}{joint}"
+        typer.echo(f"{name} {tokenizer.lang}: {size}")
         for id_, piece in enumerate(tokenizer.vocab.pieces[:first]):
             typer.echo(f"{id_:6}  {piece}")
 
@@ -54,19 +58,6 @@ def _folder(run: Path | None) -> Path:
         run = find_run(run)
         say(f"using {run}")
     return run if (run / MANIFEST_NAME).is_file() else run / "tokenizer"
-
-
-def _sides(tokenizers: "Tokenizers", side: Side | None) -> "dict[Side, Tokenizer]":
-    both: dict[Side, Tokenizer] = {"src": tokenizers.src, "tgt": tokenizers.tgt}
-    return both if side is None else {side: both[side]}
-
-
-def _describe(tokenizers: "Tokenizers", side: Side) -> str:
-    tokenizer = _sides(tokenizers, side)[side]
-    config = tokenizer.config
-    kind = f"{config.kind} {config.model_type}" if config.kind == "sentencepiece" else config.kind
-    joint = ", joint" if tokenizers.joint else ""
-    return f"{side} {tokenizer.lang}: {len(tokenizer.vocab):,} pieces, {kind}{joint}"
 
 
 def _show_text(tokenizer: "Tokenizer", text: str) -> None:

@@ -16,10 +16,7 @@ _QUOTED = re.compile(r"`([a-z_][a-z0-9_.]*)(?:=([^`]+))?`")
 
 
 def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Override]":
-    """The keys of a config section that flags set, by name; a flag that is None sets none.
-
-    See `flag_of` for the flag of a key in a section within.
-    """
+    """The keys of a config section that flags set, by name; a flag that is None sets none."""
     from nmt.settings.config_file import Override
 
     prefix = f"{section}." if section else ""
@@ -30,14 +27,9 @@ def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Override]":
     ]
 
 
-def flag_of(name: str) -> str:
-    """The flag that sets a key: --mbr for mbr.samples, --top-k for sampling.top_k."""
-    return f"--{name.removeprefix('sampling.').partition('.')[0].replace('_', '-')}"
-
-
 def _typed(name: str, value: object) -> str:
-    """A flag as it is typed."""
-    flag = flag_of(name)
+    """A flag as it is typed: --mbr for mbr.samples, --top-k for sampling.top_k."""
+    flag = f"--{name.removeprefix('sampling.').partition('.')[0].replace('_', '-')}"
     return flag if value is True else f"{flag} {value}"
 
 

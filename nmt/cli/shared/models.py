@@ -57,9 +57,7 @@ class ComputeOptions:
 
         configure_process(self.threads)
         how = (self.int8, weights, self.precision)
-        return Translator.load(
-            runs, self.device or "auto", checkpoint or "best", search, *how
-        )
+        return Translator.load(runs, self.device or "auto", checkpoint or "best", search, *how)
 
 
 @dataclass(frozen=True)
