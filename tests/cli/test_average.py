@@ -9,10 +9,9 @@ import torch
 from cli.helpers import brief_config, nmt, refusal
 
 from nmt.errors import CheckpointError
-from nmt.runs.average import mean_weights, write_average
+from nmt.runs.average import mean_weights
 from nmt.runs.checkpoints import CheckpointFolder
 from nmt.runs.directory import RunDirectory
-from nmt.runs.lock import run_lock
 from nmt.runs.trained_run import TrainedRun
 from nmt.training.loop import train
 
@@ -49,15 +48,6 @@ def test_the_last_the_best_and_the_named_are_averaged(run: RunDirectory) -> None
         folder.find("best-4")
 
 
-def test_of_equally_good_checkpoints_the_first_is_the_best(run: RunDirectory) -> None:
-    path = run.path / "metrics.jsonl"
-    equal = path.read_text(encoding="utf-8")
-    for loss in losses(run).values():
-        equal = equal.replace(f'"loss": {loss}', '"loss": 1.0')
-    path.write_text(equal, encoding="utf-8")
-    assert averaged("--best", "1") == run.checkpoint_folder.steps()[:1]
-
-
 def test_a_training_goes_on_as_if_there_was_no_average(run: RunDirectory) -> None:
     labels = run.checkpoint_folder.labels()
     averaged("--last", "2")
@@ -81,11 +71,6 @@ def test_a_training_goes_on_as_if_there_was_no_average(run: RunDirectory) -> Non
 )
 def test_what_cannot_be_averaged_is_a_line(arguments: list[str], words: str) -> None:
     assert words in refusal("average", "run", *arguments)
-
-
-def test_while_a_training_writes_it_is_refused(run: RunDirectory) -> None:
-    with run_lock(run.path), pytest.raises(CheckpointError, match="is training in this run"):
-        write_average(run, ["best", "last"], "average")
 
 
 @pytest.mark.parametrize(

@@ -112,13 +112,3 @@ def test_what_a_forged_report_says_stays_a_cell_of_a_table(run: Path, tmp_path: 
     (tmp_path / "secret.json").write_text((run / "eval" / "forged.json").read_text())
     (run / "eval" / "link.json").symlink_to(tmp_path / "secret.json")
     assert "link.json: a link out of" in refusal("card", run)
-
-
-def test_a_card_may_stand_in_its_run_and_replaces_nothing_else(run: Path) -> None:
-    for again in ([], ["--force"]):
-        nmt("card", run, "--out", run / "README.md", *again)
-    assert (run / "README.md").read_text(encoding="utf-8").startswith("---\nlanguage:")
-    assert "config.yaml" in refusal("card", run, "--out", run / "config.yaml", "--force")
-    assert "none: no such run" in refusal("card", "none")
-    Path("run.zip").write_bytes(b"PK")
-    assert "a packed run has no scores" in refusal("card", "run.zip")

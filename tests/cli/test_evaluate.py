@@ -1,6 +1,5 @@
 """`nmt eval` and `nmt compare` as typed, on a run that has learnt nothing and on files."""
 
-import gzip
 import json
 import re
 import shutil
@@ -163,27 +162,6 @@ def test_given_translations_need_no_run_or_are_kept_in_it(
     ]
     assert result.stderr == ""
     assert list(Path().iterdir()) == []
-
-    def full(aside: Path, path: Path) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("os.replace", full)
-    result = quick("--hyp", "fr")
-    assert result.stdout.startswith("BLEU 100.00")
-    assert "cannot write runs/tiny/eval/test-hyp-fr.json: No space left" in result.stderr
-
-
-def test_the_language_is_that_of_the_references_name() -> None:
-    name = "r.zh.gz"
-    Path(name).write_bytes(gzip.compress("我喜欢吃苹果和香蕉。\n".encode()))
-    Path("hyp").write_bytes("我喜欢吃苹果和梨子。\n".encode())
-    for flags, signature in (
-        ((), "zh"),
-        (("--lang", "fr"), "13a"),
-        (("--tokenize", "char"), "char"),
-    ):
-        assert f"|tok:{signature}|" in quick("--hyp", "hyp", "--ref", name, *flags).stdout
 
 
 def test_fail_under_exits_with_one_when_bleu_is_lower() -> None:

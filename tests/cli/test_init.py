@@ -162,20 +162,3 @@ def test_messy_files_train_and_what_is_wrong_is_said() -> None:
     assert "\x1b" not in "".join(lines)
     nmt(*notes[-1].partition("the pairs that pass: nmt ")[2].split())
     init("clean.en", "clean.fr", "--name", "clean")
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (b"", "no sentence pairs"),
-        (b"one field\n", "news.de-en.tsv:1: expected source<TAB>target, got one field"),
-        (b"caf\xe9\tcoffee\n", "news.de-en.tsv:1: byte 0xe9 is not UTF-8"),
-        (None, "news.de-en.tsv: no such file"),
-        (b"\t\n" * 5, "there is no de text"),
-    ],
-)
-def test_files_that_hold_no_pairs_are_one_line(content: bytes | None, expected: str) -> None:
-    if content is not None:
-        Path("news.de-en.tsv").write_bytes(content)
-    assert expected in refusal("init", "news.de-en.tsv")
-    assert not list(Path().glob("*.yaml"))

@@ -70,24 +70,6 @@ def test_a_reranker_has_a_checkpoint_of_its_own(runs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "other", "out"),
-    [
-        ("translate --file en", "--rerank runs/back@last", "runs/back/config.yaml"),
-        ("eval --src en --ref fr", "--run runs/two", "runs/two/config.yaml"),
-        ("eval --src en --ref fr", "--rerank runs/back", "runs/back/run.json"),
-        ("attention --file en --format html", "--run runs/two", "runs/two/config.yaml"),
-    ],
-)
-def test_no_file_of_a_second_run_is_overwritten(command: str, other: str, out: str) -> None:
-    """Members of an ensemble and rerankers are read as the first run is."""
-    Path(out).touch()
-    before = Path(out).read_bytes()
-    error = refusal(*command.split(), *TINY, *other.split(), "--out", out, "--force")
-    assert out in error
-    assert Path(out).read_bytes() == before
-
-
-@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ("translate x --rerank runs/german", "it translates en-de; allowed to rerank"),
