@@ -1,8 +1,11 @@
 """Commands in this process, and small runs for them: one trained briefly, others untrained."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
+import typer.main
 from click.testing import Result
 from training.toy import toy_config
 from typer.testing import CliRunner
@@ -44,6 +47,14 @@ def refusal(*arguments: object, stdin: bytes = b"") -> str:
     [error] = [line for line in lines if line.startswith("error: ")]
     assert error == lines[-1]
     return error.removeprefix("error: ")
+
+
+def members(group: Any = None, name: str = "nmt") -> Iterator[tuple[str, Any]]:
+    """Each command and each group of commands, by its name, such as `nmt runs list`."""
+    for child, member in (group or typer.main.get_command(app)).commands.items():
+        yield f"{name} {child}", member
+        if hasattr(member, "commands"):
+            yield from members(member, f"{name} {child}")
 
 
 def write_lines(path: Path, lines: list[str]) -> Path:

@@ -1,15 +1,12 @@
 """Laws of all commands that write: no file is lost that the user did not give up."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
-from cli.helpers import nmt, refusal
+from cli.helpers import members, nmt, refusal
 
-from nmt.cli.app import app
 from nmt.cli.shared.command import path_parameters
 from nmt.errors import ConfigError, NMTError
 from nmt.explain.curve import draw_curve, write_table
@@ -58,20 +55,13 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def commands() -> Iterator[tuple[str, Any]]:
-    groups = [("", typer.main.get_command(app))]
-    for prefix, group in groups:
-        for name, member in group.commands.items():  # type: ignore[attr-defined]
-            if hasattr(member, "commands"):
-                groups.append((f"{name} ", member))
-            else:
-                yield prefix + name, member
-
-
 def test_every_option_that_writes_is_under_these_laws() -> None:
     """Unmarked, the class Command would take it for an input, and not guard it."""
     writers, unforced = set(), set()
-    for name, member in commands():
+    for name, member in members():
+        if hasattr(member, "commands"):
+            continue
+        name = name.removeprefix("nmt ")
         has_force = any(parameter.name == "force" for parameter in member.params)
         for option, info in path_parameters(member.callback).items():
             writes = any(word in (info.help or "") for word in ("to write", "Write "))

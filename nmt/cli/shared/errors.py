@@ -84,18 +84,10 @@ def _problem(error: Any) -> str:
         return f"{_name(error.param)} is missing{': ' if help_text else ''}{help_text}"
     if kind == "BadParameter" and error.param is not None:
         return f"{_name(error.param)}: {_bad_value(error)}"
-    if kind == "BadOptionUsage":
-        return f"{error.option_name}: {'needs a' if 'requires' in message else 'takes no'} value"
     commands = list(getattr(error.ctx and error.ctx.command, "commands", ()))
     if match := re.match(r"No such command '(.*?)'", message):
         near = _nearest(match[1], [*commands, "--help"])
         return f"no command '{match[1]}'; " + (near or f"allowed: {', '.join(commands)}")
-    if commands and message.startswith("Missing command"):
-        return f"a command is missing; allowed: {', '.join(commands)}"
-    if match := re.match(
-        r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)$", message, re.DOTALL
-    ):
-        return f"unexpected: {match[1]}"
     return _small(message)
 
 
