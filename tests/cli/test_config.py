@@ -8,7 +8,6 @@ from typer.testing import CliRunner
 
 from nmt.cli.app import app
 from nmt.config import load_config
-from nmt.settings.recipes import recipes
 
 
 @pytest.fixture(autouse=True)
@@ -72,10 +71,3 @@ def test_check_refuses_what_training_would(data: str, problem: str) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"error: x.yaml: {problem}")
     assert result.stderr.count("\n") == 1
-
-
-def test_list_names_recipes_that_load() -> None:
-    names = nmt_config("list").stdout.split()
-    assert {"starter", "multi30k", "family/dot"} <= set(names)
-    for name in names:
-        assert load_config(name) == load_config(recipes()[name])

@@ -76,20 +76,6 @@ def test_fetch_tells_steps_on_stderr_and_the_result_on_stdout(
     assert "small in elsewhere/small:" in nmt(*FETCH).stdout
 
 
-@pytest.mark.usefixtures("workplace")
-def test_what_cannot_be_had_says_how_to_get_it() -> None:
-    error = refusal(*FETCH)
-    assert "http://127.0.0.1:9/x: Connection refused" in error
-    assert "nmt corpus fetch small --from PATH" in error
-    assert "nmt corpus fetch small [--from PATH]" in refusal("corpus", "check", "run.yaml")
-    Path("data/catalog.yaml").write_text(
-        "whole: {src_lang: en, tgt_lang: fr, splits: {all: {file: a.tsv}}}\n"
-    )
-    Path("run.yaml").write_text("name: x\ntrain: {epochs: 1}\ndata: {corpus: whole}\n")
-    error = refusal("corpus", "check", "run.yaml")
-    assert "corpus 'whole' has no split train, valid or test" in error
-
-
 @pytest.mark.usefixtures("fetched")
 def test_check_reports_every_split() -> None:
     result = nmt("corpus", "check", "run.yaml")

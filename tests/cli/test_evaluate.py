@@ -227,19 +227,3 @@ def test_compare_scores_runs_as_eval_on_the_first_test_set(home: Path) -> None:
     rows = json.loads(nmt("compare", "runs/tiny", "runs/other", *flags).stdout)["systems"]
     assert rows[0]["scores"] == rows[1]["scores"]
     assert "test" in refusal("compare", "runs/other", "runs/tiny", *flags)
-
-
-@pytest.mark.usefixtures("systems")
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("right.fr", "allowed: two or more different systems"),
-        ("right.fr other.fr", "give --ref, or a run"),
-        ("right.fr short.fr --ref fr", "short.fr has 3 lines, but fr has 5"),
-        ("runs/tiny runs/tiny@best2", "no checkpoint 'best2'"),
-        ("right.fr other.fr --ref fr --int8", "options of a model do not apply"),
-        ("runs/tiny right.fr --ref fr", "--ref: a run needs its source"),
-    ],
-)
-def test_wrong_comparisons_are_one_line(arguments: str, words: str) -> None:
-    assert words in refusal("compare", *arguments.split())

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import pytest
-from training.ranks import free_port
 from training.toy import assert_same_checkpoint, records, toy_config, write_reversal
 
 from nmt.cli.shared.launch import _SIGNALS, launch
@@ -130,19 +129,6 @@ def test_a_killed_rank_ends_all_with_one_line(folder: Path) -> None:
     assert code == 128 + signal.SIGKILL
     [line] = [line for line in err.splitlines() if line.startswith("error: ")]
     assert line.startswith("error: process 1 was ended by SIGKILL; the same command goes on")
-
-
-@pytest.mark.slow
-def test_two_machines_are_two_groups(folder: Path) -> None:
-    """On loopback; the run is that of one machine with as many processes."""
-    place = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}"]
-    groups = [torchrun(folder, "two", *place, f"--node-rank={node}") for node in (0, 1)]
-    results = [ended(group) for group in groups]
-    assert [code for code, _, _ in results] == [0, 0], results
-    assert [out for _, out, _ in results] == ["two\n", ""]
-    command = ("nmt", "train", "toy.yaml", "--run", "one", "--processes", "4")
-    assert ended(start(folder, *command))[0] == 0
-    assert_same_checkpoint(folder / "two", folder / "one")
 
 
 def test_a_storm_of_signals_stops_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """Laws of all commands that write: no file is lost that the user did not give up."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -107,17 +106,6 @@ def test_nothing_is_written_over_in_a_folder(option: tuple[str, str], folder: Pa
     before = content(folder)
     nmt(*words, code=2)
     assert content(folder) == before
-
-
-def test_default_names_are_outputs_too(folder: Path) -> None:
-    (folder / "runs").mkdir()
-    os.rename("run", "runs/run")
-    for name in ("curve.png", "report.html", "run.zip", "runs/run.zip"):
-        (folder / name).write_text("precious")
-    before = content(folder)
-    for words in (("curve",), ("report",), ("runs", "pack", "runs/run")):
-        nmt(*words, code=2)
-        assert content(folder) == before
 
 
 def test_two_outputs_of_one_command_are_two_files(folder: Path) -> None:

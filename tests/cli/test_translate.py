@@ -19,7 +19,7 @@ from click.testing import Result
 
 from nmt.explain.terminal import render_terminal
 from nmt.models.vocabulary import Vocabulary
-from nmt.search.search_config import MBRConfig, SearchConfig
+from nmt.search.search_config import SearchConfig
 from nmt.text.vocabulary import EOS_ID, UNK_ID
 from nmt.translation.translator import Translator
 from nmt.types import Translation
@@ -102,28 +102,6 @@ def test_the_map_is_drawn(expected: list[Translation]) -> None:
     result = translate(SENTENCES[0], "", "--show-attention")
     assert result.stdout == f"{expected[0].text}\n{render_terminal(expected[0])}\n\n\n"
     assert "below; from:" in result.stderr
-
-
-def test_the_flags_reach_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    searches = []
-    load = Translator.load
-
-    def note(*arguments: object, **options: object) -> Translator:
-        translator = load(*arguments, **options)  # type: ignore[arg-type]
-        searches.append(translator.search)
-        return translator
-
-    monkeypatch.setattr(Translator, "load", note)
-    translate("a")
-    flags = ["--beam", "4", "--n-best", "2", "--length-penalty", "1.5", "--batch-size", "3"]
-    translate("a", *flags, "--set", "search.max_length=2", "--set", "search.beam=2")
-    translate("a", "--mbr", "7")
-    flagged = {"beam": 4, "n_best": 2, "length_penalty": 1.5, "batch_size": 3, "max_length": 2}
-    assert searches == [
-        SEARCH,
-        SearchConfig.model_validate(flagged),
-        SEARCH.model_copy(update={"mbr": MBRConfig(samples=7)}),
-    ]
 
 
 def test_words_and_prefixes_and_their_typography() -> None:

@@ -12,7 +12,6 @@ from bench import (
     Plan,
     Sizes,
     Variant,
-    decode,
     fixed_shape,
     sizes_of,
 )
@@ -20,8 +19,6 @@ from measuring import (
     Amount,
     Reading,
     Timed,
-    Watch,
-    forbid_end,
     forward_flops,
     in_turn,
     speedup,
@@ -54,20 +51,6 @@ def test_ratios_are_taken_within_rounds_and_figures_are_medians() -> None:
     task, base = Timed((1.0, 10.0, 2.0)), Timed((2.0, 20.0, 8.0))
     assert speedup(task, base) == 2
     assert task.rates("x/s", 20) == {"x/s": 10.0, "worst": 2.0, "best": 20.0}
-
-
-def test_our_work_is_no_load_since_the_last_look() -> None:
-    readings = iter(
-        [
-            Reading(at=10.0, busy_seconds=100.0, own_seconds=7.0),
-            Reading(at=14.0, busy_seconds=108.0, own_seconds=15.0),
-            Reading(at=18.0, busy_seconds=118.0, own_seconds=23.0),
-            Reading(at=19.0, busy_seconds=118.9, own_seconds=24.0),  # ticks that come late
-            None,
-        ]
-    )
-    watch = Watch(lambda: next(readings))
-    assert [watch.look() for _ in range(4)] == [0, pytest.approx(0.5), 0, None]
 
 
 def test_textbook_has_the_models_logits_loss_and_gradients() -> None:
@@ -140,14 +123,6 @@ def test_all_forms_begin_with_the_same_loss() -> None:
         for form in ("nmt", "plain", "textbook")
     ]
     assert losses == [pytest.approx(losses[0], rel=1e-5)] * 3
-
-
-def test_every_sentence_is_decoded_to_the_length_asked_for() -> None:
-    material = fixed_shape(TINY)
-    for variant in PLAN.variants()[:-1]:
-        model = forbid_end(PLAN.build(variant.form, material)).eval()
-        for beam in (1, 3):
-            assert decode(model, "fp32", material, beam) == TINY.batch * TINY.tgt
 
 
 def test_the_report_is_complete_and_strict_fails_when_busy(

@@ -1,7 +1,5 @@
 """bench_peers.py as far as it can be tested without the other toolkits."""
 
-import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +9,8 @@ from peers.data import Exported, bleu_of, export, text_of
 from peers.environments import CONSTRAINTS, install_commands, python_of
 from peers.rounds import Place, train_in_turn, training_table
 from peers.toolkit import Job, Settings, Toolkit, Window
-from peers.toolkits import JoeyNMT, Marian, OpenNMT, Own
+from peers.toolkits import JoeyNMT, Marian, OpenNMT
 
-from nmt.config import load_config
 from nmt.errors import NMTError
 from nmt.text.vocabulary import RESERVED
 
@@ -102,29 +99,6 @@ def test_a_peers_config_has_our_sizes_and_its_log_is_read(
     assert calls[0] == ["--constraint", str(CONSTRAINTS), "torch", "numpy"]
     with pytest.raises(NMTError, match="not set up"):
         python_of(toolkit, tmp_path)
-
-
-def test_our_own_config_is_read_and_our_log_counts_both_sides(
-    exported: Exported, tmp_path: Path
-) -> None:
-    Own("bf16").write(tmp_path, exported, SETTINGS)
-    config = load_config(tmp_path / "config.yaml")
-    assert (config.model.hidden, config.train.precision, config.train.steps) == (24, "bf16", 40)
-    assert python_of(Own("fp32"), tmp_path) == Path(sys.executable)
-    (tmp_path / "model").mkdir()
-    records = [
-        {"type": "train", "seconds": 3.0, "tokens_per_second": 1000.0},
-        {"type": "valid", "seconds": 3.5, "bleu": 1.0},
-        {"type": "train", "seconds": 5.0, "tokens_per_second": 2000.0},
-    ]
-    text = "".join(json.dumps(record) + "\n" for record in records)
-    (tmp_path / "model" / "metrics.jsonl").write_text(text)
-    counts = exported.counts
-    share = counts.tgt_tokens / (counts.src_tokens + counts.tgt_tokens)
-    first, second = Own("fp32").windows(tmp_path, "", exported)
-    assert (first.seconds, second.seconds) == (3, 2)
-    assert first.tokens == pytest.approx(3 * 1000 * share)
-    assert second.tokens == pytest.approx(2 * 2000 * share)
 
 
 class Fake(Toolkit):

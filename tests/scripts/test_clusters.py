@@ -177,13 +177,3 @@ def test_the_parts_of_the_manifests_agree() -> None:
     assert limits["nvidia.com/gpu"] == variables["PROCESSES"]
     assert job["spec"]["completionMode"] == "Indexed"
     load_config(Path(variables["CONFIG"]))
-
-
-def test_the_batch_scripts_are_bash_and_say_their_options_first() -> None:
-    for script in CLUSTERS.glob("*.sbatch"):
-        subprocess.run(["bash", "-n", script], check=True)
-        lines = script.read_text(encoding="utf-8").splitlines()
-        options = [number for number, line in enumerate(lines) if line.startswith("#SBATCH --")]
-        commands = [number for number, line in enumerate(lines) if line and line[0] != "#"]
-        assert options
-        assert max(options) < commands[0]  # Slurm reads none behind the first command

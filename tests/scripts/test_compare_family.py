@@ -9,7 +9,7 @@ import compare_family
 import comparison.speed
 import numpy as np
 import pytest
-from comparison.measures import Looks, Measured, looks_of
+from comparison.measures import Looks, Measured
 from comparison.members import read_members, run_path, state_of
 from comparison.results import results_of
 from comparison.speed import Speed, Timed
@@ -18,7 +18,7 @@ from training.toy import toy_config, write_reversal
 
 from nmt.config import dump_config
 from nmt.evaluation.metrics import corpus_bleu
-from nmt.types import Encoded, EvalExample, Hypothesis, TranslatedHypothesis, Translation
+from nmt.types import EvalExample
 
 STEPS = 12
 
@@ -87,26 +87,6 @@ def test_finished_runs_are_left_alone_and_measured_once(home: Path) -> None:
     member = read_members(home / "configs", ["none"])[0]
     assert state_of(member, 1, home / "runs") == "finished"
     assert state_of(member, 7, home / "runs") == "missing"
-
-
-def forced_by(heads: np.ndarray) -> Translation:
-    """Give a forced translation with these weights (N, T, S), and nothing else of interest."""
-    hypothesis = Hypothesis((3,), (0.0,), 0.0, heads.mean(axis=0), True, heads)
-    nothing = Encoded((), (), (), ())
-    return Translation("", nothing, (TranslatedHypothesis("", nothing, hypothesis),))
-
-
-def test_looks_of_known_weights() -> None:
-    even = np.full((2, 3, 4), 0.25, dtype=np.float32)
-    looks = looks_of([forced_by(even)])
-    assert (looks.entropy, looks.head_entropy) == pytest.approx((math.log(4), math.log(4)))
-    assert (looks.share, looks.largest, looks.n_heads) == (pytest.approx(1), 0.25, 2)
-    apart = np.zeros((2, 1, 4), dtype=np.float32)
-    apart[0, 0, 0] = apart[1, 0, 3] = 1  # each head looks at one place, together at two
-    looks = looks_of([forced_by(apart)])
-    assert (looks.entropy, looks.head_entropy) == pytest.approx((math.log(2), 0))
-    both = looks_of([forced_by(even), forced_by(apart)])  # 3 target pieces and 1
-    assert both.share == pytest.approx((3 * 1 + 0.5) / 4)
 
 
 LOOKS = Looks(entropy=0.5, share=0.25, largest=0.75, head_entropy=0.5, n_heads=1)

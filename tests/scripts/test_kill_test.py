@@ -58,11 +58,3 @@ def test_a_difference_is_found(work: Path, tmp_path: Path, damage: object, words
     assert callable(damage)
     damage(run)
     assert words in "\n".join(kill_test._differences(work / "whole", run))
-
-
-def test_what_cannot_be_read_is_found(work: Path, tmp_path: Path) -> None:
-    run = kill_test.Killed(tmp_path / "run")
-    shutil.copytree(work / "killed-1", run.folder)
-    assert list(kill_test._unreadable(run)) == []
-    _flip_tensor(run.folder)
-    assert "damaged" in "\n".join(kill_test._unreadable(run))
