@@ -6,7 +6,6 @@ from cli.helpers import nmt
 
 import nmt as package
 from nmt import device
-from nmt.ops import backend
 from nmt.ops.native import library
 
 
@@ -30,19 +29,3 @@ def test_versions_devices_memory_and_folders(monkeypatch: pytest.MonkeyPatch) ->
         assert lines["backend fp32"].startswith("native: ")
         assert lines["native code"].startswith("compiled for ")
         assert "to get it" not in lines
-
-
-@pytest.mark.parametrize("compiler", [None, "/usr/bin/g++"])
-def test_without_native_code_it_says_why_and_how_to_get_it(
-    compiler: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    why_not = "when nmt was installed, no C++ compiler was found (c++ or g++)"
-    monkeypatch.setattr(library, "_library", lambda: library.Library({}, why_not=why_not))
-    monkeypatch.setattr(backend, "_choose", backend._choose.__wrapped__)  # without its cache
-    monkeypatch.setattr("shutil.which", lambda name: compiler if name == "g++" else None)
-    lines = facts()
-    assert lines["backend fp32"] == f"fused: no native: {why_not}"
-    assert lines["native code"] == f"none: {why_not}"
-    assert lines["compiler"].startswith(compiler or "none")
-    advice = "python " if compiler else "install a C++ compiler, then python "
-    assert lines["to get it"].startswith(advice)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cli.helpers import nmt, refusal
+from cli.helpers import nmt
 
 from nmt.lab.experiments import EXPERIMENTS
 
@@ -32,17 +32,3 @@ def test_a_run_says_its_numbers_and_where_they_are() -> None:
     assert result.stdout == Path("here/there/masks.json").read_text()
     options = json.loads(result.stdout)["options"]
     assert (options["seed"], options["size"]) == (7, 4)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("positon", "no experiment 'positon'; did you mean 'positions'?"),
-        ("positions --set sise=8", "--set sise=8: sise: unknown key; did you mean 'size'?"),
-        ("positions --seed -1", "--seed -1: seed: got -1, allowed: >= 0"),
-        ("masks --out full", "cannot write full/masks.png: it is a folder"),
-    ],
-)
-def test_what_is_wrong_is_said_in_a_line(arguments: str, message: str) -> None:
-    Path("full/masks.png").mkdir(parents=True)
-    assert refusal("lab", *arguments.split()).startswith(message)

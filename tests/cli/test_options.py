@@ -1,6 +1,5 @@
 """Laws of the command line: options read alike everywhere, and what fits no command is one line."""
 
-import signal
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 import typer
 import typer.main
-from cli.helpers import members, refusal
+from cli.helpers import members
 from typer.testing import CliRunner
 
 from nmt.cli.app import app
@@ -174,20 +173,3 @@ def test_nothing_typed_is_answered_with_help() -> None:
     assert is_usage_error(typer.BadParameter("x"))
     assert not is_usage_error(typer.Exit(2))
     assert not is_usage_error(ValueError("x"))
-
-
-@pytest.mark.parametrize("typed", ["train", "corpus check", "config show"])
-def test_a_config_is_taken_with_or_without_the_flag(
-    typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.chdir(tmp_path)
-    Path("a.yaml").write_text("name: x\ndata: {corpus: starter}\ntrain: {lr: 1e-3}\n")
-    for arguments in ("a.yaml", "--config a.yaml", "-c a.yaml", "a.yaml --config a.yaml"):
-        error = refusal(*typed.split(), *arguments.split())
-        assert error.startswith("a.yaml:3: train: says no end")
-    missing = refusal(*typed.split())
-    assert missing.startswith("--config is missing: ")
-    assert "starter" in missing
-    error = refusal(*typed.split(), "a.yaml", "--config", "b.yaml")
-    assert error == "--config: got b.yaml and also a.yaml, allowed: one of them"

@@ -9,18 +9,14 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from cli.helpers import nmt, refusal, write_lines
 from click.testing import Result
 
 from nmt.explain.terminal import render_terminal
-from nmt.models.vocabulary import Vocabulary
 from nmt.search.search_config import SearchConfig
-from nmt.text.vocabulary import EOS_ID, UNK_ID
 from nmt.translation.translator import Translator
 from nmt.types import Translation
 
@@ -118,25 +114,6 @@ def test_words_and_prefixes_and_their_typography() -> None:
     assert restored.startswith("c’est ici\u202f!")
     for flag in ("--must", "--prefix"):
         assert "zèbre" in refusal("translate", "a", flag, "zèbre")
-
-
-def test_an_unknown_word_is_copied_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The untrained model's pieces are made to be unknown; it looks at every word a little."""
-    monkeypatch.setattr(SearchConfig, "length_bound", lambda *_: 2)
-    Path("words.tsv").write_text("zebra\tzèbre\n", encoding="utf-8")
-
-    def only_unknown(
-        layer: Vocabulary, features: torch.Tensor, n_numbers: int
-    ) -> Iterator[torch.Tensor]:
-        unknown = torch.full_like(layer(features), -torch.inf)
-        unknown[:, UNK_ID], unknown[:, EOS_ID] = 0.0, -100.0
-        yield unknown
-
-    monkeypatch.setattr(Vocabulary, "in_parts", only_unknown)
-    assert translate("zebra").stdout == "<unk>\n"
-    assert translate("Zebra", "--replace-unk").stdout == "Zebra\n"
-    lexicon = ("--replace-unk", "--lexicon", "words.tsv")
-    assert translate("Zebra", "", "zebra", *lexicon).stdout == "zèbre\n\nzèbre\n"
 
 
 @pytest.mark.parametrize(

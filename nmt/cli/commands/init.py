@@ -70,9 +70,10 @@ def init(
     configure_process()  # as `nmt train` does, so that its updates take as long
     say(f"reading {' and '.join(map(str, files))} ...")
     corpus = examine(data, is_order_known)
-    path = _out(name, out, corpus.data)
+    name = name or f"{corpus.data.src_lang}-{corpus.data.tgt_lang}"
+    path = out or Path(f"{name}.yaml")
     check_output(path)
-    values, comments = proposed_config(name or _name(corpus.data), corpus)
+    values, comments = proposed_config(name, corpus)
     say("timing updates ...")
     comments["train", "epochs"] = _duration(config_of(values), corpus)
     _write(values, comments, path, files, corpus)
@@ -125,15 +126,17 @@ def _data(
     from nmt.settings.config_file import load_values
 
     train = _split(files, "FILES")
-    names = tuple(map(language_of, files)) if len(files) == 2 else language_pair_of(files[0])
-    first, second = names or ("", "")
-    src = src_lang or (second if first == tgt_lang else first)
-    tgt = tgt_lang or (first if second == src_lang else second)
+    if len(files) == 2:
+        src, tgt = src_lang or language_of(files[0]), tgt_lang or language_of(files[1])
+    else:
+        first, second = language_pair_of(files[0]) or ("", "")
+        src = src_lang or (second if first == tgt_lang else first)
+        tgt = tgt_lang or (first if second == src_lang else second)
     is_order_known = len(files) == 2 or bool(src_lang or tgt_lang)
     if not (src and tgt) or src == tgt:
         got = f"{src or 'none'} and {tgt or 'none'}"
         raise ConfigError(
-            f"{', '.join(map(str, files))}: the names do not tell two languages, but {got}; "
+            f"{', '.join(map(str, files))}: the names do not tell the languages: {got}; "
             "give `src_lang` and `tgt_lang`, as in fr"
         )
     values = {
@@ -153,14 +156,6 @@ def _split(files: Sequence[Path], what: str) -> dict[str, Path]:
     if len(files) != 1:
         raise ConfigError(f"{what}: got {len(files)} files, allowed: one of both sides, or two")
     return {"file": files[0]}
-
-
-def _name(data: "DataConfig") -> str:
-    return f"{data.src_lang}-{data.tgt_lang}"
-
-
-def _out(name: str | None, out: Path | None, data: "DataConfig") -> Path:
-    return out or Path(f"{name or _name(data)}.yaml")
 
 
 def _shown(corpus: "Found") -> str:
