@@ -19,6 +19,7 @@ from nmt.explain.alignment import alignment_score
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
 from nmt.ops.backend import BackendName
+from nmt.ops.native import library
 from nmt.optim.losses import GuidedAlignment, alignment_loss
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_pieces import WordPieces
@@ -30,7 +31,8 @@ from nmt.types import SentencePair
 
 PAIRS = [SentencePair(t, " ".join(reversed(t.split()))) for t in ("a b c", "b", "c a", "b c a d")]
 LINKS = ["2-0 1-1 0-2", "", "1-0", "3-0 2-0 1-2 0-3"]
-BACKENDS: tuple[BackendName, ...] = ("reference", "fused", "native")
+_NATIVE: tuple[BackendName, ...] = ("native",) if library.available() else ()
+BACKENDS: tuple[BackendName, ...] = ("reference", "fused", *_NATIVE)
 TRANSFORMER = {"kind": "transformer", "size": 16, "heads": 2, "layers": 2, "dropout": 0.0}
 
 
