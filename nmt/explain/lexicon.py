@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from nmt.explain.aligner import Reading, piece_weights
 from nmt.explain.alignment import strongest_links
-from nmt.explain.pair_weights import Reading, piece_weights
 from nmt.text.word_pieces import own_words
 from nmt.text.word_tokenizer import core
 from nmt.translation.translator import Translator

@@ -1,4 +1,4 @@
-"""How a picture of maps looks: colours, their scale, numbers, title. And its file formats."""
+"""How a picture of maps looks: the scale of its colours, numbers. And its file formats."""
 
 import io
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
-from nmt.errors import ConfigError, did_you_mean
+from nmt.errors import ConfigError
 from nmt.explain.fonts import font
 from nmt.storage.output import is_direct
 from nmt.translation.words import AttentionTable
@@ -34,26 +34,17 @@ _LEAST_NUMBER = 0.005  # a weight that two decimals show
 
 @dataclass(frozen=True)
 class MapStyle:
-    """The looks of a picture; ConfigError for colours that matplotlib does not have.
+    """The looks of a picture.
 
     `scale` is the weight that the darkest colour stands for; None: the greatest of each attention
-    in the picture, rounded up to a tenth. `title` replaces the two texts. `numbers` writes each
-    weight of 0.005 or more into its cell. A `transparent` picture has no background.
+    in the picture, rounded up to a tenth. `numbers` writes each weight of 0.005 or more into its
+    cell.
     """
 
-    colours: str = COLOUR_MAP
     scale: float | None = None
     numbers: bool = False
-    title: str | None = None
-    transparent: bool = False
 
     def __post_init__(self) -> None:
-        if self.colours not in mpl.colormaps:
-            near = did_you_mean(self.colours, mpl.colormaps)
-            raise ConfigError(
-                f"`colours`: got '{self.colours}', allowed: a colour map of matplotlib, such as "
-                f"viridis, Blues or magma_r{near}"
-            )
         if self.scale is not None and not 0 < self.scale <= 1:
             raise ConfigError(f"`scale`: got {self.scale:g}, allowed: above 0, at most 1")
 

@@ -11,14 +11,20 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypedDict
 
-from nmt.explain.packed import pack
+import numpy as np
+from jaxtyping import Float32
+
 from nmt.explain.web import map_script, map_style, web_file
 from nmt.storage.atomic import utf8
 from nmt.storage.output import atomic_output
 from nmt.translation.record import AttentionRecord
 from nmt.translation.words import Level
 from nmt.types import Encoded, FilePath
+
+_LEVELS = 255
+"""The greatest value of a weight's byte."""
 
 
 def write_page(
@@ -39,9 +45,9 @@ def write_page(
 
 def html_head(title: str, style: str, script: str = "") -> str:
     """A page up to its body, under a policy that loads nothing and runs only this script."""
-    scripts = f"script-src {_source(script)}; img-src blob: data:; " if script else ""
+    scripts = f"script-src {_source(script)}; " if script else ""
     policy = (
-        f"default-src 'none'; style-src {_source(style)}; {scripts}"
+        f"default-src 'none'; style-src {_source(style)}; {scripts}img-src blob: data:; "
         "base-uri 'none'; form-action 'none'"
     )
     return (
@@ -108,3 +114,34 @@ def _hypothesis(record: AttentionRecord) -> dict[str, object]:
 def _side(text: str, encoded: Encoded) -> dict[str, object]:
     ends = [end for _, end in encoded.word_spans]
     return {"text": text, "pieces": encoded.pieces, "words": encoded.words, "ends": ends}
+
+
+class PackedWeights(TypedDict):
+    """Base64 of float32 scales (little-endian), one a row, and of the rows' bytes."""
+
+    scales: str
+    weights: str
+
+
+def pack(weights: Float32[np.ndarray, "T S"]) -> PackedWeights:
+    """Each row as bytes in steps of 1/255 of its greatest weight, its scale.
+
+    `unpack` gives each weight back within scale / 510, so within 0.002 of a distribution. A row's
+    greatest weight comes back exactly.
+    """
+    scales = weights.max(axis=1, initial=0.0).astype("<f4")
+    steps = np.divide(_LEVELS, scales, where=scales > 0, out=np.zeros(len(scales)), dtype=float)
+    levels = np.rint(weights * steps[:, None]).astype(np.uint8)
+    return {
+        "scales": base64.b64encode(scales.tobytes()).decode(),
+        "weights": base64.b64encode(levels.tobytes()).decode(),
+    }
+
+
+def unpack(packed: PackedWeights, n_columns: int) -> Float32[np.ndarray, "T S"]:
+    """The weights of a packed matrix, to the bit those that a page shows (web/weights.js)."""
+    scales = np.frombuffer(base64.b64decode(packed["scales"]), dtype="<f4").astype(np.float64)
+    levels = np.frombuffer(base64.b64decode(packed["weights"]), dtype=np.uint8)
+    rows = levels.reshape(len(scales), n_columns)
+    weights: Float32[np.ndarray, "T S"] = (rows * scales[:, None] / _LEVELS).astype(np.float32)
+    return weights

@@ -9,9 +9,10 @@ same at every place. The width is learned as in d2l.ai, section 11.2.
 import math
 from dataclasses import dataclass
 from statistics import median
+from typing import Literal
 
 import torch
-from jaxtyping import Float64, Int
+from jaxtyping import Bool, Float64, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
@@ -19,10 +20,11 @@ from torch import Tensor
 
 from nmt.lab.experiment import Experiment, Options, Result
 from nmt.lab.figure import BLUE, GREEN, ORANGE, heat, new_figure
-from nmt.lab.kernels import Kernel, attend, kernel_weights
+from nmt.models.attention.base import Attention
 from nmt.models.attention.scores import GaussianAttention, GaussianConfig
 from nmt.training.step import DivergedError
 
+Kernel = Literal["gaussian", "boxcar", "epanechnikov", "constant"]
 _END = 5.0
 _PLACES = 100
 AVERAGE = "average pooling"
@@ -204,7 +206,7 @@ def learn_width(
     everyone = torch.arange(len(x))
 
     def loss_of(rows: Int[Tensor, " B"]) -> Float64[Tensor, ""]:
-        weights = attend(attention, x[rows, None], x[:, None], rows[:, None] != everyone)
+        weights = _attend(attention, x[rows], x, rows[:, None] != everyone)
         return (weights @ y - y[rows]).square().mean()
 
     widths, losses = [attention.width.item()], [loss_of(everyone).item()]
@@ -235,6 +237,43 @@ def estimate(
     rmse = float((curve - truth(places())).square().mean().sqrt())
     loss = float((kernel_weights(x, x, others, kernel, width)[0] @ y - y).square().mean())
     return Estimate(weights, curve, rmse, loss, lonely)
+
+
+def kernel_weights(
+    queries: Float64[Tensor, " Q"],
+    keys: Float64[Tensor, " S"],
+    keep: Bool[Tensor, "Q S"],
+    kernel: Kernel,
+    width: float,
+) -> tuple[Float64[Tensor, "Q S"], int]:
+    """K(w |q - k|), made to sum to 1 over the kept keys, and the number of queries that reach none.
+
+    Such queries get equal weights.
+    """
+    if kernel == "gaussian":
+        gaussian = GaussianConfig(width=width).build(1, 1).double()
+        return _attend(gaussian, queries, keys, keep).detach(), 0
+    u = width * (queries[:, None] - keys).abs()
+    shapes = {
+        "boxcar": (u < 1).double(),
+        "epanechnikov": (1 - u.square()).clamp(min=0),
+        "constant": torch.ones_like(u),
+    }
+    values = shapes[kernel] * keep
+    lonely = values.sum(dim=1) == 0
+    values = torch.where(lonely[:, None], keep.double(), values)
+    return values / values.sum(dim=1, keepdim=True), int(lonely.sum())
+
+
+def _attend(
+    attention: Attention,
+    queries: Float64[Tensor, " Q"],
+    keys: Float64[Tensor, " S"],
+    keep: Bool[Tensor, "Q S"],
+) -> Float64[Tensor, "Q S"]:
+    """The weights of an attention of the models over keys that all queries share."""
+    rows = keys.view(1, -1, 1).expand(len(queries), -1, -1)
+    return attention.attend(queries.view(-1, 1, 1), rows, rows, keep).weights.squeeze(1)
 
 
 def draw(result: KernelResult) -> Figure:

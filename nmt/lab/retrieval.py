@@ -18,9 +18,8 @@ from pydantic import Field, field_validator
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
-from nmt.lab.experiment import Experiment, Options, Result, some
+from nmt.lab.experiment import Experiment, Options, Result, Some
 from nmt.lab.figure import BLUE, GREEN, ORANGE, heat, label_cells, new_figure
-from nmt.lab.kernels import attend
 from nmt.models.attention.scores import DotAttention
 
 SHOP = {
@@ -47,13 +46,11 @@ class RetrievalOptions(Options):
     """The query and the temperatures shown. Nothing in it is random."""
 
     query: str = Field(default="thin red winter jacket", description="words that are looked for")
-    temperatures: tuple[Annotated[float, Field(gt=0, le=1000)], ...] = Field(
+    temperatures: Some[Annotated[float, Field(gt=0, le=1000)]] = Field(
         default=(0.01, 0.1, 0.3, 1.0, 100.0),
         max_length=8,
         description="divisors of the scores, whose weights are drawn",
     )
-
-    _none_missing = field_validator("temperatures")(some)
 
     @field_validator("query")
     @classmethod
@@ -137,7 +134,8 @@ def look_up(
     """
     if score == "cosine":
         query, keys = (normalize(vector, dim=-1) for vector in (query, keys))
-    return attend(DotAttention(keys.shape[1], scale=1 / temperature), query, keys).squeeze(0)
+    attention = DotAttention(keys.shape[1], scale=1 / temperature)
+    return attention.attend(query[None], keys[None], keys[None]).weights[0, 0]
 
 
 def run(options: RetrievalOptions) -> RetrievalResult:

@@ -13,10 +13,10 @@ from nmt.cli.app import app
 from nmt.cli.shared.outputs import path_parameters
 from nmt.errors import ConfigError, NMTError
 from nmt.explain.curve import draw_curve, write_table
-from nmt.explain.heatmap import write_heatmap, write_map, write_pages
+from nmt.explain.heatmap import write_map, write_pages
 from nmt.explain.page import write_page
 from nmt.explain.report_page import write_report
-from nmt.lab.perform import perform
+from nmt.lab.experiment import perform
 from nmt.runs.pack import pack
 from nmt.runs.trained_run import TrainedRun
 from nmt.storage.output import atomic_output, command_files
@@ -139,11 +139,10 @@ def test_two_outputs_of_one_command_are_two_files(folder: Path) -> None:
     assert not (folder / "a").exists()
 
 
-def test_python_functions_obey_the_same_law(folder: Path, make_translation: Any) -> None:
+def test_python_functions_obey_the_same_law(folder: Path) -> None:
     run = TrainedRun.open("run")
     figure = draw_curve(run.path)
     writers = [
-        lambda path, **force: write_heatmap(make_translation(), path, **force),
         lambda path, **force: write_map(figure, path, **force),
         lambda path, **force: write_pages([figure], path, **force),
         lambda path, **force: write_jsonl([], path, **force),

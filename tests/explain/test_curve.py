@@ -21,9 +21,9 @@ def _write(folder: Path, *lines: object) -> None:
 def test_the_points_are_those_of_the_records(tmp_path: Path) -> None:
     _write(tmp_path, *TRAIN, *VALID)
     loss, bleu, perplexity = draw_curve(tmp_path).axes
-    training, validation = (line.get_xydata() for line in loss.lines)
+    training, *validation = (line.get_xydata() for line in loss.lines)
     np.testing.assert_array_equal(training, [(50, 3.5), (100, 2.25)])
-    np.testing.assert_array_equal(validation, [(100, 2.5)])
+    np.testing.assert_array_equal(validation, [[(100, 2.5)]] * 2)  # the best has a larger point
     np.testing.assert_array_equal(bleu.lines[0].get_xydata(), [(100, 7.25)])
     assert "7.25" in bleu.get_title()
     for tick, label in zip(perplexity.get_yticks(), perplexity.get_yticklabels(), strict=True):

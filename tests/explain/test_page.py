@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from nmt.explain.packed import pack, unpack
-from nmt.explain.page import write_page
+from nmt.explain.page import pack, unpack, write_page
 from nmt.explain.web import map_script
 from nmt.translation.heads import Head
 from nmt.translation.record import AttentionRecord, records

@@ -10,8 +10,7 @@ import browser
 import numpy as np
 import pytest
 
-from nmt.explain.packed import pack, unpack
-from nmt.explain.page import write_page
+from nmt.explain.page import pack, unpack, write_page
 from nmt.text.word_pieces import own_words
 from nmt.translation.heads import Head
 from nmt.translation.record import AttentionRecord, records

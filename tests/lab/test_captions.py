@@ -8,8 +8,11 @@ import pytest
 import torch
 
 from nmt.lab.captioner import train
+from nmt.lab.captioning.answers import GRID, Answer, accuracy, looks, places
 from nmt.lab.captioning.scenes import (
     COLOURS,
+    PAIR,
+    SHAPES,
     SIDE,
     Arrangement,
     Placed,
@@ -18,22 +21,10 @@ from nmt.lab.captioning.scenes import (
     masks,
     paint,
     place,
+    split,
 )
-from nmt.lab.captioning.shapes import SHAPES
-from nmt.lab.captioning.split import PAIR, split
 from nmt.lab.captioning.words import LANGUAGES, Language, Lexicon, caption
-from nmt.lab.captions import (
-    GRID,
-    Answer,
-    CaptionsOptions,
-    accuracy,
-    caption_batches,
-    draw,
-    looks,
-    new_captioner,
-    places,
-    run,
-)
+from nmt.lab.captions import CaptionsOptions, caption_batches, draw, new_captioner, run
 from nmt.text.vocabulary import EOS_ID, UNK_ID
 
 RED_CIRCLE, BLUE_STAR = Thing("circle", "red", True), Thing("star", "blue", False)

@@ -54,8 +54,4 @@ def test_a_run_sorts_its_heads() -> None:
     for n, encoder in result.encoders.items():
         assert encoder.weights.shape == (n, 8, 8)
         assert np.all(np.diff(encoder.measures["distance"]) >= 0)
-        np.testing.assert_allclose(np.diag(encoder.disagreement), 0)
-        np.testing.assert_allclose(encoder.disagreement, encoder.disagreement.T)
-    one, four = result.encoders[1], result.encoders[4]
-    assert one.parameters == four.parameters
-    assert one.mean_disagreement == 0 < four.mean_disagreement < 1
+    assert result.encoders[1].parameters == result.encoders[4].parameters

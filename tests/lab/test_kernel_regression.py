@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from nmt.lab.kernel_regression import AVERAGE, KernelOptions, places, run
-from nmt.lab.kernels import Kernel, kernel_weights
+from nmt.lab.kernel_regression import AVERAGE, Kernel, KernelOptions, kernel_weights, places, run
 
 
 @pytest.mark.parametrize("seed", [1, 3])

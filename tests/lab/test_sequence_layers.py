@@ -8,7 +8,13 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from nmt.lab.paths import connections, sequential_steps, shortest_paths
+from nmt.lab.architectures import (
+    ArchitecturesOptions,
+    connections,
+    run,
+    sequential_steps,
+    shortest_paths,
+)
 from nmt.lab.sequence_layers import (
     Convolution,
     DilatedConvolution,
@@ -16,6 +22,7 @@ from nmt.lab.sequence_layers import (
     Recurrence,
     SelfAttention,
     SequenceLayer,
+    memory_of,
 )
 
 N, D = 17, 6
@@ -26,8 +33,7 @@ LAYERS = {
     "recurrence": lambda: Recurrence(D),
     "self-attention": lambda: SelfAttention(D, with_weights=False),
     "self-attention, with weights": lambda: SelfAttention(D, with_weights=True),
-    "local": lambda: LocalAttention(D, 3, with_weights=False),
-    "local, with weights": lambda: LocalAttention(D, 3, with_weights=True),
+    "local": lambda: LocalAttention(D, 3),
 }
 
 
@@ -83,12 +89,13 @@ def test_a_sweep_over_known_outputs_is_the_forward_pass(layer: SequenceLayer) ->
     torch.testing.assert_close(y[1:2], layer(x[1:2]))
 
 
-@pytest.mark.parametrize("kind", ["self-attention", "local"])
-def test_with_weights_and_without_are_the_same(kind: str) -> None:
-    plain, weighted = LAYERS[kind](), LAYERS[f"{kind}, with weights"]()
+def test_with_weights_and_without_are_the_same() -> None:
+    plain, weighted = LAYERS["self-attention"](), LAYERS["self-attention, with weights"]()
     weighted.load_state_dict(plain.state_dict())
     x = torch.randn(2, N, D)
     torch.testing.assert_close(plain(x), weighted(x))
+    local = LocalAttention(D, 3)
+    torch.testing.assert_close(local(x), local.inner(x, local.inner.begin(memory_of(x))).context)
 
 
 def test_the_table_of_the_paper() -> None:
@@ -102,3 +109,14 @@ def test_the_table_of_the_paper() -> None:
     assert rows["recurrence"] == ("n d²", "n", 1000, "n", 1000)
     assert rows["self-attention"] == ("n² d", "1", 1, "1", 1)
     assert rows["local"] == ("n w d", "1", 1, "n / w", 333)
+
+
+@pytest.mark.parametrize(("n", "kernel"), [(3, 3), (7, 5), (16, 3)])
+def test_attention_needs_one_hop_and_the_others_more(n: int, kernel: int) -> None:
+    architectures = run(ArchitecturesOptions(positions=n, kernel=kernel)).architectures
+    convolution, dilated, recurrence, attention = architectures.values()
+    assert convolution.paths.longest == -(-(n - 1) // (kernel // 2))
+    assert kernel ** (dilated.paths.longest - 1) < n <= kernel**dilated.paths.longest
+    assert (recurrence.paths.longest, attention.paths.longest) == (n, 1)
+    assert [architecture.steps for architecture in architectures.values()] == [1, 1, n, 1]
+    assert (recurrence.n_direct, attention.n_direct) == (2 * n - 1, n * n)
