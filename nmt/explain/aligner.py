@@ -131,20 +131,10 @@ class Aligner:
 
         Of `tokenised` lines the models read the text without the spaces.
         """
-        sides = self.translator.tokenizers
-        src, tgt = _read(sources, sides.src, tokenised), _read(targets, sides.tgt, tokenised)
-        forward = self._one_way(self.translator, src, tgt)
-        return self._symmetric(forward, sources, targets, tokenised)
-
-    def _symmetric(
-        self, forward: list[Links], sources: Sequence[str], targets: Sequence[str], tokenised: bool
-    ) -> list[Links]:
-        """Combine the links with the links of the reverse translator, if there is one."""
+        forward = self._one_way(self.translator, sources, targets, tokenised)
         if self.reverse is None:
             return forward
-        sides = self.reverse.tokenizers
-        src, tgt = _read(targets, sides.src, tokenised), _read(sources, sides.tgt, tokenised)
-        backward = self._one_way(self.reverse, src, tgt, counts=False)
+        backward = self._one_way(self.reverse, targets, sources, tokenised)
         join = SYMMETRISATIONS[self.symmetrisation]
         return [
             join(links, frozenset((i, j) for j, i in reverse))
@@ -154,15 +144,17 @@ class Aligner:
     def _one_way(
         self,
         translator: Translator,
-        src: Sequence[Line],
-        tgt: Sequence[Line],
-        counts: bool = True,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        tokenised: bool,
     ) -> list[Links]:
+        sides = translator.tokenizers
+        src, tgt = _read(sources, sides.src, tokenised), _read(targets, sides.tgt, tokenised)
         encoded = [s.encoded for s in src], [t.encoded for t in tgt]
         weights = piece_weights(translator, *encoded, self.reading)
         links = []
         for matrix, s, t in zip(weights, src, tgt, strict=True):
-            if counts:
+            if translator is self.translator:
                 self.mismatches.count(s, t)
             columns = np.pad(s.pieces.shares, ((0, 1), (0, 1)))
             columns[-1, -1] = 1  # eos is a word of its own
@@ -176,15 +168,9 @@ class Aligner:
 
 def _read(lines: Sequence[str], tokenizer: Tokenizer, tokenised: bool) -> list[Line]:
     """Encode lines, of which `tokenised` ones have spaces that the text has not."""
-    texts = [
-        detokenise(words_between_spaces(line), tokenizer.lang) if tokenised else line
-        for line in lines
-    ]
-    return _lines(lines, [tokenizer.encode(text) for text in texts], tokenizer)
-
-
-def _lines(texts: Sequence[str], encoded: Sequence[Encoded], tokenizer: Tokenizer) -> list[Line]:
-    return [
-        Line(pieces, word_pieces(words_between_spaces(text), pieces, tokenizer))
-        for text, pieces in zip(texts, encoded, strict=True)
-    ]
+    read = []
+    for line in lines:
+        words = words_between_spaces(line)
+        encoded = tokenizer.encode(detokenise(words, tokenizer.lang) if tokenised else line)
+        read.append(Line(encoded, word_pieces(words, encoded, tokenizer)))
+    return read

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +15,6 @@ from nmt.evaluation.metrics import METRICS
 from nmt.explain.fonts import drawable
 from nmt.explain.labels import label, shorten
 from nmt.runs.metrics import MetricsLine, best_of, metrics_of, points
-from nmt.storage.output import csv_line, write_lines
 from nmt.types import LOWER_IS_BETTER
 
 _TRAINING, _VALIDATION = "#2a6fbb", "#d9772b"
@@ -91,18 +89,6 @@ def draw_panels(panels: Sequence[Panel], best: tuple[float, int] | None) -> Figu
     ):
         _draw_panel(axes, panel, None if best is None else best[1])
     return figure
-
-
-def write_table(run: Path, path: Path, force: bool = False) -> None:
-    """Write metrics.jsonl as CSV: a line a record, a column a value, empty where there is none.
-
-    `path` must be new unless `force`. Raises CheckpointError where the run's metrics.jsonl has no
-    training loss yet.
-    """
-    records = [line.record for line in metrics_of(run, trained=True)]
-    names = list(dict.fromkeys(name for record in records for name in record))
-    rows = (csv_line([record.get(name) for name in names]) for record in records)
-    write_lines(chain([csv_line(names)], rows), path, force)
 
 
 def _draw_panel(axes: Axes, panel: Panel, best: int | None) -> None:

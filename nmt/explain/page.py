@@ -11,7 +11,6 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 from jaxtyping import Float32
@@ -116,32 +115,14 @@ def _side(text: str, encoded: Encoded) -> dict[str, object]:
     return {"text": text, "pieces": encoded.pieces, "words": encoded.words, "ends": ends}
 
 
-class PackedWeights(TypedDict):
-    """Base64 of float32 scales (little-endian), one a row, and of the rows' bytes."""
+def pack(weights: Float32[np.ndarray, "T S"]) -> dict[str, str]:
+    """Each row as bytes in steps of 1/255 of its greatest weight, its scale; base64 of both.
 
-    scales: str
-    weights: str
-
-
-def pack(weights: Float32[np.ndarray, "T S"]) -> PackedWeights:
-    """Each row as bytes in steps of 1/255 of its greatest weight, its scale.
-
-    `unpack` gives each weight back within scale / 510, so within 0.002 of a distribution. A row's
-    greatest weight comes back exactly.
+    The page shows each weight within scale / 510, so within 0.002 of a distribution, and a row's
+    greatest weight exactly.
     """
     scales = weights.max(axis=1, initial=0.0).astype("<f4")
     steps = np.divide(_LEVELS, scales, where=scales > 0, out=np.zeros(len(scales)), dtype=float)
     levels = np.rint(weights * steps[:, None]).astype(np.uint8)
-    return {
-        "scales": base64.b64encode(scales.tobytes()).decode(),
-        "weights": base64.b64encode(levels.tobytes()).decode(),
-    }
-
-
-def unpack(packed: PackedWeights, n_columns: int) -> Float32[np.ndarray, "T S"]:
-    """The weights of a packed matrix, to the bit those that a page shows (web/weights.js)."""
-    scales = np.frombuffer(base64.b64decode(packed["scales"]), dtype="<f4").astype(np.float64)
-    levels = np.frombuffer(base64.b64decode(packed["weights"]), dtype=np.uint8)
-    rows = levels.reshape(len(scales), n_columns)
-    weights: Float32[np.ndarray, "T S"] = (rows * scales[:, None] / _LEVELS).astype(np.float32)
-    return weights
+    arrays = {"scales": scales, "weights": levels}
+    return {name: base64.b64encode(array.tobytes()).decode() for name, array in arrays.items()}

@@ -123,11 +123,10 @@ def _weight(layer: SequenceLayer) -> Float[Tensor, "..."]:
 
 @dataclass(frozen=True)
 class Architecture:
-    """The paths of a layer over n positions, its steps, and its connections with other outputs."""
+    """The paths of a layer over n positions, and its sequential steps."""
 
     paths: Paths
     steps: int
-    n_direct: int
 
     @property
     def n_layers(self) -> int:
@@ -147,7 +146,6 @@ class ArchitecturesResult(Result):
             name: {
                 "longest_path": architecture.paths.longest,
                 "sequential_steps": architecture.steps,
-                "direct_connections": architecture.n_direct,
                 "layers": architecture.n_layers,
                 "positions_of_a_path": architecture.paths.between(0, self.n - 1),
                 "path_lengths": architecture.paths.lengths,
@@ -159,22 +157,22 @@ class ArchitecturesResult(Result):
 def run(options: ArchitecturesOptions) -> ArchitecturesResult:
     """Read the connections of new layers and follow them."""
     n = options.positions
-    layers: dict[str, SequenceLayer] = {}
     with seeded(options.seed):
-        layers = {
+        layers: dict[str, SequenceLayer] = {
             f"convolution, k = {options.kernel}": Convolution(_SIZE, options.kernel),
             f"dilated convolution, k = {options.kernel}": DilatedConvolution(_SIZE, options.kernel),
             "recurrence (GRU)": Recurrence(_SIZE),
             "self-attention": SelfAttention(_SIZE, with_weights=False),
         }
         return ArchitecturesResult(
-            n, {name: _follow(layer.double(), n) for name, layer in layers.items()}
+            n,
+            {
+                name: Architecture(
+                    shortest_paths(layer.double(), n, _SIZE), sequential_steps(layer, n, _SIZE)
+                )
+                for name, layer in layers.items()
+            },
         )
-
-
-def _follow(layer: SequenceLayer, n: int) -> Architecture:
-    direct = sum(int(edges.sum()) for edges in connections(layer, n, _SIZE))
-    return Architecture(shortest_paths(layer, n, _SIZE), sequential_steps(layer, n, _SIZE), direct)
 
 
 def draw(result: ArchitecturesResult) -> Figure:

@@ -6,6 +6,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from matplotlib.ticker import NullLocator
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from nmt.lab.sequence_layers import SequenceLayer
 
 _LEAST_SECONDS = 0.03  # a single time below a millisecond says little
 
@@ -108,23 +111,6 @@ FORWARD, TRAINING = "forward", "forward and backward"
 
 
 @dataclass(frozen=True)
-class Work:
-    """A computation to be measured, differentiable in all of its inputs, parameters included."""
-
-    compute: Callable[[], Tensor]
-    inputs: Sequence[Tensor]
-
-    def forward(self) -> Tensor:
-        """The result alone."""
-        with torch.no_grad():
-            return self.compute()
-
-    def training(self) -> tuple[Tensor, ...]:
-        """The gradients of the sum of the result."""
-        return torch.autograd.grad(self.compute().sum(), self.inputs)
-
-
-@dataclass(frozen=True)
 class Costs:
     """The costs of a computation at each of several sizes.
 
@@ -152,21 +138,28 @@ class Costs:
         return {"seconds": self.seconds, "seconds_slope": slopes}
 
 
-def measure(
-    sizes: Sequence[int],
-    work_of: Callable[[int], Work],
-    macs: Callable[[int], int],
-    repetitions: int,
-) -> Costs:
-    """Count and time `work_of(size)` for every size."""
+def measure(layer: SequenceLayer, sizes: Sequence[int], repetitions: int, d: int) -> Costs:
+    """Count and time the layer over one sequence of each size, of vectors of `d` numbers."""
     peak_bytes: list[int] = []
     seconds: dict[str, list[float]] = {FORWARD: [], TRAINING: []}
     for n in sizes:
-        work = work_of(n)
-        peak_bytes.append(peak_tensor_bytes(work.forward))
-        seconds[FORWARD].append(median_seconds(work.forward, repetitions))
-        seconds[TRAINING].append(median_seconds(work.training, repetitions))
-    return Costs(list(sizes), [macs(n) for n in sizes], peak_bytes, seconds)
+        x = torch.randn(1, n, d, requires_grad=True)
+        forward, training = partial(_forward, layer, x), partial(_gradients, layer, x)
+        peak_bytes.append(peak_tensor_bytes(forward))
+        seconds[FORWARD].append(median_seconds(forward, repetitions))
+        seconds[TRAINING].append(median_seconds(training, repetitions))
+    macs = [layer.theory.macs(n) for n in sizes]
+    return Costs(list(sizes), macs, peak_bytes, seconds)
+
+
+@torch.no_grad()
+def _forward(layer: SequenceLayer, x: Tensor) -> Tensor:
+    y: Tensor = layer(x)
+    return y
+
+
+def _gradients(layer: SequenceLayer, x: Tensor) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(layer(x).sum(), [x, *layer.parameters()])
 
 
 SLOPE_NOTE = "The number at the right end of a curve is its slope over the three largest sizes."

@@ -29,8 +29,6 @@ _END = 5.0
 _PLACES = 100
 AVERAGE = "average pooling"
 _COLOURS = {AVERAGE: GREEN, "fixed": ORANGE, "learned": BLUE}
-_WIDTHS = torch.logspace(-0.5, 1.5, 41, dtype=torch.float64)
-"""For the curve of the errors; SGD does not see it."""
 
 
 class KernelOptions(Options):
@@ -98,7 +96,7 @@ class Learning:
 
 @dataclass(frozen=True)
 class KernelResult(Result):
-    """The points, the truth, three estimates by name, and the errors of many widths.
+    """The points, three estimates by name, and how the width was learned.
 
     `draws` are the estimates of other seeds, by name.
     """
@@ -108,7 +106,6 @@ class KernelResult(Result):
     y: Float64[Tensor, " S"]
     estimates: dict[str, Estimate]
     learning: Learning
-    by_width: tuple[Estimate, ...]
     draws: dict[str, tuple[Estimate, ...]]
 
     @property
@@ -116,27 +113,17 @@ class KernelResult(Result):
         """w after the last epoch."""
         return self.learning.widths[-1]
 
-    def errors_by_width(self) -> tuple[list[float], list[float]]:
-        """The leave-one-out loss and the error against the truth of every width."""
-        return [fit.loss for fit in self.by_width], [fit.rmse for fit in self.by_width]
-
     def numbers(self) -> dict[str, object]:
-        losses, errors = self.errors_by_width()
         return {
             "learned_width": self.learned_width,
             "width_per_epoch": self.learning.widths,
             "loss_per_epoch": self.learning.losses,
-            "best_width_leaving_one_out": float(_WIDTHS[losses.index(min(losses))]),
-            "best_width_for_the_truth": float(_WIDTHS[errors.index(min(errors))]),
             **{name: estimate.numbers() for name, estimate in self.estimates.items()},
             "rmse_of_draws": {name: _spread(fit) for name, fit in self.draws.items()},
             "x": self.x.numpy(),
             "y": self.y.numpy(),
             "places": places().numpy(),
             "truth": truth(places()).numpy(),
-            "widths": _WIDTHS.numpy(),
-            "leave_one_out_loss_by_width": losses,
-            "rmse_by_width": errors,
         }
 
 
@@ -167,7 +154,6 @@ def run(options: KernelOptions) -> KernelResult:
         y=y,
         estimates=estimates,
         learning=learning,
-        by_width=tuple(estimate(x, y, "gaussian", float(width)) for width in _WIDTHS),
         draws={name: tuple(variant[name] for variant in others) for name in estimates},
     )
 
@@ -277,16 +263,15 @@ def _attend(
 
 
 def draw(result: KernelResult) -> Figure:
-    """The curves, the loss per epoch, the error of every width, and the two maps of weights."""
-    figure = new_figure(12.6, 7.4)
+    """The curves, the loss per epoch, and the two maps of weights."""
+    figure = new_figure(11.0, 7.4)
     above, below = figure.subfigures(2, 1, squeeze=False, hspace=0.03).flat
-    curves, losses, widths = above.subplots(1, 3, width_ratios=[1.6, 1, 1])
+    curves, losses = above.subplots(1, 2, width_ratios=[1.6, 1])
     _draw_curves(curves, result)
     losses.plot(result.learning.losses, color=BLUE)
     title = f"Loss per epoch, w from {result.options.width:g} to {result.learned_width:.2f}"
     losses.set(title=title, xlabel="epoch", ylabel="leave-one-out loss")
     losses.set_ylim(0, None)
-    _draw_widths(widths, result)
     panels = below.subplots(1, 2)
     both = [result.estimates[name].weights.numpy() for name in ("fixed", "learned")]
     top = max(float(weights.max()) for weights in both)
@@ -312,19 +297,6 @@ def _draw_curves(axes: Axes, result: KernelResult) -> None:
     axes.set(title="2 sin x + x^0.8, from noisy points", xlabel="x", ylabel="y")
     axes.set_ylim(float(result.y.min()) - 1.7, None)
     axes.legend(loc="lower center", ncols=2)
-
-
-def _draw_widths(axes: Axes, result: KernelResult) -> None:
-    losses, errors = result.errors_by_width()
-    axes.semilogx(_WIDTHS, losses, color="0.35", label="leave-one-out loss")
-    axes.semilogx(_WIDTHS, errors, "--", color="0.35", label="error against the truth")
-    for name, width in (("fixed", result.options.width), ("learned", result.learned_width)):
-        axes.axvline(
-            width, ymax=0.72, color=_COLOURS[name], linewidth=1.2, label=f"{name}, w = {width:.2g}"
-        )
-    axes.set(title="What each Gaussian width costs", xlabel="width w (narrow kernels right)")
-    axes.set_ylim(0, None)
-    axes.legend(fontsize=8)
 
 
 EXPERIMENT = Experiment(KernelOptions, run, draw)

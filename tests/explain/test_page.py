@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from nmt.explain.page import pack, unpack, write_page
+from nmt.explain.page import pack, write_page
 from nmt.explain.web import map_script
 from nmt.translation.heads import Head
 from nmt.translation.record import AttentionRecord, records
@@ -29,6 +29,13 @@ HOSTILE = (
     "'\"&amp;`${alert(1)}",
     "\udce9",
 )
+
+
+def unpack(packed: dict[str, str], n_columns: int) -> np.ndarray:
+    """The weights of a packed matrix, to the bit those that a page shows (web/weights.js)."""
+    scales = np.frombuffer(base64.b64decode(packed["scales"]), dtype="<f4").astype(np.float64)
+    levels = np.frombuffer(base64.b64decode(packed["weights"]), dtype=np.uint8)
+    return (levels.reshape(len(scales), n_columns) * scales[:, None] / 255).astype(np.float32)
 
 
 class Elements(HTMLParser):

@@ -9,8 +9,9 @@ from typing import Any
 import browser
 import numpy as np
 import pytest
+from explain.test_page import unpack
 
-from nmt.explain.page import pack, unpack, write_page
+from nmt.explain.page import pack, write_page
 from nmt.text.word_pieces import own_words
 from nmt.translation.heads import Head
 from nmt.translation.record import AttentionRecord, records

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from nmt.lab.cues import KINDS, LAYERS, SALIENT, CuesOptions, draw_scenes, learn, run
-from nmt.lab.experiment import perform
 
 
 @pytest.mark.slow
@@ -56,8 +55,3 @@ def test_the_asked_item_is_in_the_scene_and_salient_by_its_share(share: float) -
     assert abs(salient - share) < 0.03
     assert float(scenes.ceiling.min()) >= max(share, (1 - share) / 4)
     assert float(scenes.ceiling.max()) <= 1 + 1e-6
-
-
-def test_an_answer_that_depends_on_no_item_has_no_influence(tmp_path) -> None:
-    options = ("updates=3", "tests=9", "batch=2", "hidden=1", "seed=2")
-    assert "NaN" not in perform("cues", options, tmp_path).json

@@ -9,9 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.lab.architectures import (
-    ArchitecturesOptions,
     connections,
-    run,
     sequential_steps,
     shortest_paths,
 )
@@ -96,27 +94,3 @@ def test_with_weights_and_without_are_the_same() -> None:
     torch.testing.assert_close(plain(x), weighted(x))
     local = LocalAttention(D, 3)
     torch.testing.assert_close(local(x), local.inner(x, local.inner.begin(memory_of(x))).context)
-
-
-def test_the_table_of_the_paper() -> None:
-    theory = {name: build().theory for name, build in LAYERS.items()}
-    rows = {
-        name: (t.order, t.steps_order, t.steps(1000), t.path_order, t.path(1000))
-        for name, t in theory.items()
-    }
-    assert rows["convolution"] == ("k n d²", "1", 1, "n / k", 500)
-    assert rows["dilated"] == ("k n d²", "1", 1, "log_k n", 7)  # 3^6 < 1000 <= 3^7
-    assert rows["recurrence"] == ("n d²", "n", 1000, "n", 1000)
-    assert rows["self-attention"] == ("n² d", "1", 1, "1", 1)
-    assert rows["local"] == ("n w d", "1", 1, "n / w", 333)
-
-
-@pytest.mark.parametrize(("n", "kernel"), [(3, 3), (7, 5), (16, 3)])
-def test_attention_needs_one_hop_and_the_others_more(n: int, kernel: int) -> None:
-    architectures = run(ArchitecturesOptions(positions=n, kernel=kernel)).architectures
-    convolution, dilated, recurrence, attention = architectures.values()
-    assert convolution.paths.longest == -(-(n - 1) // (kernel // 2))
-    assert kernel ** (dilated.paths.longest - 1) < n <= kernel**dilated.paths.longest
-    assert (recurrence.paths.longest, attention.paths.longest) == (n, 1)
-    assert [architecture.steps for architecture in architectures.values()] == [1, 1, n, 1]
-    assert (recurrence.n_direct, attention.n_direct) == (2 * n - 1, n * n)
