@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor
 
 from nmt.lab.experiment import Experiment, Options, Result, Some, seeded
-from nmt.lab.figure import CYCLE, heat, new_figure
+from nmt.lab.figure import CYCLE, new_figure
 from nmt.models.attention.base import Attention
 from nmt.models.attention.scores import (
     AdditiveConfig,
@@ -66,51 +66,42 @@ class ScalingOptions(Options):
 
 
 @dataclass(frozen=True)
-class Behaviour:
-    """A kind of attention: its measures (MEASURES, sizes, draws), and the weights of one query at
-    each size, largest first.
-    """
-
-    measured: npt.NDArray[np.float64]
-    weights: npt.NDArray[np.float64]
-
-    def statistics(self, name: str) -> dict[str, npt.NDArray[np.float64]]:
-        """The mean of a measure over the draws at each size, and its standard deviation."""
-        values = self.measured[MEASURES.index(name)]
-        return {"mean": values.mean(axis=1), "spread": values.std(axis=1, ddof=1)}
-
-
-@dataclass(frozen=True)
 class ScalingResult(Result):
-    """The behaviour of every kind."""
+    """Every kind by name: its measures (MEASURES, sizes, draws)."""
 
     options: ScalingOptions
-    kinds: dict[str, Behaviour]
+    kinds: dict[str, npt.NDArray[np.float64]]
+
+    def statistics(self, kind: str, name: str) -> dict[str, npt.NDArray[np.float64]]:
+        """The mean of a measure over the draws at each size, and its standard deviation."""
+        values = self.kinds[kind][MEASURES.index(name)]
+        return {"mean": values.mean(axis=1), "spread": values.std(axis=1, ddof=1)}
 
     def numbers(self) -> dict[str, object]:
         return {
             "sizes": self.options.sizes,
             "entropy_of_equal_weights": math.log(self.options.keys),
             **{
-                kind: {name: behaviour.statistics(name) for name in MEASURES}
-                for kind, behaviour in self.kinds.items()
+                kind: {name: self.statistics(kind, name) for name in MEASURES}
+                for kind in self.kinds
             },
         }
 
 
 def run(options: ScalingOptions) -> ScalingResult:
     """Measure every kind at every size, on the same queries and keys, several times."""
-    return ScalingResult(options, {kind: _behaviour(kind, options) for kind in options.kinds})
-
-
-def _behaviour(kind: Kind, options: ScalingOptions) -> Behaviour:
-    scores = [
-        [_scores(kind, size, options, number) for number in range(options.draws)]
-        for size in options.sizes
-    ]
-    measured = [[list(measure(draw).values()) for draw in draws] for draws in scores]
-    weights = [draws[0][0].softmax(dim=-1).sort(descending=True).values for draws in scores]
-    return Behaviour(np.moveaxis(np.array(measured), -1, 0), torch.stack(weights).numpy())
+    kinds = {
+        kind: [
+            [
+                list(measure(_scores(kind, size, options, number)).values())
+                for number in range(options.draws)
+            ]
+            for size in options.sizes
+        ]
+        for kind in options.kinds
+    }
+    tables = {kind: np.moveaxis(np.array(rows), -1, 0) for kind, rows in kinds.items()}
+    return ScalingResult(options, tables)
 
 
 def _scores(
@@ -141,10 +132,9 @@ def measure(scores: Float[Tensor, "Q S"]) -> dict[str, float]:
 
 
 def draw(result: ScalingResult) -> Figure:
-    """Variance, entropy and gradient over the size, and one query's weights at every size."""
-    figure = new_figure(10.5, 6.8)
-    above, below = figure.subfigures(2, 1, squeeze=False, hspace=0.03).flat
-    variance, entropy, gradient = above.subplots(1, 3)
+    """Variance, entropy and gradient over the size."""
+    figure = new_figure(10.5, 3.9)
+    variance, entropy, gradient = figure.subplots(1, 3)
     sizes, keys = result.options.sizes, result.options.keys
     _draw_lines(variance, result, "variance")
     variance.plot(sizes, sizes, ":", color="0.3", linewidth=1.2, label="d")
@@ -155,27 +145,18 @@ def draw(result: ScalingResult) -> Figure:
     entropy.text(sizes[-1], math.log(keys), "all keys alike", ha="right", va="bottom", fontsize=8)
     entropy.set(title="Entropy of its weights, in nats", ylim=(0, 1.12 * math.log(keys)))
     _draw_lines(gradient, result, "gradient")
-    for colour, behaviour in zip(CYCLE * 2, result.kinds.values(), strict=False):
-        median = behaviour.statistics("median_gradient")["mean"]
+    for colour, kind in zip(CYCLE * 2, result.kinds, strict=False):
+        median = result.statistics(kind, "median_gradient")["mean"]
         gradient.plot(sizes, median, "--", color=colour, linewidth=1)
     gradient.set(title="Norm of the softmax's gradient (- - median)", ylim=(0, None))
-    panels = np.ravel(below.subplots(1, len(result.kinds), squeeze=False, sharey=True))
-    for axes, (kind, behaviour) in zip(panels, result.kinds.items(), strict=True):
-        image = heat(axes, behaviour.weights, 1.0)
-        axes.set(title=kind)
-        axes.set_yticks(range(len(sizes)), [f"{size:,}" for size in sizes])
-    panels[0].set_ylabel("size d")
-    below.suptitle("One query's weights", fontsize="medium")
-    below.supxlabel("keys, most looked at first", fontsize="medium")
-    below.colorbar(image, ax=list(panels), pad=0.01, label="attention weight")
     return figure
 
 
 def _draw_lines(axes: Axes, result: ScalingResult, name: str) -> None:
     """A line for each kind, with a band of one standard deviation over the draws."""
     sizes = result.options.sizes
-    for colour, (kind, behaviour) in zip(CYCLE * 2, result.kinds.items(), strict=False):
-        mean, spread = behaviour.statistics(name).values()
+    for colour, kind in zip(CYCLE * 2, result.kinds, strict=False):
+        mean, spread = result.statistics(kind, name).values()
         axes.plot(sizes, mean, color=colour, marker=".", label=kind)
         axes.fill_between(sizes, mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
     axes.set_xscale("log", base=2)

@@ -39,11 +39,6 @@ def test_the_metric_that_chooses_the_best_is_drawn(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loss.lines[2].get_xydata(), [(150, 2.0)])
 
 
-def test_without_validation_there_is_no_bleu(tmp_path: Path) -> None:
-    _write(tmp_path, *TRAIN)
-    assert len(draw_curve(tmp_path).axes) == 2
-
-
 def test_damaged_and_altered_lines_are_left_out(tmp_path: Path) -> None:
     odd = [{"type": "train", "step": step, "loss": 1.0} for step in (-1, 10**400, "x", 1.5, None)]
     odd += [

@@ -14,7 +14,7 @@ from nmt.lab.scaling import MEASURES, ScalingOptions, measure, run
 def test_without_the_factor_the_softmax_becomes_a_choice(seed: int) -> None:
     result = run(ScalingOptions(seed=seed, sizes=(4, 32, 256, 1024), draws=5))
     dot, scaled, additive = (
-        {name: result.kinds[kind].statistics(name)["mean"] for name in MEASURES}
+        {name: result.statistics(kind, name)["mean"] for name in MEASURES}
         for kind in ("dot", "scaled_dot", "additive")
     )
     sizes = np.array(result.options.sizes)
