@@ -19,15 +19,19 @@ from matplotlib.image import AxesImage
 from nmt.errors import ConfigError
 from nmt.explain.fonts import FAMILY, drawable, font
 from nmt.explain.labels import display_width, label, shorten
-from nmt.explain.map_grid import EM, NAME_INCHES, NAME_POINTS, MapGrid, map_grid
 from nmt.explain.map_style import (
     COLOUR_MAP,
     DPI,
+    EM,
     FORMATS,
+    NAME_INCHES,
+    NAME_POINTS,
     NUMBERED_CELL_INCHES,
     PLAIN,
+    MapGrid,
     MapStyle,
     format_of,
+    map_grid,
     picture,
     write_numbers,
 )

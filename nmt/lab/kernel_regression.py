@@ -68,18 +68,17 @@ class Estimate:
     loss: float
     lonely: int
 
-    @property
-    def points_used(self) -> float:
-        """The effective number of points: exp of the weights' entropy, a mean over places."""
-        return float((-torch.xlogy(self.weights, self.weights).sum(dim=1)).exp().mean())
-
     def numbers(self) -> dict[str, object]:
-        """The errors, how peaked the weights are, and how much the curve's slope changes."""
+        """The errors, how peaked the weights are, and how much the curve's slope changes.
+
+        `points_used` is the effective number: exp of the weights' entropy, a mean over places.
+        """
+        entropy = -torch.xlogy(self.weights, self.weights).sum(dim=1)
         return {
             "rmse": self.rmse,
             "leave_one_out_loss": self.loss,
             "largest_weight": float(self.weights.amax(dim=1).mean()),
-            "points_used": self.points_used,
+            "points_used": float(entropy.exp().mean()),
             "change_of_slope": float(self.curve.diff(n=2).abs().sum()) * _PLACES / _END,
             "places_without_neighbour": self.lonely,
             "curve": self.curve.numpy(),

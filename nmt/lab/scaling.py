@@ -100,8 +100,9 @@ def run(options: ScalingOptions) -> ScalingResult:
         ]
         for kind in options.kinds
     }
-    tables = {kind: np.moveaxis(np.array(rows), -1, 0) for kind, rows in kinds.items()}
-    return ScalingResult(options, tables)
+    return ScalingResult(
+        options, {str(kind): np.moveaxis(np.array(rows), -1, 0) for kind, rows in kinds.items()}
+    )
 
 
 def _scores(

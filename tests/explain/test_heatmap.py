@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 
 from nmt.errors import ConfigError
 from nmt.explain.heatmap import draw_heatmap, draw_translation, write_map
-from nmt.explain.map_grid import map_grid
-from nmt.explain.map_style import COLOUR_MAP, DPI, FORMATS, PLAIN, MapStyle
+from nmt.explain.map_style import COLOUR_MAP, DPI, FORMATS, PLAIN, MapStyle, map_grid
 from nmt.translation.heads import MEAN, Head, choose_heads
 from nmt.translation.words import AttentionTable, attention_table
 
@@ -197,13 +196,11 @@ def test_a_number_fits_its_cell_or_is_refused() -> None:
         table = AttentionTable(labels, labels, np.eye(n_pieces, dtype=np.float32) * 0.88)
         return draw_heatmap(table, style=MapStyle(numbers=True))
 
-    for n_pieces in (2, 40):
-        figure = numbered(n_pieces)
-        figure.draw_without_rendering()
-        axes = figure.axes[0]
-        box = axes.texts[1].get_window_extent()
-        assert max(box.width, box.height) < 0.95 * axes.get_window_extent().width / n_pieces
-        assert axes.texts[0].get_fontsize() >= 5
+    figure = numbered(40)
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    box = axes.texts[1].get_window_extent()
+    assert max(box.width, box.height) < 0.95 * axes.get_window_extent().width / 40
     with pytest.raises(ConfigError, match=r"`numbers`: got .* 167 cells .* at most 166"):
         numbered(167)
 

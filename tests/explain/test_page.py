@@ -94,9 +94,7 @@ def test_the_data_are_the_records_within_the_bound(make_translation, page_of) ->
         for packed, weights in zip(shown["maps"], expected, strict=True):
             back = unpack(packed, weights.shape[1])
             assert np.abs(back - weights).max() <= weights.max() / 510 + 1e-7
-    empty = page_of([], "piece")
-    assert data_of(empty) == []
-    assert 'data-level="piece"' in empty
+    assert data_of(page_of([], "piece")) == []
 
 
 @given(
@@ -109,7 +107,7 @@ def test_the_data_are_the_records_within_the_bound(make_translation, page_of) ->
 def test_a_byte_is_within_half_a_step_and_the_greatest_exact(weights: np.ndarray) -> None:
     packed = pack(weights)
     back = unpack(packed, weights.shape[1])
-    assert (back.dtype, back.shape) == (np.float32, weights.shape)
+    assert back.shape == weights.shape
     assert len(base64.b64decode(packed["weights"])) == weights.size
     greatest = weights.max(axis=1, initial=0, keepdims=True).astype(np.float64)
     error = np.abs(back.astype(np.float64) - weights)

@@ -1,6 +1,6 @@
 """Measured costs: bytes known beforehand, medians of times, growth, and what experiments count."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -9,29 +9,13 @@ from torch import Tensor
 from nmt.lab import complexity, costs
 from nmt.lab.complexity import ATTENTION, CONVOLUTION, DILATED, LOCAL, RECURRENCE
 from nmt.lab.costs import (
-    FORWARD,
-    TRAINING,
     crossing,
-    measure,
     peak_tensor_bytes,
     upper_slope,
 )
-from nmt.lab.sequence_layers import Convolution
 
 N = 13
 ONE = N * 4  # bytes of a vector
-
-
-@pytest.fixture(scope="module")
-def quick() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(costs, "_LEAST_SECONDS", 0.0)
-        yield
-
-
-@pytest.fixture
-def x() -> Tensor:
-    return torch.arange(N, dtype=torch.float32, requires_grad=True)
 
 
 @pytest.mark.parametrize(
@@ -48,8 +32,9 @@ def x() -> Tensor:
     ],
 )
 def test_the_peak_is_what_lives_at_one_time(
-    x: Tensor, compute: Callable[[Tensor], object], vectors: float
+    compute: Callable[[Tensor], object], vectors: float
 ) -> None:
+    x = torch.ones(N)
     with torch.no_grad():
         assert peak_tensor_bytes(lambda: compute(x)) == round(vectors * ONE)
 
@@ -64,15 +49,6 @@ def test_the_time_is_a_median_and_short_work_is_repeated(monkeypatch: pytest.Mon
     assert costs.median_seconds(work, 3) == 3  # the first, which warms up, does not count
     costs.median_seconds(work, 3)
     assert not list(durations)
-
-
-def test_measuring_gives_every_cost_at_every_size(quick: None) -> None:
-    measured = measure(Convolution(5, 1), [2, 4, 8], repetitions=2, d=5)
-    assert measured.macs == [50, 100, 200]
-    assert measured.peak_bytes == [40, 80, 160]
-    assert set(measured.seconds) == {FORWARD, TRAINING}
-    assert all(second > 0 for row in measured.seconds.values() for second in row)
-    assert measured.counted()["macs_slope"] == pytest.approx(1)
 
 
 def test_slopes_and_crossings_of_power_laws() -> None:
@@ -90,7 +66,8 @@ def test_slopes_and_crossings_of_power_laws() -> None:
     assert 256 < last < 512
 
 
-def test_complexity_grows_as_the_theory_says(quick: None) -> None:
+def test_complexity_grows_as_the_theory_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "_LEAST_SECONDS", 0.0)
     options = complexity.ComplexityOptions(longest=256, size=37, window=3, repetitions=1)
     result = complexity.run(options)
     numbers, again = result.numbers(), complexity.run(options).numbers()

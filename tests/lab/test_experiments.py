@@ -98,8 +98,6 @@ def test_json_has_six_digits_and_a_line_for_each_row() -> None:
     lines = ["{", ' "a": 0.333333,', ' "rows": [', "  [1.0, 0.0],", "  [0.0, 1.0]", " ],"]
     lines += [' "list": [1, "é", null, true],', ' "none": {}', "}"]
     assert readable_json(content).splitlines() == lines
-    small = [1.23456789e-9, np.float32(2.5), 123456789.0, 123456789]
-    assert readable_json(small) == "[1.23457e-09, 2.5, 123457000.0, 123456789]"
     with pytest.raises(ValueError, match="JSON"):
         readable_json({"x": np.array([1.0, np.inf])})
     table = {"share": 0.25, "by": {"a": {"n": 1000, "x": 0.5}, "b": {"n": 2, "x": 1e-9}}}
