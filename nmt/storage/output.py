@@ -2,8 +2,6 @@
 
 import contextlib
 import contextvars
-import csv
-import io
 import os
 import secrets
 import stat
@@ -81,13 +79,6 @@ def write_lines(lines: Iterable[str], path: Path, force: bool = False) -> None:
     with atomic_output(path, force) as stream:
         for line in lines:
             stream.write(utf8(f"{line}\n"))
-
-
-def csv_line(fields: Iterable[object]) -> str:
-    """The fields of one line of a CSV file, without its end (RFC 4180); None is empty."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(fields)
-    return text.getvalue()
 
 
 def is_direct(path: Path) -> bool:

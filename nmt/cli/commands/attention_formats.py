@@ -47,20 +47,6 @@ class Look:
     numbers: Annotated[
         bool, Option("--numbers", help="Of pictures: write each weight into its cell.")
     ] = False
-    title: Annotated[
-        str | None,
-        Option(help="Of pictures: their title; '' for none.", show_default="the two texts"),
-    ] = None
-    colours: Annotated[
-        str | None,
-        Option(
-            help="Of pictures: a colour map by matplotlib's name, such as viridis or Blues.",
-            show_default="magma_r",
-        ),
-    ] = None
-    transparent: Annotated[bool, Option("--transparent", help="Of pictures: no background.")] = (
-        False
-    )
 
     def check(self, format: str) -> None:
         """Raise ConfigError for a value that is not allowed, or where there is no picture."""
@@ -75,7 +61,7 @@ class Look:
 
     def style(self) -> "MapStyle":
         """Return the style of each picture; a shared scale is not known yet."""
-        from nmt.explain.map_style import PLAIN, MapStyle
+        from nmt.explain.map_style import MapStyle
 
         scale = None
         if self.scale not in (None, "each", "shared"):
@@ -85,8 +71,7 @@ class Look:
                 raise ConfigError(
                     f"--scale: got '{self.scale}', allowed: each, shared, or a weight such as 1"
                 ) from None
-        colours = self.colours or PLAIN.colours
-        return MapStyle(colours, scale, self.numbers, self.title, self.transparent)
+        return MapStyle(scale, self.numbers)
 
 
 @dataclass(frozen=True)
@@ -164,7 +149,7 @@ def _write_picture(format: str, translations: Iterable["Translation"], options: 
 
     def figures() -> Iterator[tuple[str, "Figure"]]:
         for number, translation in enumerate(translations, start=1):
-            texts.update((translation.src_text, style.title or ""))
+            texts.add(translation.src_text)
             for index, hypothesis in enumerate(translation.hypotheses):
                 texts.add(hypothesis.text)
                 figure = draw_translation(translation, index, level, options.heads, style)
