@@ -12,7 +12,6 @@ from pydantic import Field, model_validator
 
 from nmt.corpora.sources import DataConfig
 from nmt.device import Precision
-from nmt.errors import pip_install
 from nmt.models.catalog import ModelConfig
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.optim.averages import EMAConfig
@@ -43,14 +42,6 @@ class TrainConfig(Config):
         default=True,
         description="with `init_from`: take its tokenizers too; false: learn new ones, and take "
         "the embeddings of the pieces that both have",
-    )
-    src_embeddings: UserPath | None = Field(
-        default=None,
-        description="text file of a piece or word and its vector a line (word2vec, GloVe), for the "
-        "first weights of the source embedding",
-    )
-    tgt_embeddings: UserPath | None = Field(
-        default=None, description="the same for the target embedding"
     )
     freeze: tuple[str, ...] = Field(
         default=(),
@@ -119,9 +110,6 @@ class TrainConfig(Config):
     )
     keep_best: int = Field(
         default=1, gt=0, description="checkpoints kept that are best by valid.metric"
-    )
-    tensorboard: bool = Field(
-        default=False, description=f"write TensorBoard events too ({pip_install('tensorboard')})"
     )
 
     @property

@@ -92,7 +92,7 @@ class Ranks:
     def device(self, name: str) -> torch.device:
         """The device of this rank, of which train.device is `name`: each has a GPU of its own.
 
-        A rank that sees a single GPU takes it; `connected` checks that no other rank has the same.
+        A rank that sees a single GPU takes it.
         Raises ConfigError if this machine has fewer GPUs than ranks.
         """
         device = resolve_device(name)
@@ -112,8 +112,7 @@ class Ranks:
     def connected(self, device: torch.device) -> Iterator[None]:
         """Connect the ranks in this block, as the environment of torchrun says.
 
-        Raises LostRankError if the others cannot be reached, and ConfigError on all ranks if two
-        have the same GPU.
+        Raises LostRankError if the others cannot be reached.
         """
         if self.world == 1:
             yield
@@ -128,20 +127,10 @@ class Ranks:
                 backend, store=store, rank=self.rank, world_size=self.world, timeout=_TIMEOUT
             )
         try:
-            if device.type == "cuda":
-                self._check_own_gpu(device)
             yield
         finally:
             with contextlib.suppress(RuntimeError):
                 dist.destroy_process_group()
-
-    def _check_own_gpu(self, device: torch.device) -> None:
-        gpus = self.gather(str(torch.cuda.get_device_properties(device).uuid))
-        if len(set(gpus)) < self.world:
-            raise ConfigError(
-                f"train.device: got {counted(len(set(gpus)), 'GPU')} for {self.world} processes; "
-                "allowed: 'cuda' with a GPU for each of them, or 'cpu'"
-            )
 
     def _fresh_store(self) -> Store:
         """Return a part of torchrun's key-value store without addresses of ranks that have ended.

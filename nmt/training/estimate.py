@@ -11,7 +11,7 @@ from nmt.errors import DataError
 from nmt.models.catalog import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.text.tokenizer import Tokenizers
-from nmt.training.precision import choose_precision
+from nmt.training.loop import choose_precision
 from nmt.training.state import TrainingState
 from nmt.training.step import StepSettings, train_step
 from nmt.types import SentencePair

@@ -1,22 +1,18 @@
-"""The weights that a training begins with: drawn, of another run, or of a file; frozen or not."""
+"""The weights that a training begins with: drawn or of another run; frozen or not."""
 
 import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from nmt.config import TrainConfig
-from nmt.corpora.text_files import stream_lines
-from nmt.errors import ConfigError, DataError, did_you_mean
+from nmt.errors import ConfigError, did_you_mean
 from nmt.models.vocabulary import PieceEmbedding, Vocabulary
 from nmt.runs.find import find_run, split_checkpoint
 from nmt.runs.trained_run import TrainedRun
-from nmt.text.sentencepiece_tokenizer import SPACE_MARK
 from nmt.text.tokenizer import Tokenizers
-from nmt.text.vocabulary import Vocab
 
 _SHOWN = 5
 """Names of tensors in a line at most."""
@@ -32,30 +28,25 @@ def run_named(init_from: str) -> tuple[TrainedRun, str]:
 
 
 def set_first_weights(model: nn.Module, train: TrainConfig, ours: Tokenizers) -> list[str]:
-    """Give `model` the weights of train.init_from and the vectors of files; return lines about it.
+    """Give `model` the weights of train.init_from; return lines about it.
 
     A tensor of the run is taken where the model has one of its name and shape. Of a table of
     pieces the rows are taken whose piece both vocabularies have. Raises ConfigError where nothing
-    of a run or file fits, CheckpointError or DataError for a run or file that cannot be read.
+    of a run fits, CheckpointError or DataError for a run that cannot be read.
     """
-    lines = []
-    with torch.no_grad():
-        if train.init_from is not None:
-            run, checkpoint = run_named(train.init_from)
-            tokenizers = run.tokenizers()
-            step, tensors = run.load_tensors(checkpoint, tokenizers)
-            taken, left = _take(model, tensors, tokenizers, ours)
-            if not any(tensors[name].dim() > 1 for name in taken):  # biases fit any model
-                raise ConfigError(
-                    f"train.init_from: {run.path}: none of its matrices has the name and the shape "
-                    "of one of this model"
-                )
-            lines.append(f"first weights {run.path}, step {step:,}: {len(taken)} tensors")
-            lines += [f"              {reason}" for reason in left]
-        for side, path in (("src", train.src_embeddings), ("tgt", train.tgt_embeddings)):
-            if path is not None:
-                lines.append(_take_vectors(model, side, path, getattr(ours, side).vocab))
-    return lines
+    if train.init_from is None:
+        return []
+    run, checkpoint = run_named(train.init_from)
+    tokenizers = run.tokenizers()
+    step, tensors = run.load_tensors(checkpoint, tokenizers)
+    taken, left = _take(model, tensors, tokenizers, ours)
+    if not any(tensors[name].dim() > 1 for name in taken):  # biases fit any model
+        raise ConfigError(
+            f"train.init_from: {run.path}: none of its matrices has the name and the shape of one "
+            "of this model"
+        )
+    lines = [f"first weights {run.path}, step {step:,}: {len(taken)} tensors"]
+    return [*lines, *(f"              {reason}" for reason in left)]
 
 
 def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
@@ -81,6 +72,7 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
     return [f"frozen        {n_frozen:,} of {n_all:,} parameters"] if frozen else []
 
 
+@torch.no_grad()
 def _take(
     model: nn.Module, tensors: Mapping[str, Tensor], theirs: Tokenizers, ours: Tokenizers
 ) -> tuple[list[str], list[str]]:
@@ -121,48 +113,6 @@ def _tables(model: nn.Module) -> Iterator[tuple[str, str]]:
             side = "src" if name.startswith("encoder.") else "tgt"
             for weight, _ in module.named_parameters(recurse=False):
                 yield f"{name}.{weight}", side
-
-
-def _take_vectors(model: nn.Module, side: str, path: Path, vocab: Vocab) -> str:
-    """Copy the vectors of a text file into the embedding of a side; returns a line about it.
-
-    A line is a piece and its numbers, as in word2vec's and GloVe's text files; a first line of two
-    numbers is skipped. A piece that begins a word is found without its mark too.
-    """
-    embedding = next(
-        module
-        for name, module in model.named_modules()
-        if isinstance(module, PieceEmbedding) and name.startswith("encoder.") == (side == "src")
-    )
-    ids = {piece.removeprefix(SPACE_MARK): i for i, piece in enumerate(vocab.pieces)}
-    ids |= {piece: i for i, piece in enumerate(vocab.pieces)}
-    done, key = set[int](), f"train.{side}_embeddings"
-    for number, line in enumerate(stream_lines(path), start=1):
-        piece, *numbers = line.rstrip().split(" ")
-        if number == 1 and len(numbers) == 1 and piece.isdecimal():
-            continue
-        if len(numbers) != embedding.embedding_dim:
-            raise DataError(
-                f"{key}: {path}:{number}: got {len(numbers)} numbers, allowed: "
-                f"{embedding.embedding_dim}, the size of the model's embeddings"
-            )
-        for name in (piece, f"{SPACE_MARK}{piece}"):
-            if name in ids and ids[name] not in done:
-                embedding.weight[ids[name]] = _vector(numbers, f"{key}: {path}:{number}")
-                done.add(ids[name])
-    if not done:
-        raise ConfigError(f"{key}: {path}: none of its pieces is one of the vocabulary's")
-    return f"embeddings    {path}: {len(done):,} of {len(vocab):,} pieces"
-
-
-def _vector(numbers: Sequence[str], where: str) -> Tensor:
-    try:
-        vector = np.array(numbers, dtype=np.float32)
-    except ValueError:
-        vector = np.array(np.nan)
-    if not np.isfinite(vector).all():
-        raise DataError(f"{where}: not all of its numbers are finite numbers")
-    return torch.from_numpy(vector)
 
 
 def _listed(names: Sequence[str]) -> str:

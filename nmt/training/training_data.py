@@ -29,8 +29,8 @@ from nmt.text.tokenizer import (
     train_tokenizers,
 )
 from nmt.text.vocabulary import UNK_ID
-from nmt.training.changes import differences
 from nmt.training.first_weights import run_named
+from nmt.training.resume import differences
 from nmt.training.validation import Validator
 from nmt.translation.heads import source_heads
 from nmt.types import SentencePair
@@ -155,18 +155,7 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
         validation_scoring(config),
         config.search,
         has_attention=has_attention,
-        aligned=_aligned(config, split, tokenizers),
     )
-
-
-def _aligned(config: RunConfig, split: PairsConfig, tokenizers: Tokenizers) -> EncodedCorpus | None:
-    """The validation pairs with their links, if they are given."""
-    guided = config.train.guided
-    if guided is None or guided.valid_links is None:
-        return None
-    pairs = list(stream_split(split, config.data))
-    is_cut = split.first is not None
-    return encode_aligned_pairs(pairs, guided.valid_links, tokenizers, _NO_LIMIT, is_cut)
 
 
 def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:

@@ -134,7 +134,7 @@ def test_a_checkpoint_with_a_tensor_too_many(tmp_path: Path) -> None:
 
 def test_each_part_of_a_run_that_is_missing_is_named(tmp_path: Path) -> None:
     run = make_run(tmp_path / "x")
-    with pytest.raises(CheckpointError, match=r"no checkpoint 'best' \(no validation"):
+    with pytest.raises(CheckpointError, match=r"no checkpoint 'best', there are"):
         TrainedRun.open(run.path).load_model("best", CPU)
     shutil.rmtree(run.tokenizer_path)
     with pytest.raises(DataError, match="tokenizer"):

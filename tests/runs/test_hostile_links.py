@@ -45,7 +45,6 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_reversal(folder, n_train=40, n_test=3)
     go_on(folder, 3)
     keep(folder / "run")
-    (folder / "run" / "tensorboard").mkdir()
     return folder
 
 
@@ -103,7 +102,6 @@ NAMES = [
     "tokenizer/src.vocab.txt",
     "eval/test.json",
     "eval/.tmp-test.json",
-    "tensorboard/events",
 ]
 
 

@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -164,21 +163,6 @@ def test_a_rank_that_sees_one_gpu_takes_it(monkeypatch: pytest.MonkeyPatch) -> N
     """As where each task of Slurm sees its own GPU alone."""
     _with_gpus(monkeypatch, 1)
     assert Ranks(1, 2, 1).device("cuda") == torch.device("cuda", 0)
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_two_ranks_with_one_gpu_are_refused_on_both(
-    shared: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def work(ranks: Ranks) -> None:
-        uuid = "same" if shared else ranks.rank
-        monkeypatch.setattr(
-            torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid=uuid)
-        )
-        ranks._check_own_gpu(torch.device("cuda:0"))
-
-    for error in in_world(2, work):
-        assert isinstance(error, ConfigError) if shared else error is None
 
 
 def test_memory_that_runs_out_in_nccl_is_no_lost_rank() -> None:

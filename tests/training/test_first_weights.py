@@ -1,10 +1,9 @@
-"""First weights of another run or of a file, and frozen ones."""
+"""First weights of another run, and frozen ones."""
 
 import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from forging import forge_tensors
@@ -18,7 +17,7 @@ from training.toy import (
 )
 
 from nmt.config import RunConfig
-from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.runs.trained_run import TrainedRun
 from nmt.training.first_weights import run_named
 from nmt.training.loop import train
@@ -95,7 +94,6 @@ def test_what_cannot_be_a_beginning_is_refused(
     monkeypatch.chdir(begun)
     with pytest.raises(error, match=words):
         train(config(begun, model, **keys), tmp_path / "run", quiet=True)
-    assert not (tmp_path / "run").exists()
 
 
 def test_tensors_that_do_not_fit_their_run_are_refused(begun: Path, tmp_path: Path) -> None:
@@ -143,34 +141,3 @@ def test_frozen_weights_stay_and_a_resumed_run_stands_alone(begun: Path, tmp_pat
         is_frozen = name.startswith("encoder.") or name.endswith(".bias")
         assert torch.equal(weight, after[name]) == is_frozen, name
     assert "frozen        " in log_of(tmp_path / "parts")
-
-
-def test_vectors_of_a_file_become_embeddings(begun: Path, tmp_path: Path) -> None:
-    pieces = TrainedRun.open(begun / "first").tokenizers().src.vocab.pieces[4:7]
-    vectors = np.random.default_rng(1).normal(size=(3, 8)).astype(np.float32)
-    rows = [" ".join([p.strip("▁"), *map(str, v)]) for p, v in zip(pieces, vectors, strict=True)]
-    path = tmp_path / "vectors.txt"
-    path.write_text("\n".join(["4 8", *rows, "absent" + " 0" * 8]) + "\n", encoding="utf-8")
-    keys = {"src_embeddings": str(path), "lr": 1e-30, "epochs": 1}
-    train(tiny_config(begun, train=keys), tmp_path / "run", quiet=True)
-    vocab = TrainedRun.open(tmp_path / "run").tokenizers().src.vocab
-    table = weights_of(tmp_path / "run")[TABLE]
-    for piece, vector in zip(pieces, vectors, strict=True):
-        assert np.array_equal(table[vocab.id_of(piece)].numpy(), vector)
-    assert "embeddings    " in log_of(tmp_path / "run")
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("a 1 2\n", r"vectors.txt:1: got 2 numbers, allowed: 8"),
-        ("absent" + " 0" * 8, "none of its pieces"),
-        ("a x" + " 0" * 7, "finite"),
-        ("a nan" + " 0" * 7, "finite"),
-    ],
-)
-def test_a_bad_file_of_vectors(begun: Path, tmp_path: Path, content: str, words: str) -> None:
-    (tmp_path / "vectors.txt").write_text(content, encoding="utf-8")
-    keys = {"src_embeddings": str(tmp_path / "vectors.txt"), "epochs": 1}
-    with pytest.raises((ConfigError, DataError), match=words):
-        train(tiny_config(begun, train=keys), tmp_path / "run", quiet=True)

@@ -37,12 +37,9 @@ def test_rewind_drops_later_steps_and_damaged_lines(tmp_path: Path) -> None:
     bad = ["[\n", "{}\n", '{"step": "x", "type": 1}\n', "\n", "[" * 100_000 + "\n"]
     path.write_text("".join([good[0], *bad, *good[1:], '{"type": "tr']), encoding="utf-8")
     with RunLog(tmp_path, quiet=True) as log:
-        log.rewind(3, n_records=5)
+        log.rewind(3)
         log.record({"type": "train", "step": 4})
-        assert log.n_records == 4
     assert [record["step"] for record in metrics(tmp_path)] == [1, 2, 3, 4]
-    text = (tmp_path / "train.log").read_text(encoding="utf-8")
-    assert f"{path}: 2 of 5 records are missing or damaged\n" in text
 
 
 @pytest.mark.parametrize(("validated", "kinds"), [(True, ["train", "valid"]), (False, ["train"])])
@@ -100,12 +97,8 @@ def test_a_line_a_minute_has_loss_epoch_and_the_time_left(
     assert re.search(pattern.format(24, 2) + r"  \d+ s left$", lines[23])
     assert lines[-1].endswith("  0 s left")
     if process_bytes("VmHWM") is not None:
-        words = (
-            r" about [0-9,]+ s an epoch, ([0-9.]+) GiB of memory so far$",
-            r" about ([0-9.]+) GiB of memory with the largest batch$",
-        )
-        (so_far,), (peak,) = (re.findall(pattern, log, re.MULTILINE) for pattern in words)
-        assert 0.1 < float(so_far) <= float(peak) < 100
+        (peak,) = re.findall(r" about ([0-9.]+) GiB of memory with the largest batch\n", log)
+        assert 0.1 < float(peak) < 100
 
 
 def test_the_memory_reported_has_the_growth_of_the_heap(

@@ -11,13 +11,13 @@ from training.toy import last_checkpoint, log_of, toy_config, train_tiny
 from nmt.device import fast_bf16
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
-from nmt.training import precision
+from nmt.training import loop
 
 AUTO: dict[str, Any] = {"train": {"steps": 2, "precision": "auto"}}
 
 
 def _unit(monkeypatch: pytest.MonkeyPatch, name: str | None) -> None:
-    monkeypatch.setattr(precision, "fast_bf16", lambda device: name)
+    monkeypatch.setattr(loop, "fast_bf16", lambda device: name)
 
 
 def _card(run: Path) -> dict[str, Any]:
@@ -95,6 +95,6 @@ def test_a_gpu_that_is_fast_in_fp16_alone_says_so(
     """`auto` does not take fp16, whose small gradients become 0 without a good scale."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     config, run = toy_config(tmp_path, **AUTO), RunDirectory(tmp_path)
-    name, words = precision.choose_precision(config, run, torch.device("cuda:0"), False)
+    name, words = loop.choose_precision(config, run, torch.device("cuda:0"), False)
     assert name == "fp32"
     assert "fp16" in words
