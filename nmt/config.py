@@ -35,13 +35,9 @@ class TrainConfig(Config):
 
     init_from: str | None = Field(
         default=None,
-        description="run whose weights the training begins with, as RUN or RUN@CHECKPOINT (best "
-        "without one); what does not fit is named and drawn anew; null: all weights are drawn",
-    )
-    init_tokenizers: bool = Field(
-        default=True,
-        description="with `init_from`: take its tokenizers too; false: learn new ones, and take "
-        "the embeddings of the pieces that both have",
+        description="run whose weights and tokenizers the training begins with, as RUN or "
+        "RUN@CHECKPOINT (best without one); what does not fit is named and drawn anew; null: all "
+        "weights are drawn",
     )
     freeze: tuple[str, ...] = Field(
         default=(),

@@ -85,16 +85,25 @@ class TrainedRun:
         folder = checkpoints.find(str(checkpoint))
         sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
         try:
-            weights = meta_model(self.config.model, *sizes).state_dict()
+            weights = meta_model(self.config.model, *sizes).state_dict(keep_vars=True)
         except RuntimeError as error:  # more numbers than can be counted
             reason = str(error).partition("\n")[0]
             raise CheckpointError(
                 f"{self.directory.config_path}: model: no such model can be built: {reason}"
             ) from None
         expected = specs_of(weights)
-        return checkpoints.load_weights(
+        step, tensors = checkpoints.load_weights(
             str(checkpoint), lambda specs: _compare(expected, specs, str(folder))
         )
+        first: dict[int, str] = {}
+        for name, tensor in tensors.items():
+            twin = first.setdefault(id(tensor), name)
+            if weights[name] is not weights[twin]:  # a small file of a large model
+                raise CheckpointError(
+                    f"{folder}: does not fit config.yaml: its {name} and {twin} are one tensor, "
+                    "and two in the model"
+                )
+        return step, tensors
 
 
 def load_models(

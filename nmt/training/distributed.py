@@ -68,20 +68,17 @@ class Ranks:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Ranks":
         """The ranks that torchrun describes in RANK, WORLD_SIZE and LOCAL_RANK; else a world of 1.
 
-        Raises ConfigError where only some of them are set, or one is not a number in range.
+        Raises ConfigError where only some of them are set, or one is not a number.
         """
-        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
-        values = {name: environment[name] for name in names if name in environment}
-        if "WORLD_SIZE" not in values and "RANK" not in values:
+        if "WORLD_SIZE" not in environment and "RANK" not in environment:
             return cls()
-        if len(values) < len(names) or not all(value.isdecimal() for value in values.values()):
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+        try:
+            rank, world, local_rank = (int(environment[name]) for name in names)
+        except (KeyError, ValueError) as error:
             raise ConfigError(
-                f"RANK, WORLD_SIZE, LOCAL_RANK: got {values}, allowed: all three, as torchrun sets "
-                "them, or none"
-            )
-        rank, world, local_rank = (int(values[name]) for name in names)
-        if rank >= world:
-            raise ConfigError(f"RANK: got {rank}, allowed: 0 to {world - 1}, below WORLD_SIZE")
+                f"{', '.join(names)}: got {error}, allowed: all three, as torchrun sets them"
+            ) from None
         return cls(rank, world, local_rank)
 
     @property

@@ -1,7 +1,7 @@
 """The weights that a training begins with: drawn or of another run; frozen or not."""
 
 import fnmatch
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -9,10 +9,8 @@ from torch import Tensor, nn
 
 from nmt.config import TrainConfig
 from nmt.errors import ConfigError, did_you_mean
-from nmt.models.vocabulary import PieceEmbedding, Vocabulary
 from nmt.runs.find import find_run, split_checkpoint
 from nmt.runs.trained_run import TrainedRun
-from nmt.text.tokenizer import Tokenizers
 
 _SHOWN = 5
 """Names of tensors in a line at most."""
@@ -27,19 +25,17 @@ def run_named(init_from: str) -> tuple[TrainedRun, str]:
     return TrainedRun.open(find_run(path)), checkpoint or "best"
 
 
-def set_first_weights(model: nn.Module, train: TrainConfig, ours: Tokenizers) -> list[str]:
+def set_first_weights(model: nn.Module, train: TrainConfig) -> list[str]:
     """Give `model` the weights of train.init_from; return lines about it.
 
-    A tensor of the run is taken where the model has one of its name and shape. Of a table of
-    pieces the rows are taken whose piece both vocabularies have. Raises ConfigError where nothing
-    of a run fits, CheckpointError or DataError for a run that cannot be read.
+    A tensor of the run is taken where the model has one of its name and shape. Raises ConfigError
+    where nothing of a run fits, CheckpointError or DataError for a run that cannot be read.
     """
     if train.init_from is None:
         return []
     run, checkpoint = run_named(train.init_from)
-    tokenizers = run.tokenizers()
-    step, tensors = run.load_tensors(checkpoint, tokenizers)
-    taken, left = _take(model, tensors, tokenizers, ours)
+    step, tensors = run.load_tensors(checkpoint, run.tokenizers())
+    taken, left = _take(model, tensors)
     if not any(tensors[name].dim() > 1 for name in taken):  # biases fit any model
         raise ConfigError(
             f"train.init_from: {run.path}: none of its matrices has the name and the shape of one "
@@ -73,46 +69,23 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
 
 
 @torch.no_grad()
-def _take(
-    model: nn.Module, tensors: Mapping[str, Tensor], theirs: Tokenizers, ours: Tokenizers
-) -> tuple[list[str], list[str]]:
+def _take(model: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[list[str], list[str]]:
     """Copy what fits. Returns the names of these tensors, and lines about the rest."""
-    tables = dict(_tables(model))
-    taken, other_shape, rows_of = list[str](), list[str](), list[str]()
-    weights = dict(model.named_parameters(remove_duplicate=False))
-    done: set[int] = set()
+    taken, other_shape = list[str](), list[str]()
+    weights = dict(model.named_parameters())
     for name, weight in weights.items():
-        if name not in tensors or id(weight) in done:
-            continue
-        done.add(id(weight))  # a tied weight is taken under its first name
-        source, side = tensors[name], tables.get(name)
-        before, after = (getattr(tokenizers, side or "src").vocab for tokenizers in (theirs, ours))
-        if side is not None and before != after and source.shape[1:] == weight.shape[1:]:
-            theirs_too = set(before.pieces)
-            both = [piece for piece in after.pieces if piece in theirs_too]
-            new, old = ([vocab.id_of(piece) for piece in both] for vocab in (after, before))
-            weight[new] = source[old].to(weight)
-            rows_of.append(f"{name}: {len(both):,} of {len(after):,} rows, of the pieces in both")
-        elif source.shape == weight.shape:
+        source = tensors.get(name)
+        if source is not None and source.shape == weight.shape:
             weight.copy_(source)
-        else:
+            taken.append(name)
+        elif source is not None:
             other_shape.append(f"{name} ({_shape(source)}, here {_shape(weight)})")
-            continue
-        taken.append(name)
-    absent = [name for name, weight in weights.items() if id(weight) not in done]
-    unused = [name for name in tensors if name not in weights]
+    absent = [name for name in weights if name not in tensors]
+    every_name = dict(model.named_parameters(remove_duplicate=False))
+    unused = [name for name in tensors if name not in every_name]
     groups = [("other shapes, drawn anew", other_shape), ("not in it, drawn anew", absent)]
     groups.append(("not in this model", unused))
-    return taken, [*rows_of, *(f"{what}: {_listed(names)}" for what, names in groups if names)]
-
-
-def _tables(model: nn.Module) -> Iterator[tuple[str, str]]:
-    """The name of each weight whose rows are those of pieces, and their side."""
-    for name, module in model.named_modules():
-        if isinstance(module, PieceEmbedding | Vocabulary):
-            side = "src" if name.startswith("encoder.") else "tgt"
-            for weight, _ in module.named_parameters(recurse=False):
-                yield f"{name}.{weight}", side
+    return taken, [f"{what}: {_listed(names)}" for what, names in groups if names]
 
 
 def _listed(names: Sequence[str]) -> str:

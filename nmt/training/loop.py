@@ -148,7 +148,7 @@ def _new_state(
     """
     n_src, n_tgt = len(data.tokenizers.src.vocab), data.tgt_vocab_size
     model = build_model(config.model, n_src, n_tgt).to(device)
-    lines = [] if is_begun else set_first_weights(model, config.train, data.tokenizers)
+    lines = [] if is_begun else set_first_weights(model, config.train)
     lines += freeze(model, config.train.freeze)
     if not ranks.is_first:
         seed_all(config.seed + ranks.rank)

@@ -125,7 +125,7 @@ class Trainer:
         """Change the weights once; `group` is this rank's share of the update."""
         state, train = self.state, self.config.train
         settings = replace(self._settings, loss=self._loss.at_epoch(state.progress.epoch))
-        with explain_update_errors(group, state.step + 1, train, self.saved_step):
+        with explain_update_errors(state.step + 1, train, self.saved_step):
             result = train_step(state.model, state.optimizer, group, settings)
         self._last_loss = result.loss
         return result

@@ -3,7 +3,6 @@
 import errno
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -101,20 +100,6 @@ def test_a_file_system_without_locks_is_said(
         )
 
 
-def test_a_failing_lock_is_not_taken_for_a_busy_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(descriptor: int, operation: int) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr("fcntl.flock", broken)
-    with (
-        pytest.raises(CheckpointError, match=r"run\.lock: cannot be locked: Input/output error$"),
-        run_lock(tmp_path),
-    ):
-        pytest.fail("held")
-
-
 def test_nothing_needs_the_module_that_windows_lacks(tmp_path: Path) -> None:
     """Windows' own lock is filelock's: without fcntl there is none to be had, and that is said."""
     code = (
@@ -163,13 +148,6 @@ def test_a_full_disk_does_not_hinder_the_lock(
     monkeypatch.setattr(os, "write", full)
     with run_lock(tmp_path) as held:
         assert held.missing is None
-
-
-def test_the_holder_is_written_down(tmp_path: Path) -> None:
-    with run_lock(tmp_path):
-        text = (tmp_path / LOCK_NAME).read_text()
-    assert f'"pid": {os.getpid()}' in text
-    assert socket.gethostname() in text
 
 
 def test_a_lock_file_with_a_second_name_is_not_written(tmp_path: Path) -> None:

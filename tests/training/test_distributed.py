@@ -128,19 +128,10 @@ def test_the_ranks_are_those_of_torchrun(environment: dict[str, str], expected: 
     assert Ranks.from_environment(environment) == expected
 
 
-@pytest.mark.parametrize(
-    ("environment", "message"),
-    [
-        ({"RANK": "0", "WORLD_SIZE": "2"}, "RANK, WORLD_SIZE, LOCAL_RANK: got {'RANK': '0'"),
-        ({"RANK": "0", "WORLD_SIZE": "two", "LOCAL_RANK": "0"}, "allowed: all three"),
-        ({"RANK": "2", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}, "RANK: got 2, allowed: 0 to 1"),
-    ],
-)
-def test_a_malformed_environment_is_a_line(environment: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        Ranks.from_environment(environment)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+@pytest.mark.parametrize("environment", [{}, {"WORLD_SIZE": "two", "LOCAL_RANK": "0"}])
+def test_a_malformed_environment_is_a_line(environment: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"^RANK, WORLD_SIZE, LOCAL_RANK: got .*$"):
+        Ranks.from_environment({"RANK": "0", **environment})
 
 
 def _with_gpus(monkeypatch: pytest.MonkeyPatch, n: int) -> None:

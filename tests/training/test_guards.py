@@ -9,12 +9,11 @@ import torch
 from training.toy import assert_same_run, last_checkpoint, log_of, records, train_tiny
 
 from nmt.cli.shared.process import deterministic
-from nmt.config import TrainConfig
 from nmt.device import is_out_of_memory
 from nmt.errors import ConfigError, NMTError
 from nmt.evaluation.attention_health import AttentionHealth
 from nmt.models.base import Seq2Seq
-from nmt.training.guards import divergence_note, explain_update_errors
+from nmt.training.guards import divergence_note
 from nmt.translation.translator import Translator
 
 CPU_WORDS = "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you"
@@ -54,9 +53,7 @@ def test_a_batch_too_large_is_named_and_smaller_ones_go_on(
         return forward(self, src_ids, *others, **options)
 
     monkeypatch.setattr(Seq2Seq, "forward", limited)
-    with pytest.raises(
-        NMTError, match=r"^out of memory at step 4 on a batch of 25 pairs,"
-    ) as caught:
+    with pytest.raises(NMTError, match=r"^out of memory at step 4: ") as caught:
         train_tiny(corpus, train=sizes)
     message = str(caught.value)
     assert "`train.batch_size=12` `train.accumulate=2`" in message
@@ -67,15 +64,6 @@ def test_a_batch_too_large_is_named_and_smaller_ones_go_on(
     assert (outcome.step, outcome.reason) == ((saved or 0) + 5, "1 epoch done")
     steps = [record["step"] for record in records(corpus / "run", "train")]
     assert steps == list(range(1, outcome.step + 1))
-
-
-def test_a_rank_without_a_batch_can_run_out_of_memory() -> None:
-    config = TrainConfig(batch_size=8)
-    with (
-        pytest.raises(NMTError, match=r"^out of memory at step 3: .*`train\.batch_size=4`"),
-        explain_update_errors([], 3, config, None),
-    ):
-        raise MemoryError
 
 
 def test_a_validation_without_memory_leaves_its_step_saved(

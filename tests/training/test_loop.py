@@ -96,21 +96,6 @@ def test_best_and_last_checkpoints_are_kept(corpus: Path) -> None:
     assert f"best validation loss {best['loss']:.3f} at step" in outcome.describe()
 
 
-@pytest.mark.parametrize(
-    "sections",
-    [
-        {"train": {"precision": "bf16", "loss": SMOOTHED, "clip_norm": None}},
-        {"train": {"optimizer": {"kind": "adadelta"}, "lr": 1.0}, "data": {"valid": None}},
-        {"train": {"schedule": {"kind": "cosine"}}, "model": TRANSFORMER},
-        {"valid": {"every": 2, "metric": "chrf"}, "train": {"schedule": {"kind": "plateau"}}},
-    ],
-)
-def test_options_train(corpus: Path, sections: dict[str, Any]) -> None:
-    sections["train"]["epochs"] = 1
-    assert train_tiny(corpus, **sections).reason == "1 epoch done"
-    assert all(np.isfinite(record["loss"]) for record in records(corpus / "run"))
-
-
 def test_a_loss_that_is_no_number_leaves_the_checkpoints(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,17 +131,6 @@ def test_an_extra_that_bleu_lacks_is_named_before_a_run_is_made(
         train_tiny(corpus, data={"tgt_lang": "ja"})
     sections = {"data": {"tgt_lang": "ja"}, "valid": {"bleu_tokenize": "char"}}
     assert train_tiny(corpus, train={"steps": 1}, **sections).best is not None
-
-
-def test_notes_on_vocabularies_and_references(corpus: Path) -> None:
-    """Of a vocabulary smaller than usual or without many words, and of text that BLEU alters."""
-    train_tiny(corpus, "a", tokenizer={"kind": "sentencepiece"}, train={"steps": 1})
-    assert " pieces are all that the en text allows (tokenizer.vocab_size" in log_of(corpus / "a")
-    (corpus / "valid.tsv").write_text("a b\tb a\na c\te\u0301 a\n", encoding="utf-8")
-    train_tiny(corpus, "b", tokenizer={"kind": "word", "max_size": 6}, train={"steps": 1})
-    log = log_of(corpus / "b")
-    assert "% of the de training text is unknown to it; lower tokenizer.min_freq" in log
-    assert "references    1 of 2 references are not in Unicode's NFC" in log
 
 
 def test_validation_takes_several_references(corpus: Path) -> None:

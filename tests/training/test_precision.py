@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from training.toy import last_checkpoint, log_of, toy_config, train_tiny
+from training.toy import last_checkpoint, log_of, train_tiny
 
 from nmt.device import fast_bf16
 from nmt.errors import CheckpointError
-from nmt.runs.directory import RunDirectory
 from nmt.training import loop
 
 AUTO: dict[str, Any] = {"train": {"steps": 2, "precision": "auto"}}
@@ -86,15 +85,3 @@ def test_a_card_without_a_format_is_a_line(corpus: Path) -> None:
         path.write_text(json.dumps({**card, "hardware": hardware}), encoding="utf-8")
         with pytest.raises(CheckpointError, match=r"json: damaged: it lacks hardware\.precision"):
             train_tiny(corpus, **AUTO)
-
-
-@pytest.mark.parametrize("capability", [(7, 0), (7, 5)])
-def test_a_gpu_that_is_fast_in_fp16_alone_says_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capability: tuple[int, int]
-) -> None:
-    """`auto` does not take fp16, whose small gradients become 0 without a good scale."""
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    config, run = toy_config(tmp_path, **AUTO), RunDirectory(tmp_path)
-    name, words = loop.choose_precision(config, run, torch.device("cuda:0"), False)
-    assert name == "fp32"
-    assert "fp16" in words

@@ -125,18 +125,6 @@ def test_a_finished_run_that_goes_on_is_the_longer_run(corpus: Path, valid: dict
     assert RunDirectory(corpus / "run").load_config().train.epochs == 3
 
 
-def test_a_run_that_ended_between_two_validations_has_one_more(corpus: Path) -> None:
-    """The weights are those of the longer run; its log and its best step need not be."""
-    sections = {"valid": {"every": 3}}
-    train_tiny(corpus, "whole", train={"steps": 7}, **sections)
-    train_tiny(corpus, train={"steps": 4}, **sections)
-    train_tiny(corpus, train={"steps": 7}, **sections)
-    one, two = (last_checkpoint(corpus / name).model_tensors for name in ("whole", "run"))
-    assert all(torch.equal(one[name], two[name]) for name in one)
-    more = [r["step"] for r in records(corpus / "run") if r not in records(corpus / "whole")]
-    assert more == [4]
-
-
 def test_the_seed_decides(corpus: Path) -> None:
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         train_tiny(corpus, name, train={"steps": 3}, model={"dropout": 0.3}, seed=seed)
@@ -199,15 +187,6 @@ def test_the_newest_checkpoint_damaged_the_one_before_goes_on(corpus: Path) -> N
     assert "step-000008/model.safetensors: damaged: not a safetensors file" in log
     assert "set aside as damaged-step-000008, going on from step 4" in log
     assert_same_run(corpus / "whole", corpus / "run")
-
-
-def test_labels_that_a_killed_save_did_not_set_are_set(corpus: Path) -> None:
-    outcome = train_tiny(corpus, train={"epochs": 1})
-    checkpoints = RunDirectory(corpus / "run").checkpoint_folder
-    labels = checkpoints.labels()
-    (checkpoints.path / "labels.json").unlink()
-    assert train_tiny(corpus, train={"epochs": 1}).step == outcome.step
-    assert checkpoints.labels() == labels == {"best": 4, "last": 4}
 
 
 def test_a_best_checkpoint_that_is_gone_is_reported(corpus: Path) -> None:

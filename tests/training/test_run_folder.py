@@ -9,7 +9,6 @@ from training.toy import log_of, toy_config, train_tiny
 
 from nmt.config import dump_config
 from nmt.errors import CheckpointError, ConfigError
-from nmt.runs.lock import run_lock
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_tokenizer import WordConfig
 from nmt.training.resume import Verdict, config_changes
@@ -143,12 +142,6 @@ def test_what_waits_for_validations_needs_a_set(
     data = {"corpus": "mine", "folder": str(corpus), "train": None, "valid": None, "test": None}
     with pytest.raises(ConfigError, match=rf"{key}.*corpus 'mine' has no split valid"):
         train_tiny(corpus, data=data, **sections)
-
-
-def test_a_second_process_on_a_run_is_refused(corpus: Path) -> None:
-    with run_lock(corpus / "run"), pytest.raises(CheckpointError, match="is training in this run"):
-        train_tiny(corpus)
-    assert train_tiny(corpus, train={"steps": 1}).step == 1
 
 
 def test_the_card_has_the_command_and_each_training(corpus: Path) -> None:
