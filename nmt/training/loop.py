@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import torch
 
@@ -18,10 +18,9 @@ from nmt.evaluation.metrics import check_scoring
 from nmt.models.catalog import build_model
 from nmt.ops.backend import BackendName, why
 from nmt.ops.precision import compute_dtype
-from nmt.runs.card import CARD, begin_training, end_training
+from nmt.runs.card import begin_training, end_training
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
-from nmt.storage.run_files import check_tree
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.first_weights import freeze, set_first_weights
 from nmt.training.log import RunLog
@@ -102,7 +101,13 @@ def train(  # noqa: PLR0913 - one call is a whole training
         with ranks.first_alone():
             run = RunDirectory(folder)
             is_begun = has_checkpoint(run) or not ranks.is_first
-            precision, words = choose_precision(config, run, device, is_begun)
+            begun = run.load_config().train.precision if is_begun else None
+            precision, words = choose_precision(
+                config.train.precision, device, cast(Precision | None, begun)
+            )
+            config = config.model_copy(
+                update={"train": config.train.model_copy(update={"precision": precision})}
+            )
             backend = _backend(config.model.backend, precision, device)
             hardware = {"device": describe_device(device), "precision": words, "backend": backend}
             if ranks.world > 1:
@@ -111,8 +116,6 @@ def train(  # noqa: PLR0913 - one call is a whole training
             if ranks.is_first:
                 checksums = {path: file_digest(path) for path in data_files}
                 changes = open_run(folder, config, command, checksums, hardware, allow_change)
-            train_config = config.train.model_copy(update={"precision": precision})
-            config = config.model_copy(update={"train": train_config})
             log = RunLog(run.path if ranks.is_first else None, quiet)
             open_log.enter_context(log)
             if lock is not None and lock.missing:
@@ -224,39 +227,23 @@ def _backend(backend: BackendName, precision: Precision, device: torch.device) -
 
 
 def choose_precision(
-    config: RunConfig, run: RunDirectory, device: torch.device, is_begun: bool
+    wanted: Precision | Literal["auto"], device: torch.device, begun: Precision | None = None
 ) -> tuple[Precision, str]:
-    """The format of train.precision, and it in words with the reason, for run.json.
+    """The format that train.precision means, and it in words with the reason, for run.json.
 
-    A run that was begun (`is_begun`) keeps its format on any machine, because it could not go on
-    bit for bit in another. Raises CheckpointError if run.json does not tell it.
+    A run that was `begun` in one keeps it on any machine, because it could not go on bit for bit in
+    another.
     """
-    if config.train.precision != "auto":
-        return config.train.precision, config.train.precision
+    if wanted != "auto":
+        return wanted, wanted
     fast = fast_bf16(device)
     precision: Precision = "bf16" if fast else "fp32"
     reason = f"{fast} of this device" if fast else "this device is not faster in bf16"
     if device.type == "cuda" and not fast:
         reason += "; train.precision=fp16 may be faster"
-    if is_begun:
-        begun = _begun_precision(run)
-        if begun != precision:
-            reason += f", but the run was begun in {begun}"
-        precision = begun
-    return precision, f"{precision} (auto: {reason})"
-
-
-def _begun_precision(run: RunDirectory) -> Precision:
-    """The format with which `run` was begun, by its run.json."""
-    check_tree(run.path, (CARD,))
-    try:
-        words = str(run.read_json(CARD)["hardware"]["precision"])  # type: ignore[index]
-    except (KeyError, TypeError):
-        words = ""
-    begun = words.partition(" ")[0]
-    if begun not in ("fp32", "bf16", "fp16"):
-        raise CheckpointError(f"{run.path / CARD}: damaged: it lacks hardware.precision")
-    return cast(Precision, begun)
+    if begun not in (None, precision):
+        reason += f", but the run was begun in {begun}"
+    return begun or precision, f"{begun or precision} (auto: {reason})"
 
 
 def _data_files(config: RunConfig) -> list[Path]:

@@ -11,7 +11,7 @@ from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.runs.card import CARD, run_card
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import LOCK_NAME
-from nmt.storage.atomic import ASIDE, remove_leftovers, write_json
+from nmt.storage.atomic import ASIDE, write_json
 from nmt.storage.bounded import read_json
 from nmt.storage.run_files import check_outside_runs, check_tree
 from nmt.text.tokenizer import MANIFEST_NAME
@@ -118,17 +118,14 @@ def open_run(
     learned nothing: it begins again with `config`, whatever its own was.
     """
     check_tree(folder)
-    remove_leftovers(folder)
     run = RunDirectory(folder)
-    if run.exists:
-        run = RunDirectory.open(folder)
+    run.clear_leftovers()
     if not has_checkpoint(run):
+        if run.exists:
+            run.load_config()  # raises for one that was edited by hand
         # The card comes first: a config.yaml without one is not a run's but the user's own.
         write_json(run.path / CARD, run_card(config, command, data_files, hardware))
-        if not run.exists:
-            RunDirectory.create(folder, config)
-        elif run.load_config() != config:  # raises for one that was edited by hand
-            run.write_config(config)
+        RunDirectory.create(folder, config)
         return ()
     changes = config_changes(run.load_config(), config)
     allowed = (Verdict.SAFE, Verdict.ASK) if allow_change else (Verdict.SAFE,)

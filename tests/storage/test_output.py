@@ -62,13 +62,6 @@ def test_a_full_disk_is_one_line_and_leaves_no_rest(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_an_error_about_another_file_is_not_said_of_this_one(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as caught, atomic_output(tmp_path / "x"):
-        (tmp_path / "absent").read_text()
-    assert caught.value.filename == str(tmp_path / "absent")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_without_hard_links_no_file_is_replaced_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,11 +148,3 @@ def test_an_input_is_no_output_whatever_it_is_called(kind: str, tmp_path: Path) 
     assert str(caught.value) == (
         f"`out`: {out} is read as well (--file: {read}); one of the two must be another file"
     )
-
-
-def test_other_files_and_devices_may_be_outputs(tmp_path: Path) -> None:
-    (tmp_path / "read").write_text("x")
-    (tmp_path / "alike").write_text("x")
-    inputs = {"--file": [tmp_path / "read", tmp_path / "absent", Path("/dev/null")]}
-    for out in (tmp_path / "alike", tmp_path / "absent", Path("/dev/null"), Path("-")):
-        check_output(out, inputs, force=True)

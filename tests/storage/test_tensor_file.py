@@ -96,22 +96,6 @@ def test_a_file_that_lies_is_refused_in_a_line(tmp_path: Path, content: bytes, r
     assert len(str(caught.value)) < len(str(path)) + 300
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        json.dumps({"a": {**A, "code": "import os"}}).encode(),
-        b'{"a": {"dtype": "I32", "shape": [1], "data_offsets": [0, 4]}, "a": '
-        + json.dumps(A).encode()
-        + b"}",
-    ],
-    ids=["a key that nobody reads", "a name given twice"],
-)
-def test_what_is_told_of_an_odd_header_is_what_is_loaded(tmp_path: Path, header: bytes) -> None:
-    raw = pack(header, bytes(8))
-    assert read(tmp_path / "x", raw) == {"a": Spec("F32", (2,))}
-    assert specs_of(safetensors.torch.load(raw)) == {"a": Spec("F32", (2,))}
-
-
 def test_nothing_but_the_header_is_read_before_the_reader_agrees(tmp_path: Path) -> None:
     path = tmp_path / "huge"
     header = pack({"a": entry("F32", [1 << 38], 0, 1 << 40)})

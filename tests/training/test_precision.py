@@ -9,7 +9,6 @@ import torch
 from training.toy import last_checkpoint, log_of, train_tiny
 
 from nmt.device import fast_bf16
-from nmt.errors import CheckpointError
 from nmt.training import loop
 
 AUTO: dict[str, Any] = {"train": {"steps": 2, "precision": "auto"}}
@@ -75,13 +74,3 @@ def test_a_run_keeps_its_format_on_another_machine(
     assert all(torch.equal(weights[name], tensor) for name, tensor in resumed.items())
     log = log_of(corpus / "run")
     assert "fp32 (auto: AMX-BF16 of this device, but the run was begun in fp32)" in log
-
-
-def test_a_card_without_a_format_is_a_line(corpus: Path) -> None:
-    train_tiny(corpus, stop_after=1, **AUTO)
-    path = corpus / "run" / "run.json"
-    card = json.loads(path.read_text(encoding="utf-8"))
-    for hardware in ({}, {"precision": "int4"}, []):
-        path.write_text(json.dumps({**card, "hardware": hardware}), encoding="utf-8")
-        with pytest.raises(CheckpointError, match=r"json: damaged: it lacks hardware\.precision"):
-            train_tiny(corpus, **AUTO)
