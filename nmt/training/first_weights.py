@@ -1,7 +1,7 @@
 """The weights that a training begins with: drawn or of another run; frozen or not."""
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -35,14 +35,21 @@ def set_first_weights(model: nn.Module, train: TrainConfig) -> list[str]:
         return []
     run, checkpoint = run_named(train.init_from)
     step, tensors = run.load_tensors(checkpoint, run.tokenizers())
-    taken, left = _take(model, tensors)
+    weights = dict(model.named_parameters())
+    taken = [n for n in weights if n in tensors and tensors[n].shape == weights[n].shape]
     if not any(tensors[name].dim() > 1 for name in taken):  # biases fit any model
         raise ConfigError(
             f"train.init_from: {run.path}: none of its matrices has the name and the shape of one "
             "of this model"
         )
+    with torch.no_grad():
+        for name in taken:
+            weights[name].copy_(tensors[name])
     lines = [f"first weights {run.path}, step {step:,}: {len(taken)} tensors"]
-    return [*lines, *(f"              {reason}" for reason in left)]
+    if drawn := [name for name in weights if name not in taken]:
+        more = f" and {len(drawn) - _SHOWN} more" if len(drawn) > _SHOWN else ""
+        lines.append(f"              drawn anew: {', '.join(drawn[:_SHOWN])}{more}")
+    return lines
 
 
 def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
@@ -66,32 +73,3 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
         raise ConfigError("train.freeze: all weights are frozen, allowed: one that learns")
     n_frozen, n_all = (sum(map(Tensor.numel, tensors)) for tensors in (frozen, weights.values()))
     return [f"frozen        {n_frozen:,} of {n_all:,} parameters"] if frozen else []
-
-
-@torch.no_grad()
-def _take(model: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[list[str], list[str]]:
-    """Copy what fits. Returns the names of these tensors, and lines about the rest."""
-    taken, other_shape = list[str](), list[str]()
-    weights = dict(model.named_parameters())
-    for name, weight in weights.items():
-        source = tensors.get(name)
-        if source is not None and source.shape == weight.shape:
-            weight.copy_(source)
-            taken.append(name)
-        elif source is not None:
-            other_shape.append(f"{name} ({_shape(source)}, here {_shape(weight)})")
-    absent = [name for name in weights if name not in tensors]
-    every_name = dict(model.named_parameters(remove_duplicate=False))
-    unused = [name for name in tensors if name not in every_name]
-    groups = [("other shapes, drawn anew", other_shape), ("not in it, drawn anew", absent)]
-    groups.append(("not in this model", unused))
-    return taken, [f"{what}: {_listed(names)}" for what, names in groups if names]
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{more}"
-
-
-def _shape(tensor: Tensor) -> str:
-    return "x".join(map(str, tensor.shape))

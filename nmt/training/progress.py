@@ -164,8 +164,7 @@ def end_reason(config: RunConfig, progress: Progress) -> str | None:
     if train.epochs is not None and progress.epoch >= train.epochs:
         return f"{counted(train.epochs, 'epoch')} done"
     if train.max_minutes is not None and progress.seconds >= 60 * train.max_minutes:
-        are = "is" if train.max_minutes == 1 else "are"
-        return f"{counted(train.max_minutes, 'minute')} {are} over"
+        return f"{counted(train.max_minutes, 'minute')} done"
     if valid.patience is not None and progress.bad_validations >= valid.patience:
         return f"no better {METRICS[valid.metric].title} in {counted(valid.patience, 'validation')}"
     return None

@@ -7,7 +7,6 @@ from nmt.batches.batching import Batcher, EncodedCorpus
 from nmt.batches.loader import Group
 from nmt.config import RunConfig, TrainConfig
 from nmt.device import MemoryUse, glibc, release_freed_memory
-from nmt.evaluation.evaluate import comparable
 from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.training.log import RunLog
@@ -175,7 +174,6 @@ def summary(
     lines = [
         f"run           {run.path}",
         f"pairs         {_describe_pairs(batcher.corpus, data.validator)}",
-        *_reference_lines(data.validator),
         f"vocabulary    {len(tokenizers.src.vocab):,} {config.data.src_lang}, "
         f"{len(tokenizers.tgt.vocab):,} {config.data.tgt_lang}"
         f"{' (joint)' if tokenizers.joint else ''}",
@@ -205,12 +203,3 @@ def _describe_pairs(corpus: EncodedCorpus, validator: Validator | None) -> str:
         if n_empty := sum(validator.corpus.dropped.values()):
             text += f" ({n_empty:,} pairs with an empty side count in its BLEU, not in its loss)"
     return text
-
-
-def _reference_lines(validator: Validator | None) -> list[str]:
-    """Notes on what scoring alters in the validation references, if anything."""
-    if validator is None:
-        return []
-    no_hyps = ["" for _ in validator.examples]
-    notes = comparable(no_hyps, validator.examples, validator.scoring).notes()
-    return [f"references    {note}" for note in notes]

@@ -69,7 +69,7 @@ def test_a_run_has_its_files_and_no_links(learned: Path) -> None:
     ("limits", "reason"),
     [
         ({"epochs": None, "steps": 5}, "5 steps done"),
-        ({"epochs": None, "max_minutes": 0.001}, "0.001 minutes are over"),
+        ({"epochs": None, "max_minutes": 0.001}, "0.001 minutes done"),
         ({"epochs": 1, "steps": 500}, "1 epoch done"),
     ],
 )
