@@ -77,7 +77,7 @@ class Trainer:
         self._agree()
         if state.step:
             self._validate_or_save_if_due()  # a stop may have come before it
-        while (reason := self.end_reason()) is None and not self._is_stopped:
+        while (reason := end_reason(self.config, state.progress)) is None and not self._is_stopped:
             self._run_epoch()
         self.log.close_bar()
         if reason is not None and not self._validate_and_save():
@@ -85,10 +85,6 @@ class Trainer:
         if self.saved_step != state.step:
             self.save()
         return reason
-
-    def end_reason(self) -> str | None:
-        """Why the run is over, or None."""
-        return end_reason(self.config, self.state.progress)
 
     def _agree(self, number: int = 0) -> int:
         """Sum a number over the ranks, which agree on the time and on a stop meanwhile."""
@@ -118,7 +114,7 @@ class Trainer:
                 n_src_tokens = self._agree(sum(batch.n_src_tokens for batch in group.batches))
                 self._reporter.after_update(group, result, n_src_tokens, len(plan))
                 self._validate_or_save_if_due()
-                if self._is_stopped or self.end_reason() is not None:
+                if self._is_stopped or end_reason(self.config, state.progress) is not None:
                     return
 
     def _update(self, group: Sequence[Batch]) -> StepResult:
