@@ -86,8 +86,8 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 
 _GROUPS: dict[str, tuple[str, dict[str, Callable[..., None]]]] = {
     "runs": (
-        "List, show, remove and pack runs.",
-        {"list": runs.list_, "show": runs.show, "remove": runs.remove, "pack": runs.pack},
+        "List, show and pack runs.",
+        {"list": runs.list_, "show": runs.show, "pack": runs.pack},
     ),
     "tune": (
         "Choose settings on the validation set.",

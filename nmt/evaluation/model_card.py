@@ -25,7 +25,7 @@ _HUB_METRICS = {"bleu-lc": "bleu", "chrf++": "chrf", "multi30k": "bleu"}
 
 _SETTINGS = ("model", "tokenizer", "train", "search")
 _PATHS = {
-    "train": {"init_from", "src_embeddings", "tgt_embeddings"},
+    "train": {"init_from"},
     "tokenizer": {"src_model", "tgt_model", "src_vocab", "tgt_vocab"},
 }
 """Settings of which the card has the name of the file alone."""

@@ -29,8 +29,8 @@ from nmt.text.tokenizer import (
     train_tokenizers,
 )
 from nmt.text.vocabulary import UNK_ID
-from nmt.training.changes import differences
 from nmt.training.first_weights import run_named
+from nmt.training.resume import differences
 from nmt.training.validation import Validator
 from nmt.translation.heads import source_heads
 from nmt.types import SentencePair
@@ -155,18 +155,7 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
         validation_scoring(config),
         config.search,
         has_attention=has_attention,
-        aligned=_aligned(config, split, tokenizers),
     )
-
-
-def _aligned(config: RunConfig, split: PairsConfig, tokenizers: Tokenizers) -> EncodedCorpus | None:
-    """The validation pairs with their links, if they are given."""
-    guided = config.train.guided
-    if guided is None or guided.valid_links is None:
-        return None
-    pairs = list(stream_split(split, config.data))
-    is_cut = split.first is not None
-    return encode_aligned_pairs(pairs, guided.valid_links, tokenizers, _NO_LIMIT, is_cut)
 
 
 def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
@@ -251,7 +240,7 @@ def run_tokenizers(
         has_learned = bool(run.checkpoint_folder.steps())
         _check_tokenizers(tokenizers, config, f"{run.tokenizer_path}:", has_learned)
         return tokenizers
-    if config.train.init_from is not None and config.train.init_tokenizers:
+    if config.train.init_from is not None:
         first, _ = run_named(config.train.init_from)
         tokenizers = first.tokenizers()
         _check_tokenizers(tokenizers, config, f"train.init_from: {first.path}: its tokenizers were")
@@ -306,16 +295,17 @@ def _check_tokenizers(
             )
     learned = tokenizers.src.config.model_dump()
     langs = {"src_lang": tokenizers.src.lang, "tgt_lang": tokenizers.tgt.lang}
-    there = {"tokenizer": learned, "data": langs}
     settings = learned if wanted.given is not None else wanted.model_dump()
-    here = {"tokenizer": settings, "data": {key: getattr(data, key) for key in langs}}
-    differing = list(differences(there, here))
-    if not differing:
-        return
-    cure = "remove that folder, or use the old values"
-    if what.startswith("train.init_from"):
-        cure = "use the old values, or train.init_tokenizers: false"
-    if differing[0][0] == "tokenizer.kind":  # another kind has other keys
-        del differing[1:]
-    keys = ", ".join(f"{key} ({old}, the config has {new})" for key, old, new in differing)
-    raise ConfigError(f"{what} learned with another {keys}; {cure}")
+    wanted_langs = {"src_lang": data.src_lang, "tgt_lang": data.tgt_lang}
+    difference = next(
+        differences(
+            {"tokenizer": learned, "data": langs}, {"tokenizer": settings, "data": wanted_langs}
+        ),
+        None,
+    )
+    if difference is not None:
+        key, old, new = difference
+        raise ConfigError(
+            f"{what} learned with another {key} ({old}, the config has {new}); use the old value, "
+            "or another `run`"
+        )

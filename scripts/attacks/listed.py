@@ -30,7 +30,7 @@ PATHS = (
     *("tokenizer", "tokenizer/tokenizer.json", "tokenizer/src.vocab.txt", ".tmp-metrics.jsonl"),
     *("checkpoints", STEP, f"{STEP}/state.json", f"{STEP}/model.safetensors"),
     *(f"{STEP}/state.safetensors", "checkpoints/.tmp-step-000006", "checkpoints/labels.json"),
-    *("checkpoints/step-000006", "tensorboard", "eval", "eval/test.json"),
+    *("checkpoints/step-000006", "eval", "eval/test.json"),
     *("checkpoints/.tmp-labels.json", "samples", "samples/step-000004.jsonl"),
 )
 
@@ -42,8 +42,6 @@ def links() -> list[Case]:
     for more in range(len(COMMANDS)):
         for number, (how, name) in enumerate(ways):
             command = COMMANDS[(number + more) % len(COMMANDS)]
-            if name == "tensorboard" and command[0] == "train":
-                command = (*command, "--set", "train.tensorboard=true")
             cases.append(Case(f"run/{name}: {how}", command, partial(_put, RUN / name, how)))
     return cases
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 from training.toy import last_checkpoint, toy_config, write_reversal
 
-from nmt.batches.batching import EncodedCorpus
 from nmt.errors import DataError
 from nmt.training import training_data as module
 from nmt.training.loop import train
@@ -76,14 +75,3 @@ def test_a_mixture_from_the_cache_is_the_mixture_from_memory(tmp_path: Path) -> 
     ours, theirs = weights(run("memory", None)), weights(run("disk", str(tmp_path / "cache")))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     assert len(list((tmp_path / "cache").glob("*/*-of-*"))) == 2
-
-
-def test_a_corpus_without_pairs_gives_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As a forged data set of data.cache may be."""
-    write_reversal(tmp_path, n_train=20, n_test=5)
-    monkeypatch.setattr(module, "cached_corpus", lambda *_: EncodedCorpus((), (), {}))
-    config = toy_config(tmp_path, data={"cache": str(tmp_path / "cache")})
-    with pytest.raises(DataError, match=r"none of 0 pairs is fit for training: \w"):
-        train(config, tmp_path / "run", quiet=True)

@@ -51,7 +51,7 @@ def average(
         checkpoints = _steps(trained, "last", last, trained.directory.checkpoint_folder.steps())
     elif best is not None:
         checkpoints = _steps(trained, "best", best, _worst_to_best(trained))
-    path, steps = write_average(trained.directory, checkpoints or [], name)
+    path, steps = write_average(trained, checkpoints or [], name)
     if as_json:
         content = {"run": str(trained.path), "checkpoint": name, "path": str(path), "steps": steps}
         typer.echo(json.dumps(content, ensure_ascii=False))

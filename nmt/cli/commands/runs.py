@@ -1,7 +1,6 @@
-"""`nmt runs`: the runs of a folder: list them, show one, delete some, pack one into a file."""
+"""`nmt runs`: the runs of a folder: list them, show one, pack one into a file."""
 
 import json
-import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ from typer import Argument, Option
 
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.options import Checkpoint, Json, RunOption, print_path
-from nmt.errors import CheckpointError, ConfigError, counted
+from nmt.errors import CheckpointError
 
 if TYPE_CHECKING:
     from nmt.runs.directory import RunDirectory
@@ -79,30 +78,6 @@ def show(*, run: RunOption) -> None:
             typer.echo(f"{name:<14}{text}")
 
 
-def remove(
-    runs: Annotated[list[Path], Argument(help="Run directories.", show_default=False)],
-    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
-) -> None:
-    """Delete runs, with all that nmt wrote into them; asks first.
-
-    A run that is being trained is not deleted. Your own files beside nmt's stay; folders such as
-    checkpoints/ go with everything in them.
-    """
-    from nmt.runs.directory import RunDirectory
-    from nmt.runs.removal import remove_run
-    from nmt.runs.run_list import run_row
-
-    n_bytes = sum(run_row(RunDirectory(run)).n_bytes for run in _existing(runs))
-    if not yes:
-        if not sys.stdin.isatty():
-            raise ConfigError("nmt runs remove: it would ask; --yes deletes without asking")
-        if not typer.confirm(f"Delete {counted(len(runs), 'run')}, {_size(n_bytes)}?", err=True):
-            raise typer.Exit(1)
-    for run in runs:
-        left = remove_run(run)
-        say(f"{run}: removed" + (f"; not nmt's, and left there: {', '.join(left)}" * bool(left)))
-
-
 def pack(
     *,
     run: RunOption,
@@ -137,14 +112,6 @@ def _directory(run: RunOption) -> "RunDirectory":
     directory = RunDirectory(run.path or find_run(None))
     directory.check_exists()
     return directory
-
-
-def _existing(runs: list[Path]) -> list[Path]:
-    from nmt.runs.directory import RunDirectory
-
-    for run in runs:
-        RunDirectory(run).check_exists()
-    return runs
 
 
 def _fields(row: "RunRow") -> dict[str, Any]:
