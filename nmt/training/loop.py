@@ -16,7 +16,7 @@ from nmt.device import Precision, autocast, describe_device, fast_bf16
 from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.evaluation.metrics import check_scoring
 from nmt.models.catalog import build_model
-from nmt.ops.backend import BackendName, why
+from nmt.ops.backend import BackendName, choose
 from nmt.ops.precision import compute_dtype
 from nmt.runs.card import begin_training, end_training
 from nmt.runs.directory import RunDirectory
@@ -223,7 +223,7 @@ def _backend(backend: BackendName, precision: Precision, device: torch.device) -
     """The implementation of the operations and why it was chosen; see nmt.ops.backend."""
     with autocast(device, precision):
         dtype = compute_dtype(torch.empty(0, device=device))
-    return why(backend, device, dtype)
+    return str(choose(backend, device, dtype))
 
 
 def choose_precision(

@@ -39,7 +39,8 @@ def test_without_native_code_it_says_why_and_how_to_get_it(
 ) -> None:
     why_not = "when nmt was installed, no C++ compiler was found (c++ or g++)"
     monkeypatch.setattr(library, "_library", lambda: library.Library({}, why_not=why_not))
-    monkeypatch.setattr(backend, "_choose", backend._choose.__wrapped__)  # without its cache
+    for name in ("choose", "why_not"):
+        monkeypatch.setattr(backend, name, getattr(backend, name).__wrapped__)  # without its cache
     monkeypatch.setattr("shutil.which", lambda name: compiler if name == "g++" else None)
     lines = facts()
     assert lines["backend fp32"] == f"fused: no native: {why_not}"
