@@ -1,87 +1,39 @@
-"""Compressed text files: their endings, magic numbers and decompressed bytes."""
+"""Compressed text files: their endings and decompressed bytes."""
 
 import bz2
 import io
 import lzma
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, BinaryIO
 
-from nmt.errors import DataError, pip_install
-
-PACKED = (".gz", ".bz2", ".xz", ".zst")
+PACKED = (".gz", ".bz2", ".xz")
 """Endings of files that are one packed text."""
 
 MAX_MEMORY = 256 << 20
-"""Memory limit for decompressing an `.xz` or `.zst`, in bytes. Its header says how much it needs;
-`xz -9` needs 65 MB, `zstd -19` 8 MB, `zstd --long` 128 MB."""
-
-MAGIC = (
-    (b"\x1f\x8b", "gzip", ".gz"),
-    (b"BZh", "bzip2", ".bz2"),
-    (b"\xfd7zXZ\0", "xz", ".xz"),
-    (b"\x28\xb5\x2f\xfd", "zstd", ".zst"),
-    (b"PK\x03\x04", "a zip archive", ".zip"),
-)
-"""Magic number, name and ending of each compressed format."""
-
-MAX_SMALL_STREAMS, MIN_STREAM_BYTES = 1000, 16
-"""A file may be many packed streams, one after another. Beyond so many they must hold so much text
-each on average: the text of empty streams never reaches its limit."""
+"""Memory limit for decompressing an `.xz`, in bytes. Its header says how much it needs; `xz -9`
+needs 65 MB."""
 
 _CHUNK_BYTES = 1 << 14
 """Bytes read from the file at once. What follows the end of a stream is copied for the next."""
 
-_ZSTD_CHUNK_BYTES = 1 << 11
-"""A zstd block of four bytes may hold 128 KiB, and all of a chunk is decompressed at once."""
 
-
-def unpacked(path: Path, kind: str) -> io.BufferedIOBase:
-    """The decompressed bytes of a file whose name ends in `kind`, one of PACKED, on demand.
-
-    Raises DataError for a `.zst` if the package zstandard is not installed.
-    """
-    if kind == ".zst":
-        try:
-            import zstandard
-        except ImportError:
-            raise DataError(f"{path}: needs the package zstandard: {pip_install('zstd')}") from None
-        unpacker = zstandard.ZstdDecompressor(max_window_size=MAX_MEMORY)
-        return _buffered(path.open("rb"), lambda: _Zstd(unpacker), _ZSTD_CHUNK_BYTES)
-    if kind == ".gz":
-        return gunzipped(path.open("rb"))
-    return _buffered(path.open("rb"), bz2.BZ2Decompressor if kind == ".bz2" else _new_xz)
-
-
-def gunzipped(file: BinaryIO | io.BufferedIOBase) -> io.BufferedIOBase:
-    """The decompressed bytes of a gzip stream; closing it closes `file`."""
-    return _buffered(file, _Gzip)
-
-
-def _buffered(
-    file: BinaryIO | io.BufferedIOBase, new: Callable[[], Any], n_chunk: int = _CHUNK_BYTES
-) -> io.BufferedIOBase:
-    return io.BufferedReader(_Streams(file, new, n_chunk), 1 << 16)
-
-
-def _new_xz() -> lzma.LZMADecompressor:
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_MEMORY)
+def unpacked(file: BinaryIO | io.BufferedIOBase, kind: str) -> io.BufferedIOBase:
+    """The decompressed bytes of a file of a kind of PACKED, on demand; closing it closes `file`."""
+    return io.BufferedReader(_Streams(file, _DECOMPRESSORS[kind]), 1 << 16)
 
 
 class _Streams(io.RawIOBase):
     """The text of the packed streams of a file, one after another, with zeros between them.
 
-    `new` makes a decompressor of one stream, with the interface of bz2.BZ2Decompressor.
+    `new` makes a decompressor of one stream, with the interface of bz2.BZ2Decompressor. Python's
+    own readers take damage behind the first stream for its end.
     """
 
-    def __init__(
-        self, file: BinaryIO | io.BufferedIOBase, new: Callable[[], Any], n_chunk: int
-    ) -> None:
-        self._file, self._new, self._n_chunk = file, new, n_chunk
+    def __init__(self, file: BinaryIO | io.BufferedIOBase, new: Callable[[], Any]) -> None:
+        self._file, self._new = file, new
         self._decompressor: Any = None
         self._packed = self._text = b""
-        self._n_streams = self._n_text = 0
 
     def readable(self) -> bool:
         return True
@@ -97,7 +49,7 @@ class _Streams(io.RawIOBase):
                 return 0
             current = self._decompressor
             if current.needs_input and not self._packed:
-                self._packed = self._file.read(self._n_chunk)
+                self._packed = self._file.read(_CHUNK_BYTES)
                 if not self._packed:
                     raise EOFError("it ends in the middle")
             self._text = current.decompress(self._packed, len(buffer))
@@ -106,20 +58,16 @@ class _Streams(io.RawIOBase):
                 self._decompressor = None
         n = min(len(buffer), len(self._text))
         buffer[:n], self._text = self._text[:n], self._text[n:]
-        self._n_text += n
         return n
 
     def _begin(self) -> bool:
         """Begin the next stream; False where there is none."""
         self._packed = self._packed.lstrip(b"\0")
         while not self._packed:
-            chunk = self._file.read(self._n_chunk)
+            chunk = self._file.read(_CHUNK_BYTES)
             if not chunk:
                 return False
             self._packed = chunk.lstrip(b"\0")
-        self._n_streams += 1
-        if self._n_streams > MAX_SMALL_STREAMS + self._n_text // MIN_STREAM_BYTES:
-            raise EOFError(f"{self._n_streams:,} packed streams with almost no text")
         self._decompressor = self._new()
         return True
 
@@ -146,26 +94,8 @@ class _Gzip:
         return self._inner.decompress(self._inner.unconsumed_tail + packed, max_length)
 
 
-class _Zstd:
-    """One zstd frame. It may give more text than it is asked for."""
-
-    needs_input = True
-
-    def __init__(self, unpacker: Any) -> None:
-        self._inner = unpacker.decompressobj()
-
-    @property
-    def eof(self) -> bool:
-        return bool(self._inner.eof)
-
-    @property
-    def unused_data(self) -> bytes:
-        return bytes(self._inner.unused_data)
-
-    def decompress(self, packed: bytes, max_length: int) -> bytes:
-        import zstandard
-
-        try:
-            return bytes(self._inner.decompress(packed))
-        except zstandard.ZstdError as error:
-            raise EOFError(str(error)) from None
+_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+    ".gz": _Gzip,
+    ".bz2": bz2.BZ2Decompressor,
+    ".xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_MEMORY),
+}

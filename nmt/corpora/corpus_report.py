@@ -1,16 +1,16 @@
-"""Statistics of a corpus, split by split: the numbers of `nmt corpus check`."""
+"""Statistics and faults of a corpus, split by split, for `nmt corpus check` and `nmt init`."""
 
-from bisect import bisect_right
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, islice
+from itertools import chain, islice
 
-from nmt.corpora.distinct import DistinctCounter, fingerprint
-from nmt.corpora.file_report import FileReport
+import numpy as np
+
+from nmt.corpora.cleaning import CleaningRules, judged
 from nmt.corpora.sources import DataConfig
 from nmt.corpora.suspicions import Suspicions
-from nmt.text.characters import CharacterCounts, OddCharacter
 from nmt.text.normalisation import sentence_key
 from nmt.text.tokenizer import Tokenizer, Tokenizers
 from nmt.text.vocabulary import UNK_ID
@@ -31,6 +31,13 @@ class Lengths:
     p99: int
     max: int
 
+    @classmethod
+    def of(cls, lengths: Sequence[int]) -> "Lengths":
+        """Total, mean and percentiles (the p-th: the least value that p per cent do not exceed)."""
+        values = np.array(lengths or [0])
+        median, p90, p99 = np.percentile(values, (50, 90, 99), method="inverted_cdf").tolist()
+        return cls(int(values.sum()), float(values.mean()), median, p90, p99, int(values.max()))
+
 
 @dataclass(frozen=True)
 class SideReport:
@@ -40,9 +47,6 @@ class SideReport:
     """
 
     lang: str
-    empty: int
-    distinct: int
-    word_types: int
     words: Lengths
     pieces: Lengths | None
     unknown_pieces: int | None
@@ -60,62 +64,130 @@ class Overlap:
 
 @dataclass(frozen=True)
 class SplitReport:
-    """One split; `over_limit` counts pairs longer than data.max_pieces on either side.
+    """One split; `left_out` counts the pairs that `nmt corpus clean` leaves out, by reason.
 
-    With `is_estimated`, so many sentences or words are different that their numbers, and that of
-    repeated pairs, are estimates (distinct.py).
+    `over_limit` counts pairs longer than data.max_pieces on either side.
     """
 
     name: str
     pairs: int
-    repeated_pairs: int
+    left_out: dict[str, int]
     src: SideReport
     tgt: SideReport
     over_limit: int | None
     in_train: Overlap | None
-    suspicions: tuple[str, ...] = ()
-    is_estimated: bool = False
+    suspicions: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """Every split of a run, and the unusual characters over all of them."""
+    """Every split of a run."""
 
     max_pieces: int
     splits: tuple[SplitReport, ...]
-    src_characters: tuple[OddCharacter, ...]
-    tgt_characters: tuple[OddCharacter, ...]
-    files: tuple[FileReport, ...] = ()
+
+    def render(self) -> str:
+        """The report in lines of text: a table with a column per split, then the suspicions."""
+        reasons = list(dict.fromkeys(chain.from_iterable(s.left_out for s in self.splits)))
+        columns = [list(self._cells(split, reasons)) for split in self.splits]
+        labels = ["", *(label for label, _ in columns[0])]
+        lines = [label.ljust(max(map(len, labels))) for label in labels]
+        for split, column in zip(self.splits, columns, strict=True):
+            cells = [split.name, *(cell for _, cell in column)]
+            width = max(map(len, cells))
+            lines = [f"{line}  {cell:>{width}}" for line, cell in zip(lines, cells, strict=True)]
+        doubts = [f"look at {s.name}: {doubt}" for s in self.splits for doubt in s.suspicions]
+        return "\n".join([*lines, *([""] if doubts else []), *doubts])
+
+    def _cells(self, split: SplitReport, reasons: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """The column of a split: each cell with the label of its row."""
+        yield "pairs", f"{split.pairs:,}"
+        for reason in reasons:
+            yield f"  {reason}", _part(split.left_out.get(reason, 0), split.pairs)
+        for side in (split.src, split.tgt):
+            yield f"{side.lang}: words", f"{side.words.total:,}"
+            yield "  mean, 50 %, 90 %, 99 %, max", _lengths(side.words)
+            yield f"{side.lang}: pieces", f"{side.pieces.total:,}" if side.pieces else "-"
+            yield "  mean, 50 %, 90 %, 99 %, max", _lengths(side.pieces)
+            n_pieces = side.pieces.total if side.pieces else 0
+            yield "  unknown pieces", _part(side.unknown_pieces, n_pieces)
+        yield f"over {self.max_pieces} pieces", _part(split.over_limit, split.pairs)
+        if any(other.in_train is not None for other in self.splits):
+            for label, name in (
+                (f"also in train: {split.src.lang}", "src"),
+                ("  but for case and punctuation", "src_nearly"),
+                (f"also in train: {split.tgt.lang}", "tgt"),
+                ("also in train: the pair", "pair"),
+            ):
+                yield label, _part(getattr(split.in_train, name, None), split.pairs)
+
+
+def _lengths(lengths: Lengths | None) -> str:
+    if lengths is None:
+        return "-"
+    return f"{lengths.mean:.1f} {lengths.median} {lengths.p90} {lengths.p99} {lengths.max}"
+
+
+def _part(count: int | None, total: int) -> str:
+    return "-" if count is None else f"{count:,} ({count / max(total, 1):.2%})"
 
 
 def corpus_report(
-    splits: Mapping[str, Iterable[SentencePair]],
-    data: DataConfig,
-    tokenizers: Tokenizers | None,
-    files: Sequence[FileReport] = (),
+    splits: Mapping[str, Iterable[SentencePair]], data: DataConfig, tokenizers: Tokenizers | None
 ) -> CorpusReport:
     """Count everything. Without `tokenizers` all figures in pieces are None.
 
-    `splits` are by name; the training split is called "train". Each is read twice from its
-    beginning, and only the others are held in memory. A sentence with n references counts as n
-    pairs. `files` are the files that the splits are read from.
+    `splits` are by name; the training split is called "train", and is the first. It is read once,
+    and only the others are held in memory. A sentence with n references counts as n pairs.
     """
-    characters = CharacterCounts(), CharacterCounts()
     others = {name: list(pairs) for name, pairs in splits.items() if name != TRAIN}
-    train = _Seen(others.values()) if others and TRAIN in splits else None
-    counted = {
-        name: _SplitCounts(others.get(name, pairs), data, tokenizers, characters, name, train)
+    seen = _Seen(others.values()) if others and TRAIN in splits else None
+    reports = [
+        _split_report(name, others.get(name, pairs), data, tokenizers, seen)
         for name, pairs in splits.items()
-    }
-    return CorpusReport(
-        max_pieces=data.max_pieces,
-        splits=tuple(
-            counts.report(name, train.overlap(others[name]) if train and name in others else None)
-            for name, counts in counted.items()
-        ),
-        src_characters=tuple(characters[0].odd()),
-        tgt_characters=tuple(characters[1].odd()),
-        files=tuple(files),
+    ]
+    return CorpusReport(data.max_pieces, tuple(reports))
+
+
+def _split_report(
+    name: str,
+    pairs: Iterable[SentencePair],
+    data: DataConfig,
+    tokenizers: Tokenizers | None,
+    seen: "_Seen | None",
+) -> SplitReport:
+    """The report of a split; the pairs of train are added to `seen`, and others looked up there."""
+    langs = data.src_lang, data.tgt_lang
+    suspicions = Suspicions(*langs)
+    src = _SideCounts(data.src_lang, tokenizers.src if tokenizers else None)
+    tgt = _SideCounts(data.tgt_lang, tokenizers.tgt if tokenizers else None)
+    reasons: Counter[str | None] = Counter()
+    overlap: Counter[str] = Counter()
+    judgements = judged(pairs, CleaningRules(*langs))
+    while chunk := list(islice(judgements, _CHUNK_PAIRS)):
+        for judgement in chunk:
+            reasons[judgement.reason] += 1
+            suspicions.add(judgement.pair)
+            if seen is not None and name == TRAIN:
+                seen.add(judgement.pair)
+            elif seen is not None:
+                overlap.update(seen.sides_in_train(judgement.pair))
+        src.add([judgement.pair.src_text for judgement in chunk])
+        tgt.add([judgement.pair.tgt_text for judgement in chunk])
+    over_limit = in_train = None
+    if seen is not None and name != TRAIN:
+        in_train = Overlap(**{key: overlap[key] for key in ("src", "src_nearly", "tgt", "pair")})
+    if tokenizers is not None:
+        over_limit = int((np.maximum(src.pieces, tgt.pieces) > data.max_pieces).sum())
+    return SplitReport(
+        name=name,
+        pairs=reasons.total(),
+        left_out={reason: n for reason, n in reasons.most_common() if reason},
+        src=src.report(),
+        tgt=tgt.report(),
+        over_limit=over_limit,
+        in_train=in_train,
+        suspicions=tuple(suspicions.lines()),
     )
 
 
@@ -123,28 +195,23 @@ class _Seen:
     """Texts of the evaluation sets that the training split has too; its pairs are added."""
 
     def __init__(self, splits: Iterable[Sequence[SentencePair]]) -> None:
-        self._pairs, self._src, self._tgt, self._keys = (dict[object, bool]() for _ in range(4))
-        for pair in chain.from_iterable(splits):
-            self._pairs[pair] = self._src[pair.src_text] = self._tgt[pair.tgt_text] = False
-            self._keys[sentence_key(pair.src_text)] = False
+        pairs = chain.from_iterable(splits)
+        self._in_train = {item: False for pair in pairs for item in self._items(pair)}
 
     def add(self, pair: SentencePair) -> None:
-        for table, item in self._items(pair):
-            if item in table:
-                table[item] = True
+        for item in self._items(pair):
+            if item in self._in_train:
+                self._in_train[item] = True
 
-    def overlap(self, pairs: Sequence[SentencePair]) -> Overlap:
-        columns = [[table[item] for table, item in self._items(pair)] for pair in pairs]
-        pair, src, tgt, key = (
-            (sum(column) for column in zip(*columns, strict=True)) if columns else [0] * 4
-        )
-        return Overlap(src=src, src_nearly=key, tgt=tgt, pair=pair)
+    def sides_in_train(self, pair: SentencePair) -> Iterator[str]:
+        """The sides of a pair of an evaluation set that train has too, as `Overlap` calls them."""
+        return (item[0] for item in self._items(pair) if self._in_train[item])
 
-    def _items(self, pair: SentencePair) -> Iterator[tuple[dict[object, bool], object]]:
-        yield self._pairs, pair
-        yield self._src, pair.src_text
-        yield self._tgt, pair.tgt_text
-        yield self._keys, sentence_key(pair.src_text)
+    def _items(self, pair: SentencePair) -> Iterator[tuple[str, object]]:
+        yield "src", pair.src_text
+        yield "src_nearly", sentence_key(pair.src_text)
+        yield "tgt", pair.tgt_text
+        yield "pair", pair
 
 
 class _SideCounts:
@@ -153,103 +220,18 @@ class _SideCounts:
     def __init__(self, lang: str, tokenizer: Tokenizer | None) -> None:
         self.lang = lang
         self._tokenizer = tokenizer
-        self._empty = self._unknown = 0
-        self._words: Counter[int] = Counter()
-        self._pieces: Counter[int] = Counter()
-        self._distinct, self._word_types = DistinctCounter(), DistinctCounter()
+        self._n_unknown = 0
+        self._words, self.pieces = array("I"), array("I")
 
-    def add(self, texts: Sequence[str]) -> list[int]:
-        """Count the texts; gives the length in pieces of each, if there is a tokenizer."""
-        for text in texts:
-            words = text.split()
-            self._word_types.add(words)
-            self._words[len(words)] += 1
-            self._empty += not text.strip()
-        self._distinct.add(map(fingerprint, texts))
-        if self._tokenizer is None:
-            return []
-        ids = self._tokenizer.encode_batch(texts)
-        self._unknown += sum(row.count(UNK_ID) for row in ids)
-        lengths = [len(row) for row in ids]
-        self._pieces.update(lengths)
-        return lengths
-
-    @property
-    def is_exact(self) -> bool:
-        return self._distinct.is_exact and self._word_types.is_exact
+    def add(self, texts: Sequence[str]) -> None:
+        self._words.extend(len(text.split()) for text in texts)
+        if self._tokenizer is not None:
+            ids = self._tokenizer.encode_batch(texts)
+            self._n_unknown += sum(row.count(UNK_ID) for row in ids)
+            self.pieces.extend(map(len, ids))
 
     def report(self) -> SideReport:
-        has_pieces = self._tokenizer is not None
-        return SideReport(
-            lang=self.lang,
-            empty=self._empty,
-            distinct=self._distinct.count,
-            word_types=self._word_types.count,
-            words=lengths_of(self._words),
-            pieces=lengths_of(self._pieces) if has_pieces else None,
-            unknown_pieces=self._unknown if has_pieces else None,
-        )
-
-
-class _SplitCounts:
-    """The figures of one split, which is read twice: to count its pairs, and to look at them."""
-
-    def __init__(
-        self,
-        pairs: Iterable[SentencePair],
-        data: DataConfig,
-        tokenizers: Tokenizers | None,
-        characters: tuple[CharacterCounts, CharacterCounts],
-        name: str,
-        train: _Seen | None,
-    ) -> None:
-        src, tgt = (tokenizers.src, tokenizers.tgt) if tokenizers else (None, None)
-        self._sides = _SideCounts(data.src_lang, src), _SideCounts(data.tgt_lang, tgt)
-        self._n_pairs = sum(1 for _ in pairs)
-        self._distinct = DistinctCounter()
-        self._suspicions = Suspicions(self._n_pairs, data.src_lang, data.tgt_lang)
-        self._over_limit = 0 if tokenizers else None
-        remaining = iter(pairs)
-        while chunk := list(islice(remaining, _CHUNK_PAIRS)):
-            for pair in chunk:
-                characters[0].add(pair.src_text)
-                characters[1].add(pair.tgt_text)
-                self._suspicions.add(pair)
-                if train is not None and name == TRAIN:
-                    train.add(pair)
-            both = (f"{len(pair.src_text)} {pair.src_text}{pair.tgt_text}" for pair in chunk)
-            self._distinct.add(map(fingerprint, both))
-            src_lengths = self._sides[0].add([pair.src_text for pair in chunk])
-            tgt_lengths = self._sides[1].add([pair.tgt_text for pair in chunk])
-            if self._over_limit is not None:
-                longest = map(max, src_lengths, tgt_lengths)
-                self._over_limit += sum(length > data.max_pieces for length in longest)
-
-    def report(self, name: str, in_train: Overlap | None) -> SplitReport:
-        return SplitReport(
-            name=name,
-            pairs=self._n_pairs,
-            repeated_pairs=max(0, self._n_pairs - self._distinct.count),
-            src=self._sides[0].report(),
-            tgt=self._sides[1].report(),
-            over_limit=self._over_limit,
-            in_train=in_train,
-            suspicions=tuple(self._suspicions.lines()),
-            is_estimated=not all(
-                counts.is_exact for counts in (self._distinct, self._sides[0], self._sides[1])
-            ),
-        )
-
-
-def lengths_of(counts: Mapping[int, int]) -> Lengths:
-    """Total, mean and percentiles (the p-th: the least value that p per cent do not exceed).
-
-    `counts` has the number of sentences of each length.
-    """
-    ranked = sorted(counts.items()) or [(0, 1)]
-    n_values, total = sum(n for _, n in ranked), sum(length * n for length, n in ranked)
-    ends = list(accumulate(n for _, n in ranked))
-    median, p90, p99 = (
-        ranked[bisect_right(ends, max(0, -(-n_values * q // 100) - 1))][0] for q in (50, 90, 99)
-    )
-    return Lengths(total, total / n_values, median, p90, p99, ranked[-1][0])
+        words = Lengths.of(self._words)
+        if self._tokenizer is None:
+            return SideReport(self.lang, words, None, None)
+        return SideReport(self.lang, words, Lengths.of(self.pieces), self._n_unknown)

@@ -8,7 +8,6 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from tqdm import tqdm
 
 import nmt
 from nmt.errors import DataError
-from nmt.storage.atomic import part_stream, write_json
-from nmt.storage.bounded import read_json
+from nmt.storage.atomic import part_stream
 
 TRIES = 5
 PAUSE_SECONDS = 1.0  # before the second try; doubled before each further one
@@ -30,21 +28,22 @@ _FINAL_ERRORS = (socket.gaierror, ConnectionRefusedError, ssl.SSLCertVerificatio
 _FINAL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
 
 
-def download(url: str, part: Path, max_bytes: int) -> None:
-    """Download `url` into the file `part`, and continue a `part` that was cut short earlier.
+def download(url: str, part: Path, max_bytes: int, resume: bool = False) -> None:
+    """Download `url` into the file `part`; with `resume`, go on where an earlier one was cut.
 
-    It is continued only if its note names the same address and the server confirms the version
-    (ETag or Last-Modified); a server that ignores Range starts anew. Raises DataError, which names
-    the address, for a scheme other than https (http on this machine only), a redirect to another
-    scheme, more than `max_bytes`, an HTTP error, or after TRIES cut connections.
+    Only a file whose checksum is known may be resumed: then a part of another version is found.
+    Raises DataError, which names the address, for a scheme other than https (http on this machine
+    only), a redirect to another scheme, more than `max_bytes`, an HTTP error, or after TRIES cut
+    connections.
     """
-    check_address(url)
+    if not _is_allowed(url):
+        raise DataError(f"{url}: not an address to download from, allowed: https://...")
     reason = ""
     for tried in range(TRIES):
         if tried:
             time.sleep(PAUSE_SECONDS * 2 ** (tried - 1))
         try:
-            if _attempt(url, part, max_bytes):
+            if _attempt(url, part, max_bytes, resume):
                 return
             reason = "the connection was cut"
         except urllib.error.HTTPError as error:
@@ -63,19 +62,8 @@ def download(url: str, part: Path, max_bytes: int) -> None:
     raise DataError(f"{url}: {reason} (tried {TRIES} times)")
 
 
-def forget_part(part: Path) -> None:
-    """Remove a partial download and the note of where it came from."""
-    part.unlink(missing_ok=True)
-    _note(part).unlink(missing_ok=True)
-
-
-def check_address(url: str) -> None:
-    """Raise DataError unless `url` is https, or http on this machine."""
-    if not _is_allowed(url):
-        raise DataError(f"{url}: not an address to download from, allowed: https://...")
-
-
 def _is_allowed(url: str) -> bool:
+    """Whether `url` is https, or http on this machine."""
     try:
         parts = urllib.parse.urlsplit(url)
     except ValueError:  # half an IPv6 address
@@ -105,17 +93,15 @@ class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _attempt(url: str, part: Path, max_bytes: int) -> bool:
+def _attempt(url: str, part: Path, max_bytes: int, resume: bool) -> bool:
     """Send one request. Returns whether `part` is complete after it."""
-    note = _read_note(part)
-    have = part.stat().st_size if part.is_file() and note.get("url") == url else 0
+    is_begun = resume and part.is_file() and not part.is_symlink()
+    have = part.stat().st_size if is_begun else 0
     headers = {"User-Agent": f"nmt/{nmt.__version__}", "Accept-Encoding": "identity"}
     if have:
         headers["Range"] = f"bytes={have}-"
-        if note.get("version"):
-            headers["If-Range"] = note["version"]
     opener = urllib.request.build_opener(_CheckedRedirects)
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 (checked: check_address)
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 (checked: _is_allowed)
     try:
         response = opener.open(request, timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
@@ -123,17 +109,14 @@ def _attempt(url: str, part: Path, max_bytes: int) -> bool:
             if error.headers.get("Content-Range") == f"bytes */{have}":
                 error.close()
                 return True  # complete, but not yet moved into place
-            forget_part(part)
+            part.unlink()
         raise
     with response:
         answered = response.headers.get("Content-Range", "")
         if response.status == 206 and not answered.startswith(f"bytes {have}-"):
-            forget_part(part)
+            part.unlink()
             return False
-        start = have if response.status == 206 else 0
-        if not start:
-            _write_note(part, url, response.headers)
-        return _receive(response, part, start, max_bytes)
+        return _receive(response, part, have if response.status == 206 else 0, max_bytes)
 
 
 def _receive(response: http.client.HTTPResponse, part: Path, start: int, max_bytes: int) -> bool:
@@ -143,8 +126,10 @@ def _receive(response: http.client.HTTPResponse, part: Path, start: int, max_byt
     size = start
     too_big = f"{response.url}: more than the {max_bytes} bytes that the catalogue allows"
     if total is not None and total > max_bytes:
-        forget_part(part)
+        part.unlink(missing_ok=True)
         raise DataError(f"{too_big}: {total}")
+    if not start:
+        part.unlink(missing_ok=True)
     name = part.name.removesuffix(".part")
     with (
         part_stream(part, append=start > 0) as file,
@@ -155,27 +140,8 @@ def _receive(response: http.client.HTTPResponse, part: Path, start: int, max_byt
             size += len(chunk)
             if size > max_bytes:
                 file.close()
-                forget_part(part)
+                part.unlink()
                 raise DataError(too_big)
             file.write(chunk)
             bar.update(len(chunk))
     return total is None or size == total
-
-
-def _note(part: Path) -> Path:
-    return part.with_name(part.name + ".json")
-
-
-def _read_note(part: Path) -> dict[str, str]:
-    try:
-        note = read_json(_note(part), DataError)
-    except (OSError, DataError):
-        return {}  # so the download starts anew
-    return note if isinstance(note, dict) else {}
-
-
-def _write_note(part: Path, url: str, headers: Message) -> None:
-    etag = headers.get("ETag", "")
-    version = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified", "")
-    part.unlink(missing_ok=True)
-    write_json(_note(part), {"url": url, "version": version})

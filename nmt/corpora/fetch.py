@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nmt.corpora.checksums import verify
 from nmt.corpora.corpora import count_pairs
-from nmt.corpora.download import download, forget_part
+from nmt.corpora.download import download
 from nmt.corpora.entries import RUN_SPLITS, CorpusFile, Source, corpus_folder, find_entry
 from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import digest, flush, replace, write_json
@@ -136,7 +135,7 @@ class _File:
             self.target.parent.mkdir(parents=True, exist_ok=True)
             self._say(f"{self._name}: from {source.url}")
             try:
-                download(source.url, self._part, self._spec.max_bytes)
+                download(source.url, self._part, self._spec.max_bytes, resume=source.checked)
                 return self._install((source,), source.url)
             except DataError as error:
                 failures.append(str(error))
@@ -150,50 +149,43 @@ class _File:
     def copy(self, from_path: Path, is_alone: bool) -> bool:
         """Copy the file from `from_path`, a file or a folder; False where it is not there.
 
-        The only file of its corpus may have another name there. Of several with the right name one
-        with the right checksum is taken; without a checksum all must be equal.
+        The only file of its corpus may have another name there. Of several with the right name the
+        first one that is correct is taken.
         """
         paths = [from_path] if is_alone or from_path.name == self._name else []
         if from_path.is_dir():
             paths = sorted(from_path.rglob(self._name))
-        failures, unchecked = [], []
+        failures = []
         for path in paths:
             if path.resolve() == self.target.resolve():
                 continue
             try:
                 check_regular(path.stat().st_mode, path)
-                if verify(path, self._spec.sources).checked:
-                    return self._copy(path)
-                unchecked.append(path)
+                verify(path, self._spec.sources)
             except OSError as error:
                 raise DataError(f"`from_path={path}`: {error.strerror}") from None
             except DataError as error:
                 failures.append(str(error))
-        if len(set(map(digest, unchecked))) > 1:
-            listed = ", ".join(map(str, unchecked[:4]))
-            raise DataError(f"`from_path={from_path}`: several {self._name}: {listed}; name one")
-        if failures and not unchecked:
+                continue
+            self.target.parent.mkdir(parents=True, exist_ok=True)
+            check_apart(self._part, {"`from_path`": [path]}, "the file that is written first")
+            self._part.unlink(missing_ok=True)
+            shutil.copyfile(path, self._part)
+            self._install(self._spec.sources, str(path))
+            return True
+        if failures:
             raise DataError("; ".join(failures))
-        return bool(unchecked) and self._copy(unchecked[0])
-
-    def _copy(self, path: Path) -> bool:
-        self.target.parent.mkdir(parents=True, exist_ok=True)
-        check_apart(self._part, {"`from_path`": [path]}, "the file that is written first")
-        forget_part(self._part)
-        shutil.copyfile(path, self._part)
-        self._install(self._spec.sources, str(path))
-        return True
+        return False
 
     def _install(self, sources: tuple[Source, ...], origin: str) -> None:
         """Verify the part and move it into place; a part that fails is removed."""
         try:
             source = verify(self._part, sources, origin)
         except DataError:
-            forget_part(self._part)
+            self._part.unlink(missing_ok=True)
             raise
         flush(self._part)
         replace(self._part, self.target)
-        forget_part(self._part)
         self._record(source, origin)
         word = "checksum right" if source.checked else "no checksum to hold it against; recorded"
         self._say(f"{self._name}: {origin} ({source.name}: {word})")
@@ -214,9 +206,27 @@ def _read_record(home: Path) -> dict[str, dict[str, str]]:
     path = home / RECORD
     if not path.is_file():
         return {}
-    try:
-        record = read_json(path, DataError)
-        assert isinstance(record, dict)
-        return {str(name): dict(values) for name, values in record.items()}
-    except (ValueError, AssertionError, TypeError, DataError) as error:
-        raise DataError(f"{path}: damaged ({error}); remove it and fetch again") from None
+    record = read_json(path, DataError)
+    if not isinstance(record, dict) or not all(isinstance(v, dict) for v in record.values()):
+        raise DataError(f"{path}: damaged; remove it and fetch again")
+    return record
+
+
+def verify(path: Path, sources: tuple[Source, ...], shown: str | None = None) -> Source:
+    """The source whose checksum `path` has, else the first source without a checksum.
+
+    Raises DataError, which names the file by `shown`, with got and allowed.
+    """
+    for source in sources:
+        if source.checked and all(
+            digest(path, kind) == wanted for kind, wanted in source.checksums.items()
+        ):
+            return source
+    loose = [source for source in sources if not source.checked]
+    if loose:
+        return loose[0]
+    wanted = [f"{s.name}: {next(iter(s.checksums.values()))}" for s in sources]
+    kind = next(iter(sources[0].checksums))
+    raise DataError(
+        f"{shown or path}: wrong checksum: {kind} {digest(path, kind)}, allowed {', '.join(wanted)}"
+    )

@@ -99,7 +99,7 @@ def _tokenizers_and_corpus(
             )
     else:
         tokenizers = run_tokenizers(config, run)
-        corpus = cached_corpus(data.cache, sets, tokenizers, _advice(run), say)
+        corpus = cached_corpus(data.cache, sets, tokenizers, say)
     if not len(corpus):
         reasons = ", ".join(f"{count} {reason}" for reason, count in corpus.dropped.items())
         n_pairs = sum(corpus.dropped.values())
@@ -130,12 +130,6 @@ def _mixture(config: RunConfig, sizes: tuple[int, ...]) -> Mixture | None:
         if not size:
             raise DataError(f"data.train.mix.{number}: none of its pairs is fit for training")
     return mixture_of(sizes, train.weights, train.temperature, config.seed)
-
-
-def _advice(run: RunDirectory) -> Callable[[str], str]:
-    """The command that makes a shard of this run's training set again."""
-    command = f"nmt corpus encode `config={run.config_path}` `run={run.path}`"
-    return lambda shard: f"make it with: {command} `shard={shard}`"
 
 
 def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:

@@ -19,7 +19,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.corpora import text_files
-from nmt.corpora.file_report import Lines, file_lines, file_report
 from nmt.corpora.text_files import Text, archive_of, read_lines, stream_lines
 from nmt.errors import DataError
 
@@ -57,16 +56,10 @@ def write_tar(path: Path, members: Mapping[str, bytes]) -> Path:
     return path
 
 
-def zstd(content: bytes) -> bytes:
-    packed: bytes = pytest.importorskip("zstandard").ZstdCompressor().compress(content)
-    return packed
-
-
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
     ".bz2": bz2.compress,
     ".xz": lzma.compress,
-    ".zst": zstd,
 }
 packed = pytest.mark.parametrize("ending", PACKERS)
 
@@ -130,12 +123,10 @@ def test_lines_before_one_that_is_not_utf_8_are_read(tmp_path: Path) -> None:
     [
         ("Ça va".encode("utf-16"), "UTF-16"),
         (b"PK\x03\x04\xff", r"should end in \.zip"),
-        (b"PK\x03\x04\x14\0\x06\0\xff" + b"\0" * 21 + b"[Content_Types].xml", "office"),
-        (b"\xde\x12\x04\x95\0\0\0\0", "gettext"),
         (b"\x7fELF\0\xff", "is not text"),
         *((pack("éé\n".encode() * 99), rf"should end in \{end}") for end, pack in PACKERS.items()),
     ],
-    ids=["utf-16", "zip", "docx", "mo", "elf", *PACKERS],
+    ids=["utf-16", "zip", "elf", *PACKERS],
 )
 def test_a_file_that_is_not_text_is_recognised(tmp_path: Path, raw: bytes, hint: str) -> None:
     path = tmp_path / "file.txt"
@@ -185,12 +176,8 @@ def test_a_packed_file_reads_as_the_plain_one(tmp_path: Path, ending: str) -> No
     assert read_lines(path) == text.split("\r\n")[:-1]
     path.write_bytes(pack(b""))
     assert read_lines(path) == []
-    if ending != ".zst":
-        path.write_bytes((pack(b"a line of a log\n") + bytes(8)) * 3000)
-        assert read_lines(path) == ["a line of a log"] * 3000
-        path.write_bytes(pack(b"") * 3000)
-        with pytest.raises(DataError, match=r"packed streams with almost no text"):
-            read_lines(path)
+    path.write_bytes((pack(b"a line of a log\n") + bytes(8)) * 300)
+    assert read_lines(path) == ["a line of a log"] * 300
 
 
 @packed
@@ -266,7 +253,7 @@ def test_a_zip_is_its_only_text_or_a_named_member(tmp_path: Path) -> None:
         read_lines(path / "c.txt")
     for texts, fault in (
         ({"a.tsv": "a", "d/b.txt": "c"}, r"holds 2 .*a\.tsv, d/b\.txt"),
-        ({"a.png": ""}, r"holds 0 .*allowed: 1; it holds: a\.png"),
+        ({"a.png": ""}, r"holds 0 .*; it holds: a\.png"),
     ):
         with pytest.raises(DataError, match=fault):
             read_lines(write_zip(tmp_path / "y.zip", texts))
@@ -299,7 +286,7 @@ def test_members_of_a_tar_are_read_in_place(tmp_path: Path, name: str) -> None:
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(DataError, match=rf"{name}/a\.en: no such member; it holds: \./tra"):
         read_lines(path / "a.en")
-    with pytest.raises(DataError, match=rf"{name}: holds several files; name one"):
+    with pytest.raises(DataError, match=rf"{name}: no such member; .*; name one"):
         read_lines(path)
 
 
@@ -333,7 +320,7 @@ def header(**changes: bytes) -> bytes:
         (header(size=b"\xff" * 10 + b"\xfc\0", type=b"0") * 9, "a header that leads backwards"),
         (header(size=b"77777777777", type=b"x"), "a header of 8,589,934,592 bytes, allowed"),
         (header(size=b"00000000001", type=b"L").ljust(1024, b"\0") * 3000, "recursion|no such"),
-        (header(size=b"77777777777", type=b"0"), "unexpected end of data"),
+        (header(size=b"77777777777", type=b"0"), "unexpected end of data|unpacks"),
         (b"", "empty file"),
         (b"\xff" * 2048, "header"),
     ],
@@ -396,27 +383,3 @@ def test_segments_of_a_test_set_are_its_lines(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"a\.sgm:2: expected a line with one <seg") as caught:
             read_lines(tmp_path / "a.sgm")
         assert repr(line) in str(caught.value)
-
-
-def test_a_report_counts_odd_lines(tmp_path: Path) -> None:
-    path = tmp_path / "a.tsv"
-    rows = ["a\tb", "\tb", "a\t ", "e\u0301\tb", "a long one\tb", "x\t"]
-    path.write_bytes(("\ufeff" + "".join(f"{row}\n" for row in rows)).encode() + b"c\td\r\n" * 6)
-    report = file_report(path, is_tsv=True)
-    assert (report.lines, report.has_byte_order_mark) == (12, True)
-    assert report.empty == Lines(3, (2, 3, 6))
-    assert report.not_nfc == Lines(1, (4,))
-    assert report.crlf == Lines(6, (7, 8, 9, 10, 11))
-    assert (report.longest, report.longest_chars) == (5, 12)
-    assert any("6 of 12 lines end in CRLF, and the first does not" in x for x in file_lines(report))
-    assert file_report(path).empty.count == 0
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [(b"a\r\nb\r\n", "every line ends in CRLF"), (b"a\r\nb\n", "as the first does"), (b"", "0 ch")],
-)
-def test_a_report_says_how_line_ends_are_read(tmp_path: Path, content: bytes, said: str) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(content)
-    assert said in "\n".join(file_lines(file_report(path)))

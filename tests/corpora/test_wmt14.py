@@ -106,7 +106,7 @@ def test_a_missing_archive_is_named(shelf: Path, folder: Path, tmp_path: Path) -
     (tmp_path / NAME / "dev.tgz").write_bytes((shelf / "dev.tgz").read_bytes())
     data = DataConfig(corpus=NAME, folder=tmp_path)
     assert len(read_split(SplitConfig(corpus=NAME, split="valid"), data)) == 24
-    with pytest.raises(DataError, match=rf"lacks training-parallel-europarl-v7\.tgz in {tmp_path}"):
+    with pytest.raises(DataError, match=r"training-parallel-europarl-v7\.tgz/.*: no such file"):
         read_split(SplitConfig(corpus=NAME, split="train"), data)
     only_dev = tmp_path / "only"
     only_dev.mkdir()

@@ -15,7 +15,6 @@ from nmt.errors import ConfigError, NMTError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nmt.corpora.file_report import FileReport
     from nmt.corpora.sources import DataConfig
     from nmt.types import SentencePair
 
@@ -74,16 +73,15 @@ def check(
 ) -> None:
     """Report on what a run would read, before it is trained.
 
-    Pairs, words, pieces, lengths, duplicates, overlap of train with the evaluation sets,
-    characters outside the usual, unknown pieces, pairs over the length limit; odd lines of the
-    files, and signs of shifted lines, swapped files and copies.
+    Pairs, those that `nmt corpus clean` leaves out, words, pieces, lengths, unknown pieces, pairs
+    over the length limit, overlap of train with the evaluation sets, and signs of shifted lines and
+    swapped files.
     """
     # Imported here because they bring torch and sentencepiece along.
     from nmt.corpora.corpus_report import corpus_report
-    from nmt.corpora.corpus_report_text import render_report
 
     loaded = config.load()
-    splits, files = _read_splits(loaded.data)
+    splits = _read_splits(loaded.data)
     if not splits:
         raise ConfigError(
             f"{config.path}: nothing to read: corpus '{loaded.data.corpus}' has no split train, "
@@ -102,33 +100,26 @@ def check(
         else:
             for note in size_notes(tokenizers):
                 say(note)
-    report = corpus_report(splits, loaded.data, tokenizers, files)
+    report = corpus_report(splits, loaded.data, tokenizers)
     typer.echo(
-        json.dumps(asdict(report), indent=2, ensure_ascii=False)
-        if as_json
-        else render_report(report)
+        json.dumps(asdict(report), indent=2, ensure_ascii=False) if as_json else report.render()
     )
     if fault is not None:
         raise fault
 
 
-def _read_splits(
-    data: "DataConfig",
-) -> "tuple[dict[str, Iterable[SentencePair]], list[FileReport]]":
-    """The pairs of each split of the run, one for each reference, and a report on each file."""
-    from nmt.corpora.corpora import StreamedSplit, read_examples, resolve_split, text_paths
+def _read_splits(data: "DataConfig") -> "dict[str, Iterable[SentencePair]]":
+    """The pairs of each split of the run, one for each reference."""
+    from nmt.corpora.corpora import read_examples, resolve_split, stream_split
     from nmt.corpora.entries import RUN_SPLITS
-    from nmt.corpora.file_report import file_report
     from nmt.corpora.sources import pairs_of
 
     splits: dict[str, Iterable[SentencePair]] = {}
-    is_tsv: dict[Path, bool] = {}
     for name in RUN_SPLITS:
         split = resolve_split(data, name)
         if split is not None:
             is_train = name == "train"
             splits[name] = (
-                StreamedSplit(split, data) if is_train else pairs_of(read_examples(split, data))
+                stream_split(split, data) if is_train else pairs_of(read_examples(split, data))
             )
-            is_tsv.update(text_paths(split, data))
-    return splits, [file_report(path, one) for path, one in is_tsv.items()]
+    return splits

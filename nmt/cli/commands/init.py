@@ -81,7 +81,7 @@ def init(
     say(_shown(corpus))
     for line in warnings(corpus):
         say(f"note: {line}")
-    if is_messy(corpus):
+    if is_messy(corpus.report.splits[0]):
         say(f"note: this writes the pairs that pass: {_cleaning(files, corpus)}")
     say(f"training: {comments['train', 'epochs']}")
     say(f"next: nmt train --config {shlex.quote(str(path))}")
