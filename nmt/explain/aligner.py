@@ -9,9 +9,9 @@ from nmt.corpora.alignments import Links
 from nmt.errors import ConfigError
 from nmt.explain.alignment import SYMMETRISATIONS, links_above, strongest_links
 from nmt.explain.pair_weights import Reading, piece_weights
-from nmt.text.detokenisation import detokenise
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.word_pieces import WordPieces, word_pieces, words_between_spaces
+from nmt.text.word_tokenizer import detokenise
 from nmt.translation.translator import Translator
 from nmt.translation.words import merge_words
 from nmt.types import Encoded

@@ -194,7 +194,7 @@ def test_loaded_is_what_was_saved(kind: str, tmp_path: Path) -> None:
         ("tokenizer.json", None, r"tokenizer\.json: no such file"),
         ("src.model", None, r"src\.model: no such file"),
         ("tokenizer.json", b"{", r"tokenizer\.json: damaged: not JSON"),
-        ("tokenizer.json", b'{"format": 2}', r"format 2, this nmt reads format 1"),
+        ("tokenizer.json", b'{"format": 2}', r"tokenizer\.json: 'format': Input should be 1"),
         ("tokenizer.json", b'{"format": 1}', r"tokenizer\.json: 'src_lang': Field required"),
         ("tgt.model", b"", r"tgt\.model: its content is not what tokenizer\.json says"),
     ],

@@ -5,11 +5,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from nmt.text.detokenisation import detokenise
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.text.word_pieces import own_words, word_pieces, words_between_spaces
-from nmt.text.word_tokenizer import WordConfig
+from nmt.text.word_tokenizer import WordConfig, detokenise
 from nmt.types import SentencePair
 
 PAIRS = [
