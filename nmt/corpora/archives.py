@@ -5,6 +5,7 @@ for much memory, lead backwards, or stand behind an endless text are refused.
 """
 
 import contextlib
+import gzip
 import io
 import tarfile
 import zipfile
@@ -12,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
-from nmt.corpora.compressed_files import unpacked
 from nmt.errors import DataError
 from nmt.storage.bounded import open_zip
 
@@ -88,13 +88,13 @@ def tar_member(archive: Path, member: str | None, max_bytes: int) -> Iterator[io
     with contextlib.ExitStack() as stack:
         raw: io.BufferedIOBase = stack.enter_context(archive.open("rb"))
         if not archive.name.lower().endswith(".tar"):
-            raw = stack.enter_context(unpacked(raw, ".gz"))
+            raw = stack.enter_context(gzip.GzipFile(fileobj=raw))
         opened = stack.enter_context(tarfile.TarFile(fileobj=cast(Any, _Forward(raw, max_bytes))))
         reader = opened.extractfile(_find(opened, archive, str(PurePosixPath(member or ""))))
         assert isinstance(reader, io.BufferedIOBase)  # it is a regular file
         text = stack.enter_context(reader)
         if member and member.lower().endswith(".gz"):
-            text = stack.enter_context(unpacked(text, ".gz"))
+            text = stack.enter_context(gzip.GzipFile(fileobj=text))
         yield text
 
 

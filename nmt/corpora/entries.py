@@ -6,6 +6,7 @@ folder adds entries, or replaces those of the same name.
 
 import functools
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -90,7 +91,7 @@ class CorpusEntry(Config):
     splits: dict[str, PairsConfig] = Field(
         min_length=1, description="split name -> files, relative to the corpus' folder"
     )
-    joined: dict[str, tuple[str, ...]] = Field(
+    joined: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = Field(
         default={}, description="split name -> the splits that it reads one after another"
     )
     hash_split: HashSplit | None = Field(default=None, description="cuts train, valid and test")
@@ -112,16 +113,12 @@ class CorpusEntry(Config):
             for part in parts
             if part not in self.splits
         ]
-        if taken := sorted(set(self.joined) & set(self.splits)):
-            conflicts.append(("joined", f"would make {', '.join(taken)}, which splits has already"))
-        if empty := [name for name, parts in self.joined.items() if not parts]:
-            conflicts.append((f"joined.{empty[0]}", "needs a split at least"))
-        if self.hash_split is not None:
-            if self.hash_split.of not in self.splits:
-                conflicts.append(("hash_split.of", f"there is no split '{self.hash_split.of}'"))
-            if taken := sorted(set(RUN_SPLITS) & {*self.splits, *self.joined}):
-                problem = f"would make {', '.join(taken)}, which splits has already"
-                conflicts.append(("hash_split", problem))
+        cut = RUN_SPLITS if self.hash_split is not None else ()
+        if self.hash_split is not None and self.hash_split.of not in self.splits:
+            conflicts.append(("hash_split.of", f"there is no split '{self.hash_split.of}'"))
+        names = Counter([*self.splits, *self.joined, *cut])
+        if taken := sorted(name for name, n in names.items() if n > 1):
+            conflicts.append(("splits", f"two splits are called {', '.join(taken)}"))
         if conflicts:
             raise conflict_error(conflicts)
         return self

@@ -1,37 +1,30 @@
 """Fetch a named corpus: download its files, or copy them from a file or folder.
 
 Each file is written aside as NAME.part, checked against the catalogue's checksums, and then moved
-into place. fetched.json beside it records the origin of each. Archives are read in place, so
-nothing is ever unpacked.
+into place. Archives are read in place, so nothing is ever unpacked.
 """
 
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from nmt.corpora.corpora import count_pairs
 from nmt.corpora.download import download
 from nmt.corpora.entries import RUN_SPLITS, CorpusFile, Source, corpus_folder, find_entry
 from nmt.errors import ConfigError, DataError
-from nmt.storage.atomic import digest, flush, replace, write_json
-from nmt.storage.bounded import check_regular, read_json, stay_inside
+from nmt.storage.atomic import digest, flush, replace
+from nmt.storage.bounded import check_regular, stay_inside
 from nmt.storage.output import check_apart
 from nmt.storage.run_files import check_outside_runs
-
-RECORD = "fetched.json"
-_ADVICE = "remove it, or `force` fetches again"
 
 
 @dataclass(frozen=True)
 class FetchReport:
-    """The result of `fetch_corpus`: names of files, and the number of pairs of each split."""
+    """The result of `fetch_corpus`: the files that came, and the number of pairs of each split."""
 
     folder: Path
     fetched: list[str] = field(default_factory=list)
-    present: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
     pairs: dict[str, int] = field(default_factory=dict)
 
 
@@ -63,23 +56,23 @@ def fetch_corpus(
         check_outside_runs(report.folder, "the corpus")
     if from_path is not None and not from_path.exists():
         raise DataError(f"`from_path={from_path}`: no such file or folder")
+    left_out: set[str] = set()
     for file_name, spec in entry.files.items():
         file = _File(name, report.folder, file_name, _only(source, file_name, spec), say)
         try:
-            if not force and file.is_current():
-                report.present.append(file_name)
-            elif from_path is None:
+            if not force and file.is_there():
+                continue
+            if from_path is None:
                 file.download()
-                report.fetched.append(file_name)
-            elif file.copy(from_path, is_alone=len(entry.files) == 1):
-                report.fetched.append(file_name)
-            else:
+            elif not file.copy(from_path, is_alone=len(entry.files) == 1):
                 say(f"{file_name}: left out, not in {from_path}")
-                report.left_out.append(file_name)
+                left_out.add(file_name)
+                continue
         except OSError as error:
             raise DataError(f"{file.target}: {error.strerror or error}") from None
+        report.fetched.append(file_name)
     for split in entry.split_names:
-        lacking = {text.parts[0] for text in entry.texts(split)} & set(report.left_out)
+        lacking = {text.parts[0] for text in entry.texts(split)} & left_out
         if lacking and split in RUN_SPLITS:
             raise DataError(
                 f"corpus '{name}': split '{split}' cannot be read: "
@@ -110,19 +103,14 @@ class _File:
         self.target, self._part = home / name, home / f"{name}.part"
         self._corpus, self._name, self._spec, self._say = corpus, name, spec, say
 
-    def is_current(self) -> bool:
+    def is_there(self) -> bool:
         """Whether the file is there already. Raises DataError for one that is not correct."""
         if not self.target.is_file():
             return False
-        known = _read_record(self.target.parent).get(self._name, {}).get("sha256")
         try:
             source = verify(self.target, self._spec.sources)
         except DataError as error:
-            raise DataError(f"{error}; {_ADVICE}") from None
-        if not source.checked and known not in (None, digest(self.target)):
-            raise DataError(f"{self.target}: changed since it was fetched; {_ADVICE}")
-        if known is None:
-            self._record(source, str(self.target))
+            raise DataError(f"{error}; remove it, or `force` fetches again") from None
         self._say(f"{self._name}: already there ({source.name})")
         return True
 
@@ -186,30 +174,8 @@ class _File:
             raise
         flush(self._part)
         replace(self._part, self.target)
-        self._record(source, origin)
-        word = "checksum right" if source.checked else "no checksum to hold it against; recorded"
+        word = "checksum right" if source.checked else "no checksum to hold it against"
         self._say(f"{self._name}: {origin} ({source.name}: {word})")
-
-    def _record(self, source: Source, origin: str) -> None:
-        record = _read_record(self.target.parent)
-        record[self._name] = {
-            "from": origin,
-            "source": source.name,
-            "sha256": digest(self.target),
-            "bytes": str(self.target.stat().st_size),
-            "fetched": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-        write_json(self.target.parent / RECORD, record)
-
-
-def _read_record(home: Path) -> dict[str, dict[str, str]]:
-    path = home / RECORD
-    if not path.is_file():
-        return {}
-    record = read_json(path, DataError)
-    if not isinstance(record, dict) or not all(isinstance(v, dict) for v in record.values()):
-        raise DataError(f"{path}: damaged; remove it and fetch again")
-    return record
 
 
 def verify(path: Path, sources: tuple[Source, ...], shown: str | None = None) -> Source:

@@ -8,7 +8,6 @@ from itertools import islice
 from nmt.corpora.corpora import read_examples, stream_split
 from nmt.corpora.corpus_report import TRAIN, CorpusReport, SplitReport, corpus_report
 from nmt.corpora.language_check import are_swapped
-from nmt.corpora.languages import code_notes
 from nmt.corpora.sources import DataConfig, PairsConfig, pairs_of
 from nmt.errors import ConfigError
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
@@ -203,7 +202,6 @@ def _files(split: PairsConfig) -> dict[str, object]:
 
 def warnings(corpus: Found) -> Iterator[str]:
     """A line for each sign that the files are not what they should be."""
-    yield from code_notes(corpus.data.src_lang, corpus.data.tgt_lang)
     for split in corpus.report.splits:
         yield from (f"look at {split.name}: {doubt}" for doubt in split.suspicions)
         if is_messy(split):

@@ -43,7 +43,7 @@ class PairsConfig(Config):
         default=None,
         description="form 2: a file of both sides, whose format its name tells: `.parquet`, a file "
         "with a column for each language (pip install 'attention-nmt[parquet]'); any other name, "
-        "lines `source<TAB>target[<TAB>ignored]`, plain, .gz, .bz2, .xz or the only "
+        "lines `source<TAB>target[<TAB>ignored]`, plain, .gz or the only "
         ".txt/.tsv in a .zip (or named: `x.zip/inside.tsv`)",
     )
     columns: tuple[str, str] | None = Field(

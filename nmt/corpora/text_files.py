@@ -7,7 +7,7 @@ left out.
 """
 
 import contextlib
-import lzma
+import gzip
 import re
 import struct
 import tarfile
@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from nmt.corpora.archives import is_tar, is_zip, split_member, tar_member, zip_member
-from nmt.corpora.compressed_files import PACKED, unpacked
 from nmt.errors import DataError
 
 MAX_LINE_BYTES = 16 << 20
@@ -35,7 +34,6 @@ _BOM = b"\xef\xbb\xbf"
 _DAMAGE = (
     EOFError,
     zlib.error,
-    lzma.LZMAError,
     zipfile.BadZipFile,
     tarfile.TarError,
     struct.error,
@@ -50,7 +48,7 @@ def read_lines(path: Path) -> list[str]:
 def stream_lines(path: Path, max_bytes: int | None = None) -> Iterator[str]:
     """The lines of a text file, without their ends; a last line may go unended.
 
-    `path` may be plain, a pipe, `.gz`, `.bz2`, `.xz`, a `.zip` with one text, or a member
+    `path` may be plain, a pipe, `.gz`, a `.zip` with one text, or a member
     such as `x.tgz/member`; of a `.sgm` the lines are its segments. `max_bytes` is the known upper
     bound of its text. Raises DataError, which names file and line, once it reaches the fault.
     """
@@ -74,7 +72,6 @@ class Text:
         self.shown = shown
         self._read = read
         self._limit = limit
-        self._n_read = 0
 
     def lines(self) -> Iterator[str]:
         """The lines without their ends, as they are read, up to one that is not text."""
@@ -92,19 +89,17 @@ class Text:
                 raise fault
             n_lines += len(lines)
 
-    def chunks(self) -> Iterator[bytes]:
-        """The bytes, some at a time. Raises DataError beyond the limit."""
-        while chunk := self._read(_CHUNK_BYTES):
-            self._n_read += len(chunk)
-            if self._limit is not None:
-                check_unpacked(self.shown, self._n_read, self._limit)
-            yield chunk
-
     def blocks(self) -> Iterator[bytes]:
-        """The bytes in blocks of whole lines, without a byte order mark; the last may not end."""
+        """The bytes in blocks of whole lines, without a byte order mark; the last may not end.
+
+        Raises DataError beyond the limit, and for a line of more than MAX_LINE_BYTES.
+        """
         rest: list[bytes] = []
-        n_rest, mark, n_lines = 0, _BOM, 0
-        for chunk in self.chunks():
+        n_rest, mark, n_lines, n_read = 0, _BOM, 0, 0
+        while chunk := self._read(_CHUNK_BYTES):
+            n_read += len(chunk)
+            if self._limit is not None:
+                check_unpacked(self.shown, n_read, self._limit)
             head, newline, tail = chunk.rpartition(b"\n")
             n_first = (chunk.find(b"\n") if newline else len(chunk)) + n_rest
             if n_first > MAX_LINE_BYTES:
@@ -137,8 +132,8 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
             limit = text_limit(archive, max_bytes)
             with tar_member(archive, member, text_limit(archive)) as stream:
                 yield Text(stream.read, str(path), limit)
-        elif kind in PACKED:
-            with unpacked(archive.open("rb"), kind) as stream:
+        elif kind == ".gz":
+            with gzip.open(archive) as stream:
                 yield Text(stream.read, str(path), text_limit(archive, max_bytes))
         else:
             with archive.open("rb") as stream:
@@ -187,21 +182,12 @@ def _decoded(block: bytes, shown: str, n_before: int) -> tuple[str, DataError | 
 
 _UTF_8 = "save the file as UTF-8"
 
-_MAGIC = {
-    b"\xff\xfe": "UTF-16, save it as UTF-8",
-    b"\xfe\xff": "UTF-16, save it as UTF-8",
-    b"\x1f\x8b": "gzip, its name should end in .gz",
-    b"BZh": "bzip2, its name should end in .bz2",
-    b"\xfd7zXZ\0": "xz, its name should end in .xz",
-    b"PK\x03\x04": "a zip archive or an office document; a zip's name should end in .zip",
-}
-"""First bytes of files that are no plain text, and what is to be done."""
-
 
 def _hint(start: bytes) -> str:
-    for magic, what in _MAGIC.items():
-        if start.startswith(magic):
-            return f"the file looks like {what}"
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "the file looks like UTF-16, save it as UTF-8"
+    if start.startswith((b"\x1f\x8b", b"PK\x03\x04")):
+        return "the file looks like a packed one, its name should end in .gz or .zip"
     return "the file is not text" if b"\0" in start else _UTF_8
 
 

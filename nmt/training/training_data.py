@@ -14,7 +14,6 @@ from nmt.batches.store import DataSet, cached_corpus
 from nmt.config import RunConfig
 from nmt.corpora.corpora import read_examples, resolve_split, split_files, split_part, stream_split
 from nmt.corpora.language_check import language_notes
-from nmt.corpora.languages import code_notes
 from nmt.corpora.sources import DataConfig, PairsConfig, pairs_of
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.metrics import validation_scoring
@@ -213,7 +212,7 @@ def vocabulary_notes(
             notes.append(f"{share:.0%} of the {side.lang} training text is unknown to it; {cure}")
     langs = tokenizers.src.lang, tokenizers.tgt.lang
     src_texts, tgt_texts = texts
-    return [*notes, *code_notes(*langs), *language_notes(src_texts, tgt_texts, *langs)]
+    return [*notes, *language_notes(src_texts, tgt_texts, *langs)]
 
 
 def data_sets(config: RunConfig) -> list[DataSet]:

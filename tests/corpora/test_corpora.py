@@ -100,11 +100,11 @@ def test_a_users_entry_may_replace_a_builtin_one(data: DataConfig) -> None:
         (OWN + "  files: {../x: {sources: [{url: a}]}}", r":9: .*'\.\./x' is not a plain file"),
         (OWN + "  files: {x: {sources: [{name: a}]}}", r":9: .*needs a url, a checksum or both"),
         (OWN + "  files: {x: {sources: [{sha256: 12}]}}", r":9: village\.files\.x\.sources\.0\.s"),
-        (OWN + "  hash_split: {of: train}", r"would make test, train"),
+        (OWN + "  hash_split: {of: train}", r"two splits are called test, train"),
         (OWN + "  hash_split: {of: all}", r"there is no split 'all'"),
         (OWN + "  joined: {all: [train, tset]}", r"joined\.all: there is no split 'tset'"),
-        (OWN + "  joined: {test: [train]}", r"joined: would make test, which splits has already"),
-        (OWN + "  joined: {all: []}", r"joined\.all: needs a split at least"),
+        (OWN + "  joined: {test: [train]}", r"two splits are called test"),
+        (OWN + "  joined: {all: []}", r"joined\.all: .*at least 1"),
         ("x: {src_lang: en, tgt_lang: fr, splits: {a: {corpus: y}}}", r"allowed keys: file, col"),
         ("../x: {}", r"'\.\./x' is not a plain file name"),
         ("a: [1\nb: 2", r":2: "),
@@ -119,7 +119,7 @@ def test_a_malformed_catalogue_names_file_line_and_key(
     with pytest.raises(ConfigError) as caught:
         load_catalog(data.folder)
     lines = str(caught.value).splitlines()
-    assert re.search(message, lines[0])
+    assert any(re.search(message, line) for line in lines)
     assert all(line.startswith(f"{path}:") for line in lines)
 
 

@@ -17,7 +17,7 @@ from nmt.corpora.cleaning import CleaningRules, judged
 from nmt.corpora.corpora import read_split
 from nmt.corpora.corpus_report import Lengths, Overlap, corpus_report
 from nmt.corpora.language_check import language_notes, other_language
-from nmt.corpora.languages import NAMES, check_language, code_notes, language_of, language_pair_of
+from nmt.corpora.languages import NAMES, check_language, language_of, language_pair_of
 from nmt.corpora.readers.aligned import stream_aligned
 from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.corpora.suspicions import suspicions
@@ -201,11 +201,7 @@ def test_a_training_on_swapped_files_says_so(pairs: list[SentencePair]) -> None:
 
 def test_codes_of_languages() -> None:
     for code in ("en", "pt-BR", "zh_TW", "fra", "gsw", "EN"):
-        assert not list(code_notes(code))
         assert check_language(code) == code
-    for code in ("jp", "xx", "en1", "source"):
-        (note,) = code_notes("en", code)
-        assert note.startswith(code)
     for name, code in (("english", "en"), ("GERMAN", "de"), ("Chinese", "zh")):
         with pytest.raises(ValueError, match=f"did you mean '{code}'"):
             check_language(name)
@@ -219,7 +215,7 @@ def test_codes_of_languages() -> None:
         ("fr", "fr"),
         ("europarl-v7.fr-en.en", "en"),
         ("newstest2014-fren-src.fr.sgm", "fr"),
-        ("news_deu.txt.xz", "de"),
+        ("news_deu.txt.gz", "de"),
         ("train-Spanish.txt", "es"),
         ("train.TXT", ""),
         ("train.1", ""),

@@ -1,17 +1,15 @@
 """Every line arrives as it is, from any container, or a fault is one line with its place."""
 
-import bz2
 import contextlib
 import gzip
 import io
-import lzma
 import os
 import random
 import tarfile
 import tempfile
 import tracemalloc
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -54,14 +52,6 @@ def write_tar(path: Path, members: Mapping[str, bytes]) -> Path:
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
     return path
-
-
-PACKERS: dict[str, Callable[[bytes], bytes]] = {
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
-}
-packed = pytest.mark.parametrize("ending", PACKERS)
 
 
 @pytest.mark.parametrize(
@@ -122,11 +112,11 @@ def test_lines_before_one_that_is_not_utf_8_are_read(tmp_path: Path) -> None:
     ("raw", "hint"),
     [
         ("Ça va".encode("utf-16"), "UTF-16"),
-        (b"PK\x03\x04\xff", r"should end in \.zip"),
+        (b"PK\x03\x04\xff", r"should end in .*\.zip"),
         (b"\x7fELF\0\xff", "is not text"),
-        *((pack("éé\n".encode() * 99), rf"should end in \{end}") for end, pack in PACKERS.items()),
+        (gzip.compress("éé\n".encode() * 99), r"should end in \.gz"),
     ],
-    ids=["utf-16", "zip", "elf", *PACKERS],
+    ids=["utf-16", "zip", "elf", "gzip"],
 )
 def test_a_file_that_is_not_text_is_recognised(tmp_path: Path, raw: bytes, hint: str) -> None:
     path = tmp_path / "file.txt"
@@ -167,43 +157,37 @@ def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
         read_lines(path)
 
 
-@packed
-def test_a_packed_file_reads_as_the_plain_one(tmp_path: Path, ending: str) -> None:
+def test_a_packed_file_reads_as_the_plain_one(tmp_path: Path) -> None:
     """Of two streams, as two packed files one after the other; small ones with zeros between."""
-    path, pack = tmp_path / f"a.txt{ending}", PACKERS[ending]
+    path = tmp_path / "a.txt.gz"
     text = "".join(f"ligne {n} \u2028 é\r\n" for n in range(20_000))
-    path.write_bytes(pack(text[:100_000].encode()) + pack(text[100_000:].encode()))
+    path.write_bytes(gzip.compress(text[:99_999].encode()) + gzip.compress(text[99_999:].encode()))
     assert read_lines(path) == text.split("\r\n")[:-1]
-    path.write_bytes(pack(b""))
+    path.write_bytes(gzip.compress(b""))
     assert read_lines(path) == []
-    path.write_bytes((pack(b"a line of a log\n") + bytes(8)) * 300)
+    path.write_bytes((gzip.compress(b"a line of a log\n") + bytes(8)) * 300)
     assert read_lines(path) == ["a line of a log"] * 300
 
 
-@packed
-def test_a_packed_file_that_is_damaged_is_one_line(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"a{ending}"
-    archive = PACKERS[ending]("".join(f"{n * n}\n" for n in range(9999)).encode())
-    for content in (archive[: len(archive) // 2], archive[:-3], b"plain text\n"):
+def test_a_packed_file_that_is_damaged_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    archive = gzip.compress("".join(f"{n * n}\n" for n in range(9999)).encode())
+    for content in (archive[: len(archive) // 2], archive[:-3], b"plain\n", archive + b"more"):
         path.write_bytes(content)
-        kind = ending[1:]
-        with pytest.raises(DataError, match=rf"^{path}: (damaged or not a {kind}|cannot)") as error:
+        with pytest.raises(DataError, match=rf"^{path}: (damaged or not a gz|cannot)") as error:
             read_lines(path)
         assert "\n" not in str(error.value)
 
 
-@packed
-def test_a_packed_file_unpacks_to_a_limit(
-    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_packed_file_unpacks_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By its size, and by what is known of its text."""
-    path = tmp_path / f"bomb{ending}"
-    path.write_bytes(PACKERS[ending](b"a\n" * 500))
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(b"a\n" * 500))
     assert len(list(stream_lines(path, 1000))) == 500
     with pytest.raises(DataError, match="unpacks to more than the 999 bytes"):
         list(stream_lines(path, 999))
     monkeypatch.setattr(text_files, "ALWAYS_ALLOWED_BYTES", 1000)
-    path.write_bytes(PACKERS[ending](b"aaaaaaa\n" * 1_000_000))
+    path.write_bytes(gzip.compress(b"aaaaaaa\n" * 1_000_000))
     with pytest.raises(DataError, match=r"bomb\..*: unpacks to more than the [\d,]+ bytes of text"):
         read_lines(path)
 
@@ -227,14 +211,6 @@ def test_bombs_take_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             assert tracemalloc.get_traced_memory()[1] < most
         finally:
             tracemalloc.stop()
-
-
-def test_an_xz_file_may_not_ask_for_much_memory(tmp_path: Path) -> None:
-    path = tmp_path / "a.xz"
-    large = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 30}]
-    path.write_bytes(lzma.compress(b"a\n", filters=large))
-    with pytest.raises(DataError, match=r"a\.xz: damaged or not a xz file: Memory usage limit"):
-        read_lines(path)
 
 
 def test_a_zip_is_its_only_text_or_a_named_member(tmp_path: Path) -> None:
