@@ -36,30 +36,17 @@ class Source(Config):
 
     name: str = Field(default="main", description="distinguishes the sources of a file")
     url: str | None = Field(default=None, description="https address; null: known by checksum")
-    sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$", description="checksum, hex")
-    sha1: str | None = Field(default=None, pattern="^[0-9a-f]{40}$", description="checksum, hex")
-    md5: str | None = Field(
+    checksum: str | None = Field(
         default=None,
-        pattern="^[0-9a-f]{32}$",
-        description="checksum, hex, where no better one is known: it finds damage, not forgery",
+        pattern="^(sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32})$",
+        description="kind:hex; md5 only where no better is known: it finds damage, not forgery",
     )
 
     @model_validator(mode="after")
     def _says_something(self) -> "Source":
-        if self.url is None and not self.checked:
+        if self.url is None and self.checksum is None:
             raise ValueError("a source needs a url, a checksum or both")
         return self
-
-    @property
-    def checksums(self) -> dict[str, str]:
-        """The checksums by their kind, the best one first."""
-        known = {"sha256": self.sha256, "sha1": self.sha1, "md5": self.md5}
-        return {kind: value for kind, value in known.items() if value is not None}
-
-    @property
-    def checked(self) -> bool:
-        """Whether it has a checksum, so that a file can be verified."""
-        return bool(self.checksums)
 
 
 class CorpusFile(Config):

@@ -12,7 +12,7 @@ from pathlib import Path
 from nmt.corpora.corpora import count_pairs
 from nmt.corpora.download import download
 from nmt.corpora.entries import RUN_SPLITS, CorpusFile, Source, corpus_folder, find_entry
-from nmt.errors import ConfigError, DataError
+from nmt.errors import DataError
 from nmt.storage.atomic import digest, flush, replace
 from nmt.storage.bounded import check_regular, stay_inside
 from nmt.storage.output import check_apart
@@ -33,17 +33,15 @@ def fetch_corpus(
     folder: Path,
     say: Callable[[str], None],
     from_path: Path | None = None,
-    source: str | None = None,
     force: bool = False,
 ) -> FetchReport:
     """Fetch the files of corpus `name` into `folder`/`name`, and read its splits as a check.
 
     Files that are there are kept, unless `force`; one that is not correct is an error. With
     `from_path`, a file or a folder, nothing is downloaded: each file is looked for there by its
-    name, at any depth, and a file that is missing there is left out. `source` restricts a file to
-    its source of that name. `say` gets a line for each step. Raises DataError where a file cannot
-    be fetched, fails its checksum, where the corpus' folder is a link out of `folder`, or where
-    train, valid or test cannot be read.
+    name, at any depth, and a file that is missing there is left out. `say` gets a line for each
+    step. Raises DataError where a file cannot be fetched, fails its checksum, where the corpus'
+    folder is a link out of `folder`, or where train, valid or test cannot be read.
     """
     entry = find_entry(name, folder)
     report = FetchReport(corpus_folder(name, entry, folder))
@@ -58,7 +56,7 @@ def fetch_corpus(
         raise DataError(f"`from_path={from_path}`: no such file or folder")
     left_out: set[str] = set()
     for file_name, spec in entry.files.items():
-        file = _File(name, report.folder, file_name, _only(source, file_name, spec), say)
+        file = _File(name, report.folder, file_name, spec, say)
         try:
             if not force and file.is_there():
                 continue
@@ -82,16 +80,6 @@ def fetch_corpus(
             report.pairs[split] = count_pairs(name, split, folder)
     say(f"licence: {entry.licence}; attribution: {entry.attribution or 'none given'}")
     return report
-
-
-def _only(source: str | None, file_name: str, spec: CorpusFile) -> CorpusFile:
-    if source is None:
-        return spec
-    named = tuple(s for s in spec.sources if s.name == source)
-    if not named:
-        names = ", ".join(s.name for s in spec.sources)
-        raise ConfigError(f"source of {file_name}: got '{source}', allowed: {names}")
-    return spec.model_copy(update={"sources": named})
 
 
 class _File:
@@ -123,7 +111,9 @@ class _File:
             self.target.parent.mkdir(parents=True, exist_ok=True)
             self._say(f"{self._name}: from {source.url}")
             try:
-                download(source.url, self._part, self._spec.max_bytes, resume=source.checked)
+                download(
+                    source.url, self._part, self._spec.max_bytes, resume=source.checksum is not None
+                )
                 return self._install((source,), source.url)
             except DataError as error:
                 failures.append(str(error))
@@ -174,7 +164,7 @@ class _File:
             raise
         flush(self._part)
         replace(self._part, self.target)
-        word = "checksum right" if source.checked else "no checksum to hold it against"
+        word = "checksum right" if source.checksum else "no checksum to hold it against"
         self._say(f"{self._name}: {origin} ({source.name}: {word})")
 
 
@@ -183,16 +173,17 @@ def verify(path: Path, sources: tuple[Source, ...], shown: str | None = None) ->
 
     Raises DataError, which names the file by `shown`, with got and allowed.
     """
+    digests: dict[str, str] = {}
     for source in sources:
-        if source.checked and all(
-            digest(path, kind) == wanted for kind, wanted in source.checksums.items()
-        ):
+        if source.checksum is not None:
+            kind = source.checksum.partition(":")[0]
+            digests[kind] = f"{kind}:{digest(path, kind)}"
+            if digests[kind] == source.checksum:
+                return source
+    for source in sources:
+        if source.checksum is None:
             return source
-    loose = [source for source in sources if not source.checked]
-    if loose:
-        return loose[0]
-    wanted = [f"{s.name}: {next(iter(s.checksums.values()))}" for s in sources]
-    kind = next(iter(sources[0].checksums))
+    allowed = ", ".join(f"{source.checksum} ({source.name})" for source in sources)
     raise DataError(
-        f"{shown or path}: wrong checksum: {kind} {digest(path, kind)}, allowed {', '.join(wanted)}"
+        f"{shown or path}: wrong checksum: got {', '.join(digests.values())}, allowed: {allowed}"
     )

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from nmt.corpora.corpora import read_examples, stream_split
-from nmt.corpora.corpus_report import TRAIN, CorpusReport, SplitReport, corpus_report
+from nmt.corpora.corpus_report import TRAIN, Lengths, SplitReport, corpus_report
 from nmt.corpora.language_check import are_swapped
-from nmt.corpora.sources import DataConfig, PairsConfig, pairs_of
+from nmt.corpora.sources import DataConfig, pairs_of
 from nmt.errors import ConfigError
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import Tokenizers, train_tokenizers
@@ -70,12 +70,7 @@ class Found:
     sample: Sequence[SentencePair]
     tokenizer: SentencePieceConfig
     tokenizers: Tokenizers
-    report: CorpusReport
-
-    @property
-    def sizes(self) -> Sizes:
-        """The row of SIZES for it."""
-        return sizes_for(self.n_pairs)
+    report: Sequence[SplitReport]
 
 
 def sizes_for(n_pairs: int) -> Sizes:
@@ -102,8 +97,7 @@ def examine(data: DataConfig, is_order_known: bool = True, seed: int = 1) -> Fou
         TRAIN: islice(stream_split(split, data), MAX_CHECKED),
         **{name: pairs_of(read_examples(other, data)) for name, other in others.items()},
     }
-    report = corpus_report(splits, data, tokenizers)
-    return Found(data, n_pairs, sample, tokenizer, tokenizers, report)
+    return Found(data, n_pairs, sample, tokenizer, tokenizers, corpus_report(splits, data))
 
 
 def _tokenizers(
@@ -134,11 +128,14 @@ Comments = dict[tuple[str | int, ...], str]
 
 def proposed_config(name: str, corpus: Found) -> tuple[Values, Comments]:
     """The config for a corpus as nested dicts, and comments on its keys."""
-    data, sizes, report = corpus.data, corpus.sizes, corpus.report.splits[0]
-    src, tgt = report.src, report.tgt
-    assert src.pieces is not None
-    assert tgt.pieces is not None
-    longest = max(src.pieces.p99, tgt.pieces.p99)
+    data, sizes = corpus.data, sizes_for(corpus.n_pairs)
+    longest = max(
+        Lengths.of(list(map(len, tokenizer.encode_batch(texts)))).p99
+        for tokenizer, texts in (
+            (corpus.tokenizers.src, [pair.src_text for pair in corpus.sample]),
+            (corpus.tokenizers.tgt, [pair.tgt_text for pair in corpus.sample]),
+        )
+    )
     least, most = _MANY_PIECES
     n_sources = len({pair.src_text for pair in corpus.sample})
     n_held_out = max(1, min(_MAX_HELD_OUT, n_sources // _HELD_OUT_SHARE))
@@ -151,7 +148,11 @@ def proposed_config(name: str, corpus: Found) -> tuple[Values, Comments]:
         "data": {
             "src_lang": data.src_lang,
             "tgt_lang": data.tgt_lang,
-            **{n: _files(s) for n in (TRAIN, "valid", "test") if (s := getattr(data, n))},
+            **{
+                name: split.model_dump(mode="json", exclude_none=True)
+                for name in (TRAIN, "valid", "test")
+                if (split := getattr(data, name)) is not None
+            },
             **({"held_out": held_out} if held_out else {}),
             "max_pieces": min(most, max(least, -(-longest // 10) * 10)),
             **({"cache": "cache"} if is_large else {}),
@@ -194,21 +195,15 @@ def proposed_config(name: str, corpus: Found) -> tuple[Values, Comments]:
     return values, comments
 
 
-def _files(split: PairsConfig) -> dict[str, object]:
-    """The files of a split as a YAML file names them."""
-    values: dict[str, object] = split.model_dump(mode="json", exclude_none=True)
-    return values
-
-
 def warnings(corpus: Found) -> Iterator[str]:
     """A line for each sign that the files are not what they should be."""
-    for split in corpus.report.splits:
+    for split in corpus.report:
         yield from (f"look at {split.name}: {doubt}" for doubt in split.suspicions)
         if is_messy(split):
             faults = ", ".join(f"{n:,} {reason}" for reason, n in split.left_out.items())
             yield f"look at {split.name}: of {split.pairs:,} pairs {faults}"
-        if split.in_train is not None and split.in_train.pair:
-            yield f"look at {split.name}: {split.in_train.pair:,} of its pairs are in {TRAIN} too"
+        if split.in_train is not None and (n_pairs := split.in_train["pair"]):
+            yield f"look at {split.name}: {n_pairs:,} of its pairs are in {TRAIN} too"
     if corpus.n_pairs > MAX_CHECKED:
         yield f"only the first {MAX_CHECKED:,} of {corpus.n_pairs:,} pairs were checked"
 

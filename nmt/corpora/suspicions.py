@@ -1,4 +1,4 @@
-"""Signs that a corpus is not what its config says: shifted lines, swapped files, a header.
+"""Signs that a corpus is not what its config says: shifted lines, swapped files.
 
 It uses counts and correlations only, no language model. A sign proves nothing.
 """
@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.corpora.language_check import language_notes
-from nmt.corpora.languages import NAMES, language_code
 from nmt.types import SentencePair
 
 BLOCK = 100
@@ -22,23 +21,18 @@ _SHIFTS = tuple(k for k in range(-_WIDEST, _WIDEST + 1) if k)
 _SAMPLED = 2000
 """Pairs, drawn at random, that are held for the check of languages."""
 
-_COLUMNS = {"source", "target", "src", "tgt", "trg", "source_text", "target_text", "translation"}
-"""Names of columns, beside those of languages."""
-
 
 class Suspicions:
     """Looks for signs that pairs, added one after another, are not translations."""
 
     def __init__(self, src_lang: str, tgt_lang: str) -> None:
         self._languages = src_lang, tgt_lang
-        self._first: SentencePair | None = None
         self._sample: list[SentencePair] = []
         self._lengths = array("I"), array("I")
         self._rng = random.Random(1)
 
     def add(self, pair: SentencePair) -> None:
         """Look at the next pair."""
-        self._first = self._first or pair
         n_seen = len(self._lengths[0])
         if n_seen < _SAMPLED:
             self._sample.append(pair)
@@ -51,19 +45,7 @@ class Suspicions:
         """A line for each sign, once all pairs were added."""
         src = [pair.src_text for pair in self._sample]
         tgt = [pair.tgt_text for pair in self._sample]
-        return [*self._header(), *self._shifted(), *language_notes(src, tgt, *self._languages)]
-
-    def _header(self) -> Iterator[str]:
-        """The names of columns in place of the first pair."""
-        names = _COLUMNS | {
-            name
-            for lang in self._languages
-            for name in (lang.lower(), NAMES.get(language_code(lang), "").lower())
-        }
-        if (pair := self._first) is None:
-            return
-        if {pair.src_text.strip().lower(), pair.tgt_text.strip().lower()} <= names - {""}:
-            yield f"pair 1 looks like a header: {pair.src_text!r}, {pair.tgt_text!r}; remove it"
+        return [*self._shifted(), *language_notes(src, tgt, *self._languages)]
 
     def _shifted(self) -> Iterator[str]:
         """Blocks whose lengths correlate better with those of other lines: one is missing."""

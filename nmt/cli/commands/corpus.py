@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.options import ConfigOptions, Data, Json
-from nmt.errors import ConfigError, NMTError
+from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,9 +46,6 @@ def fetch(
         Path | None,
         Option("--from", help="Take the files from this file or folder, download nothing."),
     ] = None,
-    source: Annotated[
-        str | None, Option(help="Where a file has several sources, use only this one.")
-    ] = None,
     force: Annotated[bool, Option("--force", help="Fetch again what is there already.")] = False,
     data: Data = Path("data"),
 ) -> None:
@@ -58,27 +55,18 @@ def fetch(
     """
     from nmt.corpora.fetch import fetch_corpus
 
-    report = fetch_corpus(name, data, say, from_path, source, force)
+    report = fetch_corpus(name, data, say, from_path, force)
     pairs = ", ".join(f"{split} {count:,}" for split, count in report.pairs.items())
     typer.echo(f"{name} in {report.folder}: {pairs} pairs")
 
 
-def check(
-    *,
-    config: ConfigOptions,
-    no_pieces: Annotated[
-        bool, Option("--no-pieces", help="Train no tokenizer, and count no pieces.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
+def check(*, config: ConfigOptions, as_json: Json = False) -> None:
     """Report on what a run would read, before it is trained.
 
-    Pairs, those that `nmt corpus clean` leaves out, words, pieces, lengths, unknown pieces, pairs
-    over the length limit, overlap of train with the evaluation sets, and signs of shifted lines and
-    swapped files.
+    Pairs, those that `nmt corpus clean` leaves out, words, lengths, overlap of train with the
+    evaluation sets, and signs of shifted lines and swapped files.
     """
-    # Imported here because they bring torch and sentencepiece along.
-    from nmt.corpora.corpus_report import corpus_report
+    from nmt.corpora.corpus_report import corpus_report, render_report
 
     loaded = config.load()
     splits = _read_splits(loaded.data)
@@ -87,25 +75,11 @@ def check(
             f"{config.path}: nothing to read: corpus '{loaded.data.corpus}' has no split train, "
             "valid or test; name its splits under data.train, data.valid, data.test"
         )
-    tokenizers, fault = None, None
-    if not no_pieces and "train" in splits:
-        from nmt.text.tokenizer import size_notes
-        from nmt.training.training_data import learn_tokenizers
-
-        say(f"training the {loaded.tokenizer.kind} tokenizer on train ...")
-        try:
-            tokenizers = learn_tokenizers(loaded)
-        except NMTError as error:  # raised at the end: the rest of the report is still useful
-            fault = error
-        else:
-            for note in size_notes(tokenizers):
-                say(note)
-    report = corpus_report(splits, loaded.data, tokenizers)
+    report = corpus_report(splits, loaded.data)
+    values = [asdict(split) for split in report]
     typer.echo(
-        json.dumps(asdict(report), indent=2, ensure_ascii=False) if as_json else report.render()
+        json.dumps(values, indent=2, ensure_ascii=False) if as_json else render_report(report)
     )
-    if fault is not None:
-        raise fault
 
 
 def _read_splits(data: "DataConfig") -> "dict[str, Iterable[SentencePair]]":
