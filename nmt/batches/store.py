@@ -1,9 +1,9 @@
 """Encoded training sets on the disk, for corpora larger than memory.
 
-A data set is a folder NAME-KEY of four arrays, `ids` and `offsets` of each side, and a manifest
-with their checksums. The key is a hash of everything that the ids depend on. Row i of a side is
-ids[offsets[i]:offsets[i + 1]]. The folder is written aside and renamed, so that what is there is
-complete.
+A data set is a folder NAME-KEY of two arrays, `ids` and `offsets`, and a manifest with their
+checksums. The key is a hash of everything that the ids depend on. The source of row i is
+ids[offsets[2 * i]:offsets[2 * i + 1]], and its target follows. The folder is written aside and
+renamed, so that what is there is complete.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -53,7 +53,6 @@ raised with any of them, so that no data set is used that other rules made."""
 
 _CHUNK_PAIRS = 1 << 10
 _MANIFEST = "manifest.json"
-_SIDES = ("src", "tgt")
 _Count = Annotated[int, Field(ge=0)]
 _IdType = Literal["<u2", "<u4"]
 _Array = npt.NDArray[np.integer[Any]]
@@ -93,16 +92,31 @@ class DataSet:
         }
 
 
-class StoredSide(Sequence[Ids]):
-    """The ids of one side of the rows of all data sets, read from the disk on demand."""
+@dataclass(frozen=True, eq=False)
+class EncodedSet:
+    """The mapped ids and offsets of a data set, and the pairs left out by reason."""
 
-    def __init__(self, parts: Sequence[tuple[_Array, _Array]]) -> None:
-        self._parts = parts
-        self._starts: list[int] = np.cumsum([0, *(len(o) - 1 for _, o in parts)]).tolist()
+    ids: _Array
+    offsets: _Array
+    dropped: dict[str, int]
+
+    @property
+    def n_rows(self) -> int:
+        """The number of pairs."""
+        return len(self.offsets) // 2
+
+
+class StoredSide(Sequence[Ids]):
+    """The ids of one side (0 or 1) of the rows of all data sets, read from the disk on demand."""
+
+    def __init__(self, sets: Sequence[EncodedSet], side: int) -> None:
+        self._sets, self._side = sets, side
+        self._starts: list[int] = np.cumsum([0, *(one.n_rows for one in sets)]).tolist()
 
     def lengths(self) -> _Array:
         """Return the lengths of all rows, eos included."""
-        return np.concatenate([np.diff(offsets).astype(np.int32) for _, offsets in self._parts]) + 1
+        parts = [np.diff(one.offsets)[self._side :: 2].astype(np.int32) for one in self._sets]
+        return np.concatenate(parts) + 1
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -110,18 +124,10 @@ class StoredSide(Sequence[Ids]):
     def __getitem__(self, row: int) -> Ids:  # type: ignore[override]  # slices are never read
         if not 0 <= row < len(self):
             raise IndexError(row)
-        part = bisect_right(self._starts, row) - 1
-        ids, offsets = self._parts[part]
-        start, end = offsets[row - self._starts[part] :][:2]
-        return tuple(ids[start:end].tolist())
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedSet:
-    """The mapped ids and offsets of the source and of the target, and the pairs left out."""
-
-    sides: tuple[tuple[_Array, _Array], tuple[_Array, _Array]]
-    dropped: dict[str, int]
+        number = bisect_right(self._starts, row) - 1
+        part = self._sets[number]
+        start, end = part.offsets[2 * (row - self._starts[number]) + self._side :][:2]
+        return tuple(part.ids[start:end].tolist())
 
 
 class Store:
@@ -139,7 +145,7 @@ class Store:
             manifest = _Manifest.model_validate(read_json(self.folder / _MANIFEST, DataError))
             if manifest.origin != self._origin:
                 return "damaged: it is of another data set"
-            src, tgt = (self._open_side(side, manifest) for side in _SIDES)
+            return self._checked(manifest)
         except FileNotFoundError:
             return "missing"
         except OSError as error:
@@ -147,9 +153,6 @@ class Store:
         except (DataError, ValidationError) as error:
             reason = first_fault(error) if isinstance(error, ValidationError) else error
             return f"damaged: {reason}"
-        if len(src[1]) != len(tgt[1]):
-            return "damaged: its sides have different numbers of rows"
-        return EncodedSet((src, tgt), manifest.dropped)
 
     def encode(self) -> None:
         """Write the data set. Raises DataError where the cache cannot be written.
@@ -175,49 +178,47 @@ class Store:
             name = error.filename or self._cache
             raise DataError(f"data.cache: {name}: {error.strerror}") from error
 
-    def _open_side(self, side: str, manifest: _Manifest) -> tuple[_Array, _Array]:
-        ids = _mapped(self.folder / f"{side}.ids", manifest.dtype)
-        offsets = _mapped(self.folder / f"{side}.offsets", "<i8")
-        for name, array in ((f"{side}.ids", ids), (f"{side}.offsets", offsets)):
+    def _checked(self, manifest: _Manifest) -> EncodedSet:
+        """Map the arrays, and check that they are as written and within bounds."""
+        ids = _mapped(self.folder / "ids", manifest.dtype)
+        offsets = _mapped(self.folder / "offsets", "<i8")
+        for name, array in (("ids", ids), ("offsets", offsets)):
             n_bytes, checksum = manifest.files.get(name, (-1, 0))
             if array.nbytes != n_bytes or zlib.crc32(array.data) != checksum:
                 raise DataError(f"{name}: not as it was written")
-        if not len(offsets) or (offsets[0], offsets[-1]) != (0, len(ids)):
-            raise DataError(f"{side}.offsets: not as many ids as there are")
-        most = self._source.max_pieces
-        lengths = np.diff(offsets)
+        if len(offsets) % 2 == 0 or (offsets[0], offsets[-1]) != (0, len(ids)):
+            raise DataError("offsets: not as many ids as there are")
+        most, lengths = self._source.max_pieces, np.diff(offsets)
         if not 1 <= lengths.min(initial=1) <= lengths.max(initial=1) <= most:
-            raise DataError(f"{side}.offsets: a row that has not 1 to {most} pieces")
-        if int(ids.max(initial=0)) >= len(getattr(self._tokenizers, side).vocab):
-            raise DataError(f"{side}.ids: an id that the vocabulary lacks")
-        return ids, offsets
+            raise DataError(f"offsets: a row that has not 1 to {most} pieces")
+        largest = np.maximum.reduceat(ids, offsets[:-1]) if len(ids) else ids
+        for side, tokenizer in enumerate((self._tokenizers.src, self._tokenizers.tgt)):
+            if int(largest[side::2].max(initial=0)) >= len(tokenizer.vocab):
+                raise DataError("ids: an id that the vocabulary lacks")
+        return EncodedSet(ids, offsets, manifest.dropped)
 
     def _write(self, folder: Path) -> None:
         """Write the files of the data set; memory holds the ids of a chunk, and all lengths."""
         tokenizers = (self._tokenizers.src, self._tokenizers.tgt)
         dtype: _IdType = "<u2" if max(len(side.vocab) for side in tokenizers) <= 1 << 16 else "<u4"
         dropped: Counter[str] = Counter()
-        lengths: tuple[list[int], list[int]] = [], []
+        lengths: list[int] = []
         pairs = self._source.pairs()
         with (
-            part_stream(folder / "src.ids", append=False) as src_ids,
-            part_stream(folder / "tgt.ids", append=False) as tgt_ids,
+            part_stream(folder / "ids", append=False) as stream,
             tqdm(desc="encoded", unit=" pairs", disable=None) as bar,
         ):
             while chunk := list(islice(pairs, _CHUNK_PAIRS)):
                 src = tokenizers[0].encode_batch([pair.src_text for pair in chunk])
                 tgt = tokenizers[1].encode_batch([pair.tgt_text for pair in chunk])
                 sides = fit_for_training(src, tgt, self._source.max_pieces, dropped)
-                for stream, of_side, ids in zip((src_ids, tgt_ids), lengths, sides, strict=True):
-                    of_side += map(len, ids)
-                    stream.write(np.array([i for row in ids for i in row], dtype).tobytes())
+                rows = list(chain.from_iterable(zip(*sides, strict=True)))
+                lengths += map(len, rows)
+                stream.write(np.array(list(chain.from_iterable(rows)), dtype).tobytes())
                 bar.update(len(chunk))
-        for side, of_side in zip(_SIDES, lengths, strict=True):
-            flush(folder / f"{side}.ids")
-            offsets = np.cumsum([0, *of_side], dtype="<i8")
-            write_bytes(folder / f"{side}.offsets", offsets.tobytes())
-        names = [f"{side}.{kind}" for side in _SIDES for kind in ("ids", "offsets")]
-        arrays = ((name, _mapped(folder / name, "u1")) for name in names)
+        flush(folder / "ids")
+        write_bytes(folder / "offsets", np.cumsum([0, *lengths], dtype="<i8").tobytes())
+        arrays = ((name, _mapped(folder / name, "u1")) for name in ("ids", "offsets"))
         manifest = _Manifest(
             origin=self._origin,
             dtype=dtype,
@@ -253,9 +254,8 @@ def cached_corpus(
             raise DataError(f"{store.folder}: {encoded}")
         sets.append(encoded)
         dropped.update(encoded.dropped)
-    src, tgt = (StoredSide([encoded.sides[side] for encoded in sets]) for side in (0, 1))
-    sizes = tuple(len(encoded.sides[0][1]) - 1 for encoded in sets)
-    lengths = src.lengths(), tgt.lengths()
+    src, tgt = StoredSide(sets, 0), StoredSide(sets, 1)
+    lengths, sizes = (src.lengths(), tgt.lengths()), tuple(one.n_rows for one in sets)
     return EncodedCorpus(src, tgt, dict(dropped), stored_lengths=lengths, sizes=sizes)
 
 

@@ -77,7 +77,7 @@ def check(corpus: EncodedCorpus) -> None:
             corpus.src_ids[outside]
     for unit in ("sentences", "tokens"):
         stored, plain = (Batcher(c, 9, unit, 1) for c in (corpus, EXPECTED))  # type: ignore[arg-type]
-        assert stored.plan(0) == plain.plan(0)
+        assert stored.plan(0)[:] == plain.plan(0)[:]
         assert stored.max_positions == plain.max_positions
         assert stored.fingerprint == plain.fingerprint
         assert stored.n_positions([2, 0, 5]) == plain.n_positions([2, 0, 5])
@@ -133,7 +133,7 @@ def test_whatever_ids_depend_on_makes_another_set(
 
 def test_a_flipped_byte_anywhere_is_not_trained_on(cache: Cache) -> None:
     cache.corpus()
-    for path in sorted(cache.store().folder.glob("*.*s")):  # the arrays
+    for path in sorted(cache.store().folder.glob("*s")):  # the arrays
         sound = path.read_bytes()
         for place in range(0, len(sound), 1 if len(sound) < 200 else 7):
             damaged = bytearray(sound)
@@ -159,7 +159,7 @@ DAMAGES: list[Callable[[Path], object]] = [
 ]
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "src.ids", "tgt.offsets"])
+@pytest.mark.parametrize("name", ["manifest.json", "ids", "offsets"])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_set_is_encoded_again(
     cache: Cache, name: str, damage: Callable[[Path], object]
@@ -173,11 +173,11 @@ def test_a_damaged_set_is_encoded_again(
 @pytest.mark.parametrize(
     ("name", "place", "value", "fault"),
     [
-        ("src.ids", 0, 999, "an id that the vocabulary lacks"),
-        ("tgt.offsets", 0, 1, "not as many ids"),
-        ("tgt.offsets", -1, 99, "not as many ids"),
-        ("src.offsets", 2, 3, "a row that has not 1 to 8 pieces"),
-        ("src.offsets", 2, -7, "a row that has not 1 to 8 pieces"),
+        ("ids", 0, 999, "an id that the vocabulary lacks"),
+        ("offsets", 0, 1, "not as many ids"),
+        ("offsets", -1, 99, "not as many ids"),
+        ("offsets", 2, 30, "a row that has not 1 to 8 pieces"),
+        ("offsets", 2, -7, "a row that has not 1 to 8 pieces"),
     ],
 )
 def test_forged_arrays_with_right_checksums_are_refused(
@@ -185,7 +185,7 @@ def test_forged_arrays_with_right_checksums_are_refused(
 ) -> None:
     cache.corpus()
     path = cache.store().folder / name
-    array = np.frombuffer(path.read_bytes(), "<u2" if name.endswith("ids") else "<i8").copy()
+    array = np.frombuffer(path.read_bytes(), "<u2" if name == "ids" else "<i8").copy()
     array[place] = value
     path.write_bytes(array.tobytes())
     manifest = cache.store().folder / "manifest.json"
