@@ -18,7 +18,6 @@ from nmt.batches.plan import EpochPlan, Rows, Unit, permutation
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from nmt.text.word_tokenizer import WordConfig
-from nmt.training.distributed import Ranks
 from nmt.types import SentencePair
 
 Lengths = list[tuple[int, int]]
@@ -135,18 +134,6 @@ def test_a_permutation_is_the_same_for_ever() -> None:
 PERMUTATION = [7, 5, 8, 9, 4, 3, 1, 0, 2, 6]
 
 
-@pytest.mark.parametrize("world", [1, 3])
-def test_batches_of_all_ranks_are_those_of_the_plan(world: int) -> None:
-    plan = Batcher(corpus_of(), 700, "tokens", seed=1).plan(0)
-    parts: list[tuple[int, list[int]]] = []
-    for rank in range(world):
-        for start in range(0, len(plan), 2 * world):
-            group = plan[start : start + 2 * world]
-            shared = Ranks(rank, world).share([len(rows) for rows in group])
-            parts += [(start + place, group[place]) for place in shared]
-    assert [rows for _, rows in sorted(parts)] == plan[:]
-
-
 def test_a_batch_ends_sources_with_eos_and_shifts_targets() -> None:
     batch = make_batch([(5, 6), (7,)], [(8,), (9, 10)])
     assert batch.src_ids.tolist() == [[5, 6, EOS_ID], [7, EOS_ID, PAD_ID]]
@@ -175,15 +162,6 @@ def test_no_batch_has_more_positions_than_the_bound(unit: str, size: int) -> Non
     ]
     largest = max(batch.n_positions for batch in batches)
     assert largest <= batcher.max_positions <= 1.2 * largest
-
-
-def test_the_order_depends_on_seed_and_epoch_only() -> None:
-    corpus = corpus_of()
-    first = Batcher(corpus, 16, "sentences", seed=1)
-    plan = first.plan(3)[:]
-    assert plan == Batcher(corpus, 16, "sentences", seed=1).plan(3)[:]
-    assert plan != first.plan(4)[:]
-    assert plan != Batcher(corpus, 16, "sentences", seed=2).plan(3)[:]
 
 
 def test_buckets_keep_padding_small() -> None:
@@ -235,17 +213,6 @@ def test_the_temperature_flattens_the_shares() -> None:
     assert mixture_of(sizes, [1e4, 100.0], None, 1) is None  # each pair once an epoch
     quotas = [mixture_of(sizes, None, t, 1).quotas for t in (2.0, 1e9)]  # type: ignore[union-attr]
     assert quotas == [(9182, 918), (5050, 5050)]  # 100 to 10, 1 to 1
-
-
-def test_draws_depend_on_seed_and_epoch_alone() -> None:
-    mixture, other = (mixture_of([50, 7, 3], [1.0, 1.0, 1.0], None, seed) for seed in (3, 4))
-    assert mixture is not None
-    assert other is not None
-    rows = rows_of(mixture, 5)
-    assert [int(mixture.rows(np.array([i]), 5)[0]) for i in (59, 0, 33)] == [
-        rows[i] for i in (59, 0, 33)
-    ]
-    assert rows_of(other, 5) != rows != rows_of(mixture, 6)
 
 
 def test_lengths_are_those_of_the_drawn_rows() -> None:

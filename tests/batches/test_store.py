@@ -195,14 +195,6 @@ def test_forged_arrays_with_right_checksums_are_refused(
     assert fault in str(cache.store().open())
 
 
-def test_the_arrays_of_another_set_are_refused(cache: Cache) -> None:
-    cache.corpus(part="first 3")
-    (other,) = cache.folder.glob("pairs-*")
-    other.rename(cache.store().folder)
-    assert "another data set" in str(cache.store().open())
-    check(cache.corpus())
-
-
 def test_power_that_fails_leaves_a_whole_set_or_none(cache: Cache, tmp_path: Path) -> None:
     cache.folder.mkdir()
     recorder = disk.Recorder(cache.folder)
@@ -238,12 +230,6 @@ def test_one_process_writes_at_a_time(cache: Cache) -> None:
         with pytest.raises(DataError, match=r"^data\.cache: .*cache: locked by another process$"):
             cache.corpus()
     check(cache.corpus())
-
-
-def test_a_file_in_place_of_the_cache_is_refused(cache: Cache) -> None:
-    cache.folder.write_text("a file")
-    with pytest.raises(DataError, match=r"^data\.cache: .*cache: File exists$"):
-        cache.corpus()
 
 
 def test_a_file_is_hashed_again_where_it_changed(

@@ -236,14 +236,6 @@ def test_a_zip_is_its_only_text_or_a_named_member(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["x.zip", "y.zip"]
 
 
-def test_a_link_in_a_zip_is_its_own_text(tmp_path: Path) -> None:
-    link = zipfile.ZipInfo("fra.txt")
-    link.external_attr = 0o120777 << 16
-    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
-        archive.writestr(link, "/etc/passwd")
-    assert read_lines(tmp_path / "x.zip") == ["/etc/passwd"]
-
-
 MEMBERS = {
     "./training/nothing": b"",
     "training/a.de": "für\n".encode() * 9999,

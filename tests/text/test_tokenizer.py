@@ -219,26 +219,6 @@ def _with_file(folder: Path, side: str, name: str) -> None:
     (folder / "tokenizer.json").write_text(json.dumps(manifest))
 
 
-@pytest.mark.parametrize(
-    ("kind", "content", "message"),
-    [
-        ("unigram", b"no model", "not a SentencePiece model"),
-        ("unigram", b"", "a vocabulary begins with <pad>"),
-        ("word", b"<pad>\n<unk>\n<s>\n</s>\nchat", "no line end: the file is cut short"),
-        ("word", b"le\nchat\n", "a vocabulary begins with <pad>"),
-        ("word", b"<pad>\n<unk>\n<s>\n</s>\n\xff\n", "not UTF-8 at byte 21"),
-    ],
-)
-def test_a_file_that_is_no_model_is_refused(
-    kind: str, content: bytes, message: str, tmp_path: Path
-) -> None:
-    trained(kind).save(tmp_path)
-    (tmp_path / "other").write_bytes(content)
-    _with_file(tmp_path, "src", "other")
-    with pytest.raises(DataError, match=f"other: .*{message}"):
-        Tokenizers.load(tmp_path)
-
-
 def test_a_manifest_names_files_of_its_folder_only(tmp_path: Path) -> None:
     trained("word").save(tmp_path / "t")
     shutil.copy(tmp_path / "t" / "src.vocab.txt", tmp_path / "outside.txt")

@@ -80,14 +80,6 @@ def test_other_letters_are_matched_by_likeness_and_told() -> None:
     assert division.shares.argmax(axis=0).tolist() == [0, 1, 2]
 
 
-def test_words_stand_between_spaces_and_tabs_only() -> None:
-    assert words_between_spaces(" dit\u00a0:\tvite\u202f!  oui ") == [
-        "dit\u00a0:",
-        "vite\u202f!",
-        "oui",
-    ]
-
-
 @pytest.mark.parametrize(
     ("tokens", "lang", "text"),
     [
