@@ -1,10 +1,6 @@
 """Download of a file over https: resumed, bounded in size, never redirected to another scheme."""
 
-import errno
 import http.client
-import socket
-import ssl
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -17,15 +13,10 @@ import nmt
 from nmt.errors import DataError
 from nmt.storage.atomic import part_stream
 
-TRIES = 5
-PAUSE_SECONDS = 1.0  # before the second try; doubled before each further one
+TRIES = 5  # of a connection that is cut
 TIMEOUT_SECONDS = 30.0  # without a byte
 CHUNK_BYTES = 1 << 16
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
-
-# Errors that another try cannot mend.
-_FINAL_ERRORS = (socket.gaierror, ConnectionRefusedError, ssl.SSLCertVerificationError)
-_FINAL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
 
 
 def download(url: str, part: Path, max_bytes: int, resume: bool = False) -> None:
@@ -38,28 +29,21 @@ def download(url: str, part: Path, max_bytes: int, resume: bool = False) -> None
     """
     if not _is_allowed(url):
         raise DataError(f"{url}: not an address to download from, allowed: https://...")
-    reason = ""
-    for tried in range(TRIES):
-        if tried:
-            time.sleep(PAUSE_SECONDS * 2 ** (tried - 1))
-        try:
-            if _attempt(url, part, max_bytes, resume):
-                return
-            reason = "the connection was cut"
-        except urllib.error.HTTPError as error:
-            error.close()
-            # urllib's message about redirects in a circle has several lines.
-            reason = " ".join(f"HTTP {error.code} {error.reason}".split())
-            if error.code < 500 and error.code not in (408, 416, 429):
-                raise DataError(f"{url}: {reason}") from None
-        except (OSError, http.client.HTTPException) as error:
-            cause = error.reason if isinstance(error, urllib.error.URLError) else error
-            reason = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
-            if isinstance(cause, _FINAL_ERRORS) or getattr(cause, "errno", 0) in _FINAL_ERRNOS:
-                raise DataError(f"{url}: {reason}") from None
-        except ValueError as error:  # a redirect to a malformed address
-            raise DataError(f"{url}: {error}") from None
-    raise DataError(f"{url}: {reason} (tried {TRIES} times)")
+    try:
+        is_complete = any(_attempt(url, part, max_bytes, resume) for _ in range(TRIES))
+    except urllib.error.HTTPError as error:
+        error.close()
+        # urllib's message about redirects in a circle has several lines.
+        reason = " ".join(f"HTTP {error.code} {error.reason}".split())
+        raise DataError(f"{url}: {reason}") from None
+    except (OSError, http.client.HTTPException) as error:
+        cause = error.reason if isinstance(error, urllib.error.URLError) else error
+        reason = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+        raise DataError(f"{url}: {reason}") from None
+    except ValueError as error:  # a redirect to a malformed address
+        raise DataError(f"{url}: {error}") from None
+    if not is_complete:
+        raise DataError(f"{url}: the connection was cut (tried {TRIES} times)")
 
 
 def _is_allowed(url: str) -> bool:
@@ -105,12 +89,13 @@ def _attempt(url: str, part: Path, max_bytes: int, resume: bool) -> bool:
     try:
         response = opener.open(request, timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
-        if error.code == 416 and have:
-            if error.headers.get("Content-Range") == f"bytes */{have}":
-                error.close()
-                return True  # complete, but not yet moved into place
-            part.unlink()
-        raise
+        if error.code != 416 or not have:
+            raise
+        error.close()
+        if error.headers.get("Content-Range") == f"bytes */{have}":
+            return True  # complete, but not yet moved into place
+        part.unlink()
+        return False
     with response:
         answered = response.headers.get("Content-Range", "")
         if response.status == 206 and not answered.startswith(f"bytes {have}-"):
@@ -125,11 +110,10 @@ def _receive(response: http.client.HTTPResponse, part: Path, start: int, max_byt
     total = start + int(length) if length.isdecimal() else None
     size = start
     too_big = f"{response.url}: more than the {max_bytes} bytes that the catalogue allows"
+    if not start or (total is not None and total > max_bytes):
+        part.unlink(missing_ok=True)
     if total is not None and total > max_bytes:
-        part.unlink(missing_ok=True)
         raise DataError(f"{too_big}: {total}")
-    if not start:
-        part.unlink(missing_ok=True)
     name = part.name.removesuffix(".part")
     with (
         part_stream(part, append=start > 0) as file,

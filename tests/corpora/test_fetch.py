@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from nmt.corpora import download
 from nmt.corpora.entries import Source
 from nmt.corpora.fetch import FetchReport, fetch_corpus, verify
 from nmt.errors import ConfigError, DataError
@@ -43,7 +42,6 @@ def shelf(tmp_path: Path) -> Path:
 def served(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a server of the shelf."""
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setattr(download, "PAUSE_SECONDS", 0.0)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(shelf)))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

@@ -97,8 +97,6 @@ def _columns(file: PairFile, metadata: Any) -> list[str]:
             raise DataError(f"{file.path}: two columns of the name {name}; rename one")
         for group in range(metadata.num_row_groups):
             chunk = metadata.row_group(group).column(names.index(name))
-            if chunk.physical_type != "BYTE_ARRAY":
-                raise DataError(f"{file.path}: row 1: no text in {name}")
             n_bytes += chunk.total_uncompressed_size
             check_unpacked(str(file.path), n_bytes, text_limit(file.path))
     return list(pair)
