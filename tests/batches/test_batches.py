@@ -164,13 +164,6 @@ def test_no_batch_has_more_positions_than_the_bound(unit: str, size: int) -> Non
     assert largest <= batcher.max_positions <= 1.2 * largest
 
 
-def test_buckets_keep_padding_small() -> None:
-    corpus = corpus_of(20_000)
-    batches = [corpus.batch(rows) for rows in Batcher(corpus, 64, "sentences", seed=1).plan(0)[:]]
-    real = sum(batch.n_src_tokens + batch.n_tokens for batch in batches)
-    assert sum(batch.n_positions for batch in batches) < 1.12 * real  # the sides are independent
-
-
 def test_pairs_that_are_left_out_are_counted_by_reason() -> None:
     texts = [("a b", "c d"), ("", "c"), ("a", " \u00a0"), ("a b a b a", "c"), ("a", "c d c d c")]
     pairs = [SentencePair(*text) for text in texts]

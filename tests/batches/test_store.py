@@ -16,7 +16,6 @@ import pytest
 from nmt.batches import store as module
 from nmt.batches.batching import Batcher, EncodedCorpus, encode_pairs
 from nmt.batches.store import DataSet, EncodedSet, Store, cached_corpus
-from nmt.corpora import corpora
 from nmt.errors import DataError
 from nmt.storage.atomic import lock
 from nmt.text.tokenizer import Tokenizers, WordConfig, train_tokenizers
@@ -230,18 +229,3 @@ def test_one_process_writes_at_a_time(cache: Cache) -> None:
         with pytest.raises(DataError, match=r"^data\.cache: .*cache: locked by another process$"):
             cache.corpus()
     check(cache.corpus())
-
-
-def test_a_file_is_hashed_again_where_it_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a.txt"
-    digests = []
-    for text in ("aaaa", "bbbb"):
-        path.write_text(text)
-        digests.append(corpora.file_digest(path))
-    assert len(set(digests)) == 2
-    monkeypatch.setattr(corpora, "digest", lambda path: pytest.fail("read again"))
-    assert corpora.file_digest(path) == digests[1]
-    with pytest.raises(DataError, match=r"no\.txt: cannot be read"):
-        corpora.file_digest(tmp_path / "no.txt")

@@ -15,7 +15,7 @@ from nmt.corpora.corpora import (
     split_files,
 )
 from nmt.corpora.entries import RUN_SPLITS, HashSplit, SplitName, load_catalog
-from nmt.corpora.held_out import HeldOut, part_of
+from nmt.corpora.held_out import part_of
 from nmt.corpora.sources import DataConfig, HeldOutConfig, SplitConfig, group_by_source
 from nmt.errors import ConfigError, DataError
 from nmt.text.normalisation import sentence_key
@@ -108,18 +108,6 @@ def test_a_malformed_catalogue_names_file_line_and_key(
     lines = str(caught.value).splitlines()
     assert any(re.search(message, line) for line in lines)
     assert all(line.startswith(f"{path}:") for line in lines)
-
-
-def test_yaml_words_and_numbers_stay_text(data: DataConfig) -> None:
-    checksum = "sha1:" + "1234567890" * 4
-    (data.folder / "catalog.yaml").write_text(
-        "x: {src_lang: no, tgt_lang: en, splits: {train: {file: 2017}},\n"
-        f"    files: {{2017: {{max_bytes: 10_000, sources: [{{checksum: '{checksum}'}}]}}}}}}"
-    )
-    entry = load_catalog(data.folder)["x"]
-    assert entry.src_lang == "no"
-    assert entry.files["2017"].sources[0].checksum == checksum
-    assert entry.files["2017"].max_bytes == 10_000
 
 
 def test_a_split_is_that_of_the_corpus_unless_given(data: DataConfig) -> None:
@@ -328,15 +316,6 @@ def test_held_out_sentences_contradict_a_second_set(tmp_path: Path) -> None:
         resolve_split(second, "valid")
     with pytest.raises(DataError, match=r"held_out: got 200 .* fewer than the 200 different ones"):
         parts_of(held_out(tmp_path / "a.tsv", HELD_OUT, valid=150, test=50))
-
-
-def test_held_out_are_the_lowest_checksums() -> None:
-    config = HeldOutConfig(valid=3, test=4, seed=9)
-    texts = [f"text {i % 40}" for i in range(90)]
-    choice = HeldOut.choose(texts, config, "x")
-    sizes = [len({t for t in texts if choice.part_of(t) == name}) for name in ("valid", "test")]
-    assert sizes == [3, 4]
-    assert HeldOut.choose(reversed(texts), config, "x") == choice
 
 
 CORPORA = os.environ.get("NMT_CORPORA")

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from nmt.corpora.entries import Source
-from nmt.corpora.fetch import FetchReport, fetch_corpus, verify
+from nmt.corpora.fetch import FetchReport, fetch_corpus
 from nmt.errors import ConfigError, DataError
 
 TEXTS = {"train": "a\nb\nc\n", "valid": "d\n", "test": "e\nf\n", "extra": "g\n"}
@@ -209,12 +208,6 @@ def test_a_fifo_is_not_waited_for(fetch_zip: Fetch, tmp_path: Path, is_folder: b
         fetch_zip(from_path=path.parent if is_folder else path)
 
 
-def test_the_only_file_may_have_another_name(fetch_zip: Fetch, tmp_path: Path) -> None:
-    report = fetch_zip(from_path=make_zip(tmp_path / "Downloads" / "x (1).zip"))
-    assert report.pairs["all"] == 200
-    assert report.pairs["train"] + report.pairs["valid"] + report.pairs["test"] == 200
-
-
 def test_the_file_that_is_written_first_is_no_source(fetch_zip: Fetch, tmp_path: Path) -> None:
     path = make_zip(tmp_path / "data" / "zipped" / "x.zip.part")
     before = path.read_bytes()
@@ -255,20 +248,6 @@ def test_corpora_without_files_are_not_fetched(tmp_path: Path, said: list[str]) 
     write_catalog(tmp_path, {"mine": {**entry, "embedded": True, "files": files}})
     with pytest.raises(ConfigError, match="an embedded corpus is never fetched"):
         fetch_corpus("mine", tmp_path / "data", print)
-
-
-def test_any_checksum_of_the_catalogue_verifies(tmp_path: Path) -> None:
-    path = tmp_path / "a.zip"
-    path.write_bytes(b"abc")
-    right = Source(name="d2l", checksum="sha1:a9993e364706816aba3e25717850c26c9cd0d89d")
-    wrong = Source(name="old", checksum=f"sha256:{'0' * 64}")
-    assert verify(path, (wrong, right)) == right
-    with pytest.raises(
-        DataError, match=rf"wrong checksum: got sha256:ba7816bf.*{'0' * 64} \(old\)$"
-    ):
-        verify(path, (wrong,))
-    loose = Source(url="https://example.org/a.zip")
-    assert verify(path, (wrong, loose)) == loose
 
 
 CORPORA = os.environ.get("NMT_CORPORA")
