@@ -19,7 +19,6 @@ from nmt.cli.commands import (
     config,
     corpus,
     corpus_clean,
-    corpus_encode,
     curve,
     doctor,
     evaluate,
@@ -94,9 +93,8 @@ _GROUPS: dict[str, tuple[str, dict[str, Callable[..., None]]]] = {
         {"search": tune.search, "rerank": tune.rerank},
     ),
     "corpus": (
-        "List, fetch, check and encode corpora.",
+        "List, fetch, check and clean corpora.",
         {
-            "encode": corpus_encode.encode,
             "list": corpus.list_,
             "fetch": corpus.fetch,
             "check": corpus.check,

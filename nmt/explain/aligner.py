@@ -10,9 +10,9 @@ from nmt.corpora.alignments import Links
 from nmt.errors import ConfigError
 from nmt.explain.alignment import SYMMETRISATIONS, links_above, strongest_links
 from nmt.search.forced import read_weights
-from nmt.text.detokenisation import detokenise
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.word_pieces import WordPieces, word_pieces, words_between_spaces
+from nmt.text.word_tokenizer import detokenise
 from nmt.translation.batched import Padded
 from nmt.translation.heads import MEAN, source_heads
 from nmt.translation.translator import Translator

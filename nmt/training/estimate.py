@@ -56,7 +56,7 @@ def spread_batches(batcher: Batcher, n_batches: int) -> tuple[Batch, ...]:
     def n_pieces(rows: list[int]) -> int:
         return sum(len(corpus.src_ids[row]) + len(corpus.tgt_ids[row]) for row in rows)
 
-    plan = list(batcher.plan(0))
+    plan = batcher.plan(0)[:]
     full = sorted((rows for rows in plan if len(rows) == batcher.size), key=n_pieces) or plan
     n = min(n_batches, len(full))
     return tuple(corpus.batch(full[(2 * i + 1) * len(full) // (2 * n)]) for i in range(n))

@@ -10,8 +10,7 @@ from typing import Literal, cast
 import torch
 
 from nmt.config import RunConfig
-from nmt.corpora.checksums import file_digest
-from nmt.corpora.corpora import resolve_split, split_files
+from nmt.corpora.corpora import file_digest, resolve_split, split_files
 from nmt.device import Precision, autocast, describe_device, fast_bf16
 from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.evaluation.metrics import check_scoring

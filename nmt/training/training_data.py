@@ -14,7 +14,6 @@ from nmt.batches.store import DataSet, cached_corpus
 from nmt.config import RunConfig
 from nmt.corpora.corpora import read_examples, resolve_split, split_files, split_part, stream_split
 from nmt.corpora.language_check import language_notes
-from nmt.corpora.languages import code_notes
 from nmt.corpora.sources import DataConfig, PairsConfig, pairs_of
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.metrics import validation_scoring
@@ -99,7 +98,7 @@ def _tokenizers_and_corpus(
             )
     else:
         tokenizers = run_tokenizers(config, run)
-        corpus = cached_corpus(data.cache, sets, tokenizers, _advice(run), say)
+        corpus = cached_corpus(data.cache, sets, tokenizers, say)
     if not len(corpus):
         reasons = ", ".join(f"{count} {reason}" for reason, count in corpus.dropped.items())
         n_pairs = sum(corpus.dropped.values())
@@ -130,12 +129,6 @@ def _mixture(config: RunConfig, sizes: tuple[int, ...]) -> Mixture | None:
         if not size:
             raise DataError(f"data.train.mix.{number}: none of its pairs is fit for training")
     return mixture_of(sizes, train.weights, train.temperature, config.seed)
-
-
-def _advice(run: RunDirectory) -> Callable[[str], str]:
-    """The command that makes a shard of this run's training set again."""
-    command = f"nmt corpus encode `config={run.config_path}` `run={run.path}`"
-    return lambda shard: f"make it with: {command} `shard={shard}`"
 
 
 def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
@@ -208,7 +201,7 @@ def vocabulary_notes(
             notes.append(f"{share:.0%} of the {side.lang} training text is unknown to it; {cure}")
     langs = tokenizers.src.lang, tokenizers.tgt.lang
     src_texts, tgt_texts = texts
-    return [*notes, *code_notes(*langs), *language_notes(src_texts, tgt_texts, *langs)]
+    return [*notes, *language_notes(src_texts, tgt_texts, *langs)]
 
 
 def data_sets(config: RunConfig) -> list[DataSet]:

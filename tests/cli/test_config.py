@@ -79,7 +79,7 @@ def test_check_allows_a_corpus_that_is_not_fetched() -> None:
     result = nmt_config("check", "x.yaml")
     assert result.exit_code == 0
     [line] = result.stdout.splitlines()
-    assert line.startswith("x.yaml: right, but corpus 'multi30k-en-fr' is not in data/")
+    assert line.startswith("x.yaml: right, but corpus 'multi30k-en-fr': data/multi30k-en-fr/")
     assert line.endswith("nmt corpus fetch multi30k-en-fr [--from PATH]")
 
 

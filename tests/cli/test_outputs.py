@@ -183,10 +183,8 @@ def test_a_file_that_appears_meanwhile_is_not_lost(folder: Path) -> None:
     "words",
     [
         "train --config toy.yaml --run run/checkpoints/mine",
-        "corpus encode toy.yaml --set data.cache=c --run run/eval",
-        "corpus encode toy.yaml --set data.cache=run/samples --run new",
+        "train --config toy.yaml --set data.cache=run/samples --run new",
         "corpus fetch multi30k --data run/tokenizer",
-        "corpus encode toy.yaml --set data.cache=c --run folder",
         "average run --last 1 --name mine",
     ],
 )

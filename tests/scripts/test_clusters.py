@@ -175,12 +175,8 @@ def test_the_parts_of_the_manifests_agree() -> None:
     assert job["spec"]["completions"] == job["spec"]["parallelism"] == int(variables["MACHINES"])
     limits = pod["containers"][0]["resources"]["limits"]
     assert limits["nvidia.com/gpu"] == variables["PROCESSES"]
-    (encode,) = documents("encode.yaml")
-    _, parts = container(encode)
-    assert encode["spec"]["completions"] == int(parts["PARTS"])
-    for manifest in (job, encode):
-        assert manifest["spec"]["completionMode"] == "Indexed"
-        load_config(Path(container(manifest)[1]["CONFIG"]))
+    assert job["spec"]["completionMode"] == "Indexed"
+    load_config(Path(variables["CONFIG"]))
 
 
 def test_the_batch_scripts_are_bash_and_say_their_options_first() -> None:
@@ -191,16 +187,3 @@ def test_the_batch_scripts_are_bash_and_say_their_options_first() -> None:
         commands = [number for number, line in enumerate(lines) if line and line[0] != "#"]
         assert options
         assert max(options) < commands[0]  # Slurm reads none behind the first command
-
-
-def test_encode_gives_each_task_of_an_array_its_part(folder: Path) -> None:
-    (folder / "bin" / "nmt").write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')
-    words = ("toy.yaml", "runs/x", "16", "--set", "data.cache=c")
-    code, out, err = ended(sbatch(folder, "encode.sbatch", *words, SLURM_ARRAY_TASK_ID="7"))
-    assert (code, err) == (0, "")
-    expected = ["corpus", "encode", "toy.yaml", "--run", "runs/x", "--shard", "7/16"]
-    assert out.split() == [*expected, "--set", "data.cache=c"]
-    (job,) = documents("encode.yaml")
-    job["spec"]["completions"] = 2
-    outs = [ended(pod)[1].split() for pod in pods(folder, job, PARTS="2")]
-    assert [out[-2:] for out in outs] == [["--shard", "1/2"], ["--shard", "2/2"]]

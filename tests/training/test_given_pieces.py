@@ -32,6 +32,12 @@ def model(corpus: Path, vocab_size: int = 20) -> bytes:
         model_writer=buffer,
         vocab_size=vocab_size,
         hard_vocab_limit=False,
+        normalization_rule_name="identity",
+        pad_id=0,
+        unk_id=1,
+        bos_id=2,
+        eos_id=3,
+        unk_surface="<unk>",
         minloglevel=2,
     )
     return buffer.getvalue()

@@ -11,7 +11,8 @@ import torch
 from training.toy import log_of, records, tiny_config, toy_config, train_tiny, write_reversal
 
 from nmt.config import dump_config, load_config
-from nmt.corpora.readers.tsv import stream_tsv
+from nmt.corpora.corpora import read_split
+from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.errors import ConfigError, NMTError
 from nmt.optim import losses
 from nmt.runs.directory import RunDirectory
@@ -42,7 +43,7 @@ def moved(learned: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 def test_unseen_reversals_are_learned_with_their_attention(learned: Path, moved: Path) -> None:
-    pairs = list(stream_tsv(learned / "test.tsv"))
+    pairs = read_split(SplitConfig(file=learned / "test.tsv"), DataConfig())
     translations = Translator.load(moved).translate([pair.src_text for pair in pairs])
     right = [t.text == pair.tgt_text for t, pair in zip(translations, pairs, strict=True)]
     assert np.mean(right) > 0.9

@@ -39,7 +39,7 @@ def test_a_run_from_the_cache_is_the_run_from_memory(tmp_path: Path) -> None:
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     log = (disk / "train.log").read_text(encoding="utf-8")
-    assert "encoding shard 1/1: missing" in log
+    assert "encoding: missing" in log
     assert "encoding" not in (both / "train.log").read_text(encoding="utf-8")
 
 
@@ -74,4 +74,15 @@ def test_a_mixture_from_the_cache_is_the_mixture_from_memory(tmp_path: Path) -> 
 
     ours, theirs = weights(run("memory", None)), weights(run("disk", str(tmp_path / "cache")))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-    assert len(list((tmp_path / "cache").glob("*/*-of-*"))) == 2
+    assert len(list((tmp_path / "cache").glob("*-*"))) == 2
+
+
+def test_a_corpus_without_pairs_gives_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a forged data set of data.cache may be."""
+    write_reversal(tmp_path, n_train=20, n_test=5)
+    monkeypatch.setattr(module, "cached_corpus", lambda *_: EncodedCorpus((), (), {}))
+    config = toy_config(tmp_path, data={"cache": str(tmp_path / "cache")})
+    with pytest.raises(DataError, match=r"none of 0 pairs is fit for training: \w"):
+        train(config, tmp_path / "run", quiet=True)
