@@ -46,8 +46,6 @@ _SAFE = (
             "batch_size",
             "sampling",
             "mbr",
-            "diversity_groups",
-            "diversity_strength",
         )
     ),
 )
