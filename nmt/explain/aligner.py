@@ -33,7 +33,7 @@ class Reading:
 
     def indices(self, translator: Translator) -> tuple[int, ...] | None:
         """The chosen heads of the model; None for the mean that it shows. Raises ConfigError."""
-        return source_heads(self.heads, translator.names_by_attention)
+        return source_heads(self.heads, translator.model.names_by_attention)
 
 
 def piece_weights(
