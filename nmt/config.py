@@ -12,7 +12,6 @@ from pydantic import Field, model_validator
 
 from nmt.corpora.sources import DataConfig
 from nmt.device import Precision
-from nmt.errors import pip_install
 from nmt.models.catalog import ModelConfig
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.optim.averages import EMAConfig
@@ -36,21 +35,9 @@ class TrainConfig(Config):
 
     init_from: str | None = Field(
         default=None,
-        description="run whose weights the training begins with, as RUN or RUN@CHECKPOINT (best "
-        "without one); what does not fit is named and drawn anew; null: all weights are drawn",
-    )
-    init_tokenizers: bool = Field(
-        default=True,
-        description="with `init_from`: take its tokenizers too; false: learn new ones, and take "
-        "the embeddings of the pieces that both have",
-    )
-    src_embeddings: UserPath | None = Field(
-        default=None,
-        description="text file of a piece or word and its vector a line (word2vec, GloVe), for the "
-        "first weights of the source embedding",
-    )
-    tgt_embeddings: UserPath | None = Field(
-        default=None, description="the same for the target embedding"
+        description="run whose weights and tokenizers the training begins with, as RUN or "
+        "RUN@CHECKPOINT (best without one); what does not fit is named and drawn anew; null: all "
+        "weights are drawn",
     )
     freeze: tuple[str, ...] = Field(
         default=(),
@@ -119,9 +106,6 @@ class TrainConfig(Config):
     )
     keep_best: int = Field(
         default=1, gt=0, description="checkpoints kept that are best by valid.metric"
-    )
-    tensorboard: bool = Field(
-        default=False, description=f"write TensorBoard events too ({pip_install('tensorboard')})"
     )
 
     @property

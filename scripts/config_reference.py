@@ -37,7 +37,7 @@ keeps the keys of that section which the new kind has too, and drops the others.
 
 YAML is read by the rules of YAML 1.2: `3e-4` is a number, `no` is a language. Unknown keys, keys
 given twice, aliases and tags are errors. Paths are relative to where `nmt` is started, and `~` is a
-home folder. A run finds its data from any folder: what is not here is sought where it was begun.
+home folder.
 """
 
 _TYPES = {

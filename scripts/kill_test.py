@@ -32,7 +32,6 @@ from safetensors import safe_open
 
 from nmt.cli import app
 from nmt.errors import CheckpointError
-from nmt.runs.checkpoint_files import fault
 from nmt.runs.checkpoints import CheckpointFolder
 
 SYMBOLS = "abcdefgh"
@@ -222,13 +221,9 @@ def _unreadable(run: Killed) -> Iterator[str]:
     steps = checkpoints.steps()
     if run.steps and run.steps[-1] and not steps:
         yield f"kill {run.n_kills}: no checkpoint, though there was one"
-    for step in steps:
-        problem = fault(checkpoints.path / f"step-{step:06d}")
-        if problem:
-            yield f"kill {run.n_kills}: {problem}"
-    for label in checkpoints.labels():
+    for which in (*map(str, steps), *checkpoints.labels()):
         try:
-            checkpoints.load(label)
+            checkpoints.load(which)
         except CheckpointError as error:
             yield f"kill {run.n_kills}: {error}"
     run.steps.append(max(steps, default=0))

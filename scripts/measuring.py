@@ -22,7 +22,7 @@ from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.base import Seq2Seq
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.vocabulary import Vocabulary, padded_rows
-from nmt.ops.backend import why
+from nmt.ops.backend import choose
 from nmt.ops.precision import compute_dtype
 from nmt.runs.card import cpu_name
 from nmt.text.vocabulary import EOS_ID, PAD_ID
@@ -235,7 +235,9 @@ def machine_card(device: torch.device, precision: Precision) -> dict[str, str | 
     backends = {}
     for kind in ("fp32", precision):
         with autocast(device, kind):
-            backends[kind] = why("auto", device, compute_dtype(torch.empty(0, device=device)))
+            backends[kind] = str(
+                choose("auto", device, compute_dtype(torch.empty(0, device=device)))
+            )
     if len(set(backends.values())) == 1:
         backend = backends["fp32"]
     else:

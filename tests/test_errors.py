@@ -33,8 +33,7 @@ def test_the_reason_of_an_end_agrees_with_its_number(n: int) -> None:
     ending = "" if n == 1 else "s"
     for key in ("step", "epoch"):
         assert end_reason(_config({f"{key}s": n}), done) == f"{n} {key}{ending} done"
-    are = "is" if n == 1 else "are"
-    assert end_reason(_config({"max_minutes": n}), done) == f"{n} minute{ending} {are} over"
+    assert end_reason(_config({"max_minutes": n}), done) == f"{n} minute{ending} done"
     patient = _config({"epochs": 99}, {"patience": n})
     assert end_reason(patient, done) == f"no better BLEU in {n} validation{ending}"
 

@@ -98,7 +98,7 @@ def test_self_attention_as_text_and_its_refusals(folder: Path, nmt: Callable[...
     assert lines[2] == "decoder layer 2 head 3"
     assert [line.split()[0] for line in lines[6:9]] == ["<s>", "b", "a"]
     translator = Translator.load(folder / "run", "cpu")
-    assert list(translator.names_by_attention) == ["encoder", "decoder", "cross"]
+    assert list(translator.model.names_by_attention) == ["encoder", "decoder", "cross"]
     recurrent = build_model(RNNConfig(embedding=7, hidden=5), 20, 20)
     other = Translator(recurrent, translator.tokenizers, torch.device("cpu"))
     with pytest.raises(ConfigError, match=r"^with_self_attention: this model has none: it is rec"):

@@ -159,7 +159,8 @@ def reason_to_drop(src: Ids, tgt: Ids, max_pieces: int) -> str | None:
 def pad_ids(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
     """The sequences as one table, short rows filled with pad."""
     width = max(len(ids) for ids in sequences)
-    return torch.tensor([[*ids, *[PAD_ID] * (width - len(ids))] for ids in sequences])
+    rows = [[*ids, *[PAD_ID] * (width - len(ids))] for ids in sequences]
+    return torch.tensor(rows, dtype=torch.long)
 
 
 def make_batch(src: Sequence[Ids], tgt: Sequence[Ids]) -> Batch:

@@ -2,8 +2,8 @@
 
 import hashlib
 import random
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, overload
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ def permutation(n: int, key: str) -> Rows:
     return order
 
 
-class EpochPlan(Sequence[list[int]]):
+class EpochPlan:
     """The batches of rows of an epoch, in an order that depends on `seed` only.
 
     `rows` are the rows of the epoch, whose source and target lengths, eos included, are
@@ -73,20 +73,9 @@ class EpochPlan(Sequence[list[int]]):
     def __len__(self) -> int:
         return len(self._starts)
 
-    @overload
-    def __getitem__(self, index: int) -> list[int]: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[list[int]]: ...
-    def __getitem__(self, index: int | slice) -> list[int] | list[list[int]]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        batch: list[int] = self._rows[self._starts[index] : self._ends[index]].tolist()
-        return batch
-
-    def __eq__(self, other: object) -> bool:
-        return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
+    def __getitem__(self, batches: slice) -> list[list[int]]:
+        bounds = zip(self._starts[batches], self._ends[batches], strict=True)
+        return [self._rows[start:end].tolist() for start, end in bounds]
 
 
 def _shuffled(rows: Rows, seed: str, rng: random.Random) -> Rows:

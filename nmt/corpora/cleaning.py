@@ -1,8 +1,8 @@
-"""Rules that leave out pairs of a messy corpus, each with its reason; for `nmt corpus clean`."""
+"""Faults of pairs: `nmt corpus clean` leaves such pairs out, `nmt corpus check` counts them."""
 
 import hashlib
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nmt.corpora.language_check import scripts_of
@@ -44,10 +44,9 @@ def judged(pairs: Iterable[SentencePair], rules: CleaningRules) -> Iterator[Judg
     Of equal pairs all but the first are duplicates. They are known by 64-bit checksums, about 100
     bytes of memory a pair.
     """
-    checks = _checks(rules)
     seen: set[bytes] = set()
     for pair in pairs:
-        reason = next((name for name, check in checks if check(pair)), None)
+        reason = _fault(pair, rules)
         if reason is None and not rules.duplicates:
             text = f"{pair.src_text}\0{pair.tgt_text}".encode("utf-8", "surrogatepass")
             key = hashlib.blake2b(text, digest_size=8).digest()
@@ -57,35 +56,26 @@ def judged(pairs: Iterable[SentencePair], rules: CleaningRules) -> Iterator[Judg
         yield Judged(pair, reason)
 
 
-def _checks(rules: CleaningRules) -> list[tuple[str, Callable[[SentencePair], bool]]]:
-    """The names of reasons and their tests, in the order in which they are tried."""
-    checks: list[tuple[str, Callable[[SentencePair], bool]]] = [
-        ("empty", lambda p: not p.src_text.strip() or not p.tgt_text.strip()),
-        ("damaged characters", lambda p: _is_damaged(p.src_text) or _is_damaged(p.tgt_text)),
-    ]
-    max_words, max_ratio, share = rules.max_words, rules.max_ratio, rules.min_script
-    if not rules.copies:
-        checks.append(("copy", lambda p: p.src_text.strip() == p.tgt_text.strip()))
-    if max_words is not None:
-        checks.append(
-            (
-                "too long",
-                lambda p: _n_words(p) > max_words,
-            )
-        )
-    if max_ratio is not None:
-        checks.append(("length ratio", lambda p: _is_uneven(p, max_ratio)))
-    if share is not None:
-        src, tgt = (scripts_of(lang) for lang in (rules.src_lang, rules.tgt_lang))
-        checks.append(
-            (
-                "another script",
-                lambda p: (
-                    _script_share(p.src_text, src) < share or _script_share(p.tgt_text, tgt) < share
-                ),
-            )
-        )
-    return checks
+def _fault(pair: SentencePair, rules: CleaningRules) -> str | None:
+    """The first fault of a pair by itself."""
+    sides = pair.src_text, pair.tgt_text
+    if not all(side.strip() for side in sides):
+        return "empty"
+    if any(map(_is_damaged, sides)):
+        return "damaged characters"
+    if not rules.copies and sides[0].strip() == sides[1].strip():
+        return "copy"
+    if rules.max_words is not None and max(len(side.split()) for side in sides) > rules.max_words:
+        return "too long"
+    short, long = sorted(map(len, sides))
+    if rules.max_ratio is not None and long > rules.max_ratio * short + SLACK:
+        return "length ratio"
+    if rules.min_script is not None:
+        langs = rules.src_lang, rules.tgt_lang
+        shares = (_script_share(side, lang) for side, lang in zip(sides, langs, strict=True))
+        if min(shares) < rules.min_script:
+            return "another script"
+    return None
 
 
 def _is_damaged(text: str) -> bool:
@@ -95,20 +85,9 @@ def _is_damaged(text: str) -> bool:
     )
 
 
-def _n_words(pair: SentencePair) -> int:
-    return max(len(pair.src_text.split()), len(pair.tgt_text.split()))
-
-
-def _is_uneven(pair: SentencePair, max_ratio: float) -> bool:
-    short, long = sorted((len(pair.src_text), len(pair.tgt_text)))
-    return long > max_ratio * short + SLACK
-
-
-def _script_share(text: str, scripts: tuple[str, ...]) -> float:
-    """The share of letters whose Unicode names begin with one of `scripts`; 1 where none is known.
-
-    A text without letters has all of them.
-    """
+def _script_share(text: str, lang: str) -> float:
+    """The share of letters of the language's script; 1 where it is unknown, or without letters."""
+    scripts = scripts_of(lang)
     letters = [c for c in text if c.isalpha()] if scripts else []
     if not letters:
         return 1.0

@@ -1,14 +1,9 @@
 """Download of a file over https: resumed, bounded in size, never redirected to another scheme."""
 
-import errno
 import http.client
-import socket
-import ssl
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -16,66 +11,43 @@ from tqdm import tqdm
 
 import nmt
 from nmt.errors import DataError
-from nmt.storage.atomic import part_stream, write_json
-from nmt.storage.bounded import read_json
+from nmt.storage.atomic import part_stream
 
-TRIES = 5
-PAUSE_SECONDS = 1.0  # before the second try; doubled before each further one
+TRIES = 5  # of a connection that is cut
 TIMEOUT_SECONDS = 30.0  # without a byte
 CHUNK_BYTES = 1 << 16
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
-# Errors that another try cannot mend.
-_FINAL_ERRORS = (socket.gaierror, ConnectionRefusedError, ssl.SSLCertVerificationError)
-_FINAL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
 
+def download(url: str, part: Path, max_bytes: int, resume: bool = False) -> None:
+    """Download `url` into the file `part`; with `resume`, go on where an earlier one was cut.
 
-def download(url: str, part: Path, max_bytes: int) -> None:
-    """Download `url` into the file `part`, and continue a `part` that was cut short earlier.
-
-    It is continued only if its note names the same address and the server confirms the version
-    (ETag or Last-Modified); a server that ignores Range starts anew. Raises DataError, which names
-    the address, for a scheme other than https (http on this machine only), a redirect to another
-    scheme, more than `max_bytes`, an HTTP error, or after TRIES cut connections.
+    Only a file whose checksum is known may be resumed: then a part of another version is found.
+    Raises DataError, which names the address, for a scheme other than https (http on this machine
+    only), a redirect to another scheme, more than `max_bytes`, an HTTP error, or after TRIES cut
+    connections.
     """
-    check_address(url)
-    reason = ""
-    for tried in range(TRIES):
-        if tried:
-            time.sleep(PAUSE_SECONDS * 2 ** (tried - 1))
-        try:
-            if _attempt(url, part, max_bytes):
-                return
-            reason = "the connection was cut"
-        except urllib.error.HTTPError as error:
-            error.close()
-            # urllib's message about redirects in a circle has several lines.
-            reason = " ".join(f"HTTP {error.code} {error.reason}".split())
-            if error.code < 500 and error.code not in (408, 416, 429):
-                raise DataError(f"{url}: {reason}") from None
-        except (OSError, http.client.HTTPException) as error:
-            cause = error.reason if isinstance(error, urllib.error.URLError) else error
-            reason = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
-            if isinstance(cause, _FINAL_ERRORS) or getattr(cause, "errno", 0) in _FINAL_ERRNOS:
-                raise DataError(f"{url}: {reason}") from None
-        except ValueError as error:  # a redirect to a malformed address
-            raise DataError(f"{url}: {error}") from None
-    raise DataError(f"{url}: {reason} (tried {TRIES} times)")
-
-
-def forget_part(part: Path) -> None:
-    """Remove a partial download and the note of where it came from."""
-    part.unlink(missing_ok=True)
-    _note(part).unlink(missing_ok=True)
-
-
-def check_address(url: str) -> None:
-    """Raise DataError unless `url` is https, or http on this machine."""
     if not _is_allowed(url):
         raise DataError(f"{url}: not an address to download from, allowed: https://...")
+    try:
+        is_complete = any(_attempt(url, part, max_bytes, resume) for _ in range(TRIES))
+    except urllib.error.HTTPError as error:
+        error.close()
+        # urllib's message about redirects in a circle has several lines.
+        reason = " ".join(f"HTTP {error.code} {error.reason}".split())
+        raise DataError(f"{url}: {reason}") from None
+    except (OSError, http.client.HTTPException) as error:
+        cause = error.reason if isinstance(error, urllib.error.URLError) else error
+        reason = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+        raise DataError(f"{url}: {reason}") from None
+    except ValueError as error:  # a redirect to a malformed address
+        raise DataError(f"{url}: {error}") from None
+    if not is_complete:
+        raise DataError(f"{url}: the connection was cut (tried {TRIES} times)")
 
 
 def _is_allowed(url: str) -> bool:
+    """Whether `url` is https, or http on this machine."""
     try:
         parts = urllib.parse.urlsplit(url)
     except ValueError:  # half an IPv6 address
@@ -105,35 +77,31 @@ class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _attempt(url: str, part: Path, max_bytes: int) -> bool:
+def _attempt(url: str, part: Path, max_bytes: int, resume: bool) -> bool:
     """Send one request. Returns whether `part` is complete after it."""
-    note = _read_note(part)
-    have = part.stat().st_size if part.is_file() and note.get("url") == url else 0
+    is_begun = resume and part.is_file() and not part.is_symlink()
+    have = part.stat().st_size if is_begun else 0
     headers = {"User-Agent": f"nmt/{nmt.__version__}", "Accept-Encoding": "identity"}
     if have:
         headers["Range"] = f"bytes={have}-"
-        if note.get("version"):
-            headers["If-Range"] = note["version"]
     opener = urllib.request.build_opener(_CheckedRedirects)
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 (checked: check_address)
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 (checked: _is_allowed)
     try:
         response = opener.open(request, timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
-        if error.code == 416 and have:
-            if error.headers.get("Content-Range") == f"bytes */{have}":
-                error.close()
-                return True  # complete, but not yet moved into place
-            forget_part(part)
-        raise
+        if error.code != 416 or not have:
+            raise
+        error.close()
+        if error.headers.get("Content-Range") == f"bytes */{have}":
+            return True  # complete, but not yet moved into place
+        part.unlink()
+        return False
     with response:
         answered = response.headers.get("Content-Range", "")
         if response.status == 206 and not answered.startswith(f"bytes {have}-"):
-            forget_part(part)
+            part.unlink()
             return False
-        start = have if response.status == 206 else 0
-        if not start:
-            _write_note(part, url, response.headers)
-        return _receive(response, part, start, max_bytes)
+        return _receive(response, part, have if response.status == 206 else 0, max_bytes)
 
 
 def _receive(response: http.client.HTTPResponse, part: Path, start: int, max_bytes: int) -> bool:
@@ -142,8 +110,9 @@ def _receive(response: http.client.HTTPResponse, part: Path, start: int, max_byt
     total = start + int(length) if length.isdecimal() else None
     size = start
     too_big = f"{response.url}: more than the {max_bytes} bytes that the catalogue allows"
+    if not start or (total is not None and total > max_bytes):
+        part.unlink(missing_ok=True)
     if total is not None and total > max_bytes:
-        forget_part(part)
         raise DataError(f"{too_big}: {total}")
     name = part.name.removesuffix(".part")
     with (
@@ -155,27 +124,8 @@ def _receive(response: http.client.HTTPResponse, part: Path, start: int, max_byt
             size += len(chunk)
             if size > max_bytes:
                 file.close()
-                forget_part(part)
+                part.unlink()
                 raise DataError(too_big)
             file.write(chunk)
             bar.update(len(chunk))
     return total is None or size == total
-
-
-def _note(part: Path) -> Path:
-    return part.with_name(part.name + ".json")
-
-
-def _read_note(part: Path) -> dict[str, str]:
-    try:
-        note = read_json(_note(part), DataError)
-    except (OSError, DataError):
-        return {}  # so the download starts anew
-    return note if isinstance(note, dict) else {}
-
-
-def _write_note(part: Path, url: str, headers: Message) -> None:
-    etag = headers.get("ETag", "")
-    version = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified", "")
-    part.unlink(missing_ok=True)
-    write_json(_note(part), {"url": url, "version": version})

@@ -6,6 +6,7 @@ folder adds entries, or replaces those of the same name.
 
 import functools
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -35,30 +36,17 @@ class Source(Config):
 
     name: str = Field(default="main", description="distinguishes the sources of a file")
     url: str | None = Field(default=None, description="https address; null: known by checksum")
-    sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$", description="checksum, hex")
-    sha1: str | None = Field(default=None, pattern="^[0-9a-f]{40}$", description="checksum, hex")
-    md5: str | None = Field(
+    checksum: str | None = Field(
         default=None,
-        pattern="^[0-9a-f]{32}$",
-        description="checksum, hex, where no better one is known: it finds damage, not forgery",
+        pattern="^(sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32})$",
+        description="kind:hex; md5 only where no better is known: it finds damage, not forgery",
     )
 
     @model_validator(mode="after")
     def _says_something(self) -> "Source":
-        if self.url is None and not self.checked:
+        if self.url is None and self.checksum is None:
             raise ValueError("a source needs a url, a checksum or both")
         return self
-
-    @property
-    def checksums(self) -> dict[str, str]:
-        """The checksums by their kind, the best one first."""
-        known = {"sha256": self.sha256, "sha1": self.sha1, "md5": self.md5}
-        return {kind: value for kind, value in known.items() if value is not None}
-
-    @property
-    def checked(self) -> bool:
-        """Whether it has a checksum, so that a file can be verified."""
-        return bool(self.checksums)
 
 
 class CorpusFile(Config):
@@ -90,7 +78,7 @@ class CorpusEntry(Config):
     splits: dict[str, PairsConfig] = Field(
         min_length=1, description="split name -> files, relative to the corpus' folder"
     )
-    joined: dict[str, tuple[str, ...]] = Field(
+    joined: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = Field(
         default={}, description="split name -> the splits that it reads one after another"
     )
     hash_split: HashSplit | None = Field(default=None, description="cuts train, valid and test")
@@ -112,16 +100,12 @@ class CorpusEntry(Config):
             for part in parts
             if part not in self.splits
         ]
-        if taken := sorted(set(self.joined) & set(self.splits)):
-            conflicts.append(("joined", f"would make {', '.join(taken)}, which splits has already"))
-        if empty := [name for name, parts in self.joined.items() if not parts]:
-            conflicts.append((f"joined.{empty[0]}", "needs a split at least"))
-        if self.hash_split is not None:
-            if self.hash_split.of not in self.splits:
-                conflicts.append(("hash_split.of", f"there is no split '{self.hash_split.of}'"))
-            if taken := sorted(set(RUN_SPLITS) & {*self.splits, *self.joined}):
-                problem = f"would make {', '.join(taken)}, which splits has already"
-                conflicts.append(("hash_split", problem))
+        cut = RUN_SPLITS if self.hash_split is not None else ()
+        if self.hash_split is not None and self.hash_split.of not in self.splits:
+            conflicts.append(("hash_split.of", f"there is no split '{self.hash_split.of}'"))
+        names = Counter([*self.splits, *self.joined, *cut])
+        if taken := sorted(name for name, n in names.items() if n > 1):
+            conflicts.append(("splits", f"two splits are called {', '.join(taken)}"))
         if conflicts:
             raise conflict_error(conflicts)
         return self

@@ -1,38 +1,30 @@
 """Fetch a named corpus: download its files, or copy them from a file or folder.
 
 Each file is written aside as NAME.part, checked against the catalogue's checksums, and then moved
-into place. fetched.json beside it records the origin of each. Archives are read in place, so
-nothing is ever unpacked.
+into place. Archives are read in place, so nothing is ever unpacked.
 """
 
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
-from nmt.corpora.checksums import verify
 from nmt.corpora.corpora import count_pairs
-from nmt.corpora.download import download, forget_part
+from nmt.corpora.download import download
 from nmt.corpora.entries import RUN_SPLITS, CorpusFile, Source, corpus_folder, find_entry
-from nmt.errors import ConfigError, DataError
-from nmt.storage.atomic import digest, flush, replace, write_json
-from nmt.storage.bounded import check_regular, read_json, stay_inside
+from nmt.errors import DataError
+from nmt.storage.atomic import digest, flush, replace
+from nmt.storage.bounded import check_regular, stay_inside
 from nmt.storage.output import check_apart
 from nmt.storage.run_files import check_outside_runs
-
-RECORD = "fetched.json"
-_ADVICE = "remove it, or `force` fetches again"
 
 
 @dataclass(frozen=True)
 class FetchReport:
-    """The result of `fetch_corpus`: names of files, and the number of pairs of each split."""
+    """The result of `fetch_corpus`: the files that came, and the number of pairs of each split."""
 
     folder: Path
     fetched: list[str] = field(default_factory=list)
-    present: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
     pairs: dict[str, int] = field(default_factory=dict)
 
 
@@ -41,17 +33,15 @@ def fetch_corpus(
     folder: Path,
     say: Callable[[str], None],
     from_path: Path | None = None,
-    source: str | None = None,
     force: bool = False,
 ) -> FetchReport:
     """Fetch the files of corpus `name` into `folder`/`name`, and read its splits as a check.
 
     Files that are there are kept, unless `force`; one that is not correct is an error. With
     `from_path`, a file or a folder, nothing is downloaded: each file is looked for there by its
-    name, at any depth, and a file that is missing there is left out. `source` restricts a file to
-    its source of that name. `say` gets a line for each step. Raises DataError where a file cannot
-    be fetched, fails its checksum, where the corpus' folder is a link out of `folder`, or where
-    train, valid or test cannot be read.
+    name, at any depth, and a file that is missing there is left out. `say` gets a line for each
+    step. Raises DataError where a file cannot be fetched, fails its checksum, where the corpus'
+    folder is a link out of `folder`, or where train, valid or test cannot be read.
     """
     entry = find_entry(name, folder)
     report = FetchReport(corpus_folder(name, entry, folder))
@@ -64,23 +54,23 @@ def fetch_corpus(
         check_outside_runs(report.folder, "the corpus")
     if from_path is not None and not from_path.exists():
         raise DataError(f"`from_path={from_path}`: no such file or folder")
+    left_out: set[str] = set()
     for file_name, spec in entry.files.items():
-        file = _File(name, report.folder, file_name, _only(source, file_name, spec), say)
+        file = _File(name, report.folder, file_name, spec, say)
         try:
-            if not force and file.is_current():
-                report.present.append(file_name)
-            elif from_path is None:
+            if not force and file.is_there():
+                continue
+            if from_path is None:
                 file.download()
-                report.fetched.append(file_name)
-            elif file.copy(from_path, is_alone=len(entry.files) == 1):
-                report.fetched.append(file_name)
-            else:
+            elif not file.copy(from_path, is_alone=len(entry.files) == 1):
                 say(f"{file_name}: left out, not in {from_path}")
-                report.left_out.append(file_name)
+                left_out.add(file_name)
+                continue
         except OSError as error:
             raise DataError(f"{file.target}: {error.strerror or error}") from None
+        report.fetched.append(file_name)
     for split in entry.split_names:
-        lacking = {text.parts[0] for text in entry.texts(split)} & set(report.left_out)
+        lacking = {text.parts[0] for text in entry.texts(split)} & left_out
         if lacking and split in RUN_SPLITS:
             raise DataError(
                 f"corpus '{name}': split '{split}' cannot be read: "
@@ -92,16 +82,6 @@ def fetch_corpus(
     return report
 
 
-def _only(source: str | None, file_name: str, spec: CorpusFile) -> CorpusFile:
-    if source is None:
-        return spec
-    named = tuple(s for s in spec.sources if s.name == source)
-    if not named:
-        names = ", ".join(s.name for s in spec.sources)
-        raise ConfigError(f"source of {file_name}: got '{source}', allowed: {names}")
-    return spec.model_copy(update={"sources": named})
-
-
 class _File:
     """One file of a corpus in its folder `home`; `say` gets a line for each step."""
 
@@ -111,19 +91,14 @@ class _File:
         self.target, self._part = home / name, home / f"{name}.part"
         self._corpus, self._name, self._spec, self._say = corpus, name, spec, say
 
-    def is_current(self) -> bool:
+    def is_there(self) -> bool:
         """Whether the file is there already. Raises DataError for one that is not correct."""
         if not self.target.is_file():
             return False
-        known = _read_record(self.target.parent).get(self._name, {}).get("sha256")
         try:
             source = verify(self.target, self._spec.sources)
         except DataError as error:
-            raise DataError(f"{error}; {_ADVICE}") from None
-        if not source.checked and known not in (None, digest(self.target)):
-            raise DataError(f"{self.target}: changed since it was fetched; {_ADVICE}")
-        if known is None:
-            self._record(source, str(self.target))
+            raise DataError(f"{error}; remove it, or `force` fetches again") from None
         self._say(f"{self._name}: already there ({source.name})")
         return True
 
@@ -136,7 +111,9 @@ class _File:
             self.target.parent.mkdir(parents=True, exist_ok=True)
             self._say(f"{self._name}: from {source.url}")
             try:
-                download(source.url, self._part, self._spec.max_bytes)
+                download(
+                    source.url, self._part, self._spec.max_bytes, resume=source.checksum is not None
+                )
                 return self._install((source,), source.url)
             except DataError as error:
                 failures.append(str(error))
@@ -150,73 +127,63 @@ class _File:
     def copy(self, from_path: Path, is_alone: bool) -> bool:
         """Copy the file from `from_path`, a file or a folder; False where it is not there.
 
-        The only file of its corpus may have another name there. Of several with the right name one
-        with the right checksum is taken; without a checksum all must be equal.
+        The only file of its corpus may have another name there. Of several with the right name the
+        first one that is correct is taken.
         """
         paths = [from_path] if is_alone or from_path.name == self._name else []
         if from_path.is_dir():
             paths = sorted(from_path.rglob(self._name))
-        failures, unchecked = [], []
+        failures = []
         for path in paths:
             if path.resolve() == self.target.resolve():
                 continue
             try:
                 check_regular(path.stat().st_mode, path)
-                if verify(path, self._spec.sources).checked:
-                    return self._copy(path)
-                unchecked.append(path)
+                verify(path, self._spec.sources)
             except OSError as error:
                 raise DataError(f"`from_path={path}`: {error.strerror}") from None
             except DataError as error:
                 failures.append(str(error))
-        if len(set(map(digest, unchecked))) > 1:
-            listed = ", ".join(map(str, unchecked[:4]))
-            raise DataError(f"`from_path={from_path}`: several {self._name}: {listed}; name one")
-        if failures and not unchecked:
+                continue
+            self.target.parent.mkdir(parents=True, exist_ok=True)
+            check_apart(self._part, {"`from_path`": [path]}, "the file that is written first")
+            self._part.unlink(missing_ok=True)
+            shutil.copyfile(path, self._part)
+            self._install(self._spec.sources, str(path))
+            return True
+        if failures:
             raise DataError("; ".join(failures))
-        return bool(unchecked) and self._copy(unchecked[0])
-
-    def _copy(self, path: Path) -> bool:
-        self.target.parent.mkdir(parents=True, exist_ok=True)
-        check_apart(self._part, {"`from_path`": [path]}, "the file that is written first")
-        forget_part(self._part)
-        shutil.copyfile(path, self._part)
-        self._install(self._spec.sources, str(path))
-        return True
+        return False
 
     def _install(self, sources: tuple[Source, ...], origin: str) -> None:
         """Verify the part and move it into place; a part that fails is removed."""
         try:
             source = verify(self._part, sources, origin)
         except DataError:
-            forget_part(self._part)
+            self._part.unlink(missing_ok=True)
             raise
         flush(self._part)
         replace(self._part, self.target)
-        forget_part(self._part)
-        self._record(source, origin)
-        word = "checksum right" if source.checked else "no checksum to hold it against; recorded"
+        word = "checksum right" if source.checksum else "no checksum to hold it against"
         self._say(f"{self._name}: {origin} ({source.name}: {word})")
 
-    def _record(self, source: Source, origin: str) -> None:
-        record = _read_record(self.target.parent)
-        record[self._name] = {
-            "from": origin,
-            "source": source.name,
-            "sha256": digest(self.target),
-            "bytes": str(self.target.stat().st_size),
-            "fetched": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-        write_json(self.target.parent / RECORD, record)
 
+def verify(path: Path, sources: tuple[Source, ...], shown: str | None = None) -> Source:
+    """The source whose checksum `path` has, else the first source without a checksum.
 
-def _read_record(home: Path) -> dict[str, dict[str, str]]:
-    path = home / RECORD
-    if not path.is_file():
-        return {}
-    try:
-        record = read_json(path, DataError)
-        assert isinstance(record, dict)
-        return {str(name): dict(values) for name, values in record.items()}
-    except (ValueError, AssertionError, TypeError, DataError) as error:
-        raise DataError(f"{path}: damaged ({error}); remove it and fetch again") from None
+    Raises DataError, which names the file by `shown`, with got and allowed.
+    """
+    digests: dict[str, str] = {}
+    for source in sources:
+        if source.checksum is not None:
+            kind = source.checksum.partition(":")[0]
+            digests[kind] = f"{kind}:{digest(path, kind)}"
+            if digests[kind] == source.checksum:
+                return source
+    for source in sources:
+        if source.checksum is None:
+            return source
+    allowed = ", ".join(f"{source.checksum} ({source.name})" for source in sources)
+    raise DataError(
+        f"{shown or path}: wrong checksum: got {', '.join(digests.values())}, allowed: {allowed}"
+    )

@@ -1,28 +1,16 @@
-"""Evaluation sets taken out of the training set, by distinct source sentence."""
+"""Evaluation sets cut out of a corpus by distinct source sentence, independent of its order."""
 
 import hashlib
-import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pydantic import Field
+import numpy as np
 
+from nmt.corpora.entries import HashSplit
+from nmt.corpora.sources import HeldOutConfig
 from nmt.errors import DataError
-from nmt.settings.base import Config
 from nmt.text.normalisation import sentence_key
 from nmt.types import SplitName
-
-
-class HeldOutConfig(Config):
-    """Sentences of the training set that are kept for evaluation, with all their translations.
-
-    A sentence is chosen by a checksum of its letters and digits and of the seed, so that the order
-    of the file does not matter and sentences that differ in case or punctuation stay together.
-    """
-
-    valid: int = Field(default=0, ge=0, description="distinct source sentences for validation")
-    test: int = Field(default=0, ge=0, description="distinct source sentences for the test")
-    seed: int = Field(default=1, ge=0, description="another seed takes other sentences")
 
 
 @dataclass(frozen=True)
@@ -35,44 +23,41 @@ class HeldOut:
 
     @classmethod
     def choose(cls, sources: Iterable[str], config: HeldOutConfig, shown: str) -> "HeldOut":
-        """The sentences of lowest checksum, those for validation first; memory holds these alone.
+        """The sentences of lowest checksum, those for validation first; 8 bytes a sentence.
 
         Raises DataError, which names the corpus as `shown`, where no sentence would be left.
         """
         n_wanted = config.valid + config.test
-        lowest: list[int] = []  # a heap of negative numbers: the greatest of the lowest on top
-        known: set[int] = set()
-        n_others = 0
-        for source in sources:
-            u = _checksum(source, config.seed)
-            if u in known:
-                continue
-            if len(lowest) < n_wanted:
-                heapq.heappush(lowest, -u)
-                known.add(u)
-            elif n_wanted and u < -lowest[0]:
-                known.add(u)
-                known.remove(-heapq.heapreplace(lowest, -u))
-                n_others += 1
-            else:
-                n_others += 1
-        if not n_others:
+        checksums = (_checksum(f"{config.seed} {sentence_key(source)}") for source in sources)
+        ranked = np.unique(np.fromiter(checksums, np.uint64))
+        if n_wanted >= len(ranked):
             raise DataError(
                 f"data.held_out: got {n_wanted:,} sentences, allowed: fewer than the "
-                f"{len(lowest):,} different ones that {shown} has"
+                f"{len(ranked):,} different ones that {shown} has"
             )
-        ranked = sorted(-u for u in lowest)
-        bounds = [ranked[n - 1] if n else -1 for n in (config.valid, n_wanted)]
+        bounds = [int(ranked[n - 1]) if n else -1 for n in (config.valid, n_wanted)]
         return cls(config.seed, bounds[0], bounds[1])
 
     def part_of(self, source: str) -> SplitName:
         """The split that a source sentence is in."""
-        u = _checksum(source, self.seed)
+        u = _checksum(f"{self.seed} {sentence_key(source)}")
         if u <= self.valid_bound:
             return "valid"
         return "test" if u <= self.test_bound else "train"
 
 
-def _checksum(source: str, seed: int) -> int:
-    digest = hashlib.sha256(f"{seed} {sentence_key(source)}".encode()).digest()
-    return int.from_bytes(digest[:8], "big")
+def part_of(src_text: str, hash_split: HashSplit) -> SplitName:
+    """The split that a source sentence belongs to, independent of its file and line.
+
+    u = first 8 bytes of sha256(sentence_key) / 2^64 is uniform in [0, 1): test if u < `test`,
+    valid if u < `test` + `valid`, else train. A sentence stays in its split when the file grows
+    or is reordered, and near-identical sentences go to the same split.
+    """
+    u = _checksum(sentence_key(src_text)) / 2**64
+    if u < hash_split.test:
+        return "test"
+    return "valid" if u < hash_split.test + hash_split.valid else "train"
+
+
+def _checksum(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")

@@ -1,11 +1,9 @@
 """Languages: their ISO 639 codes and English names, and those that the names of files tell."""
 
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from nmt.corpora.compressed_files import PACKED
 from nmt.corpora.readers import READERS
 
 _LANGUAGES = """
@@ -29,16 +27,13 @@ _CODES = {
 }
 """The ISO 639-1 code of what a file's name may have for a language: `en`, `eng`, `english`."""
 
-_ISO_639_1 = """
-aa ab ae af ak am an ar as av ay az ba be bg bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv
-dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie
-ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv
-mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm
-rn ro ru rw sa sc sd se sg sh si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr
-ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
-"""
-
-_TEXT = (".txt", ".sgm", ".zip", *(suffix for reader in READERS for suffix in reader.suffixes))
+_ENDINGS = (
+    ".gz",
+    ".zip",
+    ".txt",
+    ".sgm",
+    *(suffix for reader in READERS for suffix in reader.suffixes),
+)
 
 
 def language_code(lang: str) -> str:
@@ -55,17 +50,6 @@ def check_language(lang: str) -> str:
     if len(lang) > 3 and (code := _CODES.get(lang.lower())) is not None:
         raise ValueError(f"got {lang!r}, allowed: an ISO 639 code; did you mean {code!r}?")
     return lang
-
-
-def code_notes(*langs: str) -> Iterator[str]:
-    """Yield a line for each tag that begins with no ISO 639 code of two or three letters.
-
-    ISO 639-3 has 7,900 codes of three letters, so that any three pass.
-    """
-    for lang in langs:
-        code = language_code(lang)
-        if code not in _ISO_639_1.split() and not re.fullmatch("[a-z]{3}", code):
-            yield f"{lang} is not an ISO 639 code: no rules or checks of a language apply"
 
 
 def language_of(path: Path) -> str:
@@ -91,13 +75,6 @@ def language_pair_of(path: Path) -> tuple[str, str] | None:
 def _stem(path: Path) -> str:
     """A file's name without the endings that say how it is packed and that it is text."""
     name = path.name
-    while (bare := _without_ending(name)) != name:
-        name = bare
-    return name
-
-
-def _without_ending(name: str) -> str:
-    for ending in (*PACKED, *_TEXT):
-        if name.lower().endswith(ending):
-            return name[: -len(ending)]
+    while name.lower().endswith(_ENDINGS):
+        name = name[: name.rindex(".")]
     return name

@@ -5,12 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from nmt.corpora.corpora import StreamedSplit, read_examples, text_paths
-from nmt.corpora.corpus_report import TRAIN, CorpusReport, corpus_report
-from nmt.corpora.file_report import file_report, irregularities
+from nmt.corpora.corpora import read_examples, stream_split
+from nmt.corpora.corpus_report import TRAIN, Lengths, SplitReport, corpus_report
 from nmt.corpora.language_check import are_swapped
-from nmt.corpora.languages import code_notes
-from nmt.corpora.sources import DataConfig, PairsConfig, pairs_of
+from nmt.corpora.sources import DataConfig, pairs_of
 from nmt.errors import ConfigError
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import Tokenizers, train_tokenizers
@@ -31,7 +29,7 @@ _FEWEST_PIECES = 500
 _MANY_PIECES = 100, 250
 """Bounds of data.max_pieces: its default, and a length at which attention is still affordable."""
 
-_MANY_REPEATED = 0.02
+_MANY_FAULTS = 0.02
 
 
 @dataclass(frozen=True)
@@ -72,12 +70,7 @@ class Found:
     sample: Sequence[SentencePair]
     tokenizer: SentencePieceConfig
     tokenizers: Tokenizers
-    report: CorpusReport
-
-    @property
-    def sizes(self) -> Sizes:
-        """The row of SIZES for it."""
-        return sizes_for(self.n_pairs)
+    report: Sequence[SplitReport]
 
 
 def sizes_for(n_pairs: int) -> Sizes:
@@ -93,31 +86,18 @@ def examine(data: DataConfig, is_order_known: bool = True, seed: int = 1) -> Fou
     """
     split = data.train
     assert split is not None
-    train = StreamedSplit(split, data)
-    n_pairs = sum(1 for _ in train)
-    sample = list(islice(train, 0, None, max(1, -(-n_pairs // _SAMPLED))))
+    n_pairs = sum(1 for _ in stream_split(split, data))
+    sample = list(islice(stream_split(split, data), 0, None, max(1, -(-n_pairs // _SAMPLED))))
     texts = [pair.src_text for pair in sample], [pair.tgt_text for pair in sample]
     if not is_order_known and are_swapped(*texts, data.src_lang, data.tgt_lang):
         data = data.model_copy(update={"src_lang": data.tgt_lang, "tgt_lang": data.src_lang})
     tokenizer, tokenizers = _tokenizers(data, n_pairs, sample, seed)
     others = {n: other for n in ("valid", "test") if (other := getattr(data, n)) is not None}
-    first = split.model_copy(update={"first": min(n_pairs, MAX_CHECKED)})
-    report = corpus_report(
-        {
-            TRAIN: StreamedSplit(first, data),
-            **{name: pairs_of(read_examples(other, data)) for name, other in others.items()},
-        },
-        data,
-        tokenizers,
-        [
-            file_report(path, is_tsv)
-            for source in (split, *others.values())
-            for path, is_tsv in text_paths(source, data).items()
-        ]
-        if n_pairs <= MAX_CHECKED
-        else (),
-    )
-    return Found(data, n_pairs, sample, tokenizer, tokenizers, report)
+    splits = {
+        TRAIN: islice(stream_split(split, data), MAX_CHECKED),
+        **{name: pairs_of(read_examples(other, data)) for name, other in others.items()},
+    }
+    return Found(data, n_pairs, sample, tokenizer, tokenizers, corpus_report(splits, data))
 
 
 def _tokenizers(
@@ -148,13 +128,17 @@ Comments = dict[tuple[str | int, ...], str]
 
 def proposed_config(name: str, corpus: Found) -> tuple[Values, Comments]:
     """The config for a corpus as nested dicts, and comments on its keys."""
-    data, sizes, report = corpus.data, corpus.sizes, corpus.report.splits[0]
-    src, tgt = report.src, report.tgt
-    assert src.pieces is not None
-    assert tgt.pieces is not None
-    longest = max(src.pieces.p99, tgt.pieces.p99)
+    data, sizes = corpus.data, sizes_for(corpus.n_pairs)
+    longest = max(
+        Lengths.of(list(map(len, tokenizer.encode_batch(texts)))).p99
+        for tokenizer, texts in (
+            (corpus.tokenizers.src, [pair.src_text for pair in corpus.sample]),
+            (corpus.tokenizers.tgt, [pair.tgt_text for pair in corpus.sample]),
+        )
+    )
     least, most = _MANY_PIECES
-    n_held_out = max(1, min(_MAX_HELD_OUT, src.distinct // _HELD_OUT_SHARE))
+    n_sources = len({pair.src_text for pair in corpus.sample})
+    n_held_out = max(1, min(_MAX_HELD_OUT, n_sources // _HELD_OUT_SHARE))
     held_out = {n: n_held_out for n in ("valid", "test") if getattr(data, n) is None}
     n_updates = sizes.epochs * math.ceil(corpus.n_pairs / sizes.batch_size)
     is_large = corpus.n_pairs >= _LARGE
@@ -164,7 +148,11 @@ def proposed_config(name: str, corpus: Found) -> tuple[Values, Comments]:
         "data": {
             "src_lang": data.src_lang,
             "tgt_lang": data.tgt_lang,
-            **{n: _files(s) for n in (TRAIN, "valid", "test") if (s := getattr(data, n))},
+            **{
+                name: split.model_dump(mode="json", exclude_none=True)
+                for name in (TRAIN, "valid", "test")
+                if (split := getattr(data, name)) is not None
+            },
             **({"held_out": held_out} if held_out else {}),
             "max_pieces": min(most, max(least, -(-longest // 10) * 10)),
             **({"cache": "cache"} if is_large else {}),
@@ -190,12 +178,9 @@ def proposed_config(name: str, corpus: Found) -> tuple[Values, Comments]:
         "valid": {**({"every": 5000} if is_large else {}), "max_examples": 500},
         "search": {"beam": 5},
     }
-    about = "about " if corpus.report.splits[0].is_estimated else ""
     comments: Comments = {
         ("data", "max_pieces"): f"99 % of the sentences have at most {longest} pieces; pairs with "
         "more than this are left out, and counted",
-        ("tokenizer", "vocab_size"): f"the text has {about}{src.word_types:,} different words "
-        f"({src.lang}) and {tgt.word_types:,} ({tgt.lang})",
         ("tokenizer", "case"): "words in capitals share the pieces of those in lower case",
         ("model", "hidden"): f"a size for {corpus.n_pairs:,} pairs",
         ("train", "precision"): "bf16 where the device is fast in it",
@@ -210,31 +195,19 @@ def proposed_config(name: str, corpus: Found) -> tuple[Values, Comments]:
     return values, comments
 
 
-def _files(split: PairsConfig) -> dict[str, object]:
-    """The files of a split as a YAML file names them."""
-    values: dict[str, object] = split.model_dump(mode="json", exclude_none=True)
-    return values
-
-
 def warnings(corpus: Found) -> Iterator[str]:
     """A line for each sign that the files are not what they should be."""
-    yield from code_notes(corpus.data.src_lang, corpus.data.tgt_lang)
-    for split in corpus.report.splits:
+    for split in corpus.report:
         yield from (f"look at {split.name}: {doubt}" for doubt in split.suspicions)
-        if split.name == TRAIN and split.repeated_pairs > _MANY_REPEATED * split.pairs:
-            yield f"look at {TRAIN}: {split.repeated_pairs:,} pairs occur again"
-        if split.in_train is not None and split.in_train.pair:
-            yield f"look at {split.name}: {split.in_train.pair:,} of its pairs are in {TRAIN} too"
-    for file in corpus.report.files:
-        yield from irregularities(file)
+        if is_messy(split):
+            faults = ", ".join(f"{n:,} {reason}" for reason, n in split.left_out.items())
+            yield f"look at {split.name}: of {split.pairs:,} pairs {faults}"
+        if split.in_train is not None and (n_pairs := split.in_train["pair"]):
+            yield f"look at {split.name}: {n_pairs:,} of its pairs are in {TRAIN} too"
     if corpus.n_pairs > MAX_CHECKED:
         yield f"only the first {MAX_CHECKED:,} of {corpus.n_pairs:,} pairs were checked"
 
 
-def is_messy(corpus: Found) -> bool:
-    """Whether `nmt corpus clean` would leave out many pairs: empty, copied or repeated ones."""
-    train = corpus.report.splits[0]
-    n_empty = max(train.src.empty, train.tgt.empty)
-    return n_empty + train.repeated_pairs > _MANY_REPEATED * train.pairs or any(
-        "the same text on both sides" in doubt for doubt in train.suspicions
-    )
+def is_messy(split: SplitReport) -> bool:
+    """Whether `nmt corpus clean` would leave out many pairs."""
+    return sum(split.left_out.values()) > _MANY_FAULTS * split.pairs

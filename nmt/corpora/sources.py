@@ -5,12 +5,23 @@ from pathlib import Path
 
 from pydantic import Field, field_validator, model_validator
 
-from nmt.corpora.held_out import HeldOutConfig
 from nmt.corpora.languages import check_language
 from nmt.settings.base import Config, Conflict, UserPath, conflict_error
 from nmt.text.noise import NoiseConfig
 from nmt.text.subword_sampling import SubwordSamplingConfig
 from nmt.types import EvalExample, SentencePair, SplitName
+
+
+class HeldOutConfig(Config):
+    """Sentences of the training set that are kept for evaluation, with all their translations.
+
+    A sentence is chosen by a checksum of its letters and digits and of the seed, so that the order
+    of the file does not matter and sentences that differ in case or punctuation stay together.
+    """
+
+    valid: int = Field(default=0, ge=0, description="distinct source sentences for validation")
+    test: int = Field(default=0, ge=0, description="distinct source sentences for the test")
+    seed: int = Field(default=1, ge=0, description="another seed takes other sentences")
 
 
 class PairsConfig(Config):
@@ -32,7 +43,7 @@ class PairsConfig(Config):
         default=None,
         description="form 2: a file of both sides, whose format its name tells: `.parquet`, a file "
         "with a column for each language (pip install 'attention-nmt[parquet]'); any other name, "
-        "lines `source<TAB>target[<TAB>ignored]`, plain, .gz, .bz2, .xz, .zst or the only "
+        "lines `source<TAB>target[<TAB>ignored]`, plain, .gz or the only "
         ".txt/.tsv in a .zip (or named: `x.zip/inside.tsv`)",
     )
     columns: tuple[str, str] | None = Field(
@@ -77,6 +88,11 @@ class PairsConfig(Config):
         }
 
     @property
+    def corpora(self) -> "tuple[PairsConfig, ...]":
+        """The corpora of a mixture, or itself alone."""
+        return (self,)
+
+    @property
     def tgts(self) -> tuple[Path, ...]:
         """The target texts: one, or several references."""
         return self.tgt if isinstance(self.tgt, tuple) else (self.tgt,) if self.tgt else ()
@@ -119,7 +135,6 @@ class SplitConfig(PairsConfig):
 
     @property
     def corpora(self) -> tuple[PairsConfig, ...]:
-        """Return the corpora of a mixture, or itself alone."""
         return self.mix or (self,)
 
     def held_out(self, config: HeldOutConfig, part: SplitName) -> "HeldOutSplit":

@@ -7,19 +7,17 @@ left out.
 """
 
 import contextlib
-import lzma
+import gzip
+import re
 import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from nmt.corpora.compressed_files import MAGIC, PACKED, unpacked
-from nmt.corpora.sgm_files import SGM, segments
-from nmt.corpora.tar_files import is_tar, tar_member
+from nmt.corpora.archives import is_tar, is_zip, split_member, tar_member, zip_member
 from nmt.errors import DataError
-from nmt.storage.bounded import open_zip
 
 MAX_LINE_BYTES = 16 << 20
 """A longer line is not a sentence: the file is not text, or has no end. In bytes."""
@@ -31,15 +29,11 @@ times; the most that deflate can do is a thousand."""
 ALWAYS_ALLOWED_BYTES = 64 << 20
 """Bytes that any file may decompress to: small files of equal lines compress very well."""
 
-_BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Zip methods that zipfile decompresses on demand. It decompresses bzip2 and LZMA whole."""
-
 _CHUNK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 _DAMAGE = (
     EOFError,
     zlib.error,
-    lzma.LZMAError,
     zipfile.BadZipFile,
     tarfile.TarError,
     struct.error,
@@ -54,44 +48,38 @@ def read_lines(path: Path) -> list[str]:
 def stream_lines(path: Path, max_bytes: int | None = None) -> Iterator[str]:
     """The lines of a text file, without their ends; a last line may go unended.
 
-    `path` may be plain, a pipe, `.gz`, `.bz2`, `.xz`, `.zst`, a `.zip` with one text, or a member
+    `path` may be plain, a pipe, `.gz`, a `.zip` with one text, or a member
     such as `x.tgz/member`; of a `.sgm` the lines are its segments. `max_bytes` is the known upper
     bound of its text. Raises DataError, which names file and line, once it reaches the fault.
     """
     with opened(path, max_bytes) as text:
         lines = text.lines()
-        yield from segments(lines, text.shown) if path.suffix.lower() == SGM else lines
+        yield from _segments(lines, text.shown) if path.suffix.lower() == ".sgm" else lines
 
 
 def archive_of(path: Path) -> Path:
     """The file on disk that `path` is read from: the archive of a member, else itself."""
-    return _split_member(path)[0]
+    return split_member(path)[0]
 
 
 class Text:
     """An opened text: its bytes in order, within the limit of its decompressed size.
 
     `read(n)` gives at most n bytes, and none only at the end. `shown` is its name in errors.
-    `has_mark` says, once lines were read, whether it begins with a byte order mark.
     """
 
     def __init__(self, read: Callable[[int], bytes], shown: str, limit: int | None = None) -> None:
         self.shown = shown
         self._read = read
         self._limit = limit
-        self._n_read = 0
-        self.has_mark = False
 
-    def lines(self, keep_cr: bool = False) -> Iterator[str]:
-        """The lines without their ends, as they are read, up to one that is not text.
-
-        With `keep_cr` the `\\r` of an end stays.
-        """
+    def lines(self) -> Iterator[str]:
+        """The lines without their ends, as they are read, up to one that is not text."""
         n_lines = 0
         is_crlf = False
         for block in self.blocks():
             sound, fault = _decoded(block, self.shown, n_lines)
-            if n_lines == 0 and not keep_cr:
+            if n_lines == 0:
                 is_crlf = sound.partition("\n")[0].endswith("\r") and "\n" in sound
             lines = (sound.replace("\r\n", "\n") if is_crlf else sound).split("\n")
             if not lines[-1]:
@@ -101,19 +89,17 @@ class Text:
                 raise fault
             n_lines += len(lines)
 
-    def chunks(self) -> Iterator[bytes]:
-        """The bytes, some at a time. Raises DataError beyond the limit."""
-        while chunk := self._read(_CHUNK_BYTES):
-            self._n_read += len(chunk)
-            if self._limit is not None:
-                check_unpacked(self.shown, self._n_read, self._limit)
-            yield chunk
-
     def blocks(self) -> Iterator[bytes]:
-        """The bytes in blocks of whole lines, without a byte order mark; the last may not end."""
+        """The bytes in blocks of whole lines, without a byte order mark; the last may not end.
+
+        Raises DataError beyond the limit, and for a line of more than MAX_LINE_BYTES.
+        """
         rest: list[bytes] = []
-        n_rest, is_first, n_lines = 0, True, 0
-        for chunk in self.chunks():
+        n_rest, mark, n_lines, n_read = 0, _BOM, 0, 0
+        while chunk := self._read(_CHUNK_BYTES):
+            n_read += len(chunk)
+            if self._limit is not None:
+                check_unpacked(self.shown, n_read, self._limit)
             head, newline, tail = chunk.rpartition(b"\n")
             n_first = (chunk.find(b"\n") if newline else len(chunk)) + n_rest
             if n_first > MAX_LINE_BYTES:
@@ -124,49 +110,34 @@ class Text:
             if newline:
                 block = b"".join((*rest, head, newline))
                 n_lines += block.count(b"\n")
-                yield self._without_mark(block) if is_first else block
-                rest, n_rest, is_first = [], 0, False
+                yield block.removeprefix(mark)
+                rest, n_rest, mark = [], 0, b""
             rest.append(tail)
             n_rest += len(tail)
-        block = b"".join(rest)
-        if is_first:
-            block = self._without_mark(block)
-        if block:
+        if block := b"".join(rest).removeprefix(mark):
             yield block
-
-    def _without_mark(self, block: bytes) -> bytes:
-        self.has_mark = block.startswith(_BOM)
-        return block.removeprefix(_BOM)
 
 
 @contextlib.contextmanager
 def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
     """The text of `path`, read in place. Raises DataError for a faulty file, also while reading."""
-    archive, member = _split_member(path)
+    archive, member = split_member(path)
     kind = archive.suffix.lower()
     try:
-        if kind not in (".zip", *PACKED) and not is_tar(archive):
-            with archive.open("rb") as stream:
-                yield Text(stream.read1, str(path), max_bytes)  # a pipe gives what it has
-            return
-        limit = text_limit(archive, max_bytes)
-        if is_tar(archive):
+        if is_zip(archive):
+            limit = text_limit(archive, max_bytes)
+            with zip_member(archive, member) as (stream, shown):
+                yield Text(stream.read, shown, limit)
+        elif is_tar(archive):
+            limit = text_limit(archive, max_bytes)
             with tar_member(archive, member, text_limit(archive)) as stream:
                 yield Text(stream.read, str(path), limit)
-            return
-        if kind in PACKED:
-            with unpacked(archive, kind) as packed:
-                yield Text(packed.read, str(path), limit)
-            return
-        with open_zip(archive) as opened_zip:
-            name = _member(opened_zip, archive, member)
-            if opened_zip.getinfo(name).compress_type not in _BOUNDED:
-                raise DataError(
-                    f"{archive}/{name}: packed by a method that cannot be read within limits, "
-                    "allowed: deflate, stored"
-                )
-            with opened_zip.open(name) as stream:
-                yield Text(stream.read, f"{archive}/{name}", limit)
+        elif kind == ".gz":
+            with gzip.open(archive) as stream:
+                yield Text(stream.read, str(path), text_limit(archive, max_bytes))
+        else:
+            with archive.open("rb") as stream:
+                yield Text(stream.read1, str(path), max_bytes)  # a pipe gives what it has
     except FileNotFoundError:
         raise DataError(missing(path)) from None
     except _DAMAGE as error:
@@ -211,52 +182,32 @@ def _decoded(block: bytes, shown: str, n_before: int) -> tuple[str, DataError | 
 
 _UTF_8 = "save the file as UTF-8"
 
-_GETTEXT = "a gettext catalogue (.mo), msgunfmt makes text of it"
-_OFFICE = "an office document, export it as plain text"
-_BINARY = (
-    (b"\xde\x12\x04\x95", _GETTEXT),
-    (b"\x95\x04\x12\xde", _GETTEXT),
-    (b"\xd0\xcf\x11\xe0", _OFFICE),
-    (b"[Content_Types].xml", _OFFICE),
-    (b"mimetypeapplication/vnd.oasis", _OFFICE),
-)
-"""What the first bytes of a file have, and what it is then; office documents are zip archives."""
-
 
 def _hint(start: bytes) -> str:
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "the file looks like UTF-16, save it as UTF-8"
-    for mark, what in _BINARY:
-        if mark in start[:100]:
-            return f"the file looks like {what}"
-    for magic, name, ending in MAGIC:
-        if start.startswith(magic):
-            return f"the file looks like {name}, its name should end in {ending}"
+    if start.startswith((b"\x1f\x8b", b"PK\x03\x04")):
+        return "the file looks like a packed one, its name should end in .gz or .zip"
     return "the file is not text" if b"\0" in start else _UTF_8
 
 
-def _split_member(path: Path) -> tuple[Path, str | None]:
-    for parent in path.parents:
-        if (parent.suffix.lower() == ".zip" or is_tar(parent)) and parent.is_file():
-            return parent, path.relative_to(parent).as_posix()
-    return path, None
+_SEGMENT = re.compile(r"<seg\b[^<>]*>(.*)</seg>", re.IGNORECASE)
 
 
-def _member(opened_zip: zipfile.ZipFile, archive: Path, member: str | None) -> str:
-    """The name of the member meant: `member`, or the one text that the archive holds."""
-    names = [name for name in opened_zip.namelist() if not name.endswith("/")]
-    matches = [member] if member is not None else [name for name in names if _is_text(name)]
-    if len(matches) == 1 and matches[0] in names:
-        return matches[0]
-    what = "no such member" if member else f"holds {len(matches)} .txt/.tsv files, allowed: 1"
-    held = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-    raise DataError(
-        f"{archive if member is None else archive / member}: {what}; "
-        f"it holds: {held or 'nothing'}; name one as {archive}/MEMBER"
-    )
+def _segments(lines: Iterable[str], shown: str) -> Iterator[str]:
+    """The text of each segment of an `.sgm` file, the form of WMT's test sets.
 
-
-def _is_text(name: str) -> bool:
-    """Whether a zip member is text of a corpus: not _about.txt, not a file that macOS adds."""
-    base = name.rsplit("/", maxsplit=1)[-1]
-    return base.lower().endswith((".txt", ".tsv")) and not base.startswith((".", "_"))
+    It looks like XML and is not: `&` stands for itself. sacreBLEU reads the same lines as segments
+    and undoes no entities either. Raises DataError (file:line) for a segment that does not fill its
+    line, and for text outside.
+    """
+    for number, line in enumerate(lines, start=1):
+        line = line.strip()
+        if match := _SEGMENT.fullmatch(line):
+            yield match[1].strip()
+        elif line and (not line.startswith("<") or "<seg" in line.lower()):
+            excerpt = line if len(line) <= 40 else f"{line[:39]}…"
+            raise DataError(
+                f"{shown}:{number}: expected a line with one <seg ...>...</seg>, or with other "
+                f"tags, got {excerpt!r}"
+            )

@@ -23,13 +23,6 @@ from nmt.storage.terminal import one_line
 _HUB_METRICS = {"bleu-lc": "bleu", "chrf++": "chrf", "multi30k": "bleu"}
 """The Hub's id of a metric, where it differs from the key of METRICS."""
 
-_SETTINGS = ("model", "tokenizer", "train", "search")
-_PATHS = {
-    "train": {"init_from", "src_embeddings", "tgt_embeddings"},
-    "tokenizer": {"src_model", "tgt_model", "src_vocab", "tgt_vocab"},
-}
-"""Settings of which the card has the name of the file alone."""
-
 _NOT_KNOWN = """\
 nmt does not know what this model is meant for, where it fails, or whether its training data may be
 used for that. A translation may be fluent and wrong. Write here what you know."""
@@ -104,6 +97,9 @@ def model_card(facts: CardFacts) -> str:
     """The card of a model as Markdown, front matter first."""
     config = facts.loaded.config
     src, tgt = config.data.src_lang, config.data.tgt_lang
+    settings = config.model_dump(
+        mode="json", include={"model", "search"}
+    )  # without anybody's paths
     parts = [
         f"---\n{_yaml(_front_matter(facts))}---",
         f"# {config.name}",
@@ -113,12 +109,9 @@ def model_card(facts: CardFacts) -> str:
         f'```\nnmt translate --run {config.name} "..."\n```',
         "## Model",
         _table(_model_rows(facts)),
-        "<details><summary>Settings</summary>\n\n"
-        f"````yaml\n{_yaml(_settings(facts))}````\n\n</details>",
+        f"<details><summary>Settings</summary>\n\n````yaml\n{_yaml(settings)}````\n\n</details>",
         "## Training data",
         *_data(facts),
-        "## Training",
-        _table(_training_rows(facts)),
         "## Scores",
         _scores(facts.reports),
         "## Limits",
@@ -169,27 +162,23 @@ def _model_rows(facts: CardFacts) -> list[Sequence[object]]:
     loaded = facts.loaded
     config, tokenizers = loaded.config, loaded.tokenizers
     sizes = [f"{len(side.vocab):,} {side.lang}" for side in (tokenizers.src, tokenizers.tgt)]
-    return [
+    hardware = facts.run_json.get("hardware")
+    hardware = hardware if isinstance(hardware, dict) else {}
+    rows: list[Sequence[object]] = [
         ("", ""),
         ("kind", config.model.kind),
         ("parameters", f"{sum(p.numel() for p in loaded.model.parameters()):,}"),
         ("pieces", ", ".join(sizes) + " (one vocabulary)" * tokenizers.joint),
         ("tokenizer", config.tokenizer.kind),
         ("checkpoint", f"after {loaded.step:,} updates"),
+        ("begun", facts.run_json.get("started")),
+        *((key, hardware[key]) for key in ("device", "precision", "cpu") if hardware.get(key)),
+        ("versions", f"torch {_version(facts, 'torch')}, nmt {_version(facts, 'nmt')}"),
     ]
-
-
-def _settings(facts: CardFacts) -> dict[str, object]:
-    """The sections of the config that say nothing of anybody's folders."""
-    sections: dict[str, object] = facts.loaded.config.model_dump(
-        mode="json", include=set(_SETTINGS)
-    )
-    for section, keys in _PATHS.items():
-        values = sections[section]
-        assert isinstance(values, dict)
-        for key in keys & values.keys():
-            values[key] = values[key] and Path(values[key]).name
-    return sections
+    if facts.best is not None:
+        score, step = facts.best
+        rows.append(("best in validation", f"{facts.metric} {score:.2f} after {step:,} updates"))
+    return rows
 
 
 def _data(facts: CardFacts) -> list[str]:
@@ -213,19 +202,6 @@ def _data(facts: CardFacts) -> list[str]:
         if isinstance(file, dict)
     ]
     return [*parts, _table([("file", "bytes", "SHA-256"), *rows])] if rows else parts
-
-
-def _training_rows(facts: CardFacts) -> list[Sequence[object]]:
-    hardware = facts.run_json.get("hardware")
-    hardware = hardware if isinstance(hardware, dict) else {}
-    rows: list[Sequence[object]] = [("", "")]
-    rows += [("begun", facts.run_json.get("started"))]
-    rows += [(key, hardware[key]) for key in ("device", "precision", "cpu") if hardware.get(key)]
-    rows += [("versions", f"torch {_version(facts, 'torch')}, nmt {_version(facts, 'nmt')}")]
-    if facts.best is not None:
-        score, step = facts.best
-        rows.append(("best in validation", f"{facts.metric} {score:.2f} after {step:,} updates"))
-    return rows
 
 
 def _version(facts: CardFacts, name: str) -> str:

@@ -47,27 +47,28 @@ def search_grid(
 ) -> SearchGrid:
     """Score the translations of all examples with every beam and every length penalty.
 
-    Each beam searches once: the penalties order the same hypotheses, with the result of a search
-    each (nmt.search.search.search_penalties). Beams are plain (SearchConfig.plain_beam), other
-    search settings the translator's. `on_beam` gets each beam and its seconds. Raises ConfigError
-    for values that SearchConfig does not allow, before any search, and DataError as `evaluate`.
+    Beams are plain (SearchConfig.plain_beam), other search settings the translator's. `on_beam`
+    gets each beam and its seconds. Raises ConfigError for values that SearchConfig does not allow,
+    before any search, and DataError as `evaluate`.
     """
     if not (beams and penalties):
         raise ConfigError("search_grid: got no beam or no penalty, allowed: at least one of each")
     base = translator.search.plain_beam(1).model_dump()
     beams, penalties = sorted(set(beams)), sorted(set(penalties))
     configs = [load_values({**base, "beam": beam}, SearchConfig, "search") for beam in beams]
+    for penalty in penalties:
+        load_values({**base, "length_penalty": penalty}, SearchConfig, "search")
     texts = [example.src_text for example in examples]
     scores = _Scores(examples, scoring)
     settings, seconds = [], {}
     for config in configs:
         start = time.perf_counter()
-        results = translator.translate_penalties(texts, penalties, config)
+        for penalty in penalties:
+            search = config.model_copy(update={"length_penalty": penalty})
+            hyps = tuple(one.text for one in translator.translate(texts, search=search))
+            settings.append(SearchSetting(config.beam, penalty, scores.of(hyps)))
         seconds[config.beam] = time.perf_counter() - start
         on_beam(config.beam, seconds[config.beam])
-        for penalty, translations in zip(penalties, results, strict=True):
-            hyps = tuple(translation.text for translation in translations)
-            settings.append(SearchSetting(config.beam, penalty, scores.of(hyps)))
     return SearchGrid(tuple(settings), seconds)
 
 

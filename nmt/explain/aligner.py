@@ -4,17 +4,64 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from jaxtyping import Float32
 
 from nmt.corpora.alignments import Links
 from nmt.errors import ConfigError
 from nmt.explain.alignment import SYMMETRISATIONS, links_above, strongest_links
-from nmt.explain.pair_weights import Reading, piece_weights
-from nmt.text.detokenisation import detokenise
+from nmt.search.forced import read_weights
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.word_pieces import WordPieces, word_pieces, words_between_spaces
+from nmt.text.word_tokenizer import detokenise
+from nmt.translation.batched import Padded
+from nmt.translation.heads import MEAN, source_heads
 from nmt.translation.translator import Translator
 from nmt.translation.words import merge_words
 from nmt.types import Encoded
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How weights are read: so many steps later, by norms, and the mean of which heads.
+
+    `heads` is as `choose_heads` takes it, of the attention over the source. See search/forced.py.
+    """
+
+    shift: int = 0
+    by_norm: bool = False
+    heads: str = MEAN.name
+
+    def indices(self, translator: Translator) -> tuple[int, ...] | None:
+        """The chosen heads of the model; None for the mean that it shows. Raises ConfigError."""
+        return source_heads(self.heads, translator.model.names_by_attention)
+
+
+def piece_weights(
+    translator: Translator,
+    sources: Sequence[Encoded],
+    targets: Sequence[Encoded],
+    reading: Reading | None = None,
+) -> list[Float32[np.ndarray, "_ _"]]:
+    """A row for each target piece and a column for each source piece, the last one for eos.
+
+    A pair of which a side has no piece has no weight.
+    """
+    reading = reading or Reading()
+    heads = reading.indices(translator)
+
+    def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[Float32[np.ndarray, "_ _"]]:
+        return read_weights(translator.model, *inputs, ids, reading.shift, heads, reading.by_norm)
+
+    weights = [
+        np.zeros((len(target.ids), len(source.ids) + 1), np.float32)
+        for source, target in zip(sources, targets, strict=True)
+    ]
+    places = [i for i, target in enumerate(targets) if target.ids]
+    pairs = [sources[i] for i in places], [targets[i].ids for i in places]
+    batch_size = translator.search.batch_size
+    for k, matrix in translator.batched.read_pairs(*pairs, batch_size, read):
+        weights[places[k]] = matrix
+    return weights
 
 
 @dataclass(frozen=True)
@@ -84,20 +131,10 @@ class Aligner:
 
         Of `tokenised` lines the models read the text without the spaces.
         """
-        sides = self.translator.tokenizers
-        src, tgt = _read(sources, sides.src, tokenised), _read(targets, sides.tgt, tokenised)
-        forward = self._one_way(self.translator, src, tgt)
-        return self._symmetric(forward, sources, targets, tokenised)
-
-    def _symmetric(
-        self, forward: list[Links], sources: Sequence[str], targets: Sequence[str], tokenised: bool
-    ) -> list[Links]:
-        """Combine the links with the links of the reverse translator, if there is one."""
+        forward = self._one_way(self.translator, sources, targets, tokenised)
         if self.reverse is None:
             return forward
-        sides = self.reverse.tokenizers
-        src, tgt = _read(targets, sides.src, tokenised), _read(sources, sides.tgt, tokenised)
-        backward = self._one_way(self.reverse, src, tgt, counts=False)
+        backward = self._one_way(self.reverse, targets, sources, tokenised)
         join = SYMMETRISATIONS[self.symmetrisation]
         return [
             join(links, frozenset((i, j) for j, i in reverse))
@@ -107,15 +144,17 @@ class Aligner:
     def _one_way(
         self,
         translator: Translator,
-        src: Sequence[Line],
-        tgt: Sequence[Line],
-        counts: bool = True,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        tokenised: bool,
     ) -> list[Links]:
+        sides = translator.tokenizers
+        src, tgt = _read(sources, sides.src, tokenised), _read(targets, sides.tgt, tokenised)
         encoded = [s.encoded for s in src], [t.encoded for t in tgt]
         weights = piece_weights(translator, *encoded, self.reading)
         links = []
         for matrix, s, t in zip(weights, src, tgt, strict=True):
-            if counts:
+            if translator is self.translator:
                 self.mismatches.count(s, t)
             columns = np.pad(s.pieces.shares, ((0, 1), (0, 1)))
             columns[-1, -1] = 1  # eos is a word of its own
@@ -129,15 +168,9 @@ class Aligner:
 
 def _read(lines: Sequence[str], tokenizer: Tokenizer, tokenised: bool) -> list[Line]:
     """Encode lines, of which `tokenised` ones have spaces that the text has not."""
-    texts = [
-        detokenise(words_between_spaces(line), tokenizer.lang) if tokenised else line
-        for line in lines
-    ]
-    return _lines(lines, [tokenizer.encode(text) for text in texts], tokenizer)
-
-
-def _lines(texts: Sequence[str], encoded: Sequence[Encoded], tokenizer: Tokenizer) -> list[Line]:
-    return [
-        Line(pieces, word_pieces(words_between_spaces(text), pieces, tokenizer))
-        for text, pieces in zip(texts, encoded, strict=True)
-    ]
+    read = []
+    for line in lines:
+        words = words_between_spaces(line)
+        encoded = tokenizer.encode(detokenise(words, tokenizer.lang) if tokenised else line)
+        read.append(Line(encoded, word_pieces(words, encoded, tokenizer)))
+    return read

@@ -1,74 +1,113 @@
-"""The learning curve of a run: loss, perplexity and BLEU over updates, as a picture."""
+"""The curves of a run over its updates, as pictures: loss, metrics, and what else was measured."""
 
 import math
-from itertools import chain
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float64
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from nmt.evaluation.metrics import METRICS
-from nmt.runs.metrics import metrics_of, points
-from nmt.storage.output import csv_line, write_lines
+from nmt.explain.fonts import drawable
+from nmt.explain.labels import label, shorten
+from nmt.runs.metrics import MetricsLine, best_of, metrics_of, points
 from nmt.types import LOWER_IS_BETTER
 
 _TRAINING, _VALIDATION = "#2a6fbb", "#d9772b"
 _PERPLEXITIES = (1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 10_000, 100_000)
 _TICK_GAP = 0.06  # of the height, between two perplexities
-_HEIGHT_INCHES, _PANEL_INCHES = 3.4, 4.6
+_PANEL_INCHES = (4.6, 3.4)
+_MOST_MEASURES = 24
+_NO_HEALTH = {"type", "step", "epoch", "seconds", "lr", "loss", "perplexity", *METRICS}
+
+Points = Float64[np.ndarray, "N 2"]
+
+
+class Panel(NamedTuple):
+    """Values of training and of validation over updates, (update, value); either may be empty."""
+
+    title: str
+    training: Points
+    validation: Points
+
+
+def loss_panel(lines: Sequence[MetricsLine]) -> Panel:
+    """The loss of training and validation, in nats per target token."""
+    title = "Loss in nats per target token; right: perplexity"
+    return Panel(title, points(lines, "train", "loss"), points(lines, "valid", "loss"))
+
+
+def metric_panel(lines: Sequence[MetricsLine], metric: str) -> Panel:
+    """A metric of the validations, with the best value in the title."""
+    values = points(lines, "valid", metric)
+    title = f"{METRICS[metric].title} of validations"
+    if len(values):
+        best = values[:, 1].min() if metric in LOWER_IS_BETTER else values[:, 1].max()
+        title = f"{title}, best {best:.2f}"
+    return Panel(title, points((), "train", metric), values)
+
+
+def all_panels(lines: Sequence[MetricsLine]) -> Iterator[Panel]:
+    """Loss, metrics, whatever else validations have measured, learning rate and speed."""
+    yield loss_panel(lines)
+    records = [line.record for line in lines if line.kind == "valid"]
+    measures = dict.fromkeys(key for record in records for key in record if key not in _NO_HEALTH)
+    panels = [metric_panel(lines, name) for name in METRICS if name != "loss"]
+    panels += [
+        Panel(key.replace("_", " "), points((), "train", key), points(lines, "valid", key))
+        for key in measures
+    ]
+    yield from [panel for panel in panels if len(panel.validation)][:_MOST_MEASURES]
+    for key, title in (("lr", "Learning rate"), ("tokens_per_second", "Target tokens a second")):
+        if len(values := points(lines, "train", key)):
+            yield Panel(title, values, points((), "valid", key))
 
 
 def draw_curve(run: Path, metric: str = "bleu") -> Figure:
-    """Training and validation loss in nats per target token, and the BLEU of the validations.
+    """Draw the loss of a run and the BLEU of its validations, or the `metric` that it validates by.
 
-    Another `metric`, which chooses the best checkpoint, is drawn instead of BLEU; where it is the
-    loss, the lowest one is marked.
     Perplexity is the right-hand scale of the loss. Without validations there is no second panel.
     Raises CheckpointError where the run's metrics.jsonl has no training loss yet.
     """
     lines = metrics_of(run, trained=True)
-    training, validation = (points(lines, kind, "loss") for kind in ("train", "valid"))
-    score_name: str = "bleu" if metric == "loss" else metric
-    scores = points(lines, "valid", score_name)
-    n_panels = 2 if len(scores) else 1
-    figure = Figure(figsize=(_PANEL_INCHES * n_panels, _HEIGHT_INCHES), layout="constrained")
+    scores = metric_panel(lines, "bleu" if metric == "loss" else metric)
+    panels = [loss_panel(lines), *([scores] if len(scores.validation) else [])]
+    return draw_panels(panels, best_of(lines, metric))
+
+
+def draw_panels(panels: Sequence[Panel], best: tuple[float, int] | None) -> Figure:
+    """Draw panels side by side; the best validation, a (value, update), has a larger point."""
+    width, height = _PANEL_INCHES
+    figure = Figure(figsize=(width * len(panels), height), layout="constrained")
     FigureCanvasAgg(figure)
-    first, *others = np.ravel(figure.subplots(1, n_panels, squeeze=False))
-    first.plot(*training.T, color=_TRAINING, linewidth=1.3, label="training")
-    if len(validation):
-        first.plot(*validation.T, ".-", color=_VALIDATION, linewidth=1.3, label="validation")
-        if metric == "loss":
-            first.plot(*validation[validation[:, 1].argmin()], "o", color=_VALIDATION)
-    first.set(title="Loss in nats per target token; right: perplexity", ylim=(0, None))
-    first.legend(frameon=False)
-    _add_perplexity(first)
-    for axes in others:
-        values = scores[:, 1]
-        best = scores[values.argmin() if score_name in LOWER_IS_BETTER else values.argmax()]
-        axes.plot(*scores.T, ".-", color=_VALIDATION, linewidth=1.3)
-        axes.plot(*best, "o", color=_VALIDATION)
-        axes.set(
-            title=f"{METRICS[score_name].title} of validations, best {best[1]:.2f}", ylim=(0, None)
-        )
-    for axes in (first, *others):
-        axes.set(xlabel="updates", xlim=(0, None))
-        axes.spines["top"].set_visible(False)
-        axes.xaxis.set_major_formatter("{x:,.0f}")
+    for axes, panel in zip(
+        np.ravel(figure.subplots(1, len(panels), squeeze=False)), panels, strict=True
+    ):
+        _draw_panel(axes, panel, None if best is None else best[1])
     return figure
 
 
-def write_table(run: Path, path: Path, force: bool = False) -> None:
-    """Write metrics.jsonl as CSV: a line a record, a column a value, empty where there is none.
-
-    `path` must be new unless `force`. Raises CheckpointError where the run's metrics.jsonl has no
-    training loss yet.
-    """
-    records = [line.record for line in metrics_of(run, trained=True)]
-    names = list(dict.fromkeys(name for record in records for name in record))
-    rows = (csv_line([record.get(name) for name in names]) for record in records)
-    write_lines(chain([csv_line(names)], rows), path, force)
+def _draw_panel(axes: Axes, panel: Panel, best: int | None) -> None:
+    title, training, validation = panel
+    if len(training):
+        axes.plot(*training.T, color=_TRAINING, linewidth=1.3, label="training")
+    if len(validation):
+        axes.plot(*validation.T, ".-", color=_VALIDATION, linewidth=1.3, label="validation")
+        axes.plot(*validation[validation[:, 0] == best].T, "o", color=_VALIDATION)
+    # A $ is a dollar: without parse_math=False matplotlib would set what follows as a formula.
+    axes.set_title(shorten(drawable(label(title)), 60), fontsize=10, parse_math=False)
+    axes.set(xlabel="updates", xlim=(0, None), ylim=(0, None))
+    axes.spines["top"].set_visible(False)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    if "perplexity" in title:
+        axes.legend(frameon=False)
+        _add_perplexity(axes)
+    else:
+        axes.spines["right"].set_visible(False)
 
 
 def _add_perplexity(axes: Axes) -> None:

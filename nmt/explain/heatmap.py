@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
@@ -17,12 +18,17 @@ from matplotlib.image import AxesImage
 from nmt.errors import ConfigError
 from nmt.explain.fonts import FAMILY, drawable, font
 from nmt.explain.labels import display_width, label, shorten
-from nmt.explain.map_grid import EM, NAME_INCHES, NAME_POINTS, MapGrid, map_grid
 from nmt.explain.map_style import (
+    COLOUR_MAP,
+    EM,
+    NAME_INCHES,
+    NAME_POINTS,
     NUMBERED_CELL_INCHES,
     PLAIN,
+    MapGrid,
     MapStyle,
     format_of,
+    map_grid,
     picture,
     write_numbers,
 )
@@ -55,22 +61,6 @@ _AXIS_NAMES: dict[AttentionKind, tuple[str, str]] = {
 }
 
 
-def write_heatmap(  # noqa: PLR0913 - what is drawn, and where to
-    translation: Translation,
-    path: FilePath,
-    rank: int = 0,
-    level: Level = "piece",
-    heads: Sequence[Head] = (MEAN,),
-    style: MapStyle = PLAIN,
-    force: bool = False,
-) -> None:
-    """Write the heat map of hypothesis `rank` to the file `path`, which must be new unless `force`.
-
-    Several heads make a grid of maps in one picture. The suffix gives the format, see `write_map`.
-    """
-    write_map(draw_translation(translation, rank, level, heads, style), path, force=force)
-
-
 def draw_translation(
     translation: Translation,
     rank: int = 0,
@@ -78,15 +68,13 @@ def draw_translation(
     heads: Sequence[Head] = (MEAN,),
     style: MapStyle = PLAIN,
 ) -> Figure:
-    """The figure of `write_heatmap`."""
-    title = style.title
-    if title is None:
-        title = f"{translation.src_text}\n{translation.hypotheses[rank].text}"
+    """The heat map of hypothesis `rank`, under the two texts; several heads make a grid of maps."""
+    title = f"{translation.src_text}\n{translation.hypotheses[rank].text}"
     tables = [attention_table(translation, rank, level, head) for head in heads]
     if len(heads) == 1:
         [head], [table] = heads, tables
         rows, columns = _AXIS_NAMES[head.attention]
-        named = title if head == MEAN else "\n".join(filter(None, (title, head.name)))
+        named = title if head == MEAN else f"{title}\n{head.name}"
         return draw_heatmap(table, named, rows, columns, style)
     kinds = dict.fromkeys(head.attention for head in heads)
     grids = [
@@ -178,8 +166,6 @@ def _draw(grids: Sequence[MapGrid], cell: float, title: str, style: MapStyle) ->
     tops = [sum(heights[:i] + rooms[:i], 0.0) for i in range(len(grids))]
     width, height = max(widths), tops[-1] + heights[-1]
     figure = MapFigure(figsize=(width, height))
-    if style.transparent:
-        figure.set_facecolor("none")
     FigureCanvasAgg(figure)
     for grid, top in zip(grids, tops, strict=True):
         first = len(figure.axes)
@@ -202,12 +188,14 @@ def _draw_grid(figure: Figure, grid: MapGrid, top: float, cell: float, style: Ma
         for column, (table, name) in enumerate(line):
             left = column * grid.step_x(cell) / width
             axes = figure.add_axes((left, bottom, map_width, map_height))
-            image = _draw_map(axes, table, end, style.colours)
+            image = _draw_map(axes, table, end)
             if style.numbers:
                 write_numbers(axes, table, image, cell)
-            _label_columns(axes, table.columns if row == 0 else (), cell)
-            _label_rows(axes, table.rows if column == 0 else (), cell)
-            _caption(axes, name)
+            _label_axis(axes.xaxis, table.columns if row == 0 else (), cell, rotation=90)
+            _label_axis(axes.yaxis, table.rows if column == 0 else (), cell)
+            # Below the map; its top has the labels and the title.
+            axes.set_xlabel(name, fontproperties=font(NAME_POINTS), color="0.4")
+            axes.xaxis.set_label_position("bottom")
     right = grid.size(cell)[0] / width
     _colour_bar(figure, image, (right, 1 - top / height - map_height, map_height))
 
@@ -219,9 +207,9 @@ def _room_above(grid: MapGrid, cell: float) -> float:
     return longest * points * _LABEL_EM / 72 + _HEADING_INCHES
 
 
-def _draw_map(axes: Axes, table: AttentionTable, end: float, colours: str) -> AxesImage:
+def _draw_map(axes: Axes, table: AttentionTable, end: float) -> AxesImage:
     """The coloured cells, with pale lines between them."""
-    image = axes.imshow(table.weights, cmap=colours, vmin=0.0, vmax=end, aspect="auto")
+    image = axes.imshow(table.weights, cmap=COLOUR_MAP, vmin=0.0, vmax=end, aspect="auto")
     n_target, n_source = table.weights.shape
     # Two collections of lines; a grid by minor ticks would draw each line on its own.
     axes.vlines(np.arange(n_source) - 0.5, -0.5, n_target - 0.5, colors="0.9", linewidths=0.5)
@@ -234,23 +222,13 @@ def _draw_map(axes: Axes, table: AttentionTable, end: float, colours: str) -> Ax
     return image
 
 
-def _label_columns(axes: Axes, texts: Sequence[str], cell: float) -> None:
+def _label_axis(axis: Axis, texts: Sequence[str], cell: float, rotation: int = 0) -> None:
     points, step = _label_size(cell)
     # A $ is a dollar: without parse_math=False matplotlib would set what follows as a formula.
-    axes.set_xticks(
+    axis.set_ticks(
         range(0, len(texts), step),
         [_shown(text) for text in texts[::step]],
-        rotation=90,
-        fontproperties=font(points),
-        parse_math=False,
-    )
-
-
-def _label_rows(axes: Axes, texts: Sequence[str], cell: float) -> None:
-    points, step = _label_size(cell)
-    axes.set_yticks(
-        range(0, len(texts), step),
-        [_shown(text) for text in texts[::step]],
+        rotation=rotation,
         fontproperties=font(points),
         parse_math=False,
     )
@@ -264,12 +242,6 @@ def _label_size(cell: float) -> tuple[float, int]:
 
 def _shown(text: str) -> str:
     return shorten(drawable(label(text)), _WIDEST_LABEL)
-
-
-def _caption(axes: Axes, text: str) -> None:
-    """Write a name under a map; its top has the labels and the title."""
-    axes.set_xlabel(text, fontproperties=font(NAME_POINTS), color="0.4")
-    axes.xaxis.set_label_position("bottom")
 
 
 def _colour_bar(figure: Figure, image: AxesImage, place: tuple[float, float, float]) -> None:

@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
+from nmt.explain.aligner import Reading, piece_weights
 from nmt.explain.alignment import strongest_links
-from nmt.explain.pair_weights import Reading, piece_weights
 from nmt.text.word_pieces import own_words
 from nmt.text.word_tokenizer import core
 from nmt.translation.translator import Translator
@@ -47,7 +48,8 @@ def lexicon(
     `count` are left out, and all but the `best` of a source word.
     """
     counts: Counter[tuple[str, str]] = Counter()
-    for chunk in _chunks(pairs):
+    rest = iter(pairs)
+    while chunk := list(islice(rest, _CHUNK)):
         counts.update(_linked_words(translator, chunk, reading or Reading()))
     totals: Counter[str] = Counter()
     for (source, _), count in counts.items():
@@ -76,14 +78,3 @@ def _linked_words(
             words = core(source.words[i]), core(target.words[j])
             if all(any(map(str.isalnum, word)) for word in words):
                 yield words
-
-
-def _chunks(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
-    chunk: list[SentencePair] = []
-    for pair in pairs:
-        chunk.append(pair)
-        if len(chunk) == _CHUNK:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk

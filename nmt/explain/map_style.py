@@ -1,7 +1,9 @@
-"""How a picture of maps looks: colours, their scale, numbers, title. And its file formats."""
+"""How a picture of maps looks: the arrangement, the scale of its colours, numbers, the format."""
 
 import io
-from collections.abc import Mapping
+import itertools
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
-from nmt.errors import ConfigError, did_you_mean
+from nmt.errors import ConfigError
 from nmt.explain.fonts import font
 from nmt.storage.output import is_direct
 from nmt.translation.words import AttentionTable
@@ -28,32 +30,28 @@ FORMATS: Mapping[str, Mapping[str, None]] = {
 """The formats of pictures, with what their files do not say."""
 
 NUMBERED_CELL_INCHES = 0.24  # a cell's side at least, where it has a number
+NAME_POINTS = 8.0
+EM = 0.53  # the width of a character over its font's size, about
+NAME_INCHES = 0.36  # between maps one below the other: room for a name
+
+_GAP_INCHES = 0.15  # between maps side by side, at least
 _NUMBER_EM = 0.36  # the size of a number over its cell's side
 _LEAST_NUMBER = 0.005  # a weight that two decimals show
 
 
 @dataclass(frozen=True)
 class MapStyle:
-    """The looks of a picture; ConfigError for colours that matplotlib does not have.
+    """The looks of a picture.
 
     `scale` is the weight that the darkest colour stands for; None: the greatest of each attention
-    in the picture, rounded up to a tenth. `title` replaces the two texts. `numbers` writes each
-    weight of 0.005 or more into its cell. A `transparent` picture has no background.
+    in the picture, rounded up to a tenth. `numbers` writes each weight of 0.005 or more into its
+    cell.
     """
 
-    colours: str = COLOUR_MAP
     scale: float | None = None
     numbers: bool = False
-    title: str | None = None
-    transparent: bool = False
 
     def __post_init__(self) -> None:
-        if self.colours not in mpl.colormaps:
-            near = did_you_mean(self.colours, mpl.colormaps)
-            raise ConfigError(
-                f"`colours`: got '{self.colours}', allowed: a colour map of matplotlib, such as "
-                f"viridis, Blues or magma_r{near}"
-            )
         if self.scale is not None and not 0 < self.scale <= 1:
             raise ConfigError(f"`scale`: got {self.scale:g}, allowed: above 0, at most 1")
 
@@ -96,3 +94,58 @@ def write_numbers(axes: Axes, table: AttentionTable, image: AxesImage, cell: flo
             color="white" if is_dark[row, column] else "black",
             fontproperties=shown,
         )
+
+
+NamedMap = tuple[AttentionTable, str]
+
+
+@dataclass(frozen=True)
+class MapGrid:
+    """Maps with the same labels, each with its name, in lines under a heading."""
+
+    lines: Sequence[Sequence[NamedMap]]
+    heading: str = ""
+
+    @property
+    def maps(self) -> list[NamedMap]:
+        """All maps with their names, line by line."""
+        return list(itertools.chain(*self.lines))
+
+    @property
+    def first(self) -> AttentionTable:
+        """The first map; all have its labels."""
+        return self.lines[0][0][0]
+
+    @property
+    def cells(self) -> tuple[int, int]:
+        """The cells of all maps below one another, and side by side."""
+        n_rows, n_columns = len(self.first.rows), len(self.first.columns)
+        return n_rows * len(self.lines), n_columns * max(map(len, self.lines))
+
+    def step_x(self, cell: float) -> float:
+        """The inches from a map to the next in its line, whose names must not touch."""
+        name_width = max(len(name) for _, name in self.maps) * NAME_POINTS * EM / 72
+        map_width = len(self.first.columns) * cell
+        return max(map_width + _GAP_INCHES, name_width + _GAP_INCHES / 2)
+
+    def step_y(self, cell: float) -> float:
+        """The inches from a line of maps to the next."""
+        return len(self.first.rows) * cell + NAME_INCHES
+
+    def size(self, cell: float) -> tuple[float, float]:
+        """The width and the height of all maps in inches, for cells of that many."""
+        n_rows, n_columns = len(self.first.rows), len(self.first.columns)
+        width = (max(map(len, self.lines)) - 1) * self.step_x(cell) + n_columns * cell
+        return width, (len(self.lines) - 1) * self.step_y(cell) + n_rows * cell
+
+
+def map_grid(maps: Sequence[NamedMap], heading: str = "", across: int | None = None) -> MapGrid:
+    """The named maps of one attention: `across` a line, or else a layer, or else about a square."""
+    layers = itertools.groupby(maps, lambda entry: entry[1].rpartition(" head ")[0])
+    lines = [list(line) for _, line in layers]
+    if across is None and 1 < len(lines) < len(maps):
+        # The longest first, so that every column has its labels.
+        return MapGrid(sorted(lines, key=len, reverse=True), heading)
+    n_across = across or math.ceil(len(maps) / math.isqrt(len(maps)))
+    lines = [list(maps[first : first + n_across]) for first in range(0, len(maps), n_across)]
+    return MapGrid(lines, heading)

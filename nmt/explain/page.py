@@ -12,13 +12,18 @@ import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from nmt.explain.packed import pack
+import numpy as np
+from jaxtyping import Float32
+
 from nmt.explain.web import map_script, map_style, web_file
 from nmt.storage.atomic import utf8
 from nmt.storage.output import atomic_output
 from nmt.translation.record import AttentionRecord
 from nmt.translation.words import Level
 from nmt.types import Encoded, FilePath
+
+_LEVELS = 255
+"""The greatest value of a weight's byte."""
 
 
 def write_page(
@@ -39,9 +44,9 @@ def write_page(
 
 def html_head(title: str, style: str, script: str = "") -> str:
     """A page up to its body, under a policy that loads nothing and runs only this script."""
-    scripts = f"script-src {_source(script)}; img-src blob: data:; " if script else ""
+    scripts = f"script-src {_source(script)}; " if script else ""
     policy = (
-        f"default-src 'none'; style-src {_source(style)}; {scripts}"
+        f"default-src 'none'; style-src {_source(style)}; {scripts}img-src blob: data:; "
         "base-uri 'none'; form-action 'none'"
     )
     return (
@@ -108,3 +113,16 @@ def _hypothesis(record: AttentionRecord) -> dict[str, object]:
 def _side(text: str, encoded: Encoded) -> dict[str, object]:
     ends = [end for _, end in encoded.word_spans]
     return {"text": text, "pieces": encoded.pieces, "words": encoded.words, "ends": ends}
+
+
+def pack(weights: Float32[np.ndarray, "T S"]) -> dict[str, str]:
+    """Each row as bytes in steps of 1/255 of its greatest weight, its scale; base64 of both.
+
+    The page shows each weight within scale / 510, so within 0.002 of a distribution, and a row's
+    greatest weight exactly.
+    """
+    scales = weights.max(axis=1, initial=0.0).astype("<f4")
+    steps = np.divide(_LEVELS, scales, where=scales > 0, out=np.zeros(len(scales)), dtype=float)
+    levels = np.rint(weights * steps[:, None]).astype(np.uint8)
+    arrays = {"scales": scales, "weights": levels}
+    return {name: base64.b64encode(array.tobytes()).decode() for name, array in arrays.items()}

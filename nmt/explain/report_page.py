@@ -3,6 +3,7 @@
 docs/report.md describes it.
 """
 
+import base64
 import html
 import json
 import math
@@ -12,7 +13,8 @@ from pathlib import Path
 from nmt.config import dump_config
 from nmt.errors import counted
 from nmt.evaluation.metrics import METRICS
-from nmt.explain.curve_svg import Series, curve_svg
+from nmt.explain.curve import all_panels, draw_panels
+from nmt.explain.map_style import picture
 from nmt.explain.page import html_head
 from nmt.explain.static import map_svg
 from nmt.explain.web import map_style, web_file
@@ -28,8 +30,6 @@ from nmt.translation.words import AttentionTable
 from nmt.types import FilePath
 
 _MOST_STEPS = 6  # validations whose samples are shown
-_MOST_CURVES = 24
-_NO_HEALTH = {"type", "step", "epoch", "seconds", "lr", "loss", "perplexity", *METRICS}
 
 
 def write_report(run: TrainedRun, path: FilePath, force: bool = False) -> None:
@@ -55,7 +55,7 @@ def _page(run: TrainedRun) -> Iterator[str]:
 
 
 def _curves(run: TrainedRun, lines: Sequence[MetricsLine]) -> Iterator[str]:
-    training, validation = (points(lines, kind, "loss") for kind in ("train", "valid"))
+    validation = points(lines, "valid", "loss")
     best = best_of(lines, run.config.valid.metric)
     last = max(line.step for line in lines)
     facts = [f"{counted(last, 'update')}, {counted(len(validation), 'validation')}"]
@@ -67,28 +67,11 @@ def _curves(run: TrainedRun, lines: Sequence[MetricsLine]) -> Iterator[str]:
         facts.append(f"lowest perplexity {perplexity:,.2f}")
     yield f"<p>{_text('; '.join(facts))}</p>\n<section>\n<h2>Curves</h2>\n"
     yield '<div class="curves">'
-    at = None if best is None else float(best[1])
-    series = [Series("training", "train", training), Series("validation", "valid", validation)]
-    yield curve_svg("Loss in nats per target token", series, at)
-    titles: dict[str, str] = {
-        name: f"{metric.title} of validations" for name, metric in METRICS.items() if name != "loss"
-    }
-    titles |= {key: key.replace("_", " ")[:60] for key in _health(lines)}
-    for key, title in list(titles.items())[:_MOST_CURVES]:
-        scores = points(lines, "valid", key)
-        if len(scores):
-            yield curve_svg(escape_controls(title), [Series("validation", "valid", scores)], at)
-    for key, title in (("lr", "Learning rate"), ("tokens_per_second", "Target tokens a second")):
-        values = points(lines, "train", key)
-        if len(values):
-            yield curve_svg(title, [Series("training", "train", values)])
+    for panel in all_panels(lines):
+        svg = base64.b64encode(picture(draw_panels([panel], best), "svg")).decode()
+        source = f"data:image/svg+xml;base64,{svg}"
+        yield f'<img class="curve" alt="{_text(panel.title)}" src="{source}" />\n'
     yield "</div>\n</section>\n"
-
-
-def _health(lines: Sequence[MetricsLine]) -> list[str]:
-    """Whatever else the validations have measured: of attention, where the run has done so."""
-    records = (line.record for line in lines if line.kind == "valid")
-    return list(dict.fromkeys(key for record in records for key in record if key not in _NO_HEALTH))
 
 
 def _samples(run: TrainedRun, lines: Sequence[MetricsLine]) -> Iterator[str]:

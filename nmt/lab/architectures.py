@@ -1,21 +1,26 @@
 """Connections of four layers: a convolution, a dilated one, a GRU, self-attention.
 
-Connections are read from the gradients of real layers, paths are found hop by hop (paths.py); after
-figure 10.6.1 of d2l.ai, "Dive into Deep Learning".
+Connections are read from the gradients of real layers, paths are found hop by hop; after figure
+10.6.1 of d2l.ai, "Dive into Deep Learning". A hop is one application of the layer to a signal: a
+stacked layer, or a step of a recurrence (arXiv 1706.03762, section 4: the path between any two
+input and output positions).
 """
 
 import itertools
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
-from pydantic import Field, field_validator
+from pydantic import Field
+from torch import Tensor
 
-from nmt.lab.experiment import Experiment, Options, Result, odd, seeded
+from nmt.lab.experiment import Experiment, Odd, Options, Result, seeded
 from nmt.lab.figure import GREY, ORANGE, new_figure
-from nmt.lab.paths import Paths, connections, sequential_steps, shortest_paths
 from nmt.lab.sequence_layers import (
     Convolution,
     DilatedConvolution,
@@ -31,18 +36,97 @@ class ArchitecturesOptions(Options):
     """The sizes of the layers whose connections are drawn."""
 
     positions: int = Field(default=8, ge=3, le=16, description="n: positions of the sequence")
-    kernel: int = Field(default=3, ge=3, le=9, description="k: positions a convolution sees; odd")
+    kernel: Odd = Field(default=3, ge=3, le=9, description="k: positions a convolution sees; odd")
 
-    _has_a_middle = field_validator("kernel")(odd)
+
+Connections = npt.NDArray[np.bool_]
+"""(n, n): whether output i, of the row, depends directly on position j, of the column."""
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The shortest paths from every input j to every output i of a stack of layers.
+
+    `hops[h][i, p]` says whether hop h + 1 leads from position p to i; the first goes from inputs to
+    outputs. `lengths[i, j]` is the number of hops from j to i, 0 where they are not connected.
+    `within` says whether later hops are steps inside the same layer rather than further layers.
+    """
+
+    hops: tuple[Connections, ...]
+    lengths: npt.NDArray[np.int64]
+    within: bool
+
+    @property
+    def longest(self) -> int:
+        """The greatest number of hops between two positions that are connected."""
+        return int(self.lengths.max())
+
+    def between(self, first: int, last: int) -> list[int]:
+        """The positions of a shortest path: `first`, then the one after each hop, up to `last`."""
+        path = [last]
+        for hop in range(int(self.lengths[last, first]) - 1, 0, -1):
+            known = (self.lengths[:, first] > 0) & (self.lengths[:, first] <= hop)
+            path.append(int(np.flatnonzero(self.hops[hop][path[-1]] & known)[0]))
+        return [first, *reversed(path)]
+
+
+def connections(layer: SequenceLayer, n: int, size: int) -> tuple[Connections, Connections]:
+    """Direct connections of outputs with inputs, and with other outputs of the same layer.
+
+    A connection is a gradient of one `sweep` that is not 0, at random vectors of `size` numbers.
+    """
+    x, before = (torch.randn(n, n, size).to(_weight(layer)).requires_grad_() for _ in range(2))
+    y = layer.sweep(x, before)
+    # Sequence i of the batch is asked for its output i alone.
+    asked = y[torch.arange(n), torch.arange(n)].sum()
+    gradients = torch.autograd.grad(asked, (x, before), allow_unused=True, materialize_grads=True)
+    inputs, outputs = (gradient.any(dim=-1).numpy() for gradient in gradients)
+    return inputs, outputs
+
+
+def shortest_paths(layer: SequenceLayer, n: int, size: int) -> Paths:
+    """Follow the connections hop by hop until no further pair of positions is connected.
+
+    Hops stay within the layer where its outputs depend on each other, else they go through a stack.
+    """
+    edges, steps = connections(layer, n, size)
+    within = bool(steps.any())
+    lengths = np.zeros((n, n), dtype=np.int64)
+    reached, hops = edges, [edges]
+    while np.any(new := reached & (lengths == 0)):
+        lengths[new] = len(hops)
+        if within:
+            edges = steps
+        elif (above := layer.above()) is not layer:
+            layer, edges = above, connections(above, n, size)[0]
+        hops.append(edges)
+        reached = (edges.astype(np.float32) @ reached.astype(np.float32)) > 0
+    return Paths(tuple(hops[:-1]), lengths, within)
+
+
+def sequential_steps(layer: SequenceLayer, n: int, size: int) -> int:
+    """The number of sweeps until every output is known.
+
+    Outputs that are not known yet are NaN, which spreads to all that is computed from them.
+    """
+    with torch.no_grad():
+        x = torch.randn(1, n, size).to(_weight(layer))
+        y, steps = torch.full_like(x, torch.nan), 0
+        while y.isnan().any():
+            y, steps = layer.sweep(x, y), steps + 1
+    return steps
+
+
+def _weight(layer: SequenceLayer) -> Float[Tensor, "..."]:
+    return next(layer.parameters())
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """The paths of a layer over n positions, its steps, and its connections with other outputs."""
+    """The paths of a layer over n positions, and its sequential steps."""
 
     paths: Paths
     steps: int
-    n_direct: int
 
     @property
     def n_layers(self) -> int:
@@ -62,7 +146,6 @@ class ArchitecturesResult(Result):
             name: {
                 "longest_path": architecture.paths.longest,
                 "sequential_steps": architecture.steps,
-                "direct_connections": architecture.n_direct,
                 "layers": architecture.n_layers,
                 "positions_of_a_path": architecture.paths.between(0, self.n - 1),
                 "path_lengths": architecture.paths.lengths,
@@ -74,35 +157,32 @@ class ArchitecturesResult(Result):
 def run(options: ArchitecturesOptions) -> ArchitecturesResult:
     """Read the connections of new layers and follow them."""
     n = options.positions
-    layers: dict[str, SequenceLayer] = {}
     with seeded(options.seed):
-        layers = {
+        layers: dict[str, SequenceLayer] = {
             f"convolution, k = {options.kernel}": Convolution(_SIZE, options.kernel),
             f"dilated convolution, k = {options.kernel}": DilatedConvolution(_SIZE, options.kernel),
             "recurrence (GRU)": Recurrence(_SIZE),
             "self-attention": SelfAttention(_SIZE, with_weights=False),
         }
         return ArchitecturesResult(
-            n, {name: _follow(layer.double(), n) for name, layer in layers.items()}
+            n,
+            {
+                name: Architecture(
+                    shortest_paths(layer.double(), n, _SIZE), sequential_steps(layer, n, _SIZE)
+                )
+                for name, layer in layers.items()
+            },
         )
 
 
-def _follow(layer: SequenceLayer, n: int) -> Architecture:
-    direct = sum(int(edges.sum()) for edges in connections(layer, n, _SIZE))
-    return Architecture(shortest_paths(layer, n, _SIZE), sequential_steps(layer, n, _SIZE), direct)
-
-
 def draw(result: ArchitecturesResult) -> Figure:
-    """A net of connections with a path, and the lengths of all paths, for each layer."""
-    figure = new_figure(8.4, 5.2)
-    nets, tables = figure.subplots(2, len(result.architectures), height_ratios=[1.5, 1])
-    longest = max(kind.paths.longest for kind in result.architectures.values())
-    for net, table, (name, kind) in zip(nets, tables, result.architectures.items(), strict=True):
+    """A net of connections with a path, for each layer."""
+    figure = new_figure(8.4, 3.4)
+    nets = figure.subplots(1, len(result.architectures))
+    for net, (name, kind) in zip(nets, result.architectures.items(), strict=True):
         _draw_net(net, kind, result.n)
         net.set_title(name)
-        _draw_lengths(table, kind, longest)
     nets[0].set_ylabel("inputs below, outputs above", color=GREY)
-    tables[0].set_ylabel("to the output at")
     return figure
 
 
@@ -139,21 +219,6 @@ def _arrow(
     arrow = FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=5 + 3 * width, zorder=2)
     arrow.set(color=colour, linewidth=width)
     axes.add_patch(arrow)
-
-
-def _draw_lengths(axes: Axes, architecture: Architecture, longest: int) -> None:
-    """The number of hops between all positions, darker where there are more."""
-    lengths = np.ma.masked_equal(architecture.paths.lengths, 0)
-    axes.imshow(lengths, cmap="Oranges", vmin=0, vmax=1.4 * longest)
-    for (i, j), length in np.ndenumerate(architecture.paths.lengths):
-        if length:
-            axes.text(j, i, str(length), ha="center", va="center", fontsize=7)
-    n = len(lengths)
-    axes.set_xticks(range(n), [str(i + 1) for i in range(n)])
-    axes.set_yticks(range(n), [str(i + 1) for i in range(n)])
-    axes.tick_params(length=0, labelsize=7)
-    axes.spines[:].set_visible(False)
-    axes.set(title="hops on the way", xlabel="from the input at")
 
 
 EXPERIMENT = Experiment(ArchitecturesOptions, run, draw)

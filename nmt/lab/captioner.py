@@ -76,11 +76,42 @@ class FeatureEncoder(nn.Module):
         return Memory(values=values, keep=keep, final=mean)
 
 
+class Eye(nn.Module):
+    """Encode a picture as the annotations of a grid of places, row by row; one is 8 by 8 pixels.
+
+    Three convolutions of stride 2 and one of stride 1, each with batch normalisation (arXiv
+    1502.03167) and a ReLU. A place sees 38 by 38 pixels, with its own 8 by 8 in the middle;
+    therefore the first kernels are even. A learned vector for each place adds its position, which
+    a convolution alone does not know.
+    """
+
+    def __init__(self, n_places: int, size: int) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        before = 3
+        for channels, kernel, stride in [(16, 4, 2), (32, 4, 2), (64, 4, 2), (size, 3, 1)]:
+            # The normalisation's shift is the bias.
+            layers += [
+                nn.Conv2d(before, channels, kernel, stride, padding=1, bias=False),
+                nn.BatchNorm2d(channels),
+                nn.ReLU(),
+            ]
+            before = channels
+        self.layers = nn.Sequential(*layers)
+        self.places = nn.Parameter(0.1 * torch.randn(n_places, size))
+
+    def forward(self, pictures: Float[Tensor, "B 3 H W"]) -> Memory:
+        """All places may be attended; the mean over them starts the decoder (arXiv 1502.03044)."""
+        values = self.layers(2 * pictures - 1).flatten(2).transpose(1, 2) + self.places
+        keep = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device)
+        return Memory(values=values, keep=keep, final=values.mean(dim=1, keepdim=True))
+
+
 class Captioner(nn.Module):
     """An encoder of anything, and the recurrent decoder over the annotations that it makes.
 
     `encoder` is a module from its input to a Memory with M = `memory_size`. The input is
-    Features for FeatureEncoder, and a tensor of pictures for the Eye of captioning/model.py.
+    Features for FeatureEncoder, and a tensor of pictures for Eye.
     """
 
     def __init__(

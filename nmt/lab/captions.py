@@ -2,7 +2,7 @@
 
 Pictures of coloured shapes are captioned in French and in English. The decoder is that of the
 translation models, unchanged: its memory holds the places of a picture in place of the words of a
-sentence. The test pictures show arrangements not seen in training (captioning/split.py).
+sentence. The test pictures show arrangements not seen in training (captioning/scenes.py).
 """
 
 import random
@@ -15,20 +15,18 @@ import numpy.typing as npt
 import torch
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
-from torch import nn
 
 from nmt.lab.captioner import (
     CaptionBatch,
     Captioner,
+    Eye,
     annotate,
     describe,
     train,
 )
-from nmt.lab.captioning.model import GRID, Eye
-from nmt.lab.captioning.scenes import SIDE, Arrangement, Scene, masks, paint, place, with_noise
-from nmt.lab.captioning.split import split
-from nmt.lab.captioning.strip import draw_strips
-from nmt.lab.captioning.words import LANGUAGES, Aspect, Language, Lexicon, Word, caption
+from nmt.lab.captioning.answers import GRID, Answer, accuracy, draw_strips, looks
+from nmt.lab.captioning.scenes import Arrangement, paint, place, split, with_noise
+from nmt.lab.captioning.words import LANGUAGES, Aspect, Language, Lexicon
 from nmt.lab.experiment import Experiment, Options, Result, seeded
 from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import AdditiveConfig
@@ -41,7 +39,6 @@ _ASPECTS: tuple[Aspect, ...] = ("size", "colour", "shape")
 _SHOWN = ("left", "between", "alike")
 _LONGEST = 20  # words, eos included; the longest right caption has 13
 _SEARCHED = 64  # pictures searched at a time
-_TOUCHED = 0.1  # a thing is at a place if it covers this share of its 8 by 8 pixels
 
 
 class CaptionsOptions(Options):
@@ -85,7 +82,7 @@ def new_captioner(options: CaptionsOptions, vocab_size: int) -> Captioner:
         attention=options.attention,
         decoder=BahdanauConfig(cell=options.cell),
     )
-    return Captioner(Eye(options.annotation), config, options.annotation, vocab_size)
+    return Captioner(Eye(GRID**2, options.annotation), config, options.annotation, vocab_size)
 
 
 def caption_batches(
@@ -106,32 +103,6 @@ def caption_batches(
         pictures = paint([place(arrangement, rng) for arrangement in contents], rng)
         ids = [lexicon.ids(content, language) for language in LANGUAGES for content in contents]
         yield CaptionBatch.of(with_noise(pictures, options.noise, rng), rows, ids)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The caption of one picture in one language.
-
-    `picture` (H, W, 3) is without the noise of the captioner's input. `attention` has a
-    row for each word and one for the end, and a column for each place.
-    """
-
-    arrangement: Arrangement
-    scene: Scene
-    picture: npt.NDArray[np.uint8]
-    language: Language
-    words: tuple[str, ...]
-    attention: npt.NDArray[np.float32]
-
-    @property
-    def reference(self) -> tuple[Word, ...]:
-        """The right caption."""
-        return tuple(caption(self.arrangement, self.language))
-
-    @property
-    def right(self) -> bool:
-        """Whether the caption is exactly the right one."""
-        return self.words == tuple(word.text for word in self.reference)
 
 
 def ask(
@@ -160,55 +131,9 @@ def ask(
     return answers
 
 
-def accuracy(answers: Iterable[Answer]) -> float:
-    """Return the share of captions that are right in every word."""
-    return float(np.mean([answer.right for answer in answers]))
-
-
-@dataclass(frozen=True)
-class Looks:
-    """The attention of the words of one aspect, the mean over `n_words` of them.
-
-    `on_right` is the share of attention on the places of the thing that the word describes,
-    `on_other` that on the places of the picture's other thing. `chance` is the share of places
-    that the right thing covers, which uniform attention would give.
-    """
-
-    on_right: float
-    on_other: float
-    chance: float
-    n_words: int
-
-
-def looks(answers: Iterable[Answer], aspect: Aspect) -> Looks:
-    """Measure right captions only: in the others a word need not mean one thing."""
-    rows = []
-    for answer in answers:
-        if not answer.right:
-            continue
-        at = places(answer.scene, answer.arrangement)
-        for word, weights in zip(answer.reference, answer.attention, strict=False):
-            if word.aspect == aspect and word.thing is not None:
-                thing = at[word.thing]
-                other = at.any(axis=0) & ~thing
-                rows.append((weights[thing].sum(), weights[other].sum(), thing.mean()))
-    if not rows:
-        return Looks(0.0, 0.0, 0.0, 0)
-    on_right, on_other, chance = np.mean(np.array(rows, dtype=np.float64), axis=0).tolist()
-    return Looks(on_right, on_other, chance, len(rows))
-
-
-def places(scene: Scene, arrangement: Arrangement) -> npt.NDArray[np.bool_]:
-    """Return for each thing of the arrangement the places of the grid that its copies cover."""
-    covered = nn.functional.avg_pool2d(masks(scene).unsqueeze(1), SIDE // GRID).flatten(1)
-    touched = (covered >= _TOUCHED).numpy()
-    drawn = np.array(arrangement.drawn)
-    return np.stack([touched[drawn == i].any(axis=0) for i in range(len(arrangement.things))])
-
-
 @dataclass(frozen=True)
 class CaptionsResult(Result):
-    """The captions of unseen arrangements and new kinds of things (split.py), and the cost.
+    """The captions of unseen arrangements and of new kinds of things (Split), and the cost.
 
     `losses` are the losses of each update, in nats per word. `seconds` is the time of training,
     with the drawing of pictures.
@@ -289,9 +214,7 @@ def draw(result: CaptionsResult) -> Figure:
     for relation in _SHOWN:
         candidates = [pair for pair in pairs if pair[0].arrangement.relation == relation]
         shown += sorted(candidates, key=_is_clear, reverse=True)[:1]
-    strips = [[(answer.picture, answer.words, answer.attention) for answer in pair]
-              for pair in shown]  # fmt: skip
-    return draw_strips(strips)
+    return draw_strips(shown or pairs[:1])
 
 
 def _is_clear(pair: Sequence[Answer]) -> tuple[bool, bool, bool]:

@@ -1,32 +1,52 @@
-"""Costs of a computation at each of several sizes: seconds and bytes of tensors."""
+"""Costs of a computation by size: seconds and bytes of tensors, and the growth of both."""
 
-import contextlib
+import math
 import statistics
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from nmt.lab.growth import Amounts, upper_slope
+from nmt.lab.sequence_layers import SequenceLayer
 
 _LEAST_SECONDS = 0.03  # a single time below a millisecond says little
 
 
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Within the block torch computes on one thread; after it, on as many as before."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+Amounts = Sequence[int | float]
+
+UPPER = 3
+"""The number of sizes, the largest ones, to fit a slope to: small ones measure overhead."""
+
+
+def upper_slope(sizes: Sequence[int], costs: Amounts) -> float:
+    """The exponent p of the law cost ~ size^p that fits the largest sizes best, on log axes."""
+    return float(np.polyfit(np.log(sizes[-UPPER:]), np.log(costs[-UPPER:]), 1)[0])
+
+
+def crossing(sizes: Sequence[int], costs: Amounts, others: Amounts) -> float | None:
+    """The size from which on `costs` exceed `others`; None if they do not at the largest size.
+
+    Both are interpolated linearly on logarithmic axes.
+    """
+    gaps = np.log(costs) - np.log(others)
+    below = np.flatnonzero(gaps <= 0)
+    if len(below) == 0:
+        return float(sizes[0])
+    i = int(below[-1])
+    if i == len(gaps) - 1:
+        return None
+    share = gaps[i] / (gaps[i] - gaps[i + 1])
+    return float(sizes[i] * (sizes[i + 1] / sizes[i]) ** share)
 
 
 def median_seconds(work: Callable[[], object], repetitions: int) -> float:
@@ -53,20 +73,6 @@ def peak_tensor_bytes(work: Callable[[], object]) -> int:
     del result  # alive until here: the result of `work` is part of the peak
     peak: int = live.peak
     return peak
-
-
-def bytes_kept(work: Callable[[], Tensor], shared: Iterable[Tensor]) -> int:
-    """The bytes of tensors that `work` saves for its backward pass, without `shared` ones."""
-    known = {tensor.untyped_storage() for tensor in shared}
-    saved: set[torch.UntypedStorage] = set()
-
-    def pack(tensor: Tensor) -> Tensor:
-        saved.add(tensor.untyped_storage())
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        work()
-    return sum(storage.nbytes() for storage in saved - known)
 
 
 class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -101,42 +107,20 @@ class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.now -= size
 
 
-FORWARD, TRAINING, KEPT = "forward", "forward and backward", "kept for backward"
-
-
-@dataclass(frozen=True)
-class Work:
-    """A computation to be measured, differentiable in all of its inputs.
-
-    `shared` are tensors that other computations read too, such as parameters. They do not count as
-    its memory.
-    """
-
-    compute: Callable[[], Tensor]
-    inputs: Sequence[Tensor]
-    shared: Sequence[Tensor]
-
-    def forward(self) -> Tensor:
-        """The result alone."""
-        with torch.no_grad():
-            return self.compute()
-
-    def training(self) -> tuple[Tensor, ...]:
-        """The gradients of the sum of the result."""
-        return torch.autograd.grad(self.compute().sum(), [*self.inputs, *self.shared])
+FORWARD, TRAINING = "forward", "forward and backward"
 
 
 @dataclass(frozen=True)
 class Costs:
     """The costs of a computation at each of several sizes.
 
-    `macs` are multiply-accumulate operations. Bytes are those of tensors at the peak of the forward
-    pass, and those saved for the backward pass.
+    `macs` are multiply-accumulate operations, `peak_bytes` those of tensors at the peak of the
+    forward pass.
     """
 
     sizes: list[int]
     macs: list[int]
-    memory_bytes: dict[str, list[int]]
+    peak_bytes: list[int]
     seconds: dict[str, list[float]]
 
     def counted(self) -> dict[str, object]:
@@ -144,31 +128,68 @@ class Costs:
         return {
             "macs": self.macs,
             "macs_slope": upper_slope(self.sizes, self.macs),
-            "bytes": self.memory_bytes,
-            "bytes_slope": self._slopes(self.memory_bytes),
+            "bytes": self.peak_bytes,
+            "bytes_slope": upper_slope(self.sizes, self.peak_bytes),
         }
 
     def timed(self) -> dict[str, object]:
         """The figures that vary between runs."""
-        return {"seconds": self.seconds, "seconds_slope": self._slopes(self.seconds)}
-
-    def _slopes(self, costs: Mapping[str, Amounts]) -> dict[str, float]:
-        return {name: upper_slope(self.sizes, row) for name, row in costs.items()}
+        slopes = {name: upper_slope(self.sizes, row) for name, row in self.seconds.items()}
+        return {"seconds": self.seconds, "seconds_slope": slopes}
 
 
-def measure(
-    sizes: Sequence[int],
-    work_of: Callable[[int], Work],
-    macs: Callable[[int], int],
-    repetitions: int,
-) -> Costs:
-    """Count and time `work_of(size)` for every size."""
-    costs = Costs(list(sizes), [macs(n) for n in sizes], {FORWARD: [], KEPT: []}, {})
-    costs.seconds.update({FORWARD: [], TRAINING: []})
+def measure(layer: SequenceLayer, sizes: Sequence[int], repetitions: int, d: int) -> Costs:
+    """Count and time the layer over one sequence of each size, of vectors of `d` numbers."""
+    peak_bytes: list[int] = []
+    seconds: dict[str, list[float]] = {FORWARD: [], TRAINING: []}
     for n in sizes:
-        work = work_of(n)
-        costs.memory_bytes[FORWARD].append(peak_tensor_bytes(work.forward))
-        costs.memory_bytes[KEPT].append(bytes_kept(work.compute, work.shared))
-        costs.seconds[FORWARD].append(median_seconds(work.forward, repetitions))
-        costs.seconds[TRAINING].append(median_seconds(work.training, repetitions))
-    return costs
+        x = torch.randn(1, n, d, requires_grad=True)
+        forward, training = partial(_forward, layer, x), partial(_gradients, layer, x)
+        peak_bytes.append(peak_tensor_bytes(forward))
+        seconds[FORWARD].append(median_seconds(forward, repetitions))
+        seconds[TRAINING].append(median_seconds(training, repetitions))
+    macs = [layer.theory.macs(n) for n in sizes]
+    return Costs(list(sizes), macs, peak_bytes, seconds)
+
+
+@torch.no_grad()
+def _forward(layer: SequenceLayer, x: Tensor) -> Tensor:
+    y: Tensor = layer(x)
+    return y
+
+
+def _gradients(layer: SequenceLayer, x: Tensor) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(layer(x).sum(), [x, *layer.parameters()])
+
+
+SLOPE_NOTE = "The number at the right end of a curve is its slope over the three largest sizes."
+"""The note below a figure that draw_growth draws."""
+
+
+class Curve(NamedTuple):
+    """Costs by size, and how they are drawn."""
+
+    costs: Amounts
+    colour: str
+    line: str = "-"
+    width: float = 1.6
+
+
+def draw_growth(axes: Axes, sizes: list[int], curves: Sequence[Curve]) -> None:
+    """Curves on logarithmic axes; beside the end of each the slope that was fitted there."""
+    axes.set(xscale="log", yscale="log")
+    for costs, colour, line, width in curves:
+        axes.plot(sizes, costs, line, color=colour, linewidth=width)
+    axes.set_xticks(sizes[::2], [f"{n:,}" for n in sizes[::2]])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.grid(color="0.9", linewidth=0.5)
+    low, high = axes.get_ylim()
+    least, height = math.log(high / low) / 17, -math.inf
+    labelled: list[tuple[str, Amounts]] = []
+    for costs, colour, _, _ in sorted(curves, key=lambda curve: curve.costs[-1]):
+        if (colour, costs) in labelled:
+            continue  # two coinciding curves of one colour
+        labelled.append((colour, costs))
+        height = max(math.log(costs[-1]), height + least)
+        text = f"{upper_slope(sizes, costs):.2f}"
+        axes.text(sizes[-1] * 1.15, math.exp(height), text, color=colour, va="center", fontsize=8)

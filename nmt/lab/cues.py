@@ -6,7 +6,7 @@ task, such as reading, makes the eye seek the book: a volitional cue (James 1890
 adds a query. Here each layer learns to read the digit on the item that a task asks for.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from nmt.lab.experiment import Experiment, Options, Result, seeded
 from nmt.lab.figure import BLUE, GREY, ORANGE, heat, label_cells, new_figure
-from nmt.lab.kernels import attend
 from nmt.models.attention.scores import GeneralAttention
 
 KINDS = ("newspaper", "paper", "cup", "notebook", "book", "pen", "phone", "lamp")
@@ -138,8 +137,8 @@ class AttentionReader(nn.Module):
     ) -> Float[Tensor, "B digits"]:
         """The logits of the digits."""
         query = _one_hot_kind(task) if self.query is None else self.query.expand(len(items), -1)
-        weights = attend(self.attention, query, items)
-        logits: Tensor = self.outer((weights.unsqueeze(1) @ items).squeeze(1))
+        weights = self.attention.attend(query.unsqueeze(1), items, items).weights
+        logits: Tensor = self.outer((weights @ items).squeeze(1))
         return logits
 
     def feature_scores(self) -> Float[Tensor, "Q F"]:
@@ -169,23 +168,13 @@ class Trained:
 class CuesResult(Result):
     """Each layer by name, told the task or not; the scores of features in both attentions."""
 
+    ceiling_without_the_task: float
     desk: tuple[str, ...]
-    ceiling: float
-    untold: dict[str, Trained]
-    told: dict[str, Trained]
-    constant_query: npt.NDArray[np.float32]
-    queries: npt.NDArray[np.float32]
-
-    def numbers(self) -> dict[str, object]:
-        return {
-            "ceiling_without_the_task": self.ceiling,
-            "desk": self.desk,
-            "without_the_task": {name: asdict(reader) for name, reader in self.untold.items()},
-            "with_the_task": {name: asdict(reader) for name, reader in self.told.items()},
-            "features": FEATURES,
-            "scores_of_features_for_the_constant_query": self.constant_query,
-            "scores_of_features_for_each_query": dict(zip(KINDS, self.queries, strict=True)),
-        }
+    without_the_task: dict[str, Trained]
+    with_the_task: dict[str, Trained]
+    features: tuple[str, ...]
+    scores_for_the_constant_query: npt.NDArray[np.float32]
+    scores_for_each_query: npt.NDArray[np.float32]
 
 
 def run(options: CuesOptions) -> CuesResult:
@@ -208,12 +197,13 @@ def run(options: CuesOptions) -> CuesResult:
                 if isinstance(network, AttentionReader):
                     scores[told] = network.feature_scores().numpy()
     return CuesResult(
+        ceiling_without_the_task=float(tests.ceiling.mean()),
         desk=KINDS[: options.items],
-        ceiling=float(tests.ceiling.mean()),
-        untold=both[False],
-        told=both[True],
-        constant_query=scores[False][0],
-        queries=scores[True],
+        without_the_task=both[False],
+        with_the_task=both[True],
+        features=FEATURES,
+        scores_for_the_constant_query=scores[False][0],
+        scores_for_each_query=scores[True],
     )
 
 
@@ -263,7 +253,7 @@ def draw(result: CuesResult) -> Figure:
     above.colorbar(eyes.images[0], ax=eyes, pad=0.01, label="share of the answer's change")
     _draw_accuracy(bars, result)
     axes = below.subplots()
-    table = np.vstack([result.constant_query, result.queries])
+    table = np.vstack([result.scores_for_the_constant_query, result.scores_for_each_query])
     most = float(np.abs(table).max())
     image = axes.imshow(table, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
     axes.set_yticks(range(len(table)), ["constant query", *(f"query: {kind}" for kind in KINDS)])
@@ -276,16 +266,18 @@ def draw(result: CuesResult) -> Figure:
 
 def _draw_influence(axes: Axes, result: CuesResult) -> None:
     rows = [
-        *((name, reader.influence[0]) for name, reader in result.untold.items()),
+        *((name, reader.influence[0]) for name, reader in result.without_the_task.items()),
         *(
             (f"attention, query: {kind}", row)
-            for kind, row in zip(result.desk, result.told["attention"].influence, strict=True)
+            for kind, row in zip(
+                result.desk, result.with_the_task["attention"].influence, strict=True
+            )
         ),
     ]
     table = np.array([row for _, row in rows])
     heat(axes, table, 1.0)
     label_cells(axes, table)
-    n_untold = len(result.untold)
+    n_untold = len(result.without_the_task)
     names = [name for name, _ in rows]
     names[n_untold - 1] = "attention, constant query"
     axes.set_yticks(range(len(rows)), names)
@@ -297,14 +289,17 @@ def _draw_influence(axes: Axes, result: CuesResult) -> None:
 
 def _draw_accuracy(axes: Axes, result: CuesResult) -> None:
     places = np.arange(len(LAYERS))
-    pairs = (("without the task", result.untold, ORANGE), ("with the task", result.told, BLUE))
-    for shift, (label, networks, colour) in zip((-0.2, 0.2), pairs, strict=True):
-        accuracy = [networks[name].accuracy for name in LAYERS]
+    ceiling = result.ceiling_without_the_task
+    networks = {"without the task": result.without_the_task, "with the task": result.with_the_task}
+    for shift, colour, (label, trained) in zip(
+        (-0.2, 0.2), (ORANGE, BLUE), networks.items(), strict=True
+    ):
+        accuracy = [trained[name].accuracy for name in LAYERS]
         bars = axes.barh(places + shift, accuracy, height=0.38, color=colour, label=label)
         labels = [f"{share:.1%}" for share in accuracy]
         axes.bar_label(bars, labels, label_type="center", color="white", fontsize=8)
-    bayes = axes.axvline(result.ceiling, color="0.2", linestyle="--", linewidth=1.2, zorder=0)
-    bayes.set_label(f"Bayes' rule without it: {result.ceiling:.1%}")
+    bayes = axes.axvline(ceiling, color="0.2", linestyle="--", linewidth=1.2, zorder=0)
+    bayes.set_label(f"Bayes' rule without it: {ceiling:.1%}")
     axes.set_yticks(places, LAYERS)
     axes.set(title="Scenes with the right digit", xlim=(0, 1), ylim=(len(LAYERS) - 0.4, -1.4))
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])

@@ -66,13 +66,18 @@ class EquivarianceOptions(Options):
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A layer on the sentence and on one shuffle of it: the weight of each place (a column) in each
-    output (a row), and |f(PX) - P f(X)| for every place and unit.
+class Shuffled:
+    """A layer on shuffles of the sentence: `greatest` is max |f(PX) - P f(X)| over all of them.
 
-    The full layer has size^2 weights between two places; shown is that between their first units.
+    Of one shuffle there are the weight of each place (a column) in each output (a row), before and
+    after it, and the difference for every place and unit. The full layer has size^2 weights
+    between two places; shown is that between their first units. `shorter` says whether the layer
+    takes a word less.
     """
 
+    parameters: int
+    greatest: float
+    shorter: str
     weights: npt.NDArray[np.float32]
     shuffled_weights: npt.NDArray[np.float32]
     difference: npt.NDArray[np.float32]
@@ -88,44 +93,18 @@ class Scores:
     scores: npt.NDArray[np.float32]
     asymmetry: float
     on_itself: npt.NDArray[np.float32]
+    mean_on_itself: float
 
 
 @dataclass(frozen=True)
 class EquivarianceResult(Result):
-    """For each layer by name: the greatest and the mean difference over all shuffles, its number
-    of parameters, its outcome on a shorter sentence, and its picture; and kinds of scores by name.
-    """
+    """The words and one shuffle of them, the layers by name, and the kinds of scores by name."""
 
     words: tuple[str, ...]
     order: tuple[int, ...]
-    greatest: dict[str, float]
-    mean: dict[str, float]
-    parameters: dict[str, int]
-    shorter: dict[str, str]
-    shown: dict[str, Shown]
+    shuffled_words: tuple[str, ...]
+    layers: dict[str, Shuffled]
     scores: dict[str, Scores]
-
-    def numbers(self) -> dict[str, object]:
-        return {
-            "words": self.words,
-            "shuffled": tuple(self.words[place] for place in self.order),
-            "greatest_difference": self.greatest,
-            "mean_difference": self.mean,
-            "parameters": self.parameters,
-            "a_word_less": self.shorter,
-            "weights": {name: shown.weights for name, shown in self.shown.items()},
-            "weights_shuffled": {
-                name: shown.shuffled_weights for name, shown in self.shown.items()
-            },
-            "scores": {
-                name: {
-                    "asymmetry": scores.asymmetry,
-                    "weight_on_itself": scores.on_itself,
-                    "mean_weight_on_itself": scores.on_itself.mean(),
-                }
-                for name, scores in self.scores.items()
-            },
-        }
 
 
 Layer = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -135,116 +114,101 @@ Layer = Callable[[Tensor], tuple[Tensor, Tensor]]
 def run(options: EquivarianceOptions) -> EquivarianceResult:
     """Shuffle the sentence many times and compare the outputs with the shuffled outputs."""
     words = tuple(options.sentence.split())
+    length, size = len(words), options.size
     chance = torch.Generator().manual_seed(options.seed)
-    x = torch.randn(len(words), options.size, generator=chance)
-    orders = [torch.randperm(len(words), generator=chance) for _ in range(options.permutations)]
-    shown_order = next((o for o in orders if not torch.equal(o, o.sort().values)), orders[0])
+    x = torch.randn(length, size, generator=chance)
+    orders = [torch.randperm(length, generator=chance) for _ in range(options.permutations)]
+    order = next((o for o in orders if not torch.equal(o, o.sort().values)), orders[0])
     with seeded(options.seed), torch.no_grad():
-        layers, parameters, scores = _layers(x, options)
-        differences = {name: [_difference(f, x, o) for o in orders] for name, f in layers.items()}
+        attention, full = MultiHead(size, options.heads), nn.Linear(length * size, length * size)
+        initialise(attention)
+        initialise(full)
+        n_own, n_full = (sum(p.numel() for p in m.parameters()) for m in (attention, full))
+
+        def bare(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
+            weights = masked_softmax((x @ x.mT).unsqueeze(0)).squeeze(0)
+            return weights @ x, weights
+
+        def look(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
+            rows = x.unsqueeze(0)
+            y, heads = attention(rows, attention.project(rows), with_weights=True)
+            return y.squeeze(0), heads.squeeze(0).mean(dim=0)
+
+        def placed(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
+            return look(x + sinusoids(*x.shape).to(x))
+
+        def connect(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
+            first = full.weight.view(length, size, length, size)[:, 0, :, 0].abs()
+            return full(x.flatten()).view_as(x), first
+
+        queries, keys = attention.W_q(x), attention.W_k(x)
         return EquivarianceResult(
             words=words,
-            order=tuple(shown_order.tolist()),
-            greatest={
-                name: float(max(d.max() for d in values)) for name, values in differences.items()
+            order=tuple(order.tolist()),
+            shuffled_words=tuple(words[place] for place in order),
+            layers={
+                BARE: _shuffle(bare, 0, x, orders, order),
+                ATTENTION: _shuffle(look, n_own, x, orders, order),
+                POSITIONS: _shuffle(placed, n_own, x, orders, order),
+                FULL: _shuffle(connect, n_full, x, orders, order),
             },
-            mean={
-                name: float(np.mean([float(d.mean()) for d in e]))
-                for name, e in differences.items()
+            scores={
+                BARE_SCORES: _examine(x @ x.mT),
+                ONE_MATRIX: _examine(attention.scale * keys @ keys.mT),
+                TWO_MATRICES: _examine(attention.scale * queries @ keys.mT),
             },
-            parameters=parameters,
-            shorter={name: _answer(layer, x[:-1]) for name, layer in layers.items()},
-            shown={
-                name: Shown(
-                    layer(x)[1].numpy(),
-                    layer(x[shown_order])[1].numpy(),
-                    _difference(layer, x, shown_order).numpy(),
-                )
-                for name, layer in layers.items()
-            },
-            scores=scores,
         )
 
 
-def _layers(
-    x: Float[Tensor, "S D"], options: EquivarianceOptions
-) -> tuple[dict[str, Layer], dict[str, int], dict[str, Scores]]:
-    """The layers by name, with new weights, their numbers of parameters, and scores of `x`."""
-    length, size = x.shape
-    attention, full = MultiHead(size, options.heads), nn.Linear(length * size, length * size)
-    initialise(attention)
-    initialise(full)
+def _shuffle(
+    layer: Layer,
+    parameters: int,
+    x: Float[Tensor, "S D"],
+    orders: list[Int[Tensor, " S"]],
+    shown: Int[Tensor, " S"],
+) -> Shuffled:
+    y, weights = layer(x)
 
-    def bare(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
-        weights = masked_softmax((x @ x.mT).unsqueeze(0)).squeeze(0)
-        return weights @ x, weights
+    def off(order: Int[Tensor, " S"]) -> Float[Tensor, "S D"]:
+        return (layer(x[order])[0] - y[order]).abs()
 
-    def look(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
-        rows = x.unsqueeze(0)
-        y, heads = attention(rows, attention.project(rows), with_weights=True)
-        return y.squeeze(0), heads.squeeze(0).mean(dim=0)
-
-    def placed(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
-        return look(x + sinusoids(*x.shape).to(x))
-
-    def connect(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
-        first = full.weight.view(length, size, length, size)[:, 0, :, 0].abs()
-        return full(x.flatten()).view_as(x), first
-
-    n_own = sum(parameter.numel() for parameter in attention.parameters())
-    n_full = sum(parameter.numel() for parameter in full.parameters())
-    layers: dict[str, Layer] = {BARE: bare, ATTENTION: look, POSITIONS: placed, FULL: connect}
-    queries, keys = attention.W_q(x), attention.W_k(x)
-    scores = {
-        BARE_SCORES: _examine(x @ x.mT),
-        ONE_MATRIX: _examine(attention.scale * keys @ keys.mT),
-        TWO_MATRICES: _examine(attention.scale * queries @ keys.mT),
-    }
-    return layers, dict(zip(layers, (0, n_own, n_own, n_full), strict=True)), scores
+    try:
+        layer(x[:-1])
+        shorter = "works"
+    except RuntimeError as error:
+        shorter = str(error).splitlines()[0]
+    return Shuffled(
+        parameters=parameters,
+        greatest=max(float(off(order).max()) for order in orders),
+        shorter=shorter,
+        weights=weights.numpy(),
+        shuffled_weights=layer(x[shown])[1].numpy(),
+        difference=off(shown).numpy(),
+    )
 
 
 def _examine(scores: Float[Tensor, "S S"]) -> Scores:
     """See Scores."""
     asymmetry = float((scores - scores.mT).abs().max() / scores.abs().max())
     diagonal = masked_softmax(scores.unsqueeze(0)).squeeze(0).diagonal()
-    return Scores(scores.numpy(), asymmetry, diagonal.numpy())
-
-
-def _difference(
-    layer: Layer, x: Float[Tensor, "S D"], order: Int[Tensor, " S"]
-) -> Float[Tensor, "S D"]:
-    """|f(PX) - P f(X)|."""
-    return (layer(x[order])[0] - layer(x)[0][order]).abs()
-
-
-def _answer(layer: Layer, x: Float[Tensor, "S D"]) -> str:
-    """`works`, or why it does not."""
-    try:
-        layer(x)
-    except RuntimeError as error:
-        return str(error).splitlines()[0]
-    return "works"
+    return Scores(scores.numpy(), asymmetry, diagonal.numpy(), float(diagonal.mean()))
 
 
 def draw(result: EquivarianceResult) -> Figure:
     """A row per layer: the weights, those of the shuffled sentence, and the difference; then a row
     of scores.
     """
-    names = (BARE, ATTENTION, POSITIONS, FULL)
     figure = new_figure(9.2, 11.0)
-    rows = figure.subfigures(
-        len(names) + 1, 1, squeeze=False, height_ratios=[1, 0.9, 0.9, 1.25, 1.25]
-    ).flat
-    shuffled = tuple(result.words[place] for place in result.order)
-    pair = _strongest_pair(result.shown[ATTENTION].weights)
+    rows = figure.subfigures(5, 1, squeeze=False, height_ratios=[1, 0.9, 0.9, 1.25, 1.25]).flat
+    pair = _strongest_pair(result.layers[ATTENTION].weights)
     moved = tuple(result.order.index(place) for place in pair)
-    top = max(float(result.shown[name].difference.max()) for name in names)
-    for row, name in zip(rows, names, strict=False):
-        shown, (left, middle, right) = result.shown[name], row.subplots(1, 3)
-        _head(row, _headline(name, result))
+    top = max(float(layer.difference.max()) for layer in result.layers.values())
+    for row, (name, shown) in zip(rows, result.layers.items(), strict=False):
+        left, middle, right = row.subplots(1, 3)
+        _head(row, _headline(name, shown))
         most = max(float(shown.weights.max()), float(shown.shuffled_weights.max()))
         _draw_weights(left, shown.weights, result.words, pair, most)
-        image = _draw_weights(middle, shown.shuffled_weights, shuffled, moved, most)
+        image = _draw_weights(middle, shown.shuffled_weights, result.shuffled_words, moved, most)
         row.colorbar(image, ax=[left, middle], label="weight", pad=0.015)
         for axes in (left, middle):
             axes.tick_params(labelbottom=name == FULL)  # the same words stand below all rows
@@ -288,15 +252,11 @@ def _draw_scores(row: SubFigure, result: EquivarianceResult) -> None:
     right.legend(loc="upper right", ncols=2)
 
 
-def _headline(name: str, result: EquivarianceResult) -> str:
-    equivariant = result.greatest[name] < 1e-3
-    same = "answers shuffled too" if equivariant else "other answers"
-    length = "" if result.shorter[name] == "works" else "; this length only"
-    return f"{name}: {same} (off by at most {_few_digits(result.greatest[name])}){length}"
-
-
-def _few_digits(difference: float) -> str:
-    return f"{difference:.0e}" if difference < 1e-3 else f"{difference:.2f}"
+def _headline(name: str, layer: Shuffled) -> str:
+    off = layer.greatest
+    same, digits = ("answers shuffled too", ".0e") if off < 1e-3 else ("other answers", ".2f")
+    length = "" if layer.shorter == "works" else "; this length only"
+    return f"{name}: {same} (off by at most {off:{digits}}){length}"
 
 
 def _strongest_pair(weights: npt.NDArray[np.float32]) -> tuple[int, int]:

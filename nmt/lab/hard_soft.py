@@ -15,8 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from nmt.lab.costs import one_thread
-from nmt.lab.experiment import Experiment, Result, seeded
+from nmt.lab.experiment import Experiment, Result, one_thread, seeded
 from nmt.lab.figure import BLUE, GREEN, ORANGE, RED, heat, new_figure
 from nmt.lab.small_language import translate
 from nmt.lab.translators import (
@@ -66,9 +65,9 @@ class Model:
     decoded: dict[str, list[Translations]]
     looks: Looks
 
-    def row(self, way: str, measure: str) -> list[float]:
-        """A measure, draw by draw."""
-        return [float(getattr(translations, measure)) for translations in self.decoded[way]]
+    def words_right(self, way: str) -> list[float]:
+        """The percentage of right words, draw by draw."""
+        return [translations.words_right for translations in self.decoded[way]]
 
 
 @dataclass(frozen=True)
@@ -93,15 +92,13 @@ def _numbers(model: Model) -> dict[str, object]:
         "weight_of_agreeing_words_on_their_noun": looks.on_its_noun,
     }
     for way, draws in model.decoded.items():
-        scores: dict[str, object] = {}
-        for measure in ("words_right", "sentences_right", "bleu"):
-            row = model.row(way, measure)
-            scores[measure] = float(np.mean(row))
-            if len(row) > 1:
-                scores[f"{measure}_spread"] = float(np.std(row, ddof=1))
-        scores["shown"] = " ".join(draws[0].first)
-        scores["shown_weights"] = draws[0].first_weights
-        numbers[f"decoded_{way}"] = scores
+        row = model.words_right(way)
+        numbers[f"decoded_{way}"] = {
+            "words_right": float(np.mean(row)),
+            **({"words_right_spread": float(np.std(row, ddof=1))} if len(row) > 1 else {}),
+            "shown": " ".join(draws[0].first),
+            "shown_weights": draws[0].first_weights,
+        }
     return numbers
 
 
@@ -156,7 +153,7 @@ def draw(result: HardSoftResult) -> Figure:
 
 def _draw_bars(axes: Axes, model: Model) -> None:
     for place, (way, colour) in enumerate(_COLOURS.items()):
-        row = model.row(way, "words_right")
+        row = model.words_right(way)
         axes.bar(place, float(np.mean(row)), color=colour, width=0.65)
         axes.text(place, float(np.mean(row)) + 1.5, _with_spread(row), ha="center", fontsize=7.5)
     axes.set_xticks(range(len(_COLOURS)), list(_COLOURS))

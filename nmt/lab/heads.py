@@ -15,12 +15,11 @@ import torch
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from nmt.lab.cards import CardOptions, CardReader, Cards, draw_cards, losses, self_attention, train
-from nmt.lab.costs import one_thread
-from nmt.lab.experiment import Experiment, Result, some
+from nmt.lab.experiment import Experiment, Result, Some, one_thread
 from nmt.lab.figure import CYCLE, GREY, heat, new_figure
 from nmt.settings.base import conflict_error
 
@@ -32,10 +31,9 @@ _MOST_MAPS = 4
 class HeadsOptions(CardOptions):
     """The numbers of heads, the task, the encoder and its training."""
 
-    heads: tuple[Annotated[int, Field(gt=0)], ...] = Field(
+    heads: Some[Annotated[int, Field(gt=0)]] = Field(
         default=(1, 2, 4, 8), description="numbers of heads to compare; each must divide `size`"
     )
-    _none_missing = field_validator("heads")(some)
 
     @model_validator(mode="after")
     def _heads_agree(self) -> "HeadsOptions":
@@ -54,36 +52,20 @@ class HeadsOptions(CardOptions):
         return max((n for n in self.heads if n <= _MOST_MAPS), default=min(self.heads))
 
 
-MEASURES = {
-    "distance": "mean distance",
-    "entropy": "entropy, nats",
-    "weight_before": "on the card before",
-    "weight_twin": "on the twin",
-}
-
-
 @dataclass(frozen=True)
 class Heads:
     """A trained encoder with N heads, those that look nearest first.
 
     `loss` (nats) and `right` are by question. `measures` are means over all positions: of the
-    distance in positions, the entropy in nats, and two weights. `disagreement` of two heads is
-    half the sum of the differences of their weights: 0 alike, 1 nowhere in common. `weights` are
-    those over the first test sequence.
+    distance in positions, the entropy in nats, and two weights. `weights` are those over the first
+    test sequence.
     """
 
     parameters: int
     loss: npt.NDArray[np.float64]
     right: npt.NDArray[np.float64]
     measures: dict[str, npt.NDArray[np.float64]]
-    disagreement: npt.NDArray[np.float64]
     weights: npt.NDArray[np.float64]
-
-    @property
-    def mean_disagreement(self) -> float:
-        """Over all pairs of different heads; 0 where there is one head."""
-        n = len(self.disagreement)
-        return float(self.disagreement.sum()) / max(1, n * (n - 1))
 
 
 @dataclass(frozen=True)
@@ -112,7 +94,6 @@ class HeadsResult(Result):
                 "parameters": heads.parameters,
                 **{f"{name}_loss": heads.loss[i] for i, name in enumerate(QUESTIONS)},
                 **{f"{name}_right": heads.right[i] for i, name in enumerate(QUESTIONS)},
-                "disagreement": heads.mean_disagreement,
                 **heads.measures,
             }
         return numbers
@@ -139,13 +120,11 @@ def _measure(model: CardReader, test: Cards) -> Heads:
     measures = measure(weights, test.twins)
     order = np.argsort(measures["distance"], kind="stable")
     weights = weights[:, order]
-    gaps = (weights[:, :, None] - weights[:, None]).abs().sum(dim=-1) / 2
     return Heads(
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         loss=losses(model, test).double().numpy(),
         right=right.double().mean(dim=(0, 1)).numpy(),
         measures={name: values[order] for name, values in measures.items()},
-        disagreement=gaps.mean(dim=(0, 3)).numpy(),
         weights=weights[0].numpy(),
     )
 
@@ -153,7 +132,7 @@ def _measure(model: CardReader, test: Cards) -> Heads:
 def measure(
     weights: Float[Tensor, "B N n n"], twins: Int[Tensor, "B n"]
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """MEASURES of each head, (N,): means over the sequences and their positions."""
+    """The measures of each head, (N,): means over the sequences and their positions."""
     places = torch.arange(weights.shape[-1])
     before = (places - 1).clamp(min=0).expand_as(twins)
 
@@ -174,17 +153,10 @@ def draw(result: HeadsResult) -> Figure:
     """Loss by the number of heads, every head by distance and entropy, the shown heads' maps."""
     figure = new_figure(10.6, 6.9)
     above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[1, 1.05]).flat
-    loss, heads, pairs = above.subplots(1, 3, width_ratios=[1, 1.5, 0.9])
+    loss, heads = above.subplots(1, 2, width_ratios=[1, 1.5])
     _draw_losses(loss, result)
     _draw_heads(heads, result)
-    shown = result.encoders[result.options.shown]
-    image = heat(pairs, shown.disagreement, 1.0)
-    numbers = [str(i + 1) for i in range(len(shown.disagreement))]
-    pairs.set_xticks(range(len(numbers)), numbers)
-    pairs.set_yticks(range(len(numbers)), numbers)
-    pairs.set(title=f"Disagreement, {result.options.shown} heads", xlabel="head", ylabel="head")
-    above.colorbar(image, ax=pairs, label="share of the weights")
-    _draw_maps(below, result, shown)
+    _draw_maps(below, result)
     return figure
 
 
@@ -220,9 +192,10 @@ def _draw_heads(axes: Axes, result: HeadsResult) -> None:
     axes.legend(title="heads", loc="lower center")
 
 
-def _draw_maps(figure: SubFigure, result: HeadsResult, shown: Heads) -> None:
+def _draw_maps(figure: SubFigure, result: HeadsResult) -> None:
     """Maps of the encoder with the fewest heads, and of the shown one, over one sequence."""
     fewest = result.encoders[min(result.encoders)]
+    shown = result.encoders[result.options.shown]
     maps = [
         (f"head {i + 1} of {len(encoder.weights)}", weights)
         for encoder in ([shown] if fewest is shown else [fewest, shown])

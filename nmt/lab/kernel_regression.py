@@ -9,9 +9,10 @@ same at every place. The width is learned as in d2l.ai, section 11.2.
 import math
 from dataclasses import dataclass
 from statistics import median
+from typing import Literal
 
 import torch
-from jaxtyping import Float64, Int
+from jaxtyping import Bool, Float64, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
@@ -19,16 +20,15 @@ from torch import Tensor
 
 from nmt.lab.experiment import Experiment, Options, Result
 from nmt.lab.figure import BLUE, GREEN, ORANGE, heat, new_figure
-from nmt.lab.kernels import Kernel, attend, kernel_weights
+from nmt.models.attention.base import Attention
 from nmt.models.attention.scores import GaussianAttention, GaussianConfig
 from nmt.training.step import DivergedError
 
+Kernel = Literal["gaussian", "boxcar", "epanechnikov", "constant"]
 _END = 5.0
 _PLACES = 100
 AVERAGE = "average pooling"
 _COLOURS = {AVERAGE: GREEN, "fixed": ORANGE, "learned": BLUE}
-_WIDTHS = torch.logspace(-0.5, 1.5, 41, dtype=torch.float64)
-"""For the curve of the errors; SGD does not see it."""
 
 
 class KernelOptions(Options):
@@ -68,18 +68,17 @@ class Estimate:
     loss: float
     lonely: int
 
-    @property
-    def points_used(self) -> float:
-        """The effective number of points: exp of the weights' entropy, a mean over places."""
-        return float((-torch.xlogy(self.weights, self.weights).sum(dim=1)).exp().mean())
-
     def numbers(self) -> dict[str, object]:
-        """The errors, how peaked the weights are, and how much the curve's slope changes."""
+        """The errors, how peaked the weights are, and how much the curve's slope changes.
+
+        `points_used` is the effective number: exp of the weights' entropy, a mean over places.
+        """
+        entropy = -torch.xlogy(self.weights, self.weights).sum(dim=1)
         return {
             "rmse": self.rmse,
             "leave_one_out_loss": self.loss,
             "largest_weight": float(self.weights.amax(dim=1).mean()),
-            "points_used": self.points_used,
+            "points_used": float(entropy.exp().mean()),
             "change_of_slope": float(self.curve.diff(n=2).abs().sum()) * _PLACES / _END,
             "places_without_neighbour": self.lonely,
             "curve": self.curve.numpy(),
@@ -96,7 +95,7 @@ class Learning:
 
 @dataclass(frozen=True)
 class KernelResult(Result):
-    """The points, the truth, three estimates by name, and the errors of many widths.
+    """The points, three estimates by name, and how the width was learned.
 
     `draws` are the estimates of other seeds, by name.
     """
@@ -106,7 +105,6 @@ class KernelResult(Result):
     y: Float64[Tensor, " S"]
     estimates: dict[str, Estimate]
     learning: Learning
-    by_width: tuple[Estimate, ...]
     draws: dict[str, tuple[Estimate, ...]]
 
     @property
@@ -114,27 +112,17 @@ class KernelResult(Result):
         """w after the last epoch."""
         return self.learning.widths[-1]
 
-    def errors_by_width(self) -> tuple[list[float], list[float]]:
-        """The leave-one-out loss and the error against the truth of every width."""
-        return [fit.loss for fit in self.by_width], [fit.rmse for fit in self.by_width]
-
     def numbers(self) -> dict[str, object]:
-        losses, errors = self.errors_by_width()
         return {
             "learned_width": self.learned_width,
             "width_per_epoch": self.learning.widths,
             "loss_per_epoch": self.learning.losses,
-            "best_width_leaving_one_out": float(_WIDTHS[losses.index(min(losses))]),
-            "best_width_for_the_truth": float(_WIDTHS[errors.index(min(errors))]),
             **{name: estimate.numbers() for name, estimate in self.estimates.items()},
             "rmse_of_draws": {name: _spread(fit) for name, fit in self.draws.items()},
             "x": self.x.numpy(),
             "y": self.y.numpy(),
             "places": places().numpy(),
             "truth": truth(places()).numpy(),
-            "widths": _WIDTHS.numpy(),
-            "leave_one_out_loss_by_width": losses,
-            "rmse_by_width": errors,
         }
 
 
@@ -165,7 +153,6 @@ def run(options: KernelOptions) -> KernelResult:
         y=y,
         estimates=estimates,
         learning=learning,
-        by_width=tuple(estimate(x, y, "gaussian", float(width)) for width in _WIDTHS),
         draws={name: tuple(variant[name] for variant in others) for name in estimates},
     )
 
@@ -204,7 +191,7 @@ def learn_width(
     everyone = torch.arange(len(x))
 
     def loss_of(rows: Int[Tensor, " B"]) -> Float64[Tensor, ""]:
-        weights = attend(attention, x[rows, None], x[:, None], rows[:, None] != everyone)
+        weights = _attend(attention, x[rows], x, rows[:, None] != everyone)
         return (weights @ y - y[rows]).square().mean()
 
     widths, losses = [attention.width.item()], [loss_of(everyone).item()]
@@ -237,17 +224,53 @@ def estimate(
     return Estimate(weights, curve, rmse, loss, lonely)
 
 
+def kernel_weights(
+    queries: Float64[Tensor, " Q"],
+    keys: Float64[Tensor, " S"],
+    keep: Bool[Tensor, "Q S"],
+    kernel: Kernel,
+    width: float,
+) -> tuple[Float64[Tensor, "Q S"], int]:
+    """K(w |q - k|), made to sum to 1 over the kept keys, and the number of queries that reach none.
+
+    Such queries get equal weights.
+    """
+    if kernel == "gaussian":
+        gaussian = GaussianConfig(width=width).build(1, 1).double()
+        return _attend(gaussian, queries, keys, keep).detach(), 0
+    u = width * (queries[:, None] - keys).abs()
+    shapes = {
+        "boxcar": (u < 1).double(),
+        "epanechnikov": (1 - u.square()).clamp(min=0),
+        "constant": torch.ones_like(u),
+    }
+    values = shapes[kernel] * keep
+    lonely = values.sum(dim=1) == 0
+    values = torch.where(lonely[:, None], keep.double(), values)
+    return values / values.sum(dim=1, keepdim=True), int(lonely.sum())
+
+
+def _attend(
+    attention: Attention,
+    queries: Float64[Tensor, " Q"],
+    keys: Float64[Tensor, " S"],
+    keep: Bool[Tensor, "Q S"],
+) -> Float64[Tensor, "Q S"]:
+    """The weights of an attention of the models over keys that all queries share."""
+    rows = keys.view(1, -1, 1).expand(len(queries), -1, -1)
+    return attention.attend(queries.view(-1, 1, 1), rows, rows, keep).weights.squeeze(1)
+
+
 def draw(result: KernelResult) -> Figure:
-    """The curves, the loss per epoch, the error of every width, and the two maps of weights."""
-    figure = new_figure(12.6, 7.4)
+    """The curves, the loss per epoch, and the two maps of weights."""
+    figure = new_figure(11.0, 7.4)
     above, below = figure.subfigures(2, 1, squeeze=False, hspace=0.03).flat
-    curves, losses, widths = above.subplots(1, 3, width_ratios=[1.6, 1, 1])
+    curves, losses = above.subplots(1, 2, width_ratios=[1.6, 1])
     _draw_curves(curves, result)
     losses.plot(result.learning.losses, color=BLUE)
     title = f"Loss per epoch, w from {result.options.width:g} to {result.learned_width:.2f}"
     losses.set(title=title, xlabel="epoch", ylabel="leave-one-out loss")
     losses.set_ylim(0, None)
-    _draw_widths(widths, result)
     panels = below.subplots(1, 2)
     both = [result.estimates[name].weights.numpy() for name in ("fixed", "learned")]
     top = max(float(weights.max()) for weights in both)
@@ -273,19 +296,6 @@ def _draw_curves(axes: Axes, result: KernelResult) -> None:
     axes.set(title="2 sin x + x^0.8, from noisy points", xlabel="x", ylabel="y")
     axes.set_ylim(float(result.y.min()) - 1.7, None)
     axes.legend(loc="lower center", ncols=2)
-
-
-def _draw_widths(axes: Axes, result: KernelResult) -> None:
-    losses, errors = result.errors_by_width()
-    axes.semilogx(_WIDTHS, losses, color="0.35", label="leave-one-out loss")
-    axes.semilogx(_WIDTHS, errors, "--", color="0.35", label="error against the truth")
-    for name, width in (("fixed", result.options.width), ("learned", result.learned_width)):
-        axes.axvline(
-            width, ymax=0.72, color=_COLOURS[name], linewidth=1.2, label=f"{name}, w = {width:.2g}"
-        )
-    axes.set(title="What each Gaussian width costs", xlabel="width w (narrow kernels right)")
-    axes.set_ylim(0, None)
-    axes.legend(fontsize=8)
 
 
 EXPERIMENT = Experiment(KernelOptions, run, draw)

@@ -4,11 +4,10 @@ A memory holds items with different names; a query asks by name for the answer o
 and keys are learned vectors, drawn from N(0, 1), so that q^T k has the variance d at first. The
 larger d, the nearer the softmax is to a choice of the wrong item, and the less it learns; divided
 by sqrt(d), or compared by a tanh layer, scores stay moderate for any d (arXiv 1706.03762, section
-3.2.1; arXiv 1703.03906, section 4.4). The price of additive scores is counted and timed.
+3.2.1; arXiv 1703.03906, section 4.4).
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -17,13 +16,11 @@ import numpy.typing as npt
 import torch
 from jaxtyping import Float, Int
 from matplotlib.figure import Figure
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from nmt.lab.costs import KEPT, TRAINING, Costs, Work, measure, one_thread
-from nmt.lab.experiment import Experiment, Options, Result, seeded, some
+from nmt.lab.experiment import Experiment, Options, Result, Some, one_thread, seeded
 from nmt.lab.figure import CYCLE, GREY, new_figure
-from nmt.lab.growth import SLOPE_NOTE, Amounts, Curve, draw_growth
 from nmt.lab.scaling import CONFIGS, Kind
 from nmt.models.attention.base import Attention
 from nmt.models.initialisation import initialise
@@ -36,10 +33,10 @@ _TEST_MEMORIES = 256
 class KeySizeOptions(Options):
     """The attentions, the sizes, the task and the training."""
 
-    kinds: tuple[Kind, ...] = Field(
+    kinds: Some[Kind] = Field(
         default=("dot", "scaled_dot", "additive"), description="kinds of attention to train"
     )
-    sizes: tuple[Annotated[int, Field(gt=0, le=4096)], ...] = Field(
+    sizes: Some[Annotated[int, Field(gt=0, le=4096)]] = Field(
         default=(4, 16, 64, 256, 512), description="sizes d of q and k"
     )
     names: int = Field(default=64, ge=2, description="different names")
@@ -51,10 +48,6 @@ class KeySizeOptions(Options):
     updates: int = Field(default=300, gt=0, description="of each training")
     batch: int = Field(default=8, gt=0, description="memories in an update; each item is asked for")
     lr: float = Field(default=0.003, gt=0, description="learning rate of Adam")
-    compared: int = Field(default=64, gt=0, description="queries and keys in the count of costs")
-    repetitions: int = Field(default=5, gt=0, description="a time is the median of so many")
-
-    _none_missing = field_validator("kinds", "sizes")(some)
 
     @model_validator(mode="after")
     def _names_suffice(self) -> "KeySizeOptions":
@@ -110,33 +103,28 @@ class Learned:
 
 @dataclass(frozen=True)
 class KeySizeResult(Result):
-    """The accuracy and loss that each kind learned, and the cost of its scores."""
+    """The accuracy and loss that each kind learned."""
 
     options: KeySizeOptions
     learned: dict[Kind, Learned]
-    costs: dict[str, Costs]
 
     def numbers(self) -> dict[str, object]:
-        """See Result.numbers; all but `timed` is the same at every run."""
         numbers: dict[str, object] = {"sizes": self.options.sizes}
         for kind, entry in self.learned.items():
-            spread = entry.loss.std(axis=1, ddof=1)
             numbers[kind] = {
                 "loss": entry.loss.mean(axis=1),
-                "loss_spread": spread,
+                "loss_spread": entry.loss.std(axis=1, ddof=1),
                 "right": entry.right.mean(axis=1),
-                **self.costs[kind].counted(),
             }
-        return {**numbers, "timed": {kind: entry.timed() for kind, entry in self.costs.items()}}
+        return numbers
 
 
 def run(options: KeySizeOptions) -> KeySizeResult:
-    """Train every kind at every size, and measure what its scores cost."""
+    """Train every kind at every size."""
     test = draw_memories(_TEST_MEMORIES, options, torch.Generator().manual_seed(options.seed))
     with one_thread():
         learned = {kind: _learn(kind, options, test) for kind in options.kinds}
-        costs: dict[str, Costs] = {kind: _cost(kind, options) for kind in options.kinds}
-    return KeySizeResult(options, learned, costs)
+    return KeySizeResult(options, learned)
 
 
 def _learn(kind: Kind, options: KeySizeOptions, test: Memories) -> Learned:
@@ -170,33 +158,10 @@ def _loss(model: Retrieval, memories: Memories) -> Float[Tensor, ""]:
     return nn.functional.cross_entropy(logits.flatten(0, 1), memories.answers.flatten())
 
 
-def _cost(kind: Kind, options: KeySizeOptions) -> Costs:
-    """The costs of the scores of n queries against n keys, the projections included."""
-    n = options.compared
-
-    def work_of(size: int) -> Work:
-        with seeded(options.seed):
-            queries, keys = (torch.randn(1, n, size, requires_grad=True) for _ in range(2))
-            attention = CONFIGS[kind].build(size, size)
-        parameters = list(attention.parameters())
-        return Work(
-            lambda: attention.score(queries, attention.project(keys)), [queries, keys], parameters
-        )
-
-    return measure(options.sizes, work_of, lambda d: macs(kind, n, d), options.repetitions)
-
-
-def macs(kind: Kind, n: int, d: int) -> int:
-    """The multiplications that are added up in the scores of n queries and n keys of size d."""
-    projected = {"additive": 2, "concat": 2, "general": 1}.get(kind, 0)
-    return projected * n * d * d + n * n * d
-
-
 def draw(result: KeySizeResult) -> Figure:
-    """Right answers and loss by the size; multiplications, memory and time of the scores."""
-    figure = new_figure(10.4, 6.0)
-    above, below = figure.subfigures(2, 1, squeeze=False).flat
-    right, loss = above.subplots(1, 2)
+    """Right answers and loss by the size."""
+    figure = new_figure(9.0, 4.0)
+    right, loss = figure.subplots(1, 2)
     sizes, options = result.options.sizes, result.options
     for colour, (kind, learned) in zip(CYCLE * 2, result.learned.items(), strict=False):
         for axes, values in ((right, 100 * learned.right), (loss, learned.loss)):
@@ -210,25 +175,7 @@ def draw(result: KeySizeResult) -> Figure:
     right.set(title=f"Right answers after {options.updates} updates, %")
     loss.set(title="Loss, nats per answer")
     loss.legend()
-    _draw_costs(below.subplots(1, 3), result)
-    below.supxlabel(SLOPE_NOTE, fontsize=8.5, color=GREY)
     return figure
-
-
-def _draw_costs(panels: npt.NDArray[np.object_], result: KeySizeResult) -> None:
-    n = result.options.compared
-    titles: dict[str, Callable[[Costs], Amounts]] = {
-        f"Scores of {n} queries and {n} keys:\nmultiplications, in millions": lambda c: c.macs,
-        "tensors kept for the backward pass, MB": lambda c: c.memory_bytes[KEPT],
-        "milliseconds, forward and backward": lambda c: [1e9 * x for x in c.seconds[TRAINING]],
-    }
-    for axes, (title, cost) in zip(panels, titles.items(), strict=True):
-        curves = [
-            Curve([x / 1e6 for x in cost(costs)], colour)
-            for colour, costs in zip(CYCLE * 2, result.costs.values(), strict=False)
-        ]
-        draw_growth(axes, list(result.options.sizes), curves)
-        axes.set(title=title, xlabel="size d")
 
 
 EXPERIMENT = Experiment(KeySizeOptions, run, draw)

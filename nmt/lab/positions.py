@@ -1,40 +1,36 @@
 """Sinusoidal positions: a counter whose digits are waves, and whose steps are rotations.
 
-Beside them: other counters, which are not unique or not bounded, and a table that is learned.
+Beside them other counters, which are not unique, not bounded, or not even.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from jaxtyping import Float64
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import NullLocator
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
+from torch import Tensor
 
-from nmt.lab.experiment import Experiment, Result, some
+from nmt.lab.experiment import Experiment, Options, Result, Some
 from nmt.lab.figure import GREY, ORANGE, new_figure
-from nmt.lab.first_mark import (
-    SIGNED,
-    FirstMarkOptions,
-    Learning,
-    draw_answers,
-    draw_learned,
-    learn,
-)
-from nmt.lab.place_codes import PlaceCode, place_codes
 from nmt.models.transformer.positions import rotation, sinusoids
 from nmt.settings.base import conflict_error
 
 _COUNT = 16  # numbers that the binary counter counts
 _BITS = 4
+_SIGNED: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -1, "vmax": 1, "aspect": "auto"}
+"""How tables of numbers from -1 to 1 are drawn."""
 
 
-class PositionsOptions(FirstMarkOptions):
-    """The length and width of the encoding, in which nothing is random, and a training."""
+class PositionsOptions(Options):
+    """The length and width of the encoding. Nothing in it is random."""
 
     length: int = Field(default=60, ge=_COUNT, le=4096, description="positions encoded")
     size: int = Field(
@@ -44,17 +40,15 @@ class PositionsOptions(FirstMarkOptions):
         multiple_of=2,
         description="numbers in an encoding: half as many waves, each as sine and cosine",
     )
-    columns: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+    columns: Some[Annotated[int, Field(ge=0)]] = Field(
         default=(6, 7, 8, 9), description="columns of the encoding drawn as curves, from 0"
     )
     positions: int = Field(
         default=1000, ge=2, le=4000, description="positions whose distances and norms are measured"
     )
-    offsets: tuple[Annotated[int, Field(ge=0, le=10**6)], ...] = Field(
+    offsets: Some[Annotated[int, Field(ge=0, le=10**6)]] = Field(
         default=(1, 2, 5, 10, 100, 1000), description="steps whose rotation is checked"
     )
-
-    _none_missing = field_validator("offsets", "columns")(some)
 
     @model_validator(mode="after")
     def _columns_exist(self) -> "PositionsOptions":
@@ -62,6 +56,23 @@ class PositionsOptions(FirstMarkOptions):
             problem = f"got {max(self.columns)}, allowed: 0 to {self.size - 1} (size - 1)"
             raise conflict_error([("columns", problem)])
         return self
+
+
+@dataclass(frozen=True)
+class PlaceCode:
+    """Measurements of an encoding of n positions. Distances and norms are Euclidean.
+
+    `nearest` is the smallest distance of two positions, `norm` the largest norm. `uneven` is the
+    spread of |p(i + d) - p(i)| over i as a share of its maximum, for the worst d: 0 if d places
+    are the same distance everywhere. `moved` is the farthest that a position moves when the text
+    is twice as long.
+    """
+
+    n: int
+    nearest: float
+    norm: float
+    uneven: float
+    moved: float
 
 
 @dataclass(frozen=True)
@@ -82,7 +93,6 @@ class PositionsResult(Result):
     similarity_spread: float
     columns: tuple[int, ...]
     codes: dict[str, PlaceCode]
-    learning: Learning
 
     def numbers(self) -> dict[str, object]:
         return {
@@ -99,7 +109,6 @@ class PositionsResult(Result):
             "similarity_by_distance": self.similarity,
             "similarity_spread_over_positions": self.similarity_spread,
             "codes": {name: asdict(code) for name, code in self.codes.items()},
-            "right": {kind: self.learning.shares(kind) for kind in self.learning.right},
         }
 
 
@@ -109,8 +118,6 @@ def run(options: PositionsOptions) -> PositionsResult:
     encoding = sinusoids(length, size)
     products = encoding @ encoding.T / (size / 2)
     diagonals = [products.diagonal(d) for d in range(length)]
-    learning = learn(options)
-    learned = torch.from_numpy(learning.table[: learning.trained])
     return PositionsResult(
         encoding=encoding.numpy(),
         wavelengths=2 * np.pi * 10_000.0 ** (np.arange(0, size, 2) / size),
@@ -120,12 +127,36 @@ def run(options: PositionsOptions) -> PositionsResult:
         similarity=np.array([float(diagonal.mean()) for diagonal in diagonals]),
         similarity_spread=max(float(d.max() - d.min()) for d in diagonals),
         columns=options.columns,
-        codes=place_codes(options.positions, size, learned),
-        learning=learning,
+        codes=place_codes(options.positions, size),
     )
 
 
-def _residual(encoding: torch.Tensor, offset: int, turned: int) -> float:
+def place_codes(n: int, size: int) -> dict[str, PlaceCode]:
+    """Measure counters and the sinusoidal encoding of n positions."""
+    bits = (2 * n - 1).bit_length()
+    codes: dict[str, Callable[[int], Tensor]] = {
+        "i": lambda length: torch.arange(length).double().unsqueeze(1),
+        "i / n": lambda length: torch.arange(length).double().unsqueeze(1) / length,
+        "bits of i": lambda length: (
+            torch.arange(length)[:, None] >> torch.arange(bits) & 1
+        ).double(),
+        "sinusoidal": lambda length: sinusoids(length, size),
+    }
+    return {name: _examine(code(n), code(2 * n)) for name, code in codes.items()}
+
+
+def _examine(code: Float64[Tensor, "n D"], longer: Float64[Tensor, "m D"]) -> PlaceCode:
+    """Measure an encoding; `longer` is the encoding of a text that is twice as long."""
+    n = len(code)
+    distances = torch.cdist(code, code, compute_mode="donot_use_mm_for_euclid_dist")
+    nearest = (distances + torch.eye(n) * distances.max()).min()
+    diagonals = [distances.diagonal(d) for d in range(1, n)]
+    uneven = max(float((d.max() - d.min()) / d.max()) for d in diagonals)
+    moved = float((longer[:n] - code).norm(dim=1).max())
+    return PlaceCode(n, float(nearest), float(code.norm(dim=1).max()), uneven, moved)
+
+
+def _residual(encoding: Tensor, offset: int, turned: int) -> float:
     """max over i of |PE(i + offset) - PE(i) R(turned)|."""
     length, size = encoding.shape
     moved = sinusoids(length, size, first=offset)
@@ -138,16 +169,12 @@ def _bits() -> npt.NDArray[np.int64]:
 
 
 def draw(result: PositionsResult) -> Figure:
-    """The encoding, some columns, the counter beside its first waves, and the rotation; then the
-    learned table, similarities, and the answers of three models.
-    """
-    figure = new_figure(9.0, 10.0)
-    rows = figure.subfigures(
-        4, 1, squeeze=False, height_ratios=[1.05, 1, 1, 1.05], hspace=0.03
-    ).flat
+    """The encoding, some columns, the counter beside its first waves, the rotation, similarity."""
+    figure = new_figure(9.0, 5.0)
+    rows = figure.subfigures(2, 1, squeeze=False, hspace=0.03).flat
     table, curves = rows[0].subplots(1, 2, width_ratios=[1.1, 1])
     bits, waves, turn, same = rows[1].subplots(1, 4, width_ratios=[1, 1.3, 2.1, 2.1])
-    image = table.imshow(result.encoding, **SIGNED)
+    image = table.imshow(result.encoding, **_SIGNED)
     rows[0].colorbar(image, ax=table, pad=0.01, ticks=[-1, 0, 1], label="value")
     table.set(title="The encoding", xlabel="column", ylabel="position")
     _draw_curves(curves, result)
@@ -157,8 +184,6 @@ def draw(result: PositionsResult) -> Figure:
     same.plot(result.similarity)
     same.axhline(0, color=GREY, linewidth=0.6)
     same.set(title="PE(i) · PE(i+d) / (D/2)", xlabel="distance d", ylim=(None, 1.05))
-    draw_learned(rows[2], result.learning)
-    draw_answers(rows[3], result.learning)
     return figure
 
 
@@ -179,7 +204,7 @@ def _draw_counter(bits: Axes, waves: Axes, result: PositionsResult) -> AxesImage
         bits.text(column, row, str(bit), ha="center", va="center", fontsize=7)
     bits.set(title="Binary counter", xlabel="period", ylabel="number")
     bits.set_xticks(range(_BITS), [str(2 ** (bit + 1)) for bit in range(_BITS)])
-    image = waves.imshow(result.encoding[:_COUNT, : 2 * _BITS : 2], **SIGNED)
+    image = waves.imshow(result.encoding[:_COUNT, : 2 * _BITS : 2], **_SIGNED)
     waves.set(title="First sines above", xlabel="wavelength")
     waves.set_xticks(range(_BITS), [f"{length:.0f}" for length in result.wavelengths[:_BITS]])
     for panel in (bits, waves):

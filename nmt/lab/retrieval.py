@@ -18,9 +18,8 @@ from pydantic import Field, field_validator
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
-from nmt.lab.experiment import Experiment, Options, Result, some
+from nmt.lab.experiment import Experiment, Options, Result, Some
 from nmt.lab.figure import BLUE, GREEN, ORANGE, heat, label_cells, new_figure
-from nmt.lab.kernels import attend
 from nmt.models.attention.scores import DotAttention
 
 SHOP = {
@@ -37,23 +36,17 @@ Score = Literal["dot", "cosine"]
 SCORES: tuple[Score, ...] = ("dot", "cosine")
 _COLOURS = {"dot": ORANGE, "cosine": BLUE}
 _GRID = torch.logspace(-2.5, 2.0, 91, dtype=torch.float64)
-_PLANE = (-1.6, 2.9)
-_ARROW = (25.0, 1.3)
-_KEYS = {"A": (12.0, 0.8), "B": (72.0, 2.5), "C": (110.0, 1.6), "D": (-30.0, 1.7)}
-"""For the picture of the plane: angle in degrees and length, of the query and of four keys."""
 
 
 class RetrievalOptions(Options):
     """The query and the temperatures shown. Nothing in it is random."""
 
     query: str = Field(default="thin red winter jacket", description="words that are looked for")
-    temperatures: tuple[Annotated[float, Field(gt=0, le=1000)], ...] = Field(
+    temperatures: Some[Annotated[float, Field(gt=0, le=1000)]] = Field(
         default=(0.01, 0.1, 0.3, 1.0, 100.0),
         max_length=8,
         description="divisors of the scores, whose weights are drawn",
     )
-
-    _none_missing = field_validator("temperatures")(some)
 
     @field_validator("query")
     @classmethod
@@ -137,7 +130,8 @@ def look_up(
     """
     if score == "cosine":
         query, keys = (normalize(vector, dim=-1) for vector in (query, keys))
-    return attend(DotAttention(keys.shape[1], scale=1 / temperature), query, keys).squeeze(0)
+    attention = DotAttention(keys.shape[1], scale=1 / temperature)
+    return attention.attend(query[None], keys[None], keys[None]).weights[0, 0]
 
 
 def run(options: RetrievalOptions) -> RetrievalResult:
@@ -159,10 +153,10 @@ def run(options: RetrievalOptions) -> RetrievalResult:
 
 
 def draw(result: RetrievalResult) -> Figure:
-    """The weights over the temperature, the price answered, and two scores in the plane."""
-    figure = new_figure(12.0, 8.2)
-    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[1, 1.25], hspace=0.03).flat
-    panels = above.subplots(1, 2, sharey=True)
+    """The weights over the temperature, and the price answered."""
+    figure = new_figure(12.0, 3.6)
+    left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=[2.3, 1]).flat
+    panels = left.subplots(1, 2, sharey=True)
     for axes, (score, weights) in zip(panels, result.weights.items(), strict=True):
         image = heat(axes, weights.T.numpy(), 1.0)
         label_cells(axes, weights.T.numpy())
@@ -170,12 +164,8 @@ def draw(result: RetrievalResult) -> Figure:
         axes.set(title=f"Weights by {score}, softmax(score / T)", xlabel="temperature T")
     labels = [f"{name}: {price:g}" for name, price in SHOP.items()]
     panels[0].set_yticks(range(len(labels)), [textwrap.fill(label, 30) for label in labels])
-    above.colorbar(image, ax=list(panels), pad=0.01, label="attention weight")
-    prices, dot, cosine = below.subplots(1, 3)
-    prices.set_box_aspect(1)
-    _draw_prices(prices, result)
-    _draw_plane(dot, "dot")
-    _draw_plane(cosine, "cosine")
+    left.colorbar(image, ax=list(panels), pad=0.01, label="attention weight")
+    _draw_prices(right.subplots(), result)
     return figure
 
 
@@ -186,36 +176,6 @@ def _draw_prices(axes: Axes, result: RetrievalResult) -> None:
     axes.axhline(average, color=GREEN, linestyle="--", label=f"average pooling: {average:.1f}")
     axes.set(title="The price answered", xlabel="temperature T", ylabel="price", ylim=(0, 105))
     axes.legend(loc="upper right")
-
-
-def _draw_plane(axes: Axes, score: Score) -> None:
-    """Four keys and a query as arrows, over the level lines of their score."""
-    query = _point(*_ARROW)
-    line = torch.linspace(*_PLANE, 200, dtype=torch.float64)
-    grid = torch.cartesian_prod(line, line)
-    levels = compare(query[None], grid, score).view(len(line), -1).T
-    most = float(levels.abs().max())
-    axes.contourf(line, line, levels, 14, cmap="RdBu_r", vmin=-most, vmax=most, alpha=0.5)
-    for name, (angle, length) in _KEYS.items():
-        tip = _point(angle, length)
-        _arrow(axes, tip, f"{name}: {float(compare(query[None], tip[None], score)):.2f}", "0.15")
-    _arrow(axes, query, "q", "black")
-    formula = {"dot": "q · k = |q| |k| cos: length counts", "cosine": "cos: direction alone counts"}
-    axes.set(title=formula[score], xticks=[], yticks=[], aspect="equal")
-    axes.set(xlim=_PLANE, ylim=_PLANE)
-
-
-def _point(angle: float, length: float) -> Float64[Tensor, "2"]:
-    turn = torch.deg2rad(torch.tensor(angle, dtype=torch.float64))
-    return length * torch.stack([turn.cos(), turn.sin()])
-
-
-def _arrow(axes: Axes, tip: Float64[Tensor, "2"], label: str, colour: str) -> None:
-    x, y = tip.tolist()
-    axes.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "->", "color": colour, "lw": 1.6})
-    across = "left" if x > 0.6 else "center"
-    up = "bottom" if y > 1 else "center"
-    axes.text(1.03 * x + 0.04, 1.03 * y, label, color=colour, ha=across, va=up, fontsize=8.5)
 
 
 EXPERIMENT = Experiment(RetrievalOptions, run, draw)

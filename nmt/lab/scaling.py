@@ -16,11 +16,11 @@ import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import Field, field_validator
+from pydantic import Field
 from torch import Tensor
 
-from nmt.lab.experiment import Experiment, Options, Result, seeded, some
-from nmt.lab.figure import CYCLE, heat, new_figure
+from nmt.lab.experiment import Experiment, Options, Result, Some, seeded
+from nmt.lab.figure import CYCLE, new_figure
 from nmt.models.attention.base import Attention
 from nmt.models.attention.scores import (
     AdditiveConfig,
@@ -45,22 +45,17 @@ CONFIGS = {
 }
 
 
-_TITLES = {
-    "variance": "variance of a query's scores",
-    "entropy": "entropy of its weights, in nats",
-    "gradient": "norm of the softmax's gradient",
-    "median_gradient": "the same, of the median query",
-}
+MEASURES = ("variance", "entropy", "gradient", "median_gradient")
 
 
 class ScalingOptions(Options):
     """The attentions to measure, and the numbers of sizes, queries, keys and draws."""
 
-    kinds: tuple[Kind, ...] = Field(
+    kinds: Some[Kind] = Field(
         default=("dot", "scaled_dot", "additive"),
         description="kinds of attention, with the initial weights of a translation model",
     )
-    sizes: tuple[Annotated[int, Field(gt=0, le=4096)], ...] = Field(
+    sizes: Some[Annotated[int, Field(gt=0, le=4096)]] = Field(
         default=tuple(2**n for n in range(12)), description="sizes d of q and k"
     )
     keys: int = Field(default=32, ge=2, le=1024, description="keys that share the weights")
@@ -69,63 +64,45 @@ class ScalingOptions(Options):
         default=10, ge=2, le=1000, description="draws of queries, keys and initial weights"
     )
 
-    _none_missing = field_validator("kinds", "sizes")(some)
-
-
-@dataclass(frozen=True)
-class Measure:
-    """One number for every size (n,), its mean over the draws and its standard deviation."""
-
-    mean: npt.NDArray[np.float64]
-    spread: npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Behaviour:
-    """A kind of attention at every size: its measures by name, and one query's weights,
-    largest first.
-    """
-
-    measures: dict[str, Measure]
-    weights: npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class ScalingResult(Result):
-    """The behaviour of every kind."""
+    """Every kind by name: its measures (MEASURES, sizes, draws)."""
 
     options: ScalingOptions
-    kinds: dict[str, Behaviour]
+    kinds: dict[str, npt.NDArray[np.float64]]
+
+    def statistics(self, kind: str, name: str) -> dict[str, npt.NDArray[np.float64]]:
+        """The mean of a measure over the draws at each size, and its standard deviation."""
+        values = self.kinds[kind][MEASURES.index(name)]
+        return {"mean": values.mean(axis=1), "spread": values.std(axis=1, ddof=1)}
 
     def numbers(self) -> dict[str, object]:
-        numbers: dict[str, object] = {
+        return {
             "sizes": self.options.sizes,
             "entropy_of_equal_weights": math.log(self.options.keys),
+            **{
+                kind: {name: self.statistics(kind, name) for name in MEASURES}
+                for kind in self.kinds
+            },
         }
-        for kind, behaviour in self.kinds.items():
-            numbers[kind] = {
-                name: {"mean": values.mean, "spread": values.spread}
-                for name, values in behaviour.measures.items()
-            }
-        return numbers
 
 
 def run(options: ScalingOptions) -> ScalingResult:
     """Measure every kind at every size, on the same queries and keys, several times."""
-    return ScalingResult(options, {kind: _behaviour(kind, options) for kind in options.kinds})
-
-
-def _behaviour(kind: Kind, options: ScalingOptions) -> Behaviour:
-    measurements = np.empty((len(_TITLES), len(options.sizes), options.draws))
-    weights = np.empty((len(options.sizes), options.keys))
-    for place, size in enumerate(options.sizes):
-        for draw_number in range(options.draws):
-            scores = _scores(kind, size, options, draw_number)
-            measurements[:, place, draw_number] = [measure(scores)[name] for name in _TITLES]
-            if draw_number == 0:
-                weights[place] = scores[0].softmax(dim=-1).sort(descending=True).values.numpy()
-    measures = (Measure(values.mean(axis=1), values.std(axis=1, ddof=1)) for values in measurements)
-    return Behaviour(dict(zip(_TITLES, measures, strict=True)), weights)
+    kinds = {
+        kind: [
+            [
+                list(measure(_scores(kind, size, options, number)).values())
+                for number in range(options.draws)
+            ]
+            for size in options.sizes
+        ]
+        for kind in options.kinds
+    }
+    return ScalingResult(
+        options, {str(kind): np.moveaxis(np.array(rows), -1, 0) for kind, rows in kinds.items()}
+    )
 
 
 def _scores(
@@ -141,8 +118,8 @@ def _scores(
 
 
 def measure(scores: Float[Tensor, "Q S"]) -> dict[str, float]:
-    """The variance over a query's keys, the entropy of its weights p, and the Frobenius norm of
-    the softmax's Jacobian diag(p) - p p^T; each a mean over the queries.
+    """MEASURES: the variance over a query's keys, the entropy of its weights p, the Frobenius norm
+    of the softmax's Jacobian diag(p) - p p^T, as means over the queries; and its median.
     """
     p = scores.softmax(dim=-1)
     squares, cubes = p.square().sum(dim=-1), p.pow(3).sum(dim=-1)
@@ -156,10 +133,9 @@ def measure(scores: Float[Tensor, "Q S"]) -> dict[str, float]:
 
 
 def draw(result: ScalingResult) -> Figure:
-    """Variance, entropy and gradient over the size, and one query's weights at every size."""
-    figure = new_figure(10.5, 6.8)
-    above, below = figure.subfigures(2, 1, squeeze=False, hspace=0.03).flat
-    variance, entropy, gradient = above.subplots(1, 3)
+    """Variance, entropy and gradient over the size."""
+    figure = new_figure(10.5, 3.9)
+    variance, entropy, gradient = figure.subplots(1, 3)
     sizes, keys = result.options.sizes, result.options.keys
     _draw_lines(variance, result, "variance")
     variance.plot(sizes, sizes, ":", color="0.3", linewidth=1.2, label="d")
@@ -170,30 +146,20 @@ def draw(result: ScalingResult) -> Figure:
     entropy.text(sizes[-1], math.log(keys), "all keys alike", ha="right", va="bottom", fontsize=8)
     entropy.set(title="Entropy of its weights, in nats", ylim=(0, 1.12 * math.log(keys)))
     _draw_lines(gradient, result, "gradient")
-    for colour, behaviour in zip(CYCLE * 2, result.kinds.values(), strict=False):
-        median = behaviour.measures["median_gradient"].mean
+    for colour, kind in zip(CYCLE * 2, result.kinds, strict=False):
+        median = result.statistics(kind, "median_gradient")["mean"]
         gradient.plot(sizes, median, "--", color=colour, linewidth=1)
     gradient.set(title="Norm of the softmax's gradient (- - median)", ylim=(0, None))
-    panels = np.ravel(below.subplots(1, len(result.kinds), squeeze=False, sharey=True))
-    for axes, (kind, behaviour) in zip(panels, result.kinds.items(), strict=True):
-        image = heat(axes, behaviour.weights, 1.0)
-        axes.set(title=kind)
-        axes.set_yticks(range(len(sizes)), [f"{size:,}" for size in sizes])
-    panels[0].set_ylabel("size d")
-    below.suptitle("One query's weights", fontsize="medium")
-    below.supxlabel("keys, most looked at first", fontsize="medium")
-    below.colorbar(image, ax=list(panels), pad=0.01, label="attention weight")
     return figure
 
 
 def _draw_lines(axes: Axes, result: ScalingResult, name: str) -> None:
     """A line for each kind, with a band of one standard deviation over the draws."""
     sizes = result.options.sizes
-    for colour, (kind, behaviour) in zip(CYCLE * 2, result.kinds.items(), strict=False):
-        measured = behaviour.measures[name]
-        axes.plot(sizes, measured.mean, color=colour, marker=".", label=kind)
-        low, high = measured.mean - measured.spread, measured.mean + measured.spread
-        axes.fill_between(sizes, low, high, color=colour, alpha=0.2, linewidth=0)
+    for colour, kind in zip(CYCLE * 2, result.kinds, strict=False):
+        mean, spread = result.statistics(kind, name).values()
+        axes.plot(sizes, mean, color=colour, marker=".", label=kind)
+        axes.fill_between(sizes, mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
     axes.set_xscale("log", base=2)
     axes.set_xlabel("size d of query and key")
 

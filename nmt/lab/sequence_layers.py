@@ -166,15 +166,13 @@ class SelfAttention(SequenceLayer):
 class LocalAttention(SequenceLayer):
     """One head of the decoder's attention, the i-th query over w positions around the i-th.
 
-    With weights it gives them for all n x n places, as `Attention` does for its maps, nearly
-    all of them 0; without, it computes the same and leaves them in their windows.
+    It leaves the weights in their windows; `Attention` gives them for all n x n places.
     """
 
-    def __init__(self, d: int, reach: int, with_weights: bool) -> None:
+    def __init__(self, d: int, reach: int) -> None:
         super().__init__()
         config = MultiHeadConfig(heads=1, span=MonotonicConfig(window=reach))
         self.inner = config.build(query_size=d, memory_size=d)
-        self.with_weights = with_weights
         width = 2 * reach + 1
         self.theory = Theory(
             "n w d", 1, lambda n: 4 * n * d * d + 2 * n * width * d,
@@ -184,9 +182,7 @@ class LocalAttention(SequenceLayer):
 
     def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
         state, span = self.inner.begin(memory_of(x)), self.inner.span
-        if self.with_weights or span is None:
-            context: Tensor = self.inner(x, state).context
-            return context
+        assert span is not None
         window = span(x, state.keep, state.queries)
         places = torch.arange(len(x))[:, None, None], window.positions
         scores = self.inner.score(x.flatten(0, 1).unsqueeze(1), state.keys[places].flatten(0, 1))

@@ -14,7 +14,6 @@ from pydantic import Field
 from torch import Tensor
 
 from nmt.batches.batching import Batch, make_batch
-from nmt.evaluation.metrics import corpus_bleu
 from nmt.lab.experiment import Options
 from nmt.lab.small_language import ENGLISH, FRENCH, Pair, draw_pair
 from nmt.models.attention.scores import AdditiveConfig
@@ -119,13 +118,11 @@ def weighted_by(model: RNNSeq2Seq, weighting: Weighting) -> RNNSeq2Seq:
 
 @dataclass(frozen=True)
 class Translations:
-    """The scores of a model: percentages, BLEU, and the words of the first sentence with their
-    attention, the end of both sentences included.
+    """The percentage of words that a model gets right, and the words of the first sentence with
+    their attention, the end of both sentences included.
     """
 
     words_right: float
-    sentences_right: float
-    bleu: float
     first: list[str]
     first_weights: npt.NDArray[np.float32]
 
@@ -137,13 +134,10 @@ def translated(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Translations:
         hypotheses[0] for hypotheses in search(model, batch.src_ids, batch.src_lengths, _SEARCH)
     ]
     hyps = [[_TGT_WORDS[i] for i in hyp.ids if i != EOS_ID] for hyp in best]
-    refs = [list(pair.french) for pair in pairs]
-    places = [zip_longest(hyp, ref) for hyp, ref in zip(hyps, refs, strict=True)]
+    places = [zip_longest(hyp, pair.french) for hyp, pair in zip(hyps, pairs, strict=True)]
     right = [a == b for sentence in places for a, b in sentence]
     return Translations(
         words_right=100 * float(np.mean(right)),
-        sentences_right=100 * float(np.mean([h == r for h, r in zip(hyps, refs, strict=True)])),
-        bleu=corpus_bleu([" ".join(h) for h in hyps], [(" ".join(r),) for r in refs]),
         first=[_TGT_WORDS[i] for i in best[0].ids],
         first_weights=best[0].attention[:, : batch.src_lengths[0]],
     )

@@ -72,7 +72,7 @@ class Int8Linear(nn.Module):
     ) -> tuple[Int32[Tensor, "N O"], Float[Tensor, "N 1"]]:
         """The integer products, and each row's scale."""
         ops = operations(self.backend, x)
-        quantized, scales = ops.quantize_rows(x)
+        quantized, scales = ops.quantize_rows(x.detach())
         return ops.int8_matmul(quantized, self.quantized.t()), scales
 
     def _dequantize(

@@ -6,37 +6,41 @@ therefore take the same one.
 """
 
 import functools
+import importlib.util
 import os
-import warnings
-from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, get_args
+import shutil
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from nmt.errors import ConfigError
-from nmt.ops.agreement import disagreement
+from nmt.ops.agreement import check
 from nmt.ops.fused.operations import FusedOperations
 from nmt.ops.native import library
 from nmt.ops.native.operations import NativeOperations
-from nmt.ops.native.sequence import native_steps
+from nmt.ops.native.sequence import COMPILED
 from nmt.ops.precision import compute_dtype, dtypes_of
 from nmt.ops.reference import Operations
-from nmt.ops.triton import launch
-from nmt.settings.keys import nearest
 
 BackendName = Literal["auto", "reference", "fused", "native", "triton"]
-"""The values of `model.backend` and NMT_BACKEND."""
+"""The values of `model.backend`."""
 
 BACKEND_DESCRIPTION = (
     "what computes: reference (plain torch), fused (backward passes of our own on torch), native "
-    "(C++, on a CPU), triton (on a CUDA GPU); auto: the fastest that can run, or what NMT_BACKEND "
-    "says; all give the same numbers up to rounding"
+    "(C++, on a CPU), triton (on a CUDA GPU); auto: the fastest that can run; all give the same "
+    "numbers up to rounding"
 )
 """The description of the key in every model's config."""
 
-VARIABLE = "NMT_BACKEND"
-"""The environment variable that stands in for `auto`."""
+_BY_SPEED: dict[BackendName, str | None] = {
+    "triton": "cuda",
+    "native": "cpu",
+    "fused": None,
+    "reference": None,
+}
+"""The backends, fastest first, and the only device type that each is for; None: all."""
 
 
 class Backend(NamedTuple):
@@ -46,19 +50,8 @@ class Backend(NamedTuple):
     operations: Operations
     why: str
 
-
-class Candidate(NamedTuple):
-    """An implementation that may be chosen; `why_not` is empty where it can run.
-
-    `device_type` is the only one that it is for; None where it is for all. `strength` is the reason
-    to take it where nothing else was passed over.
-    """
-
-    name: str
-    device_type: str | None
-    strength: str
-    why_not: Callable[[], str]
-    build: Callable[[], Operations]
+    def __str__(self) -> str:
+        return f"{self.name} ({self.why})"
 
 
 def operations(requested: BackendName, x: Tensor) -> Operations:
@@ -66,112 +59,74 @@ def operations(requested: BackendName, x: Tensor) -> Operations:
     return choose(requested, x.device, compute_dtype(x)).operations
 
 
+@functools.cache
 def choose(requested: BackendName, device: torch.device, dtype: torch.dtype) -> Backend:
     """The backend for products of `dtype` on `device`; the same at every call of a process.
 
-    Raises ConfigError where NMT_BACKEND names no backend, and where the named one cannot run.
+    `auto` takes the fastest that can run. Raises ConfigError where the named one cannot run.
     """
-    source = "model.backend"
-    if requested == "auto" and VARIABLE in os.environ:
-        source, requested = VARIABLE, _named_by_environment()
-    return _choose(requested, source, device, dtype)
-
-
-def why(requested: BackendName, device: torch.device, dtype: torch.dtype) -> str:
-    """The name of the backend and the reason for it, in one phrase."""
-    backend = choose(requested, device, dtype)
-    return f"{backend.name} ({backend.why})"
-
-
-def _named_by_environment() -> BackendName:
-    value = os.environ[VARIABLE]
-    allowed: tuple[BackendName, ...] = get_args(BackendName)
-    for name in allowed:
-        if value == name:
-            return name
-    near = nearest(value.lower(), allowed, allowed)
-    hint = f" (did you mean '{near}'?)" if near else ""
-    raise ConfigError(f"{VARIABLE}: got '{value}', allowed: {', '.join(allowed)}{hint}")
-
-
-@functools.cache
-def _choose(requested: str, source: str, device: torch.device, dtype: torch.dtype) -> Backend:
-    candidates = _candidates(device, dtype)
-    here = [one for one in candidates if one.device_type in (None, device.type)]
+    here = [name for name, kind in _BY_SPEED.items() if kind in (None, device.type)]
     if requested == "auto":
-        return first_that_runs(here)
-    match = next(candidate for candidate in candidates if candidate.name == requested)
-    reason = match.why_not() if match in here else f"it is for {match.device_type} devices"
+        return _first_that_runs(here, device, dtype)
+    reason = f"it is for {_BY_SPEED[requested]} devices"
+    if requested in here:
+        reason = why_not(requested, device, dtype)
     if reason:
-        able = ", ".join(one.name for one in here if not one.why_not())
+        able = ", ".join(name for name in here if not why_not(name, device, dtype))
         raise ConfigError(
-            f"{source}: got '{requested}', which cannot compute on {device.type}: {reason}; "
+            f"model.backend: got '{requested}', which cannot compute on {device.type}: {reason}; "
             f"allowed here: auto, {able}"
         )
-    return Backend(match.name, match.build(), f"named by {source}")
+    return Backend(requested, build(requested, device, dtype), "named by model.backend")
 
 
-def first_that_runs(candidates: Sequence[Candidate]) -> Backend:
-    """The first candidate that can run; a warning of one line where a check rejected another."""
+def _first_that_runs(
+    names: Sequence[BackendName], device: torch.device, dtype: torch.dtype
+) -> Backend:
     passed_over: list[str] = []
-    for candidate in candidates:
-        reason = candidate.why_not()
+    for name in names:
+        reason = why_not(name, device, dtype)
         if not reason:
-            why = "; ".join(passed_over) or candidate.strength
-            return Backend(candidate.name, candidate.build(), why)
-        passed_over.append(f"no {candidate.name}: {reason}")
+            why = "; ".join(passed_over) or f"the fastest on {device.type}"
+            return Backend(name, build(name, device, dtype), why)
+        passed_over.append(f"no {name}: {reason}")
     raise AssertionError("the reference runs everywhere")
 
 
-def checked(build: Callable[[], Operations], device: torch.device, dtype: torch.dtype) -> str:
-    """Why operations must not be used: what differs from the reference on `device`, or fails.
-
-    Warns of it once, because these operations were expected to work.
-    """
-    try:
-        reason = disagreement(build(), device, dtype)
-    except Exception as failure:  # whatever importing or building it raises
-        reason = f"{type(failure).__name__}: {failure}".splitlines()[0]
-    if reason:
-        warnings.warn(f"falling back to another backend: {reason}", RuntimeWarning, stacklevel=2)
-    return reason
-
-
-def _candidates(device: torch.device, dtype: torch.dtype) -> list[Candidate]:
-    """The implementations, fastest first."""
-    dtypes = dtypes_of(dtype)
-    shown = str(dtype).removeprefix("torch.")
-
-    def build_native() -> Operations:
-        steps = native_steps(dtypes)
-        assert steps is not None
-        return NativeOperations(dtypes, steps)
-
-    def why_not_native() -> str:
-        if not library.available():
-            return library.why_not()
-        return "" if native_steps(dtypes) else f"not compiled for {shown}"
-
-    def build_triton() -> Operations:
-        from nmt.ops.triton.operations import TritonOperations  # imports Triton
-
-        return TritonOperations(dtypes)
-
-    @functools.cache
-    def why_not_triton() -> str:
-        if reason := launch.why_not():
+@functools.cache
+def why_not(name: BackendName, device: torch.device, dtype: torch.dtype) -> str:
+    """Why a backend cannot compute products of `dtype` on its device; empty where it can."""
+    if name == "native":
+        if reason := library.why_not():
+            return reason
+        is_compiled = dtypes_of(dtype) in COMPILED
+        return "" if is_compiled else f"not compiled for {str(dtype).removeprefix('torch.')}"
+    if name == "triton":
+        if reason := _why_no_triton():
             return reason
         if dtype == torch.float64:
             return "its sums are in fp32, and the dtype is float64"
-        return checked(build_triton, device, dtype)
+        return check(lambda: build(name, device, dtype), device, dtype)
+    return ""
 
-    def build_fused() -> Operations:
-        return FusedOperations(dtypes, device.type)
 
-    processor = library.variant().replace("native", "this processor")
-    return [
-        Candidate("triton", "cuda", "agrees with the reference", why_not_triton, build_triton),
-        Candidate("native", "cpu", f"compiled for {processor}", why_not_native, build_native),
-        Candidate("fused", None, f"the fastest on {device.type}", lambda: "", build_fused),
-        Candidate("reference", None, "runs everywhere", lambda: "", Operations),
-    ]
+def _why_no_triton() -> str:
+    if not torch.cuda.is_available():
+        return "there is no CUDA device"
+    if importlib.util.find_spec("triton") is None:
+        return "Triton is not installed"
+    if "CC" not in os.environ and not any(map(shutil.which, ("gcc", "clang"))):
+        return "Triton starts kernels by C code, and there is no compiler (CC, gcc or clang)"
+    return ""
+
+
+def build(name: BackendName, device: torch.device, dtype: torch.dtype) -> Operations:
+    """The operations of a backend that can run."""
+    dtypes = dtypes_of(dtype)
+    if name == "triton":
+        from nmt.ops.triton.operations import TritonOperations  # imports Triton
+
+        return TritonOperations(dtypes)
+    if name == "native":
+        return NativeOperations(dtypes)
+    return FusedOperations(dtypes, device.type) if name == "fused" else Operations()

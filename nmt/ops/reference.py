@@ -6,7 +6,7 @@ annotation size, V vocabulary, R rows of a search, N rows of a matrix. All opera
 the search are differentiable in every floating-point argument.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Bool, Float, Int, Int8, Int32
 from torch import Tensor, nn
 
-from nmt.ops.directions import in_directions
 from nmt.ops.masks import softmax_where
 from nmt.ops.precision import compute_dtype
 
@@ -261,3 +260,36 @@ def _read_gru(
         h_gates = nn.functional.linear(states[-1], w_hh, b_hh)
         states.append(gru_cell(x_gates, h_gates, states[-1]))
     return torch.cat(states[1:])
+
+
+Reader = Callable[[int, Float[Tensor, "N I"]], Float[Tensor, "N H"]]
+"""The states after each of S steps of B rows, from a state of 0; N = S B, steps first."""
+
+
+def in_directions(
+    x: Float[Tensor, "B S I"],
+    lengths: Int[Tensor, " B"],
+    readers: Sequence[Reader],
+) -> tuple[Float[Tensor, "B S O"], Float[Tensor, "B O"]]:
+    """The states at every position, 0 at padding, and each direction's state after its last word.
+
+    There are 1 or 2 readers; the second reads each sentence from its own end. Their states lie
+    side by side, forward first. Padding is read after all words, so that it reaches no state that
+    is returned and gets no gradient.
+    """
+    n_rows, n_steps = x.shape[:2]
+    rows = torch.arange(n_rows, device=x.device)
+    positions = torch.arange(n_steps, device=x.device).unsqueeze(1)
+    inside = positions < lengths
+    mirrored = torch.where(inside, lengths - 1 - positions, positions) * n_rows + rows
+    order = mirrored.flatten()  # row t B + b of the other direction; its own inverse
+    steps = x.transpose(0, 1).reshape(n_steps * n_rows, -1)
+    last = (lengths - 1) * n_rows + rows
+    outputs: list[Tensor] = []
+    finals: list[Tensor] = []
+    for direction, read in enumerate(readers):
+        states = read(n_steps, steps.index_select(0, order) if direction else steps)
+        finals.append(states[last])
+        outputs.append(states[order] if direction else states)
+    annotations = torch.cat(outputs, dim=1) * inside.flatten().unsqueeze(1)
+    return annotations.view(n_steps, n_rows, -1).transpose(0, 1), torch.cat(finals, dim=1)

@@ -35,11 +35,6 @@ class AdditiveSteps:
         self.sum_v = torch.zeros_like(self.v)
 
     @functools.cached_property
-    def slopes(self) -> Float[Tensor, "B S K"]:
-        """A buffer of the backward pass."""
-        return torch.empty_like(self.keys2)
-
-    @functools.cached_property
     def sum_slopes(self) -> Float[Tensor, "B S K"]:
         """The slopes summed over all steps so far."""
         return torch.zeros_like(self.keys2)
@@ -90,9 +85,9 @@ class AdditiveSteps:
         grad_scores = weights * (grad_sum - (weights * grad_sum).sum(1, keepdim=True))
         sigmoids = self._sigmoids(saved_query)
         self.sum_v += torch.mv(sigmoids.flatten(0, 1).t(), grad_scores.flatten())
-        torch.ops.aten.sigmoid_backward(grad_scores.unsqueeze(2), sigmoids, grad_input=self.slopes)
-        self.sum_slopes += self.slopes
-        grad_query.copy_((self.slopes.sum(1) * (4 * self.v)).t())
+        slopes = torch.ops.aten.sigmoid_backward(grad_scores.unsqueeze(2), sigmoids)
+        self.sum_slopes += slopes
+        grad_query.copy_((slopes.sum(1) * (4 * self.v)).t())
         grad_query_copy.copy_(grad_query)
 
     def grad_keys(self) -> Float[Tensor, "B S K"]:

@@ -157,11 +157,6 @@ class GuidedAlignmentConfig(Config):
         description="the links of the training pairs, a line a pair in their order, in the Pharaoh "
         "format (docs/alignment.md)"
     )
-    valid_links: UserPath | None = Field(
-        default=None,
-        description="the links of the validation pairs, on which the same loss is measured; null: "
-        "it is not",
-    )
     factor: float = Field(
         default=0.5, gt=0, description="weight of the links' loss beside the translation's"
     )

@@ -1,33 +1,17 @@
-"""Optimisers by config, and the clipping of gradients; all are torch's."""
+"""Optimisers by config; all are torch's."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor
 
 from nmt.settings.base import Config
 
-Parameters = Iterable[torch.nn.Parameter]
 NamedParameters = Iterable[tuple[str, torch.nn.Parameter]]
 
 MAX_LR = 1e6
 """The highest learning rate allowed; no optimiser needs more."""
-
-
-def clip_gradients(parameters: Parameters, max_norm: float) -> Tensor:
-    """Scale the gradients to an L2 norm of `max_norm` where theirs is larger; return theirs.
-
-    Gives what torch.nn.utils.clip_grad_norm_ gives. On a CPU gradients that are small enough are
-    not multiplied by 1; on a GPU they are, because to know it would be to wait for the norm.
-    """
-    learned = [parameter for parameter in parameters if parameter.grad is not None]
-    norm = torch.nn.utils.get_total_norm([p.grad for p in learned if p.grad is not None])
-    is_small = norm.is_cpu and float(norm) + 1e-6 <= max_norm  # torch adds as much; False for NaN
-    if not is_small:
-        torch.nn.utils.clip_grads_with_norm_(learned, max_norm, norm)
-    return norm
 
 
 def with_decay(parameters: NamedParameters, weight_decay: float) -> list[dict[str, Any]]:
@@ -69,16 +53,13 @@ class AdamConfig(Config):
         )
 
 
-class AdamWConfig(Config):
+class AdamWConfig(AdamConfig):
     """Adam with decoupled weight decay (arXiv 1711.05101) of matrices, embeddings among them.
 
     Biases, gains of normalisation layers and other vectors do not decay.
     """
 
-    kind: Literal["adamw"] = "adamw"
-    beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the mean gradient")
-    beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of the mean square")
-    eps: float = Field(default=1e-8, gt=0, description="added to the root of the mean square")
+    kind: Literal["adamw"] = "adamw"  # type: ignore[assignment]
     weight_decay: float = Field(
         default=0.01, ge=0, description="share of lr taken off matrices; vectors do not decay"
     )

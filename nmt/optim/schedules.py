@@ -60,11 +60,6 @@ class PlateauConfig(Config):
     patience: int = Field(default=1, ge=0, description="validations to wait")
     metric: MetricName = Field(default="loss", description="measurement of the validations")
     floor: float = Field(default=0.0, ge=0, le=1, description="lowest share of lr")
-    restore_best: bool = Field(
-        default=False,
-        description="when lr falls, weights and optimiser go back to the best checkpoint "
-        "(arXiv 1706.09733)",
-    )
 
 
 ScheduleConfig = Annotated[
@@ -113,14 +108,10 @@ class Schedule:
         if isinstance(self._scheduler, LambdaLR):
             self._scheduler.step()
 
-    def after_validation(self, measured: Mapping[str, float]) -> bool:
-        """Call once after every validation. Returns whether the learning rate fell."""
-        if not isinstance(self._scheduler, ReduceLROnPlateau):
-            return False
-        groups = self._scheduler.optimizer.param_groups
-        before = [group["lr"] for group in groups]
-        self._scheduler.step(measured[self._metric])
-        return before != [group["lr"] for group in groups]
+    def after_validation(self, measured: Mapping[str, float]) -> None:
+        """Call once after every validation."""
+        if isinstance(self._scheduler, ReduceLROnPlateau):
+            self._scheduler.step(measured[self._metric])
 
     def state_dict(self) -> dict[str, object]:
         """The counters and settings as plain numbers, ready for JSON."""

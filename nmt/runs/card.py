@@ -4,7 +4,7 @@ import datetime
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -42,7 +42,7 @@ def run_card(
         "versions": {
             "nmt": nmt.__version__,
             "python": platform.python_version(),
-            **{name: _version(name) for name in ("torch", "sentencepiece", "sacrebleu")},
+            **{name: version(name) for name in ("torch", "sentencepiece", "sacrebleu")},
         },
         "hardware": {
             **hardware,
@@ -114,13 +114,6 @@ def _write(run: RunDirectory, card: Mapping[str, object], entries: Sequence[Trai
 
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def cpu_name() -> str:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from nmt.errors import CheckpointError
 from nmt.settings.messages import first_fault
-from nmt.storage.atomic import digest, flush, write_bytes, write_json
+from nmt.storage.atomic import flush, write_bytes, write_json
 from nmt.storage.bounded import read_json, stay_inside
 from nmt.storage.tensor_file import Specs, check_finite, read_checked
 
@@ -99,11 +99,11 @@ def read_state(path: Path) -> StateFile:
         raise DamagedCheckpointError(f"{path}: damaged: {first_fault(error)}") from None
 
 
-Fits = Callable[[Specs, Mapping[str, str]], None]
-"""f(specs of all tensors, the tensor that each alias names) raises an error if they do not fit."""
+Fits = Callable[[Specs], None]
+"""f(specs of all tensors) raises an error if they do not fit."""
 
 
-def read_tensors(path: Path, content: StateFile, fits: Fits | None = None) -> Tensors:
+def read_tensors(path: Path, content: StateFile, fits: Fits = lambda specs: None) -> Tensors:
     """The tensors of the file `path`, checked against the checksum that `content` has of it.
 
     `fits` is called before any tensor is loaded. Raises DamagedCheckpointError, also for a weight
@@ -111,17 +111,14 @@ def read_tensors(path: Path, content: StateFile, fits: Fits | None = None) -> Te
     """
     stay_inside(path, _run_of(path), CheckpointError)
     aliases = content.aliases.get(path.name, {})
-
-    def check(specs: Specs) -> None:
-        if fits is not None:
-            fits(specs, aliases)
-
     try:
-        raw = read_checked(path, aliases, check, DamagedCheckpointError)
+        raw = read_checked(path, aliases, fits, DamagedCheckpointError)
     except OSError as error:
         raise _unreadable(path, error) from None
     if hashlib.sha256(raw).hexdigest() != content.sha256.get(path.name):
-        raise _wrong_checksum(path, len(raw))
+        raise DamagedCheckpointError(
+            f"{path}: damaged: its {len(raw)} bytes do not have the checksum in {JSON}"
+        )
     try:
         tensors = safetensors.torch.load(raw)
     except SafetensorError as error:
@@ -130,23 +127,6 @@ def read_tensors(path: Path, content: StateFile, fits: Fits | None = None) -> Te
         check_finite(tensors, str(path), DamagedCheckpointError)
     tensors.update({alias: tensors[name] for alias, name in aliases.items()})
     return tensors
-
-
-def fault(folder: Path) -> str | None:
-    """The first fault of the checkpoint in `folder`, or None. No tensor is loaded."""
-    try:
-        content = read_state(folder / JSON)
-        for name in (MODEL, STATE):
-            path = folder / name
-            try:
-                right = digest(path) == content.sha256.get(name)
-            except OSError as error:
-                raise _unreadable(path, error) from None
-            if not right:
-                raise _wrong_checksum(path, path.stat().st_size)
-    except CheckpointError as error:
-        return str(error)
-    return None
 
 
 def _run_of(path: Path) -> Path:
@@ -158,12 +138,6 @@ def _seal(content: Mapping[str, object]) -> str:
     """The checksum of the values in state.json, except for the seal itself."""
     sealed = {key: value for key, value in content.items() if key != "seal"}
     return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
-
-
-def _wrong_checksum(path: Path, n_bytes: int) -> DamagedCheckpointError:
-    return DamagedCheckpointError(
-        f"{path}: damaged: its {n_bytes} bytes do not have the checksum in {JSON}"
-    )
 
 
 def _unreadable(path: Path, error: OSError) -> CheckpointError:

@@ -9,7 +9,7 @@ resumed training finds is renamed to `damaged-step-000123`, so that its user may
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -23,7 +23,6 @@ from nmt.runs.checkpoint_files import (
     Fits,
     StateFile,
     Tensors,
-    fault,
     read_state,
     read_tensors,
     write_files,
@@ -110,7 +109,10 @@ class CheckpointFolder:
         replaced. Raises OSError, which names the file; the temporary folder is then removed if
         the disk allows it.
         """
-        return self._write(self.folder_of(step), step, model_tensors, state_tensors, state)
+        final = self.folder_of(step)
+        with self._replacing(final) as aside:
+            write_files(aside, step, model_tensors, state_tensors, state)
+        return final
 
     def save_named(
         self, name: str, step: int, model_tensors: Tensors, state: Mapping[str, object]
@@ -125,60 +127,39 @@ class CheckpointFolder:
                 f"{self.path}: got {name!r} as a checkpoint's name, allowed: a-z, 0-9 and '-', a "
                 "letter first, at most 64; none of best, last, step-, damaged-"
             )
-        folder = self.path / name
-        if folder.exists() and not (folder / MODEL).is_file():
-            raise CheckpointError(f"{folder}: exists and is no checkpoint; give another name")
-        return self._write(folder, step, model_tensors, {}, state)
+        final = self.path / name
+        if final.exists() and not (final / MODEL).is_file():
+            raise CheckpointError(f"{final}: exists and is no checkpoint; give another name")
+        with self._replacing(final) as aside:
+            write_files(aside, step, model_tensors, {}, state)
+        return final
 
-    def _write(
-        self,
-        final: Path,
-        step: int,
-        model_tensors: Tensors,
-        state_tensors: Tensors,
-        state: Mapping[str, object],
-    ) -> Path:
-        aside = self.path / f"{ASIDE}{final.name}"
+    @contextlib.contextmanager
+    def _replacing(self, final: Path) -> Iterator[Path]:
+        """Give an empty folder, which becomes `final` when the block ends without an error."""
+        aside, replaced = (self.path / f"{start}{final.name}" for start in (ASIDE, _REPLACED))
         try:
             if aside.exists():
                 remove(aside)
             aside.mkdir()
-            write_files(aside, step, model_tensors, state_tensors, state)
-            self._put_in_place(aside, final)
-        except OSError:
-            self._undo(aside, final)
-            raise
-        return final
-
-    def _undo(self, aside: Path, final: Path) -> None:
-        """Restore the folder, as far as the disk allows, after a save that failed."""
-        replaced = self.path / f"{_REPLACED}{final.name}"
-        with contextlib.suppress(OSError):
-            if replaced.exists() and not final.exists():
-                os.rename(replaced, final)
-        with contextlib.suppress(OSError):
-            remove(aside)
-
-    def _put_in_place(self, aside: Path, final: Path) -> None:
-        replaced = self.path / f"{_REPLACED}{final.name}"
-        if final.exists():
+            yield aside
+            if final.exists():
+                if replaced.exists():
+                    remove(replaced)
+                # If the process dies after this rename, `find` reads the older checkpoint at
+                # `replaced`, and `clear_leftovers` restores it.
+                os.rename(final, replaced)
+            os.rename(aside, final)
+            flush(self.path)
             if replaced.exists():
                 remove(replaced)
-            # If the process dies after this rename, `find` reads the older checkpoint at
-            # `replaced`, and `clear_leftovers` restores it.
-            os.rename(final, replaced)
-        os.rename(aside, final)
-        flush(self.path)
-        if replaced.exists():
-            remove(replaced)
+        except OSError:
+            with contextlib.suppress(OSError):
+                remove(aside)
+            raise
 
     def set_labels(self, labels: Mapping[str, int]) -> None:
-        """Replace all labels atomically. Raises CheckpointError for a step without checkpoint."""
-        for label, step in labels.items():
-            if not self.folder_of(step).is_dir():
-                raise CheckpointError(
-                    f"{self.folder_of(step)}: no such checkpoint to call '{label}'"
-                )
+        """Replace all labels atomically."""
         write_json(self.path / LABELS_FILE, dict(sorted(labels.items())))
 
     def point(self, labels: Mapping[str, int]) -> None:
@@ -225,7 +206,16 @@ class CheckpointFolder:
                     raise CheckpointError(f"{candidate}: a symbolic link, expected a folder")
                 if candidate.is_dir():
                     return candidate
-        raise self._absent(which, step)
+        steps = self.steps()
+        if not steps:
+            raise CheckpointError(f"{self.path}: no checkpoint here yet")
+        labels = [label for label, step in self.labels().items() if step in steps]
+        names = [self.folder_of(step).name for step in steps]
+        others = sorted(p.name for p in self.path.iterdir() if _OWN_NAME.fullmatch(p.name))
+        raise CheckpointError(
+            f"{self.path}: no checkpoint {which!r}, there are: "
+            f"{', '.join([*labels, *names, *others])}"
+        )
 
     def _step_of(self, which: str) -> int | None:
         """The step of a label, a folder's name or a number; None for another text."""
@@ -234,35 +224,15 @@ class CheckpointFolder:
         match = STEP_NAME.fullmatch(which) or _NUMBER.fullmatch(which)
         return int(match[1]) if match else None
 
-    def _absent(self, which: str, step: int | None) -> CheckpointError:
-        """The error for a checkpoint `which`, of `step`, that does not exist."""
-        steps = self.steps()
-        if which in LABELS and step is not None:
-            reason = f" (it points to {self.folder_of(step).name}, which is gone)"
-        elif not steps:
-            return CheckpointError(f"{self.path}: no checkpoint here yet")
-        else:
-            reason = " (no validation has chosen one that is here)" if which == "best" else ""
-        labels = [label for label, step in self.labels().items() if step in steps]
-        names = [self.folder_of(step).name for step in steps]
-        others = sorted(p.name for p in self.path.iterdir() if _OWN_NAME.fullmatch(p.name))
-        there = ", ".join([*labels, *names, *others])
-        there = f"there are: {there}" if names else "and no other is here"
-        return CheckpointError(f"{self.path}: no checkpoint {which!r}{reason}, {there}")
-
     def load(self, which: str) -> CheckpointState:
-        """All of a checkpoint, checked against its checksums.
-
-        Raises CheckpointError; for a damaged checkpoint it names the intact ones.
-        """
+        """All of a checkpoint, checked against its checksums; raises CheckpointError."""
         return self._read(which, _load)
 
-    def load_weights(self, which: str, fits: Fits | None = None) -> tuple[int, Tensors]:
+    def load_weights(self, which: str, fits: Fits = lambda specs: None) -> tuple[int, Tensors]:
         """The step and the model's tensors, which is all that translation needs.
 
-        `fits` is called before any tensor is loaded (read_tensors). Raises as `load` does: a
-        damaged checkpoint is never replaced by another, for a result must come from the requested
-        model.
+        `fits` is called before any tensor is loaded (read_tensors). A damaged checkpoint is never
+        replaced by another, for a result must come from the requested model.
         """
 
         def read(folder: Path) -> tuple[int, Tensors]:
@@ -279,14 +249,10 @@ class CheckpointFolder:
         while True:
             step = self._step_of(which)
             try:
-                folder = self.find(which)
-                return read(folder)
-            except CheckpointError as error:
-                if self._step_of(which) != step:
-                    continue
-                if isinstance(error, DamagedCheckpointError):
-                    raise self._naming_others(error, folder) from None
-                raise
+                return read(self.find(which))
+            except CheckpointError:
+                if self._step_of(which) == step:
+                    raise
 
     def load_newest(self) -> tuple[CheckpointState, dict[int, str]]:
         """The newest intact checkpoint, and the faults of newer ones by step.
@@ -305,13 +271,6 @@ class CheckpointFolder:
             f"{self.path}: none of the {len(faults)} checkpoints is whole "
             f"(the newest: {next(iter(faults.values()))}); start anew in another `run`"
         )
-
-    def _naming_others(self, error: DamagedCheckpointError, folder: Path) -> DamagedCheckpointError:
-        """`error` about `folder`, extended by the names of the intact checkpoints."""
-        names = [self.folder_of(step).name for step in self.steps()]
-        intact = [n for n in names if n != folder.name and fault(self.path / n) is None]
-        others = f"whole are: {', '.join(intact)}" if intact else "no other is whole"
-        return DamagedCheckpointError(f"{error}; {others}")
 
 
 def _content(folder: Path) -> StateFile:

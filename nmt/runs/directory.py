@@ -30,31 +30,18 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: Path, config: RunConfig) -> "RunDirectory":
-        """A new run at `path` with its config.yaml; CheckpointError if there is one already."""
+        """A run at `path` with its config.yaml and no checkpoint yet."""
         run = cls(path)
-        if run.exists:
-            raise CheckpointError(f"{path}: a run is here already")
-        try:
-            run.checkpoint_folder.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CheckpointError(f"{path}: cannot be created: {error.strerror}") from None
+        run.checkpoint_folder.path.mkdir(parents=True, exist_ok=True)
         run.write_config(config)
         flush(path.parent)
         return run
 
-    @classmethod
-    def open(cls, path: Path) -> "RunDirectory":
-        """Open the run at `path` for writing, and remove the leftovers of killed writes.
-
-        The caller holds the run's lock. A reader opens a `TrainedRun`, which changes nothing.
-        """
-        run = cls(path)
-        run.check_exists()
-        for folder in (run.path, run.tokenizer_path, run.samples_path):
+    def clear_leftovers(self) -> None:
+        """Remove what killed writes have left; the caller holds the run's lock."""
+        for folder in (self.path, self.tokenizer_path, self.samples_path):
             remove_leftovers(folder)
-        run.checkpoint_folder.path.mkdir(exist_ok=True)
-        run.checkpoint_folder.clear_leftovers()
-        return run
+        self.checkpoint_folder.clear_leftovers()
 
     @property
     def exists(self) -> bool:

@@ -1,8 +1,6 @@
 """Finding the run that a command reads: the one that is named, or the newest."""
 
-import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 from nmt.errors import CheckpointError, most_similar
@@ -10,17 +8,10 @@ from nmt.runs.checkpoint_files import JSON
 from nmt.runs.directory import RunDirectory
 
 
-def _to_stderr(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-
-
-def find_run(
-    run: Path | None, root: Path = Path("runs"), say: Callable[[str], None] = _to_stderr
-) -> Path:
+def find_run(run: Path | None, root: Path = Path("runs")) -> Path:
     """The run to use: `run`, a folder or a packed run, or the one under `root` that was saved last.
 
-    A run under `root` that cannot be read is left out, with a note to `say`. Raises
-    CheckpointError if there is no run, naming the nearest one.
+    Raises CheckpointError if there is no run, naming the nearest one.
     """
     if run is not None and run.is_file():
         if not zipfile.is_zipfile(run):
@@ -45,17 +36,11 @@ def find_run(
             f"no `run` given and no folder '{root}' here; train a model first: "
             "nmt train `config=starter`"
         )
-    saved = {}
-    for path in _folders(root):
-        try:
-            if RunDirectory(path).exists:
-                saved[path] = _last_saved(path)
-        except OSError as error:
-            say(f"note: {path}: left out: cannot be read: {error.strerror}")
-    times = {path: seconds for path, seconds in saved.items() if seconds is not None}
+    runs = [path for path in _folders(root) if RunDirectory(path).exists]
+    times = {path: seconds for path in runs if (seconds := _last_saved(path)) is not None}
     if not times:
         raise CheckpointError(
-            f"no `run` given and none of the {len(saved)} runs in '{root}' has a checkpoint yet"
+            f"no `run` given and none of the {len(runs)} runs in '{root}' has a checkpoint yet"
         )
     return max(times, key=lambda path: times[path])
 

@@ -21,7 +21,7 @@ _INSTANT_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class RunLock:
-    """A lock that this process holds by the open file or folder `path`.
+    """A lock that this process holds by the open file `path`.
 
     `missing` is None, or a line that says why this file system has no locks; then nothing guards
     the run.
@@ -47,27 +47,17 @@ class RunLock:
 def run_lock(folder: Path) -> Iterator[RunLock]:
     """Hold the run directory `folder`, which is made if need be, for this process alone.
 
-    The directory is locked as well as its lock file, which somebody may delete. Raises
-    CheckpointError, which names the process, if another one trains there.
+    Raises CheckpointError, which names the process, if another one trains there.
     """
-    with contextlib.ExitStack() as opened:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | NO_FOLLOW | BINARY
-            descriptor = os.open(folder / LOCK_NAME, flags, 0o666)
-        except OSError as error:
-            why = "it is a file" if folder.is_file() else error.strerror
-            raise CheckpointError(f"{folder}: cannot be created or written to: {why}") from None
-        opened.callback(os.close, descriptor)
-        held = RunLock(folder / LOCK_NAME, descriptor, _lock(descriptor, folder))
-        with contextlib.suppress(OSError):  # Windows opens no folder, NFS locks none
-            of_folder = os.open(folder, os.O_RDONLY)
-            opened.callback(os.close, of_folder)
-            try:
-                if _patient(of_folder) is None:
-                    held = RunLock(folder, of_folder, held.missing)
-            except BlockingIOError:
-                raise _refused(folder, "another process") from None
+    path = folder / LOCK_NAME
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_FOLLOW | BINARY, 0o666)
+    except OSError as error:
+        why = "it is a file" if folder.is_file() else error.strerror
+        raise CheckpointError(f"{folder}: cannot be created or written to: {why}") from None
+    try:
+        held = RunLock(path, descriptor, _lock(descriptor, folder))
         held.check()
         owner = {"pid": os.getpid(), "host": socket.gethostname()}
         with contextlib.suppress(OSError):  # a full disk is said where something is at stake
@@ -75,16 +65,14 @@ def run_lock(folder: Path) -> Iterator[RunLock]:
                 os.ftruncate(descriptor, 0)
                 os.write(descriptor, b" " + json.dumps(owner).encode())
         yield held
+    finally:
+        os.close(descriptor)
 
 
 def is_locked(folder: Path) -> bool:
     """Whether another process holds the lock of the run directory `folder`."""
-    return any(_is_locked(path) for path in (folder / LOCK_NAME, folder))
-
-
-def _is_locked(path: Path) -> bool:
     try:
-        descriptor = os.open(path, os.O_RDONLY | NO_FOLLOW | BINARY)
+        descriptor = os.open(folder / LOCK_NAME, os.O_RDONLY | NO_FOLLOW | BINARY)
     except OSError:
         return False
     try:
@@ -98,18 +86,19 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
-def _refused(folder: Path, owner: str) -> CheckpointError:
-    return CheckpointError(
-        f"{folder}: {owner} is training in this run; wait for it, stop it (Ctrl-C there), or give "
-        "another `run`"
-    )
-
-
 def _lock(descriptor: int, folder: Path) -> str | None:
+    """Lock the file, or return why it cannot be; tried twice, as `is_locked` holds it briefly."""
     try:
-        reason = _patient(descriptor)
+        try:
+            reason = lock(descriptor)
+        except BlockingIOError:
+            time.sleep(_INSTANT_SECONDS)
+            reason = lock(descriptor)
     except BlockingIOError:
-        raise _refused(folder, _owner(descriptor)) from None
+        raise CheckpointError(
+            f"{folder}: {_owner(descriptor)} is training in this run; wait for it, stop it (Ctrl-C "
+            "there), or give another `run`"
+        ) from None
     except OSError as error:
         raise CheckpointError(f"{folder / LOCK_NAME}: cannot be locked: {error.strerror}") from None
     if reason is None:
@@ -118,15 +107,6 @@ def _lock(descriptor: int, folder: Path) -> str | None:
         f"{folder}: this file system has no locks ({reason}); "
         "let no second process train in this run"
     )
-
-
-def _patient(descriptor: int) -> str | None:
-    """`lock`, tried twice: `is_locked` of another process may hold it for an instant."""
-    try:
-        return lock(descriptor)
-    except BlockingIOError:
-        time.sleep(_INSTANT_SECONDS)
-        return lock(descriptor)
 
 
 def _owner(descriptor: int) -> str:

@@ -5,13 +5,10 @@ of its training state. Unpacked by any program it is a run directory.
 """
 
 import atexit
-import contextlib
 import json
-import os
 import re
 import shutil
 import tempfile
-import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,16 +18,11 @@ from nmt.runs.card import CARD
 from nmt.runs.checkpoint_files import JSON, MODEL
 from nmt.runs.checkpoints import LABELS, LABELS_FILE, STEP_NAME
 from nmt.runs.directory import RunDirectory
-from nmt.storage.atomic import NO_FOLLOW, lock
-from nmt.storage.bounded import BINARY, open_zip, stay_inside
+from nmt.storage.bounded import open_zip, stay_inside
 from nmt.storage.output import atomic_output
 
 MAX_BYTES, MAX_MEMBERS = 64 << 30, 64
 """The largest packed run that is unpacked."""
-
-_PREFIX, _LOCK = "nmt-run-", ".nmt-lock"
-_SECONDS_TO_LOCK = 60
-"""How old an unlocked folder must be: the process that made it may be about to lock it."""
 
 _DATE = (1980, 1, 1, 0, 0, 0)  # equal runs give equal bytes
 _TOKENIZER = r"tokenizer/[a-z]{1,20}(\.[a-z]{1,20}){1,2}"
@@ -67,12 +59,8 @@ def unpacked(archive: Path) -> Path:
 
     Raises CheckpointError for any other file, and for members that `pack` does not write.
     """
-    _sweep(Path(tempfile.gettempdir()))
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
-    atexit.register(_remove, folder, descriptor)
-    with contextlib.suppress(OSError):
-        lock(descriptor)  # until this process ends; without it the folder is never swept
+    folder = Path(tempfile.mkdtemp(prefix="nmt-run-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     try:
         with open_zip(archive) as packed:
             for member in _checked(packed, archive):
@@ -83,29 +71,7 @@ def unpacked(archive: Path) -> Path:
                     shutil.copyfileobj(content, file, 1 << 20)
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError) as error:
         raise CheckpointError(f"{archive}: not a packed run: {error}") from None
-    return next(path for path in folder.iterdir() if path.name != _LOCK)
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what killed processes of this user have unpacked there."""
-    user = os.getuid() if hasattr(os, "getuid") else 0
-    for entry in folder.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):
-            status = entry.lstat()
-            if status.st_uid != user or time.time() - status.st_mtime < _SECONDS_TO_LOCK:
-                continue
-            descriptor = os.open(entry / _LOCK, os.O_RDWR | NO_FOLLOW | BINARY)
-            try:
-                is_dead = lock(descriptor) is None
-            finally:
-                os.close(descriptor)
-            if is_dead:
-                shutil.rmtree(entry)
-
-
-def _remove(folder: Path, descriptor: int) -> None:
-    os.close(descriptor)  # Windows removes no open file
-    shutil.rmtree(folder, ignore_errors=True)
+    return next(folder.iterdir())
 
 
 def _checked(packed: zipfile.ZipFile, archive: Path) -> Iterator[zipfile.ZipInfo]:

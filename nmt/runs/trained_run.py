@@ -1,6 +1,6 @@
 """A trained run as its readers open it: its config, tokenizers and models."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,15 +9,13 @@ import torch
 from nmt.config import RunConfig
 from nmt.errors import CheckpointError, ConfigError
 from nmt.models.base import Seq2Seq
-from nmt.models.catalog import ModelConfig, bare_model, meta_model
+from nmt.models.catalog import bare_model, meta_model
 from nmt.models.ensemble import Ensemble
 from nmt.runs.checkpoint_files import Tensors
-from nmt.runs.data_paths import with_found_paths
 from nmt.runs.directory import RunDirectory
 from nmt.runs.pack import unpacked
 from nmt.settings.config_file import Overrides, with_overrides
 from nmt.storage.bounded import stay_inside
-from nmt.storage.run_files import note_run
 from nmt.storage.tensor_file import Specs, spec_faults, specs_of
 from nmt.text.tokenizer import Tokenizers
 from nmt.types import FilePath
@@ -44,15 +42,13 @@ class TrainedRun:
     def open(cls, path: FilePath) -> "TrainedRun":
         """The run at `path`, a folder or a packed run (runs/pack.py).
 
-        Data files that are not here are looked for where the run was begun (data_paths.py).
         Raises CheckpointError if there is none, or if its config.yaml was changed; ConfigError if
         that is invalid.
         """
         path = Path(path)
         directory = RunDirectory(unpacked(path) if path.is_file() else path)
         directory.check_exists()
-        note_run(directory.path)
-        return cls(directory, with_found_paths(directory.load_config(), directory))
+        return cls(directory, directory.load_config())
 
     @property
     def path(self) -> Path:
@@ -88,18 +84,26 @@ class TrainedRun:
         checkpoints = self.directory.checkpoint_folder
         folder = checkpoints.find(str(checkpoint))
         sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
-        expected, ties = _specs_of_model(self.config.model, sizes, self.directory.config_path)
-
-        def check(specs: Specs, aliases: Mapping[str, str]) -> None:
-            _compare(expected, specs, str(folder))
-            for alias, name in aliases.items():
-                if ties[alias] != ties[name]:
-                    raise CheckpointError(
-                        f"{folder}: does not fit config.yaml: its {alias} and {name} are one "
-                        "tensor, and two in the model"
-                    )
-
-        return checkpoints.load_weights(str(checkpoint), check)
+        try:
+            weights = meta_model(self.config.model, *sizes).state_dict(keep_vars=True)
+        except RuntimeError as error:  # more numbers than can be counted
+            reason = str(error).partition("\n")[0]
+            raise CheckpointError(
+                f"{self.directory.config_path}: model: no such model can be built: {reason}"
+            ) from None
+        expected = specs_of(weights)
+        step, tensors = checkpoints.load_weights(
+            str(checkpoint), lambda specs: _compare(expected, specs, str(folder))
+        )
+        first: dict[int, str] = {}
+        for name, tensor in tensors.items():
+            twin = first.setdefault(id(tensor), name)
+            if weights[name] is not weights[twin]:  # a small file of a large model
+                raise CheckpointError(
+                    f"{folder}: does not fit config.yaml: its {name} and {twin} are one tensor, "
+                    "and two in the model"
+                )
+        return step, tensors
 
 
 def load_models(
@@ -138,21 +142,6 @@ def check_fit(model: Seq2Seq, tensors: Tensors, where: str) -> None:
     `where` begins the message.
     """
     _compare(specs_of(model.state_dict()), specs_of(tensors), where)
-
-
-def _specs_of_model(
-    config: ModelConfig, sizes: tuple[int, int], where: Path
-) -> tuple[Specs, dict[str, int]]:
-    """The specs of a model's weights, found without memory for them, and a number for each.
-
-    Names with the same number are one tensor: tied weights.
-    """
-    try:
-        weights = meta_model(config, *sizes).state_dict(keep_vars=True)
-    except RuntimeError as error:  # more numbers than can be counted
-        reason = str(error).partition("\n")[0]
-        raise CheckpointError(f"{where}: model: no such model can be built: {reason}") from None
-    return specs_of(weights), {name: id(weight) for name, weight in weights.items()}
 
 
 def _compare(expected: Specs, got: Specs, where: str) -> None:

@@ -14,7 +14,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from nmt.errors import NMTError
-from nmt.search.score import ScoreFunction
 from nmt.text.vocabulary import EOS_ID
 from nmt.types import Hypothesis
 
@@ -66,9 +65,7 @@ class BackPointers:
         self.totals = [_to_numpy(step.candidates.totals.flatten()) for step in steps]
         self.parents = [_to_numpy(step.candidates.parents.flatten()) for step in steps]
 
-    def n_best(
-        self, src_lengths: Sequence[int], n: int, score: ScoreFunction
-    ) -> list[list[Hypothesis]]:
+    def n_best(self, src_lengths: Sequence[int], n: int, alpha: float) -> list[list[Hypothesis]]:
         """The `n` best hypotheses of each sentence: finished before cut ones, then by score.
 
         Of equal scores the shorter comes first, then the lower slot. Raises NMTError for a
@@ -86,18 +83,16 @@ class BackPointers:
                     "the checkpoint is damaged or its training diverged. Or no piece is left that "
                     "search.min_length, no_repeat_ngram and must_not allow"
                 )
-            best = sorted(finished, key=lambda end: self._rank(end, src_length, score))[:n]
-            hypotheses.append([self._trace_back(end, src_length, score) for end in best])
+            best = sorted(finished, key=lambda end: self._rank(end, alpha))[:n]
+            hypotheses.append([self._trace_back(end, src_length, alpha) for end in best])
         return hypotheses
 
-    def _rank(self, end: _End, src_length: int, score: ScoreFunction) -> tuple[bool, float]:
+    def _rank(self, end: _End, alpha: float) -> tuple[bool, float]:
         is_cut = self.ids[end.step][end.slot] != EOS_ID
-        if score.beta:
-            return bool(is_cut), -self._trace_back(end, src_length, score).score
         total = float(self.totals[end.step][end.slot])
-        return bool(is_cut), -total / score.length_penalty(end.step + 1)
+        return bool(is_cut), -total / length_penalty(end.step + 1, alpha)
 
-    def _trace_back(self, end: _End, src_length: int, score: ScoreFunction) -> Hypothesis:
+    def _trace_back(self, end: _End, src_length: int, alpha: float) -> Hypothesis:
         """The hypothesis that ends at `end`; its attention has no columns of padding."""
         ids, log_probs, attention = [], [], []
         slot = end.slot
@@ -107,26 +102,28 @@ class BackPointers:
             log_probs.append(float(self.log_probs[step][slot]))
             attention.append(self.weights[step][parent, :src_length])
             slot = self.slots[step][parent]
-        return make_hypothesis(ids[::-1], log_probs[::-1], np.stack(attention[::-1]), score)
+        return make_hypothesis(ids[::-1], log_probs[::-1], np.stack(attention[::-1]), alpha)
+
+
+def length_penalty(n_pieces: int, alpha: float) -> float:
+    """Return ((5 + T) / 6)^alpha (Wu et al. 2016, arXiv 1609.08144, equation 14), at least 1."""
+    return float(((5 + max(n_pieces, 1)) / 6) ** alpha)
 
 
 def make_hypothesis(
     ids: Sequence[int],
     log_probs: Sequence[float],
     attention: npt.NDArray[np.float32],
-    score: ScoreFunction,
+    alpha: float,
     heads: npt.NDArray[np.float32] | None = None,
 ) -> Hypothesis:
-    """The Hypothesis of T ids, with its score.
-
-    A hypothesis without ids is unfinished and has score 0.
-    """
+    """Build the Hypothesis of T ids; its score is its log-probability over the length penalty."""
     return Hypothesis(
         ids=tuple(ids),
         log_probs=tuple(log_probs),
-        score=score.of(sum(log_probs), attention) if ids else 0.0,
+        score=sum(log_probs) / length_penalty(len(ids), alpha),
         attention=attention,
-        finished=bool(ids) and ids[-1] == EOS_ID,
+        finished=EOS_ID in ids[-1:],
         heads=heads,
     )
 

@@ -15,7 +15,6 @@ from nmt.batches.batching import pad_ids
 from nmt.models.base import Seq2Seq
 from nmt.ops.masks import keep_from_lengths
 from nmt.search.back_pointers import make_hypothesis
-from nmt.search.score import ScoreFunction
 from nmt.text.vocabulary import BOS_ID, EOS_ID
 from nmt.types import Hypothesis
 
@@ -58,19 +57,14 @@ def force_decode(
     src_ids: Int[Tensor, "B S"],
     src_lengths: Int[Tensor, " B"],
     tgt_ids: Sequence[Sequence[int]],
-    score: ScoreFunction | float,
+    length_penalty: float,
     with_heads: bool = False,
 ) -> list[Hypothesis]:
     """Score given translations: probabilities, score and attention of each.
 
-    A translation ends with eos unless it is to be scored as unfinished. A number as `score` is the
-    exponent of GNMT's length penalty. The values equal those that `search` reports for the same
-    ids, up to rounding. `with_heads` adds each head's weights.
+    A translation ends with eos unless it is to be scored as unfinished. The values equal those
+    that `search` reports for the same ids, up to rounding. `with_heads` adds each head's weights.
     """
-    score = score if isinstance(score, ScoreFunction) else ScoreFunction(score)
-    if not any(tgt_ids):
-        heads = [np.zeros((len(model.head_names), 0, n), np.float32) for n in src_lengths.tolist()]
-        return [make_hypothesis([], [], w[0], score, w if with_heads else None) for w in heads]
     inputs = _Pass(src_ids, src_lengths, [[BOS_ID, *ids][: len(ids)] for ids in tgt_ids])
     out = model(src_ids, inputs.src_keep, inputs.tgt_in, with_weights=True)
     logits, tgt_out = out.logits.float(), pad_ids(tgt_ids).to(src_ids.device)
@@ -82,7 +76,10 @@ def force_decode(
         inputs.cross_attention(out.heads) if with_heads else [None] * len(tgt_ids),
         strict=True,
     )
-    return [make_hypothesis(ids, lps[: len(ids)], w, score, heads) for ids, lps, w, heads in rows]
+    return [
+        make_hypothesis(ids, lps[: len(ids)], weights, length_penalty, heads)
+        for ids, lps, weights, heads in rows
+    ]
 
 
 @torch.inference_mode()
@@ -104,8 +101,6 @@ def read_weights(  # noqa: PLR0913 - each way to read is one
     for a weight of 1 (arXiv 2004.10102), and divides each row by its sum. Raises ConfigError for a
     model that cannot tell these norms.
     """
-    if not any(tgt_ids):
-        return [np.zeros((0, size), np.float32) for size in src_lengths.tolist()]
     rows = [[BOS_ID, *ids, *[EOS_ID] * shift][: len(ids) + shift] for ids in tgt_ids]
     inputs = _Pass(src_ids, src_lengths, rows)
     state = model.init_state(model.encode(src_ids, inputs.src_keep))

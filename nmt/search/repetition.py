@@ -9,8 +9,7 @@ between them count. A ban on every repeated n-gram (Paulus et al. 2017, arXiv 17
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from nmt.text.vocabulary import UNK_ID
@@ -96,15 +95,3 @@ def n_repetitions(
             n_equal = so_far - np.maximum.accumulate(np.where(equal, 0, so_far), axis=1)
             most[rows] = np.maximum(most[rows], (n_equal.max(axis=1) + period - 1) // period + 1)
     return most
-
-
-def without(
-    log_probs: Float[Tensor, "R K"],
-    ids: Int[Tensor, "R K"],
-    rows: list[int],
-    blocked: list[int],
-) -> Float[Tensor, "R K"]:
-    """`log_probs` with -infinity where a row would go on with a piece that is blocked for it."""
-    places, pieces = (torch.tensor(part, device=ids.device) for part in (rows, blocked))
-    hits = torch.zeros_like(ids).index_add_(0, places, (ids[places] == pieces[:, None]).long())
-    return log_probs.masked_fill(hits > 0, -torch.inf)

@@ -48,34 +48,26 @@ def sample(  # noqa: PLR0913 - those of search, and what is drawn
         return []
     began = start(model, src_ids, src_lengths, config, on_step, constraints)
     sizes = began.src_lengths
-    bounds = [config.length_bound(size) for size in sizes]
-    if began.constraints is not None:
-        bounds = began.constraints.length_bounds(bounds)
+    bounds = began.bounds(config)
     noise = np.zeros((len(sizes), n_samples, max(bounds)), np.float32)
     for b, (ids, size) in enumerate(zip(src_ids.tolist(), sizes, strict=True)):
         generator = np.random.default_rng([sampling.seed, *ids[:size]])
         noise[b, :, : bounds[b]] = generator.random((n_samples, bounds[b]), np.float32)
     rows = torch.arange(len(sizes), device=src_ids.device).repeat_interleave(n_samples)
-    allowed, row_sizes = began.allowed_repeats, np.repeat(sizes, n_samples).tolist()
+    row_sizes = np.repeat(sizes, n_samples).tolist()
+    repeated = [constraint for constraint in constraints for _ in range(n_samples)]
     samples = began._replace(
         state=began.state.select(rows),
         first_ids=began.first_ids[rows],
         src_lengths=row_sizes,
-        allowed_repeats=None if allowed is None else allowed.repeat(n_samples),
-        constraints=_repeated(constraints, n_samples, src_ids.shape[1]),
+        allowed_repeats=began.allowed_repeats.repeat(n_samples),
+        constraints=Constraints(repeated, src_ids.shape[1], beam=1) if repeated else None,
     )
     greedy = config.plain_beam(1)
     draw = _draw(torch.from_numpy(noise).flatten(0, 1).to(src_ids.device), sampling)
-    drawn = [best for [best] in trace(samples, greedy, draw).n_best(row_sizes, 1, config.score)]
+    traced = trace(samples, greedy, draw)
+    drawn = [best for [best] in traced.n_best(row_sizes, 1, config.length_penalty)]
     return [drawn[k : k + n_samples] for k in range(0, len(drawn), n_samples)]
-
-
-def _repeated(
-    constraints: Sequence[Constraint], n_samples: int, longest: int
-) -> Constraints | None:
-    """Repeat each sentence's constraints once per sample."""
-    repeated = [constraint for constraint in constraints for _ in range(n_samples)]
-    return Constraints(repeated, longest, beam=1) if repeated else None
 
 
 def _draw(noise: Float[Tensor, "N T"], sampling: SamplingConfig) -> Draw:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from nmt.models.base import Seq2Seq, State, StepOutput
@@ -34,14 +34,19 @@ from nmt.types import Hypothesis
 
 
 class Start(NamedTuple):
-    """The first arguments of `search_from`, for B sentences."""
+    """The B sentences of a search, and how often each may repeat itself."""
 
     step: StepFunction
     state: State
     first_ids: Int[Tensor, " B"]
     src_lengths: Sequence[int]
-    allowed_repeats: Int[np.ndarray, " B"] | None
+    allowed_repeats: Int[np.ndarray, " B"]
     constraints: Constraints | None = None
+
+    def bounds(self, config: SearchConfig) -> list[int]:
+        """Return the most pieces of each translation, eos included."""
+        bounds = [config.length_bound(length) for length in self.src_lengths]
+        return bounds if self.constraints is None else self.constraints.length_bounds(bounds)
 
 
 @torch.inference_mode()
@@ -57,11 +62,11 @@ def search(
 
     Each step keeps the `beam` most probable continuations of a sentence; those that end with eos
     leave the beam as finished. Finished hypotheses come before those cut at the length bound
-    (`SearchConfig.length_bound`), and both are ordered by score (ScoreFunction). A piece that would
-    begin a repetition beyond `max_repeats`, or repeat an n-gram, is left out (decoding/repetition).
-    A row is dropped once it cannot be among the n best: its total only falls, lp only grows and cp
-    is never above 0, so its score never exceeds total / lp(bound). A sentence has fewer than
-    `n_best` hypotheses only where fewer sequences exist.
+    (`SearchConfig.length_bound`), and both are ordered by score. A piece that would begin a
+    repetition beyond `max_repeats`, or repeat an n-gram, is left out (search/repetition.py). A row
+    is dropped once it cannot be among the n best: its total only falls and the length penalty lp
+    only grows, so its score never exceeds total / lp(bound). A sentence has fewer than `n_best`
+    hypotheses only where fewer sequences exist.
 
     `src_ids` end with eos, padding follows; pad and bos are never produced. Of `config`, mbr,
     sampling and the texts of words are left to the caller. The model should be in eval mode.
@@ -73,39 +78,7 @@ def search(
     if src_ids.shape[0] == 0:
         return []
     began = start(model, src_ids, src_lengths, config, on_step, constraints)
-    return trace(began, config).n_best(began.src_lengths, config.n_best, config.score)
-
-
-@torch.inference_mode()
-def search_penalties(  # noqa: PLR0913 - those of search, and the penalties
-    model: Seq2Seq,
-    src_ids: Int[Tensor, "B S"],
-    src_lengths: Int[Tensor, " B"],
-    config: SearchConfig,
-    penalties: Sequence[float],
-    on_step: Callable[[], None] | None = None,
-    constraints: Sequence[Constraint] = (),
-) -> list[list[list[Hypothesis]]]:
-    """`search` with each of `penalties` in place of `config.length_penalty`, in one search.
-
-    The beam is extended by totals alone. The penalty a only decides which rows are dropped: those
-    of total t for which n finished hypotheses of total u and length T each have
-    t / lp(bound)^a <= u / lp(T)^a + cp, or |t| >= |u| (lp(bound) / lp(T))^a - cp lp(bound)^a. As lp
-    is at least 1 and only grows, this also holds for every lower penalty: what the highest penalty
-    drops, no other one needs. A dropped row leaves its places to rows of lower totals, which cannot
-    be among the n best either. So the search with the highest penalty finds the n best hypotheses
-    for all of them, and the others only order its finished hypotheses anew. Rounding is as between
-    batch sizes. In groups or banks a dropped row changes what the others choose: there each penalty
-    has a search of its own.
-    """
-    if src_ids.shape[0] == 0:
-        return [[] for _ in penalties]
-    configs = [config.model_copy(update={"length_penalty": alpha}) for alpha in penalties]
-    if config.diversity_groups > 1 or any(one.words.must for one in constraints):
-        return [search(model, src_ids, src_lengths, one, on_step, constraints) for one in configs]
-    began = start(model, src_ids, src_lengths, config, on_step, constraints)
-    traced = trace(began, max(configs, key=lambda one: one.length_penalty))
-    return [traced.n_best(began.src_lengths, config.n_best, one.score) for one in configs]
+    return trace(began, config).n_best(began.src_lengths, config.n_best, config.length_penalty)
 
 
 def start(
@@ -125,7 +98,7 @@ def start(
             on_step()
         return model.step(last_ids, state)
 
-    allowed = None
+    allowed = np.full(len(src_ids), MAX_PIECES)
     if config.max_repeats is not None:
         allowed = n_repetitions(src_ids, keep, config.max_repeats)
     first_ids = torch.full_like(src_lengths, BOS_ID)
@@ -140,53 +113,31 @@ def search_from(
     first_ids: Int[Tensor, " B"],
     src_lengths: Sequence[int],
     config: SearchConfig,
-    allowed_repeats: Int[np.ndarray, " B"] | None = None,
 ) -> list[list[Hypothesis]]:
     """`search` from B initial states, whatever memory their decoder attends to.
 
     `first_ids` are what the decoder reads before the first piece: bos in translation.
     `src_lengths` say how many of the S positions belong to each row, and bound its length.
-    `allowed_repeats` takes the place of `config.max_repeats`, unless that is None.
     """
-    began = Start(step, state, first_ids, src_lengths, allowed_repeats)
-    return trace(began, config).n_best(src_lengths, config.n_best, config.score)
+    allowed = np.full(len(src_lengths), config.max_repeats or MAX_PIECES)
+    began = Start(step, state, first_ids, src_lengths, allowed)
+    return trace(began, config).n_best(src_lengths, config.n_best, config.length_penalty)
 
 
 def trace(began: Start, config: SearchConfig, draw: Draw | None = None) -> BackPointers:
     """All steps of a search. With `draw`, and a beam of 1, the pieces are those that it chooses."""
-    constraints, device = began.constraints, began.first_ids.device
-    bounds = [config.length_bound(length) for length in began.src_lengths]
-    if constraints is not None:
-        bounds = constraints.length_bounds(bounds)
+    constraints, device, bounds = began.constraints, began.first_ids.device, began.bounds(config)
+    repetitions = None
+    if config.max_repeats is not None or config.no_repeat_ngram is not None:
+        repetitions = Repetitions.none_yet(began.allowed_repeats, config.no_repeat_ngram)
     dtype = torch.float32 if device.type == "mps" else torch.float64  # mps has no fp64
     rows = Rows(
         slots=torch.arange(len(bounds), device=device) * config.beam,
         last_ids=began.first_ids,
         totals=torch.zeros(len(bounds), dtype=dtype, device=device),
         state=began.state,
-        repetitions=_repetitions(began, config),
+        repetitions=repetitions,
         words=None if constraints is None else constraints.word_history(),
-        covered=_padding(began, dtype) if config.coverage_penalty else None,
     )
     steps = search_steps(began.step, rows, bounds, config, draw, constraints)
     return BackPointers(steps)
-
-
-def _repetitions(began: Start, config: SearchConfig) -> Repetitions | None:
-    """Return the initial repetition history, or None if repetition is unbounded."""
-    n_sentences = len(began.src_lengths)
-    if not n_sentences or (config.max_repeats is None and config.no_repeat_ngram is None):
-        return None
-    allowed = began.allowed_repeats
-    if config.max_repeats is None:
-        allowed = np.full(n_sentences, MAX_PIECES)
-    elif allowed is None:
-        allowed = np.full(n_sentences, config.max_repeats)
-    return Repetitions.none_yet(allowed, config.no_repeat_ngram)
-
-
-def _padding(began: Start, dtype: torch.dtype) -> Float[Tensor, "B S"]:
-    """1 where a source has padding, else 0."""
-    longest = max(began.src_lengths, default=0)
-    lengths = torch.tensor(began.src_lengths, device=began.first_ids.device)
-    return (~keep_from_lengths(lengths, longest)).to(dtype)

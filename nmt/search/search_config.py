@@ -5,7 +5,6 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from nmt.search.score import LengthPenaltyKind, ScoreFunction
 from nmt.settings.base import Config, Conflict, conflict_error
 
 MAX_PIECES = 100_000
@@ -83,20 +82,8 @@ class SearchConfig(Config):
         default=0.6,
         ge=0,
         le=10,
-        description="alpha in score = log-probability / ((5 + pieces) / 6)^alpha; "
-        "0 favours short translations",
-    )
-    length_penalty_kind: LengthPenaltyKind = Field(
-        default="gnmt",
-        description="gnmt: the divisor above (arXiv 1609.08144); average: pieces^alpha, with alpha "
-        "1 the mean of a piece",
-    )
-    coverage_penalty: float = Field(
-        default=0.0,
-        ge=0,
-        le=10,
-        description="beta: adds to a score beta * sum of log(min(attention, 1)) over the source "
-        "pieces, so that what no piece looked at costs (arXiv 1609.08144)",
+        description="alpha in score = log-probability / ((5 + pieces) / 6)^alpha (arXiv "
+        "1609.08144); 0 favours short translations",
     )
     min_length: int = Field(
         default=0,
@@ -133,18 +120,6 @@ class SearchConfig(Config):
         description="a translation has no n-gram of so many pieces twice (arXiv 1705.04304); "
         "null: it may",
     )
-    diversity_groups: int = Field(
-        default=1,
-        ge=1,
-        description="groups of a diverse beam search (arXiv 1610.02424); beam is a multiple of it",
-    )
-    diversity_strength: float = Field(
-        default=0.5,
-        ge=0,
-        le=100,
-        description="what a piece loses, in nats, for each hypothesis of an earlier group that "
-        "takes it at the same step (Hamming diversity)",
-    )
     must: tuple[str, ...] = Field(
         default=(),
         description="words that each translation has (arXiv 1804.06609), written as in the text",
@@ -172,13 +147,8 @@ class SearchConfig(Config):
             yield "n_best", f"got {self.n_best}, allowed: 1 to beam ({self.beam})"
         if self.min_length >= self.max_length:
             yield "min_length", f"got {self.min_length}, allowed: below max_length"
-        if self.beam % self.diversity_groups:
-            got = f"got {self.diversity_groups}"
-            yield "diversity_groups", f"{got}, allowed: a divisor of beam ({self.beam})"
         if self.sampling is not None and self.mbr is not None:
             yield "sampling", "mbr draws by itself: leave out one of them"
-        if self.diversity_groups > 1 and (self.draws or self.must):
-            yield "diversity_groups", "got groups with sampling, mbr or must, allowed: alone"
         if self.must and self.draws:
             yield "must", "got words for what is drawn, allowed: in a beam search"
         for word in (*self.must, *self.must_not):
@@ -192,15 +162,9 @@ class SearchConfig(Config):
         """Whether translations, or the candidates of `mbr`, are drawn and not searched for."""
         return self.sampling is not None or (self.mbr is not None and self.mbr.samples is not None)
 
-    @property
-    def score(self) -> ScoreFunction:
-        """The score by which hypotheses are ordered."""
-        return ScoreFunction(self.length_penalty, self.length_penalty_kind, self.coverage_penalty)
-
     def plain_beam(self, beam: int) -> "SearchConfig":
         """The search by a plain beam of this size for one translation, nothing drawn."""
-        plain = {"n_best": 1, "sampling": None, "mbr": None, "diversity_groups": 1}
-        return self.model_copy(update={"beam": beam, **plain})
+        return self.model_copy(update={"beam": beam, "n_best": 1, "sampling": None, "mbr": None})
 
     def length_bound(self, src_length: int) -> int:
         """The most pieces, eos included, for a source of `src_length` ids, its eos included."""

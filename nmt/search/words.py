@@ -137,6 +137,11 @@ class WordHistory:
         )
         return WordHistory(tuple(self.words[row] for row in rows), tuple(matches))
 
+    @property
+    def must(self) -> bool:
+        """Whether a row has words that must occur."""
+        return any(words.must for words in self.words)
+
     def _pairs(self, row: int) -> "zip[tuple[Word, Match]]":
         words = self.words[row]
         return zip((*words.must, *words.must_not), self.matches[row], strict=True)

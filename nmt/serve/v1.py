@@ -61,7 +61,7 @@ def router(service: Service) -> APIRouter:
                 source=model.source,
                 target=model.target,
                 beam=model.beam,
-                heads=list(model.translator.head_names),
+                heads=list(model.translator.model.head_names),
             )
             for model in service.models.values()
         ]

@@ -55,7 +55,7 @@ def write_bytes(path: Path, content: bytes) -> None:
             rest = memoryview(content)
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
-            _sync(descriptor)
+            sync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -119,18 +119,6 @@ def replacing(path: Path, aside: Path | None = None, is_new: bool = False) -> It
         flush(path.parent)
 
 
-@contextlib.contextmanager
-def replaced(path: Path, aside: Path | None = None, is_new: bool = False) -> Iterator[BinaryIO]:
-    """A stream whose bytes become the file `path`; see `replacing`."""
-    with (
-        replacing(path, aside, is_new) as aside,
-        os.fdopen(_open_anew(aside), "wb") as stream,
-    ):
-        yield stream
-        stream.flush()
-        _sync(stream.fileno())
-
-
 def appending(path: Path) -> TextIO:
     """A text stream that appends to a file, which is made if need be."""
     return os.fdopen(
@@ -180,7 +168,7 @@ def flush(path: Path) -> None:
     descriptor = os.open(path, os.O_RDWR if IS_WINDOWS else os.O_RDONLY)
     try:
         with named_errors(path):
-            _sync(descriptor)
+            sync(descriptor)
     except OSError as error:
         # Some network and user-space file systems keep no list of names that could be flushed.
         if not (error.errno in (errno.EINVAL, errno.ENOTSUP) and path.is_dir()):
@@ -189,8 +177,8 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _sync(descriptor: int) -> None:
-    """Flush the disk's own cache as well, which fsync alone does not on macOS."""
+def sync(descriptor: int) -> None:
+    """Flush an open file to the disk; on macOS the disk's own cache too, which fsync does not."""
     if sys.platform == "darwin":
         import fcntl
 

@@ -2,8 +2,6 @@
 
 import contextlib
 import contextvars
-import csv
-import io
 import os
 import secrets
 import stat
@@ -14,8 +12,8 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from nmt.errors import ConfigError, DataError
-from nmt.storage.atomic import ASIDE, replaced, utf8
-from nmt.storage.run_files import check_no_run_file, is_run
+from nmt.storage.atomic import ASIDE, part_stream, replacing, sync, utf8
+from nmt.storage.run_files import check_outside_runs
 
 STDIN_OR_STDOUT = Path("-")
 """A path that stands for stdin where a file is read, and for stdout where one is written."""
@@ -63,17 +61,24 @@ def atomic_output(path: Path, force: bool = False) -> Iterator[BinaryIO]:
 def written_whole(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
     """The stream of `atomic_output`, for any `path`: also for a file in a run directory."""
     with output_errors(path):
+        if path == STDIN_OR_STDOUT:
+            sys.stdout.flush()
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+            return
         if is_direct(path):
-            with direct_output(path) as stream:
+            with path.open("wb") as stream:
                 yield stream
             return
         place = place_of(path)
         place.parent.mkdir(parents=True, exist_ok=True)
         # A name of its own: several commands may write `path` at once, and the last one wins.
         aside = place.with_name(f"{ASIDE}{place.name}.{secrets.token_hex(4)}")
-        with replaced(place, aside, is_new) as stream:
+        with replacing(place, aside, is_new), part_stream(aside, append=False) as stream:
             _keep_mode(stream.fileno(), place)
             yield stream
+            stream.flush()
+            sync(stream.fileno())
 
 
 def write_lines(lines: Iterable[str], path: Path, force: bool = False) -> None:
@@ -81,13 +86,6 @@ def write_lines(lines: Iterable[str], path: Path, force: bool = False) -> None:
     with atomic_output(path, force) as stream:
         for line in lines:
             stream.write(utf8(f"{line}\n"))
-
-
-def csv_line(fields: Iterable[object]) -> str:
-    """The fields of one line of a CSV file, without its end (RFC 4180); None is empty."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(fields)
-    return text.getvalue()
 
 
 def is_direct(path: Path) -> bool:
@@ -115,18 +113,6 @@ def place_of(path: Path) -> Path:
     if place.is_symlink():
         raise DataError(f"cannot write {path}: a link in a circle; give the name of a file")
     return place
-
-
-@contextlib.contextmanager
-def direct_output(path: Path) -> Iterator[BinaryIO]:
-    """A stream into a path that `is_direct`; stdout stays open after it."""
-    if path == STDIN_OR_STDOUT:
-        sys.stdout.flush()
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    with path.open("wb") as stream:
-        yield stream
 
 
 @contextlib.contextmanager
@@ -174,7 +160,7 @@ def check_output(
     if is_direct(out):
         return
     place = place_of(out)
-    check_no_run_file(out, name)
+    check_outside_runs(out, name)
     if os.path.lexists(place) and not may_replace(force):
         raise ConfigError(f"{out}: is there already; `force` replaces it, or `out` another file")
 
@@ -191,7 +177,7 @@ def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`o
     for input_name, paths in inputs.items():
         for path in paths:
             other = _status(path, "stdin")
-            if other is not None and (os.path.samestat(status, other) or _is_in(out, path)):
+            if other is not None and os.path.samestat(status, other):
                 what = "stdout" if out == STDIN_OR_STDOUT else str(out)
                 raise ConfigError(
                     f"{name}: {what} is read as well ({input_name}: {path}); "
@@ -207,13 +193,3 @@ def _status(path: Path, standard: Literal["stdin", "stdout"]) -> os.stat_result 
         return path.stat()
     except (OSError, ValueError):  # absent; or a stream without a descriptor
         return None
-
-
-def _is_in(out: Path, folder: Path) -> bool:
-    """Whether `out` stands in an input that is a folder, and not a run."""
-    return (
-        out != STDIN_OR_STDOUT
-        and folder.is_dir()
-        and not is_run(folder)
-        and os.path.realpath(folder) == os.path.dirname(os.path.realpath(out))
-    )

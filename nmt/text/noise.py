@@ -5,6 +5,7 @@ arXiv 1711.02173), and training on sampled noise mends this at little cost on cl
 (Karpukhin et al. 2019, arXiv 1902.01509).
 """
 
+import itertools
 import random
 import re
 from typing import Annotated
@@ -84,15 +85,9 @@ _APOSTROPHES = ("", " ", "`", "´")
 
 def _other_quotes(text: str, rng: random.Random) -> str:
     """`text` with one kind of quotation marks, open and close in turn, and one of apostrophes."""
-    kind, n_seen = rng.choice(_QUOTES), 0
-
-    def quote(_: re.Match[str]) -> str:
-        nonlocal n_seen
-        n_seen += 1
-        return kind[(n_seen - 1) % 2]
-
+    marks = itertools.cycle(rng.choice(_QUOTES))
     apostrophe = rng.choice(_APOSTROPHES)
-    return _QUOTED.sub(quote, _APOSTROPHE.sub(apostrophe, text))
+    return _QUOTED.sub(lambda _: next(marks), _APOSTROPHE.sub(apostrophe, text))
 
 
 def _other_end(text: str, rng: random.Random) -> str:

@@ -3,86 +3,57 @@
 It is a protocol buffer (sentencepiece_model.proto): numbered fields, one after another.
 """
 
-import mmap
-from collections.abc import Callable, Iterator
-from functools import cache
-
-import sentencepiece
+from collections.abc import Iterator
 
 from nmt.errors import DataError
 from nmt.text.vocabulary import MAX_SIZE
 
-PIECES, TRAINER, NORMALIZER, DENORMALIZER = 1, 2, 3, 5
-RULE_NAME, CHARSMAP = 1, 2
-IDENTITY = "identity"
-RULES = (IDENTITY, "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf")
-"""Text rules of the library: Unicode's NFKC, `cf` folds case, `nmt` removes control characters."""
-
+_PIECES, _TRAINER, _NORMALIZER, _DENORMALIZER = 1, 2, 3, 5
+_CHARSMAP, _MODEL_TYPE = 2, 3
+_MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 _FIXED_BYTES = {1: 8, 5: 4}
 
 
-def check_model(content: bytes) -> None:
-    """Raise DataError for more pieces than a vocabulary may have, or rules that alter the text.
+def check_model(content: bytes) -> str:
+    """Return the type of a model's pieces, unigram or bpe.
 
-    nmt normalises text itself, and applies the rules of a given model (`rule_name`) before the
-    library reads the text, so its models have no tables of rules. Those of a forged model may
+    Raises DataError for another file or type, for more pieces than a vocabulary may have, and for
+    rules that alter the text: nmt normalises text itself, and tables of rules in a forged model may
     produce bytes that are not UTF-8.
     """
+    model_type = 1
     n_pieces = 0
     try:
-        for number, start, end in fields(content, 0, len(content)):
-            n_pieces += number == PIECES
+        for number, start, end in _fields(content, 0, len(content)):
+            n_pieces += number == _PIECES
             if n_pieces > MAX_SIZE:
                 raise DataError(f"more than the {MAX_SIZE:,} pieces that a vocabulary may have")
-            if number in (NORMALIZER, DENORMALIZER) and any(
-                inner == CHARSMAP and inner_end > inner_start
-                for inner, inner_start, inner_end in fields(content, start, end)
-            ):
-                raise DataError("a SentencePiece model with text rules of its own, allowed: none")
+            if number not in (_TRAINER, _NORMALIZER, _DENORMALIZER):
+                continue
+            for inner, inner_start, inner_end in _fields(content, start, end):
+                if number == _TRAINER and inner == _MODEL_TYPE:
+                    model_type, _ = _varint(content, inner_start)
+                elif number != _TRAINER and inner == _CHARSMAP and inner_end > inner_start:
+                    raise DataError(
+                        "a SentencePiece model with text rules of its own, allowed: none"
+                    )
     except IndexError:
         raise DataError("not a SentencePiece model") from None
+    name = _MODEL_TYPES.get(model_type, str(model_type))
+    if name not in ("unigram", "bpe"):
+        raise DataError(f"pieces of type '{name}', allowed: unigram, bpe")
+    return name
 
 
-def rule_name(content: bytes) -> str:
-    """The name of a model's text rules, one of RULES. Raises DataError for others.
-
-    Raises IndexError for what is no model.
-    """
-    name = IDENTITY.encode()
-    for number, start, end in fields(content, 0, len(content)):
-        if number == NORMALIZER:
-            for inner, inner_start, inner_end in fields(content, start, end):
-                if inner == RULE_NAME and inner_end > inner_start:
-                    name = content[inner_start:inner_end]
-    shown = name.decode(errors="replace")
-    if shown not in RULES:
-        raise DataError(f"text rules '{shown}', allowed: {', '.join(RULES)}")
-    return shown
-
-
-@cache
-def text_rules(name: str) -> Callable[[str], str]:
-    """The text rules of that name, one of RULES, as the library applies them."""
-    if name == IDENTITY:
-        return str
-    normalizer = sentencepiece.SentencePieceNormalizer(
-        rule_name=name,
-        add_dummy_prefix=False,
-        escape_whitespaces=False,
-        remove_extra_whitespaces=False,
-    )
-    return normalizer.normalize
-
-
-def fields(content: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+def _fields(content: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """Each field's number, and where its value begins and ends. Raises IndexError."""
     while start < end:
-        tag, start = varint(content, start)
+        tag, start = _varint(content, start)
         kind = tag & 7
         if kind == 0:
-            _, stop = varint(content, start)
+            _, stop = _varint(content, start)
         elif kind == 2:
-            size, start = varint(content, start)
+            size, start = _varint(content, start)
             stop = start + size
         else:
             stop = start + _FIXED_BYTES.get(kind, end)
@@ -92,7 +63,7 @@ def fields(content: bytes, start: int, end: int) -> Iterator[tuple[int, int, int
         start = stop
 
 
-def varint(content: bytes | mmap.mmap, start: int) -> tuple[int, int]:
+def _varint(content: bytes, start: int) -> tuple[int, int]:
     """Return a number in groups of seven bits, the lowest first, and where it ends."""
     value = shift = 0
     while shift < 64:

@@ -12,8 +12,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.settings.base import Conflict, UserPath
 from nmt.text import normalisation
 from nmt.text.case_markup import CAPITAL, MARKS, UPPER, mark_case, restore_case
-from nmt.text.given_model import given_model
-from nmt.text.sentencepiece_model import check_model, rule_name, text_rules
+from nmt.text.sentencepiece_model import check_model
 from nmt.text.subword_sampling import BPEDropout, Sampler, SubwordSamplingConfig, UnigramSampler
 from nmt.text.tokenizer_config import BaseTokenizerConfig
 from nmt.text.vocabulary import (
@@ -49,6 +48,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
     file_keys = ("src_model", "tgt_model")
     learning_keys = ("model_type", "vocab_size", "character_coverage", "byte_fallback")
     is_lossless = can_sample = True
+    suffix = ".model"
     unknown_cure = "tokenizer.character_coverage is low"
 
     kind: Literal["sentencepiece"] = Field(
@@ -111,35 +111,16 @@ class SentencePieceConfig(BaseTokenizerConfig):
 
         Raises DataError for what is no such model, and where it does not go with `case`.
         """
-        model = given_model(content)
-        if model.adds_space != (self.case == "keep"):
-            does = "adds" if model.adds_space else "adds no"
-            raise DataError(
-                f"it {does} space before the first word: not a model for tokenizer.case: "
-                f"{self.case}, which nmt learns otherwise"
-            )
+        model_type = check_model(content)
+        tokenizer = self.build(content, lang)
         update = {
-            "model_type": model.model_type,
-            "vocab_size": model.n_pieces,
-            "byte_fallback": model.byte_fallback,
+            "model_type": model_type,
+            "vocab_size": len(tokenizer.vocab),
+            "byte_fallback": "<0x00>" in tokenizer.vocab.pieces,
             "src_model": None,
             "tgt_model": None,
         }
-        return self.model_copy(update=update).build(model.model_bytes, lang)
-
-    @property
-    def suffix(self) -> str:
-        """Ending of the file that holds the trained model."""
-        return ".model"
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """The pieces that mark case."""
-        return MARKS if self.case == "markup" else ()
-
-    def marked(self, normalised: str) -> str:
-        """The text that SentencePiece is given."""
-        return mark_case(normalised) if self.case == "markup" else normalised
+        return self.model_copy(update=update).build(content, lang)
 
     def train(self, texts: Sequence[str], name: str, seed: int) -> bytes:
         """A SentencePiece model of `texts`, which are normalised; the same for the same input.
@@ -163,7 +144,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
     def _train(self, texts: Sequence[str], vocab_size: int, seed: int) -> bytes:
         """A model of `vocab_size` pieces. Raises SentencePiece's RuntimeError."""
         sentencepiece.set_random_generator_seed(seed)
-        texts = [self.marked(text) for text in texts]
+        texts = list(map(mark_case, texts)) if self.case == "markup" else texts
         model = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(texts),
@@ -183,7 +164,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
             max_sentence_length=max(10, 4 * max(map(len, texts)) + 1),
             # With marks the first word has its space already, after its mark.
             add_dummy_prefix=self.case == "keep",
-            user_defined_symbols=list(self.marks),
+            user_defined_symbols=list(MARKS if self.case == "markup" else ()),
             num_threads=8,  # fixed: sums, hence pieces, depend on it
             minloglevel=2,
         )
@@ -212,7 +193,7 @@ class SentencePieceTokenizer:
     """Text of `lang` to pieces and back (see Tokenizer in tokenizer.py).
 
     `decode(encode(x).ids, restore=False) == normalise(x)` for every x without unknown pieces;
-    with `byte_fallback` nothing is unknown. A given model may have text rules, which alter x first.
+    with `byte_fallback` nothing is unknown.
     """
 
     def __init__(self, config: SentencePieceConfig, model_bytes: bytes, lang: str) -> None:
@@ -220,7 +201,6 @@ class SentencePieceTokenizer:
         self.model_bytes = model_bytes
         self.lang = lang
         check_model(model_bytes)
-        self._text_rules = text_rules(rule_name(model_bytes))
         try:
             self.processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
         except RuntimeError as error:
@@ -230,9 +210,13 @@ class SentencePieceTokenizer:
         except UnicodeDecodeError:
             raise DataError("a piece of the SentencePiece model is not UTF-8") from None
         self.vocab = Vocab(tuple(pieces))
-        missing = [mark for mark in config.marks if mark not in pieces]
-        if missing:
-            raise DataError(f"tokenizer.case: markup, but the model lacks the piece {missing[0]}")
+        if (CAPITAL in pieces) != (config.case == "markup"):
+            has = "lacks" if config.case == "markup" else "has"
+            raise DataError(
+                f"tokenizer.case: {config.case}, but the model {has} the piece {CAPITAL}"
+            )
+        if self.processor.decode([UNK_ID]).strip() != RESERVED[UNK_ID]:
+            raise DataError(f"the unknown piece does not read {RESERVED[UNK_ID]}")
 
     def encode(self, text: str) -> Encoded:
         """`text` as pieces; an unknown character keeps its surface there and has UNK_ID."""
@@ -260,12 +244,10 @@ class SentencePieceTokenizer:
         return word.removeprefix(SPACE_MARK)
 
     def piece_bytes(self, piece: str) -> bytes:
-        """See Tokenizer.piece_bytes."""
         match = _BYTE.fullmatch(piece) if self.config.byte_fallback else None
         return piece.encode() if match is None else bytes.fromhex(match[1])
 
     def sampler(self, config: SubwordSamplingConfig, rate: float) -> Sampler | None:
-        """See Tokenizer.sampler."""
         if not rate:
             return None
         if self.config.model_type == "bpe":
@@ -280,7 +262,6 @@ class SentencePieceTokenizer:
     def decode(
         self, ids: Sequence[int], restore: bool = True, surfaces: Mapping[int, str] = NO_SURFACES
     ) -> str:
-        """See Tokenizer.decode."""
         real_ids = self.vocab.real_ids(ids)
         if surfaces:
             text = self._with_surfaces(real_ids, surfaces)
@@ -293,7 +274,8 @@ class SentencePieceTokenizer:
         return normalisation.restore(text, self.lang) if restore else text
 
     def _marked(self, text: str) -> str:
-        return self._text_rules(self.config.marked(normalisation.normalise(text, self.lang)))
+        normalised = normalisation.normalise(text, self.lang)
+        return mark_case(normalised) if self.config.case == "markup" else normalised
 
     def _with_surfaces(self, ids: Sequence[int], surfaces: Mapping[int, str]) -> str:
         """Decode the ids between two surfaces together, so that bytes of one character join."""

@@ -102,7 +102,6 @@ class BPEDropout:
         self._plain = lru_cache(_CACHED_WORDS)(self._plain_and_draws)
 
     def sample(self, ids: Ids, rng: random.Random) -> Ids:
-        """See Sampler.sample."""
         words = self._whole.words(ids)
         if words is None:
             return ids
@@ -182,7 +181,6 @@ class UnigramSampler:
         self._choices = lru_cache(_CACHED_WORDS)(self._segmentations)
 
     def sample(self, ids: Ids, rng: random.Random) -> Ids:
-        """See Sampler.sample."""
         words = self._whole.words(ids)
         if words is None:
             return ids

@@ -21,7 +21,7 @@ from nmt.storage.bounded import parse_json, read_bytes, stay_inside
 from nmt.text.normalisation import normalise
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.subword_sampling import Sampler, SubwordSamplingConfig
-from nmt.text.tokenizer_config import MAX_FILE_BYTES, GivenFile, read_given
+from nmt.text.tokenizer_config import GivenFile
 from nmt.text.vocabulary import NO_SURFACES, Vocab
 from nmt.text.word_tokenizer import WordConfig
 from nmt.types import Encoded, FilePath, SentencePair
@@ -29,6 +29,9 @@ from nmt.types import Encoded, FilePath, SentencePair
 TokenizerConfig = Annotated[SentencePieceConfig | WordConfig, Field(discriminator="kind")]
 
 MANIFEST_NAME = "tokenizer.json"
+
+MAX_FILE_BYTES = 100 << 20
+"""A SentencePiece model of a million pieces takes a quarter of this."""
 
 
 @runtime_checkable
@@ -173,11 +176,16 @@ def train_tokenizers(
 
 def given_tokenizer(config: TokenizerConfig, file: GivenFile, lang: str) -> Tokenizer:
     """The tokenizer of a file that `config` names. Raises DataError with key and path."""
-    content = read_given(file)
+    key, path = file
+    try:
+        content = read_bytes(path, MAX_FILE_BYTES, DataError)
+    except FileNotFoundError:
+        raise DataError(f"tokenizer.{key}: {path}: no such file") from None
+    except DataError as error:
+        raise DataError(f"tokenizer.{key}: {error}") from error
     try:
         return config.build_given(content, lang)
     except DataError as error:
-        key, path = file
         raise DataError(f"tokenizer.{key}: {path}: {error}") from error
 
 
@@ -205,9 +213,6 @@ def _read(path: Path) -> bytes:
 
 def _read_manifest(path: Path) -> _Manifest:
     content = parse_json(_read(path), str(path), DataError)
-    version = content.get("format") if isinstance(content, dict) else None
-    if version != 1:
-        raise DataError(f"{path}: format {version!r}, this nmt reads format 1")
     try:
         return _Manifest.model_validate(content)
     except ValidationError as error:

@@ -6,12 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from nmt.errors import DataError
 from nmt.settings.base import Config, Conflict, conflict_error
-from nmt.storage.bounded import read_bytes
-
-MAX_FILE_BYTES = 100 << 20
-"""A SentencePiece model of a million pieces takes a quarter of this."""
 
 GivenFile = tuple[str, Path]
 """The key that names a file, and its path."""
@@ -28,6 +23,9 @@ class BaseTokenizerConfig(Config):
 
     file_keys: ClassVar[tuple[str, str]]
     learning_keys: ClassVar[tuple[str, ...]]
+
+    suffix: ClassVar[str]
+    """Ending of the file that holds the trained model."""
 
     @property
     def lowers(self) -> bool:
@@ -67,34 +65,18 @@ class BaseTokenizerConfig(Config):
 
     @model_validator(mode="after")
     def _learned_or_given(self) -> "BaseTokenizerConfig":
-        if conflicts := list(self._file_conflicts()):
-            raise conflict_error(conflicts)
-        return self
-
-    def _file_conflicts(self) -> Iterator[Conflict]:
-        """Yield a file that is missing or superfluous, and keys that given pieces do not need."""
         src_key, tgt_key = self.file_keys
         src, tgt = (getattr(self, key) is not None for key in self.file_keys)
-        if not (src or tgt):
-            return
-        if self.joint and tgt:
-            yield tgt_key, f"one vocabulary for both languages (joint: true) is {src_key} alone"
-        if not src:
-            yield src_key, f"missing: {tgt_key} gives the target side only"
-        if src and not (tgt or self.joint):
-            yield tgt_key, f"missing: {src_key} gives the source side only (joint: true: both)"
-        for key in self.learning_keys:
-            if getattr(self, key) != type(self).model_fields[key].default:
-                problem = f"belongs to learning, and {src_key if src else tgt_key} is given"
-                yield key, f"{problem}: leave it out"
-
-
-def read_given(file: GivenFile) -> bytes:
-    """The content of a given file. Raises DataError, naming key and path."""
-    key, path = file
-    try:
-        return read_bytes(path, MAX_FILE_BYTES, DataError)
-    except FileNotFoundError:
-        raise DataError(f"tokenizer.{key}: {path}: no such file") from None
-    except DataError as error:
-        raise DataError(f"tokenizer.{key}: {error}") from error
+        if (src, tgt) == (False, False):
+            return self
+        conflicts: list[Conflict] = [
+            (key, f"belongs to learning, and pieces are given by {src_key}: leave it out")
+            for key in self.learning_keys
+            if getattr(self, key) != type(self).model_fields[key].default
+        ]
+        if not src or tgt == self.joint:
+            needed = f"allowed: {src_key} and {tgt_key}, or {src_key} alone with joint: true"
+            conflicts.append((tgt_key if src else src_key, needed))
+        if conflicts:
+            raise conflict_error(conflicts)
+        return self

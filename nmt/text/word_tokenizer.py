@@ -32,6 +32,7 @@ class WordConfig(BaseTokenizerConfig):
 
     file_keys = ("src_vocab", "tgt_vocab")
     learning_keys = ("min_freq", "max_size")
+    suffix = ".vocab.txt"
     unknown_cure = "lower tokenizer.min_freq, or take tokenizer.kind: sentencepiece"
 
     kind: Literal["word"] = Field(default="word", description="whole words, punctuation apart")
@@ -66,15 +67,9 @@ class WordConfig(BaseTokenizerConfig):
         """
         words = _read_words(content, lang)
         if self.lower and (cased := next((word for word in words if word != word.lower()), None)):
-            line = words[cased]
-            raise DataError(f"line {line}: '{cased}' has capitals, and tokenizer.lower is true")
+            raise DataError(f"'{cased}' has capitals, and tokenizer.lower is true")
         config = self.model_copy(update=dict.fromkeys(self.file_keys))
         return config.build("".join(f"{word}\n" for word in Vocab.of(words).pieces).encode(), lang)
-
-    @property
-    def suffix(self) -> str:
-        """Ending of the file that holds the vocabulary, a word per line in the order of ids."""
-        return ".vocab.txt"
 
     def train(self, texts: Sequence[str], name: str, seed: int) -> bytes:
         """The vocabulary of normalised `texts`, the most frequent word first.
@@ -146,11 +141,9 @@ class WordTokenizer:
         return [self._ids_of(map(self.config.cased, self._words(text))) for text in texts]
 
     def piece_bytes(self, piece: str) -> bytes:
-        """See Tokenizer.piece_bytes."""
         return f"\u2581{piece}".encode()
 
     def sampler(self, config: SubwordSamplingConfig, rate: float) -> Sampler | None:
-        """See Tokenizer.sampler."""
         return None
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
@@ -162,7 +155,6 @@ class WordTokenizer:
     def decode(
         self, ids: Sequence[int], restore: bool = True, surfaces: Mapping[int, str] = NO_SURFACES
     ) -> str:
-        """See Tokenizer.decode."""
         words = self.encoded_from_ids(ids).words
         read = (surfaces.get(place, word) for place, word in enumerate(words))
         text = join(list(filter(None, read)), self.lang)
@@ -175,27 +167,21 @@ class WordTokenizer:
         return tuple(split(normalisation.normalise(text, self.lang)))
 
 
-def _read_words(content: bytes, lang: str) -> dict[str, int]:
-    """The words of a given file, with the line that each stands in."""
+def _read_words(content: bytes, lang: str) -> list[str]:
+    """The words of a given file, `word` or `word<TAB>count` a line."""
     try:
-        lines = content.decode("utf-8-sig").split("\n")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"not UTF-8 at byte {error.start}") from error
-    if not lines[-1]:
-        lines.pop()
-    words: dict[str, int] = {}
-    for number, line in enumerate(lines, start=1):
-        written, tab, count = line.removesuffix("\r").partition("\t")
+    words: list[str] = []
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
+        written = line.removesuffix("\r").partition("\t")[0]
+        word = normalisation.normalise(written, lang)
         if written in RESERVED:
             continue
-        word = normalisation.normalise(written, lang)
-        if not word or " " in word or (tab and not count.strip().isdecimal()):
+        if not word or " " in word:
             raise DataError(f"line {number}: got {line[:40]!r}, allowed: a word, or word<TAB>count")
-        if word in words:
-            raise DataError(f"line {number}: '{word}' stands in line {words[word]} too")
-        words[word] = number
-    if not words:
-        raise DataError("no word besides the reserved names")
+        words.append(word)
     return words
 
 
@@ -237,3 +223,25 @@ def join(words: Sequence[str], lang: str) -> str:
         in_quotes = in_quotes != (word == '"')
         previous = word
     return text
+
+
+# Elided words take the next one (l' + eau), clitics follow the one before (-il; 's, n't).
+_TAKES_NEXT = {"fr": re.compile(r"[^\W\d_]+['’]")}
+_FOLLOWS = {"fr": re.compile(r"-[^\W\d_]+"), "en": re.compile(r"['’][^\W\d_]+|n['’]t", re.I)}
+
+
+def detokenise(tokens: Sequence[str], lang: str) -> str:
+    """The text of tokens: clitics joined to their word, marks spaced as `lang` is written.
+
+    The letters and their order stay. A language without rules here has its marks spaced only.
+    """
+    takes_next, follows = _TAKES_NEXT.get(lang), _FOLLOWS.get(lang)
+    words: list[str] = []
+    is_open = False
+    for token in tokens:
+        if words and (is_open or (follows is not None and follows.fullmatch(token))):
+            words[-1] += token
+        else:
+            words.append(token)
+        is_open = takes_next is not None and takes_next.fullmatch(token) is not None
+    return join(words, lang)

@@ -68,20 +68,17 @@ class Ranks:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Ranks":
         """The ranks that torchrun describes in RANK, WORLD_SIZE and LOCAL_RANK; else a world of 1.
 
-        Raises ConfigError where only some of them are set, or one is not a number in range.
+        Raises ConfigError where only some of them are set, or one is not a number.
         """
-        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
-        values = {name: environment[name] for name in names if name in environment}
-        if "WORLD_SIZE" not in values and "RANK" not in values:
+        if "WORLD_SIZE" not in environment and "RANK" not in environment:
             return cls()
-        if len(values) < len(names) or not all(value.isdecimal() for value in values.values()):
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+        try:
+            rank, world, local_rank = (int(environment[name]) for name in names)
+        except (KeyError, ValueError) as error:
             raise ConfigError(
-                f"RANK, WORLD_SIZE, LOCAL_RANK: got {values}, allowed: all three, as torchrun sets "
-                "them, or none"
-            )
-        rank, world, local_rank = (int(values[name]) for name in names)
-        if rank >= world:
-            raise ConfigError(f"RANK: got {rank}, allowed: 0 to {world - 1}, below WORLD_SIZE")
+                f"{', '.join(names)}: got {error}, allowed: all three, as torchrun sets them"
+            ) from None
         return cls(rank, world, local_rank)
 
     @property
@@ -92,7 +89,7 @@ class Ranks:
     def device(self, name: str) -> torch.device:
         """The device of this rank, of which train.device is `name`: each has a GPU of its own.
 
-        A rank that sees a single GPU takes it; `connected` checks that no other rank has the same.
+        A rank that sees a single GPU takes it.
         Raises ConfigError if this machine has fewer GPUs than ranks.
         """
         device = resolve_device(name)
@@ -112,8 +109,7 @@ class Ranks:
     def connected(self, device: torch.device) -> Iterator[None]:
         """Connect the ranks in this block, as the environment of torchrun says.
 
-        Raises LostRankError if the others cannot be reached, and ConfigError on all ranks if two
-        have the same GPU.
+        Raises LostRankError if the others cannot be reached.
         """
         if self.world == 1:
             yield
@@ -128,20 +124,10 @@ class Ranks:
                 backend, store=store, rank=self.rank, world_size=self.world, timeout=_TIMEOUT
             )
         try:
-            if device.type == "cuda":
-                self._check_own_gpu(device)
             yield
         finally:
             with contextlib.suppress(RuntimeError):
                 dist.destroy_process_group()
-
-    def _check_own_gpu(self, device: torch.device) -> None:
-        gpus = self.gather(str(torch.cuda.get_device_properties(device).uuid))
-        if len(set(gpus)) < self.world:
-            raise ConfigError(
-                f"train.device: got {counted(len(set(gpus)), 'GPU')} for {self.world} processes; "
-                "allowed: 'cuda' with a GPU for each of them, or 'cpu'"
-            )
 
     def _fresh_store(self) -> Store:
         """Return a part of torchrun's key-value store without addresses of ranks that have ended.

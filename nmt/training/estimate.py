@@ -2,16 +2,14 @@
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from nmt.batches.batching import Batch, Batcher, encode_pairs
 from nmt.config import RunConfig
 from nmt.device import resolve_device
 from nmt.errors import DataError
 from nmt.models.catalog import build_model
-from nmt.runs.directory import RunDirectory
 from nmt.text.tokenizer import Tokenizers
-from nmt.training.precision import choose_precision
+from nmt.training.loop import choose_precision
 from nmt.training.state import TrainingState
 from nmt.training.step import StepSettings, train_step
 from nmt.types import SentencePair
@@ -28,8 +26,7 @@ def epoch_seconds(
     Validation is not in it. Raises DataError where none of the sample is fit for training.
     """
     device = resolve_device(config.train.device)
-    run = RunDirectory(Path(config.name))
-    precision, _ = choose_precision(config, run, device, is_begun=False)
+    precision, _ = choose_precision(config.train.precision, device)
     train = config.train.model_copy(update={"precision": precision})
     corpus = encode_pairs(pairs, tokenizers, config.data.max_pieces)
     if not len(corpus):
@@ -59,7 +56,7 @@ def spread_batches(batcher: Batcher, n_batches: int) -> tuple[Batch, ...]:
     def n_pieces(rows: list[int]) -> int:
         return sum(len(corpus.src_ids[row]) + len(corpus.tgt_ids[row]) for row in rows)
 
-    plan = list(batcher.plan(0))
+    plan = batcher.plan(0)[:]
     full = sorted((rows for rows in plan if len(rows) == batcher.size), key=n_pieces) or plan
     n = min(n_batches, len(full))
     return tuple(corpus.batch(full[(2 * i + 1) * len(full) // (2 * n)]) for i in range(n))

@@ -1,22 +1,16 @@
-"""The weights that a training begins with: drawn, of another run, or of a file; frozen or not."""
+"""The weights that a training begins with: drawn or of another run; frozen or not."""
 
 import fnmatch
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from nmt.config import TrainConfig
-from nmt.corpora.text_files import stream_lines
-from nmt.errors import ConfigError, DataError, did_you_mean
-from nmt.models.vocabulary import PieceEmbedding, Vocabulary
+from nmt.errors import ConfigError, did_you_mean
 from nmt.runs.find import find_run, split_checkpoint
 from nmt.runs.trained_run import TrainedRun
-from nmt.text.sentencepiece_tokenizer import SPACE_MARK
-from nmt.text.tokenizer import Tokenizers
-from nmt.text.vocabulary import Vocab
 
 _SHOWN = 5
 """Names of tensors in a line at most."""
@@ -31,30 +25,30 @@ def run_named(init_from: str) -> tuple[TrainedRun, str]:
     return TrainedRun.open(find_run(path)), checkpoint or "best"
 
 
-def set_first_weights(model: nn.Module, train: TrainConfig, ours: Tokenizers) -> list[str]:
-    """Give `model` the weights of train.init_from and the vectors of files; return lines about it.
+def set_first_weights(model: nn.Module, train: TrainConfig) -> list[str]:
+    """Give `model` the weights of train.init_from; return lines about it.
 
-    A tensor of the run is taken where the model has one of its name and shape. Of a table of
-    pieces the rows are taken whose piece both vocabularies have. Raises ConfigError where nothing
-    of a run or file fits, CheckpointError or DataError for a run or file that cannot be read.
+    A tensor of the run is taken where the model has one of its name and shape. Raises ConfigError
+    where nothing of a run fits, CheckpointError or DataError for a run that cannot be read.
     """
-    lines = []
+    if train.init_from is None:
+        return []
+    run, checkpoint = run_named(train.init_from)
+    step, tensors = run.load_tensors(checkpoint, run.tokenizers())
+    weights = dict(model.named_parameters())
+    taken = [n for n in weights if n in tensors and tensors[n].shape == weights[n].shape]
+    if not any(tensors[name].dim() > 1 for name in taken):  # biases fit any model
+        raise ConfigError(
+            f"train.init_from: {run.path}: none of its matrices has the name and the shape of one "
+            "of this model"
+        )
     with torch.no_grad():
-        if train.init_from is not None:
-            run, checkpoint = run_named(train.init_from)
-            tokenizers = run.tokenizers()
-            step, tensors = run.load_tensors(checkpoint, tokenizers)
-            taken, left = _take(model, tensors, tokenizers, ours)
-            if not any(tensors[name].dim() > 1 for name in taken):  # biases fit any model
-                raise ConfigError(
-                    f"train.init_from: {run.path}: none of its matrices has the name and the shape "
-                    "of one of this model"
-                )
-            lines.append(f"first weights {run.path}, step {step:,}: {len(taken)} tensors")
-            lines += [f"              {reason}" for reason in left]
-        for side, path in (("src", train.src_embeddings), ("tgt", train.tgt_embeddings)):
-            if path is not None:
-                lines.append(_take_vectors(model, side, path, getattr(ours, side).vocab))
+        for name in taken:
+            weights[name].copy_(tensors[name])
+    lines = [f"first weights {run.path}, step {step:,}: {len(taken)} tensors"]
+    if drawn := [name for name in weights if name not in taken]:
+        more = f" and {len(drawn) - _SHOWN} more" if len(drawn) > _SHOWN else ""
+        lines.append(f"              drawn anew: {', '.join(drawn[:_SHOWN])}{more}")
     return lines
 
 
@@ -79,96 +73,3 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
         raise ConfigError("train.freeze: all weights are frozen, allowed: one that learns")
     n_frozen, n_all = (sum(map(Tensor.numel, tensors)) for tensors in (frozen, weights.values()))
     return [f"frozen        {n_frozen:,} of {n_all:,} parameters"] if frozen else []
-
-
-def _take(
-    model: nn.Module, tensors: Mapping[str, Tensor], theirs: Tokenizers, ours: Tokenizers
-) -> tuple[list[str], list[str]]:
-    """Copy what fits. Returns the names of these tensors, and lines about the rest."""
-    tables = dict(_tables(model))
-    taken, other_shape, rows_of = list[str](), list[str](), list[str]()
-    weights = dict(model.named_parameters(remove_duplicate=False))
-    done: set[int] = set()
-    for name, weight in weights.items():
-        if name not in tensors or id(weight) in done:
-            continue
-        done.add(id(weight))  # a tied weight is taken under its first name
-        source, side = tensors[name], tables.get(name)
-        before, after = (getattr(tokenizers, side or "src").vocab for tokenizers in (theirs, ours))
-        if side is not None and before != after and source.shape[1:] == weight.shape[1:]:
-            theirs_too = set(before.pieces)
-            both = [piece for piece in after.pieces if piece in theirs_too]
-            new, old = ([vocab.id_of(piece) for piece in both] for vocab in (after, before))
-            weight[new] = source[old].to(weight)
-            rows_of.append(f"{name}: {len(both):,} of {len(after):,} rows, of the pieces in both")
-        elif source.shape == weight.shape:
-            weight.copy_(source)
-        else:
-            other_shape.append(f"{name} ({_shape(source)}, here {_shape(weight)})")
-            continue
-        taken.append(name)
-    absent = [name for name, weight in weights.items() if id(weight) not in done]
-    unused = [name for name in tensors if name not in weights]
-    groups = [("other shapes, drawn anew", other_shape), ("not in it, drawn anew", absent)]
-    groups.append(("not in this model", unused))
-    return taken, [*rows_of, *(f"{what}: {_listed(names)}" for what, names in groups if names)]
-
-
-def _tables(model: nn.Module) -> Iterator[tuple[str, str]]:
-    """The name of each weight whose rows are those of pieces, and their side."""
-    for name, module in model.named_modules():
-        if isinstance(module, PieceEmbedding | Vocabulary):
-            side = "src" if name.startswith("encoder.") else "tgt"
-            for weight, _ in module.named_parameters(recurse=False):
-                yield f"{name}.{weight}", side
-
-
-def _take_vectors(model: nn.Module, side: str, path: Path, vocab: Vocab) -> str:
-    """Copy the vectors of a text file into the embedding of a side; returns a line about it.
-
-    A line is a piece and its numbers, as in word2vec's and GloVe's text files; a first line of two
-    numbers is skipped. A piece that begins a word is found without its mark too.
-    """
-    embedding = next(
-        module
-        for name, module in model.named_modules()
-        if isinstance(module, PieceEmbedding) and name.startswith("encoder.") == (side == "src")
-    )
-    ids = {piece.removeprefix(SPACE_MARK): i for i, piece in enumerate(vocab.pieces)}
-    ids |= {piece: i for i, piece in enumerate(vocab.pieces)}
-    done, key = set[int](), f"train.{side}_embeddings"
-    for number, line in enumerate(stream_lines(path), start=1):
-        piece, *numbers = line.rstrip().split(" ")
-        if number == 1 and len(numbers) == 1 and piece.isdecimal():
-            continue
-        if len(numbers) != embedding.embedding_dim:
-            raise DataError(
-                f"{key}: {path}:{number}: got {len(numbers)} numbers, allowed: "
-                f"{embedding.embedding_dim}, the size of the model's embeddings"
-            )
-        for name in (piece, f"{SPACE_MARK}{piece}"):
-            if name in ids and ids[name] not in done:
-                embedding.weight[ids[name]] = _vector(numbers, f"{key}: {path}:{number}")
-                done.add(ids[name])
-    if not done:
-        raise ConfigError(f"{key}: {path}: none of its pieces is one of the vocabulary's")
-    return f"embeddings    {path}: {len(done):,} of {len(vocab):,} pieces"
-
-
-def _vector(numbers: Sequence[str], where: str) -> Tensor:
-    try:
-        vector = np.array(numbers, dtype=np.float32)
-    except ValueError:
-        vector = np.array(np.nan)
-    if not np.isfinite(vector).all():
-        raise DataError(f"{where}: not all of its numbers are finite numbers")
-    return torch.from_numpy(vector)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{more}"
-
-
-def _shape(tensor: Tensor) -> str:
-    return "x".join(map(str, tensor.shape))

@@ -2,9 +2,8 @@
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from nmt.batches.batching import Batch
 from nmt.config import RunConfig, TrainConfig
 from nmt.device import is_out_of_memory
 from nmt.errors import NMTError
@@ -15,12 +14,7 @@ from nmt.training.step import DivergedError
 
 
 @contextlib.contextmanager
-def explain_update_errors(
-    group: Sequence[Batch],
-    step: int,
-    train: TrainConfig,
-    saved_step: int | None,
-) -> Iterator[None]:
+def explain_update_errors(step: int, train: TrainConfig, saved_step: int | None) -> Iterator[None]:
     """Say of an error in update `step` what to change: no memory left, or a NaN."""
     try:
         yield
@@ -34,22 +28,10 @@ def explain_update_errors(
             way = f"to go on from the last checkpoint, of step {saved_step:,}, "
             change = " `allow_change`"
         raise NMTError(
-            f"out of memory at step {step}{_largest_of(group)}: {way}"
+            f"out of memory at step {step}: {way}"
             f"`train.batch_size={max(1, train.batch_size // 2)}` "
             f"`train.accumulate={2 * train.accumulate}`{change}"
         ) from error
-
-
-def _largest_of(group: Sequence[Batch]) -> str:
-    """Return the sizes of the largest batch in words, or "" for a rank that has none."""
-    if not group:
-        return ""
-    largest = max(group, key=lambda batch: batch.n_positions)
-    (n, src), tgt = largest.src_ids.shape, largest.tgt_in.shape[1]
-    return (
-        f" on a batch of {n} pairs, {src} pieces the longest source and {tgt} the longest target, "
-        f"{largest.n_positions:,} with padding"
-    )
 
 
 def validation_memory_error(step: int, config: RunConfig) -> NMTError:

@@ -1,4 +1,4 @@
-"""The log of a training: metrics.jsonl, train.log, the terminal, TensorBoard."""
+"""The log of a training: metrics.jsonl, train.log, the terminal."""
 
 import contextlib
 import json
@@ -13,7 +13,6 @@ from typing import Any
 
 from tqdm import tqdm
 
-from nmt.errors import ConfigError, pip_install
 from nmt.runs.metrics import METRICS, Record, read_metrics
 from nmt.storage.atomic import appending, flush, named_errors, write_text
 from nmt.storage.terminal import escape_controls, give_up
@@ -27,7 +26,7 @@ class RunLog:
     without it.
     """
 
-    def __init__(self, folder: Path | None, tensorboard: bool = False, quiet: bool = False) -> None:
+    def __init__(self, folder: Path | None, quiet: bool = False) -> None:
         self._folder = folder
         self._quiet = quiet or folder is None
         self._path, self._log_path = (
@@ -36,9 +35,6 @@ class RunLog:
         self._metrics = appending(self._path)
         self._log = appending(self._log_path)
         self._bar: "tqdm[Any] | None" = None
-        self._new_board = _summary_writer() if tensorboard else None
-        self._board: Any = None
-        self.n_records = 0
 
     def __enter__(self) -> "RunLog":
         return self
@@ -56,8 +52,6 @@ class RunLog:
         for file in (self._metrics, self._log):
             with contextlib.suppress(OSError):
                 file.close()
-        if self._board is not None:
-            self._board.close()
 
     def say(self, text: str) -> None:
         """Write lines for the user to stderr and to train.log."""
@@ -74,7 +68,7 @@ class RunLog:
             self._write_log(text)
 
     def record(self, record: Record) -> None:
-        """Write a line of metrics.jsonl; numbers go to TensorBoard as `type/name` too.
+        """Write a line of metrics.jsonl.
 
         JSON has no infinity (the gradient of an update that fp16 skips): it is written as null.
         """
@@ -82,11 +76,6 @@ class RunLog:
         with named_errors(self._path):
             self._metrics.write(json.dumps(finite, allow_nan=False) + "\n")
             self._metrics.flush()
-        self.n_records += 1
-        if self._board is not None:
-            for name, value in record.items():
-                if isinstance(value, float):
-                    self._board.add_scalar(f"{record['type']}/{name}", value, record["step"])
 
     def write(self, name: str, text: str) -> None:
         """Write the file `name` of the run, in place of one that a resumed run writes again."""
@@ -109,12 +98,12 @@ class RunLog:
             self._metrics.flush()
             os.fsync(self._metrics.fileno())
 
-    def rewind(self, step: int, validated: bool = True, n_records: int = 0) -> None:
+    def rewind(self, step: int, validated: bool = True) -> None:
         """Drop the records that a resumed run writes again, so that each step appears once.
 
         These are the records after `step` and, unless it was `validated`, the validation at `step`.
-        Damaged lines go too; a line says so if fewer than `n_records` remain. Call it once, before
-        the first record. Raises CheckpointError if the file cannot be read.
+        Damaged lines go too. Call it once, before the first record. Raises CheckpointError if the
+        file cannot be read.
         """
         if self._folder is None:
             return
@@ -124,14 +113,8 @@ class RunLog:
             for line in read_metrics(self._path)
             if line.step < step or (line.step == step and (validated or line.kind != "valid"))
         ]
-        if len(lines) < n_records:
-            lost = f"{n_records - len(lines):,} of {n_records:,} records are missing or damaged"
-            self.say(f"{self._path}: {lost}")
-        self.n_records = len(lines)
         write_text(self._path, "".join(lines))
         self._metrics = appending(self._path)
-        if self._new_board is not None:
-            self._board = self._new_board(self._folder / "tensorboard", purge_step=step + 1)
 
     def open_bar(self, name: str, total: int, done: int) -> None:
         """Show a bar over the batches of one epoch, such as `epoch 3/20`."""
@@ -184,15 +167,3 @@ class RunLog:
 
 def _finite(value: float | int | str | None) -> float | int | str | None:
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _summary_writer() -> Any:
-    """TensorBoard's SummaryWriter. Raises ConfigError if this extra is not installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise ConfigError(
-            "train.tensorboard: true needs TensorBoard; install it with: "
-            f"{pip_install('tensorboard')}"
-        ) from error
-    return SummaryWriter

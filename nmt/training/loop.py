@@ -5,34 +5,35 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, cast
 
 import torch
 
 from nmt.config import RunConfig
-from nmt.corpora.checksums import file_digest
-from nmt.corpora.corpora import resolve_split, split_files
-from nmt.device import Precision, autocast, describe_device
+from nmt.corpora.corpora import file_digest, resolve_split, split_files
+from nmt.device import Precision, autocast, describe_device, fast_bf16
 from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.evaluation.metrics import check_scoring
-from nmt.models.attention.weighting import HardConfig, SparsemaxConfig
 from nmt.models.catalog import build_model
-from nmt.ops.backend import BackendName, why
+from nmt.ops.backend import BackendName, choose
 from nmt.ops.precision import compute_dtype
 from nmt.runs.card import begin_training, end_training
-from nmt.runs.data_paths import with_found_paths
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
-from nmt.runs.removal import removing_failed_start
-from nmt.training.changes import Change
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.first_weights import freeze, set_first_weights
 from nmt.training.log import RunLog
-from nmt.training.precision import choose_precision
 from nmt.training.progress import Validated
-from nmt.training.resume import check_run_folder, has_checkpoint, open_run, restore_checkpoints
+from nmt.training.report import summary
+from nmt.training.resume import (
+    Change,
+    check_run_folder,
+    has_checkpoint,
+    open_run,
+    restore_checkpoints,
+)
 from nmt.training.rng import seed_all
 from nmt.training.state import TrainingState
-from nmt.training.summary import summary
 from nmt.training.trainer import Trainer
 from nmt.training.training_data import TrainingData
 from nmt.types import FilePath, MetricName
@@ -43,9 +44,6 @@ class Outcome:
     """How training ended: `reason` is None where it was interrupted and can be resumed.
 
     `best` is the validation of the best checkpoint by `metric`; None without any.
-    `last` is the training loss in nats per target token and the speed in tokens per second, of the
-    last record in metrics.jsonl; of all updates where there were too few for one; None where this
-    call made no update.
     """
 
     run: Path
@@ -53,7 +51,6 @@ class Outcome:
     reason: str | None
     metric: MetricName
     best: Validated | None
-    last: tuple[float, float] | None = None
 
     def describe(self) -> str:
         """How it ended, in a line."""
@@ -64,9 +61,6 @@ class Outcome:
         text = f"finished at step {self.step:,}: {self.reason}"
         if self.best is not None:
             text += f"; best {self.best.describe(self.metric)} at step {self.best.step:,}"
-        if self.last is not None:
-            loss, speed = self.last
-            text += f"; last training loss {loss:.3f}, {speed:,.0f} tokens/s"
         return text
 
 
@@ -84,7 +78,7 @@ def train(  # noqa: PLR0913 - one call is a whole training
     `command` is the typed command, if there was one, for run.json. `interrupted` is called after
     every update and between the batches of a validation. Once it returns True the state is saved
     and training returns. `allow_change` lets a run continue with another value of certain keys
-    (changes.py). Raises ConfigError, DataError or CheckpointError for what the user can mend.
+    (resume.py). Raises ConfigError, DataError or CheckpointError for what the user can mend.
 
     All `ranks` call this at once, with the same arguments, on a file system that they share. The
     first one writes the run directory and the log. Raises LostRankError if another one ends.
@@ -93,14 +87,12 @@ def train(  # noqa: PLR0913 - one call is a whole training
     ranks, torch's process group and the GPU.
     """
     device = ranks.device(config.train.device)
-    _check_deterministic(config, device)
+    _check_deterministic(config)
     folder = Path(folder)
-    config = with_found_paths(config, RunDirectory(folder))
     data_files = _data_files(config)
     check_scoring(config)
     check_run_folder(folder)
     with (
-        removing_failed_start(folder) if ranks.is_first else contextlib.nullcontext(),
         ranks.connected(device),
         run_lock(folder) if ranks.is_first else contextlib.nullcontext() as lock,
         contextlib.ExitStack() as open_log,
@@ -108,7 +100,13 @@ def train(  # noqa: PLR0913 - one call is a whole training
         with ranks.first_alone():
             run = RunDirectory(folder)
             is_begun = has_checkpoint(run) or not ranks.is_first
-            precision, words = choose_precision(config, run, device, is_begun)
+            begun = run.load_config().train.precision if is_begun else None
+            precision, words = choose_precision(
+                config.train.precision, device, cast(Precision | None, begun)
+            )
+            config = config.model_copy(
+                update={"train": config.train.model_copy(update={"precision": precision})}
+            )
             backend = _backend(config.model.backend, precision, device)
             hardware = {"device": describe_device(device), "precision": words, "backend": backend}
             if ranks.world > 1:
@@ -117,9 +115,7 @@ def train(  # noqa: PLR0913 - one call is a whole training
             if ranks.is_first:
                 checksums = {path: file_digest(path) for path in data_files}
                 changes = open_run(folder, config, command, checksums, hardware, allow_change)
-            train_config = config.train.model_copy(update={"precision": precision})
-            config = config.model_copy(update={"train": train_config})
-            log = RunLog(run.path if ranks.is_first else None, config.train.tensorboard, quiet)
+            log = RunLog(run.path if ranks.is_first else None, quiet)
             open_log.enter_context(log)
             if lock is not None and lock.missing:
                 log.say(lock.missing)
@@ -134,13 +130,12 @@ def train(  # noqa: PLR0913 - one call is a whole training
             lines += _resume(state, run) if has_checkpoint(run) else []
         _check_same(config, data, ranks)
         ranks.equalise(state.model)
-        log.rewind(state.step, state.progress.is_validated, state.progress.n_records)
+        log.rewind(state.step, state.progress.is_validated)
         log.say("\n".join(lines))
         trainer = Trainer(config, state, data, run, log, lock)
         reason = _fit_and_note(trainer, interrupted, command)
         best = state.progress.best[0] if state.progress.best else None
-        last = trainer.last_loss_and_speed
-        outcome = Outcome(run.path, state.step, reason, config.valid.metric, best, last)
+        outcome = Outcome(run.path, state.step, reason, config.valid.metric, best)
         log.say(outcome.describe())
         return outcome
 
@@ -155,7 +150,7 @@ def _new_state(
     """
     n_src, n_tgt = len(data.tokenizers.src.vocab), data.tgt_vocab_size
     model = build_model(config.model, n_src, n_tgt).to(device)
-    lines = [] if is_begun else set_first_weights(model, config.train, data.tokenizers)
+    lines = [] if is_begun else set_first_weights(model, config.train)
     lines += freeze(model, config.train.freeze)
     if not ranks.is_first:
         seed_all(config.seed + ranks.rank)
@@ -206,7 +201,7 @@ def _fit(trainer: Trainer, interrupted: Callable[[], bool]) -> str | None:
             raise
         raise ConfigError(f"train.deterministic: {str(error).splitlines()[0]}") from error
     except OSError as error:
-        saved = trainer.checkpointer.saved_step
+        saved = trainer.saved_step
         last = "nothing was saved yet" if saved is None else f"step {saved:,} is the last saved"
         raise CheckpointError(
             f"{error.filename or trainer.run.path}: {error.strerror} at step "
@@ -214,25 +209,9 @@ def _fit(trainer: Trainer, interrupted: Callable[[], bool]) -> str | None:
         ) from error
 
 
-def _check_deterministic(config: RunConfig, device: torch.device) -> None:
-    """Raise ConfigError if train.deterministic is set but torch's own setting is not.
-
-    Also on a GPU for attention weights by a cumulative sum of floats, of which torch has no
-    deterministic form there.
-    """
-    if not config.train.deterministic:
-        return
-    weights = getattr(getattr(config.model, "attention", None), "weights", None)
-    if device.type == "cuda" and (
-        isinstance(weights, SparsemaxConfig)
-        or (isinstance(weights, HardConfig) and weights.credit == "future")
-    ):
-        raise ConfigError(
-            "train.deterministic: got true, but torch's cumulative sums have no deterministic form "
-            f"on CUDA, and model.attention.weights '{weights.kind}' needs them; train on a CPU, "
-            "choose other weights, or leave it out"
-        )
-    if not torch.are_deterministic_algorithms_enabled():
+def _check_deterministic(config: RunConfig) -> None:
+    """Raise ConfigError if train.deterministic is set but torch's own setting is not."""
+    if config.train.deterministic and not torch.are_deterministic_algorithms_enabled():
         raise ConfigError(
             "train.deterministic: got true, but torch's deterministic algorithms are off in this "
             "process; call torch.use_deterministic_algorithms(True) first, as `nmt train` does"
@@ -243,13 +222,33 @@ def _backend(backend: BackendName, precision: Precision, device: torch.device) -
     """The implementation of the operations and why it was chosen; see nmt.ops.backend."""
     with autocast(device, precision):
         dtype = compute_dtype(torch.empty(0, device=device))
-    return why(backend, device, dtype)
+    return str(choose(backend, device, dtype))
+
+
+def choose_precision(
+    wanted: Precision | Literal["auto"], device: torch.device, begun: Precision | None = None
+) -> tuple[Precision, str]:
+    """The format that train.precision means, and it in words with the reason, for run.json.
+
+    A run that was `begun` in one keeps it on any machine, because it could not go on bit for bit in
+    another.
+    """
+    if wanted != "auto":
+        return wanted, wanted
+    fast = fast_bf16(device)
+    precision: Precision = "bf16" if fast else "fp32"
+    reason = f"{fast} of this device" if fast else "this device is not faster in bf16"
+    if device.type == "cuda" and not fast:
+        reason += "; train.precision=fp16 may be faster"
+    if begun not in (None, precision):
+        reason += f", but the run was begun in {begun}"
+    return begun or precision, f"{begun or precision} (auto: {reason})"
 
 
 def _data_files(config: RunConfig) -> list[Path]:
     """Every file that training reads, for the run card."""
     splits = [resolve_split(config.data, name) for name in ("train", "valid")]
     files = [file for split in splits if split for file in split_files(split, config.data)]
-    if (guided := config.train.guided) is not None:
-        files += [path for path in (guided.links, guided.valid_links) if path is not None]
+    if config.train.guided is not None:
+        files.append(config.train.guided.links)
     return list(dict.fromkeys(files))

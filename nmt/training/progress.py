@@ -39,12 +39,11 @@ class Progress:
     of the log. `seconds` count training and validation.
 
     `validated_step` is the last step that was validated. `best` are the best validations so far, of
-    train.keep_best checkpoints, best first. `restore_step` is that of the checkpoint to which the
-    next update goes back, if the rate has just fallen (restore_best).
+    train.keep_best checkpoints, best first.
 
     `kept_steps` are the steps of scheduled checkpoints. A checkpoint written only because the run
     was stopped is not among them, so that the resumed run leaves the same checkpoints as an
-    unbroken one. `n_records` counts the lines of metrics.jsonl at the last checkpoint.
+    unbroken one.
     """
 
     step: int = 0
@@ -55,11 +54,9 @@ class Progress:
     window_nll_sum: float = 0.0
     window_tokens: int = 0
     best: tuple[Validated, ...] = ()
-    restore_step: int | None = None
     bad_validations: int = 0
     validated_step: int | None = None
     kept_steps: tuple[int, ...] = ()
-    n_records: int = 0
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Progress":
@@ -167,8 +164,7 @@ def end_reason(config: RunConfig, progress: Progress) -> str | None:
     if train.epochs is not None and progress.epoch >= train.epochs:
         return f"{counted(train.epochs, 'epoch')} done"
     if train.max_minutes is not None and progress.seconds >= 60 * train.max_minutes:
-        are = "is" if train.max_minutes == 1 else "are"
-        return f"{counted(train.max_minutes, 'minute')} {are} over"
+        return f"{counted(train.max_minutes, 'minute')} done"
     if valid.patience is not None and progress.bad_validations >= valid.patience:
         return f"no better {METRICS[valid.metric].title} in {counted(valid.patience, 'validation')}"
     return None

@@ -1,20 +1,23 @@
-"""The measurements of a training: loss and speed, estimates of time and memory, log records."""
+"""The lines of a training for its reader: the facts it begins with, loss, speed, time left."""
 
-import math
 import time
 from collections.abc import Mapping
 
-from nmt.batches.batching import Batcher
+from nmt.batches.batching import Batcher, EncodedCorpus
 from nmt.batches.loader import Group
-from nmt.config import TrainConfig
+from nmt.config import RunConfig, TrainConfig
 from nmt.device import MemoryUse, glibc, release_freed_memory
+from nmt.models.base import Seq2Seq
+from nmt.runs.directory import RunDirectory
 from nmt.training.log import RunLog
 from nmt.training.progress import epoch_name, seconds_left
 from nmt.training.state import TrainingState
 from nmt.training.step import StepResult
+from nmt.training.training_data import TrainingData, vocabulary_notes
+from nmt.training.validation import Validator
 
 _ESTIMATE_AFTER = 20
-"""Updates of this process before the time of an epoch is estimated from them."""
+"""Updates of this process before the time left is estimated from them."""
 
 _LINE_SECONDS = 60.0
 """The time between two lines about the training, where no validation writes one."""
@@ -48,20 +51,11 @@ class Reporter:
         self._seconds_before = state.progress.seconds
         self._window_tokens = 0
         self._n_largest = 1  # a rank may have had no batch yet
-        self._last: tuple[float, float] | None = None
 
     @property
     def seconds(self) -> float:
         """The seconds of the run until now, those of earlier processes included."""
         return self._seconds_before + time.monotonic() - self._started
-
-    @property
-    def last_loss_and_speed(self) -> tuple[float, float] | None:
-        """Training loss and tokens a second of the last record, or of the updates so far.
-
-        None where this process has made no update.
-        """
-        return self._last or ((self._loss, self._speed) if self._window_tokens else None)
 
     @property
     def _loss(self) -> float:
@@ -91,16 +85,19 @@ class Reporter:
             self._last_line = time.monotonic()
             name = epoch_name(self._train, self._state.progress)
             self._log.note("  ".join([f"step {self._state.step:,}", name, *measurements]))
-        if n_updates == _ESTIMATE_AFTER:
-            self._say_time(math.ceil(n_batches_in_epoch / self._group_size))
         if n_updates % _RELEASE_EVERY == 0:
             release_freed_memory()
         if n_updates == _RELEASE_EVERY:
             self._say_memory()
         if self._state.step % self._train.log_every == 0:
-            loss, speed = self._last = self._loss, self._speed
-            values = {"loss": loss, "grad_norm": result.grad_norm, "tokens_per_second": speed}
-            self._record("train", values)
+            self._record(
+                "train",
+                {
+                    "loss": self._loss,
+                    "grad_norm": result.grad_norm,
+                    "tokens_per_second": self._speed,
+                },
+            )
             self._state.start_window()
             self._window_started, self._window_tokens = time.monotonic(), 0
 
@@ -125,12 +122,6 @@ class Reporter:
             if left is not None:
                 texts.append(f"{duration(left)} left")
         return texts
-
-    def _say_time(self, updates_per_epoch: int) -> None:
-        seconds = (time.monotonic() - self._started) / _ESTIMATE_AFTER
-        memory = MemoryUse.of(self._state.device)
-        in_use = "" if memory is None else f", {memory.peak / 2**30:.2f} GiB of memory so far"
-        self._log.say(f"about {updates_per_epoch * seconds:,.0f} s an epoch{in_use}")
 
     def _say_memory(self) -> None:
         memory = MemoryUse.of(self._state.device)
@@ -161,3 +152,54 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min"
+
+
+def summary(
+    config: RunConfig,
+    run: RunDirectory,
+    data: TrainingData,
+    model: Seq2Seq,
+    hardware: Mapping[str, str],
+    seconds: float,
+) -> str:
+    """A line for each fact.
+
+    `hardware` describes device, precision and backend, and has the number of processes of several.
+    `seconds` is the time of preparation.
+    """
+    train, tokenizers, batcher = config.train, data.tokenizers, data.batcher
+    n_parameters = sum(p.numel() for p in model.parameters())
+    world = int(hardware.get("processes", 1))
+    n_to_update = train.accumulate * world
+    lines = [
+        f"run           {run.path}",
+        f"pairs         {_describe_pairs(batcher.corpus, data.validator)}",
+        f"vocabulary    {len(tokenizers.src.vocab):,} {config.data.src_lang}, "
+        f"{len(tokenizers.tgt.vocab):,} {config.data.tgt_lang}"
+        f"{' (joint)' if tokenizers.joint else ''}",
+        *(
+            f"              {note}"
+            for note in vocabulary_notes(config.tokenizer, tokenizers, batcher.corpus)
+        ),
+        f"model         {config.model.kind}, {n_parameters:,} parameters",
+        f"device        {hardware['device']}, {hardware['precision']}",
+        f"backend       {hardware['backend']}",
+        f"batches       {len(batcher.plan(0)):,} an epoch, {train.batch_size:,} "
+        f"{train.batch_by} each" + (f", {n_to_update} to an update" if n_to_update > 1 else ""),
+        *([f"processes     {world}, whose tokens a second are counted together"] * (world > 1)),
+        f"prepared in   {seconds:.1f} s",
+    ]
+    return "\n".join(lines)
+
+
+def _describe_pairs(corpus: EncodedCorpus, validator: Validator | None) -> str:
+    n_dropped = sum(corpus.dropped.values())
+    text = f"{len(corpus):,} for training"
+    if n_dropped:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in corpus.dropped.items())
+        text += f" ({n_dropped:,} left out: {reasons})"
+    if validator is not None:
+        text += f", {len(validator.examples):,} sentences for validation"
+        if n_empty := sum(validator.corpus.dropped.values()):
+            text += f" ({n_empty:,} pairs with an empty side count in its BLEU, not in its loss)"
+    return text

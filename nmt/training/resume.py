@@ -1,6 +1,8 @@
 """Opening a run directory for training: a new run, or one that continues from a checkpoint."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from itertools import zip_longest
 from pathlib import Path
 
@@ -9,12 +11,95 @@ from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.runs.card import CARD, run_card
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import LOCK_NAME
-from nmt.storage.atomic import ASIDE, remove_leftovers, write_json
+from nmt.storage.atomic import ASIDE, write_json
 from nmt.storage.bounded import read_json
 from nmt.storage.run_files import check_outside_runs, check_tree
 from nmt.text.tokenizer import MANIFEST_NAME
-from nmt.training.changes import Change, Verdict, config_changes
 from nmt.training.progress import Progress
+
+
+class Verdict(Enum):
+    """Whether a run may continue with another value of a key."""
+
+    SAFE = "may change"
+    ASK = "needs `allow_change`: from here on it is neither the one run nor the other"
+    NEVER = "cannot change: use another `run`, or the old value"
+
+
+_SAFE = (
+    "name",
+    "data.folder",
+    "data.cache",
+    "data.test",
+    # The same files may lie elsewhere: their content is checked.
+    *(f"data.{split}.{side}" for split in ("train", "valid") for side in ("file", "src", "tgt")),
+    "train.loss.links",
+    *(f"train.{key}" for key in ("epochs", "steps", "max_minutes", "device", "deterministic")),
+    *(f"train.{key}" for key in ("log_every", "save_every", "keep_last", "keep_best")),
+    *(f"valid.{key}" for key in ("samples", "attention_health", "patience")),
+    # Validation decodes by the other keys of search: they decide which checkpoint is the best.
+    *(f"search.{key}" for key in ("beam", "n_best", "batch_size", "sampling", "mbr")),
+)
+"""Keys that change no update: where the run ends, what is logged and kept, on which device."""
+
+_ASK = (
+    *(f"data.{key}" for key in ("noise", "sampling")),
+    *(f"train.{key}" for key in ("lr", "optimizer", "schedule", "clip_norm", "loss", "precision")),
+    *(f"train.{key}" for key in ("batch_by", "batch_size", "accumulate")),
+    *(f"valid.{key}" for key in ("every", "beam", "max_examples", "bleu_tokenize")),
+    "search",
+)
+"""Keys that change later updates, or make later scores not comparable with earlier ones."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A key whose value differs from that of the run so far."""
+
+    key: str
+    old: object
+    new: object
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.old} -> {self.new}"
+
+
+def config_changes(old: RunConfig, new: RunConfig) -> list[Change]:
+    """Every key that differs, in the order of the config, with its verdict.
+
+    A key in none of the lists above, such as a size or the corpus, cannot change.
+    """
+    return [
+        Change(key, before, after, _verdict(key, new))
+        for key, before, after in differences(old.model_dump(), new.model_dump())
+    ]
+
+
+def _verdict(key: str, new: RunConfig) -> Verdict:
+    if key in ("train.epochs", "train.steps") and new.train.schedule.kind == "cosine":
+        return Verdict.ASK  # the cosine falls to its floor at the new end
+    if _is_under(key, _SAFE):
+        return Verdict.SAFE
+    section, _, last = key.rpartition(".")
+    if last in ("kind", "metric"):
+        return Verdict.NEVER
+    is_dropout = section.startswith("model") and last.endswith("dropout")
+    return Verdict.ASK if is_dropout or _is_under(key, _ASK) else Verdict.NEVER
+
+
+def _is_under(key: str, prefixes: Sequence[str]) -> bool:
+    return any(f"{key}.".startswith(f"{prefix}.") for prefix in prefixes)
+
+
+def differences(old: object, new: object, key: str = "") -> Iterator[tuple[str, object, object]]:
+    """Yield the dotted key, old and new value of every difference between nested dicts."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in {**old, **new}:
+            below = f"{key}.{name}" if key else str(name)
+            yield from differences(old.get(name), new.get(name), below)
+    elif old != new:
+        yield key, old, new
 
 
 def open_run(
@@ -28,22 +113,19 @@ def open_run(
     """Create the run at `folder`, or continue it if it has a checkpoint; return what changed.
 
     `data_files` has the sha256 of each file. A continued run keeps its data, and its config except
-    for what may change (changes.py). Raises ConfigError with every difference, DataError for a file
+    for what may change. Raises ConfigError with every difference, DataError for a file
     whose content changed, and CheckpointError for a link in the run. A run without a checkpoint has
     learned nothing: it begins again with `config`, whatever its own was.
     """
     check_tree(folder)
-    remove_leftovers(folder)
     run = RunDirectory(folder)
-    if run.exists:
-        run = RunDirectory.open(folder)
+    run.clear_leftovers()
     if not has_checkpoint(run):
+        if run.exists:
+            run.load_config()  # raises for one that was edited by hand
         # The card comes first: a config.yaml without one is not a run's but the user's own.
         write_json(run.path / CARD, run_card(config, command, data_files, hardware))
-        if not run.exists:
-            RunDirectory.create(folder, config)
-        elif run.load_config() != config:  # raises for one that was edited by hand
-            run.write_config(config)
+        RunDirectory.create(folder, config)
         return ()
     changes = config_changes(run.load_config(), config)
     allowed = (Verdict.SAFE, Verdict.ASK) if allow_change else (Verdict.SAFE,)

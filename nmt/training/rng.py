@@ -22,18 +22,18 @@ def seed_all(seed: int) -> None:
 
 def pack_rng(device: torch.device) -> dict[str, Tensor]:
     """Return the state of torch's generators: of the CPU, and of `device`."""
-    tensors = {"rng.cpu": torch.get_rng_state()}
+    tensors = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
-        tensors["rng.cuda"] = torch.cuda.get_rng_state(device)
+        tensors["cuda"] = torch.cuda.get_rng_state(device)
     elif device.type == "mps":
-        tensors["rng.mps"] = torch.mps.get_rng_state()
+        tensors["mps"] = torch.mps.get_rng_state()
     return tensors
 
 
 def unpack_rng(tensors: Mapping[str, Tensor], device: torch.device) -> None:
     """Restore what `pack_rng` gave. A device without a saved state keeps its seed."""
-    torch.set_rng_state(tensors["rng.cpu"].cpu())
-    if device.type == "cuda" and "rng.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["rng.cuda"].cpu(), device)
-    elif device.type == "mps" and "rng.mps" in tensors:
-        torch.mps.set_rng_state(tensors["rng.mps"].cpu())
+    torch.set_rng_state(tensors["cpu"].cpu())
+    if device.type == "cuda" and "cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["cuda"].cpu(), device)
+    elif device.type == "mps" and "mps" in tensors:
+        torch.mps.set_rng_state(tensors["mps"].cpu())

@@ -1,7 +1,6 @@
 """Everything that a resumed run needs, as one value: to tensors and JSON, and back."""
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
@@ -89,11 +88,8 @@ class TrainingState:
     ) -> bool:
         """Count a validation of this step. Returns whether it is the best so far by `metric`."""
         self.progress = self.progress.after_validation(measured, metric, train.keep_best)
-        best = self.progress.best_step
-        has_fallen = self.schedule.after_validation(measured)
-        if has_fallen and getattr(train.schedule, "restore_best", False) and best != self.step:
-            self.progress = replace(self.progress, restore_step=best)
-        return best == self.step
+        self.schedule.after_validation(measured)
+        return self.progress.best_step == self.step
 
     def skip_validation(self) -> None:
         """Count this step as validated, in a run without a validation set."""
@@ -107,10 +103,6 @@ class TrainingState:
     def start_window(self) -> None:
         """Begin the sums for the next line of the log."""
         self.progress = replace(self.progress, window_nll_sum=0.0, window_tokens=0)
-
-    def set_records(self, n_records: int) -> None:
-        """Note how many records metrics.jsonl has."""
-        self.progress = replace(self.progress, n_records=n_records)
 
     def set_seconds(self, seconds: float) -> None:
         """Note how long the run has taken."""
@@ -156,91 +148,68 @@ class TrainingState:
         Hyperparameters are not restored: this run's config decides them, and may have changed
         them. Raises CheckpointError, which names `where`, if the checkpoint does not fit.
         """
-        values, world, batching = saved.state, self.ranks.world, self.progress.batching
-        with self._fitting(saved, where) as moments:
-            prefix = _prefix(self.ranks.rank)
-            generators = {
-                name.removeprefix(prefix): tensor
-                for name, tensor in saved.state_tensors.items()
-                if name.startswith(f"{prefix}rng.")
-            }
-            if self.ranks.rank < cast(int, values["world"]):  # another one keeps its seed
-                unpack_rng(generators, self.device)
-            progress = Progress.from_json(cast(Json, values["progress"]))
-            self._load_weights(saved, moments)
-            self.schedule.load_state_dict(
-                cast(Json, values["schedule"]), self.lr / cast(float, values["lr"])
-            )
-            if values["scaler"]:  # empty if the precision was not fp16
-                self.scaler.load_state_dict(cast(Json, values["scaler"]))
-        lines = []
-        if progress.batching != batching:
-            self.progress = replace(progress, batch=0, batching=batching)
-            if progress.batch:
-                lines.append(f"batches       epoch {progress.epoch + 1} begins anew with this size")
-        else:
-            self.progress = progress
-        if values["world"] != world:
-            lines.append(
-                f"processes     {values['world']} -> {world}: an update has so many times "
-                "train.accumulate batches from here on, and dropout draws other units"
-            )
-        return lines
-
-    def go_back(self, saved: CheckpointState, where: str) -> None:
-        """Take the weights, their averages and the optimiser's state of an earlier checkpoint.
-
-        Learning rate, schedule, counters and random generators go on. Raises CheckpointError, with
-        nothing changed, if it does not fit.
-        """
-        with self._fitting(saved, where) as moments:
-            rates = [group["lr"] for group in self.optimizer.param_groups]
-            self._load_weights(saved, moments)
-            for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-                group["lr"] = rate
-        self.forget_best()
-
-    def forget_best(self) -> None:
-        """Note that the next update goes back to no checkpoint."""
-        self.progress = replace(self.progress, restore_step=None)
-
-    @contextlib.contextmanager
-    def _fitting(self, saved: CheckpointState, where: str) -> Iterator[dict[int, Json]]:
-        """Give the optimiser's tensors by parameter, once names, shapes and types were checked.
-
-        Raises CheckpointError, which names `where`, there and for what the block cannot load.
-        """
         check_fit(self.model, saved.model_tensors, where)
+        batching = self.progress.batching
         try:
-            self._check_weights(saved)
-            yield self._moments(saved)
+            self._load(saved)
         except (LookupError, TypeError, ValueError, RuntimeError, CheckpointError) as error:
             reason = error if isinstance(error, CheckpointError) else repr(error)[:200]
             raise CheckpointError(
                 f"{where}: training state does not fit this run: {reason}"
             ) from None
+        lines = []
+        if self.progress.batching != batching:
+            if self.progress.batch:
+                epoch = self.progress.epoch + 1
+                lines.append(f"batches       epoch {epoch} begins anew with this size")
+            self.progress = replace(self.progress, batch=0, batching=batching)
+        if saved.state["world"] != self.ranks.world:
+            lines.append(
+                f"processes     {saved.state['world']} -> {self.ranks.world}: an update has so "
+                "many times train.accumulate batches from here on, and dropout draws other units"
+            )
+        return lines
 
-    def _check_weights(self, saved: CheckpointState) -> None:
-        named = {n: t for n, t in saved.state_tensors.items() if n.startswith(WEIGHTS)}
-        expected = {f"{WEIGHTS}{n}": p for n, p in self.model.named_parameters()}
-        if named or saved.state["n_averaged"] is not None:
-            for fault in spec_faults(specs_of(expected), specs_of(named)):
-                raise CheckpointError(fault)
+    def _load(self, saved: CheckpointState) -> None:
+        values = cast(Json, saved.state)
+        trained, moments = self._trained_weights(saved), self._moments(saved)
+        if self.ranks.rank < values["world"]:  # another one keeps its seed
+            unpack_rng(_below(_prefix(self.ranks.rank), saved.state_tensors), self.device)
+        progress = Progress.from_json(values["progress"])
+        groups = self.optimizer.state_dict()["param_groups"]
+        for group, saved_group in zip(groups, values["param_groups"], strict=True):
+            group["lr"] = saved_group["lr"]
+        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        self.model.load_state_dict(saved.model_tensors)
+        if self.averages is not None:
+            self.averages.module.load_state_dict(saved.model_tensors)
+            self.averages.n_averaged.fill_(values["n_averaged"])
+            self.model.load_state_dict(trained, strict=False)
+        self.schedule.load_state_dict(values["schedule"], self.lr / values["lr"])
+        if values["scaler"]:  # empty if the precision was not fp16
+            self.scaler.load_state_dict(values["scaler"])
+        self.progress = progress
+
+    def _trained_weights(self, saved: CheckpointState) -> dict[str, Tensor]:
+        """The weights beside which the checkpoint has averages; none without averages."""
+        trained = _below(WEIGHTS, saved.state_tensors)
+        expected = {} if self.averages is None else dict(self.model.named_parameters())
+        for fault in spec_faults(specs_of(expected), specs_of(trained)):
+            raise CheckpointError(f"{WEIGHTS}{fault}")
+        return trained
 
     def _moments(self, saved: CheckpointState) -> dict[int, Json]:
         """The optimiser's tensors by the index of their parameter."""
         moments: dict[int, Json] = {}
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        for name, tensor in saved.state_tensors.items():
-            if not name.startswith("optimizer"):
-                continue
-            _, number, key = name.split(".")
+        for name, tensor in _below("optimizer.", saved.state_tensors).items():
+            number, key = name.split(".")
             index = int(number)
             shape = torch.Size() if key == "step" else parameters[index].shape
             if tensor.shape != shape or tensor.dtype != torch.float32:
                 raise CheckpointError(
-                    f"'{name}': got {tensor.dtype} {tuple(tensor.shape)}, allowed: torch.float32 "
-                    f"{tuple(shape)}"
+                    f"'optimizer.{name}': got {tensor.dtype} {tuple(tensor.shape)}, allowed: "
+                    f"torch.float32 {tuple(shape)}"
                 )
             moments.setdefault(index, {})[key] = tensor
         for group in self.optimizer.state_dict()["param_groups"]:
@@ -249,29 +218,16 @@ class TrainingState:
                 raise CheckpointError("'optimizer': a parameter lacks tensors that others have")
         return moments
 
-    def _load_weights(self, saved: CheckpointState, moments: dict[int, Json]) -> None:
-        """Take the weights of a checkpoint, their averages and the optimiser's tensors.
 
-        Averages of a run that had none begin with the next update. A run whose config has none any
-        more goes on with its weights as they were trained.
-        """
-        groups = self.optimizer.state_dict()["param_groups"]
-        saved_groups = cast(list[Json], saved.state["param_groups"])
-        for group, saved_group in zip(groups, saved_groups, strict=True):
-            group["lr"] = saved_group["lr"]
-        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        self.model.load_state_dict(saved.model_tensors)
-        if self.averages is not None:
-            self.averages.module.load_state_dict(saved.model_tensors)
-            self.averages.n_averaged.fill_(cast(int, saved.state["n_averaged"] or 0))
-        trained = {
-            name.removeprefix(WEIGHTS): tensor
-            for name, tensor in saved.state_tensors.items()
-            if name.startswith(WEIGHTS)
-        }
-        self.model.load_state_dict(trained, strict=False)
+def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin with `prefix`, without it."""
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
 
 
 def _prefix(rank: int) -> str:
     """Begins the names of a rank's generators."""
-    return f"rank{rank}." if rank else ""
+    return f"rank{rank}.rng." if rank else "rng."

@@ -18,7 +18,6 @@ from nmt.errors import NMTError
 from nmt.models.base import Seq2Seq
 from nmt.ops.masks import keep_from_lengths
 from nmt.optim.losses import PLAIN, Loss, LossSum
-from nmt.optim.optimizers import clip_gradients
 from nmt.training.distributed import ALONE, Ranks
 
 
@@ -121,7 +120,7 @@ def train_step(
             scaler.scale(torch.zeros((), device=device))
         ranks.sum_gradients(parameters, model)
         scaler.unscale_(optimizer)
-        grad_norm = clip_gradients(parameters, settings.clip_norm or math.inf)
+        grad_norm = nn.utils.clip_grad_norm_(parameters, settings.clip_norm or math.inf)
         result = _fetch(nll_sums, int(n_tokens), grad_norm)
         result = replace(result, nll_sum=ranks.sum(result.nll_sum)[0])
         _refuse_non_finite(result, scaler.is_enabled())

@@ -12,7 +12,6 @@ from nmt.device import is_out_of_memory, release_freed_memory
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import RunLock
-from nmt.training.checkpointing import Checkpointer
 from nmt.training.guards import (
     collapse_note,
     divergence_note,
@@ -49,8 +48,8 @@ class Trainer:
         self.run = run
         self.log = log
         # A state beyond step 0 comes from its checkpoint.
-        saved_step = state.step or None
-        self.checkpointer = Checkpointer(state, run.checkpoint_folder, log, saved_step, lock)
+        self.saved_step = state.step or None
+        self._lock = lock
         self._interrupted: Callable[[], bool] = lambda: False
         self._is_stopped = False
         self._ranks = state.ranks
@@ -78,23 +77,14 @@ class Trainer:
         self._agree()
         if state.step:
             self._validate_or_save_if_due()  # a stop may have come before it
-        while (reason := self.end_reason()) is None and not self._is_stopped:
+        while (reason := end_reason(self.config, state.progress)) is None and not self._is_stopped:
             self._run_epoch()
         self.log.close_bar()
         if reason is not None and not self._validate_and_save():
             reason = None
-        if self.checkpointer.saved_step != state.step:
-            self.checkpointer.save()
+        if self.saved_step != state.step:
+            self.save()
         return reason
-
-    def end_reason(self) -> str | None:
-        """Why the run is over, or None."""
-        return end_reason(self.config, self.state.progress)
-
-    @property
-    def last_loss_and_speed(self) -> tuple[float, float] | None:
-        """Loss and speed of the last record; see Reporter."""
-        return self._reporter.last_loss_and_speed
 
     def _agree(self, number: int = 0) -> int:
         """Sum a number over the ranks, which agree on the time and on a stop meanwhile."""
@@ -119,42 +109,22 @@ class Trainer:
         loader = Loader(batcher, plan, state.progress.epoch, self._group_size, share, pin)
         with contextlib.closing(loader.groups(state.progress.batch)) as groups:
             for group in groups:
-                self._go_back_if_due()
                 result = self._update(group.batches)
                 state.after_update(group.n_batches, group.is_last, result)
                 n_src_tokens = self._agree(sum(batch.n_src_tokens for batch in group.batches))
                 self._reporter.after_update(group, result, n_src_tokens, len(plan))
                 self._validate_or_save_if_due()
-                if self._is_stopped or self.end_reason() is not None:
+                if self._is_stopped or end_reason(self.config, state.progress) is not None:
                     return
 
     def _update(self, group: Sequence[Batch]) -> StepResult:
         """Change the weights once; `group` is this rank's share of the update."""
         state, train = self.state, self.config.train
         settings = replace(self._settings, loss=self._loss.at_epoch(state.progress.epoch))
-        with explain_update_errors(group, state.step + 1, train, self.checkpointer.saved_step):
+        with explain_update_errors(state.step + 1, train, self.saved_step):
             result = train_step(state.model, state.optimizer, group, settings)
         self._last_loss = result.loss
         return result
-
-    def _go_back_if_due(self) -> None:
-        """Take the best checkpoint's weights and optimiser state, if the rate has just fallen.
-
-        This precedes the next update, so that the checkpoint of this step is what was validated.
-        """
-        state, step = self.state, self.state.progress.restore_step
-        if step is None:
-            return
-        text = f"the learning rate fell: weights and optimiser are those of step {step:,}"
-        try:
-            saved = self.run.checkpoint_folder.load(str(step))
-            state.go_back(saved, f"{self.run.path}: step {step}")
-        except CheckpointError as error:
-            if self._ranks.world > 1:  # the others went back
-                raise
-            state.forget_best()
-            text = f"{error}; going on with the weights of step {state.step:,}"
-        self.log.say(text)
 
     def _validate_or_save_if_due(self) -> None:
         progress, train = self.state.progress, self.config.train
@@ -162,13 +132,13 @@ class Trainer:
         if progress.batch == 0 if every is None else progress.step % every == 0:
             self._validate_and_save()
         elif save_every is not None and progress.step % save_every == 0:
-            self.checkpointer.save_scheduled(train.keep_last)
+            self._save_scheduled()
 
     def _validate_and_save(self) -> bool:
         """Have this step validated and saved. Returns False if it was interrupted."""
         if not self.state.progress.is_validated and not self._validate():
             return False
-        self.checkpointer.save_scheduled(self.config.train.keep_last)
+        self._save_scheduled()
         return True
 
     def _validate(self) -> bool:
@@ -177,7 +147,7 @@ class Trainer:
         if self.data.validator is None:
             state.skip_validation()
             return True
-        refuse_bad_weights(state.model, state.step, self.checkpointer.saved_step)
+        refuse_bad_weights(state.model, state.step, self.saved_step)
         started = time.monotonic()
         result = self._measure(self.data.validator)
         if result is None:
@@ -200,13 +170,39 @@ class Trainer:
         state = self.state
         release_freed_memory()  # a search and an update have no sizes of blocks in common
         try:
-            result = validator.run(
-                state.final_model, state.device, self._interrupted, state.ranks, self._loss
-            )
+            result = validator.run(state.final_model, state.device, self._interrupted, state.ranks)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error) or self._ranks.world > 1:  # the others cannot save
                 raise
-            self.checkpointer.save()
+            self.save()
             raise validation_memory_error(state.step, self.config) from error
         release_freed_memory()
         return result
+
+    def save(self) -> None:
+        """Write a checkpoint of this step, which a later one may replace.
+
+        All ranks call it together; the first one writes. Before the first validation the last
+        checkpoint is the best. Raises DivergedError for weights that are NaN or infinite,
+        CheckpointError where the run's lock is gone, OSError where the disk refuses.
+        """
+        state = self.state
+        refuse_bad_weights(state.model, state.step, self.saved_step)
+        tensors, values = state.state_dict()
+        if state.ranks.is_first:
+            if self._lock is not None:
+                self._lock.check()
+            self.log.sync()
+            folder, best_step = self.run.checkpoint_folder, state.progress.best_step
+            folder.save(state.step, state.final_model.state_dict(), tensors, values)
+            labels = ("best", "last") if best_step in (None, state.step) else ("last",)
+            folder.point(dict.fromkeys(labels, state.step))
+            folder.prune(state.progress.kept)
+        state.ranks.wait()
+        self.saved_step = state.step
+
+    def _save_scheduled(self) -> None:
+        """Write a checkpoint that stays while it is among the newest or the best."""
+        if not self.state.progress.has_scheduled_checkpoint:
+            self.state.keep_step(self.config.train.keep_last)
+            self.save()

@@ -14,7 +14,6 @@ from nmt.batches.store import DataSet, cached_corpus
 from nmt.config import RunConfig
 from nmt.corpora.corpora import read_examples, resolve_split, split_files, split_part, stream_split
 from nmt.corpora.language_check import language_notes
-from nmt.corpora.languages import code_notes
 from nmt.corpora.sources import DataConfig, PairsConfig, pairs_of
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.metrics import validation_scoring
@@ -29,8 +28,8 @@ from nmt.text.tokenizer import (
     train_tokenizers,
 )
 from nmt.text.vocabulary import UNK_ID
-from nmt.training.changes import differences
 from nmt.training.first_weights import run_named
+from nmt.training.resume import differences
 from nmt.training.validation import Validator
 from nmt.translation.heads import source_heads
 from nmt.types import SentencePair
@@ -99,7 +98,7 @@ def _tokenizers_and_corpus(
             )
     else:
         tokenizers = run_tokenizers(config, run)
-        corpus = cached_corpus(data.cache, sets, tokenizers, _advice(run), say)
+        corpus = cached_corpus(data.cache, sets, tokenizers, say)
     if not len(corpus):
         reasons = ", ".join(f"{count} {reason}" for reason, count in corpus.dropped.items())
         n_pairs = sum(corpus.dropped.values())
@@ -132,12 +131,6 @@ def _mixture(config: RunConfig, sizes: tuple[int, ...]) -> Mixture | None:
     return mixture_of(sizes, train.weights, train.temperature, config.seed)
 
 
-def _advice(run: RunDirectory) -> Callable[[str], str]:
-    """The command that makes a shard of this run's training set again."""
-    command = f"nmt corpus encode `config={run.config_path}` `run={run.path}`"
-    return lambda shard: f"make it with: {command} `shard={shard}`"
-
-
 def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
     """The validation set, with every reference of a sentence as a pair of its own for the loss."""
     split = resolve_split(config.data, "valid")
@@ -155,18 +148,7 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
         validation_scoring(config),
         config.search,
         has_attention=has_attention,
-        aligned=_aligned(config, split, tokenizers),
     )
-
-
-def _aligned(config: RunConfig, split: PairsConfig, tokenizers: Tokenizers) -> EncodedCorpus | None:
-    """The validation pairs with their links, if they are given."""
-    guided = config.train.guided
-    if guided is None or guided.valid_links is None:
-        return None
-    pairs = list(stream_split(split, config.data))
-    is_cut = split.first is not None
-    return encode_aligned_pairs(pairs, guided.valid_links, tokenizers, _NO_LIMIT, is_cut)
 
 
 def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
@@ -219,7 +201,7 @@ def vocabulary_notes(
             notes.append(f"{share:.0%} of the {side.lang} training text is unknown to it; {cure}")
     langs = tokenizers.src.lang, tokenizers.tgt.lang
     src_texts, tgt_texts = texts
-    return [*notes, *code_notes(*langs), *language_notes(src_texts, tgt_texts, *langs)]
+    return [*notes, *language_notes(src_texts, tgt_texts, *langs)]
 
 
 def data_sets(config: RunConfig) -> list[DataSet]:
@@ -251,7 +233,7 @@ def run_tokenizers(
         has_learned = bool(run.checkpoint_folder.steps())
         _check_tokenizers(tokenizers, config, f"{run.tokenizer_path}:", has_learned)
         return tokenizers
-    if config.train.init_from is not None and config.train.init_tokenizers:
+    if config.train.init_from is not None:
         first, _ = run_named(config.train.init_from)
         tokenizers = first.tokenizers()
         _check_tokenizers(tokenizers, config, f"train.init_from: {first.path}: its tokenizers were")
@@ -306,16 +288,17 @@ def _check_tokenizers(
             )
     learned = tokenizers.src.config.model_dump()
     langs = {"src_lang": tokenizers.src.lang, "tgt_lang": tokenizers.tgt.lang}
-    there = {"tokenizer": learned, "data": langs}
     settings = learned if wanted.given is not None else wanted.model_dump()
-    here = {"tokenizer": settings, "data": {key: getattr(data, key) for key in langs}}
-    differing = list(differences(there, here))
-    if not differing:
-        return
-    cure = "remove that folder, or use the old values"
-    if what.startswith("train.init_from"):
-        cure = "use the old values, or train.init_tokenizers: false"
-    if differing[0][0] == "tokenizer.kind":  # another kind has other keys
-        del differing[1:]
-    keys = ", ".join(f"{key} ({old}, the config has {new})" for key, old, new in differing)
-    raise ConfigError(f"{what} learned with another {keys}; {cure}")
+    wanted_langs = {"src_lang": data.src_lang, "tgt_lang": data.tgt_lang}
+    difference = next(
+        differences(
+            {"tokenizer": learned, "data": langs}, {"tokenizer": settings, "data": wanted_langs}
+        ),
+        None,
+    )
+    if difference is not None:
+        key, old, new = difference
+        raise ConfigError(
+            f"{what} learned with another {key} ({old}, the config has {new}); use the old value, "
+            "or another `run`"
+        )

@@ -16,7 +16,7 @@ from nmt.evaluation.evaluate import comparable, scores_of
 from nmt.evaluation.metric import MetricResult, Scoring
 from nmt.models.base import Seq2Seq
 from nmt.ops.masks import keep_from_lengths
-from nmt.optim.losses import GuidedAlignment, Loss, cross_entropy
+from nmt.optim.losses import cross_entropy
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import Tokenizers
 from nmt.training.distributed import ALONE, InterruptedWorkError, Ranks
@@ -47,14 +47,13 @@ class Sample:
 class ValidationResult:
     """`loss` is in nats per target token, eos included; `scores` are of the translations.
 
-    `alignment_loss` is in nats per target piece with links; `health` is of the translations.
+    `health` is of the translations.
     """
 
     loss: float
     scores: Mapping[str, MetricResult]
     samples: tuple[Sample, ...]
     health: AttentionHealth | None = None
-    alignment_loss: float | None = None
 
     @property
     def perplexity(self) -> float:
@@ -63,12 +62,10 @@ class ValidationResult:
 
     def measured(self) -> dict[str, float]:
         """The numbers by name."""
-        aligned = self.alignment_loss
         return {
             "loss": self.loss,
             "perplexity": self.perplexity,
             **{name: result.score for name, result in self.scores.items()},
-            **({} if aligned is None else {"alignment_loss": aligned}),
             **({} if self.health is None else self.health.measured()),
         }
 
@@ -77,8 +74,6 @@ class ValidationResult:
         perplexity = f"{self.perplexity:{'.2f' if self.perplexity < 1e6 else '.2e'}}"
         parts = [f"valid loss {self.loss:.3f}", f"perplexity {perplexity}"]
         parts += [f"{result.name} {result.score:.2f}" for result in self.scores.values()]
-        if self.alignment_loss is not None:
-            parts.append(f"alignment loss {self.alignment_loss:.3f}")
         return "  ".join(parts)
 
     def samples_text(self) -> str:
@@ -93,8 +88,7 @@ class ValidationResult:
 class Validator:
     """A validation set, encoded once, and the settings to decode it.
 
-    `aligned` are its pairs with links, if there are any. Attention is measured unless the model
-    has none.
+    Attention is measured unless the model has none.
     """
 
     corpus: EncodedCorpus
@@ -104,7 +98,6 @@ class Validator:
     scoring: Scoring
     search: SearchConfig
     has_attention: bool = True
-    aligned: EncodedCorpus | None = None
 
     def run(
         self,
@@ -112,9 +105,8 @@ class Validator:
         device: torch.device,
         interrupted: Callable[[], bool] = lambda: False,
         ranks: Ranks = ALONE,
-        training_loss: Loss | None = None,
     ) -> ValidationResult | None:
-        """Measure `model`; `training_loss` says which heads learn the links.
+        """Measure `model`.
 
         The ranks share the batches, and each returns the same result. Returns None if
         `interrupted()` is True between two batches of any rank. Leaves the model in training mode,
@@ -124,11 +116,6 @@ class Validator:
         model.eval()
         try:
             loss = mean_loss(model, self.corpus, device, interrupted, ranks)
-            alignment_loss = None
-            if self.aligned is not None and isinstance(training_loss, GuidedAlignment):
-                alignment_loss = mean_loss(
-                    model, self.aligned, device, interrupted, ranks, training_loss
-                )
             examples = evenly(self.examples, self.config.max_examples)
             search = self.search.plain_beam(self.config.beam)
             translator = Translator(model, self.tokenizers, device, search)
@@ -151,7 +138,7 @@ class Validator:
                 self.config.samples,
             )
         ]
-        return ValidationResult(loss, scores, tuple(samples), health, alignment_loss)
+        return ValidationResult(loss, scores, tuple(samples), health)
 
 
 @torch.inference_mode()
@@ -161,23 +148,17 @@ def mean_loss(
     device: torch.device,
     interrupted: Callable[[], bool] = lambda: False,
     ranks: Ranks = ALONE,
-    guided: GuidedAlignment | None = None,
 ) -> float:
     """Return the mean loss over the corpus, whose batches the ranks share.
 
-    It is the cross-entropy in nats per target token, without label smoothing; with `guided` its
-    loss of the links, in nats per target piece that has any. Raises InterruptedWorkError if
-    `interrupted()` is True between two batches of any rank.
+    It is the cross-entropy in nats per target token, without label smoothing. Raises
+    InterruptedWorkError if `interrupted()` is True between two batches of any rank.
     """
 
-    def loss_sum(rows: Sequence[int]) -> Tensor:
+    def nll_sum(rows: Sequence[int]) -> Tensor:
         batch = corpus.batch(rows).to(device)
         keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
-        output = model(batch.src_ids, keep, batch.tgt_in, with_weights=guided is not None)
-        if guided is None:
-            return cross_entropy(output, batch.tgt_out).nll_sum
-        assert batch.links is not None
-        return guided.links_sum(output, batch.links)
+        return cross_entropy(model(batch.src_ids, keep, batch.tgt_in), batch.tgt_out).nll_sum
 
     def fetch(sums: list[Tensor]) -> list[float]:
         numbers: list[float] = torch.stack(sums).tolist()
@@ -186,11 +167,8 @@ def mean_loss(
     rows = sorted(range(len(corpus)), key=lambda row: len(corpus.src_ids[row]))
     batches = [rows[start : start + _BATCH_SIZE] for start in range(0, len(rows), _BATCH_SIZE)]
     # Fetched at the end: each would wait for a GPU.
-    total = sum(ranks.map(batches, loss_sum, interrupted, fetch))
-    if guided is None:
-        return total / max(1, sum(len(ids) + 1 for ids in corpus.tgt_ids))
-    assert corpus.links is not None
-    return total / max(1, sum(len(set(links[:, 1].tolist())) for links in corpus.links))
+    total = sum(ranks.map(batches, nll_sum, interrupted, fetch))
+    return total / max(1, sum(len(ids) + 1 for ids in corpus.tgt_ids))
 
 
 def _translate(

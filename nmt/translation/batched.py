@@ -1,7 +1,7 @@
 """A model on its device, searched and forced in batches of similar length."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, TypeVar
 
@@ -13,9 +13,8 @@ from nmt.batches.batching import pad_ids
 from nmt.device import autocast
 from nmt.models.base import Seq2Seq
 from nmt.search.constraints import Constraint
-from nmt.search.forced import force_decode
 from nmt.search.sampling import sample
-from nmt.search.search import search, search_penalties
+from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.vocabulary import EOS_ID
@@ -33,7 +32,7 @@ _PIECES_PER_SENTENCE = 100
 
 @dataclass(frozen=True)
 class BatchedModel:
-    """Searches for and scores translations of any number of sources.
+    """Searches for translations of any number of sources, and reads pairs.
 
     Empty sources are left out. `tokenizer` is the target's. With `bf16` matrix products are of
     bf16 numbers, and totals stay as they are (nmt.device.autocast). `check_cancelled` is called
@@ -60,38 +59,23 @@ class BatchedModel:
             mbr, draws, n = config.mbr, config.sampling, config.n_best
             if mbr is not None and mbr.samples is not None:
                 draws, n = mbr.sampling, mbr.samples
-            if draws is not None:
-                candidates = sample(self.model, *inputs, config, draws, n, check, rows)
-            else:
-                widest = {"n_best": config.n_best if mbr is None else config.beam}
-                plain = config.model_copy(update=widest)
-                candidates = search(self.model, *inputs, plain, check, rows)
+            with autocast(self.device, self.precision):  # of this thread only
+                if draws is not None:
+                    candidates = sample(self.model, *inputs, config, draws, n, check, rows)
+                else:
+                    widest = {"n_best": config.n_best if mbr is None else config.beam}
+                    plain = config.model_copy(update=widest)
+                    candidates = search(self.model, *inputs, plain, check, rows)
             if mbr is None:
                 return candidates
             return [self._least_risk(hypotheses, config, check) for hypotheses in candidates]
 
-        beams = self._in_batches(sources, config.batch_size, work)
+        workers = n_workers(self.device)
+        sizes = [len(source.ids) for source in sources]
+        batches = list(search_batches(sizes, config.batch_size, workers))
+        results = parallel_map(work, batches, workers, self.check_cancelled)
+        beams = dict(zip(chain(*batches), chain(*results), strict=True))
         return [beams.get(i, []) for i in range(len(sources))]
-
-    def search_penalties(
-        self,
-        sources: Sequence[Encoded],
-        config: SearchConfig,
-        penalties: Sequence[float],
-        constraints: Sequence[Constraint] = (),
-    ) -> list[list[list[Hypothesis]]]:
-        """For each length penalty the n best hypotheses of each source (search_penalties)."""
-
-        def work(batch: Sequence[int], check: CheckCancelled) -> list[tuple[list[Hypothesis], ...]]:
-            inputs = self._padded([sources[i] for i in batch])
-            rows = [constraints[i] for i in batch] if constraints else ()
-            results = search_penalties(self.model, *inputs, config, penalties, check, rows)
-            return list(zip(*results, strict=True))
-
-        results = self._in_batches(sources, config.batch_size, work)
-        nothing: tuple[list[Hypothesis], ...] = ([],) * len(penalties)
-        ordered = (results.get(i, nothing) for i in range(len(sources)))
-        return [list(best) for best in zip(*ordered, strict=True)] or [[] for _ in penalties]
 
     def _least_risk(
         self, candidates: Sequence[Hypothesis], config: SearchConfig, check: CheckCancelled
@@ -102,24 +86,6 @@ class BatchedModel:
         texts = [self.tokenizer.decode(without_eos(ids), restore=False) for ids in candidates]
         utilities = expected_utilities(texts, config.mbr.utility, self.tokenizer.lang)
         return minimum_risk(candidates, texts, utilities)[: config.n_best]
-
-    def _in_batches(
-        self,
-        sources: Sequence[Encoded],
-        batch_size: int,
-        work: Callable[[Sequence[int], CheckCancelled], Sequence[_Result]],
-    ) -> dict[int, _Result]:
-        """The results of `work` for the sources that are not empty, by the source's index."""
-
-        def work_on(batch: Sequence[int], check: CheckCancelled) -> Sequence[_Result]:
-            with autocast(self.device, self.precision):  # of this thread only
-                return work(batch, check)
-
-        workers = n_workers(self.device)
-        sizes = [len(source.ids) for source in sources]
-        batches = list(search_batches(sizes, batch_size, workers))
-        results = parallel_map(work_on, batches, workers, self.check_cancelled)
-        return dict(zip(chain(*batches), chain(*results), strict=True))
 
     def read_pairs(
         self,
@@ -140,35 +106,6 @@ class BatchedModel:
             with autocast(self.device, self.precision):
                 results = read(inputs, [tgt_ids[i] for i in batch])
             yield from zip(batch, results, strict=True)
-
-    def force(
-        self,
-        sources: Sequence[Encoded],
-        tgt_ids: Sequence[Sequence[int]],
-        config: SearchConfig,
-        with_heads: bool,
-    ) -> Iterator[tuple[int, Hypothesis]]:
-        """Score given targets; yields the index and the Hypothesis of each pair with a source."""
-
-        def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[Hypothesis]:
-            return force_decode(self.model, *inputs, ids, config.score, with_heads)
-
-        return self.read_pairs(sources, tgt_ids, config.batch_size, read, by_area=with_heads)
-
-    def add_heads(
-        self, sources: Sequence[Encoded], beams: list[list[Hypothesis]], config: SearchConfig
-    ) -> None:
-        """Add the weights of each head to the hypotheses that a search found.
-
-        Forced decoding computes them anew, with equal weights. So the beam need not carry a matrix
-        per head for hypotheses of which most are dropped.
-        """
-        places = [(i, rank) for i, beam in enumerate(beams) for rank in range(len(beam))]
-        tgt_ids = [beams[i][rank].ids for i, rank in places]
-        forced = self.force([sources[i] for i, _ in places], tgt_ids, config, with_heads=True)
-        for k, hypothesis in forced:
-            i, rank = places[k]
-            beams[i][rank] = replace(beams[i][rank], heads=hypothesis.heads)
 
     def _padded(self, sources: Sequence[Encoded]) -> Padded:
         """The ids with eos, padded, and their lengths, eos included."""

@@ -37,8 +37,8 @@ class DrawnTranslation(Translation):
         """The heat map of hypothesis `rank` as a matplotlib figure, by `word` or by `piece`.
 
         Without `heads` it is that of their mean; several make a grid (choose_heads in
-        nmt.translation.heads). `style` has colours, scale, numbers and title
-        (nmt.explain.map_style.MapStyle). An empty source has no hypothesis: IndexError.
+        nmt.translation.heads). `style` has scale and numbers (nmt.explain.map_style.MapStyle).
+        An empty source has no hypothesis: IndexError.
         """
         from nmt.explain.heatmap import draw_translation
         from nmt.explain.map_style import PLAIN

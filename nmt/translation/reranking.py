@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nmt.errors import ConfigError, DataError, counted
+from nmt.errors import ConfigError, DataError
 from nmt.search.search_config import SearchConfig
 from nmt.translation.drawn import DrawnTranslation
 
 if TYPE_CHECKING:
-    from nmt.runs.trained_run import TrainedRun
     from nmt.translation.translator import Translator
-    from nmt.types import FilePath
 
 DEFAULT_WEIGHT = 0.25
 """Weight of a reranker's score, where that of the search has 1."""
@@ -44,32 +42,21 @@ class Reranker:
         A backward model cannot read a hypothesis without any piece: None. Raises DataError for a
         text that is longer than the model can read.
         """
-        plain = search.plain_beam(1).model_copy(update={"coverage_penalty": 0.0})
         scores: Scores = []
         # A few at a time, for forced decoding makes attention weights, which are not kept.
         for start in range(0, len(translations), search.batch_size):
-            scores += self._scores(translations[start : start + search.batch_size], plain)
+            chunk = translations[start : start + search.batch_size]
+            texts = [one.src_text for one in chunk for _ in one.hypotheses]
+            hypotheses = [output.text for one in chunk for output in one.hypotheses]
+            pairs = (hypotheses, texts) if self.backward else (texts, hypotheses)
+            try:
+                forced = iter(self.translator.force(*pairs, search=search))
+            except DataError as error:
+                raise DataError(f"reranking by {self.translator.origin}: {error}") from None
+            for one in chunk:
+                read = [next(forced).hypotheses for _ in one.hypotheses]
+                scores.append([scored[0].hypothesis.score if scored else None for scored in read])
         return scores
-
-    def _scores(self, translations: Sequence[DrawnTranslation], search: SearchConfig) -> Scores:
-        texts = [
-            translation.src_text for translation in translations for _ in translation.hypotheses
-        ]
-        hypotheses = [
-            output.text for translation in translations for output in translation.hypotheses
-        ]
-        pairs = (hypotheses, texts) if self.backward else (texts, hypotheses)
-        try:
-            forced = iter(self.translator.force(*pairs, search=search))
-        except DataError as error:
-            raise DataError(f"reranking by {self.translator.origin}: {error}") from None
-        return [
-            [
-                scored.hypotheses[0].hypothesis.score if scored.hypotheses else None
-                for _, scored in zip(translation.hypotheses, forced, strict=False)
-            ]
-            for translation in translations
-        ]
 
 
 def is_backward(langs: tuple[str, str], reranker_langs: tuple[str, str], name: str) -> bool:
@@ -86,31 +73,6 @@ def is_backward(langs: tuple[str, str], reranker_langs: tuple[str, str], name: s
         f"{name}: it translates {'-'.join(reranker_langs)}; allowed to rerank {src}-{tgt}: "
         f"{src}-{tgt} and {tgt}-{src}"
     )
-
-
-def load_rerankers(
-    searcher: "Translator",
-    runs: Sequence["FilePath | TrainedRun"],
-    weights: Sequence[float] | None,
-    checkpoints: Sequence[str] | None,
-) -> tuple[Reranker, ...]:
-    """Load the rerankers of Translator.rerank_by, in the number format of `searcher`."""
-    weights = [DEFAULT_WEIGHT] * len(runs) if weights is None else weights
-    names = checkpoints or ["best"] * len(runs)
-    for what, values in (("weights", weights), ("checkpoints", names)):
-        if len(values) != len(runs):
-            allowed = f"one for each of {counted(len(runs), 'run')}"
-            got = ",".join(map(str, values))
-            raise ConfigError(f"rerank_by: {what}: got {got}, allowed: {allowed}")
-    check_weights("rerank_by: weights", weights)
-    rerankers = []
-    for run, weight, name in zip(runs, weights, names, strict=True):
-        other = searcher.load(
-            run, searcher.device, name, int8=searcher.int8, precision=searcher.precision
-        )
-        backward = is_backward(searcher.languages, other.languages, other.origin)
-        rerankers.append(Reranker(other, backward, weight))
-    return tuple(rerankers)
 
 
 def check_rerankable(search: SearchConfig) -> None:
@@ -159,11 +121,8 @@ def rerank(
     """Return the translations with their `n_best` hypotheses by all scores; see `reordered`."""
     scores = [reranker.scores(translations, search) for reranker in rerankers]
     weights = [reranker.weight for reranker in rerankers]
-    best = [
-        reordered(translation, rows, weights)
-        for translation, *rows in zip(translations, *scores, strict=True)
-    ]
-    return [
-        replace(translation, hypotheses=translation.hypotheses[: search.n_best])
-        for translation in best
-    ]
+    best = []
+    for translation, *rows in zip(translations, *scores, strict=True):
+        hypotheses = reordered(translation, rows, weights).hypotheses
+        best.append(replace(translation, hypotheses=hypotheses[: search.n_best]))
+    return best

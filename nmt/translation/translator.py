@@ -2,20 +2,18 @@
 
 import copy
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-import numpy as np
 import torch
-from jaxtyping import Float32
 
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError, counted
 from nmt.models.base import Seq2Seq
 from nmt.models.quantized import in_int8
 from nmt.runs.trained_run import TrainedRun, load_models
-from nmt.search.forced import self_attention
+from nmt.search.forced import force_decode, self_attention
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import EOS_ID
@@ -23,16 +21,16 @@ from nmt.translation.arguments import checked, merged_search, several, str_by_st
 from nmt.translation.batched import BatchedModel, DecodingPrecision, Padded, without_eos
 from nmt.translation.constraint import Prefix, Weights, constraints_of
 from nmt.translation.drawn import DrawnTranslation
-from nmt.translation.parallel import CheckCancelled, never_cancelled
-from nmt.translation.reranking import Reranker, check_rerankable, load_rerankers, rerank
-from nmt.types import (
-    AttentionKind,
-    Encoded,
-    FilePath,
-    Hypothesis,
-    TranslatedHypothesis,
-    Translation,
+from nmt.translation.parallel import CheckCancelled
+from nmt.translation.reranking import (
+    DEFAULT_WEIGHT,
+    Reranker,
+    check_rerankable,
+    check_weights,
+    is_backward,
+    rerank,
 )
+from nmt.types import Encoded, FilePath, Hypothesis, TranslatedHypothesis
 
 _BATCHES_PER_CHUNK = 16
 """Texts of a stream are sorted by length within this many batches; more saves little padding."""
@@ -76,7 +74,7 @@ class Translator:
         self.origin = "a model without a run"
         self.step: int | None = None
         self.rerankers: tuple[Reranker, ...] = ()
-        self._check_cancelled: CheckCancelled = never_cancelled
+        self.batched = BatchedModel(self.model, tokenizers.tgt, device, precision)
 
     @classmethod
     def load(  # noqa: PLR0913 - each says something else of what is loaded
@@ -122,7 +120,20 @@ class Translator:
         nmt.translation.reranking. Raises ConfigError for other languages, for weights or
         checkpoints that are not one for each run, for negative weights, and what `load` raises.
         """
-        self.rerankers = load_rerankers(self, runs, weights, checkpoints)
+        weights = [DEFAULT_WEIGHT] * len(runs) if weights is None else weights
+        names = checkpoints or ["best"] * len(runs)
+        for what, values in (("weights", weights), ("checkpoints", names)):
+            if len(values) != len(runs):
+                allowed = f"one for each of {counted(len(runs), 'run')}"
+                got = ",".join(map(str, values))
+                raise ConfigError(f"rerank_by: {what}: got {got}, allowed: {allowed}")
+        check_weights("rerank_by: weights", weights)
+        rerankers = []
+        for run, weight, name in zip(runs, weights, names, strict=True):
+            other = self.load(run, self.device, name, int8=self.int8, precision=self.precision)
+            backward = is_backward(self.languages, other.languages, other.origin)
+            rerankers.append(Reranker(other, backward, weight))
+        self.rerankers = tuple(rerankers)
 
     def cancelled_by(self, check: CheckCancelled) -> "Translator":
         """Return a translator that calls `check` before each step of a search.
@@ -130,7 +141,7 @@ class Translator:
         An exception that `check` raises ends the translation.
         """
         other = copy.copy(self)
-        other._check_cancelled = check
+        other.batched = replace(self.batched, check_cancelled=check)
         return other
 
     @property
@@ -144,23 +155,6 @@ class Translator:
         number_format = "int8" if self.int8 else self.precision
         device = str(self.device) if number_format == "fp32" else f"{self.device}, {number_format}"
         return f"<Translator {langs} from {self.origin}, on {device}, beam {self.search.beam}>"
-
-    @property
-    def batched(self) -> BatchedModel:
-        """The model with what it searches by."""
-        return BatchedModel(
-            self.model, self.tokenizers.tgt, self.device, self.precision, self._check_cancelled
-        )
-
-    @property
-    def head_names(self) -> tuple[str, ...]:
-        """The names of the model's attention heads, in the order of Hypothesis.heads."""
-        return self.model.head_names
-
-    @property
-    def names_by_attention(self) -> dict[AttentionKind, tuple[str, ...]]:
-        """The names of the heads of each attention; see Seq2Seq.names_by_attention."""
-        return self.model.names_by_attention
 
     def translate(  # noqa: PLR0913 - the choices of one call
         self,
@@ -202,49 +196,26 @@ class Translator:
             self.model, self.tokenizers.tgt, sources, config, begun, attention
         )
         beams = self.batched.search(sources, widest, constraints)
+        translations = [
+            DrawnTranslation(text, source, tuple(self._with_text(h, restore) for h in hypotheses))
+            for text, source, hypotheses in zip(texts, sources, beams, strict=True)
+        ]
         if self.rerankers:
-            best = rerank(
-                self._translations(texts, sources, beams, restore), self.rerankers, config
-            )
-            beams = [[output.hypothesis for output in one.hypotheses] for one in best]
+            translations = rerank(translations, self.rerankers, config)
         if with_heads:
-            self.batched.add_heads(sources, beams, config)
-        return self._translations(texts, sources, beams, restore)
+            # Forced decoding computes the weights anew, so that the beam need not carry a matrix
+            # per head for hypotheses of which most are dropped.
+            def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[dict[str, object]]:
+                forced = force_decode(self.model, *inputs, ids, 0.0, with_heads=True)
+                return [{"heads": hypothesis.heads} for hypothesis in forced]
 
-    def translate_penalties(
-        self,
-        texts: Iterable[str],
-        penalties: Sequence[float],
-        search: SearchConfig | Mapping[str, object] | None = None,
-    ) -> list[list[DrawnTranslation]]:
-        """Translate by a beam search with each length penalty, by one search for all of them.
-
-        See nmt.search.search.search_penalties. Raises ConfigError and TypeError as `translate`.
-        """
-        config = merged_search(self.search, search)
-        for penalty in penalties:
-            merged_search(config, {"length_penalty": penalty})
-        texts, sources = self._encoded(texts)
-        constraints = constraints_of(self.model, self.tokenizers.tgt, sources, config, None)
-        results = self.batched.search_penalties(sources, config, penalties, constraints)
-        return [self._translations(texts, sources, beams, True) for beams in results]
+            translations = self._with_fields(translations, config.batch_size, read)
+        return translations
 
     def _encoded(self, texts: Iterable[str]) -> tuple[list[str], list[Encoded]]:
         """Check and encode source texts."""
         checked_texts = checked(texts)
         return checked_texts, [self.tokenizers.src.encode(text) for text in checked_texts]
-
-    def _translations(
-        self,
-        texts: Sequence[str],
-        sources: Sequence[Encoded],
-        beams: Sequence[Sequence[Hypothesis]],
-        restore: bool,
-    ) -> list[DrawnTranslation]:
-        return [
-            DrawnTranslation(text, source, tuple(self._with_text(h, restore) for h in hypotheses))
-            for text, source, hypotheses in zip(texts, sources, beams, strict=True)
-        ]
 
     def translate_stream(
         self,
@@ -273,17 +244,16 @@ class Translator:
     ) -> Iterator[DrawnTranslation]:
         fault: Exception | None = None
         while fault is None:
-            part: list[str] = []
-            begun: list[str] | None = None if prefixes is None else []
+            part: list[tuple[str, str]] = []
             try:
                 for text in islice(texts, self.chunk_size):
-                    if begun is not None and prefixes is not None:
-                        begun.append(_next_prefix(prefixes))
-                    part.append(text)
+                    part.append((text, "" if prefixes is None else _next_prefix(prefixes)))
             except Exception as error:
                 fault = error
             if part:
-                yield from self.translate(part, n_best, restore, prefixes=begun)
+                begun = None if prefixes is None else [prefix for _, prefix in part]
+                chunk = [text for text, _ in part]
+                yield from self.translate(chunk, n_best, restore, prefixes=begun)
             elif fault is None:
                 return
         raise fault
@@ -318,13 +288,20 @@ class Translator:
             raise DataError(f"force: got {got} for {counted(len(sources), 'text')}")
         targets = [self.tokenizers.tgt.encode(text) for text in target_texts]
         tgt_ids = [(*target.ids, EOS_ID) for target in targets]
+        config = search or self.search
+
+        def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[Hypothesis]:
+            return force_decode(self.model, *inputs, ids, config.length_penalty, with_heads)
+
         scored: list[tuple[TranslatedHypothesis, ...]] = [() for _ in sources]
-        forced = self.batched.force(sources, tgt_ids, search or self.search, with_heads)
-        for i, hypothesis in forced:
+        pairs = self.batched.read_pairs(sources, tgt_ids, config.batch_size, read, with_heads)
+        for i, hypothesis in pairs:
             scored[i] = (TranslatedHypothesis(target_texts[i], targets[i], hypothesis),)
         return list(map(DrawnTranslation, texts, sources, scored))
 
-    def with_self_attention(self, translations: Iterable[Translation]) -> list[Translation]:
+    def with_self_attention(
+        self, translations: Iterable[DrawnTranslation]
+    ) -> list[DrawnTranslation]:
         """The translations with the self-attention of their hypotheses, in `Hypothesis.self_heads`.
 
         It is computed in a teacher-forced pass over each hypothesis. The model's
@@ -332,34 +309,29 @@ class Translator:
         """
         if list(self.model.names_by_attention) == ["cross"]:
             raise ConfigError("with_self_attention: this model has none: it is recurrent")
-        translations = list(translations)
-        pairs = [
-            (translation.source, h.hypothesis)
-            for translation in translations
-            for h in translation.hypotheses
-        ]
-        sources, targets = (
-            [source for source, _ in pairs],
-            [output.ids for _, output in pairs],
-        )
 
-        def read(
-            inputs: Padded, ids: Sequence[Sequence[int]]
-        ) -> list[dict[str, Float32[np.ndarray, "N L L"]]]:
-            return self_attention(self.model, *inputs, ids)
+        def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[dict[str, object]]:
+            return [{"self_heads": heads} for heads in self_attention(self.model, *inputs, ids)]
 
-        read_pairs = self.batched.read_pairs(sources, targets, self.search.batch_size, read)
-        weights, heads = dict(read_pairs), iter(range(len(pairs)))
-        return [
-            replace(
-                translation,
-                hypotheses=tuple(
-                    replace(h, hypothesis=replace(h.hypothesis, self_heads=weights[next(heads)]))
-                    for h in translation.hypotheses
-                ),
-            )
-            for translation in translations
-        ]
+        return self._with_fields(list(translations), self.search.batch_size, read)
+
+    def _with_fields(
+        self,
+        translations: Sequence[DrawnTranslation],
+        batch_size: int,
+        read: Callable[[Padded, Sequence[Sequence[int]]], Sequence[dict[str, object]]],
+    ) -> list[DrawnTranslation]:
+        """Replace the fields of each Hypothesis that `read` gives, in a teacher-forced pass."""
+        pairs = [(t.source, h.hypothesis.ids) for t in translations for h in t.hypotheses]
+        sources, targets = [source for source, _ in pairs], [ids for _, ids in pairs]
+        fields = dict(self.batched.read_pairs(sources, targets, batch_size, read))
+        places = iter(range(len(pairs)))
+
+        def changed(output: TranslatedHypothesis) -> TranslatedHypothesis:
+            hypothesis = replace(output.hypothesis, **fields[next(places)])  # type: ignore[arg-type]
+            return replace(output, hypothesis=hypothesis)
+
+        return [replace(t, hypotheses=tuple(map(changed, t.hypotheses))) for t in translations]
 
     def _with_text(self, hypothesis: Hypothesis, restore: bool) -> TranslatedHypothesis:
         ids = without_eos(hypothesis)

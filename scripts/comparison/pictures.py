@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from comparison.results import Result
 from nmt.explain.heatmap import draw_grids
-from nmt.explain.map_grid import map_grid
+from nmt.explain.map_style import map_grid
 from nmt.lab.figure import BLUE, GREEN, GREY, ORANGE, PALE, PURPLE, RED, new_figure
 from nmt.translation.words import attention_table
 from nmt.types import Translation

@@ -13,9 +13,8 @@ import torch
 from nmt.batches.batching import Batch, Batcher, EncodedCorpus, encode_pairs
 from nmt.batches.loader import Group, Loader
 from nmt.batches.resampling import Resampling
-from nmt.config import config_of
 from nmt.corpora.sources import DataConfig
-from nmt.errors import ConfigError, DataError
+from nmt.errors import DataError
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.training.distributed import Ranks
@@ -84,18 +83,6 @@ def test_a_pair_that_gets_too_long_stays_plain() -> None:
     short = corpus(max_pieces=longest, noise={}, sampling={"src": 1.0, "tgt": 1.0})
     rows = list(range(len(PAIRS)))
     assert rows_of(short, 1, rows) == rows_of(short, None, rows)
-
-
-@pytest.mark.parametrize("key", ["data.noise", "data.sampling"])
-def test_whole_words_have_neither(key: str) -> None:
-    values = {
-        "name": "x",
-        "data": {"corpus": "starter", **{key.partition(".")[2]: DATA[key.partition(".")[2]]}},
-        "tokenizer": {"kind": "word"},
-        "train": {"epochs": 1},
-    }
-    with pytest.raises(ConfigError, match=rf"{key}: needs tokenizer\.kind: sentencepiece, got wo"):
-        config_of(values)
 
 
 def loader_of(batcher: Batcher, size: int = 2, ranks: Ranks | None = None) -> Loader:

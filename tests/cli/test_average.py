@@ -1,7 +1,6 @@
 """`nmt average`: which checkpoints it takes, and that others load what it writes."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -9,8 +8,7 @@ import torch
 from cli.helpers import brief_config, nmt, refusal
 
 from nmt.errors import CheckpointError
-from nmt.runs.average import mean_weights
-from nmt.runs.checkpoints import CheckpointFolder
+from nmt.runs.average import write_average
 from nmt.runs.directory import RunDirectory
 from nmt.runs.trained_run import TrainedRun
 from nmt.training.loop import train
@@ -73,17 +71,6 @@ def test_what_cannot_be_averaged_is_a_line(arguments: list[str], words: str) -> 
     assert words in refusal("average", "run", *arguments)
 
 
-def test_tied_tensors_stay_tied(tmp_path: Path) -> None:
-    folder = CheckpointFolder(tmp_path)
-    for step in (1, 2, 4):
-        weight = torch.full((2, 3), float(step))
-        folder.save(step, {"a": weight, "b": weight, "c": weight.half()}, {}, {})
-    steps, means = mean_weights(folder, ["4", "1", "2"])
-    assert steps == [1, 2, 4]
-    assert means["a"] is means["b"]
-    assert torch.equal(means["a"], torch.full((2, 3), 7 / 3))
-    assert means["c"].dtype == torch.float16
-    shutil.rmtree(folder.folder_of(2))
-    folder.save(2, {"a": weight, "b": weight.clone(), "c": weight.half()}, {}, {})
-    with pytest.raises(CheckpointError, match="other tensors are tied"):
-        mean_weights(folder, ["1", "2"])
+def test_while_a_training_writes_it_is_refused(run: RunDirectory) -> None:
+    with run_lock(run.path), pytest.raises(CheckpointError, match="is training in this run"):
+        write_average(TrainedRun.open(run.path), ["best", "last"], "average")

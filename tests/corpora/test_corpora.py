@@ -1,6 +1,5 @@
 """Named corpora and splits: what a config says is what is read, and nothing leaks."""
 
-import gzip
 import os
 import random
 import re
@@ -9,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from nmt.corpora.corpora import (
-    part_of,
     read_examples,
     read_split,
     readable_splits,
@@ -17,8 +15,8 @@ from nmt.corpora.corpora import (
     split_files,
 )
 from nmt.corpora.entries import RUN_SPLITS, HashSplit, SplitName, load_catalog
-from nmt.corpora.held_out import HeldOut, HeldOutConfig
-from nmt.corpora.sources import DataConfig, SplitConfig, group_by_source
+from nmt.corpora.held_out import part_of
+from nmt.corpora.sources import DataConfig, HeldOutConfig, SplitConfig, group_by_source
 from nmt.errors import ConfigError, DataError
 from nmt.text.normalisation import sentence_key
 from nmt.types import EvalExample, SentencePair
@@ -67,19 +65,7 @@ def test_the_catalogue_names_licences_splits_and_checksums() -> None:
     assert entries["tatoeba-en-fr"].split_names == ["train", "valid", "test", "all"]
     multi30k = entries["multi30k-en-fr"].files
     assert len(multi30k) == 12
-    assert all(file.sources[0].sha256 is not None for file in multi30k.values())
-
-
-def test_a_packed_corpus_has_a_limit_of_its_own(data: DataConfig) -> None:
-    """Its size is known, so a bomb in its place is refused long before the general limit."""
-    home = data.folder / "multi30k-en-fr"
-    home.mkdir()
-    for lang in ("en", "fr"):
-        content = (b"a" * 999_999 + b"\n") * 7
-        (home / f"train.{lang}.gz").write_bytes(gzip.compress(content, 1))
-    split = SplitConfig(corpus="multi30k-en-fr", split="train")
-    with pytest.raises(DataError, match=r"train\.en\.gz: unpacks to more than the 6,000,000 bytes"):
-        read_split(split, DataConfig(folder=data.folder))
+    assert all(str(file.sources[0].checksum).startswith("sha256:") for file in multi30k.values())
 
 
 def test_a_users_entry_may_replace_a_builtin_one(data: DataConfig) -> None:
@@ -100,12 +86,12 @@ def test_a_users_entry_may_replace_a_builtin_one(data: DataConfig) -> None:
         (OWN + "  licens: MIT\n", r":9: village\.licens: unknown key; did you mean 'v.*licence'"),
         (OWN + "  files: {../x: {sources: [{url: a}]}}", r":9: .*'\.\./x' is not a plain file"),
         (OWN + "  files: {x: {sources: [{name: a}]}}", r":9: .*needs a url, a checksum or both"),
-        (OWN + "  files: {x: {sources: [{sha256: 12}]}}", r":9: village\.files\.x\.sources\.0\.s"),
-        (OWN + "  hash_split: {of: train}", r"would make test, train"),
+        (OWN + "  files: {x: {sources: [{checksum: 1}]}}", r":9: village\.files\.x\.sources\.0"),
+        (OWN + "  hash_split: {of: train}", r"two splits are called test, train"),
         (OWN + "  hash_split: {of: all}", r"there is no split 'all'"),
         (OWN + "  joined: {all: [train, tset]}", r"joined\.all: there is no split 'tset'"),
-        (OWN + "  joined: {test: [train]}", r"joined: would make test, which splits has already"),
-        (OWN + "  joined: {all: []}", r"joined\.all: needs a split at least"),
+        (OWN + "  joined: {test: [train]}", r"two splits are called test"),
+        (OWN + "  joined: {all: []}", r"joined\.all: .*at least 1"),
         ("x: {src_lang: en, tgt_lang: fr, splits: {a: {corpus: y}}}", r"allowed keys: file, col"),
         ("../x: {}", r"'\.\./x' is not a plain file name"),
         ("a: [1\nb: 2", r":2: "),
@@ -120,20 +106,8 @@ def test_a_malformed_catalogue_names_file_line_and_key(
     with pytest.raises(ConfigError) as caught:
         load_catalog(data.folder)
     lines = str(caught.value).splitlines()
-    assert re.search(message, lines[0])
+    assert any(re.search(message, line) for line in lines)
     assert all(line.startswith(f"{path}:") for line in lines)
-
-
-def test_yaml_words_and_numbers_stay_text(data: DataConfig) -> None:
-    sha1 = "1234567890" * 4
-    (data.folder / "catalog.yaml").write_text(
-        "x: {src_lang: no, tgt_lang: en, splits: {train: {file: 2017}},\n"
-        f"    files: {{2017: {{max_bytes: 10_000, sources: [{{sha1: {sha1}}}]}}}}}}"
-    )
-    entry = load_catalog(data.folder)["x"]
-    assert entry.src_lang == "no"
-    assert entry.files["2017"].sources[0].sha1 == sha1
-    assert entry.files["2017"].max_bytes == 10_000
 
 
 def test_a_split_is_that_of_the_corpus_unless_given(data: DataConfig) -> None:
@@ -207,20 +181,20 @@ def test_a_corpus_not_on_disk_says_how_to_get_it(
     english = DataConfig(folder=data.folder)
     home = data.folder / "multi30k-en-fr"
     cure = rf"get it with: nmt corpus fetch multi30k-en-fr `data={data.folder}` \[`from_path=PATH`"
-    with pytest.raises(DataError, match=f"^corpus 'multi30k-en-fr' is not in {home}; {cure}"):
+    with pytest.raises(DataError, match=f"^corpus '.*': {home}/train.en.gz: .*; {cure}"):
         read_split(split, english)
     home.mkdir()
     (home / "train.en.gz").touch()
-    with pytest.raises(DataError, match=rf"lacks train\.fr\.gz in {home}; {cure}"):
+    with pytest.raises(DataError, match=rf"{home}/train\.fr\.gz: no such file; {cure}"):
         split_files(split, english)
     (data.folder / "village" / "train.tsv").unlink()
-    with pytest.raises(DataError, match=r"put train\.tsv there \(its entry names no address\)"):
+    with pytest.raises(DataError, match=r"put it there \(its entry names no address\)"):
         read_split(resolved(data, "train"), data)
     (data.folder / "catalog.yaml").write_text(
         "gone: {src_lang: en, tgt_lang: fr, embedded: true, splits: {train: {file: a.tsv}}}"
     )
     gone = DataConfig(corpus="gone", folder=data.folder)
-    with pytest.raises(DataError, match=r"'gone' comes with the package, but .*gone/a\.tsv is not"):
+    with pytest.raises(DataError, match=r"'gone': .*a\.tsv: .*; it comes with the package"):
         read_split(resolved(gone, "train"), gone)
     monkeypatch.chdir(data.folder)
     with pytest.raises(DataError, match=r"get it with: nmt corpus fetch multi30k-en-fr \[`from_p"):
@@ -342,22 +316,6 @@ def test_held_out_sentences_contradict_a_second_set(tmp_path: Path) -> None:
         resolve_split(second, "valid")
     with pytest.raises(DataError, match=r"held_out: got 200 .* fewer than the 200 different ones"):
         parts_of(held_out(tmp_path / "a.tsv", HELD_OUT, valid=150, test=50))
-
-
-def test_held_out_are_the_lowest_checksums() -> None:
-    config = HeldOutConfig(valid=3, test=4, seed=9)
-    texts = [f"text {i % 40}" for i in range(90)]
-    choice = HeldOut.choose(texts, config, "x")
-    sizes = [len({t for t in texts if choice.part_of(t) == name}) for name in ("valid", "test")]
-    assert sizes == [3, 4]
-    assert HeldOut.choose(reversed(texts), config, "x") == choice
-
-
-def test_starter_needs_no_fetching() -> None:
-    data = DataConfig(corpus="starter", folder=Path("nowhere"))
-    assert len(read_split(resolved(data, "train"), data)) >= 10_000
-    for name in ("valid", "test"):
-        assert len(read_examples(resolved(data, name), data)) == 500
 
 
 CORPORA = os.environ.get("NMT_CORPORA")

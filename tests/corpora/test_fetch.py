@@ -14,9 +14,6 @@ from typing import Any
 
 import pytest
 
-from nmt.corpora import download
-from nmt.corpora.checksums import verify
-from nmt.corpora.entries import Source
 from nmt.corpora.fetch import FetchReport, fetch_corpus
 from nmt.errors import ConfigError, DataError
 
@@ -44,7 +41,6 @@ def shelf(tmp_path: Path) -> Path:
 def served(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a server of the shelf."""
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setattr(download, "PAUSE_SECONDS", 0.0)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(shelf)))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -73,7 +69,7 @@ def fetch(tmp_path: Path, shelf: Path, served: str, said: list[str]) -> Fetch:
         for lang in ("en", "fr"):
             file = f"{name}.{lang}.gz"
             sha256 = hashlib.sha256((shelf / file).read_bytes()).hexdigest()
-            files[file] = {"sources": [{"url": f"{served}/{file}", "sha256": sha256}]}
+            files[file] = {"sources": [{"url": f"{served}/{file}", "checksum": f"sha256:{sha256}"}]}
     entry = {"src_lang": "en", "tgt_lang": "fr", "splits": splits, "files": files}
     write_catalog(tmp_path, {"small": entry})
     return partial(fetch_corpus, "small", tmp_path / "data", said.append)
@@ -96,27 +92,12 @@ def names_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_a_corpus_is_downloaded_verified_recorded_and_read(fetch: Fetch, home: Path) -> None:
+def test_a_corpus_is_downloaded_verified_and_read(fetch: Fetch, home: Path) -> None:
     report = fetch()
     assert report.folder == home
     assert report.pairs == {"train": 3, "valid": 1, "test": 2, "extra": 1}
     assert len(report.fetched) == 8
-    assert names_in(home) == {*report.fetched, "fetched.json"}
-    record = json.loads((home / "fetched.json").read_text())["train.en.gz"]
-    content = (home / "train.en.gz").read_bytes()
-    assert record["sha256"] == hashlib.sha256(content).hexdigest()
-    assert record["bytes"] == str(len(content))
-    assert record["from"].endswith("/train.en.gz")
-
-
-def test_a_file_put_there_by_hand_is_kept_and_recorded(
-    fetch: Fetch, home: Path, shelf: Path
-) -> None:
-    home.mkdir(parents=True)
-    (home / "train.en.gz").write_bytes((shelf / "train.en.gz").read_bytes())
-    assert fetch().present == ["train.en.gz"]
-    record = json.loads((home / "fetched.json").read_text())
-    assert record["train.en.gz"]["from"] == str(home / "train.en.gz")
+    assert names_in(home) == set(report.fetched)
 
 
 def test_a_changed_file_is_fetched_once_it_is_removed(fetch: Fetch, home: Path) -> None:
@@ -129,7 +110,6 @@ def test_a_changed_file_is_fetched_once_it_is_removed(fetch: Fetch, home: Path) 
     edited.unlink()
     report = fetch()
     assert report.fetched == ["train.en.gz"]
-    assert len(report.present) == 7
     assert len(fetch(force=True).fetched) == 8
 
 
@@ -139,7 +119,9 @@ def test_a_wrong_checksum_is_refused_and_leaves_nothing(
     (shelf / "train.en.gz").write_bytes(gzip.compress(b"tampered\n", mtime=0))
     got = hashlib.sha256((shelf / "train.en.gz").read_bytes()).hexdigest()
     for origin in (None, shelf):
-        with pytest.raises(DataError, match=rf"wrong checksum: sha256 {got}, allowed main: "):
+        with pytest.raises(
+            DataError, match=rf"wrong checksum: got sha256:{got}, allowed: sha256:.* \(main\)"
+        ):
             fetch(from_path=origin)
         assert names_in(home) == set()
 
@@ -152,7 +134,10 @@ def test_a_file_that_cannot_be_had_names_address_and_way_out(
         fetch()
     assert f"{served}/train.en.gz: HTTP 404" in str(caught.value)
     assert "nmt corpus fetch small `from_path=PATH`" in str(caught.value)
-    edit_train(tmp_path, lambda file: file.update(sources=[{"name": "old", "sha256": "0" * 64}]))
+    edit_train(
+        tmp_path,
+        lambda file: file.update(sources=[{"name": "old", "checksum": f"sha256:{'0' * 64}"}]),
+    )
     with pytest.raises(DataError, match=r"the catalogue gives no address; .*`from_path=PATH`"):
         fetch()
     edit_train(tmp_path, lambda file: file.update(max_bytes=5, sources=[{"url": f"{served}/x"}]))
@@ -161,36 +146,14 @@ def test_a_file_that_cannot_be_had_names_address_and_way_out(
         fetch()
 
 
-def test_the_next_source_is_tried_and_one_may_be_named(
+def test_the_next_source_is_tried(
     fetch: Fetch, tmp_path: Path, said: list[str], served: str, home: Path
 ) -> None:
-    dead = {"name": "dead", "url": f"{served}/gone.gz", "sha256": "0" * 64}
+    dead = {"name": "dead", "url": f"{served}/gone.gz", "checksum": f"sha256:{'0' * 64}"}
     edit_train(tmp_path, lambda file: file["sources"].insert(0, dead))
     fetch()
     assert f"{served}/gone.gz: HTTP 404 File not found" in said
-    assert json.loads((home / "fetched.json").read_text())["train.en.gz"]["source"] == "main"
-    with pytest.raises(ConfigError, match=r"got 'no', allowed: dead, main"):
-        fetch(source="no")
-    said.clear()
-    fetch(source="main", force=True)
-    assert not any("gone.gz" in line for line in said)
-
-
-def test_a_source_without_checksum_is_recorded_and_of_its_kind(
-    fetch: Fetch, tmp_path: Path, said: list[str], shelf: Path, home: Path
-) -> None:
-    edit_train(tmp_path, lambda file: file["sources"][0].pop("sha256"))
-    fetch()
-    assert any("no checksum to hold it against; recorded" in line for line in said)
-    assert fetch().fetched == []
-    (home / "train.en.gz").write_bytes(gzip.compress(b"x\ny\nz\n"))
-    with pytest.raises(DataError, match="changed since it was fetched"):
-        fetch()
-    fetch(force=True)
-    (shelf / "train.en.gz").write_text("<html>Not today</html>")
-    with pytest.raises(DataError, match=r"train\.en\.gz: not a gzip file; where you have"):
-        fetch(force=True)
-    assert gzip.decompress((home / "train.en.gz").read_bytes()) == b"a\nb\nc\n"
+    assert any("train.en.gz (main: checksum right)" in line for line in said)
 
 
 def test_from_a_folder_leaves_out_absent_files(
@@ -201,7 +164,6 @@ def test_from_a_folder_leaves_out_absent_files(
     other.parent.mkdir()
     other.write_bytes(b"another train.en.gz")
     report = fetch(from_path=tmp_path / "shelf")
-    assert report.left_out == ["extra.fr.gz"]
     assert f"extra.fr.gz: left out, not in {tmp_path / 'shelf'}" in said
     assert report.pairs == {"train": 3, "valid": 1, "test": 2}
     (shelf / "valid.fr.gz").unlink()
@@ -246,43 +208,12 @@ def test_a_fifo_is_not_waited_for(fetch_zip: Fetch, tmp_path: Path, is_folder: b
         fetch_zip(from_path=path.parent if is_folder else path)
 
 
-def test_the_only_file_may_have_another_name(fetch_zip: Fetch, tmp_path: Path) -> None:
-    report = fetch_zip(from_path=make_zip(tmp_path / "Downloads" / "x (1).zip"))
-    assert report.pairs["all"] == 200
-    assert report.pairs["train"] + report.pairs["valid"] + report.pairs["test"] == 200
-
-
 def test_the_file_that_is_written_first_is_no_source(fetch_zip: Fetch, tmp_path: Path) -> None:
     path = make_zip(tmp_path / "data" / "zipped" / "x.zip.part")
     before = path.read_bytes()
     with pytest.raises(ConfigError, match=r"x.zip.part is read as well \(`from_path`: "):
         fetch_zip(from_path=path)
     assert path.read_bytes() == before
-
-
-def test_different_files_without_checksum_are_refused(fetch_zip: Fetch, tmp_path: Path) -> None:
-    one = make_zip(tmp_path / "one" / "x.zip")
-    two = make_zip(tmp_path / "two" / "x.zip", text=LINES[:-10])
-    with pytest.raises(DataError, match=rf"several x\.zip: {one}, {two}; name one"):
-        fetch_zip(from_path=tmp_path)
-    two.write_bytes(one.read_bytes())
-    assert fetch_zip(from_path=tmp_path).pairs["all"] == 200
-    (tmp_path / "data" / "zipped" / "fetched.json").write_text("{")
-    with pytest.raises(DataError, match=r"fetched\.json: damaged .*; remove it and fetch again"):
-        fetch_zip()
-
-
-def test_an_archive_is_never_unpacked(fetch_zip: Fetch, tmp_path: Path) -> None:
-    fetch_zip(from_path=make_zip(tmp_path / "evil" / "x.zip", "../../escaped.txt"))
-    assert names_in(tmp_path / "data" / "zipped") == {"x.zip", "fetched.json"}
-    assert not list(tmp_path.parent.rglob("escaped*"))
-
-
-def test_a_folder_in_the_way_is_one_line(fetch_zip: Fetch, tmp_path: Path) -> None:
-    path = make_zip(tmp_path / "one" / "x.zip")
-    (tmp_path / "data" / "zipped").write_text("a file where the folder should be")
-    with pytest.raises(DataError, match=r"data/zipped/x\.zip: .*(exists|[Nn]ot a directory)"):
-        fetch_zip(from_path=path)
 
 
 def test_a_corpus_folder_that_is_a_link_is_refused(fetch_zip: Fetch, tmp_path: Path) -> None:
@@ -297,15 +228,10 @@ def test_links_in_the_place_of_files_are_replaced(fetch: Fetch, tmp_path: Path, 
     home.mkdir(parents=True)
     victim = tmp_path / "victim"
     victim.write_text("mine")
-    for suffix in ("", ".part", ".part.json"):
+    for suffix in ("", ".part"):
         (home / f"train.en.gz{suffix}").symlink_to(victim)
-    for name in ("fetched.json", ".tmp-fetched.json"):
-        (home / name).symlink_to(tmp_path / "nowhere")
-    with pytest.raises(DataError, match="Too many levels of symbolic links"):
-        fetch(force=True)  # and that link is removed
     fetch(force=True)
     assert victim.read_text() == "mine"
-    assert not (tmp_path / "nowhere").exists()
     assert not any(path.is_symlink() for path in home.iterdir())
 
 
@@ -324,18 +250,6 @@ def test_corpora_without_files_are_not_fetched(tmp_path: Path, said: list[str]) 
         fetch_corpus("mine", tmp_path / "data", print)
 
 
-def test_any_checksum_of_the_catalogue_verifies(tmp_path: Path) -> None:
-    path = tmp_path / "a.zip"
-    path.write_bytes(b"abc")
-    right = Source(name="d2l", sha1="a9993e364706816aba3e25717850c26c9cd0d89d")
-    wrong = Source(name="old", sha256="0" * 64)
-    assert verify(path, (wrong, right)) == right
-    with pytest.raises(DataError, match=f"wrong checksum: sha256 ba7816bf.*old: {'0' * 64}$"):
-        verify(path, (wrong,))
-    with pytest.raises(DataError, match=r"a\.zip: not a zip file"):
-        verify(path, (wrong, Source(url="https://example.org/a.zip")))
-
-
 CORPORA = os.environ.get("NMT_CORPORA")
 
 
@@ -343,4 +257,4 @@ CORPORA = os.environ.get("NMT_CORPORA")
 def test_the_real_corpora_come_from_a_folder(tmp_path: Path, said: list[str]) -> None:
     report = fetch_corpus("multi30k-en-fr", tmp_path, said.append, from_path=Path(CORPORA or ""))
     assert report.pairs == {"train": 29_000, "valid": 1_014, "test": 1_000}
-    assert len(report.fetched) == len(report.left_out) == 6
+    assert len(report.fetched) == 6

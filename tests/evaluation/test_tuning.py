@@ -8,6 +8,7 @@ from translation.test_translator import PAIRS, translator_of
 from nmt.errors import ConfigError
 from nmt.evaluation.evaluate import Scoring, score_translations
 from nmt.evaluation.tuning import SearchGrid, search_grid
+from nmt.search.search_config import SamplingConfig
 from nmt.text.tokenizer import SentencePieceConfig
 from nmt.translation.translator import Translator
 from nmt.types import EvalExample
@@ -56,9 +57,8 @@ def test_the_best_is_the_highest_and_of_equals_the_first(grid: SearchGrid) -> No
 def test_beams_are_plain_whatever_the_run_searches_by(
     translator: Translator, examples: list[EvalExample], grid: SearchGrid
 ) -> None:
-    groups = {"beam": 2, "diversity_groups": 2, "diversity_strength": 9.0}
     other = copy(translator)
-    other.search = translator.search.model_copy(update=groups)
+    other.search = translator.search.model_copy(update={"sampling": SamplingConfig()})
     assert search_grid(other, examples, SCORING, [3, 1], [4.0, 0.0]).settings == grid.settings
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nmt.errors import CheckpointError
-from nmt.explain.curve import draw_curve, write_table
+from nmt.explain.curve import draw_curve
 
 TRAIN = [{"type": "train", "step": step, "loss": loss} for step, loss in ((50, 3.5), (100, 2.25))]
 VALID = [{"type": "valid", "step": 100, "loss": 2.5, "perplexity": 12.2, "bleu": 7.25}]
@@ -21,9 +21,9 @@ def _write(folder: Path, *lines: object) -> None:
 def test_the_points_are_those_of_the_records(tmp_path: Path) -> None:
     _write(tmp_path, *TRAIN, *VALID)
     loss, bleu, perplexity = draw_curve(tmp_path).axes
-    training, validation = (line.get_xydata() for line in loss.lines)
+    training, *validation = (line.get_xydata() for line in loss.lines)
     np.testing.assert_array_equal(training, [(50, 3.5), (100, 2.25)])
-    np.testing.assert_array_equal(validation, [(100, 2.5)])
+    np.testing.assert_array_equal(validation, [[(100, 2.5)]] * 2)  # the best has a larger point
     np.testing.assert_array_equal(bleu.lines[0].get_xydata(), [(100, 7.25)])
     assert "7.25" in bleu.get_title()
     for tick, label in zip(perplexity.get_yticks(), perplexity.get_yticklabels(), strict=True):
@@ -37,25 +37,6 @@ def test_the_metric_that_chooses_the_best_is_drawn(tmp_path: Path) -> None:
     loss, bleu, _ = draw_curve(tmp_path, "loss").axes
     assert bleu.get_title() == "BLEU of validations, best 7.25"
     np.testing.assert_array_equal(loss.lines[2].get_xydata(), [(150, 2.0)])
-
-
-def test_a_table_has_a_line_a_record(tmp_path: Path) -> None:
-    _write(tmp_path, *TRAIN, *VALID)
-    write_table(tmp_path, tmp_path / "curve.csv")
-    assert (tmp_path / "curve.csv").read_text(encoding="utf-8").splitlines() == [
-        "type,step,loss,perplexity,bleu",
-        "train,50,3.5,,",
-        "train,100,2.25,,",
-        "valid,100,2.5,12.2,7.25",
-    ]
-    _write(tmp_path)
-    with pytest.raises(CheckpointError, match="no training loss yet"):
-        write_table(tmp_path, tmp_path / "curve.csv")
-
-
-def test_without_validation_there_is_no_bleu(tmp_path: Path) -> None:
-    _write(tmp_path, *TRAIN)
-    assert len(draw_curve(tmp_path).axes) == 2
 
 
 def test_damaged_and_altered_lines_are_left_out(tmp_path: Path) -> None:

@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from nmt.explain.packed import pack, unpack
-from nmt.explain.page import write_page
+from nmt.explain.page import pack, write_page
 from nmt.explain.web import map_script
 from nmt.translation.heads import Head
 from nmt.translation.record import AttentionRecord, records
@@ -30,6 +29,13 @@ HOSTILE = (
     "'\"&amp;`${alert(1)}",
     "\udce9",
 )
+
+
+def unpack(packed: dict[str, str], n_columns: int) -> np.ndarray:
+    """The weights of a packed matrix, to the bit those that a page shows (web/weights.js)."""
+    scales = np.frombuffer(base64.b64decode(packed["scales"]), dtype="<f4").astype(np.float64)
+    levels = np.frombuffer(base64.b64decode(packed["weights"]), dtype=np.uint8)
+    return (levels.reshape(len(scales), n_columns) * scales[:, None] / 255).astype(np.float32)
 
 
 class Elements(HTMLParser):
@@ -88,9 +94,7 @@ def test_the_data_are_the_records_within_the_bound(make_translation, page_of) ->
         for packed, weights in zip(shown["maps"], expected, strict=True):
             back = unpack(packed, weights.shape[1])
             assert np.abs(back - weights).max() <= weights.max() / 510 + 1e-7
-    empty = page_of([], "piece")
-    assert data_of(empty) == []
-    assert 'data-level="piece"' in empty
+    assert data_of(page_of([], "piece")) == []
 
 
 @given(
@@ -103,7 +107,7 @@ def test_the_data_are_the_records_within_the_bound(make_translation, page_of) ->
 def test_a_byte_is_within_half_a_step_and_the_greatest_exact(weights: np.ndarray) -> None:
     packed = pack(weights)
     back = unpack(packed, weights.shape[1])
-    assert (back.dtype, back.shape) == (np.float32, weights.shape)
+    assert back.shape == weights.shape
     assert len(base64.b64decode(packed["weights"])) == weights.size
     greatest = weights.max(axis=1, initial=0, keepdims=True).astype(np.float64)
     error = np.abs(back.astype(np.float64) - weights)

@@ -9,9 +9,9 @@ from typing import Any
 import browser
 import numpy as np
 import pytest
+from explain.test_page import unpack
 
-from nmt.explain.packed import pack, unpack
-from nmt.explain.page import write_page
+from nmt.explain.page import pack, write_page
 from nmt.text.word_pieces import own_words
 from nmt.translation.heads import Head
 from nmt.translation.record import AttentionRecord, records
@@ -129,13 +129,3 @@ def test_the_search_finds_without_accents_and_in_both_languages(show, several) -
         search.send_keys(wanted)
         assert texts(driver, "#list li:not([hidden]) bdi") == sentences
         assert texts(driver, "#count") == [f"{len(sentences)} of 2 sentences"]
-
-
-def test_heads_are_chosen_by_list_or_by_small_map(show, several) -> None:
-    driver = show(several)
-    assert texts(driver, "#head option") == ["mean", "layer 1 head 1", "encoder layer 1 head 1"]
-    driver.execute_script("document.querySelectorAll('#thumbnails button')[2].click()")
-    rows, columns, weights = shown_csv(driver)
-    assert rows == columns == ["the", "cats", "sleep", "</s>"]
-    np.testing.assert_allclose(weights.sum(axis=1), 1, atol=0.03)
-    assert texts(driver, "#thumbnails [aria-pressed=true]") == ["encoder layer 1 head 1"]

@@ -4,18 +4,14 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from explain.test_page import HOSTILE
 from explain.test_static import Balance
 from training.toy import toy_config, write_reversal
-from typer.testing import CliRunner
 
-from nmt.cli.app import app
 from nmt.errors import CheckpointError
-from nmt.explain.curve_svg import Series, curve_svg
 from nmt.explain.report_page import write_report
 from nmt.runs.metrics import read_metrics
 from nmt.runs.trained_run import TrainedRun
@@ -77,27 +73,21 @@ def test_the_page_has_curves_samples_and_the_card(trained: Path) -> None:
     assert page.count('aria-label="heat map') == 4
     assert "&quot;command&quot;" in page
     assert "batch_size: 32" in page
-
-
-def test_the_page_has_no_script_and_refers_to_nothing(trained: Path) -> None:
-    page = page_of(trained)
-    assert "<script" not in page
-    assert "script-src" not in page
+    assert "script" not in re.sub(r"base64,[^\"]*", "", page)
     assert "default-src 'none'" in page
-    assert not re.findall(r"\b(src|href|style|on\w+)=", page)
+    assert not re.findall(r"\b(href|style|on\w+)=", page)
+    sources = re.findall(r'\bsrc="([^"]*)"', page)
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
 
 
 def test_other_measurements_of_validations_get_their_curves(run: Path) -> None:
     """Entropy and the like: whatever a validation has measured, by its name."""
-    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    for i, line in enumerate(lines):
-        record: dict[str, Any] = json.loads(line)
-        if record["type"] == "valid":
-            lines[i] = json.dumps({**record, "surprise_of_all": 0.5 + i, "note": "text"})
-    (run / "metrics.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    line = {"type": "valid", "step": 1, "loss": 1.0, "surprise_of_all": 0.5, "note": "text"}
+    with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write(f"{json.dumps(line)}\n")
     page = page_of(run)
     assert page.count('class="curve"') == 9
-    assert 'aria-label="surprise of all"' in page
+    assert 'alt="surprise of all"' in page
 
 
 def test_samples_of_no_validation_are_not_displayed(run: Path) -> None:
@@ -132,8 +122,6 @@ def _body(page: str) -> str:
     [
         (lambda line: b"[" * 100_000, "not samples"),
         (lambda line: line.replace(b'"level": "word"', b'"level": "piece"'), "shape|not by word"),
-        (lambda line: line.replace(b'"reference": ', b'"other": '), "no reference"),
-        (lambda line: line.replace(b'"sentence": 1', b'"sentence": 1e999'), "not samples"),
         (lambda line: re.sub(rb'"weights": \[\[[0-9.e-]+', b'"weights": [[9', line), "in 0 to 1"),
         (lambda line: line + b" " * (5 << 20), "larger than"),
     ],
@@ -144,7 +132,7 @@ def test_forged_samples_are_one_line(change, message: str, run: Path) -> None:
     [line, *_] = path.read_bytes().split(b"\n")
     path.write_bytes(change(line))
     with pytest.raises(CheckpointError, match=message) as error:
-        page_of(run)
+        read_samples(run, steps_of(run)[0])
     assert "\n" not in str(error.value)
     assert path.name in str(error.value)
 
@@ -153,7 +141,7 @@ def test_samples_outside_of_the_run_are_not_read(run: Path) -> None:
     shutil.move(run / "samples", run.parent / "elsewhere")
     (run / "samples").symlink_to(run.parent / "elsewhere")
     with pytest.raises(CheckpointError, match="a link out of"):
-        page_of(run)
+        read_samples(run, steps_of(run)[0])
 
 
 def test_a_run_without_a_loss_is_a_line_and_writes_nothing(run: Path) -> None:
@@ -161,37 +149,3 @@ def test_a_run_without_a_loss_is_a_line_and_writes_nothing(run: Path) -> None:
     with pytest.raises(CheckpointError, match="no training loss yet"):
         page_of(run)
     assert not (run.parent / "report.html").exists()
-    (run / "metrics.jsonl").unlink()
-    with pytest.raises(CheckpointError, match="no such file"):
-        page_of(run)
-
-
-def test_the_command_prints_the_path(run: Path) -> None:
-    out = run.parent / "r.html"
-    result = CliRunner().invoke(app, ["report", str(run), "--out", str(out)])
-    assert result.stdout == f"{out}\n"
-    assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
-    refused = CliRunner().invoke(app, ["report", str(run), "--out", str(run / "config.yaml")])
-    assert refused.exit_code == 2
-
-
-def test_a_curve_keeps_its_ends_and_its_scale() -> None:
-    points = np.array([(x, x / 100) for x in range(1, 10_001)], dtype=np.float64)
-    svg = curve_svg("t", [Series("training", "train", points)])
-    [line] = re.findall(r'polyline points="([^"]*)"', svg)
-    places = [tuple(map(float, place.split(","))) for place in line.split(" ")]
-    assert len(places) == 400
-    assert places[0] == (52.0, pytest.approx(206, abs=0.5))
-    assert places[-1] == (408.0, 26.0)
-    assert "<circle" not in svg
-    few = curve_svg("t", [Series("validation", "valid", points[:3])], best=2.0)
-    assert few.count("<circle") == 3
-    assert few.count('class="best"') == 1
-    assert "validation, update 2: 0.02" in few
-
-
-@pytest.mark.parametrize("value", [0.0, 1e-12, 1.0, 999_999.0])
-def test_any_value_has_ticks(value: float) -> None:
-    svg = curve_svg("t", [Series("v", "valid", np.array([(0.0, value)]))])
-    assert 2 <= svg.count('class="y"') <= 8
-    assert "nan" not in svg

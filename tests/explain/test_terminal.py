@@ -67,7 +67,6 @@ def test_pieces_that_do_not_fit_are_merged_into_words(make_translation, monkeypa
 def test_the_hypothesis_and_the_head_asked_for_are_shown(make_translation) -> None:
     translation = make_translation("a b c", ["d e f", "bonjour"], n_heads=2)
     assert "_bonjour" in render_terminal(translation, 1, 80)
-    assert "_bonjour" not in render_terminal(translation, 0, 80)
     alone = make_translation("a b c", ["d e f"], translation.hypotheses[0].hypothesis.heads[1])
     shown = render_terminal(translation, width=80, head=Head("second", 1))
     assert shown == render_terminal(alone, width=80)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.lab.cards import CardOptions, CardReader, draw_cards, losses, self_attention
+from nmt.lab.cards import CardOptions, draw_cards
 from nmt.lab.heads import HeadsOptions, measure, run
 
 OPTIONS = CardOptions(letters=5, digits=3, size=12, layers=2)
@@ -25,14 +25,6 @@ def test_answers_are_digits_of_the_card_before_and_of_the_twin() -> None:
     assert torch.equal(CARDS.answers[..., 1], digits.gather(1, CARDS.twins))
 
 
-def test_an_untrained_reader_guesses_and_shows_all_its_heads() -> None:
-    model = CardReader(3, OPTIONS).eval()
-    weights = self_attention(model.encoder, CARDS.ids)
-    assert weights.shape == (64, 2 * 3, 10, 10)
-    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(64, 6, 10))
-    assert losses(CardReader(2, OPTIONS), CARDS).min() > 0.8 * math.log(OPTIONS.digits)
-
-
 def test_the_measures_of_heads_whose_weights_are_known() -> None:
     twins, n = CARDS.twins, CARDS.twins.shape[1]
     before = torch.eye(n)[torch.arange(n).sub(1).clamp(min=0)].expand(len(twins), n, n)
@@ -49,13 +41,7 @@ def test_the_measures_of_heads_whose_weights_are_known() -> None:
 
 def test_a_run_sorts_its_heads() -> None:
     options = {"letters": 4, "digits": 2, "size": 8, "updates": 2, "heads": (1, 4)}
-    result = run(HeadsOptions.model_validate(options))
-    assert result.equal_distance == (8 * 8 - 1) / 24
-    for n, encoder in result.encoders.items():
+    for n, encoder in run(HeadsOptions.model_validate(options)).encoders.items():
         assert encoder.weights.shape == (n, 8, 8)
+        np.testing.assert_allclose(encoder.weights.sum(axis=-1), 1, rtol=1e-5)
         assert np.all(np.diff(encoder.measures["distance"]) >= 0)
-        np.testing.assert_allclose(np.diag(encoder.disagreement), 0)
-        np.testing.assert_allclose(encoder.disagreement, encoder.disagreement.T)
-    one, four = result.encoders[1], result.encoders[4]
-    assert one.parameters == four.parameters
-    assert one.mean_disagreement == 0 < four.mean_disagreement < 1

@@ -5,8 +5,15 @@ import math
 import pytest
 import torch
 
-from nmt.lab.kernel_regression import AVERAGE, KernelOptions, places, run
-from nmt.lab.kernels import Kernel, kernel_weights
+from nmt.lab.kernel_regression import (
+    AVERAGE,
+    Kernel,
+    KernelOptions,
+    estimate,
+    kernel_weights,
+    places,
+    run,
+)
 
 
 @pytest.mark.parametrize("seed", [1, 3])
@@ -20,23 +27,12 @@ def test_sgd_finds_the_width_that_the_grid_finds(seed: int) -> None:
     assert learned.numbers()["points_used"] < 0.6 * fixed.numbers()["points_used"]
     assert learned.numbers()["largest_weight"] > 1.5 * fixed.numbers()["largest_weight"]
     assert learned.numbers()["change_of_slope"] > 2 * fixed.numbers()["change_of_slope"]
-    best = result.numbers()["best_width_leaving_one_out"]
-    assert abs(math.log(result.learned_width / best)) < math.log(1.3)
-    assert learned.loss < 1.02 * min(result.errors_by_width()[0])
-    learning = result.learning
-    assert len(learning.losses) == len(learning.widths) == result.options.epochs + 1
-    assert learning.widths[0] == result.options.width
-    assert learning.losses[0] == pytest.approx(fixed.loss)
-    assert learning.losses[-1] == pytest.approx(learned.loss)
-
-
-def test_the_range_is_over_the_first_seeds_whichever_is_shown() -> None:
-    shown = [run(KernelOptions(seed=seed, epochs=3, draws=2)) for seed in (2, 5)]
-    ranges = [result.numbers()["rmse_of_draws"] for result in shown]
-    assert ranges[0] == ranges[1]
-    assert shown[0].estimates["learned"].rmse == shown[0].draws["learned"][1].rmse
-    spread = ranges[0]["learned"]
-    assert spread["least"] < spread["median"] < spread["greatest"]
+    widths = torch.logspace(-0.5, 1.5, 41).tolist()
+    grid = {estimate(result.x, result.y, "gaussian", width).loss: width for width in widths}
+    assert abs(math.log(result.learned_width / grid[min(grid)])) < math.log(1.3)
+    assert learned.loss < 1.02 * min(grid)
+    assert result.learning.losses[0] == pytest.approx(fixed.loss)
+    assert result.learning.losses[-1] == pytest.approx(learned.loss)
 
 
 @pytest.mark.parametrize(

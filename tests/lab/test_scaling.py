@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.lab.scaling import ScalingOptions, measure, run
+from nmt.lab.key_size import KeySizeOptions, draw_memories
+from nmt.lab.scaling import MEASURES, ScalingOptions, measure, run
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_without_the_factor_the_softmax_becomes_a_choice(seed: int) -> None:
     result = run(ScalingOptions(seed=seed, sizes=(4, 32, 256, 1024), draws=5))
     dot, scaled, additive = (
-        {name: measured.mean for name, measured in result.kinds[kind].measures.items()}
+        {name: result.statistics(kind, name)["mean"] for name in MEASURES}
         for kind in ("dot", "scaled_dot", "additive")
     )
     sizes = np.array(result.options.sizes)
@@ -39,3 +40,12 @@ def test_the_gradient_is_the_jacobians_norm() -> None:
     assert measure(torch.zeros(3, 11))["entropy"] == pytest.approx(math.log(11), rel=1e-6)
     choice = measure(torch.tensor([[1000.0, 0.0, 0.0]]))
     assert (choice["entropy"], choice["gradient"]) == (0, 0)
+
+
+def test_no_name_stands_twice_in_a_memory() -> None:
+    options = KeySizeOptions(items=5, names=7)
+    memories = draw_memories(11, options, torch.Generator().manual_seed(3))
+    assert memories.names.shape == memories.answers.shape == (11, 5)
+    assert all(len(set(row)) == 5 for row in memories.names.tolist())
+    assert memories.names.max() < 7
+    assert memories.answers.max() < options.answers

@@ -11,7 +11,7 @@ import torch
 from nmt.lab import translators
 from nmt.lab.experiment import seeded
 from nmt.lab.hard_soft import ARGMAX, SAMPLED, SOFT, TRAINED, HardSoftOptions, run
-from nmt.lab.small_language import ENGLISH, FRENCH, draw_pair, translate
+from nmt.lab.small_language import draw_pair, translate
 from nmt.lab.translators import (
     SampledWeighting,
     TranslatorOptions,
@@ -21,53 +21,29 @@ from nmt.lab.translators import (
     translated,
     weighted_by,
 )
-from nmt.models.attention.weighting import HardConfig, SoftConfig
+from nmt.models.attention.weighting import SoftConfig
 from nmt.models.recurrent.rnn import RNNSeq2Seq
 
 PAIRS = [translate("the dog sees a cow"), translate("my red car follows the big cat")]
 TINY = TranslatorOptions(embedding=5, hidden=6, updates=2, batch=3)
 
 
-@pytest.mark.parametrize(
-    ("english", "french", "sources", "nouns"),
-    [
-        (
-            "my big red car follows this cat",
-            "ma grande voiture rouge suit ce chat",
-            (0, 1, 3, 2, 4, 5, 6),
-            (3, 3, None, 3, None, 6, None),
-        ),
-        (
-            "a green book but the white table",
-            "un livre vert mais la table blanche",
-            (0, 2, 1, 3, 4, 6, 5),
-            (2, None, 2, None, 6, None, 6),
-        ),
-    ],
-)
-def test_known_sentences(
-    english: str, french: str, sources: tuple[int, ...], nouns: tuple[int | None, ...]
-) -> None:
-    pair = translate(english)
-    assert (" ".join(pair.english), " ".join(pair.french)) == (english, french)
-    assert (pair.sources, pair.nouns) == (sources, nouns)
+def test_a_known_sentence() -> None:
+    pair = translate("my big red car follows this cat")
+    assert " ".join(pair.french) == "ma grande voiture rouge suit ce chat"
+    assert pair.sources == (0, 1, 3, 2, 4, 5, 6)
+    assert pair.nouns == (3, 3, None, 3, None, 6, None)
 
 
 def test_drawn_sentences_are_translated_word_for_word() -> None:
     chance, again = random.Random(7), random.Random(7)
-    words: set[str] = set()
     for _ in range(500):
         pair = draw_pair(chance)
         assert draw_pair(again) == pair
         assert 5 <= len(pair.english) == len(pair.french) <= 19
         assert sorted(pair.sources) == list(range(len(pair.english)))
-        words |= set(pair.english) | set(pair.french)
-    assert words == set(ENGLISH) | set(FRENCH)
     with pytest.raises(KeyError, match="flies"):
         translate("the dog flies")
-
-
-# ---- translators
 
 
 @pytest.fixture(scope="module")
@@ -87,17 +63,6 @@ def test_sampled_weights_follow_the_softmax_in_eval_mode() -> None:
     torch.testing.assert_close(drawn.mean(dim=(0, 1, 2)), expected, atol=0.015, rtol=0)
 
 
-def test_reweighting_makes_a_copy_and_changes_the_weights_alone(model: RNNSeq2Seq) -> None:
-    before = model.decoder.attention.weighting
-    hard = weighted_by(model, HardConfig().build())
-    assert model.decoder.attention.weighting is before
-    for parameter, other in zip(model.parameters(), hard.parameters(), strict=True):
-        assert torch.equal(parameter, other)
-    assert set(np.unique(translated(hard, PAIRS).first_weights)) == {0.0, 1.0}
-    soft = translated(model, PAIRS).first_weights
-    assert 0 < soft.min() < soft.max() < 1
-
-
 def test_what_is_to_be_unseen_is_not_drawn() -> None:
     first = draw_pairs(random.Random(1), 20, frozenset())
     unseen = frozenset(first[::2])
@@ -107,20 +72,17 @@ def test_what_is_to_be_unseen_is_not_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("second", "words", "sentences"),
+    ("second", "words"),
     [
-        ("ma voiture rouge suit le grand chat", 100, 100),
-        ("ma voiture verte suit le grand chat", 100 * 11 / 12, 50),
-        ("ma voiture rouge suit le grand", 100 * 11 / 12, 50),  # a word is missing
-        ("ma voiture rouge suit le grand chat chat", 100 * 12 / 13, 50),  # one too many
-        ("voiture rouge suit le grand chat ma", 100 * 5 / 12, 50),  # all stand elsewhere
+        ("ma voiture rouge suit le grand chat", 100),
+        ("ma voiture rouge suit le grand", 100 * 11 / 12),  # a word is missing
+        ("voiture rouge suit le grand chat ma", 100 * 5 / 12),  # all stand elsewhere
     ],
 )
 def test_words_are_right_at_their_place_only(
     model: RNNSeq2Seq,
     second: str,
     words: float,
-    sentences: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def hypotheses(french: str) -> list[Any]:
@@ -131,8 +93,6 @@ def test_words_are_right_at_their_place_only(
     monkeypatch.setattr(translators, "search", lambda *_: outputs)
     judged = translated(model, PAIRS)
     assert judged.words_right == pytest.approx(words)
-    assert judged.sentences_right == sentences
-    assert (judged.bleu == pytest.approx(100)) == (sentences == 100)
     assert judged.first == ["le", "chien", "voit", "une", "vache", "</s>"]
     assert judged.first_weights.shape == (6, 6)
 
@@ -147,9 +107,6 @@ def test_looks_of_a_model_that_knows_nothing_are_even(model: RNNSeq2Seq) -> None
     even = float(np.mean([1 / size for size in agreeing]))
     assert looks.on_own_word == pytest.approx(even, rel=1e-5)
     assert looks.on_its_noun == pytest.approx(even, rel=1e-5)
-
-
-# ---- hard and soft attention
 
 
 def test_every_model_is_decoded_in_every_way() -> None:
@@ -167,6 +124,3 @@ def test_every_model_is_decoded_in_every_way() -> None:
         assert soft.max() < 1
     first, second = (draw.first_weights for draw in result.models["soft"].decoded[SAMPLED])
     assert first.shape != second.shape or not np.array_equal(first, second)
-    numbers: Any = result.numbers()
-    assert "words_right_spread" in numbers["trained_soft"]["decoded_sampled"]
-    assert "words_right_spread" not in numbers["trained_soft"]["decoded_argmax"]

@@ -53,8 +53,10 @@ def test_probabilities_are_the_weighted_mean(weights: tuple[float, ...] | None) 
     members = [RNN, TRANSFORMER, LSTM]
     shares = np.array(weights or (1, 1, 1)) / sum(weights or (1, 1, 1))
     targets = [(4, 5, EOS_ID), (6, EOS_ID), (5,), (4, 4, 6, EOS_ID), (EOS_ID,), (6, 5)]
-    alone = [force_decode(model, *batch(SOURCES), targets, score=0.6) for model in members]
-    ours = force_decode(Ensemble(members, VOCAB, weights), *batch(SOURCES), targets, score=0.6)
+    alone = [force_decode(model, *batch(SOURCES), targets, length_penalty=0.6) for model in members]
+    ours = force_decode(
+        Ensemble(members, VOCAB, weights), *batch(SOURCES), targets, length_penalty=0.6
+    )
     for mixed, *parts in zip(ours, *alone, strict=True):
         for t, log_prob in enumerate(mixed.log_probs):
             mean = sum(
@@ -71,7 +73,9 @@ def test_a_batch_is_its_sentences_with_scores_of_forced_decoding() -> None:
         [alone] = run(model, WIDE, [source])
         assert_all_same(together, alone)
         src = batch([source] * len(together))
-        assert_all_same(together, force_decode(model, *src, [h.ids for h in together], score=0.6))
+        assert_all_same(
+            together, force_decode(model, *src, [h.ids for h in together], length_penalty=0.6)
+        )
 
 
 @torch.no_grad()

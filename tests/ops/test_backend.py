@@ -1,7 +1,10 @@
 """The choice of the backend: by request, environment, device and dtype, and by nothing else."""
 
 import functools
+import importlib.util
+import shutil
 import warnings
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -11,16 +14,8 @@ from nmt.errors import ConfigError
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.ops import Operations, backend
-from nmt.ops.agreement import disagreement
-from nmt.ops.backend import (
-    BackendName,
-    Candidate,
-    checked,
-    choose,
-    first_that_runs,
-    operations,
-    why,
-)
+from nmt.ops.agreement import check
+from nmt.ops.backend import BackendName, choose, operations
 from nmt.ops.fused.operations import FusedOperations
 from nmt.ops.native import library
 from nmt.ops.precision import dtypes_of
@@ -32,20 +27,16 @@ FP32 = dtypes_of(torch.float32)
 OTHERS = pytest.mark.parametrize("name", ["fused", pytest.param("native", marks=NEEDS_NATIVE)])
 
 
-@pytest.fixture(autouse=True)
-def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(backend.VARIABLE, raising=False)
-
-
 def test_auto_takes_native_code_where_there_is_any() -> None:
     expected = "native" if library.available() else "fused"
     assert choose("auto", CPU, torch.float32).name == expected
-    assert why("auto", CPU, torch.float32).startswith(f"{expected} (")
+    assert str(choose("auto", CPU, torch.float32)).startswith(f"{expected} (")
     for dtype in (torch.float16, torch.float64, torch.bfloat16):
         for name in ("reference", "fused"):
             assert choose(name, CPU, dtype)[::2] == (name, "named by model.backend")
     assert choose("auto", CPU, torch.float16).name == "fused"
-    assert "float16" in why("auto", CPU, torch.float16) or not library.available()
+    reason = choose("auto", CPU, torch.float16).why
+    assert "float16" in reason or not library.available()
 
 
 def test_the_choice_is_one_value_whatever_is_going_on() -> None:
@@ -61,17 +52,6 @@ def test_the_choice_is_one_value_whatever_is_going_on() -> None:
         assert operations("auto", x.double()) is choose("auto", CPU, torch.float64).operations
 
 
-def test_the_environment_stands_in_for_auto_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(backend.VARIABLE, "reference")
-    assert why("auto", CPU, torch.float32) == "reference (named by NMT_BACKEND)"
-    assert choose("fused", CPU, torch.float32).name == "fused"
-    monkeypatch.setenv(backend.VARIABLE, "auto")
-    assert choose("auto", CPU, torch.float32).name != "reference"
-    monkeypatch.setenv(backend.VARIABLE, "Fuse")
-    with pytest.raises(ConfigError, match=r"^NMT_BACKEND: got 'Fuse', .*did you mean 'fused'"):
-        choose("auto", CPU, torch.float32)
-
-
 def test_a_backend_that_cannot_run_is_refused_with_the_reason() -> None:
     message = r"^model.backend: got 'triton', .*cpu.* cuda .*: auto, .*fused, reference$"
     with pytest.raises(ConfigError, match=message):
@@ -82,19 +62,20 @@ def test_a_backend_that_cannot_run_is_refused_with_the_reason() -> None:
 
 @OTHERS
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_every_backend_agrees_with_the_reference(name: str, dtype: torch.dtype) -> None:
-    """The check that a CUDA device gets; also where no gradient is wanted, and under autocast."""
-    checked_operations = operations_of(name, dtype)
+def test_every_backend_passes_the_check_of_a_gpu(name: str, dtype: torch.dtype) -> None:
+    """Also where no gradient is wanted, and under autocast."""
     before = torch.random.get_rng_state()
-    assert disagreement(checked_operations, CPU, dtype) == ""
-    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-        assert disagreement(checked_operations, CPU, dtype) == ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # what agrees is used without a word
+        assert check(lambda: operations_of(name, dtype), CPU, dtype) == ""
+        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+            assert check(lambda: operations_of(name, dtype), CPU, dtype) == ""
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
 class _WrongValues(FusedOperations):
-    def additive_attention_step(self, query: Tensor, *others: Tensor) -> tuple[Tensor, Tensor]:
-        return super().additive_attention_step(1.01 * query, *others)
+    def attentional_gru(self, gates: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return super().attentional_gru(1.01 * gates, *others)
 
 
 class _WrongGradients(FusedOperations):
@@ -105,12 +86,12 @@ class _WrongGradients(FusedOperations):
 
 
 class _NaN(FusedOperations):
-    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return super().linear(x, weight, bias) + torch.nan
+    def attentional_gru(self, gates: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return super().attentional_gru(gates + torch.nan, *others)
 
 
 class _Crashing(FusedOperations):
-    def gru_layer(self, *arguments: object) -> tuple[Tensor, Tensor]:
+    def attentional_gru(self, *arguments: object) -> tuple[Tensor, Tensor, Tensor]:
         raise RuntimeError("PTX was compiled\nwith an unsupported toolchain")
 
 
@@ -119,73 +100,94 @@ class _Absent(FusedOperations):
         raise ImportError("no module named triton")
 
 
-@pytest.mark.parametrize(
-    ("wrong", "reason"),
-    [
-        (_WrongValues, "additive_attention_step differs from the reference by 0.0"),
-        (_WrongGradients, "attentional_gru differs from the reference by 0.01"),
-        (_NaN, "linear differs from the reference by nan"),
-        (_Crashing, "gru_layer does not run: RuntimeError: PTX was compiled"),
-        (_Absent, "ImportError: no module named triton"),
-    ],
-)
-def test_a_wrong_operation_is_not_used(wrong: type[FusedOperations], reason: str) -> None:
-    def build() -> Operations:
-        return wrong(FP32, "cpu")
-
-    fused = FusedOperations(FP32, "cpu")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # what agrees is used without a word
-        assert checked(lambda: fused, CPU, torch.float32) == ""
-    candidates = [
-        Candidate("triton", None, "", lambda: checked(build, CPU, torch.float32), build),
-        Candidate("fused", None, "", lambda: "", lambda: fused),
-    ]
-    with pytest.warns(RuntimeWarning, match="falling back") as caught:
-        choice = first_that_runs(candidates)
-    assert choice.operations is fused
-    assert choice.name == "fused"
-    assert choice.why.startswith(f"no triton: {reason}")
-    assert len(caught) == 1
-    assert "\n" not in choice.why + str(caught[0].message)
-
-
 class _TF32(FusedOperations):
     """Rounds to the 10 bits of TF32 where the process lets a GPU do so."""
 
-    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        y = super().linear(x, weight, bias)
+    def attentional_gru(self, *arguments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        outputs = super().attentional_gru(*arguments)
         is_exact = torch.backends.cuda.matmul.fp32_precision == "ieee"
-        return y if is_exact else y + (y.half().float() - y).detach()
+        return outputs if is_exact else tuple(x + (x.half().float() - x) for x in outputs)
 
 
-def test_the_check_is_without_tf32() -> None:
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[FusedOperations]], None]:
+    """Pretend that Triton can run, with these operations."""
+
+    def pretend(triton: type[FusedOperations]) -> None:
+        real = backend.build
+
+        def build(name: BackendName, device: torch.device, dtype: torch.dtype) -> Operations:
+            return triton(FP32, "cpu") if name == "triton" else real(name, device, dtype)
+
+        def check_on_cpu(build: Callable[[], Operations], _: object, dtype: torch.dtype) -> str:
+            return check(build, CPU, dtype)
+
+        monkeypatch.setattr(backend, "build", build)
+        monkeypatch.setattr(backend, "check", check_on_cpu)
+        monkeypatch.setattr(backend, "_why_no_triton", lambda: "")
+        for name in ("choose", "why_not"):
+            fresh = functools.cache(getattr(backend, name).__wrapped__)
+            monkeypatch.setattr(backend, name, fresh)
+
+    return pretend
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (_WrongValues, "attentional_gru differs from the reference by 0.0"),
+        (_WrongGradients, "attentional_gru differs from the reference by 0.01"),
+        (_NaN, "attentional_gru differs from the reference by nan"),
+        (_Crashing, "RuntimeError: PTX was compiled"),
+        (_Absent, "ImportError: no module named triton"),
+    ],
+)
+def test_a_wrong_operation_is_not_used(
+    wrong: type[FusedOperations],
+    reason: str,
+    gpu: Callable[[type[FusedOperations]], None],
+) -> None:
+    gpu(wrong)
+    with pytest.warns(RuntimeWarning, match="falling back") as caught:
+        choices = [
+            backend.choose("auto", torch.device("cuda", index), torch.float32)
+            for index in (0, 0, 1)
+        ]
+    assert len(caught) == 2, "once for each device"
+    for choice in choices:
+        assert choice.name == "fused"
+        assert choice.why.startswith(f"no triton: {reason}")
+        assert "\n" not in choice.why
+    with pytest.raises(ConfigError, match="which cannot compute on cuda"):
+        backend.choose("triton", torch.device("cuda", 0), torch.float32)
+
+
+def test_the_check_is_without_tf32(gpu: Callable[[type[FusedOperations]], None]) -> None:
+    gpu(_TF32)
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:
         flag = torch.backends.cuda.matmul.fp32_precision
-        assert disagreement(_TF32(FP32, "cpu"), CPU, torch.float32) == ""
+        choice = backend.choose("auto", torch.device("cuda", 0), torch.float32)
+        assert choice.name == "triton"
         assert torch.backends.cuda.matmul.fp32_precision == flag
-        assert torch.get_float32_matmul_precision() == "high"
     finally:
         torch.set_float32_matmul_precision(before)
 
 
-def test_each_gpu_is_checked_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    checks: list[torch.device] = []
-
-    def check(build: object, device: torch.device, dtype: torch.dtype) -> str:
-        checks.append(device)
-        return "" if device.index == 1 else "it is another GPU"
-
-    monkeypatch.setattr(backend, "checked", check)
-    monkeypatch.setattr(backend.launch, "why_not", lambda: "")
-    monkeypatch.setattr(backend, "_choose", functools.cache(backend._choose.__wrapped__))
-    first, second = (torch.device("cuda", index) for index in range(2))
-    for _ in range(2):
-        assert choose("auto", first, torch.float32).name == "fused"
-        assert choose("auto", second, torch.float32).name == "triton"
-    assert checks == [first, second]
+@pytest.mark.parametrize("lacks", ["", "CUDA", "Triton", "compiler"])
+def test_kernels_need_a_gpu_triton_and_a_compiler(
+    monkeypatch: pytest.MonkeyPatch, lacks: str
+) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    spec, compiler = (None if lacks == name else "/bin/gcc" for name in ("Triton", "compiler"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: lacks != "CUDA")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+    monkeypatch.setattr(shutil, "which", lambda name: compiler)
+    assert lacks in backend._why_no_triton()
+    assert bool(backend._why_no_triton()) is bool(lacks)
+    monkeypatch.setenv("CC", "/opt/cc")
+    assert bool(backend._why_no_triton()) is (lacks in ("CUDA", "Triton"))
 
 
 def test_the_reference_is_plain_torch_throughout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +199,7 @@ def test_the_reference_is_plain_torch_throughout(monkeypatch: pytest.MonkeyPatch
     for place in (
         "torch.autograd.Function.apply",
         "nmt.ops.products.product",
-        "nmt.ops.fused.linear.product",
+        "nmt.ops.fused.operations.product",
         "nmt.ops.native.library.function",
         "nmt.ops.fused.operations.top_k",
         "nmt.ops.fused.operations.int8_product",

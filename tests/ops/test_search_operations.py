@@ -10,7 +10,7 @@ from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.base import Memory
 from nmt.ops import Operations
 from nmt.ops.backend import BackendName
-from nmt.ops.fused.top_k import top_k
+from nmt.ops.fused.operations import top_k
 from nmt.ops.masks import keep_from_lengths
 from nmt.ops.reference import AdditiveMemory
 from tests.ops.conftest import NEEDS_NATIVE, operations_of

@@ -48,16 +48,19 @@ def test_no_schedule_falls_below_its_floor() -> None:
     assert min(lrs[4:]) == lrs[-1] == 0.8
     optimizer = _optimizer()
     schedule = Schedule(PlateauConfig(decay=0.5, patience=0, floor=0.4), optimizer, None)
-    fell = [schedule.after_validation({"loss": 1.0}) for _ in range(5)]
-    assert fell == [False, True, True, False, False]
-    assert optimizer.param_groups[0]["lr"] == 0.8
+    rates = []
+    for _ in range(5):
+        schedule.after_validation({"loss": 1.0})
+        rates.append(optimizer.param_groups[0]["lr"])
+    assert rates == [2.0, 1.0, 0.8, 0.8, 0.8]
 
 
 def test_a_plateau_of_bleu_is_one_without_a_higher_bleu() -> None:
     optimizer = _optimizer()
     schedule = Schedule(PlateauConfig(patience=0, metric="bleu"), optimizer, None)
-    for bleu, has_fallen in [(0.0, False), (3.0, False), (3.0, True), (4.0, False), (2.0, True)]:
-        assert schedule.after_validation({"bleu": bleu, "loss": -bleu}) is has_fallen
+    for bleu, lr in [(0.0, 2.0), (3.0, 2.0), (3.0, 1.0), (4.0, 1.0), (2.0, 0.5)]:
+        schedule.after_validation({"bleu": bleu, "loss": -bleu})
+        assert optimizer.param_groups[0]["lr"] == lr
 
 
 def test_cosine_ends_at_its_floor() -> None:

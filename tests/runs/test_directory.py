@@ -3,7 +3,6 @@
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -46,30 +45,14 @@ def make_run(path: Path, step: int = 3, *overrides: str) -> RunDirectory:
     return run
 
 
-def test_what_create_writes_open_reads(tmp_path: Path) -> None:
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     config = make_config(tmp_path)
     directory = RunDirectory.create(tmp_path / "runs" / "deep" / "x", config)
-    assert RunDirectory.open(directory.path).load_config() == config
-    with pytest.raises(CheckpointError, match=r"x: a run is here already$"):
-        RunDirectory.create(directory.path, config)
-    (tmp_path / "file").touch()
-    with pytest.raises(CheckpointError, match=r"file/y: cannot be created: Not a directory$"):
-        RunDirectory.create(tmp_path / "file" / "y", config)
+    assert TrainedRun.open(directory.path).config == config
     with pytest.raises(CheckpointError, match=r"nowhere: no such folder$"):
-        RunDirectory.open(tmp_path / "nowhere")
-    with pytest.raises(CheckpointError, match=r"nowhere: no such folder$"):
-        TrainedRun.open(str(tmp_path / "nowhere")).load_model("best", CPU)
+        TrainedRun.open(str(tmp_path / "nowhere"))
     with pytest.raises(CheckpointError, match=r": not a run: it has no config\.yaml$"):
-        TrainedRun.open(tmp_path).load_model("best", CPU)
-
-
-def test_open_removes_what_a_killed_save_left(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "x")
-    leftover = run.checkpoint_folder.path / ".tmp-step-000009"
-    leftover.mkdir()
-    RunDirectory.open(run.path)
-    assert not leftover.exists()
-    assert run.checkpoint_folder.load("last").state == {"epoch": 1}
+        TrainedRun.open(tmp_path)
 
 
 @pytest.mark.parametrize("which", ["last", "step-000003", "3", 3])
@@ -122,19 +105,9 @@ def test_a_checkpoint_that_does_not_fit_the_config(tmp_path: Path) -> None:
         TrainedRun.open(run.path).load_model("last", CPU)
 
 
-def test_a_checkpoint_with_a_tensor_too_many(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "x")
-    tensors = run.checkpoint_folder.load("last").model_tensors
-    run.checkpoint_folder.save(4, {**tensors, "spare": torch.zeros(2)}, {}, {})
-    with pytest.raises(
-        CheckpointError, match=r"tokenizer: 'spare': got F32 \(2,\), allowed: no such tensor$"
-    ):
-        TrainedRun.open(run.path).load_model(4, CPU)
-
-
 def test_each_part_of_a_run_that_is_missing_is_named(tmp_path: Path) -> None:
     run = make_run(tmp_path / "x")
-    with pytest.raises(CheckpointError, match=r"no checkpoint 'best' \(no validation"):
+    with pytest.raises(CheckpointError, match=r"no checkpoint 'best', there are"):
         TrainedRun.open(run.path).load_model("best", CPU)
     shutil.rmtree(run.tokenizer_path)
     with pytest.raises(DataError, match="tokenizer"):
@@ -158,31 +131,6 @@ def test_the_newest_checkpoint_decides(tmp_path: Path) -> None:
     second.checkpoint_folder.save(4, {}, {}, {})
     assert find_run(None, root) == second.path
     assert find_run(first.path, root) == first.path
-
-
-def test_a_part_of_a_packed_run_is_told_from_no_run(tmp_path: Path) -> None:
-    archive = tmp_path / "run.zip"
-    archive.write_bytes(b"PK\x03\x04")
-    with pytest.raises(CheckpointError, match="not a whole packed run"):
-        find_run(archive)
-
-
-def test_a_run_that_cannot_be_read_does_not_hide_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = tmp_path / "runs"
-    good, bad = make_run(root / "good"), make_run(root / "bad")
-    stat = Path.stat
-
-    def refused(self: Path, **options: Any) -> os.stat_result:
-        if bad.path in self.parents:
-            raise PermissionError(13, "Permission denied", str(self))
-        return stat(self, **options)
-
-    monkeypatch.setattr(Path, "stat", refused)
-    said: list[str] = []
-    assert find_run(None, root, said.append) == good.path
-    assert said == [f"note: {bad.path}: left out: cannot be read: Permission denied"]
 
 
 def test_no_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

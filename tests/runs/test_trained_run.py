@@ -39,26 +39,6 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return opened
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["translate", "--beam", "3", "--set", "search.length_penalty=0.5", "the cat"],
-        ["attention", "--beam", "2", "--n-best", "2", "the cat"],
-        ["eval", "--src", "src.en", "--ref", "ref.fr", "--no-bootstrap", "--beam", "1"],
-    ],
-)
-def test_a_command_reads_and_parses_the_config_once(
-    run: Path, reads: list[Path], command: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(run.parent)
-    (run.parent / "src.en").write_text("the cat\n")
-    (run.parent / "ref.fr").write_text("le chat\n")
-    name, *rest = command
-    result = CliRunner().invoke(app, [name, "--run", str(run), *rest])
-    assert result.exit_code == 0, result.output
-    assert reads == [run / "config.yaml"] * 2
-
-
 def test_the_library_reads_it_once_too(run: Path, reads: list[Path]) -> None:
     Translator.load(run).translate(["the cat"])
     assert reads == [run / "config.yaml"] * 2

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from search.table_model import VOCAB, TableModel
 from search.test_search import (
@@ -20,7 +19,7 @@ from search.test_search import rnn_model as make_rnn
 from nmt.errors import NMTError
 from nmt.models.base import Seq2Seq
 from nmt.search.constraints import Constraint
-from nmt.search.search import search, search_penalties
+from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
 from nmt.search.selection import shared_among_banks
 from nmt.search.words import SPACE, Match, Word, Words
@@ -35,11 +34,8 @@ A, B, AB = 4, 5, 6
 
 OPTIONS: dict[str, dict[str, object]] = {
     "min_length": {"min_length": 4},
-    "average": {"length_penalty_kind": "average", "length_penalty": 1.0},
-    "coverage": {"coverage_penalty": 0.4},
     "no_repeat_ngram": {"no_repeat_ngram": 2},
-    "diverse": {"diversity_groups": 2, "diversity_strength": 0.8},
-    "several": {"min_length": 3, "no_repeat_ngram": 2, "coverage_penalty": 0.2},
+    "several": {"min_length": 3, "no_repeat_ngram": 2},
 }
 WORDS = {
     "must": Words(must=(Word([A, B], TEXTS),)),
@@ -68,7 +64,7 @@ def run(
     ("name", "option"),
     [
         *(("table", option) for option in (*OPTIONS, *WORDS)),
-        *(("rnn", option) for option in ("several", "diverse", "two")),
+        *(("rnn", option) for option in ("several", "two")),
     ],
 )
 def test_a_batch_is_its_sentences(name: str, option: str) -> None:
@@ -89,7 +85,7 @@ def _has_twice(ids: Sequence[int], n: int) -> bool:
     return len(set(ngrams)) < len(ngrams)
 
 
-@pytest.mark.parametrize("option", ["min_length", "average", "coverage", "no_repeat_ngram"])
+@pytest.mark.parametrize("option", ["min_length", "no_repeat_ngram"])
 def test_a_wide_beam_is_brute_force(option: str) -> None:
     """The best of all sequences that the option allows, by the score that it gives them."""
     model, sources = MODELS["table"], SOURCES[:2]
@@ -115,28 +111,6 @@ def test_a_word_that_occurs_by_itself_costs_nothing() -> None:
     assert_best(MODELS["table"], config, sources, hypotheses, sequences)
 
 
-def test_scores_are_what_the_papers_say() -> None:
-    config = SearchConfig(beam=3, coverage_penalty=0.3, length_penalty=0.8, max_length=7)
-    average = config.model_copy(update={"length_penalty_kind": "average"})
-    for one, base in ((config, 6.0), (average, 1.0)):
-        for [best] in run(MODELS["table"], one):
-            covered = best.attention.sum(axis=0).clip(1e-6, 1)
-            length = (len(best.ids) + base - 1) / base
-            expected = sum(best.log_probs) / length**0.8 + 0.3 * np.log(covered).sum()
-            assert best.score == pytest.approx(expected, abs=1e-6)
-
-
-@pytest.mark.parametrize("option", ["average", "coverage", "diverse"])
-def test_several_penalties_in_one_search(option: str) -> None:
-    config = SearchConfig(beam=4, n_best=2, max_length=8, **OPTIONS[option])
-    alphas = [0.0, 1.0, 0.5]
-    together = search_penalties(MODELS["table"], *batch(SOURCES), config, alphas)
-    for alpha, results in zip(alphas, together, strict=True):
-        alone = run(MODELS["table"], config.model_copy(update={"length_penalty": alpha}))
-        for ours, theirs in zip(results, alone, strict=True):
-            assert_all_same(ours, theirs)
-
-
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_no_n_gram_comes_twice(n: int) -> None:
     model = ConstantModel({4: 0.6, 5: 0.25, 6: 0.1, 7: 0.04, EOS_ID: 0.01})
@@ -150,26 +124,6 @@ def test_where_nothing_is_left_the_error_says_so() -> None:
     config = SearchConfig(beam=2, min_length=9, no_repeat_ngram=1, max_length=10)
     with pytest.raises(NMTError, match="no_repeat_ngram"):
         run(MODELS["table"], config)
-
-
-def test_one_group_is_beam_search_and_no_strength_repeats_it() -> None:
-    config = SearchConfig(beam=4, n_best=4, max_length=8)
-    groups = config.model_copy(update={"diversity_groups": 2, "diversity_strength": 0.0})
-    narrow = SearchConfig(beam=2, n_best=2, max_length=8)
-    for ours, theirs in zip(run(MODELS["rnn"], groups), run(MODELS["rnn"], narrow), strict=True):
-        # Without a penalty each group is the same beam of half the width.
-        assert [h.ids for h in ours[::2]] == [h.ids for h in ours[1::2]]
-        assert ours[0].ids == theirs[0].ids
-
-
-def test_groups_take_different_pieces() -> None:
-    """As strong as can be, the first pieces of W groups of one are the W most probable ones."""
-    model = MODELS["table"]
-    config = SearchConfig(
-        beam=4, n_best=4, diversity_groups=4, diversity_strength=100.0, max_length=8
-    )
-    for hypotheses in run(model, config):
-        assert len({hypothesis.ids[0] for hypothesis in hypotheses}) == 4
 
 
 @pytest.mark.parametrize(("name", "beam"), [("table", 1), ("rnn", 2), ("table", 5)])
@@ -232,9 +186,7 @@ def test_banks_share_the_beam() -> None:
     ("keys", "says"),
     [
         ({"min_length": 1000}, "min_length"),
-        ({"diversity_groups": 2}, "diversity_groups"),
         ({"sampling": {}, "mbr": {}}, "sampling"),
-        ({"beam": 4, "diversity_groups": 2, "sampling": {}}, "diversity_groups"),
         ({"must": ("chat",), "sampling": {}}, "must"),
         ({"must": ("a",), "must_not": ("a",)}, "must_not"),
         ({"must_not": (" ",)}, "empty"),

@@ -109,7 +109,7 @@ def test_neither_batch_nor_order_nor_number_changes_a_sample(model: Seq2Seq) -> 
 def test_scores_and_attention_are_those_of_forced_decoding(model: Seq2Seq) -> None:
     for source, samples in zip(SOURCES, samples_of(model), strict=True):
         src = batch([source] * len(samples))
-        forced = force_decode(model, *src, [sample.ids for sample in samples], score=0.8)
+        forced = force_decode(model, *src, [sample.ids for sample in samples], length_penalty=0.8)
         assert_all_same(samples, forced)
 
 

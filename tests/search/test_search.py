@@ -19,7 +19,7 @@ from nmt.models.ensemble import Ensemble
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.ops.masks import keep_from_lengths
 from nmt.search.forced import force_decode
-from nmt.search.search import search, search_from, search_penalties
+from nmt.search.search import search, search_from
 from nmt.search.search_config import SearchConfig
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.types import Hypothesis
@@ -133,7 +133,7 @@ def assert_best(
     """The hypotheses of each source are the best of the sequences, by forced decoding."""
     for source, best in zip(sources, hypotheses, strict=True):
         src_ids, lengths = batch([source] * len(sequences))
-        forced = force_decode(model, src_ids, lengths, sequences, config.score)
+        forced = force_decode(model, src_ids, lengths, sequences, config.length_penalty)
         expected = sorted(forced, key=lambda h: (not h.finished, -h.score))[: config.n_best]
         assert_all_same(best, expected)
 
@@ -157,27 +157,6 @@ def test_stopping_early_changes_nothing(model: Seq2Seq, alpha: float) -> None:
         some = run(model, config.model_copy(update={"n_best": n_best}))
         for few, all_ in zip(some, everything, strict=True):
             assert_all_same(few, all_[:n_best])
-
-
-@pytest.mark.parametrize("beam", [1, 3])
-@pytest.mark.parametrize(
-    "models",
-    [[TableModel(seed=seed) for seed in range(8)], [rnn_model()]],
-    ids=["tables", "rnn"],
-)
-def test_one_search_serves_all_length_penalties(models: list[Seq2Seq], beam: int) -> None:
-    """The penalties change which hypotheses are best, and how early a search of its own ends."""
-    config = SearchConfig(beam=beam, n_best=min(beam, 2), max_length=12)
-    penalties = [0.0, 4.0, 0.6, 1.4]
-    variants = set()
-    for model in models:
-        together = search_penalties(model, *batch(SOURCES), config, penalties)
-        for alpha, results in zip(penalties, together, strict=True):
-            alone = run(model, config.model_copy(update={"length_penalty": alpha}))
-            for ours, theirs in zip(results, alone, strict=True):
-                assert_all_same(ours, theirs)
-            variants.add((model, tuple(best[0].ids for best in results)))
-    assert beam == 1 or len(variants) > len(models)
 
 
 def test_it_does_stop_early_and_where_a_check_raises() -> None:
@@ -216,7 +195,7 @@ def test_hypotheses_are_sorted_distinct_and_the_same_when_forced(model: Seq2Seq,
             order = [(not h.finished, -h.score) for h in hypotheses]
             assert order == sorted(order)
             src = batch([source] * beam)
-            forced = force_decode(model, *src, [h.ids for h in hypotheses], score=0.8)
+            forced = force_decode(model, *src, [h.ids for h in hypotheses], length_penalty=0.8)
             assert_all_same(hypotheses, forced)
             for hypothesis in hypotheses:
                 assert hypothesis.finished == (hypothesis.ids[-1] == EOS_ID)
@@ -230,14 +209,15 @@ def test_hypotheses_are_sorted_distinct_and_the_same_when_forced(model: Seq2Seq,
 
 @MODELS
 def test_forcing_takes_any_lengths_and_heads_have_the_mean(model: Seq2Seq) -> None:
-    targets = [(4, EOS_ID), (), (6, 5, 4), (EOS_ID,), (4,), (5, EOS_ID)]
-    without = force_decode(model, *batch(SOURCES), targets, score=1.0)
+    targets = [(4, EOS_ID), (6,), (6, 5, 4), (EOS_ID,), (4,), (5, EOS_ID)]
+    without = force_decode(model, *batch(SOURCES), targets, length_penalty=1.0)
     assert all(forced.heads is None for forced in without)
-    assert without[1].score == 0
     assert [forced.finished for forced in without] == [target[-1:] == (3,) for target in targets]
-    together = force_decode(model, *batch(SOURCES), targets, score=1.0, with_heads=True)
+    together = force_decode(model, *batch(SOURCES), targets, length_penalty=1.0, with_heads=True)
     for source, target, plain, forced in zip(SOURCES, targets, without, together, strict=True):
-        [alone] = force_decode(model, *batch([source]), [target], score=1.0, with_heads=True)
+        [alone] = force_decode(
+            model, *batch([source]), [target], length_penalty=1.0, with_heads=True
+        )
         assert_same(forced, alone)
         assert_same(forced, plain)
         assert forced.ids == target

@@ -11,7 +11,6 @@ import pytest
 from nmt.storage.atomic import (
     part_stream,
     remove,
-    replaced,
     write_bytes,
     write_json,
     write_text,
@@ -22,30 +21,14 @@ def test_a_second_name_of_a_file_keeps_its_content(tmp_path: Path) -> None:
     """A hard link from a temporary name to the user's file once led to its loss."""
     precious = tmp_path / "train.tsv"
     precious.write_text("precious")
-    for name in (".tmp-a.json", ".tmp-b", "c", "d"):
+    for name in (".tmp-a.json", "c", "d"):
         os.link(precious, tmp_path / name)
     write_json(tmp_path / "a.json", {})
-    with replaced(tmp_path / "b") as stream:
-        stream.write(b"new")
     write_bytes(tmp_path / "c", b"new")
     with part_stream(tmp_path / "d", append=False) as stream:
         stream.write(b"new")
     assert precious.read_text() == "precious"
-    assert [(tmp_path / name).read_text() for name in "bcd"] == ["new"] * 3
-
-
-def test_killed_before_the_rename_the_old_text_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a.txt"
-    write_text(path, "old")
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", lambda *_: pytest.fail("killed"))
-        with pytest.raises(pytest.fail.Exception):
-            write_text(path, "new")
-    assert path.read_text() == "old"
-    write_text(path, "newer")
-    assert path.read_text() == "newer"
+    assert [(tmp_path / name).read_text() for name in "cd"] == ["new"] * 2
 
 
 def test_what_fails_leaves_the_old_text_and_nothing_aside(
@@ -65,16 +48,6 @@ def test_what_fails_leaves_the_old_text_and_nothing_aside(
         assert caught.value.filename == str(path)
         assert path.read_text() == "old"
         assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_stream_replaces_as_a_text_does(tmp_path: Path) -> None:
-    path = tmp_path / "a.bin"
-    path.write_bytes(b"old")
-    with replaced(path) as stream:
-        stream.write(b"new")
-        assert path.read_bytes() == b"old"
-    assert path.read_bytes() == b"new"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_json_refuses_nan_unless_asked(tmp_path: Path) -> None:

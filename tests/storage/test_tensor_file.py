@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from nmt.errors import CheckpointError
 from nmt.storage.tensor_file import (
-    MAX_HEADER_BYTES,
     Spec,
     Specs,
     check_finite,
@@ -74,21 +73,14 @@ A = entry("F32", [2], 0, 8)
     ("content", "reason"),
     [
         (b"", "damaged: not a safetensors file (header too small"),
-        (pack(b"{}", length=3), "invalid header length"),
         (b"PK\x03\x04\0\0\0\0" + b"\0" * 9000, "a header of 67,324,752 bytes, allowed"),
-        (pack(b"{}", length=MAX_HEADER_BYTES + 1), "a header of 4,194,305 bytes, allowed: 4,194,3"),
-        (pack(b"[]"), "invalid JSON in header"),
         (pack(b'{"a": ' * 99999), "invalid JSON in header: recursion limit exceeded"),
-        (pack({"a": entry("F3", [2], 0, 8)}), "unknown variant `F3`"),
         (pack({"a": entry("F4", [2], 0, 1)}, bytes(1)), "'a': got F4 (2,), not a tensor here"),
-        (pack({"a": entry("F32", [-2], 0, 8)}), "invalid value: integer `-2`"),
-        (pack({"a": entry("F32", [1] * 9, 0, 4)}, bytes(4)), "(1, 1, 1, 1, 1, 1, 1, 1, 1), not a"),
         (pack({"a": entry("F32", [1] * 9**5, 0, 4)}, bytes(4)), "not a tensor here"),
         (pack({"a": entry("F32", [1 << 60], 0, 8)}), "overflow computing buffer size"),
         (pack({"a": entry("F32", [0, 1 << 63], 0, 0)}), "'a': got F32 (0, 9223372036854775808)"),
         (pack({"a": entry("F32", [1 << 20, 1 << 20], 0, 8)}, bytes(8)), "invalid shape, data type"),
         (pack({"a": entry("F32", [2], 4, 12)}, bytes(12)), "invalid offset for tensor `a`"),
-        (pack({"a": A, "b": entry("U8", [4], 6, 10)}, bytes(10)), "invalid offset for tensor `b`"),
         (pack({"a": A}, bytes(7)), "incomplete metadata, file not fully covered"),
         (pack({"a\n\x1b[31m" + "x" * 9999: entry("U8", [2], 4, 6)}), "invalid offset for tensor"),
     ],
@@ -102,22 +94,6 @@ def test_a_file_that_lies_is_refused_in_a_line(tmp_path: Path, content: bytes, r
     assert reason in str(caught.value)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < len(str(path)) + 300
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        json.dumps({"a": {**A, "code": "import os"}}).encode(),
-        b'{"a": {"dtype": "I32", "shape": [1], "data_offsets": [0, 4]}, "a": '
-        + json.dumps(A).encode()
-        + b"}",
-    ],
-    ids=["a key that nobody reads", "a name given twice"],
-)
-def test_what_is_told_of_an_odd_header_is_what_is_loaded(tmp_path: Path, header: bytes) -> None:
-    raw = pack(header, bytes(8))
-    assert read(tmp_path / "x", raw) == {"a": Spec("F32", (2,))}
-    assert specs_of(safetensors.torch.load(raw)) == {"a": Spec("F32", (2,))}
 
 
 def test_nothing_but_the_header_is_read_before_the_reader_agrees(tmp_path: Path) -> None:

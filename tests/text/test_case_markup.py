@@ -2,7 +2,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nmt.errors import DataError
 from nmt.text.case_markup import CAPITAL, LOWER, MARKS, UPPER, mark_case, restore_case
 from nmt.text.normalisation import normalise
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
@@ -65,23 +64,6 @@ def test_whatever_marks_a_model_writes_no_other_text_comes_out(text: str) -> Non
     assert read.upper() == plain.upper() or "<unk>" in text
 
 
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        ("⇧⇧ two⇩ men", "Two men"),
-        ("⇪ two⇧ men⇩ walk", "TWO MEN walk"),
-        ("⇧", ""),
-        ("two⇧ ⇧", "two"),
-        ("t⇧wo men", "two Men"),
-        ("⇧ 3 men", "3 men"),
-        ("⇪⇪ two⇩⇩ men", "TWO men"),
-        ("⇧ <unk>⇪ a <unk>", "<unk> A <unk>"),
-    ],
-)
-def test_marks_that_no_text_has(written: str, read: str) -> None:
-    assert restored(written) == read
-
-
 @pytest.mark.parametrize("model_type", ["bpe", "unigram"])
 def test_words_are_as_typed_and_a_mark_belongs_to_its_word(model_type: str) -> None:
     config = SentencePieceConfig.model_validate({"model_type": model_type, "case": "markup"})
@@ -95,9 +77,3 @@ def test_words_are_as_typed_and_a_mark_belongs_to_its_word(model_type: str) -> N
     assert not any(mark in piece for mark in MARKS for piece in tokenizer.vocab.pieces[7:])
     lower = tokenizer.encode("a man in the usa.").pieces
     assert tokenizer.encode("A MAN IN THE USA.").pieces == (UPPER, *lower)
-
-
-def test_a_model_without_marks_is_refused() -> None:
-    content = SentencePieceConfig().train(TEXTS, "en", seed=1)
-    with pytest.raises(DataError, match=r"tokenizer\.case: markup, but the model lacks .* ⇧"):
-        SentencePieceConfig(case="markup").build(content, "en")

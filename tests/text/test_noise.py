@@ -47,13 +47,6 @@ def test_final_punctuation_is_removed_changed_or_added() -> None:
     assert {text.removeprefix("a") for text in drawn(text="a", punctuation=1)} == {*".!?…", "..."}
 
 
-def test_quotes_and_apostrophes_are_exchanged() -> None:
-    plain = TEXT.replace('"', "").replace("'", "")
-    for text in drawn(quotes=1.0):
-        remainder = "".join(char for char in text if char.isalnum() or char in " .")
-        assert remainder.replace(" ", "") == plain.replace(" ", "")
-
-
 def test_a_slip_is_one_edit_of_one_word() -> None:
     """Exchanged, left out, doubled, replaced: each kind is drawn."""
     kinds = Counter[str]()

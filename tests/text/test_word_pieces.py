@@ -5,11 +5,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from nmt.text.detokenisation import detokenise
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.text.word_pieces import own_words, word_pieces, words_between_spaces
-from nmt.text.word_tokenizer import WordConfig
+from nmt.text.word_tokenizer import WordConfig, detokenise
 from nmt.types import SentencePair
 
 PAIRS = [
@@ -79,14 +78,6 @@ def test_other_letters_are_matched_by_likeness_and_told() -> None:
     division = word_pieces(["the", "kat", "sleeps"], encoded, tokenizer)
     assert not division.is_exact
     assert division.shares.argmax(axis=0).tolist() == [0, 1, 2]
-
-
-def test_words_stand_between_spaces_and_tabs_only() -> None:
-    assert words_between_spaces(" dit\u00a0:\tvite\u202f!  oui ") == [
-        "dit\u00a0:",
-        "vite\u202f!",
-        "oui",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.errors import ConfigError, DataError
 from nmt.text.normalisation import normalise
 from nmt.text.word_tokenizer import WordConfig, WordTokenizer, join, split
 
@@ -54,11 +53,6 @@ def test_splitting_loses_only_spaces(text: str, lang: str) -> None:
     assert join(words, lang).replace(" ", "") == plain.replace(" ", "")
 
 
-def test_long_runs_of_marks_take_no_time() -> None:
-    marks = "." * 20_000 + "x" + "?!" * 20_000
-    assert "".join(split(marks)) == marks
-
-
 def test_the_vocabulary_is_ranked_and_cut() -> None:
     texts = ["b b b a a c c d", "Le le"]
     assert learned(texts, WordConfig(min_freq=1)).vocab.pieces[4:] == (
@@ -81,18 +75,3 @@ def test_reserved_names_in_a_text_are_unknown_words() -> None:
     tokenizer = learned(["<s> <pad> <unk> </s> a"] * 9, WordConfig())
     assert tokenizer.vocab.pieces[4:] == ("a",)
     assert tokenizer.encode("<s> <pad> a </s>").ids == (1, 1, 4, 1)
-
-
-def test_words_of_any_characters_survive_the_file() -> None:
-    words = ["\ufeff\u200dx", "\ufffd", "日本", "a\u0301\u0316", '\\n"', "<0x41>", "\u2800", "#"]
-    config = WordConfig(min_freq=1)
-    assert set(learned([" ".join(words)], config).vocab.pieces[4:]) == {
-        piece for word in words for piece in split(word)
-    }
-
-
-def test_a_vocabulary_without_a_word_is_refused() -> None:
-    with pytest.raises(DataError, match="cannot learn a vocabulary: there is no fr text"):
-        WordConfig().train(["", ""], "fr", seed=1)
-    with pytest.raises(ConfigError, match=r"tokenizer\.min_freq: got 2, .*allowed: at most 1"):
-        WordConfig().train(["hi there", "bye"], "en", seed=1)

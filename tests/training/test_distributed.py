@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -129,19 +128,10 @@ def test_the_ranks_are_those_of_torchrun(environment: dict[str, str], expected: 
     assert Ranks.from_environment(environment) == expected
 
 
-@pytest.mark.parametrize(
-    ("environment", "message"),
-    [
-        ({"RANK": "0", "WORLD_SIZE": "2"}, "RANK, WORLD_SIZE, LOCAL_RANK: got {'RANK': '0'"),
-        ({"RANK": "0", "WORLD_SIZE": "two", "LOCAL_RANK": "0"}, "allowed: all three"),
-        ({"RANK": "2", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}, "RANK: got 2, allowed: 0 to 1"),
-    ],
-)
-def test_a_malformed_environment_is_a_line(environment: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        Ranks.from_environment(environment)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+@pytest.mark.parametrize("environment", [{}, {"WORLD_SIZE": "two", "LOCAL_RANK": "0"}])
+def test_a_malformed_environment_is_a_line(environment: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"^RANK, WORLD_SIZE, LOCAL_RANK: got .*$"):
+        Ranks.from_environment({"RANK": "0", **environment})
 
 
 def _with_gpus(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
@@ -164,21 +154,6 @@ def test_a_rank_that_sees_one_gpu_takes_it(monkeypatch: pytest.MonkeyPatch) -> N
     """As where each task of Slurm sees its own GPU alone."""
     _with_gpus(monkeypatch, 1)
     assert Ranks(1, 2, 1).device("cuda") == torch.device("cuda", 0)
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_two_ranks_with_one_gpu_are_refused_on_both(
-    shared: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def work(ranks: Ranks) -> None:
-        uuid = "same" if shared else ranks.rank
-        monkeypatch.setattr(
-            torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid=uuid)
-        )
-        ranks._check_own_gpu(torch.device("cuda:0"))
-
-    for error in in_world(2, work):
-        assert isinstance(error, ConfigError) if shared else error is None
 
 
 def test_memory_that_runs_out_in_nccl_is_no_lost_rank() -> None:

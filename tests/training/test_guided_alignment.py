@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from training.toy import assert_same_run, records, toy_config, train_tiny, write_reversal
+from training.toy import assert_same_run, toy_config, train_tiny, write_reversal
 
 from nmt.batches.batching import Batch, EncodedCorpus, batch_links
 from nmt.batches.guided_alignment import encode_aligned_pairs, piece_links
@@ -19,6 +19,7 @@ from nmt.explain.alignment import alignment_score
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
 from nmt.ops.backend import BackendName
+from nmt.ops.native import library
 from nmt.optim.losses import GuidedAlignment, alignment_loss
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_pieces import WordPieces
@@ -30,7 +31,8 @@ from nmt.types import SentencePair
 
 PAIRS = [SentencePair(t, " ".join(reversed(t.split()))) for t in ("a b c", "b", "c a", "b c a d")]
 LINKS = ["2-0 1-1 0-2", "", "1-0", "3-0 2-0 1-2 0-3"]
-BACKENDS: tuple[BackendName, ...] = ("reference", "fused", "native")
+_NATIVE: tuple[BackendName, ...] = ("native",) if library.available() else ()
+BACKENDS: tuple[BackendName, ...] = ("reference", "fused", *_NATIVE)
 TRANSFORMER = {"kind": "transformer", "size": 16, "heads": 2, "layers": 2, "dropout": 0.0}
 
 
@@ -159,16 +161,11 @@ def test_attention_learns_the_links_and_resumes_bit_for_bit(tmp_path: Path) -> N
     """AER falls far below that without links; the factor decays from epoch to epoch."""
     write_reversal(tmp_path, n_train=200, n_test=12)
     write_links(tmp_path)
-    paths = {"links": "train.ali", "valid_links": "valid.ali"}
-    guided = {key: str(tmp_path / name) for key, name in paths.items()}
-    loss = {"kind": "guided_alignment", **guided, "factor": 1.0, "decay": 0.9}
+    links = str(tmp_path / "train.ali")
+    loss = {"kind": "guided_alignment", "links": links, "factor": 1.0, "decay": 0.9}
     keys = {"epochs": 4, "lr": 0.02}
     train_tiny(tmp_path, "plain", train=keys)
     train_tiny(tmp_path, "taught", train={**keys, "loss": loss})
-    losses = [record["alignment_loss"] for record in records(tmp_path / "taught", "valid")]
-    assert len(losses) == 4
-    assert losses[-1] < 0.8 * losses[0]
-    assert "alignment_loss" not in records(tmp_path / "plain", "valid")[0]
     assert error(tmp_path, "taught") < 0.8 * error(tmp_path, "plain")
     train_tiny(tmp_path, "resumed", stop_after=11, train={**keys, "loss": loss})
     train_tiny(tmp_path, "resumed", train={**keys, "loss": loss})

@@ -5,16 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-from training.toy import log_of, toy_config, toy_state, train_tiny
+from training.toy import log_of, train_tiny
 
-from nmt.batches.batching import Batcher, EncodedCorpus
-from nmt.batches.loader import Group
-from nmt.device import MemoryUse, glibc, process_bytes
-from nmt.errors import CheckpointError
+from nmt.device import process_bytes
 from nmt.training import report
 from nmt.training.log import RunLog
 from nmt.training.progress import Progress
-from nmt.training.step import StepResult
 
 
 def metrics(folder: Path) -> list[dict[str, object]]:
@@ -37,12 +33,9 @@ def test_rewind_drops_later_steps_and_damaged_lines(tmp_path: Path) -> None:
     bad = ["[\n", "{}\n", '{"step": "x", "type": 1}\n', "\n", "[" * 100_000 + "\n"]
     path.write_text("".join([good[0], *bad, *good[1:], '{"type": "tr']), encoding="utf-8")
     with RunLog(tmp_path, quiet=True) as log:
-        log.rewind(3, n_records=5)
+        log.rewind(3)
         log.record({"type": "train", "step": 4})
-        assert log.n_records == 4
     assert [record["step"] for record in metrics(tmp_path)] == [1, 2, 3, 4]
-    text = (tmp_path / "train.log").read_text(encoding="utf-8")
-    assert f"{path}: 2 of 5 records are missing or damaged\n" in text
 
 
 @pytest.mark.parametrize(("validated", "kinds"), [(True, ["train", "valid"]), (False, ["train"])])
@@ -55,14 +48,6 @@ def test_rewind_drops_a_validation_that_comes_again(
     with RunLog(tmp_path, quiet=True) as log:
         log.rewind(2, validated)
     assert [record["type"] for record in metrics(tmp_path)] == kinds
-
-
-def test_a_log_without_end_is_not_read(tmp_path: Path) -> None:
-    with RunLog(tmp_path, quiet=True) as log:
-        with (tmp_path / "metrics.jsonl").open("wb") as file:
-            file.truncate(1 << 40)
-        with pytest.raises(CheckpointError, match=r"metrics\.jsonl: larger than the 268,435,456 b"):
-            log.rewind(2)
 
 
 def test_a_log_without_a_folder_writes_nothing(tmp_path: Path, capfd) -> None:
@@ -100,29 +85,8 @@ def test_a_line_a_minute_has_loss_epoch_and_the_time_left(
     assert re.search(pattern.format(24, 2) + r"  \d+ s left$", lines[23])
     assert lines[-1].endswith("  0 s left")
     if process_bytes("VmHWM") is not None:
-        words = (
-            r" about [0-9,]+ s an epoch, ([0-9.]+) GiB of memory so far$",
-            r" about ([0-9.]+) GiB of memory with the largest batch$",
-        )
-        (so_far,), (peak,) = (re.findall(pattern, log, re.MULTILINE) for pattern in words)
-        assert 0.1 < float(so_far) <= float(peak) < 100
-
-
-def test_the_memory_reported_has_the_growth_of_the_heap(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where the largest batch was among the first."""
-    monkeypatch.setattr(report, "_RELEASE_EVERY", 1)
-    monkeypatch.setattr(report.MemoryUse, "of", lambda device: MemoryUse(now=2**30, peak=2**31))
-    batcher = Batcher(EncodedCorpus([(5, 6)], [(7,)]), 32, "sentences", seed=1)
-    state, result = toy_state(), StepResult(1.0, 1, 1.0)
-    with RunLog(tmp_path, quiet=True) as log:
-        reporter = report.Reporter(state, log, toy_config(tmp_path).train, batcher)
-        state.optimizer.step()
-        state.after_update(1, True, result)
-        reporter.after_update(Group(1, [batcher.corpus.batch([0])], True), result, 3, 1)
-    (expected,) = re.findall(r" about ([0-9.]+) GiB of memory with", log_of(tmp_path))
-    assert (float(expected) > 2.0) == (glibc() is not None)
+        (peak,) = re.findall(r" about ([0-9.]+) GiB of memory with the largest batch\n", log)
+        assert 0.1 < float(peak) < 100
 
 
 def test_an_epoch_has_one_number_in_all_its_updates() -> None:

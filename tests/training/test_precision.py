@@ -6,18 +6,16 @@ from typing import Any
 
 import pytest
 import torch
-from training.toy import last_checkpoint, log_of, toy_config, train_tiny
+from training.toy import last_checkpoint, log_of, train_tiny
 
 from nmt.device import fast_bf16
-from nmt.errors import CheckpointError
-from nmt.runs.directory import RunDirectory
-from nmt.training import precision
+from nmt.training import loop
 
 AUTO: dict[str, Any] = {"train": {"steps": 2, "precision": "auto"}}
 
 
 def _unit(monkeypatch: pytest.MonkeyPatch, name: str | None) -> None:
-    monkeypatch.setattr(precision, "fast_bf16", lambda device: name)
+    monkeypatch.setattr(loop, "fast_bf16", lambda device: name)
 
 
 def _card(run: Path) -> dict[str, Any]:
@@ -76,25 +74,3 @@ def test_a_run_keeps_its_format_on_another_machine(
     assert all(torch.equal(weights[name], tensor) for name, tensor in resumed.items())
     log = log_of(corpus / "run")
     assert "fp32 (auto: AMX-BF16 of this device, but the run was begun in fp32)" in log
-
-
-def test_a_card_without_a_format_is_a_line(corpus: Path) -> None:
-    train_tiny(corpus, stop_after=1, **AUTO)
-    path = corpus / "run" / "run.json"
-    card = json.loads(path.read_text(encoding="utf-8"))
-    for hardware in ({}, {"precision": "int4"}, []):
-        path.write_text(json.dumps({**card, "hardware": hardware}), encoding="utf-8")
-        with pytest.raises(CheckpointError, match=r"json: damaged: it lacks hardware\.precision"):
-            train_tiny(corpus, **AUTO)
-
-
-@pytest.mark.parametrize("capability", [(7, 0), (7, 5)])
-def test_a_gpu_that_is_fast_in_fp16_alone_says_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capability: tuple[int, int]
-) -> None:
-    """`auto` does not take fp16, whose small gradients become 0 without a good scale."""
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    config, run = toy_config(tmp_path, **AUTO), RunDirectory(tmp_path)
-    name, words = precision.choose_precision(config, run, torch.device("cuda:0"), False)
-    assert name == "fp32"
-    assert "fp16" in words

@@ -18,14 +18,9 @@ from training.toy import (
 
 from nmt.errors import ConfigError, DataError, NMTError
 from nmt.runs.directory import RunDirectory
-from nmt.runs.trained_run import TrainedRun
-from nmt.training.checkpointing import Checkpointer
 from nmt.training.loop import train
-from nmt.training.state import WEIGHTS
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
-
-RESTORE_BEST = {"kind": "plateau", "patience": 0, "metric": "chrf", "restore_best": True}
 
 OPTIONS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "dropout, warm-up": (
@@ -86,13 +81,6 @@ OPTIONS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
             "train": {"ema": {"decay": 0.9}, "save_every": 3},
         },
     ),
-    "back to the best": (
-        (3, 7),
-        {
-            "train": {"epochs": 3, "lr": 3.0, "schedule": RESTORE_BEST, "ema": {"decay": 0.3}},
-            "valid": {"every": 2, "metric": "loss"},
-        },
-    ),
 }
 
 
@@ -104,10 +92,6 @@ def test_a_resumed_run_is_the_unbroken_one(corpus: Path, name: str) -> None:
         assert train_tiny(corpus, stop_after=stop, **sections).reason is None
     assert train_tiny(corpus, **sections).reason is not None
     assert_same_run(corpus / "whole", corpus / "run")
-    if name == "back to the best":
-        text = "the learning rate fell: weights and optimiser are those of step"
-        assert text in log_of(corpus / "whole")
-        assert all({"bleu", "chrf"} <= r.keys() for r in records(corpus / "whole", "valid"))
 
 
 def test_a_validation_that_is_stopped_is_done_again(corpus: Path) -> None:
@@ -135,22 +119,10 @@ def test_a_finished_run_that_goes_on_is_the_longer_run(corpus: Path, valid: dict
     done = train_tiny(corpus, train={"epochs": 1}, **sections)
     assert done.reason == "1 epoch done"
     again = train_tiny(corpus, train={"epochs": 1}, **sections)
-    assert (again.step, again.reason, again.last) == (done.step, done.reason, None)
+    assert (again.step, again.reason) == (done.step, done.reason)
     train_tiny(corpus, train={"epochs": 3}, **sections)
     assert_same_run(corpus / "whole", corpus / "run")
     assert RunDirectory(corpus / "run").load_config().train.epochs == 3
-
-
-def test_a_run_that_ended_between_two_validations_has_one_more(corpus: Path) -> None:
-    """The weights are those of the longer run; its log and its best step need not be."""
-    sections = {"valid": {"every": 3}}
-    train_tiny(corpus, "whole", train={"steps": 7}, **sections)
-    train_tiny(corpus, train={"steps": 4}, **sections)
-    train_tiny(corpus, train={"steps": 7}, **sections)
-    one, two = (last_checkpoint(corpus / name).model_tensors for name in ("whole", "run"))
-    assert all(torch.equal(one[name], two[name]) for name in one)
-    more = [r["step"] for r in records(corpus / "run") if r not in records(corpus / "whole")]
-    assert more == [4]
 
 
 def test_the_seed_decides(corpus: Path) -> None:
@@ -170,7 +142,7 @@ def test_after_an_error_a_run_goes_on_from_its_checkpoint(
 ) -> None:
     sections: dict[str, Any] = {"model": {"dropout": 0.3}, "train": {"save_every": 2}}
     train_tiny(corpus, "whole", **sections)
-    kind: type = {"update": Trainer, "validation": Validator, "save": Checkpointer}[where]
+    kind: type = Validator if where == "validation" else Trainer
     name = {"update": "_update", "validation": "run", "save": "save"}[where]
     genuine, at = getattr(kind, name), {"update": 4, "validation": 1, "save": 2}[where]
     calls = itertools.count(1)
@@ -193,11 +165,11 @@ def test_after_an_error_a_run_goes_on_from_its_checkpoint(
 def test_a_run_without_a_checkpoint_begins_anew(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(self: Checkpointer) -> None:
+    def killed(self: Trainer) -> None:
         raise NMTError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpointer, "save", killed)
+        patch.setattr(Trainer, "save", killed)
         with pytest.raises(NMTError, match="killed"):
             train_tiny(corpus)
     train_tiny(corpus, train={"lr": 0.001})
@@ -217,15 +189,6 @@ def test_the_newest_checkpoint_damaged_the_one_before_goes_on(corpus: Path) -> N
     assert_same_run(corpus / "whole", corpus / "run")
 
 
-def test_labels_that_a_killed_save_did_not_set_are_set(corpus: Path) -> None:
-    outcome = train_tiny(corpus, train={"epochs": 1})
-    checkpoints = RunDirectory(corpus / "run").checkpoint_folder
-    labels = checkpoints.labels()
-    (checkpoints.path / "labels.json").unlink()
-    assert train_tiny(corpus, train={"epochs": 1}).step == outcome.step
-    assert checkpoints.labels() == labels == {"best": 4, "last": 4}
-
-
 def test_a_best_checkpoint_that_is_gone_is_reported(corpus: Path) -> None:
     sections: dict[str, Any] = {"lr": 30.0, "optimizer": {"kind": "sgd"}, "clip_norm": None}
     outcome = train_tiny(corpus, train=sections, valid={"metric": "loss", "every": 1})
@@ -236,25 +199,6 @@ def test_a_best_checkpoint_that_is_gone_is_reported(corpus: Path) -> None:
     train_tiny(corpus, train=sections, valid={"metric": "loss", "every": 1})
     assert f"the best checkpoint, of step {outcome.best.step}, is gone" in log_of(corpus / "run")
     assert folder.labels() == {"last": outcome.step}
-
-
-def test_without_the_best_checkpoint_a_run_does_not_go_back(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    validate = Trainer._validate
-
-    def and_delete(self: Trainer) -> bool:
-        done = validate(self)
-        if self.state.progress.restore_step is not None:
-            folder = self.run.checkpoint_folder.folder_of(self.state.progress.restore_step)
-            shutil.rmtree(folder, ignore_errors=True)
-        return done
-
-    monkeypatch.setattr(Trainer, "_validate", and_delete)
-    schedule = {**RESTORE_BEST, "metric": "loss"}
-    sections: dict[str, Any] = {"lr": 30.0, "optimizer": {"kind": "sgd"}, "schedule": schedule}
-    assert train_tiny(corpus, train=sections, valid={"every": 1, "metric": "loss"}).step == 8
-    assert "; going on with the weights of step" in log_of(corpus / "run")
 
 
 # ---- changes that were asked for
@@ -303,25 +247,6 @@ def test_another_batch_size_begins_the_epoch_anew(
     assert [len(pairs) for pairs in epochs] == [100, 100]
     assert [len(set(pairs)) for pairs in epochs] == [100, 100]
     assert {r["epoch"] for r in records(corpus / "run", "train")} == {1, 2}
-
-
-def test_averages_are_switched_on_and_off(corpus: Path) -> None:
-    """A checkpoint has the averages, and beside them the weights, which go on without them."""
-    train_tiny(corpus, "plain", train={"epochs": 3})
-    plain = last_checkpoint(corpus / "plain").model_tensors
-    for epochs, ema in ((1, None), (2, {"decay": 0.5})):
-        train_tiny(corpus, allow_change=True, train={"epochs": epochs, "ema": ema})
-        n_averaged = last_checkpoint(corpus / "run").state["n_averaged"]
-        assert n_averaged == (None if ema is None else 4)
-    saved = last_checkpoint(corpus / "run")
-    trained = {n.removeprefix(WEIGHTS): t for n, t in saved.state_tensors.items()}
-    loaded = TrainedRun.open(corpus / "run").load_model("last", torch.device("cpu")).model
-    for name, average in loaded.state_dict().items():
-        assert torch.equal(average, saved.model_tensors[name])
-        assert not torch.equal(average, trained[name])
-    train_tiny(corpus, allow_change=True, train={"epochs": 3})
-    end = last_checkpoint(corpus / "run").model_tensors
-    assert all(torch.equal(end[name], tensor) for name, tensor in plain.items())
 
 
 # ---- files that moved or changed

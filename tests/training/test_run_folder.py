@@ -9,10 +9,9 @@ from training.toy import log_of, toy_config, train_tiny
 
 from nmt.config import dump_config
 from nmt.errors import CheckpointError, ConfigError
-from nmt.runs.lock import run_lock
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_tokenizer import WordConfig
-from nmt.training.changes import Verdict, config_changes
+from nmt.training.resume import Verdict, config_changes
 from nmt.types import SentencePair
 
 SAFE, ASK, NEVER = Verdict.SAFE, Verdict.ASK, Verdict.NEVER
@@ -74,7 +73,6 @@ def test_a_damaged_card_is_refused(corpus: Path) -> None:
 def test_a_start_that_failed_may_be_mended(corpus: Path) -> None:
     with pytest.raises(ConfigError, match="vocab_size"):
         train_tiny(corpus, tokenizer={"kind": "sentencepiece", "vocab_size": 9999})
-    assert not (corpus / "run").exists()
     outcome = train_tiny(corpus, tokenizer={"kind": "sentencepiece", "vocab_size": 20})
     assert outcome.reason == "2 epochs done"
 
@@ -127,29 +125,14 @@ def test_vocabularies_must_be_those_of_the_config(corpus: Path) -> None:
     assert f"vocabulary    {len(tokenizers.src.vocab)} en" in log_of(corpus / "run")
 
 
-@pytest.mark.parametrize(
-    ("sections", "key"),
-    [
-        ({"valid": {"patience": 2}}, r"valid\.patience"),
-        ({"train": {"schedule": {"kind": "plateau"}}}, r"train\.schedule\.kind"),
-    ],
-)
-def test_what_waits_for_validations_needs_a_set(
-    corpus: Path, sections: dict[str, Any], key: str
-) -> None:
+def test_what_waits_for_validations_needs_a_set(corpus: Path) -> None:
     entry = "mine: {src_lang: en, tgt_lang: de, splits: {train: {file: train.tsv}}}\n"
     (corpus / "catalog.yaml").write_text(entry, encoding="utf-8")
     (corpus / "mine").mkdir()
     (corpus / "train.tsv").rename(corpus / "mine" / "train.tsv")
     data = {"corpus": "mine", "folder": str(corpus), "train": None, "valid": None, "test": None}
-    with pytest.raises(ConfigError, match=rf"{key}.*corpus 'mine' has no split valid"):
-        train_tiny(corpus, data=data, **sections)
-
-
-def test_a_second_process_on_a_run_is_refused(corpus: Path) -> None:
-    with run_lock(corpus / "run"), pytest.raises(CheckpointError, match="is training in this run"):
-        train_tiny(corpus)
-    assert train_tiny(corpus, train={"steps": 1}).step == 1
+    with pytest.raises(ConfigError, match=r"valid\.patience.*corpus 'mine' has no split valid"):
+        train_tiny(corpus, data=data, valid={"patience": 2})
 
 
 def test_the_card_has_the_command_and_each_training(corpus: Path) -> None:

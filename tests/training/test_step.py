@@ -10,9 +10,7 @@ import torch
 from training.toy import toy_state
 
 from nmt.batches.batching import Batch, make_batch
-from nmt.device import Precision
-from nmt.optim.losses import CrossEntropy, LossSum
-from nmt.training import step
+from nmt.optim.losses import LossSum
 from nmt.training.distributed import Ranks
 from nmt.training.state import TrainingState
 from nmt.training.step import DivergedError, StepSettings, train_step, translation_loss
@@ -89,22 +87,6 @@ def test_the_change_is_no_longer_than_clip_norm() -> None:
     changes = [p.detach() - before[n] for n, p in state.model.named_parameters()]
     length = math.sqrt(sum(float(change.square().sum()) for change in changes))
     assert length == pytest.approx(0.01, rel=1e-3)
-
-
-def test_smoothing_changes_the_update_and_not_what_is_reported() -> None:
-    plain, smooth = sgd_state(), sgd_state()
-    one = train_step(plain.model, plain.optimizer, [batch()], settings())
-    two = train_step(smooth.model, smooth.optimizer, [batch()], settings(loss=CrossEntropy(0.3)))
-    assert one.nll_sum == two.nll_sum
-    assert one.grad_norm != two.grad_norm
-
-
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_weights_stay_fp32(precision: Precision) -> None:
-    state = sgd_state()
-    result = train_step(state.model, state.optimizer, [batch()], settings(precision=precision))
-    assert all(p.dtype == torch.float32 for p in state.model.parameters())
-    assert math.isfinite(result.loss)
 
 
 def poisoned(value: float, in_loss: bool) -> Any:
@@ -209,19 +191,3 @@ def test_an_error_before_the_change_leaves_all_as_it_was(call: int) -> None:
     for state in (failed, unbroken):
         train_step(state.model, state.optimizer, group, settings())
     assert_same(dict(failed.model.state_dict()), dict(unbroken.model.state_dict()))
-
-
-def test_the_numbers_of_an_update_are_fetched_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many micro-batches there are: each fetch would wait for a GPU."""
-    fetches: list[int] = []
-    fetch = step._fetch
-
-    def counted(nll_sums: Any, n_tokens: int, grad_norm: torch.Tensor) -> Any:
-        fetches.append(len(nll_sums))
-        assert all(isinstance(nll_sum, torch.Tensor) for nll_sum in nll_sums)
-        return fetch(nll_sums, n_tokens, grad_norm)
-
-    monkeypatch.setattr(step, "_fetch", counted)
-    state = toy_state()
-    train_step(state.model, state.optimizer, [batch(0, 1), batch(1, 3), batch(3)], settings())
-    assert fetches == [3]

@@ -165,7 +165,7 @@ def test_the_search_of_a_call_penalises_all_scores(forward: Translator) -> None:
     """
     itself = Translator(forward.model, forward.tokenizers, forward.device, SEARCH)
     searcher = Translator(forward.model, forward.tokenizers, forward.device, SEARCH)
-    changes = {"length_penalty": 2.5, "length_penalty_kind": "average", "batch_size": 2}
+    changes = {"length_penalty": 2.5, "batch_size": 2}
     plain = searcher.translate(TEXTS, n_best=7, search=changes)
     searcher.rerankers = (Reranker(itself, False, 3.0),)
     reranked = searcher.translate(TEXTS, n_best=7, search=changes)

@@ -213,7 +213,7 @@ def test_heads_of_what_was_found(table_translator: Translator) -> None:
             np.testing.assert_allclose(hypothesis.heads, alone.heads, atol=1e-6)
             mean = hypothesis.heads.mean(axis=0)
             np.testing.assert_allclose(mean, hypothesis.attention, atol=1e-6)
-    assert table_translator.head_names == ("left", "middle", "right")
+    assert table_translator.model.head_names == ("left", "middle", "right")
     forced = table_translator.force(["Is", "", "He is."], ["Oui.", "a", ""], with_heads=True)
     assert forced[1].hypotheses == ()
     for translation in (forced[0], forced[2]):

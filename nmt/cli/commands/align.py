@@ -18,8 +18,7 @@ from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from nmt.corpora.alignments import Links
-    from nmt.explain.aligner import Aligner
-    from nmt.explain.pair_weights import Reading
+    from nmt.explain.aligner import Aligner, Reading
 
 _CHUNK = 256
 """Sentence pairs that are aligned before their links are written."""
@@ -45,7 +44,7 @@ class ReadingOptions:
 
     def value(self) -> "Reading":
         """Return the options as the library takes them."""
-        from nmt.explain.pair_weights import Reading
+        from nmt.explain.aligner import Reading
 
         return Reading(self.shift, self.norm, self.heads)
 

@@ -102,7 +102,7 @@ def attention(
     translator = models.load(runs, compute, config.model_copy(update={"n_best": n_best}))
     sources = sources[:first]
     n_maps = len(sources) * (1 if targets else n_best)
-    chosen_heads = choose_heads(heads, translator.names_by_attention)
+    chosen_heads = choose_heads(heads, translator.model.names_by_attention)
     options = Map(level, targets is not None, n_maps, out, chosen_heads, look)
     WRITERS[output_format](_translations(translator, sources, targets, options), options)
 
@@ -133,7 +133,7 @@ def _translations(
     n_empty = 0
     single = [head for head in options.heads if head.index is not None]
     shown = {head.attention for head in single}
-    n_heads = sum(len(translator.names_by_attention[attention]) for attention in shown)
+    n_heads = sum(len(translator.model.names_by_attention[attention]) for attention in shown)
     chunk = max(1, _CHUNK // max(n_heads, 1))
     with_heads = "cross" in shown
     translations: Sequence[Translation]

@@ -35,7 +35,7 @@ def check(
     `nmt train` would refuse at its start is reported.
     """
     from nmt.config import load_config
-    from nmt.corpora.corpora_check import check_corpora
+    from nmt.corpora.corpora import check_corpora
     from nmt.evaluation.metrics import check_scoring
 
     faults = []

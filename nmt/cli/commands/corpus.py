@@ -12,13 +12,12 @@ from typer import Argument, Option
 
 from nmt.cli.shared.messages import complain, say
 from nmt.cli.shared.options import ConfigOptions, Data, Json, language
-from nmt.errors import ConfigError, DataError, NMTError
+from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nmt.corpora.cleaning import CleaningRules
-    from nmt.corpora.file_report import FileReport
     from nmt.corpora.sources import DataConfig, SplitConfig
     from nmt.types import SentencePair
 
@@ -50,9 +49,6 @@ def fetch(
         Path | None,
         Option("--from", help="Take the files from this file or folder, download nothing."),
     ] = None,
-    source: Annotated[
-        str | None, Option(help="Where a file has several sources, use only this one.")
-    ] = None,
     force: Annotated[bool, Option("--force", help="Fetch again what is there already.")] = False,
     data: Data = Path("data"),
 ) -> None:
@@ -62,79 +58,48 @@ def fetch(
     """
     from nmt.corpora.fetch import fetch_corpus
 
-    report = fetch_corpus(name, data, say, from_path, source, force)
+    report = fetch_corpus(name, data, say, from_path, force)
     pairs = ", ".join(f"{split} {count:,}" for split, count in report.pairs.items())
     typer.echo(f"{name} in {report.folder}: {pairs} pairs")
 
 
-def check(
-    *,
-    config: ConfigOptions,
-    no_pieces: Annotated[
-        bool, Option("--no-pieces", help="Train no tokenizer, and count no pieces.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
+def check(*, config: ConfigOptions, as_json: Json = False) -> None:
     """Report on what a run would read, before it is trained.
 
-    Pairs, words, pieces, lengths, duplicates, overlap of train with the evaluation sets,
-    characters outside the usual, unknown pieces, pairs over the length limit; odd lines of the
-    files, and signs of shifted lines, swapped files and copies.
+    Pairs, those that `nmt corpus clean` leaves out, words, lengths, overlap of train with the
+    evaluation sets, and signs of shifted lines and swapped files.
     """
-    # Imported here because they bring torch and sentencepiece along.
-    from nmt.corpora.corpus_report import corpus_report
-    from nmt.corpora.corpus_report_text import render_report
+    from nmt.corpora.corpus_report import corpus_report, render_report
 
     loaded = config.load()
-    splits, files = _read_splits(loaded.data)
+    splits = _read_splits(loaded.data)
     if not splits:
         raise ConfigError(
             f"{config.path}: nothing to read: corpus '{loaded.data.corpus}' has no split train, "
             "valid or test; name its splits under data.train, data.valid, data.test"
         )
-    tokenizers, fault = None, None
-    if not no_pieces and "train" in splits:
-        from nmt.text.tokenizer import size_notes
-        from nmt.training.training_data import learn_tokenizers
-
-        say(f"training the {loaded.tokenizer.kind} tokenizer on train ...")
-        try:
-            tokenizers = learn_tokenizers(loaded)
-        except NMTError as error:  # raised at the end: the rest of the report is still useful
-            fault = error
-        else:
-            for note in size_notes(tokenizers):
-                say(note)
-    report = corpus_report(splits, loaded.data, tokenizers, files)
+    report = corpus_report(splits, loaded.data)
+    values = [asdict(split) for split in report]
     typer.echo(
-        json.dumps(asdict(report), indent=2, ensure_ascii=False)
-        if as_json
-        else render_report(report)
+        json.dumps(values, indent=2, ensure_ascii=False) if as_json else render_report(report)
     )
-    if fault is not None:
-        raise fault
 
 
-def _read_splits(
-    data: "DataConfig",
-) -> "tuple[dict[str, Iterable[SentencePair]], list[FileReport]]":
-    """The pairs of each split of the run, one for each reference, and a report on each file."""
-    from nmt.corpora.corpora import StreamedSplit, read_examples, resolve_split, text_paths
+def _read_splits(data: "DataConfig") -> "dict[str, Iterable[SentencePair]]":
+    """The pairs of each split of the run, one for each reference."""
+    from nmt.corpora.corpora import read_examples, resolve_split, stream_split
     from nmt.corpora.entries import RUN_SPLITS
-    from nmt.corpora.file_report import file_report
     from nmt.corpora.sources import pairs_of
 
     splits: dict[str, Iterable[SentencePair]] = {}
-    is_tsv: dict[Path, bool] = {}
     for name in RUN_SPLITS:
         split = resolve_split(data, name)
         if split is not None:
             is_train = name == "train"
             splits[name] = (
-                StreamedSplit(split, data) if is_train else pairs_of(read_examples(split, data))
+                stream_split(split, data) if is_train else pairs_of(read_examples(split, data))
             )
-            is_tsv.update(text_paths(split, data))
-    return splits, [file_report(path, one) for path, one in is_tsv.items()]
+    return splits
 
 
 def clean(

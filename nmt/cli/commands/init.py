@@ -80,7 +80,7 @@ def init(
     say(_shown(corpus))
     for line in warnings(corpus):
         say(f"note: {line}")
-    if is_messy(corpus):
+    if is_messy(corpus.report[0]):
         say(f"note: this writes the pairs that pass: {_cleaning(files, corpus)}")
     say(f"training: {comments['train', 'epochs']}")
     say(f"next: nmt train --config {shlex.quote(str(path))}")
@@ -160,10 +160,10 @@ def _split(files: Sequence[Path], what: str) -> dict[str, Path]:
 
 def _shown(corpus: "Found") -> str:
     """The corpus in a line."""
-    src, tgt = corpus.report.splits[0].src, corpus.report.splits[0].tgt
+    train, data = corpus.report[0], corpus.data
     return (
-        f"{corpus.n_pairs:,} pairs, {src.lang} to {tgt.lang}; a sentence has {src.words.mean:.1f} "
-        f"and {tgt.words.mean:.1f} words"
+        f"{corpus.n_pairs:,} pairs, {data.src_lang} to {data.tgt_lang}; a sentence has "
+        f"{train.src_words.mean:.1f} and {train.tgt_words.mean:.1f} words"
     )
 
 

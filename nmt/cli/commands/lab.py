@@ -39,7 +39,7 @@ def lab(
     check_name(name)
     import torch
 
-    from nmt.lab.perform import describe_options, perform
+    from nmt.lab.experiment import describe_options, perform
 
     if options:
         typer.echo("\n".join(describe_options(name)))

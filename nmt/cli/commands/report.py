@@ -28,18 +28,14 @@ def report(*, run: RunOption, out: Picture = Path("report.html")) -> None:
 def curve(*, run: RunOption, out: Picture = Path("curve.png")) -> None:
     """Draw the learning curve of a run: loss, perplexity, BLEU.
 
-    The suffix of --out is .png, .svg, .pdf, or .csv for the numbers as a table. It may be drawn
-    while the run is trained. The path of the file is printed on stdout.
+    The suffix of --out is .png, .svg or .pdf. It may be drawn while the run is trained. The path of
+    the file is printed on stdout.
     """
     trained = open_run(run.path)
-    from nmt.explain.curve import draw_curve, write_table
+    from nmt.explain.curve import draw_curve
+    from nmt.explain.heatmap import write_map
 
-    if out.suffix.lower() == ".csv":
-        write_table(trained.path, out)
-    else:
-        from nmt.explain.heatmap import write_map
-
-        write_map(draw_curve(trained.path, trained.config.valid.metric), out)
+    write_map(draw_curve(trained.path, trained.config.valid.metric), out)
     print_path(out)
 
 

@@ -136,7 +136,7 @@ def average(
         checkpoints = _steps(trained, "last", last, trained.directory.checkpoint_folder.steps())
     elif best is not None:
         checkpoints = _steps(trained, "best", best, _worst_to_best(trained))
-    path, steps = write_average(trained.directory, checkpoints or [], name)
+    path, steps = write_average(trained, checkpoints or [], name)
     typer.echo(path)
     say(f"the mean of steps {', '.join(f'{step:,}' for step in steps)}")
 

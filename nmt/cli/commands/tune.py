@@ -42,8 +42,7 @@ def search(
 
     A row for each setting, the best of them, and how to use it.
 
-    The test set is never read. Each beam searches once for all penalties, with the results of a
-    search each.
+    The test set is never read.
     """
     from nmt.evaluation.tuning import BEAMS, PENALTIES, search_grid
 

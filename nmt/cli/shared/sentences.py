@@ -82,10 +82,8 @@ def with_progress(
         return
     from tqdm import tqdm
 
-    from nmt.corpora.compressed_files import PACKED
-
     total = None
-    if path is not None and path.is_file() and path.suffix.lower() not in (*PACKED, ".zip"):
+    if path is not None and path.is_file() and path.suffix.lower() not in (".gz", ".zip"):
         with path.open("rb") as stream:
             total = sum(1 for _ in stream)
     yield from tqdm(items, total=total, unit=" sentences", desc="translated")

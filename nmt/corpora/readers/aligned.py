@@ -1,11 +1,13 @@
 """Texts side by side: line n of one translates line n of the other."""
 
+import glob
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from nmt.corpora.text_files import stream_lines
-from nmt.errors import DataError
+from nmt.corpora.text_files import missing, stream_lines
+from nmt.errors import DataError, counted
 from nmt.types import EvalExample, SentencePair
 
 
@@ -39,3 +41,44 @@ def _stream_rows(
                 f"{n_long} lines; aligned files need the same number of lines"
             )
         yield row
+
+
+def paired_files(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
+    """The files that stand side by side: the n-th that each path names, in sorted order.
+
+    Raises DataError where a path with wildcards names no file, where the paths name different
+    numbers of files, or where their only wildcards stand for different texts.
+    """
+    columns = [_matching_files(path) for path in paths]
+    for path, column in zip(paths[1:], columns[1:], strict=True):
+        if len(column) != len(columns[0]):
+            raise DataError(
+                f"{path}: {counted(len(column), 'file')}, but {paths[0]} names {len(columns[0])}; "
+                "allowed: as many for each side"
+            )
+        for first, other in zip(columns[0], column, strict=True):
+            varied = _varied(paths[0], first), _varied(path, other)
+            if None not in varied and varied[0] != varied[1]:
+                raise DataError(
+                    f"{other}: stands beside {first} in sorted order, but '{varied[1]}' is not "
+                    f"'{varied[0]}'; the files of both sides need the same names there"
+                )
+    return list(zip(*columns, strict=True))
+
+
+def _matching_files(path: Path) -> list[Path]:
+    """The files that a path with wildcards names; the path itself without any."""
+    if not glob.has_magic(str(path)) or os.path.exists(path):
+        return [path]
+    paths = sorted(map(Path, glob.glob(str(path), recursive=True)))
+    if not paths:
+        raise DataError(f"{missing(path)}; no file matches")
+    return paths
+
+
+def _varied(pattern: Path, file: Path) -> str | None:
+    """The text that the only `*` of a pattern matches; None for a pattern of another kind."""
+    before, star, after = str(pattern).partition("*")
+    if not star or glob.has_magic(before + after):
+        return None
+    return str(file)[len(before) : len(str(file)) - len(after)]

@@ -29,10 +29,6 @@ class Reader(Protocol):
     def suffixes(self) -> tuple[str, ...]:
         """The endings of the names of its files, in lower case."""
 
-    @property
-    def has_lines(self) -> bool:
-        """Whether a pair is a line of text, so that `nmt corpus check` reports odd lines."""
-
     def stream(self, file: PairFile) -> Iterator[SentencePair]:
         """Yield the pairs in order, in constant memory and within the limits of the file.
 

@@ -1,7 +1,6 @@
 """Lines of `source<TAB>target`, plain, compressed or in an archive."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from nmt.corpora.readers.base import PairFile
 from nmt.corpora.text_files import opened
@@ -13,27 +12,17 @@ class TsvReader:
     """The first two tab-separated fields of each line; further fields are ignored."""
 
     suffixes = (".tsv",)
-    has_lines = True
 
     def stream(self, file: PairFile) -> Iterator[SentencePair]:
         if file.columns is not None:
             raise DataError(f"{file.path}: columns: the fields of a TSV have no names")
-        return stream_tsv(file.path, file.max_bytes)
-
-
-def stream_tsv(path: Path, max_bytes: int | None = None) -> Iterator[SentencePair]:
-    """Yield the pairs of a TSV. Raises DataError (file:line), also for a line with one field."""
-    with opened(path, max_bytes) as text:
-        for number, line in enumerate(text.lines(), start=1):
-            fields = line.split("\t", maxsplit=2)
-            if len(fields) < 2:
-                excerpt = repr(line if len(line) <= 40 else f"{line[:39]}…")
-                raise DataError(
-                    f"{text.shown}:{number}: expected source<TAB>target, got one field: {excerpt}"
-                )
-            yield SentencePair(fields[0], fields[1])
-
-
-def read_tsv(path: Path) -> list[SentencePair]:
-    """Return the pairs of `stream_tsv` as a list."""
-    return list(stream_tsv(path))
+        with opened(file.path, file.max_bytes) as text:
+            for number, line in enumerate(text.lines(), start=1):
+                fields = line.split("\t", maxsplit=2)
+                if len(fields) < 2:
+                    excerpt = repr(line if len(line) <= 40 else f"{line[:39]}…")
+                    raise DataError(
+                        f"{text.shown}:{number}: expected source<TAB>target, got one field: "
+                        f"{excerpt}"
+                    )
+                yield SentencePair(fields[0], fields[1])

@@ -1,18 +1,20 @@
-"""Pictures of coloured shapes: their content, layout and drawing."""
+"""Pictures of coloured shapes: content, layout and drawing; what training does not see."""
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress, product
+from operator import not_
 from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nmt.lab.captioning.shapes import SHAPES
-
 Relation = Literal["alone", "alike", "above", "below", "left", "right", "between"]
+SINGLE: tuple[Relation, ...] = ("alone", "alike")
+PAIR: tuple[Relation, ...] = ("above", "below", "left", "right", "between")
 
 SIDE = 64
 """Pixels along a picture's side; all distances here are in pixels, and y points down."""
@@ -32,9 +34,72 @@ _LEAN = 0.4  # largest angle of `above` and the like to the axis; pi/4 would be 
 _TURN = 0.2  # largest turn of a thing
 _PAINT = 0.05  # standard deviation of a thing's colour, per channel
 _PAPER = (0.8, 1.0)  # the background's grey
+_HELD_OUT = 6  # every sixth is not seen in training
+_NEW_KINDS = 4  # of 42 combinations of shape and colour
 
 _DIRECTIONS = {"above": math.pi / 2, "below": -math.pi / 2, "left": 0.0, "right": math.pi}
 """The angle from the first thing to the second."""
+
+
+Plane = Float[Tensor, "R H W"]
+
+
+def _circle(x: Plane, y: Plane) -> Plane:
+    return torch.hypot(x, y) - 0.92
+
+
+def _square(x: Plane, y: Plane) -> Plane:
+    return torch.maximum(x.abs(), y.abs()) - 0.7
+
+
+def _triangle(x: Plane, y: Plane) -> Plane:
+    """Equilateral, on its base."""
+    return torch.maximum(math.sqrt(0.75) * x.abs() - 0.5 * y, y) - 0.5
+
+
+def _heart(x: Plane, y: Plane) -> Plane:
+    """Two lobes, and below them the square that touches both from within."""
+    x = x.abs()
+    lobe = torch.hypot(x - 0.43, y + 0.3) - 0.47
+    low = (x + y - 0.13) / math.sqrt(2) - 0.47
+    return torch.minimum(lobe, torch.maximum(low, torch.maximum(x - y - 0.73, -y - 0.3)))
+
+
+def _star(x: Plane, y: Plane) -> Plane:
+    """Five points; folded upon one half of a point, whose edge is a straight line."""
+    sector = 2 * math.pi / 5
+    angle = torch.remainder(torch.atan2(x, -y) + sector / 2, sector) - sector / 2
+    radius = torch.hypot(x, y)
+    along, aside = radius * torch.cos(angle), radius * torch.sin(angle).abs()
+    notch_along, notch_aside = 0.42 * math.cos(sector / 2), 0.42 * math.sin(sector / 2)
+    length = math.hypot(1 - notch_along, notch_aside)
+    return ((along - 1) * notch_aside + aside * (1 - notch_along)) / length
+
+
+def _cross(x: Plane, y: Plane) -> Plane:
+    longer, shorter = torch.maximum(x.abs(), y.abs()), torch.minimum(x.abs(), y.abs())
+    return torch.maximum(longer - 0.92, shorter - 0.3)
+
+
+def _moon(x: Plane, y: Plane) -> Plane:
+    """A disc less another."""
+    return torch.maximum(torch.hypot(x, y) - 0.95, 0.75 - torch.hypot(x - 0.5, y + 0.1))
+
+
+SHAPES: dict[str, Callable[[Plane, Plane], Plane]] = {
+    "circle": _circle,
+    "square": _square,
+    "triangle": _triangle,
+    "heart": _heart,
+    "star": _star,
+    "cross": _cross,
+    "moon": _moon,
+}
+"""The shapes, by signed distance: below 0 inside; each fits into the circle of radius 1.
+
+Lengths are in radii and y points down. The distance need be right near the edge only, where it
+makes the edge smooth.
+"""
 
 
 @dataclass(frozen=True, order=True)
@@ -64,6 +129,51 @@ class Arrangement:
         if self.relation == "alike":
             return (0, 0)
         return (0, 1, 1) if self.relation == "between" else tuple(range(len(self.things)))
+
+
+@dataclass(frozen=True)
+class Split:
+    """Arrangements without a caption in common.
+
+    `unseen`: new combinations of things. A big and a small thing that no training picture has
+    together, in any relation; and things that training never has alone, or never twice. Each thing
+    itself occurs in training, with others.
+
+    `new_kinds`: with a combination of colour and shape that training never has, in either size;
+    each colour and each shape occurs in training.
+    """
+
+    seen: tuple[Arrangement, ...]
+    unseen: tuple[Arrangement, ...]
+    new_kinds: tuple[Arrangement, ...]
+
+
+def all_arrangements() -> list[Arrangement]:
+    """All 8,988 arrangements, those of one thing first."""
+    kinds = list(product(SHAPES, COLOURS))
+    big, small = ([Thing(*kind, size) for kind in kinds] for size in (True, False))
+    singles = [Arrangement(relation, (thing,)) for relation in SINGLE for thing in big + small]
+    return singles + [Arrangement(*parts) for parts in product(PAIR, product(big, small))]
+
+
+def split(rng: random.Random) -> Split:
+    """Split all arrangements at random."""
+    new_kinds = set(rng.sample(list(product(SHAPES, COLOURS)), _NEW_KINDS))
+
+    def is_new(arrangement: Arrangement) -> bool:
+        return any((thing.shape, thing.colour) in new_kinds for thing in arrangement.things)
+
+    known = [arrangement for arrangement in all_arrangements() if not is_new(arrangement)]
+    singles = [arrangement for arrangement in known if arrangement.relation in SINGLE]
+    pairs = [arrangement.things for arrangement in known if arrangement.relation == PAIR[0]]
+    held_singles = set(rng.sample(singles, len(singles) // _HELD_OUT))
+    held_pairs = set(rng.sample(pairs, len(pairs) // _HELD_OUT))
+    held = [a in held_singles or a.things in held_pairs for a in known]
+    return Split(
+        seen=tuple(compress(known, map(not_, held))),
+        unseen=tuple(compress(known, held)),
+        new_kinds=tuple(filter(is_new, all_arrangements())),
+    )
 
 
 @dataclass(frozen=True)

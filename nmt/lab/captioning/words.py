@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from nmt.lab.captioning.scenes import COLOURS, Arrangement, Relation, Thing
-from nmt.lab.captioning.shapes import SHAPES
+from nmt.lab.captioning.scenes import Arrangement, Relation, Thing, all_arrangements
 from nmt.text.vocabulary import EOS_ID, Vocab
 
 Language = Literal["en", "fr"]
@@ -116,16 +115,8 @@ class Lexicon:
     """
 
     def __init__(self) -> None:
-        things = [Thing(s, c, big) for s in SHAPES for c in COLOURS for big in (True, False)]
-        small = Thing("circle", "red", False)
-        arrangements = [Arrangement("alike", (thing,)) for thing in things]
-        arrangements += [
-            Arrangement(relation, (thing, small))
-            for thing in things
-            for relation in _RELATIONS["en"]
-        ]
-        arrangements += [Arrangement("above", (small, thing)) for thing in things]
-        texts = {w.text for a in arrangements for lang in LANGUAGES for w in caption(a, lang)}
+        captions = (caption(a, lang) for a in all_arrangements() for lang in LANGUAGES)
+        texts = {word.text for words in captions for word in words}
         self.vocab = Vocab.of([*(f"<{language}>" for language in LANGUAGES), *sorted(texts)])
 
     def first_id(self, language: Language) -> int:

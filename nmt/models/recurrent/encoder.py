@@ -23,7 +23,7 @@ from nmt.models.recurrent.cells import (
 from nmt.models.recurrent.rnn_config import EncoderConfig, RecurrentConfig
 from nmt.models.vocabulary import PieceEmbedding
 from nmt.ops.backend import BackendName, operations
-from nmt.ops.directions import in_directions
+from nmt.ops.reference import in_directions
 
 
 class EncoderStates(NamedTuple):

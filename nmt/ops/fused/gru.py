@@ -1,7 +1,8 @@
-"""A direction of a GRU layer over a whole sequence, as one differentiable operation.
+"""GRUs over a whole sequence, each as one differentiable operation.
 
-torch's own GRU computes a small product for the weights' gradient at every step of its backward
-pass. Here one product computes the gradient over all steps.
+torch's own GRU computes a small product for each weight's gradient at every step of its backward
+pass. Here one product computes the gradient over all steps. The forward pass keeps only what has
+the size of the states; the energies of attention, (B, T, S, K) in all, are computed a second time.
 """
 
 from collections.abc import Sequence
@@ -13,9 +14,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.ops.directions import in_directions
 from nmt.ops.precision import without_autocast
-from nmt.ops.products import product
+from nmt.ops.products import product, transpose
+from nmt.ops.reference import AdditiveMemory, in_directions
 from nmt.ops.steps import Steps, n_first, n_last
 
 
@@ -31,25 +32,7 @@ def gru_layer(
     ) -> Float[Tensor, "N H"]:
         return cast(Tensor, _GRU.apply(steps, n_steps, rows, *parameters))
 
-    return in_directions(x, lengths, [partial(read, direction) for direction in weights], _reorder)
-
-
-def _reorder(x: Float[Tensor, "N C"], order: Int[Tensor, " N"]) -> Float[Tensor, "N C"]:
-    return cast(Tensor, _Reordered.apply(x, order))
-
-
-class _Reordered(torch.autograd.Function):
-    """x[order], for an order that is its own inverse: the backward pass is a gather as well."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Float[Tensor, "N C"], order: Int[Tensor, " N"]) -> Tensor:
-        ctx.save_for_backward(order)
-        return x.index_select(0, order)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        (order,) = ctx.saved_tensors
-        return _Reordered.apply(grads[0], order), None
+    return in_directions(x, lengths, [partial(read, direction) for direction in weights])
 
 
 class _GRU(torch.autograd.Function):
@@ -112,3 +95,132 @@ class _GRU(torch.autograd.Function):
             gradient.to(dtype) for gradient, dtype in zip(gradients, ctx.dtypes, strict=True)
         ]
         return None, None, *cast_back
+
+
+class AttentionalGRU(torch.autograd.Function):
+    """See Operations.attentional_gru; the first argument computes the steps.
+
+    The other inputs are the state, the fields of the memory and those of the weights. The queries
+    are computed from `query_states`, the states after the transition where there is one.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, steps: Steps, *inputs: Any) -> Any:
+        gates, hidden, keys, values, keep, v, W_c, W_h, b_h, W_q, W_t, b_t = inputs
+        compute, accumulate = steps.compute_dtype, steps.accumulate_dtype
+        (n_steps, n_rows), size, n_keys = gates.shape[:2], hidden.shape[1], len(W_q)
+        with torch.autocast(gates.device.type, enabled=False):
+            x, W_c_factor = gates.to(compute), W_c.to(compute)
+            W_s = torch.cat([W_q, n_first(W_h)]).to(compute)
+            bias = _bias(b_h, accumulate)
+            attention = steps.additive_attention(AdditiveMemory(keys, values, keep, v))
+            states = x.new_empty(n_steps + 1, n_rows, size)
+            contexts = x.new_empty(n_steps, n_rows, values.shape[2])
+            weights = x.new_empty(n_steps, n_rows, keys.shape[1], dtype=accumulate)
+            saved_queries = weights.new_empty(n_steps, n_rows, n_keys)
+            saved = steps.empty(weights, n_steps, 4 * size, n_rows, units_dim=1)
+            W_transition, query_states, saved_inner = None, states[:-1], saved
+            if W_t is not None:
+                W_transition, bias_t = n_first(W_t).to(compute), _bias(b_t, accumulate)
+                query_states, saved_inner = torch.empty_like(states[1:]), torch.empty_like(saved)
+            states[0] = hidden
+            current = transpose(hidden.to(accumulate))
+            factor = current.to(compute)
+            for t in range(n_steps):
+                x_t = x[t].t()
+                if W_transition is not None:
+                    h = steps.product(W_transition, factor)
+                    current, factor = steps.gru_gates(
+                        x_t, None, h, bias_t, current, saved_inner[t], query_states[t]
+                    )
+                query_and_h = steps.product(W_s, factor)
+                attention.attend(query_and_h[:n_keys], saved_queries[t], weights[t], contexts[t])
+                read = steps.product(W_c_factor, contexts[t].t())
+                x_t, context = (x_t, read) if W_transition is None else (read, None)
+                current, factor = steps.gru_gates(
+                    x_t, context, query_and_h[n_keys:], bias, current, saved[t], states[t + 1]
+                )
+        memory = keys, values, keep, W_c_factor, W_s, v
+        decoded = states, contexts, weights, saved_queries, saved
+        # No tensor on ctx itself, which outlives the backward pass.
+        ctx.save_for_backward(*memory, *decoded, W_transition, query_states, saved_inner)
+        ctx.steps = steps
+        ctx.dtypes = tuple(x.dtype for x in inputs if x is not None)
+        ctx.set_materialize_grads(False)
+        return states[1:], contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)
+
+    @staticmethod
+    @once_differentiable
+    @without_autocast
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        (
+            keys, values, keep, W_c, W_s, v, states, contexts, weights, saved_queries, saved,
+            W_t, query_states, saved_inner,
+        ) = ctx.saved_tensors  # fmt: skip
+        steps: Steps = ctx.steps
+        compute, accumulate = steps.compute_dtype, steps.accumulate_dtype
+        n_steps, n_rows, size = states[1:].shape
+        n_keys, n_s = len(v), len(W_s)
+        grad_states, grad_contexts, grad_weights = (
+            n_steps * [None] if grad is None else grad.to(dtype).contiguous()
+            for grad, dtype in zip(grads, (compute, compute, accumulate), strict=True)
+        )
+        attention = steps.additive_attention(AdditiveMemory(keys, values, keep, v))
+        W_s_transposed, W_c_transposed = steps.transpose(W_s), steps.transpose(W_c)
+        grad_step = steps.empty(states, n_s + size, n_rows)  # of [q; h_n; r; z; x_n], at one step
+        grad_steps = steps.empty(states, n_s + size, n_steps, n_rows)
+        grad_context_sums = torch.empty_like(contexts, dtype=accumulate)
+        grad_direct: Tensor = saved.new_zeros(size, n_rows)
+        grad_bias = saved.new_zeros(4 * size)
+        grad_product: Tensor | None = None
+        if W_t is not None:
+            W_t_transposed, grad_bias_t = steps.transpose(W_t), torch.zeros_like(grad_bias)
+            grad_inner = steps.empty(
+                states, 4 * size, n_rows
+            )  # of the transition's gates, in order
+            grad_inner_steps = steps.empty(states, 4 * size, n_steps, n_rows)
+        for t in reversed(range(n_steps)):
+            grad_direct = steps.gru_gates_backward(
+                grad_direct, grad_product, grad_states[t], saved[t], query_states[t],
+                grad_step[n_keys:], grad_steps[n_keys:, t], grad_bias,
+            )  # fmt: skip
+            grad_read = steps.product(W_c_transposed, grad_step[-3 * size :])
+            attention.attend_backward(
+                grad_read, grad_contexts[t], grad_weights[t], saved_queries[t], weights[t],
+                grad_context_sums[t], grad_step[:n_keys], grad_steps[:n_keys, t],
+            )  # fmt: skip
+            grad_product = steps.product(W_s_transposed, grad_step[:n_s])
+            if W_t is not None:
+                grad_direct = steps.gru_gates_backward(
+                    grad_direct, grad_product, None, saved_inner[t], states[t],
+                    grad_inner, grad_inner_steps[:, t], grad_bias_t,
+                )  # fmt: skip
+                grad_product = steps.product(W_t_transposed, grad_inner[: 3 * size])
+        assert grad_product is not None
+        grad_read, grad_s = grad_steps[-3 * size :], grad_steps[:n_s].flatten(1)
+        grad_W_s = product(grad_s, query_states.flatten(0, 1))
+        grad_x, grad_transition = grad_read, []
+        if W_t is not None:
+            grad_x, grad_h = grad_inner_steps[size:], grad_inner_steps[: 3 * size].flatten(1)
+            grad_W_t = product(grad_h, states[:-1].flatten(0, 1))
+            grad_transition = [n_last(grad_W_t), n_last(grad_bias_t[: 3 * size])]
+        gradients = (
+            grad_x.permute(1, 2, 0),
+            (grad_direct + grad_product).t(),
+            attention.grad_keys(),
+            torch.bmm(weights.permute(1, 2, 0), grad_context_sums.transpose(0, 1)),
+            keep,  # in the place of its gradient, which is None
+            attention.grad_v(),
+            product(grad_read.flatten(1), contexts.flatten(0, 1)),
+            n_last(grad_W_s[n_keys:]),
+            n_last(grad_bias[: 3 * size]),
+            grad_W_s[:n_keys],
+            *grad_transition,
+        )
+        typed = [x.to(dtype) for x, dtype in zip(gradients, ctx.dtypes, strict=True)]
+        return None, *typed[:4], None, *typed[5:], *[None] * (12 - len(typed))
+
+
+def _bias(b_h: Tensor, dtype: torch.dtype) -> Tensor:
+    """The bias of [h_n; r; z; x_n], given that of the state's [r; z; n]."""
+    return torch.cat([n_first(b_h), b_h.new_zeros(len(b_h) // 3)]).to(dtype)

@@ -1,18 +1,18 @@
 """The operations with backward passes of their own, on torch's operations."""
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import pad
 
-from nmt.ops.fused.attentional_gru import AttentionalGRU
-from nmt.ops.fused.gru import gru_layer
-from nmt.ops.fused.linear import linear
+from nmt.ops.fused.gru import AttentionalGRU, gru_layer
 from nmt.ops.fused.linear_cross_entropy import LinearCrossEntropy, LossChunks, MakeChunks
-from nmt.ops.fused.top_k import top_k
 from nmt.ops.precision import Dtypes
-from nmt.ops.products import int8_product
+from nmt.ops.products import int8_product, is_for_onednn, product
 from nmt.ops.reference import AdditiveMemory, DecoderWeights, Operations, allowed_log_probs
 from nmt.ops.steps import Steps
 
@@ -28,7 +28,15 @@ class FusedOperations(Operations):
         self.has_gru_layer = self.has_attentional_gru = device_type == "cpu"
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return linear(self.steps, x, weight, bias)
+        """See Operations; by oneDNN on a CPU in fp32."""
+        if torch.is_autocast_enabled(x.device.type) or not is_for_onednn(x):
+            return nn.functional.linear(x, weight, bias)
+        rows = x.reshape(-1, x.shape[-1])
+        if torch.is_grad_enabled():
+            y = cast(Tensor, _Linear.apply(self.steps, rows, weight, bias))
+        else:
+            y = product(rows, weight.t(), bias)  # what _Linear computes, without its overhead
+        return y.view(*x.shape[:-1], len(weight))
 
     def gru_layer(
         self, x: Tensor, lengths: Tensor, weights: Sequence[tuple[Tensor, ...]]
@@ -69,3 +77,76 @@ class FusedOperations(Operations):
     ) -> Tensor:
         y = products.float().mul_(column_scales)
         return y.mul_(row_scales) if bias is None else torch.addcmul(bias, y, row_scales, out=y)
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        steps: Steps,
+        x: Float[Tensor, "N I"],
+        weight: Float[Tensor, "O I"],
+        bias: Tensor | None,
+    ) -> Float[Tensor, "N O"]:
+        ctx.save_for_backward(x, weight)
+        ctx.steps = steps
+        return product(x, weight.t(), bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        (grad,), (x, weight), needs = grads, ctx.saved_tensors, ctx.needs_input_grad[1:]
+        steps: Steps = ctx.steps
+        transposed = grad.t()
+        is_transposed = transposed.is_contiguous()  # as the fused operations leave it
+        grad_x: Tensor | None = None
+        grad_weight: Tensor | None = None
+        if needs[0] and is_transposed:
+            grad_x = product(steps.transpose(weight), transposed).t()
+        elif needs[0]:
+            grad_x = product(grad, weight)
+        if needs[1]:
+            rows = transposed if is_transposed else steps.transpose(grad.contiguous())
+            grad_weight = product(rows, x)
+        return None, grad_x, grad_weight, grad.sum(0) if needs[2] else None
+
+
+_GROUP = 64  # a divisor of the rows of a vocabulary's table: grouping its logits copies nothing
+
+
+def top_k(
+    values: Float[Tensor, "R V"], k: int
+) -> tuple[Float[Tensor, "R {k}"], Int[Tensor, "R {k}"]]:
+    """The k greatest fp32 values of each row and their positions, greatest first; k <= V.
+
+    They lie in the k groups of 64 with the greatest maxima (of equal groups the first), so that
+    only those groups are searched. One group more is searched: where there are 64 times as many
+    numbers as wanted ones, `torch.topk` takes half the time that it takes for fewer.
+    """
+    if values.shape[1] % _GROUP:
+        values = pad(values, (0, -values.shape[1] % _GROUP), value=-torch.inf)
+    groups = values.view(-1, _GROUP)
+    maxima = groups.amax(dim=1).view(len(values), -1)
+    best = _positions(maxima, min(k + 1, maxima.shape[1])).sort(dim=1).values
+    starts = torch.arange(0, maxima.numel(), maxima.shape[1], device=values.device)
+    members = groups.index_select(0, (best + starts.unsqueeze(1)).flatten()).view(len(values), -1)
+    places = _positions(members, k)
+    return members.gather(1, places), best.gather(1, places // _GROUP) * _GROUP + places % _GROUP
+
+
+def _positions(values: Float[Tensor, "R N"], k: int) -> Int[Tensor, "R {k}"]:
+    """Positions of the k greatest, of equal ones the lower first.
+
+    `torch.topk` leaves the order of ties open. Where the k + 1 greatest are distinct there are
+    none, and on a CPU that test costs nothing. Otherwise the keys are made distinct: the bits of
+    an fp32 number, as a signed integer with the magnitude of negative ones inverted, have the
+    order of the numbers; the position fills the 32 bits below.
+    """
+    if values.device.type == "cpu" and k < values.shape[1]:
+        greatest = values.topk(k + 1, dim=1)
+        if not bool((greatest.values[:, 1:] == greatest.values[:, :-1]).any()):
+            return greatest.indices[:, :k]
+    bits = (values + 0.0).view(torch.int32).long()  # + 0.0 makes -0.0 and 0.0 one
+    ordered = bits ^ ((bits >> 63) & 0x7FFFFFFF)
+    keys = (ordered << 32) - torch.arange(values.shape[1], device=values.device)
+    return keys.topk(k, dim=1).indices

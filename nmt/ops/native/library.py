@@ -16,10 +16,7 @@ from torch import Tensor
 
 from nmt.ops.native import manifest
 
-DTYPES = ("fp32", "bf16", "fp64")
-"""The suffixes of the functions of sequence.cpp."""
-
-_SEQUENCE = {
+SEQUENCE = {
     "gru_gates": "nnpnn" + 8 * "p" + "nn",
     "gru_gates_backward": "nnpppnnppnnppnpp",
     "attention_keys": "nnppp",
@@ -29,6 +26,11 @@ _SEQUENCE = {
     "product": "nnnppnnp",
     "transpose": "nnpp",
 }
+"""The functions of sequence.cpp, which exist for each of DTYPES."""
+
+DTYPES = ("fp32", "bf16", "fp64")
+"""The suffixes of their names."""
+
 _SEARCH = {
     "top_k_log_probs": "nnnppnnpp",
     "quantize_rows": "nnppp",
@@ -36,7 +38,7 @@ _SEARCH = {
     "additive_attention_step": 4 * "n" + 8 * "p",
 }
 _FUNCTIONS = {
-    **{f"{name}_{dtypes}": kinds for name, kinds in _SEQUENCE.items() for dtypes in DTYPES},
+    **{f"{name}_{dtypes}": kinds for name, kinds in SEQUENCE.items() for dtypes in DTYPES},
     **_SEARCH,
 }
 """Every function with the kinds of its parameters; none returns a value."""

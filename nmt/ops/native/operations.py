@@ -1,8 +1,6 @@
 """The fused operations with compiled steps, loss and search, on a CPU."""
 
-import functools
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -21,38 +19,16 @@ from nmt.ops.reference import AdditiveMemory, Operations
 _MOST_INSERTED = 256
 """The compiled top-k inserts each logit among the best so far; beyond this torch's is faster."""
 
-_Method = TypeVar("_Method", bound=Callable[..., Any])
-
-
-def _for_fp32(compiled: _Method) -> _Method:
-    """A method of compiled code, which reads addresses: of other dtypes FusedOperations computes.
-
-    Tensors that are not contiguous are copied first by the methods themselves.
-    """
-    name = compiled.__name__
-
-    @functools.wraps(compiled)
-    def dispatch(self: "NativeOperations", *inputs: Any) -> Any:
-        tensors = [x for value in inputs for x in (value if isinstance(value, tuple) else [value])]
-        if any(isinstance(x, Tensor) and x.dtype in _OTHER_FLOATS for x in tensors):
-            return getattr(super(NativeOperations, self), name)(*inputs)
-        return compiled(self, *inputs)
-
-    return cast(_Method, dispatch)
-
-
-_OTHER_FLOATS = (torch.float64, torch.bfloat16, torch.float16)
-
 
 class NativeOperations(FusedOperations):
-    """See Operations. The functions of a search, in search.cpp, are for fp32 alone.
+    """See Operations. The functions of a search, in search.cpp, read addresses of fp32 numbers.
 
-    The result of a row depends on no other row.
+    For other dtypes FusedOperations computes. The result of a row depends on no other row.
     """
 
-    def __init__(self, dtypes: Dtypes, steps: NativeSteps) -> None:
-        super().__init__(dtypes, "cpu", steps)
-        self.native_steps = steps
+    def __init__(self, dtypes: Dtypes) -> None:
+        self.native_steps = NativeSteps(dtypes)
+        super().__init__(dtypes, "cpu", self.native_steps)
         self.has_additive_attention_step = dtypes.compute == torch.float32
 
     def make_chunks(
@@ -61,20 +37,20 @@ class NativeOperations(FusedOperations):
         """The compiled loss, a chunk of rows at a time."""
         return _NativeLossChunks(self.native_steps, rows, table, bias)
 
-    @_for_fp32
     def additive_attention_step(
         self, query: Tensor, sentences: Tensor, memory: AdditiveMemory
     ) -> tuple[Tensor, Tensor]:
+        if {x.dtype for x in (query, memory.keys, memory.values, memory.v)} != {torch.float32}:
+            return super().additive_attention_step(query, sentences, memory)
         if not torch.is_grad_enabled():
             return _attend(query, sentences, memory)  # without the overhead of apply
         outputs = _AdditiveAttentionStep.apply(query, sentences, *memory)
         return cast(tuple[Tensor, Tensor], outputs)
 
-    @_for_fp32
     def top_k_log_probs(
         self, logits: Tensor, k: int, banned_ids: Tensor, n_real: int
     ) -> tuple[Tensor, Tensor]:
-        if k > _MOST_INSERTED:
+        if logits.dtype != torch.float32 or k > _MOST_INSERTED:
             return super().top_k_log_probs(logits, k, banned_ids, n_real)
         logits = logits.contiguous()
         log_probs = logits.new_empty(len(logits), k)
@@ -85,17 +61,19 @@ class NativeOperations(FusedOperations):
         )  # fmt: skip
         return log_probs, ids
 
-    @_for_fp32
     def quantize_rows(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        if x.dtype != torch.float32:
+            return super().quantize_rows(x)
         x = x.contiguous()
         quantized, scales = torch.empty_like(x, dtype=torch.int8), x.new_empty(len(x), 1)
         library.function("quantize_rows")(*x.shape, *map(address, (x, quantized, scales)))
         return quantized, scales
 
-    @_for_fp32
     def dequantize(
         self, products: Tensor, row_scales: Tensor, column_scales: Tensor, bias: Tensor | None
     ) -> Tensor:
+        if row_scales.dtype != torch.float32 or column_scales.dtype != torch.float32:
+            return super().dequantize(products, row_scales, column_scales, bias)
         inputs = products, row_scales, column_scales, bias
         library.function("dequantize")(*products.shape, *map(address, inputs))
         return products.view(torch.float32)  # the results have overwritten them
@@ -127,20 +105,15 @@ class _AdditiveAttentionStep(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        inputs = [tensor.detach() for tensor in ctx.saved_tensors]
-        learned = [i for i, needed in enumerate(ctx.needs_input_grad) if needed]
-        for i in learned:
-            inputs[i].requires_grad_()
+        saved = zip(ctx.saved_tensors, ctx.needs_input_grad, strict=True)
+        inputs = [tensor.detach().requires_grad_(is_learned) for tensor, is_learned in saved]
         with torch.enable_grad():
             query, sentences, *memory = inputs
             outputs = Operations().additive_attention_step(
                 query, sentences, AdditiveMemory(*memory)
             )
-        gradients: list[Tensor | None] = [None] * len(inputs)
-        computed = torch.autograd.grad(outputs, [inputs[i] for i in learned], grads)
-        for i, gradient in zip(learned, computed, strict=True):
-            gradients[i] = gradient
-        return tuple(gradients)
+        torch.autograd.backward(outputs, grads)
+        return tuple(tensor.grad for tensor in inputs)
 
 
 class _NativeLossChunks(LossChunks):
@@ -162,9 +135,8 @@ class _NativeLossChunks(LossChunks):
     ) -> tuple[Tensor, Tensor]:
         rows = self.rows[chunk]
         logits = product(self.table, rows.t())
-        nlls, means = self.steps.loss(
-            logits, self.bias, targets, n_real, smoothing, self.grad_bias if with_grad else None
-        )
+        grad_bias = self.grad_bias if with_grad else None
+        nlls, means = self.steps.loss(logits, self.bias, targets, n_real, smoothing, grad_bias)
         if with_grad:  # `loss` has written the gradient over the logits
             self.grad_x[chunk] = product(self.table_transposed, logits).t()
             self.grad_table += product(logits, rows)

@@ -4,7 +4,6 @@ In fp32, in bf16 with sums in fp32, and in fp64 for tests. The functions are in 
 """
 
 import functools
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -17,19 +16,15 @@ from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory
 from nmt.ops.steps import AdditiveSteps, Steps
 
-_NAMES = {
+COMPILED = {
     Dtypes(torch.float32, torch.float32): "fp32",
     Dtypes(torch.bfloat16, torch.float32): "bf16",
     Dtypes(torch.float64, torch.float64): "fp64",
 }
+"""The dtypes of the functions of sequence.cpp, and the suffixes of their names."""
+
 _MAX_COLUMNS = 8
 """The most columns of `product` in sequence.cpp."""
-
-
-@functools.cache
-def native_steps(dtypes: Dtypes) -> "NativeSteps | None":
-    """The operations for these dtypes on a CPU; None where no native code is available for them."""
-    return NativeSteps(dtypes) if dtypes in _NAMES and library.available() else None
 
 
 class NativeSteps(Steps):
@@ -37,18 +32,8 @@ class NativeSteps(Steps):
 
     def __init__(self, dtypes: Dtypes) -> None:
         super().__init__(dtypes)
-
-        def function(name: str) -> Any:
-            return library.function(f"{name}_{_NAMES[dtypes]}")
-
-        self._gru_gates = function("gru_gates")
-        self._gru_gates_backward = function("gru_gates_backward")
-        self._softmax_loss = function("softmax_loss")
-        self._product = function("product")
-        self._transpose = function("transpose")
-        self.attention_keys = function("attention_keys")
-        self.attention_step = function("attention_step")
-        self.attention_step_backward = function("attention_step_backward")
+        suffix = COMPILED[dtypes]
+        self.functions = {name: library.function(f"{name}_{suffix}") for name in library.SEQUENCE}
 
     def product(self, weight: Tensor, x: Tensor) -> Tensor:
         """See Steps. With few columns a library's product reads the weight much slower."""
@@ -56,7 +41,7 @@ class NativeSteps(Steps):
         if not 0 < n_columns <= _MAX_COLUMNS:
             return product(weight, x)
         out = weight.new_empty(n_rows, n_columns)
-        self._product(
+        self.functions["product"](
             *(n_rows, inner, n_columns, address(weight)), x.data_ptr(), *x.stride(), address(out)
         )
         return out
@@ -75,7 +60,7 @@ class NativeSteps(Steps):
         rounded = None
         if self.compute_dtype != self.accumulate_dtype:
             rounded = torch.empty_like(hidden, dtype=self.compute_dtype)
-        self._gru_gates(
+        self.functions["gru_gates"](
             *hidden.shape, x.data_ptr(), *x.stride(), address(context),
             address(h), address(bias), address(hidden), address(saved),
             address(following), address(rounded), out.data_ptr(), *out.t().stride(),
@@ -96,7 +81,7 @@ class NativeSteps(Steps):
         grad_previous = torch.empty_like(grad_direct)
         strides = (0, 0) if grad_out is None else grad_out.t().stride()
         grad_out_address = None if grad_out is None else grad_out.data_ptr()
-        self._gru_gates_backward(
+        self.functions["gru_gates_backward"](
             *grad_direct.shape, address(grad_direct), address(grad_product),
             grad_out_address, *strides, address(saved), previous.data_ptr(), *previous.t().stride(),
             address(grad_gates), grad_gates_copy.data_ptr(),
@@ -129,7 +114,7 @@ class NativeSteps(Steps):
             raise IndexError(f"a target lies outside of the {len(logits)} rows of the vocabulary")
         nlls = bias.new_empty(len(targets))
         means = torch.empty_like(nlls)
-        self._softmax_loss(
+        self.functions["softmax_loss"](
             *logits.shape, address(logits), address(bias), address(targets), n_real, smoothing,
             grad_bias is not None, address(nlls), address(means), address(grad_bias),
         )  # fmt: skip
@@ -137,7 +122,7 @@ class NativeSteps(Steps):
 
     def transpose(self, weight: Tensor) -> Tensor:
         out = weight.new_empty(weight.shape[1], weight.shape[0])
-        self._transpose(*weight.shape, address(weight), address(out))
+        self.functions["transpose"](*weight.shape, address(weight), address(out))
         return out
 
 
@@ -145,11 +130,11 @@ class _NativeAttention(AdditiveSteps):
     """AdditiveSteps in C++; `memory` is contiguous."""
 
     def __init__(self, steps: NativeSteps, memory: AdditiveMemory) -> None:
-        self.steps = steps
+        self.functions, self.dtype = steps.functions, steps.accumulate_dtype
         keys, values, keep, self.v = memory
-        exp_keys = torch.empty_like(keys, dtype=steps.accumulate_dtype)
+        exp_keys = torch.empty_like(keys, dtype=self.dtype)
         large_keys = torch.empty_like(keep)
-        steps.attention_keys(
+        self.functions["attention_keys"](
             *(keep.numel(), keys.shape[2], address(keys)), address(exp_keys), address(large_keys)
         )
         self.memory = keys, exp_keys, large_keys, *memory[1:]  # keeps the addresses valid
@@ -159,13 +144,13 @@ class _NativeAttention(AdditiveSteps):
     @functools.cached_property
     def gradients(self) -> tuple[Tensor, Tensor, Tensor]:
         """Sums over all steps for the keys, (B, S, K), and v, (B, K); a workspace, (B, K)."""
-        keys, dtype = self.memory[0], self.steps.accumulate_dtype
-        rows = keys.new_zeros(len(keys), keys.shape[2], dtype=dtype)
-        return torch.zeros_like(keys, dtype=dtype), rows, torch.empty_like(rows)
+        keys = self.memory[0]
+        rows = keys.new_zeros(len(keys), keys.shape[2], dtype=self.dtype)
+        return torch.zeros_like(keys, dtype=self.dtype), rows, torch.empty_like(rows)
 
     def attend(self, query: Tensor, saved_query: Tensor, weights: Tensor, context: Tensor) -> None:
         outputs = map(address, (saved_query, weights, context))
-        self.steps.attention_step(*self.sizes, address(query), *self.addresses, *outputs)
+        self.functions["attention_step"](*self.sizes, address(query), *self.addresses, *outputs)
 
     def attend_backward(
         self,
@@ -181,7 +166,7 @@ class _NativeAttention(AdditiveSteps):
         slopes, grad_v, workspace = self.gradients
         inputs = grad_read, grad_context, grad_weights, saved_query, weights
         outputs = grad_context_sum, workspace, slopes, grad_v, grad_query
-        self.steps.attention_step_backward(
+        self.functions["attention_step_backward"](
             *self.sizes, *map(address, inputs), *self.addresses, *map(address, outputs),
             grad_query_copy.data_ptr(), grad_query_copy.stride(0),
         )  # fmt: skip

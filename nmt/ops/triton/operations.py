@@ -1,20 +1,29 @@
 """The fused operations with the decoder's steps in Triton, on a CUDA GPU.
 
 Rows come before units in memory, because the kernels read a row as contiguous memory; the shapes
-are those of Steps.
+are those of Steps. The rows of what a kernel writes need not be adjacent. Triton comes with PyTorch
+for CUDA; nothing imports this module without it.
 """
 
+import contextlib
 import functools
+from typing import Any
 
 import torch
+import triton
+from jaxtyping import Float
 from torch import Tensor
 
 from nmt.ops.fused.operations import FusedOperations
 from nmt.ops.precision import Dtypes
 from nmt.ops.reference import AdditiveMemory
 from nmt.ops.steps import AdditiveSteps, Steps
-from nmt.ops.triton.additive import attend, attend_backward, keys_backward
-from nmt.ops.triton.gru import gates_backward, gates_forward
+from nmt.ops.triton import kernels
+
+_UNITS = 1024  # that a program takes: 128 threads, 8 numbers of bf16 each
+_TILE_COLUMNS = 256
+_TILE = {"ROWS": 8, "num_warps": 4}  # a warp reads a row of a tile: 32 threads, 8 numbers of bf16
+_SCORES = 128  # positions of a row that a softmax takes at a time
 
 
 class TritonOperations(FusedOperations):
@@ -46,9 +55,18 @@ class TritonSteps(Steps):
         saved: Tensor,
         out: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        following = hidden.new_empty(hidden.shape[::-1])
-        read = None if context is None else context.t()
-        gates_forward(x.t(), read, h.t(), bias, hidden.t(), following, out, saved.t())
+        x, h, hidden, read = rows(
+            x.t(), h.t(), hidden.t(), None if context is None else context.t()
+        )
+        n_rows, n_units = hidden.shape
+        following, saved = hidden.new_empty(hidden.shape), writable(saved.t())
+        with device_of(hidden):
+            kernels.gates_kernel[n_rows, triton.cdiv(n_units, _UNITS)](
+                x, read, h, bias, hidden, following, writable(out), saved,
+                n_units, x.stride(0), row_stride(read), h.stride(0), hidden.stride(0),
+                following.stride(0), out.stride(0), saved.stride(0),
+                BLOCK=_UNITS, num_warps=4,
+            )  # fmt: skip
         return following.t(), out.t()
 
     def gru_gates_backward(
@@ -62,10 +80,21 @@ class TritonSteps(Steps):
         grad_gates_copy: Tensor,
         grad_bias: Tensor,
     ) -> Tensor:
-        grad_previous = grad_direct.new_empty(previous.shape)
         through = None if grad_product is None else grad_product.t()
-        outputs = grad_gates.t(), grad_gates_copy.t(), grad_previous
-        gates_backward(grad_direct.t(), through, grad_out, saved.t(), previous, *outputs)
+        direct, saved, previous, through, of_out = rows(
+            grad_direct.t(), saved.t(), previous, through, grad_out
+        )
+        gates, copy = writable(grad_gates.t()), writable(grad_gates_copy.t())
+        grad_previous: Tensor = direct.new_empty(previous.shape)
+        n_rows, n_units = previous.shape
+        with device_of(previous):
+            kernels.grad_gates_kernel[n_rows, triton.cdiv(n_units, _UNITS)](
+                direct, through, of_out, saved, previous, gates, copy, grad_previous,
+                n_units, direct.stride(0), row_stride(through), row_stride(of_out),
+                saved.stride(0), previous.stride(0),
+                gates.stride(0), copy.stride(0), grad_previous.stride(0),
+                BLOCK=_UNITS, num_warps=4,
+            )  # fmt: skip
         grad_bias += grad_gates.sum(1, dtype=self.accumulate_dtype)
         return grad_previous.t()
 
@@ -78,13 +107,28 @@ class _TritonAttention(AdditiveSteps):
     """See AdditiveSteps; the gradients of keys and v take one launch after all steps."""
 
     def __init__(self, memory: AdditiveMemory) -> None:
-        self.memory = memory
+        self.memory = AdditiveMemory(*rows(*memory))
         self.queries: list[Tensor] = []
         self.grad_energies: list[Tensor] = []
 
     def attend(self, query: Tensor, saved_query: Tensor, weights: Tensor, context: Tensor) -> None:
         saved_query.copy_(query.t())
-        attend(saved_query, self.memory, weights, context)
+        (asked,) = rows(saved_query)
+        keys, values, keep, v = self.memory
+        (n_rows, n_places, n_keys), n_values = keys.shape, values.shape[2]
+        scores = torch.empty(n_rows, n_places, dtype=torch.float32, device=keys.device)
+        with device_of(keys):
+            kernels.scores_kernel[n_rows, _tile_rows(n_places)](
+                asked, keys, keep, v, scores,
+                n_places, n_keys, asked.stride(0), keys.stride(0), keys.stride(1), keep.stride(0),
+                COLUMNS=_columns(n_keys), **_TILE,
+            )  # fmt: skip
+            kernels.context_kernel[n_rows, triton.cdiv(n_values, _columns(n_values))](
+                scores, values, keep, writable(weights), writable(context),
+                n_places, n_values, values.stride(0), values.stride(1), keep.stride(0),
+                weights.stride(0), context.stride(0),
+                SCORES=_SCORES, COLUMNS=_columns(n_values), **_TILE,
+            )  # fmt: skip
 
     def attend_backward(
         self,
@@ -97,23 +141,94 @@ class _TritonAttention(AdditiveSteps):
         grad_query: Tensor,
         grad_query_copy: Tensor,
     ) -> None:
+        """See AdditiveSteps. Positions of weight 0 are not read.
+
+        The gradients of the scores, w_s (g_s - sum_r w_r g_r) with g those of the weights, are kept
+        for the gradients of keys and v.
+        """
         grad_context_sum.copy_(grad_read.t())
         if grad_context is not None:
             grad_context_sum += grad_context
-        grad_energies = torch.empty_like(weights)
-        outputs = grad_query.t(), grad_energies
-        attend_backward(grad_context_sum, grad_weights, saved_query, self.memory, weights, *outputs)
+        of_context, asked, weights, used = rows(
+            grad_context_sum, saved_query, weights, grad_weights
+        )
+        keys, values, _, v = self.memory
+        (n_rows, n_places, n_keys), n_values = keys.shape, values.shape[2]
+        of_weights, of_energies = torch.empty_like(weights), torch.empty_like(weights)
+        of_query = writable(grad_query.t())
+        with device_of(keys):
+            kernels.grad_weights_kernel[n_rows, _tile_rows(n_places)](
+                of_context, values, weights, used, of_weights,
+                n_places, n_values, of_context.stride(0), values.stride(0), values.stride(1),
+                weights.stride(0), row_stride(used),
+                COLUMNS=_columns(n_values), **_TILE,
+            )  # fmt: skip
+            kernels.grad_query_kernel[n_rows, triton.cdiv(n_keys, _columns(n_keys))](
+                asked, keys, v, weights, of_weights, of_energies, of_query,
+                n_places, n_keys, asked.stride(0), keys.stride(0), keys.stride(1),
+                weights.stride(0), of_energies.stride(0), of_query.stride(0),
+                SCORES=_SCORES, COLUMNS=_columns(n_keys), **_TILE,
+            )  # fmt: skip
         grad_query_copy.copy_(grad_query)
         self.queries.append(saved_query)
-        self.grad_energies.append(grad_energies)
+        self.grad_energies.append(of_energies)
 
     @functools.cached_property
-    def _gradients(self) -> tuple[Tensor, Tensor]:
+    def _gradients(self) -> tuple[Float[Tensor, "B S K"], Float[Tensor, " K"]]:
+        """The gradients of keys and v, in their dtypes, over all T steps.
+
+        A block of keys stays in registers while the steps pass. Each program writes its part of
+        v's gradient, and torch adds the parts.
+        """
         queries, energies = (torch.stack(x, dim=1) for x in (self.queries, self.grad_energies))
-        return keys_backward(energies, queries, self.memory)
+        keys, _, _, v = self.memory
+        n_rows, n_places, n_keys = keys.shape
+        blocks = _tile_rows(n_places)
+        grad_keys = torch.empty(keys.shape, dtype=keys.dtype, device=keys.device)
+        shares = torch.empty(n_rows, blocks, n_keys, dtype=torch.float32, device=keys.device)
+        with device_of(keys):
+            kernels.grad_keys_kernel[n_rows, blocks, triton.cdiv(n_keys, _columns(n_keys))](
+                energies, queries, keys, v, grad_keys, shares,
+                queries.shape[1], n_places, n_keys, energies.stride(0), energies.stride(1),
+                queries.stride(0), queries.stride(1), keys.stride(0), keys.stride(1),
+                COLUMNS=_columns(n_keys), **_TILE,
+            )  # fmt: skip
+        return grad_keys, shares.sum(dim=(0, 1)).to(v.dtype)
 
     def grad_keys(self) -> Tensor:
         return self._gradients[0]
 
     def grad_v(self) -> Tensor:
         return self._gradients[1]
+
+
+def rows(*tensors: Tensor | None) -> tuple[Any, ...]:
+    """The tensors with contiguous last dimensions; one that has not is copied."""
+    return tuple(x if x is None or x.stride(-1) == 1 else x.contiguous() for x in tensors)
+
+
+def row_stride(x: Tensor | None) -> int:
+    """How far the rows of a matrix lie apart; 0 for none."""
+    return 0 if x is None else x.stride(0)
+
+
+def writable(x: Tensor) -> Tensor:
+    """`x` itself, for a kernel to write: its rows must be contiguous."""
+    assert x.stride(-1) == 1
+    return x
+
+
+def device_of(x: Tensor) -> contextlib.AbstractContextManager[object]:
+    """The context in which launches go to the GPU of `x`, whichever is current."""
+    return torch.cuda.device(x.device) if x.is_cuda else contextlib.nullcontext()
+
+
+def _tile_rows(n_places: int) -> int:
+    """The tiles over the places of a source."""
+    return int(triton.cdiv(n_places, _TILE["ROWS"]))
+
+
+def _columns(size: int) -> int:
+    """Columns of a tile over `size` numbers."""
+    power: int = triton.next_power_of_2(size)
+    return min(_TILE_COLUMNS, max(16, power))

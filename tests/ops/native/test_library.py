@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from nmt.ops.native import manifest
 from nmt.ops.native.library import load
-from nmt.ops.native.sequence import native_steps
-from nmt.ops.precision import Dtypes
 from tests.ops.conftest import NEEDS_NATIVE
 
 
@@ -61,15 +58,6 @@ def test_the_first_library_that_the_processor_can_run_is_loaded(
     assert _why_not(folder, monkeypatch).endswith("this one lacks avx1024")
     _manifest(folder, libraries=[entry], sources="0" * 64)
     assert "have changed since they were compiled" in _why_not(folder, monkeypatch)
-
-
-@NEEDS_NATIVE
-def test_calls_give_the_same_operations_whatever_came_before() -> None:
-    fp32 = Dtypes(torch.float32, torch.float32)
-    with torch.inference_mode():
-        assert native_steps(fp32) is not None
-    assert native_steps(fp32) is native_steps(fp32)
-    assert native_steps(Dtypes(torch.float16, torch.float32)) is None
 
 
 def test_a_copy_without_libraries_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,9 @@ import torch
 from triton.backends.compiler import GPUTarget
 from triton.runtime import JITFunction, driver
 
+from nmt.ops.precision import dtypes_of
 from nmt.ops.reference import AdditiveMemory
-from nmt.ops.triton import additive, gru
+from nmt.ops.triton.operations import TritonSteps
 
 
 class Absent:
@@ -52,17 +53,23 @@ def everything(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
     def some(*shape: int) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype)
 
+    steps = TritonSteps(dtypes_of(dtype))
     keep, weights, query = torch.ones(B, S, dtype=torch.bool), torch.empty(B, S), some(B, K)
     memory = AdditiveMemory(some(B, S, K), some(B, S, M), keep, torch.empty(K))
-    additive.attend(query, memory, weights, some(B, M))
-    grads = some(B, K), torch.empty(B, S)
-    additive.attend_backward(some(B, M), None, query, memory, weights, *grads)
-    additive.keys_backward(torch.empty(B, T, S), some(B, T, K), memory)
-    wide, x, state = torch.empty(B, H), some(B, 3 * H), some(B, H)
-    saved = torch.empty(B, 4 * H)
-    gru.gates_forward(x, x, x, torch.empty(4 * H), wide, wide, state, saved)
-    shares = some(B, 4 * H), some(B, 4 * H)
-    gru.gates_backward(wide, state, state, saved, state, *shares, wide)
+    attention = steps.additive_attention(memory)
+    for _ in range(T):
+        attention.attend(query.t(), query, weights, some(B, M))
+        copy = some(B, K).t()
+        attention.attend_backward(
+            some(M, B), None, None, query, weights, some(B, M), some(B, K).t(), copy
+        )
+    attention.grad_keys()
+    wide, x, state = torch.empty(B, H).t(), some(B, 3 * H), some(B, H)
+    saved, shares = torch.empty(B, 4 * H).t(), some(B, 4 * H).t()
+    steps.gru_gates(x.t(), x.t(), x.t(), torch.empty(4 * H), wide, saved, state)
+    steps.gru_gates_backward(
+        wide, state.t(), state, saved, state, shares, some(B, 4 * H).t(), torch.zeros(4 * H)
+    )
 
 
 driver.set_active(Absent())

@@ -1,4 +1,4 @@
-"""Additive attention of one decoder step on a CUDA GPU, forward and backward, in Triton.
+"""Kernels in Triton for a CUDA GPU: additive attention and the gates of a GRU, both ways.
 
     e_s = v . tanh(q + k_s);  w = softmax(e) over the kept positions;  c = sum_s w_s values_s
 
@@ -12,126 +12,19 @@ and v, is one launch after it. No tanh is ever stored: memory never holds B S K 
 
 Keys and values are read once a step, masked positions of them never. A launch has a program for
 each row and each block of S, K or M, so that a batch of a few rows fills a GPU too. Whatever the
-inputs' dtypes (fp32, bf16, fp16), sums are fp32. The order of every sum is fixed by the constants
-below: no atomics, no autotuning; a row's result is the same bits in any batch and with any
+inputs' dtypes (fp32, bf16, fp16), sums are fp32. The order of every sum is fixed by the sizes of
+blocks: no atomics, no autotuning; a row's result is the same bits in any batch and with any
 padding. Where K and M are multiples of 16, reads are 16 bytes wide, and nothing is compiled anew
-for another B, S or T. Triton comes with PyTorch for CUDA; nothing imports this module without it.
+for another B, S or T.
+
+ops.steps.Steps has the equations of the gates, their order and the bias. Here a row is contiguous
+memory: what Steps calls (F, B) is read as (B, F).
 """
 
 from typing import no_type_check
 
-import torch
 import triton
 import triton.language as tl
-from jaxtyping import Float, Float32
-from torch import Tensor
-
-from nmt.ops.reference import AdditiveMemory
-from nmt.ops.triton.launch import check_writable, device_of, rows
-
-_WARPS = 4  # a warp reads a row of a tile: 32 threads, 8 numbers of bf16 each
-_TILE_ROWS = 8
-_TILE_COLUMNS = 256
-_SCORES = 128  # positions of a row that a softmax takes at a time
-
-
-def attend(
-    query: Float[Tensor, "B K"],
-    memory: AdditiveMemory,
-    weights: Float32[Tensor, "B S"],
-    context: Float[Tensor, "B M"],
-) -> None:
-    """Write `weights`, exactly 0 where a position is not kept, and `context`.
-
-    A row without kept positions gets weights and context 0. Here and below, the rows of what is
-    written need not be adjacent.
-    """
-    query, keys, values, keep, v = rows(query, *memory)
-    B, S, K = keys.shape
-    M = values.shape[2]
-    scores = torch.empty(B, S, dtype=torch.float32, device=keys.device)
-    check_writable(weights, context)
-    with device_of(keys):
-        _scores_kernel[B, triton.cdiv(S, _TILE_ROWS)](
-            query, keys, keep, v, scores,
-            S, K, query.stride(0), keys.stride(0), keys.stride(1), keep.stride(0),
-            ROWS=_TILE_ROWS, COLUMNS=_columns(K), num_warps=_WARPS,
-        )  # fmt: skip
-        _context_kernel[B, triton.cdiv(M, _columns(M))](
-            scores, values, keep, weights, context,
-            S, M, values.stride(0), values.stride(1), keep.stride(0),
-            weights.stride(0), context.stride(0),
-            SCORES=_SCORES, ROWS=_TILE_ROWS, COLUMNS=_columns(M), num_warps=_WARPS,
-        )  # fmt: skip
-
-
-def attend_backward(
-    grad_context: Float[Tensor, "B M"],
-    grad_weights: Float32[Tensor, "B S"] | None,
-    query: Float[Tensor, "B K"],
-    memory: AdditiveMemory,
-    weights: Float32[Tensor, "B S"],
-    grad_query: Float[Tensor, "B K"],
-    grad_energies: Float32[Tensor, "B S"],
-) -> None:
-    """Write the gradients of the query and of the scores, given those of context and weights.
-
-    grad_energies_s = w_s (g_s - sum_r w_r g_r), g_s = grad_context . values_s + grad_weights_s:
-    what `keys_backward` takes, of all steps. `grad_weights` is for weights that something else
-    reads too. Positions of weight 0 are not read.
-    """
-    keys, values, _, v = memory
-    grad_context, query, keys, values, v, weights = rows(
-        grad_context, query, keys, values, v, weights
-    )
-    B, S, K = keys.shape
-    M = values.shape[2]
-    (used,) = rows(grad_weights) if grad_weights is not None else (None,)
-    grad_all_weights = torch.empty(B, S, dtype=torch.float32, device=keys.device)
-    check_writable(grad_query, grad_energies)
-    with device_of(keys):
-        _grad_weights_kernel[B, triton.cdiv(S, _TILE_ROWS)](
-            grad_context, values, weights, used, grad_all_weights,
-            S, M, grad_context.stride(0), values.stride(0), values.stride(1), weights.stride(0),
-            0 if used is None else used.stride(0),
-            ROWS=_TILE_ROWS, COLUMNS=_columns(M), num_warps=_WARPS,
-        )  # fmt: skip
-        _grad_query_kernel[B, triton.cdiv(K, _columns(K))](
-            query, keys, v, weights, grad_all_weights, grad_energies, grad_query,
-            S, K, query.stride(0), keys.stride(0), keys.stride(1), weights.stride(0),
-            grad_energies.stride(0), grad_query.stride(0),
-            SCORES=_SCORES, ROWS=_TILE_ROWS, COLUMNS=_columns(K), num_warps=_WARPS,
-        )  # fmt: skip
-
-
-def keys_backward(
-    grad_energies: Float32[Tensor, "B T S"], queries: Float[Tensor, "B T K"], memory: AdditiveMemory
-) -> tuple[Float[Tensor, "B S K"], Float[Tensor, " K"]]:
-    """Gradients of `keys` and `v`, in their dtypes, over all T steps.
-
-    A block of keys stays in registers while the steps pass. Each program writes its part of
-    v's gradient, and torch adds the parts.
-    """
-    grad_energies, queries, keys, v = rows(grad_energies, queries, memory.keys, memory.v)
-    B, S, K = keys.shape
-    T = queries.shape[1]
-    blocks = triton.cdiv(S, _TILE_ROWS)
-    grad_keys = torch.empty(B, S, K, dtype=keys.dtype, device=keys.device)
-    shares = torch.empty(B, blocks, K, dtype=torch.float32, device=keys.device)
-    with device_of(keys):
-        _grad_keys_kernel[B, blocks, triton.cdiv(K, _columns(K))](
-            grad_energies, queries, keys, v, grad_keys, shares,
-            T, S, K, grad_energies.stride(0), grad_energies.stride(1),
-            queries.stride(0), queries.stride(1), keys.stride(0), keys.stride(1),
-            ROWS=_TILE_ROWS, COLUMNS=_columns(K), num_warps=_WARPS,
-        )  # fmt: skip
-    return grad_keys, shares.sum(dim=(0, 1)).to(v.dtype)
-
-
-def _columns(size: int) -> int:
-    """Columns of a tile over `size` numbers."""
-    power: int = triton.next_power_of_2(size)
-    return min(_TILE_COLUMNS, max(16, power))
 
 
 @triton.jit
@@ -158,7 +51,7 @@ def _tile_columns(ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 @triton.jit(do_not_specialize=["S", "keep_b"])
 @no_type_check
-def _scores_kernel(
+def scores_kernel(
     query, keys, keep, v, scores,
     S, K, query_b, keys_b, keys_s, keep_b,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -182,7 +75,7 @@ def _scores_kernel(
     do_not_specialize=["S", "keep_b", "weights_b"], do_not_specialize_on_alignment=["weights"]
 )
 @no_type_check
-def _context_kernel(
+def context_kernel(
     scores, values, keep, weights, context,
     S, M, values_b, values_s, keep_b, weights_b, context_b,
     SCORES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -229,7 +122,7 @@ def _context_kernel(
     do_not_specialize_on_alignment=["weights", "used"],
 )
 @no_type_check
-def _grad_weights_kernel(
+def grad_weights_kernel(
     grad_context, values, weights, used, grad_weights,
     S, M, grad_b, values_b, values_s, weights_b, used_b,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -259,7 +152,7 @@ def _grad_weights_kernel(
     do_not_specialize_on_alignment=["weights", "grad_energies"],
 )
 @no_type_check
-def _grad_query_kernel(
+def grad_query_kernel(
     query, keys, v, weights, grad_weights, grad_energies, grad_query,
     S, K, query_b, keys_b, keys_s, weights_b, energies_b, grad_b,
     SCORES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -298,7 +191,7 @@ def _grad_query_kernel(
     do_not_specialize_on_alignment=["grad_energies"],
 )
 @no_type_check
-def _grad_keys_kernel(
+def grad_keys_kernel(
     grad_energies, queries, keys, v, grad_keys, shares,
     T, S, K, grad_b, grad_t, queries_b, queries_t, keys_b, keys_s,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -330,3 +223,81 @@ def _grad_keys_kernel(
     k = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
     share = (b * tl.num_programs(1) + tl.program_id(1)) * K + k
     tl.store(shares + share, tl.sum(tanhs, axis=0), mask=k < K)
+
+
+@triton.jit
+@no_type_check
+def gates_kernel(
+    x, context, h, bias, hidden, following, out, saved,
+    H, x_b, context_b, h_b, hidden_b, following_b, out_b, saved_b,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """See Steps.gru_gates; a program computes a block of units of a row."""
+    b = tl.program_id(0).to(tl.int64)
+    i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < H
+    x += b * x_b + i
+    h += b * h_b + i
+    x_r = tl.load(x, mask=inside, other=0).to(tl.float32)
+    x_z = tl.load(x + H, mask=inside, other=0).to(tl.float32)
+    x_n = tl.load(x + 2 * H, mask=inside, other=0).to(tl.float32)
+    if context is not None:
+        context += b * context_b + i
+        x_r += tl.load(context, mask=inside, other=0).to(tl.float32)
+        x_z += tl.load(context + H, mask=inside, other=0).to(tl.float32)
+        x_n += tl.load(context + 2 * H, mask=inside, other=0).to(tl.float32)
+    h_n = tl.load(h, mask=inside, other=0).to(tl.float32)
+    h_r = tl.load(h + H, mask=inside, other=0).to(tl.float32)
+    h_z = tl.load(h + 2 * H, mask=inside, other=0).to(tl.float32)
+    h_n += tl.load(bias + i, mask=inside, other=0)
+    r = tl.sigmoid(x_r + h_r + tl.load(bias + H + i, mask=inside, other=0))
+    z = tl.sigmoid(x_z + h_z + tl.load(bias + 2 * H + i, mask=inside, other=0))
+    x_n += tl.load(bias + 3 * H + i, mask=inside, other=0)
+    n = 2 * tl.sigmoid(2 * (x_n + r * h_n)) - 1
+    before = tl.load(hidden + b * hidden_b + i, mask=inside, other=0).to(tl.float32)
+    after = n + z * (before - n)
+    tl.store(following + b * following_b + i, after, mask=inside)
+    tl.store(out + b * out_b + i, after, mask=inside)
+    saved += b * saved_b + i
+    tl.store(saved, h_n, mask=inside)
+    tl.store(saved + H, r, mask=inside)
+    tl.store(saved + 2 * H, z, mask=inside)
+    tl.store(saved + 3 * H, n, mask=inside)
+
+
+@triton.jit
+@no_type_check
+def grad_gates_kernel(
+    direct, through, of_out, saved, previous, grad_gates, copy, grad_previous,
+    H, direct_b, through_b, out_b, saved_b, previous_b, gates_b, copy_b, grad_b,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """See Steps.gru_gates_backward; a program computes a block of units of a row."""
+    b = tl.program_id(0).to(tl.int64)
+    i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < H
+    g = tl.load(direct + b * direct_b + i, mask=inside, other=0).to(tl.float32)
+    if through is not None:
+        g += tl.load(through + b * through_b + i, mask=inside, other=0).to(tl.float32)
+    if of_out is not None:
+        g += tl.load(of_out + b * out_b + i, mask=inside, other=0).to(tl.float32)
+    saved += b * saved_b + i
+    h_n = tl.load(saved, mask=inside, other=0).to(tl.float32)
+    r = tl.load(saved + H, mask=inside, other=0).to(tl.float32)
+    z = tl.load(saved + 2 * H, mask=inside, other=0).to(tl.float32)
+    n = tl.load(saved + 3 * H, mask=inside, other=0).to(tl.float32)
+    before = tl.load(previous + b * previous_b + i, mask=inside, other=0).to(tl.float32)
+    grad_n = g * (1 - z) * (1 - n * n)
+    grad_r = grad_n * h_n * r * (1 - r)
+    grad_z = g * (before - n) * z * (1 - z)
+    grad_gates += b * gates_b + i
+    copy += b * copy_b + i
+    tl.store(grad_gates, grad_n * r, mask=inside)
+    tl.store(grad_gates + H, grad_r, mask=inside)
+    tl.store(grad_gates + 2 * H, grad_z, mask=inside)
+    tl.store(grad_gates + 3 * H, grad_n, mask=inside)
+    tl.store(copy, grad_n * r, mask=inside)
+    tl.store(copy + H, grad_r, mask=inside)
+    tl.store(copy + 2 * H, grad_z, mask=inside)
+    tl.store(copy + 3 * H, grad_n, mask=inside)
+    tl.store(grad_previous + b * grad_b + i, g * z, mask=inside)
