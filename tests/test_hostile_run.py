@@ -137,7 +137,7 @@ CASES: list[tuple[str, Forge, str]] = [
     ("a tokenizer of another kind", with_manifest(config={"kind": "os.system"}),
      "tokenizer.json: 'config': "),
     ("a tokenizer.json of another time", with_manifest(format=7),
-     "tokenizer.json: format 7, this nmt reads format 1"),
+     "tokenizer.json: 'format': "),
 ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from cli.helpers import brief_config, nmt, refusal
 from nmt.errors import CheckpointError
 from nmt.runs.average import write_average
 from nmt.runs.directory import RunDirectory
+from nmt.runs.lock import run_lock
 from nmt.runs.trained_run import TrainedRun
 from nmt.training.loop import train
 

@@ -90,7 +90,7 @@ SETTERS = {
     *("gc.set_threshold", "gc.freeze", "gc.disable", "signal.signal", "os.environ.setdefault"),
 }
 ALLOWED = {
-    "lab/costs.py: torch.set_num_threads",  # an experiment that times itself, and sets it back
+    "lab/experiment.py: torch.set_num_threads",  # an experiment that times itself, and sets it back
     "translation/parallel.py: torch.set_num_threads",
     "__main__.py: signal.signal",  # of the command, before it is imported
     "serve/run.py: signal.signal",  # the server's process, which sets them back

@@ -245,29 +245,3 @@ def test_clean_writes_the_pairs_that_pass_and_counts_the_rest(
     assert Path("a.fr").read_bytes() == b"Un chien.\nUn chat.\tx\n"
     rejected = [line.split("\t")[:2] for line in Path("bad.tsv").read_text().splitlines()]
     assert rejected == [["empty", "2"], ["duplicate", "3"], ["copy", "5"]]
-    counts = [line.split()[:2] for line in out.splitlines()[1:]]
-    assert sorted(counts) == [["copy", "1"], ["duplicate", "1"], ["empty", "1"]]
-    langs = ("--src-lang", "en", "--tgt-lang", "fr")
-    assert clean("raw.tsv", "--out", "a.tsv", *langs)[0] == 0
-    assert Path("a.tsv").read_text(encoding="utf-8") == "Go.\tVa !\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["raw.fr", "--out", "a.en"], "got 2 files and 1 of --out"),
-        (["raw.fr", "--out", "raw.en", "--out", "a.fr"], "raw.en"),
-        (["none.fr", "--out", "a.en", "--out", "a.fr"], "none.fr: no such file"),
-        (["raw.fr", "--out", "a.en", "--out", "a.fr", "--max-ratio=0.5"], "at least 1"),
-        (["raw.fr", "--out", "a.en", "--out", "a.fr", "--src-lang", "english"], "'en'"),
-    ],
-)
-def test_clean_refuses_and_leaves_every_file_as_it_is(
-    raw: Path, arguments: list[str], words: str
-) -> None:
-    before = (raw / "raw.en").read_bytes()
-    code, _, said = clean("raw.en", *arguments)
-    assert code == 2
-    assert words in said
-    assert (raw / "raw.en").read_bytes() == before
-    assert not (raw / "a.en").exists()

@@ -60,10 +60,12 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.send_response(200)
         body = says.body[start:]
+        # Before the answer: behind it, the test may set the cuts of the next one.
+        sent = body[: says.cuts.pop(0)] if says.cuts else body
         if says.length:
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body[: says.cuts.pop(0)] if says.cuts else body)
+        self.wfile.write(sent)
 
 
 @pytest.fixture

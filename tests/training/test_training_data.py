@@ -8,6 +8,7 @@ import pytest
 import torch
 from training.toy import last_checkpoint, toy_config, write_reversal
 
+from nmt.batches.batching import EncodedCorpus
 from nmt.errors import DataError
 from nmt.training import training_data as module
 from nmt.training.loop import train
