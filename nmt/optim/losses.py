@@ -1,7 +1,7 @@
 """The loss of a training by config: a sum and a token count, divided once per update.
 
-To add a loss, write a config class with `build` and its `Loss`, and name the class in the union at
-the end. A loss sees what the decoder gives for a batch, the attention weights included.
+To add a loss, write a config class with `build` and a `Loss` with `of_targets`, and name the config
+in the union at the end. A loss sees the decoder's output, the attention weights included.
 """
 
 import abc
@@ -46,9 +46,19 @@ class Loss(abc.ABC):
         """Return the loss of an epoch, from 0; by default the same in each."""
         return self
 
-    @abc.abstractmethod
     def __call__(self, output: DecoderOutput, batch: Batch) -> LossSum:
-        """Return the loss summed over the target pieces that are not padding."""
+        """Return the loss of the targets, and the auxiliary loss of the output if there is one."""
+        return _with_auxiliary(output, batch.tgt_out, *self.of_targets(output, batch))
+
+    @abc.abstractmethod
+    def of_targets(
+        self, output: DecoderOutput, batch: Batch
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, " N"]]:
+        """Return the loss summed over the targets, and -log p of each of the N targets.
+
+        The targets are the pieces of `batch.tgt_out` that are not padding. The gradient flows
+        through the sum; -log p is for reports and for the auxiliary loss.
+        """
 
 
 @dataclass(frozen=True)
@@ -57,8 +67,10 @@ class CrossEntropy(Loss):
 
     smoothing: float = 0.0
 
-    def __call__(self, output: DecoderOutput, batch: Batch) -> LossSum:
-        return cross_entropy(output, batch.tgt_out, self.smoothing)
+    def of_targets(
+        self, output: DecoderOutput, batch: Batch
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, " N"]]:
+        return _smoothed(output, batch.tgt_out, self.smoothing)
 
 
 PLAIN = CrossEntropy()
@@ -83,12 +95,13 @@ class GuidedAlignment(Loss):
     def at_epoch(self, epoch: int) -> Loss:
         return replace(self, factor=self.factor * self.decay**epoch)
 
-    def __call__(self, output: DecoderOutput, batch: Batch) -> LossSum:
-        loss = cross_entropy(output, batch.tgt_out, self.smoothing)
-        if batch.links is None:
-            return loss
-        guided = self.factor * self.links_sum(output, batch.links)
-        return loss._replace(loss_sum=loss.loss_sum + guided)
+    def of_targets(
+        self, output: DecoderOutput, batch: Batch
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, " N"]]:
+        loss_sum, nlls = _smoothed(output, batch.tgt_out, self.smoothing)
+        if batch.links is not None:
+            loss_sum = loss_sum + self.factor * self.links_sum(output, batch.links)
+        return loss_sum, nlls
 
     def links_sum(self, output: DecoderOutput, links: BatchLinks) -> Float[Tensor, ""]:
         """Return `alignment_loss` of the taught heads, without the factor."""
@@ -123,14 +136,25 @@ def cross_entropy(
     (arXiv 1512.00567, section 7). The output's auxiliary loss is added to `loss_sum` and not to
     `nll_sum`. Where autocast is on, the logits are in its dtype; the sums never are.
     """
+    return _with_auxiliary(output, tgt_out, *_smoothed(output, tgt_out, label_smoothing))
+
+
+def _smoothed(
+    output: DecoderOutput, tgt_out: Int[Tensor, "B T"], smoothing: float
+) -> tuple[Float[Tensor, ""], Float[Tensor, " N"]]:
     keep = tgt_out != PAD_ID
-    targets = tgt_out[keep]
-    loss_sum, nlls = output.vocabulary.cross_entropy(
-        output.features[keep], targets, label_smoothing
-    )
+    return output.vocabulary.cross_entropy(output.features[keep], tgt_out[keep], smoothing)
+
+
+def _with_auxiliary(
+    output: DecoderOutput,
+    tgt_out: Int[Tensor, "B T"],
+    loss_sum: Float[Tensor, ""],
+    nlls: Float[Tensor, " N"],
+) -> LossSum:
     if output.auxiliary_loss is not None:
-        loss_sum = loss_sum + output.auxiliary_loss.loss_sum(keep, -nlls)
-    return LossSum(loss_sum, nlls.sum(), targets.numel())
+        loss_sum = loss_sum + output.auxiliary_loss.loss_sum(tgt_out != PAD_ID, -nlls)
+    return LossSum(loss_sum, nlls.sum(), nlls.numel())
 
 
 class CrossEntropyConfig(Config):

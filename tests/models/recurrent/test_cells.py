@@ -75,7 +75,7 @@ def _x() -> torch.Tensor:
 
 
 @pytest.mark.parametrize("backend", ["reference", "fused"])
-@pytest.mark.parametrize("kind", CELLS)
+@pytest.mark.parametrize("kind", TORCHS)
 def test_layers_step_by_step_are_torchs(
     kind: CellKind, backend: BackendName, monkeypatch: pytest.MonkeyPatch
 ) -> None:

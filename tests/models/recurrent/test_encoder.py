@@ -16,7 +16,7 @@ LENGTHS = (4, 7, 1)
 TORCHS: dict[CellKind, type[nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM}
 
 
-@pytest.mark.parametrize("kind", CELLS)
+@pytest.mark.parametrize("kind", TORCHS)
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_each_sentence_is_read_as_torchs_layers_read_it_alone(
     kind: CellKind, bidirectional: bool
@@ -53,7 +53,7 @@ def test_first_weights_of_layers_are_those_of_a_cell(kind: CellKind) -> None:
         assert (b_hh == 0).all()
 
 
-@pytest.mark.parametrize("kind", CELLS)
+@pytest.mark.parametrize("kind", TORCHS)
 def test_torchs_layers_draw_no_dropout_themselves(
     kind: CellKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,7 +71,7 @@ def test_torchs_layers_draw_no_dropout_themselves(
     assert calls == [(8, (True, 1, 0.0, True, True))] * 3
 
 
-@pytest.mark.parametrize("kind", CELLS)
+@pytest.mark.parametrize("kind", TORCHS)
 def test_dropout_between_layers_is_torchs(kind: CellKind) -> None:
     """On a CPU the same units as one call of torch for all layers drops."""
     torch.manual_seed(0)
