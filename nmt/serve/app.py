@@ -100,7 +100,8 @@ async def _page(page: Response) -> Response:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
+    line = "\\n".join(error.detail.splitlines())  # it may quote names of a request
+    return JSONResponse({"error": line}, error.status_code, headers=error.headers)
 
 
 async def _internal_error(request: Request, error: Exception) -> Response:

@@ -99,6 +99,7 @@ def test_languages_and_health(client: TestClient) -> None:
         ({"q": None}, "q: got null"),
         ({"source": None}, "source: got null"),
         ({"target": "en"}, "en to en is not supported; allowed: en to fr"),
+        ({"target": "f\nr"}, "en to f\\nr is not supported; allowed: en to fr"),
         ({"source": "de"}, "de to fr is not supported"),
         ({"format": "pdf"}, "format: got 'pdf', allowed: 'text' or 'html'"),
         ({"q": ["Is", ""]}, "q: got '', allowed: text that"),
