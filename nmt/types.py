@@ -1,4 +1,4 @@
-"""The values that pass between rooms: plain, frozen, free of behaviour.
+"""The values that pass between packages: plain, frozen, free of behaviour.
 
 Data flows one way: SentencePair -> Encoded -> Batch (batches/batching.py) -> model
 -> Hypothesis -> Translation.
