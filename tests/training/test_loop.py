@@ -101,13 +101,13 @@ def test_a_loss_that_is_no_number_leaves_the_checkpoints(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train_tiny(corpus, train={"epochs": 1})
-    genuine = losses.cross_entropy
+    genuine = losses._with_auxiliary
 
     def poisoned(*arguments: Any) -> Any:
         loss = genuine(*arguments)
         return loss._replace(loss_sum=loss.loss_sum * torch.nan, nll_sum=loss.nll_sum * torch.nan)
 
-    monkeypatch.setattr(losses, "cross_entropy", poisoned)
+    monkeypatch.setattr(losses, "_with_auxiliary", poisoned)
     with pytest.raises(NMTError, match=r"loss is nan at step 5; earlier checkpoints are intact"):
         train_tiny(corpus)
     assert RunDirectory(corpus / "run").checkpoint_folder.steps() == [4]
