@@ -50,9 +50,9 @@ class Lengths:
 class SplitReport:
     """One split. Words are separated by white space.
 
-    `left_out` counts the pairs that `nmt corpus clean` leaves out, by reason. `in_train` counts
-    those of an evaluation set of which train has the source, the source but for case and
-    punctuation (`sentence_key`), the target, or the pair.
+    `left_out` counts the pairs that `nmt corpus clean` leaves out, by reason. `in_train` counts the
+    pairs of an evaluation set that overlap with train: by source, by source without case and
+    punctuation (`sentence_key`), by target, or by pair.
     """
 
     name: str

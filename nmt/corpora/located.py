@@ -132,7 +132,7 @@ def locate(split: PairsConfig, data: DataConfig) -> Located:
 def locate_named(
     corpus: str, split: str | None, folder: Path, languages: tuple[str, str] | None = None
 ) -> Located:
-    """The split of a named corpus, read between `languages`, by default those of its entry."""
+    """Return the split of a named corpus between `languages`, by default its entry's languages."""
     entry = find_entry(corpus, folder)
     name = check_split(corpus, split, entry)
     if name in entry.joined:

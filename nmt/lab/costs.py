@@ -114,7 +114,7 @@ FORWARD, TRAINING = "forward", "forward and backward"
 class Costs:
     """The costs of a computation at each of several sizes.
 
-    `macs` are multiply-accumulate operations, `peak_bytes` those of tensors at the peak of the
+    `macs` are multiply-accumulate operations. `peak_bytes` is the greatest memory of tensors in the
     forward pass.
     """
 

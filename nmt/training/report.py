@@ -75,7 +75,7 @@ class Reporter:
         n_src_tokens: int,
         n_batches_in_epoch: int,
     ) -> None:
-        """Report an update by `group`; result and tokens are those of all ranks."""
+        """Report an update by this rank's `group`; result and tokens are summed over all ranks."""
         self._n_largest = max([self._n_largest, *(batch.n_positions for batch in group.batches)])
         self._window_tokens += result.n_tokens + n_src_tokens
         n_updates = self._state.step - self._first_step

@@ -54,7 +54,7 @@ _ASK = (
 
 @dataclass(frozen=True)
 class Change:
-    """A key whose value differs from that of the run so far."""
+    """A key that has another value than in the run so far."""
 
     key: str
     old: object

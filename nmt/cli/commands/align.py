@@ -132,9 +132,9 @@ def lexicon(
 ) -> None:
     """Make a dictionary of the words that attention links.
 
-    They are those of the run's training pairs. A line for each pair of words: source, tab, target,
-    tab, probability, tab, count. nmt translate --replace-unk --lexicon reads it, and takes the most
-    probable translation of a word.
+    It reads the run's training pairs and writes a line for each pair of words: source, tab, target,
+    tab, probability, tab, count. nmt translate --replace-unk --lexicon takes the most probable
+    translation of a word from it.
     """
     trained = compute.with_search(open_run(run.path))
 

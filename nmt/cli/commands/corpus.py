@@ -1,4 +1,4 @@
-"""`nmt corpus`: list and fetch named corpora, check those of a run, clean messy ones."""
+"""`nmt corpus`: list and fetch named corpora, check a run's corpora, clean sentence pairs."""
 
 import json
 from collections import Counter

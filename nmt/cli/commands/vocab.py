@@ -27,9 +27,9 @@ def show(
 ) -> None:
     """Print sizes and first pieces, or how a text is cut into pieces.
 
-    Of TEXT it shows what comes back too. --run is a run, or a folder of vocabularies.
-    Pieces are shown in the order of their ids. Four reserved ones come first; the others go from
-    the most frequent to the rarest, those of BPE in the order in which they were merged.
+    For TEXT the decoded text is printed too. --run takes a run, or its folder tokenizer.
+    Pieces are printed in the order of their ids, the four reserved ones first. Words and unigram
+    pieces go from the most frequent to the rarest, BPE pieces in the order of their merges.
     """
     from nmt.text.tokenizer import Tokenizers
 

@@ -107,8 +107,8 @@ def path_parameters(callback: Callable[..., object]) -> dict[str, Any]:
 def guarded_outputs(callback: Callable[..., object], values: Mapping[str, Any]) -> Iterator[None]:
     """Check the outputs of a command, and guard all that it writes in this block.
 
-    `values` are those of its parameters. Raises ConfigError for an output that is an input, a file
-    of a run, another output or, without --force, a file that exists.
+    `values` has the value of each parameter. Raises ConfigError for an output that is an input, a
+    file of a run, another output or, without --force, a file that exists.
     """
     parameters = path_parameters(callback)
     outputs = {name: info for name, info in parameters.items() if info.writable}

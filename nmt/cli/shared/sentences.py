@@ -37,7 +37,7 @@ def file_lines(path: Path) -> Iterator[str]:
 
 
 def sentence_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    """The lines of a text with those of its translation. Raises DataError where one is longer."""
+    """Yield each line of a text with its translation. Raises DataError where one is longer."""
     lines = zip_longest(file_lines(source), file_lines(target))
     for number, (text, translation) in enumerate(lines, start=1):
         if text is None or translation is None:

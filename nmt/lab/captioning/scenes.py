@@ -149,7 +149,7 @@ class Split:
 
 
 def all_arrangements() -> list[Arrangement]:
-    """All 8,988 arrangements, those of one thing first."""
+    """Return all 8,988 arrangements, single things first."""
     kinds = list(product(SHAPES, COLOURS))
     big, small = ([Thing(*kind, size) for kind in kinds] for size in (True, False))
     singles = [Arrangement(relation, (thing,)) for relation in SINGLE for thing in big + small]

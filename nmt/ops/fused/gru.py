@@ -100,7 +100,7 @@ class _GRU(torch.autograd.Function):
 class AttentionalGRU(torch.autograd.Function):
     """See Operations.attentional_gru; the first argument computes the steps.
 
-    The other inputs are the state, the fields of the memory and those of the weights. The queries
+    The other inputs are the state and the fields of the memory and of the weights. The queries
     are computed from `query_states`, the states after the transition where there is one.
     """
 
@@ -209,7 +209,7 @@ class AttentionalGRU(torch.autograd.Function):
             (grad_direct + grad_product).t(),
             attention.grad_keys(),
             torch.bmm(weights.permute(1, 2, 0), grad_context_sums.transpose(0, 1)),
-            keep,  # in the place of its gradient, which is None
+            keep,  # a placeholder: the mask has no gradient
             attention.grad_v(),
             product(grad_read.flatten(1), contexts.flatten(0, 1)),
             n_last(grad_W_s[n_keys:]),
@@ -222,5 +222,5 @@ class AttentionalGRU(torch.autograd.Function):
 
 
 def _bias(b_h: Tensor, dtype: torch.dtype) -> Tensor:
-    """The bias of [h_n; r; z; x_n], given that of the state's [r; z; n]."""
+    """Return the bias of [h_n; r; z; x_n] from the state's bias of [r; z; n]."""
     return torch.cat([n_first(b_h), b_h.new_zeros(len(b_h) // 3)]).to(dtype)

@@ -1,8 +1,8 @@
 """The fused operations with the decoder's steps in Triton, on a CUDA GPU.
 
-Rows come before units in memory, because the kernels read a row as contiguous memory; the shapes
-are those of Steps. The rows of what a kernel writes need not be adjacent. Triton comes with PyTorch
-for CUDA; nothing imports this module without it.
+Rows come before units in memory, because the kernels read a row as contiguous memory. Shapes are as
+in Steps. The rows of a kernel's output need not be adjacent. Triton comes with PyTorch for CUDA;
+nothing imports this module without it.
 """
 
 import contextlib
@@ -143,8 +143,8 @@ class _TritonAttention(AdditiveSteps):
     ) -> None:
         """See AdditiveSteps. Positions of weight 0 are not read.
 
-        The gradients of the scores, w_s (g_s - sum_r w_r g_r) with g those of the weights, are kept
-        for the gradients of keys and v.
+        The gradients of the scores are w_s (g_s - sum_r w_r g_r), with g the gradients of the
+        weights. They are kept for the gradients of keys and v.
         """
         grad_context_sum.copy_(grad_read.t())
         if grad_context is not None:
