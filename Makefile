@@ -71,7 +71,7 @@ check:         ## the same without installing
 test-slow: $(VENV)/.installed-dev      ## the tests that take minutes
 	$(PY) -m pytest -m slow --numprocesses auto --maxprocesses 2
 
-coverage: $(VENV)/.installed-dev       ## lines that the tests run: 92 % of all, all of runs/directory.py, data/ and text/
+coverage: $(VENV)/.installed-dev       ## lines that the tests run: 92 % of all, all of runs/directory.py, corpora/, batches/ and text/
 	$(PY) -m pytest --cov=nmt --cov-report=term:skip-covered --cov-fail-under=92
 	$(PY) -m coverage report --include='nmt/runs/directory.py,nmt/corpora/*,nmt/batches/*,nmt/text/*' --show-missing --fail-under=100
 

@@ -12,6 +12,7 @@ import json
 import mmap
 import os
 import zlib
+from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -51,7 +52,7 @@ TEXT_RULES = 1
 """The version of normalisation, case markup, word splitting and of the layout of arrays: to be
 raised with any of them, so that no data set is used that other rules made."""
 
-_CHUNK_PAIRS = 1 << 10
+_CHUNK_PAIRS, _CHECKED_ROWS = 1 << 10, 1 << 20
 _MANIFEST = "manifest.json"
 _Count = Annotated[int, Field(ge=0)]
 _IdType = Literal["<u2", "<u4"]
@@ -115,7 +116,8 @@ class StoredSide(Sequence[Ids]):
 
     def lengths(self) -> _Array:
         """Return the lengths of all rows, eos included."""
-        parts = [np.diff(one.offsets)[self._side :: 2].astype(np.int32) for one in self._sets]
+        starts, ends = slice(self._side, -1, 2), slice(self._side + 1, None, 2)
+        parts = [(one.offsets[ends] - one.offsets[starts]).astype(np.int32) for one in self._sets]
         return np.concatenate(parts) + 1
 
     def __len__(self) -> int:
@@ -182,15 +184,17 @@ class Store:
         """Map the arrays, and check that they are as written and within bounds."""
         ids = _mapped(self.folder / "ids", manifest.dtype)
         offsets = _mapped(self.folder / "offsets", "<i8")
-        for name, array in (("ids", ids), ("offsets", offsets)):
+        for name, mapped in (("ids", ids), ("offsets", offsets)):
             n_bytes, checksum = manifest.files.get(name, (-1, 0))
-            if array.nbytes != n_bytes or zlib.crc32(array.data) != checksum:
+            if mapped.nbytes != n_bytes or zlib.crc32(mapped.data) != checksum:
                 raise DataError(f"{name}: not as it was written")
         if len(offsets) % 2 == 0 or (offsets[0], offsets[-1]) != (0, len(ids)):
             raise DataError("offsets: not as many ids as there are")
-        most, lengths = self._source.max_pieces, np.diff(offsets)
-        if not 1 <= lengths.min(initial=1) <= lengths.max(initial=1) <= most:
-            raise DataError(f"offsets: a row that has not 1 to {most} pieces")
+        most = self._source.max_pieces
+        for start in range(0, len(offsets), _CHECKED_ROWS):
+            lengths = np.diff(offsets[start : start + _CHECKED_ROWS + 1])
+            if not 1 <= lengths.min(initial=1) <= lengths.max(initial=1) <= most:
+                raise DataError(f"offsets: a row that has not 1 to {most} pieces")
         largest = np.maximum.reduceat(ids, offsets[:-1]) if len(ids) else ids
         for side, tokenizer in enumerate((self._tokenizers.src, self._tokenizers.tgt)):
             if int(largest[side::2].max(initial=0)) >= len(tokenizer.vocab):
@@ -202,7 +206,7 @@ class Store:
         tokenizers = (self._tokenizers.src, self._tokenizers.tgt)
         dtype: _IdType = "<u2" if max(len(side.vocab) for side in tokenizers) <= 1 << 16 else "<u4"
         dropped: Counter[str] = Counter()
-        lengths: list[int] = []
+        lengths = array("i")
         pairs = self._source.pairs()
         with (
             part_stream(folder / "ids", append=False) as stream,
@@ -213,11 +217,13 @@ class Store:
                 tgt = tokenizers[1].encode_batch([pair.tgt_text for pair in chunk])
                 sides = fit_for_training(src, tgt, self._source.max_pieces, dropped)
                 rows = list(chain.from_iterable(zip(*sides, strict=True)))
-                lengths += map(len, rows)
+                lengths.extend(map(len, rows))
                 stream.write(np.array(list(chain.from_iterable(rows)), dtype).tobytes())
                 bar.update(len(chunk))
         flush(folder / "ids")
-        write_bytes(folder / "offsets", np.cumsum([0, *lengths], dtype="<i8").tobytes())
+        offsets = np.zeros(len(lengths) + 1, "<i8")
+        np.cumsum(lengths, out=offsets[1:])
+        write_bytes(folder / "offsets", offsets.tobytes())
         arrays = ((name, _mapped(folder / name, "u1")) for name in ("ids", "offsets"))
         manifest = _Manifest(
             origin=self._origin,

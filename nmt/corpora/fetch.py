@@ -177,7 +177,8 @@ def verify(path: Path, sources: tuple[Source, ...], shown: str | None = None) ->
     for source in sources:
         if source.checksum is not None:
             kind = source.checksum.partition(":")[0]
-            digests[kind] = f"{kind}:{digest(path, kind)}"
+            if kind not in digests:
+                digests[kind] = f"{kind}:{digest(path, kind)}"
             if digests[kind] == source.checksum:
                 return source
     for source in sources:

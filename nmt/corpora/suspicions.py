@@ -5,7 +5,7 @@ It uses counts and correlations only, no language model. A sign proves nothing.
 
 import random
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -59,14 +59,6 @@ class Suspicions:
                 f"{len(shifted):,} of {len(starts):,} blocks of {BLOCK}): a line may be missing "
                 "before it"
             )
-
-
-def suspicions(pairs: Iterable[SentencePair], src_lang: str, tgt_lang: str) -> list[str]:
-    """A line for each sign that `pairs` are not translations between these languages."""
-    doubts = Suspicions(src_lang, tgt_lang)
-    for pair in pairs:
-        doubts.add(pair)
-    return doubts.lines()
 
 
 def _jumps(lengths: "array[int]") -> npt.NDArray[np.float64]:

@@ -142,7 +142,7 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
         raise DataError(missing(path)) from None
     except _DAMAGE as error:
         raise DataError(f"{path}: damaged or not a {kind[1:]} file: {error}") from None
-    except (OSError, RuntimeError, ValueError, NotImplementedError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise DataError(f"{path}: cannot be read: {reason}") from None
 

@@ -198,11 +198,11 @@ class Steps:
         return AdditiveSteps(AdditiveMemory(keys.to(dtype), values.to(dtype), keep, v.to(dtype)))
 
 
-def n_first(gates: Tensor, dim: int = 0) -> Tensor:
-    """[r; z; n] along `dim` as [n; r; z]."""
-    return gates.roll(gates.shape[dim] // 3, dim)
+def n_first(gates: Tensor) -> Tensor:
+    """Return the rows [r; z; n] as [n; r; z]."""
+    return gates.roll(len(gates) // 3, 0)
 
 
-def n_last(gates: Tensor, dim: int = 0) -> Tensor:
-    """[n; r; z] along `dim` as [r; z; n]."""
-    return gates.roll(-(gates.shape[dim] // 3), dim)
+def n_last(gates: Tensor) -> Tensor:
+    """Return the rows [n; r; z] as [r; z; n]."""
+    return gates.roll(-(len(gates) // 3), 0)

@@ -137,7 +137,7 @@ class WordHistory:
         )
         return WordHistory(tuple(self.words[row] for row in rows), tuple(matches))
 
-    @property
+    @functools.cached_property
     def must(self) -> bool:
         """Whether a row has words that must occur."""
         return any(words.must for words in self.words)

@@ -111,16 +111,16 @@ class SentencePieceConfig(BaseTokenizerConfig):
 
         Raises DataError for what is no such model, and where it does not go with `case`.
         """
-        model_type = check_model(content)
         tokenizer = self.build(content, lang)
         update = {
-            "model_type": model_type,
+            "model_type": tokenizer.model_type,
             "vocab_size": len(tokenizer.vocab),
             "byte_fallback": "<0x00>" in tokenizer.vocab.pieces,
             "src_model": None,
             "tgt_model": None,
         }
-        return self.model_copy(update=update).build(content, lang)
+        tokenizer.config = self.model_copy(update=update)
+        return tokenizer
 
     def train(self, texts: Sequence[str], name: str, seed: int) -> bytes:
         """A SentencePiece model of `texts`, which are normalised; the same for the same input.
@@ -200,7 +200,7 @@ class SentencePieceTokenizer:
         self.config = config
         self.model_bytes = model_bytes
         self.lang = lang
-        check_model(model_bytes)
+        self.model_type = check_model(model_bytes)
         try:
             self.processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
         except RuntimeError as error:

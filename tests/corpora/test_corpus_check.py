@@ -1,7 +1,7 @@
 """Figures of the report counted by hand, and faults put into a right corpus."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from nmt.corpora.language_check import language_notes, other_language
 from nmt.corpora.languages import NAMES, check_language, language_of, language_pair_of
 from nmt.corpora.readers.aligned import stream_aligned
 from nmt.corpora.sources import DataConfig, SplitConfig
-from nmt.corpora.suspicions import suspicions
+from nmt.corpora.suspicions import Suspicions
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_tokenizer import WordConfig
 from nmt.training.training_data import vocabulary_notes
@@ -25,6 +25,14 @@ from nmt.types import SentencePair
 
 STARTER = Path(__file__).parents[2] / "data" / "starter"
 CORPORA = os.environ.get("NMT_CORPORA")
+
+
+def suspicions(pairs: Iterable[SentencePair], src_lang: str, tgt_lang: str) -> list[str]:
+    """A line for each sign that `pairs` are not translations between these languages."""
+    doubts = Suspicions(src_lang, tgt_lang)
+    for pair in pairs:
+        doubts.add(pair)
+    return doubts.lines()
 
 
 def pairs_of(*texts: str) -> list[SentencePair]:

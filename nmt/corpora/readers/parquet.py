@@ -91,12 +91,12 @@ def _columns(file: PairFile, metadata: Any) -> list[str]:
             f"{file.path}: no columns {shown}; it has {', '.join(names[:12])}; name two with "
             "columns"
         )
-    n_bytes = 0
+    n_bytes, limit = 0, text_limit(file.path)
     for name in pair:
         if names.count(name) > 1:
             raise DataError(f"{file.path}: two columns of the name {name}; rename one")
         for group in range(metadata.num_row_groups):
             chunk = metadata.row_group(group).column(names.index(name))
             n_bytes += chunk.total_uncompressed_size
-            check_unpacked(str(file.path), n_bytes, text_limit(file.path))
+            check_unpacked(str(file.path), n_bytes, limit)
     return list(pair)
