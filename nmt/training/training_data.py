@@ -29,7 +29,7 @@ from nmt.text.tokenizer import (
 )
 from nmt.text.vocabulary import UNK_ID
 from nmt.training.first_weights import run_named
-from nmt.training.resume import differences
+from nmt.training.resume import differences, has_checkpoint
 from nmt.training.validation import Validator
 from nmt.translation.heads import source_heads
 from nmt.types import SentencePair
@@ -97,7 +97,9 @@ def _tokenizers_and_corpus(
                 texts[0], guided.links, tokenizers, data.max_pieces, is_cut
             )
     else:
-        tokenizers = run_tokenizers(config, run)
+        tokenizers = run_tokenizers(
+            config, run, lambda: chain.from_iterable(data_set.pairs() for data_set in sets)
+        )
         corpus = cached_corpus(data.cache, sets, tokenizers, say)
     if not len(corpus):
         reasons = ", ".join(f"{count} {reason}" for reason, count in corpus.dropped.items())
@@ -221,44 +223,27 @@ def _data_set(split: PairsConfig, data: DataConfig) -> DataSet:
 
 
 def run_tokenizers(
-    config: RunConfig, run: RunDirectory, pairs: Callable[[], Iterable[SentencePair]] | None = None
+    config: RunConfig, run: RunDirectory, pairs: Callable[[], Iterable[SentencePair]]
 ) -> Tokenizers:
-    """The run's tokenizers; without any, learn them from the training pairs and save them.
+    """Return the run's tokenizers; without any, learn them from the training pairs and save them.
 
-    `pairs` are those of `config`, if they are in memory. Raises ConfigError if the run's tokenizers
-    were learned by another config.
+    They are learned from data.vocab_pairs pairs at most, and from none where `config` names files
+    of pieces. Raises ConfigError if the run's tokenizers were learned by another config.
     """
     if (run.tokenizer_path / MANIFEST_NAME).is_file():
         tokenizers = Tokenizers.load(run.tokenizer_path)
-        has_learned = bool(run.checkpoint_folder.steps())
-        _check_tokenizers(tokenizers, config, f"{run.tokenizer_path}:", has_learned)
+        _check_tokenizers(tokenizers, config, f"{run.tokenizer_path}:", has_checkpoint(run))
         return tokenizers
     if config.train.init_from is not None:
         first, _ = run_named(config.train.init_from)
         tokenizers = first.tokenizers()
         _check_tokenizers(tokenizers, config, f"train.init_from: {first.path}: its tokenizers were")
     else:
-        tokenizers = learn_tokenizers(config, pairs)
+        data, wanted = config.data, config.tokenizer
+        sample = () if wanted.given is not None else _spaced(pairs, data.vocab_pairs)
+        tokenizers = train_tokenizers(wanted, sample, data.src_lang, data.tgt_lang, config.seed)
     tokenizers.save(run.tokenizer_path)
     return tokenizers
-
-
-def learn_tokenizers(
-    config: RunConfig, pairs: Callable[[], Iterable[SentencePair]] | None = None
-) -> Tokenizers:
-    """The tokenizers that a training by `config` learns, from data.vocab_pairs pairs at most.
-
-    No pair is read where `config` names files of pieces.
-    """
-    data = config.data
-    if pairs is None and config.tokenizer.given is None:
-        sets = data_sets(config)
-
-        def pairs() -> Iterator[SentencePair]:
-            return chain.from_iterable(data_set.pairs() for data_set in sets)
-
-    sample = () if pairs is None else _spaced(pairs, data.vocab_pairs)
-    return train_tokenizers(config.tokenizer, sample, data.src_lang, data.tgt_lang, config.seed)
 
 
 def _spaced(pairs: Callable[[], Iterable[SentencePair]], count: int) -> Iterator[SentencePair]:
