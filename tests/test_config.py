@@ -41,7 +41,7 @@ def errors(folder: Path, text: str, *overrides: str) -> list[str]:
 @pytest.mark.parametrize(
     ("override", "line"),
     [
-        ("train.epochs=null", "train: says no end: give at least one of epochs, steps, max_min"),
+        ("train.epochs=null", "train: no end: give at least one of epochs, steps, max_min"),
         ("search.beam=8001", "search.beam: got 8001, allowed: at most the vocabulary's size, toke"),
         ("train.device=cuda:x", "train.device: got 'cuda:x', allowed: auto, cpu, cuda, cuda:N, m"),
         ("name=a/b", "name: got 'a/b', allowed: letters, digits and _ . + -"),
@@ -52,7 +52,7 @@ def test_each_check_says_what_is_wrong(tmp_path: Path, override: str, line: str)
     assert load(tmp_path, MINIMAL) == RunConfig(name="x", data=data, train=train)
     [error] = errors(tmp_path, MINIMAL, "model.embedding=512", override)
     assert line in error
-    with pytest.raises(ValidationError, match="train: says no end"):
+    with pytest.raises(ValidationError, match="train: no end"):
         RunConfig(name="x", data=data)  # Python gets the same checks
 
 
@@ -64,14 +64,16 @@ def test_a_conflict_is_reported_at_its_key(tmp_path: Path) -> None:
         "valid:\n  patience: 3\n"
     )
     first, second = errors(tmp_path, text)
-    assert first.startswith("x.yaml:7: train.schedule.kind: 'plateau' needs a validation set")
-    assert second.startswith("x.yaml:9: valid.patience: needs a validation set")
+    assert first.startswith("x.yaml:7: train.schedule.kind: 'plateau' requires a validation set")
+    assert second.startswith("x.yaml:9: valid.patience: requires a validation set")
     held_out = text.replace("data:\n", "data:\n  held_out: {valid: 2}\n")
     assert load(tmp_path, held_out).valid.patience == 3
     cosine = "train.schedule.kind=cosine"
     assert load(tmp_path, MINIMAL, cosine).train.schedule == CosineConfig()
     [error] = errors(tmp_path, MINIMAL, cosine, "train.epochs=null", "train.max_minutes=2")
-    assert error.startswith(f"--set {cosine}: train.schedule.kind: 'cosine' needs a known number")
+    assert error.startswith(
+        f"--set {cosine}: train.schedule.kind: 'cosine' requires a known number"
+    )
 
 
 def test_what_is_held_against_what(tmp_path: Path) -> None:

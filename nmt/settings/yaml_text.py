@@ -108,15 +108,11 @@ def read_text(path: Path, regular: bool = False) -> str:
 class YamlDocument:
     """One YAML document: `value` as dicts, lists and scalars, `lines` with the line of each key.
 
-    `where` begins each error, followed by the line where `with_line` is true. Without `typed`,
-    scalars stay text for the fields of the config classes to parse, and so do keys.
-    Raises ConfigError.
+    `where` begins each error, followed by the line where `with_line` is true. Raises ConfigError.
     """
 
-    def __init__(
-        self, text: str, where: str, *, with_line: bool = True, typed: bool = True
-    ) -> None:
-        self._where, self._with_line, self._typed = where, with_line, typed
+    def __init__(self, text: str, where: str, *, with_line: bool = True) -> None:
+        self._where, self._with_line = where, with_line
         self.lines: dict[KeyPath, int] = {}
         node = self._compose(text)
         self.value = None if node is None else self._plain(node, ())
@@ -153,7 +149,7 @@ class YamlDocument:
                 self.lines[*path, index] = item.start_mark.line + 1
             return [self._plain(item, (*path, index)) for index, item in enumerate(node.value)]
         try:
-            return _scalar(node) if self._typed else node.value
+            return _scalar(node)
         except ValueError as error:
             place = self.place(node.start_mark.line + 1)
             raise ConfigError(f"{place}: {'.'.join(map(str, path))}: {error}") from None
@@ -164,7 +160,7 @@ class YamlDocument:
             line, key = key_node.start_mark.line + 1, key_node.value
             if not isinstance(key_node, yaml.ScalarNode):
                 raise ConfigError(f"{self.place(line)}: keys are plain names")
-            is_text = key_node.tag == f"{_TAG}str" or not self._typed
+            is_text = key_node.tag == f"{_TAG}str"
             if not (is_text and len(key) <= _MAX_NAME and key.isprintable()):
                 raise ConfigError(
                     f"{self.place(line)}: keys are plain names, got {reprlib.repr(key)}"

@@ -85,7 +85,7 @@ def test_a_users_entry_may_replace_a_builtin_one(data: DataConfig) -> None:
         ("x: {src_lang: en, tgt_lang: fr}", r":1: x\.splits: missing"),
         (OWN + "  licens: MIT\n", r":9: village\.licens: unknown key; did you mean 'v.*licence'"),
         (OWN + "  files: {../x: {sources: [{url: a}]}}", r":9: .*'\.\./x' is not a plain file"),
-        (OWN + "  files: {x: {sources: [{name: a}]}}", r":9: .*needs a url, a checksum or both"),
+        (OWN + "  files: {x: {sources: [{name: a}]}}", r":9: .*requires a url, a checksum or both"),
         (OWN + "  files: {x: {sources: [{checksum: 1}]}}", r":9: village\.files\.x\.sources\.0"),
         (OWN + "  hash_split: {of: train}", r"two splits are called test, train"),
         (OWN + "  hash_split: {of: all}", r"there is no split 'all'"),

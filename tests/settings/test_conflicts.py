@@ -44,6 +44,14 @@ CONTRADICTIONS = {
         ("tokenizer.byte_fallback=true", "tokenizer.vocab_size=20"),
         ("tokenizer.byte_fallback=false", "tokenizer.vocab_size=999", "tokenizer.kind=word"),
     ),
+    "noise": (
+        ("tokenizer.kind=word", "data.noise.slip=0.1"),
+        ("tokenizer.kind=sentencepiece", "data.noise.slip=0"),
+    ),
+    "sampling": (
+        ("tokenizer.kind=word", "data.sampling.src=0.1"),
+        ("tokenizer.kind=sentencepiece", "data.sampling.src=0"),
+    ),
     "joint": (
         ("model.tie_embeddings=all", "model.embedding=512"),
         ("model.tie_embeddings=none", "tokenizer.joint=true"),

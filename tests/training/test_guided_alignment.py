@@ -203,7 +203,7 @@ def test_links_that_do_not_fit_are_refused(tmp_path: Path, lines: list[str], pro
     ("sections", "problem"),
     [
         ({"data": {"cache": "x"}}, "reads pairs in memory"),
-        ({"model": {"attention": {"kind": "none"}}}, "needs attention: got"),
+        ({"model": {"attention": {"kind": "none"}}}, "requires attention: got"),
         (
             {"model": {"attention": {"kind": "additive", "weights": {"kind": "hard"}}}},
             "got 'hard'; guided_al",

@@ -34,7 +34,7 @@ class ParquetReader:
             from pyarrow import parquet
         except ImportError:
             install = pip_install("parquet")
-            raise DataError(f"{file.path}: needs the package pyarrow: {install}") from None
+            raise DataError(f"{file.path}: requires the package pyarrow: {install}") from None
         try:
             with parquet.ParquetFile(file.path) as opened:
                 names = _columns(file, opened.metadata)
