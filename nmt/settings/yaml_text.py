@@ -10,7 +10,6 @@ import math
 import os
 import re
 import reprlib
-from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -75,8 +74,8 @@ class _Dumper(yaml.SafeDumper):
     """Quotes any text that YAML 1.1 or 1.2 would not read as text."""
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
-        # PyYAML writes these line ends unquoted by default, and reads them back as spaces.
-        style = '"' if re.search("[\r\x85\u2028\u2029]", data) else None
+        # PyYAML writes some line ends unquoted by default, and reads them back as spaces.
+        style = '"' if re.search("[\n\r\x85\u2028\u2029]", data) else None
         return self.represent_scalar(f"{_TAG}str", data, style=style)
 
 
@@ -236,14 +235,14 @@ def dump_yaml(config: Config) -> str:
     return text
 
 
-def commented_yaml(values: Mapping[str, object], comments: Mapping[KeyPath, str]) -> str:
-    """YAML of nested dicts, with a comment at the end of the line of some keys."""
-    # A long text is not wrapped: a comment would then stand within it.
+def flow_yaml(value: object) -> str:
+    """YAML of a plain value in one line, as it stands behind a key."""
     text: str = yaml.dump(
-        dict(values), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf
+        value,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=True,
+        width=math.inf,
     )
-    lines = text.split("\n")
-    places = YamlDocument(text, "").lines
-    for key, comment in comments.items():
-        lines[places[key] - 1] += f"  # {comment}"
-    return "\n".join(lines)
+    return text.removesuffix("\n").removesuffix("\n...")

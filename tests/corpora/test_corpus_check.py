@@ -253,3 +253,7 @@ def test_clean_writes_the_pairs_that_pass_and_counts_the_rest(
     assert Path("a.fr").read_bytes() == b"Un chien.\nUn chat.\tx\n"
     rejected = [line.split("\t")[:2] for line in Path("bad.tsv").read_text().splitlines()]
     assert rejected == [["empty", "2"], ["duplicate", "3"], ["copy", "5"]]
+    for name in ("a.parquet", "a.tsv.gz", "a.zip"):
+        refused = CliRunner().invoke(app, ["corpus", "clean", "bad.tsv", "--out", name])
+        assert refused.exit_code == 2
+        assert f"--out: got {name}, allowed: the name of a plain text" in refused.stderr

@@ -120,6 +120,7 @@ def test_a_new_format_is_one_reader(monkeypatch: pytest.MonkeyPatch) -> None:
             return (SentencePair(*line.split(",")) for line in file.path.read_text().splitlines())
 
     monkeypatch.setattr(readers, "READERS", (CsvReader(), *readers.READERS))
+    assert readers.reader_of(Path("a.CSV.gz")) is readers.READERS[0]
     for name in ("1.csv", "2.csv"):
         Path(name).write_text(f"{name},x\n")
     assert read_split(split(file="*.csv"), DATA) == [

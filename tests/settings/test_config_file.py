@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import Field
 
 from nmt.errors import ConfigError
@@ -15,6 +17,7 @@ from nmt.settings.yaml_text import (
     MAX_YAML_BYTES,
     YamlDocument,
     dump_yaml,
+    flow_yaml,
     read_text,
 )
 
@@ -232,6 +235,13 @@ def test_a_new_kind_keeps_what_it_knows_and_drops_the_rest(file: Path, swapped: 
 def test_a_new_kind_does_not_hide_a_key_that_no_kind_knows(file: Path) -> None:
     text = "name: x\ninner: {shape: {kind: square, sied: 2}}"
     assert "inner.shape.sied: unknown key" in error(file, text, "inner.shape.kind=round")
+
+
+@given(st.dictionaries(st.sampled_from("abc"), st.text()))
+def test_a_value_in_one_line_reads_back(value: dict[str, str]) -> None:
+    line = flow_yaml(value)
+    assert "\n" not in line
+    assert YamlDocument(f"key: {line}  # comment", "x").value == {"key": value}
 
 
 def test_dump_keeps_the_order_of_the_class() -> None:

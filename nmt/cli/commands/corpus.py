@@ -160,10 +160,17 @@ def clean(
         )
     if 0 < max_ratio < 1:
         raise ConfigError(f"--max-ratio: got {max_ratio:g}, allowed: at least 1, or 0 for any")
+    from nmt.corpora.archives import is_packed
     from nmt.corpora.cleaning import CleaningRules
     from nmt.corpora.languages import language_of
+    from nmt.corpora.readers import READERS, reader_of
     from nmt.corpora.sources import SplitConfig
 
+    for path in out or ():
+        if is_packed(path) or reader_of(path) is not READERS[-1]:
+            raise ConfigError(
+                f"--out: got {path}, allowed: the name of a plain text, such as x.tsv"
+            )
     is_pair = len(files) == 1
     split = SplitConfig(file=files[0]) if is_pair else SplitConfig(src=files[0], tgt=files[1])
     writes = [*(out or ()), *([] if rejected is None else [rejected])]
