@@ -5,6 +5,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from corpora.test_text_files import PARTS, defined_lines, write_zip
@@ -261,13 +262,12 @@ def test_a_small_parquet_file_takes_little_memory(
     monkeypatch.setattr(text_files, "ALWAYS_ALLOWED_BYTES", 1 << 20)
     monkeypatch.setattr(parquet, "MAX_LINE_BYTES", 1 << 17)
     sizes = [0]
-    read = parquet._texts
+    read = parquet._pairs
 
-    def measured(batch: "pyarrow.RecordBatch", name: str) -> list[object]:
-        sizes.append(batch.nbytes)
-        return read(batch, name)
+    def measured(file: PairFile, batches: Iterator[Any], names: list[str]) -> Iterator[Any]:
+        return read(file, (sizes.append(batch.nbytes) or batch for batch in batches), names)
 
-    monkeypatch.setattr(parquet, "_texts", measured)
+    monkeypatch.setattr(parquet, "_pairs", measured)
     with pytest.raises(DataError, match=r"^b\.parquet: (unpacks to more|row 1: a text of more)"):
         read_split(split(file="b.parquet"), DATA)
     assert max(sizes) < 3 << 20

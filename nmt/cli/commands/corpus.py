@@ -58,9 +58,9 @@ def fetch(
     """
     from nmt.corpora.fetch import fetch_corpus
 
-    report = fetch_corpus(name, data, say, from_path, force)
-    pairs = ", ".join(f"{split} {count:,}" for split, count in report.pairs.items())
-    typer.echo(f"{name} in {report.folder}: {pairs} pairs")
+    folder, counts = fetch_corpus(name, data, say, from_path, force)
+    pairs = ", ".join(f"{split} {count:,}" for split, count in counts.items())
+    typer.echo(f"{name} in {folder}: {pairs} pairs")
 
 
 def check(*, config: ConfigOptions, as_json: Json = False) -> None:
@@ -211,15 +211,15 @@ def _write(
         outputs = [stack.enter_context(atomic_output(path)) for path in out]
         others = None if rejected is None else stack.enter_context(atomic_output(rejected))
         pairs = tqdm(stream_split(split, DataConfig()), desc="read", unit=" pairs", disable=None)
-        for number, judgement in enumerate(judged(iter(pairs), rules), start=1):
-            counts[judgement.reason or ""] += 1
-            texts = [judgement.pair.src_text, judgement.pair.tgt_text]
-            if judgement.reason is None:
+        for number, (pair, reason) in enumerate(judged(iter(pairs), rules), start=1):
+            counts[reason or ""] += 1
+            texts = [pair.src_text, pair.tgt_text]
+            if reason is None:
                 lines = texts if len(outputs) == 2 else ["\t".join(texts)]
                 for output, line in zip(outputs, lines, strict=True):
                     output.write(utf8(f"{line}\n"))
             elif others is not None:
-                line = "\t".join([judgement.reason, str(number), *texts])
+                line = "\t".join([reason, str(number), *texts])
                 others.write(utf8(f"{line}\n"))
         if not counts[""]:
             reasons = ", ".join(f"{n:,} {reason}" for reason, n in counts.most_common() if reason)

@@ -39,16 +39,19 @@ class ParquetReader:
             with parquet.ParquetFile(file.path) as opened:
                 names = _columns(file, opened.metadata)
                 yield from _pairs(file, opened.iter_batches(_BATCH_ROWS, columns=names), names)
-        except (pyarrow.ArrowException, OSError, ValueError) as error:
+        except (pyarrow.ArrowException, KeyError, OSError, ValueError) as error:
             reason = str(error).split("\n")[0]
             raise DataError(f"{file.path}: damaged or not a parquet file: {reason}") from None
 
 
 def _pairs(file: PairFile, batches: Any, names: list[str]) -> Iterator[SentencePair]:
+    import pyarrow
+
     limit = text_limit(file.path, file.max_bytes)
     n_rows = n_read = 0
     for batch in batches:
-        for texts in zip(*(_texts(batch, name) for name in names), strict=True):
+        table = pyarrow.Table.from_batches([batch]).flatten()
+        for texts in zip(*(table.column(name).to_pylist() for name in names), strict=True):
             n_rows += 1
             place = f"{file.path}: row {n_rows}"
             for name, text in zip(names, texts, strict=True):
@@ -59,18 +62,6 @@ def _pairs(file: PairFile, batches: Any, names: list[str]) -> Iterator[SentenceP
             n_read += _PAIR_BYTES + sum(map(len, texts))
             check_unpacked(str(file.path), n_read, limit)
             yield SentencePair(*texts)
-
-
-def _texts(batch: Any, name: str) -> list[Any]:
-    """The values of a column, or of a field of one; None where a row has no text."""
-    outer, _, field = name.partition(".")
-    if name in batch.schema.names:
-        column = batch.column(name)
-    else:
-        column = batch.column(outer)
-        column = column.flatten()[column.type.get_field_index(field)]
-    values: list[Any] = column.to_pylist()
-    return values
 
 
 def _columns(file: PairFile, metadata: Any) -> list[str]:
