@@ -16,7 +16,6 @@ from nmt.config import RunConfig, TrainConfig, config_of, dump_config, load_conf
 from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.errors import ConfigError
 from nmt.optim.optimizers import AdadeltaConfig
-from nmt.optim.schedules import CosineConfig
 from nmt.search.search_config import SearchConfig
 from nmt.settings.config_file import Override
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
@@ -69,32 +68,10 @@ def test_a_conflict_is_reported_at_its_key(tmp_path: Path) -> None:
     held_out = text.replace("data:\n", "data:\n  held_out: {valid: 2}\n")
     assert load(tmp_path, held_out).valid.patience == 3
     cosine = "train.schedule.kind=cosine"
-    assert load(tmp_path, MINIMAL, cosine).train.schedule == CosineConfig()
     [error] = errors(tmp_path, MINIMAL, cosine, "train.epochs=null", "train.max_minutes=2")
     assert error.startswith(
         f"--set {cosine}: train.schedule.kind: 'cosine' requires a known number"
     )
-
-
-def test_what_is_held_against_what(tmp_path: Path) -> None:
-    """Beams against a bounded vocabulary, positions against lengths, bytes against sizes."""
-    beam = ["tokenizer.kind=word", "search.beam=11"]
-    assert load(tmp_path, MINIMAL, *beam, "tokenizer.max_size=null").search.beam == 11
-    assert load(tmp_path, MINIMAL, *beam, "tokenizer.max_size=11").search.beam == 11
-    assert "tokenizer.max_size (10)" in errors(tmp_path, MINIMAL, *beam, "tokenizer.max_size=10")[0]
-    learned = ["model.kind=transformer", "model.positions.kind=learned"]
-    fits = ["model.positions.max_length=101", "search.max_length=101"]
-    assert load(tmp_path, MINIMAL, *learned, *fits).data.max_pieces == 100
-    place = "--set model.positions.max_length=100: model.positions.max_length: got 100, allowed: >="
-    short = [*learned, "model.positions.max_length=100"]
-    assert errors(tmp_path, MINIMAL, *short) == [f"{place} 1000 (search.max_length)"]
-    assert errors(tmp_path, MINIMAL, *short, "search.max_length=10") == [
-        f"{place} 101 (data.max_pieces and </s>)"
-    ]
-    small = ["tokenizer.byte_fallback=true", "tokenizer.vocab_size=260"]
-    [error] = errors(tmp_path, MINIMAL, *small)
-    assert "tokenizer.vocab_size: got 260, allowed: > 260" in error
-    assert load(tmp_path, MINIMAL, *small, "tokenizer.vocab_size=261")
 
 
 names = st.from_regex(r"\A[a-zA-Z0-9_][a-zA-Z0-9_.+-]*\Z")

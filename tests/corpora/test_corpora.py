@@ -86,16 +86,12 @@ def test_a_users_entry_may_replace_a_builtin_one(data: DataConfig) -> None:
         (OWN + "  licens: MIT\n", r":9: village\.licens: unknown key; did you mean 'v.*licence'"),
         (OWN + "  files: {../x: {sources: [{url: a}]}}", r":9: .*'\.\./x' is not a plain file"),
         (OWN + "  files: {x: {sources: [{name: a}]}}", r":9: .*requires a url, a checksum or both"),
-        (OWN + "  files: {x: {sources: [{checksum: 1}]}}", r":9: village\.files\.x\.sources\.0"),
+        (OWN + "  embedded: true\n  files: {x: {sources: [{url: a}]}}", r":10: .*never fetched"),
         (OWN + "  hash_split: {of: train}", r"two splits are called test, train"),
         (OWN + "  hash_split: {of: all}", r"there is no split 'all'"),
         (OWN + "  joined: {all: [train, tset]}", r"joined\.all: there is no split 'tset'"),
-        (OWN + "  joined: {test: [train]}", r"two splits are called test"),
-        (OWN + "  joined: {all: []}", r"joined\.all: .*at least 1"),
         ("x: {src_lang: en, tgt_lang: fr, splits: {a: {corpus: y}}}", r"allowed keys: file, col"),
         ("../x: {}", r"'\.\./x' is not a plain file name"),
-        ("a: [1\nb: 2", r":2: "),
-        ("mine: {}\n\nmine: {}\n", r":3: mine: given twice"),
     ],
 )
 def test_a_malformed_catalogue_names_file_line_and_key(

@@ -244,10 +244,6 @@ def test_corpora_without_files_are_not_fetched(tmp_path: Path, said: list[str]) 
     write_catalog(tmp_path, {"mine": entry})
     with pytest.raises(DataError, match="'mine': its entry lists no files"):
         fetch_corpus("mine", tmp_path / "data", print)
-    files = {"a.tsv": {"sources": [{"url": "https://x.org/a.tsv"}]}}
-    write_catalog(tmp_path, {"mine": {**entry, "embedded": True, "files": files}})
-    with pytest.raises(ConfigError, match="an embedded corpus is never fetched"):
-        fetch_corpus("mine", tmp_path / "data", print)
 
 
 CORPORA = os.environ.get("NMT_CORPORA")

@@ -56,16 +56,12 @@ def test_characters_are_made_plain_in_any_language(raw: str, expected: str) -> N
     [
         *((raw, "Tu viens ?") for raw in ("Tu viens\u202f?", "Tu viens?", " Tu\tviens\u2009 ? \r")),
         ("Ah bon?! Si.", "Ah bon ?! Si."),
-        ("Il a dit: non; puis: oui", "Il a dit : non ; puis : oui"),
-        ("«Viens» dit-il", "« Viens » dit-il"),
         ("«Viens?»", "« Viens ? »"),
         ('"Où?"', '"Où ?"'),
         ('Il dit "oui"!', 'Il dit "oui" !'),
-        ("Un instant...", "Un instant..."),
         ("Pardon...?", "Pardon... ?"),
         ("à 10:30, 3:2", "à 10:30, 3:2"),
         ("http://x.org/a??!b", "http://x.org/a??!b"),
-        ("(!) et (?)", "(!) et (?)"),
         ("???", "???"),
     ],
 )
@@ -77,10 +73,8 @@ def test_french_marks_are_set_apart_where_they_end_something(raw: str, expected:
     ("plain", "printed"),
     [
         ("J'aime l'été !", "J’aime l’été\u202f!"),
-        ("Tu viens ?", "Tu viens\u202f?"),
         ("Quoi ?!", "Quoi\u202f?!"),
         ("Ici ; là : « oui ».", "Ici\u202f; là\u00a0: «\u00a0oui\u00a0»."),
-        ("« Viens ? » dit-il", "«\u00a0Viens\u202f?\u00a0» dit-il"),
         ("aujourd'hui, l'11, d'« ami »", "aujourd’hui, l’11, d’«\u00a0ami\u00a0»"),
         ("le chien 'Spot' de 5'10", "le chien 'Spot' de 5'10"),
         ("à 10:30, 3:2, 4 :10", "à 10:30, 3:2, 4 :10"),
