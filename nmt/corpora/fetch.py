@@ -56,7 +56,8 @@ def fetch_corpus(
                 say(f"{file_name}: left out, not in {from_path}")
                 left_out.add(file_name)
         except OSError as error:
-            raise DataError(f"{file.target}: {error.strerror or error}") from None
+            where = error.filename or file.target
+            raise DataError(f"{where}: {error.strerror or error}") from None
     counts: dict[str, int] = {}
     for split in entry.split_names:
         lacking = {text.parts[0] for text in entry.texts(split)} & left_out
@@ -126,20 +127,17 @@ class _File:
         for path in paths:
             if path.resolve() == self.target.resolve():
                 continue
-            try:
-                check_regular(path.stat().st_mode, path)
-                verify(path, self._spec.sources)
-            except OSError as error:
-                raise DataError(f"`from_path={path}`: {error.strerror}") from None
-            except DataError as error:
-                failures.append(str(error))
-                continue
+            check_regular(path.stat().st_mode, path)
             self.target.parent.mkdir(parents=True, exist_ok=True)
             check_apart(self._part, {"`from_path`": [path]}, "the file that is written first")
             self._part.unlink(missing_ok=True)
             shutil.copyfile(path, self._part)
-            self._install(self._spec.sources, str(path))
-            return True
+            try:
+                self._install(self._spec.sources, str(path))
+            except DataError as error:
+                failures.append(str(error))
+            else:
+                return True
         if failures:
             raise DataError("; ".join(failures))
         return False
