@@ -1,8 +1,9 @@
 """A download against a server on this machine: whole, cut, refused, too big, redirected."""
 
+import contextlib
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -76,16 +77,22 @@ def says(monkeypatch: pytest.MonkeyPatch) -> Behaviour:
     return Handler.behaviour
 
 
-@pytest.fixture
-def url(says: Behaviour) -> Iterator[str]:
-    """The address of a file on a server that runs in a thread."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+@contextlib.contextmanager
+def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Yield the address of a server that runs in a thread."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/file.zip"
+    yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture
+def url(says: Behaviour) -> Iterator[str]:
+    with serving(Handler) as address:
+        yield f"{address}/file.zip"
 
 
 @pytest.fixture

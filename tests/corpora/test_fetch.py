@@ -4,15 +4,15 @@ import gzip
 import hashlib
 import json
 import os
-import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
+from corpora.test_download import serving
 
 from nmt.corpora.fetch import fetch_corpus
 from nmt.errors import ConfigError, DataError
@@ -41,13 +41,8 @@ def shelf(tmp_path: Path) -> Path:
 def served(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a server of the shelf."""
     monkeypatch.setenv("no_proxy", "*")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(shelf)))
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(partial(Quiet, directory=str(shelf))) as address:
+        yield address
 
 
 @pytest.fixture
