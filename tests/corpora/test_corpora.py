@@ -121,7 +121,7 @@ def test_an_unknown_corpus_or_split_names_the_known_ones(data: DataConfig) -> No
             resolve_split(data.model_copy(update={"corpus": name}), "train")
     wrong = data.model_copy(update={"valid": SplitConfig(corpus="village", split="dev")})
     with pytest.raises(ConfigError, match="'village': got 'dev', allowed: train, test"):
-        resolve_split(wrong, "valid")
+        read_split(resolved(wrong, "valid"), wrong)
 
 
 def test_training_reads_pairs_and_evaluation_sentences(data: DataConfig) -> None:
