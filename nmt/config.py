@@ -182,7 +182,7 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> "RunConfig":
-        checks = (_training_end, _data, _vocabulary_size, _resampling, _guided_alignment, _model)
+        checks = (_training_end, _data, _tokenizer, _resampling, _guided_alignment, _model)
         conflicts = [conflict for check in checks for conflict in check(self)]
         if conflicts:
             raise conflict_error(conflicts)
@@ -243,7 +243,7 @@ def _data(config: RunConfig) -> Iterator[Conflict]:
             yield "train.schedule.kind", f"'plateau' {requires}"
 
 
-def _vocabulary_size(config: RunConfig) -> Iterator[Conflict]:
+def _tokenizer(config: RunConfig) -> Iterator[Conflict]:
     yield from ((f"tokenizer.{key}", problem) for key, problem in config.tokenizer.conflicts())
     if config.tokenizer.size_limit is None:
         return

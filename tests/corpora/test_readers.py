@@ -214,9 +214,9 @@ def test_a_faulty_parquet_file_names_row_or_column() -> None:
         ("3", "no columns en, fr; it has source, target; name two with columns"),
         ("4", "row 2: no text"),
         ("5", "row 1: no text"),
-        ("6", "damaged or not a parquet file: "),
+        ("6", "cannot be read as parquet: "),
         ("7", "no such file"),
-        ("8", "two columns"),
+        ("8", "cannot be read as parquet: .*exists 2 times"),
     ):
         with pytest.raises(DataError, match=rf"^{name}\.parquet: {fault}"):
             read_split(split(file=f"{name}.parquet"), DATA)
@@ -246,8 +246,8 @@ def test_a_small_parquet_file_takes_little_memory(
     sizes = [0]
     read = parquet._pairs
 
-    def measured(file: PairFile, batches: Iterator[Any], names: list[str]) -> Iterator[Any]:
-        return read(file, (sizes.append(batch.nbytes) or batch for batch in batches), names)
+    def measured(file: PairFile, tables: Iterator[Any], names: list[str]) -> Iterator[Any]:
+        return read(file, (sizes.append(table.nbytes) or table for table in tables), names)
 
     monkeypatch.setattr(parquet, "_pairs", measured)
     with pytest.raises(DataError, match=r"^b\.parquet: (unpacks to more|row 1: a text of more)"):

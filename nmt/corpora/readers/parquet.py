@@ -4,7 +4,7 @@ Pages are compressed, and a dictionary may repeat a long text in every row. The 
 compressed files, on lines and on text, therefore hold here too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from nmt.corpora.readers.base import PairFile
@@ -38,19 +38,18 @@ class ParquetReader:
         try:
             with parquet.ParquetFile(file.path) as opened:
                 names = _columns(file, opened.metadata)
-                yield from _pairs(file, opened.iter_batches(_BATCH_ROWS, columns=names), names)
+                batches = opened.iter_batches(_BATCH_ROWS, columns=names)
+                tables = (pyarrow.Table.from_batches([batch]).flatten() for batch in batches)
+                yield from _pairs(file, tables, names)
         except (pyarrow.ArrowException, KeyError, OSError, ValueError) as error:
             reason = str(error).split("\n")[0]
-            raise DataError(f"{file.path}: damaged or not a parquet file: {reason}") from None
+            raise DataError(f"{file.path}: cannot be read as parquet: {reason}") from None
 
 
-def _pairs(file: PairFile, batches: Any, names: list[str]) -> Iterator[SentencePair]:
-    import pyarrow
-
+def _pairs(file: PairFile, tables: Iterable[Any], names: list[str]) -> Iterator[SentencePair]:
     limit = text_limit(file.path, file.max_bytes)
     n_rows = n_read = 0
-    for batch in batches:
-        table = pyarrow.Table.from_batches([batch]).flatten()
+    for table in tables:
         for texts in zip(*(table.column(name).to_pylist() for name in names), strict=True):
             n_rows += 1
             place = f"{file.path}: row {n_rows}"
@@ -84,8 +83,6 @@ def _columns(file: PairFile, metadata: Any) -> list[str]:
         )
     n_bytes, limit = 0, text_limit(file.path)
     for name in pair:
-        if names.count(name) > 1:
-            raise DataError(f"{file.path}: two columns of the name {name}; rename one")
         for group in range(metadata.num_row_groups):
             chunk = metadata.row_group(group).column(names.index(name))
             n_bytes += chunk.total_uncompressed_size
