@@ -130,8 +130,8 @@ def encode_pairs(
     src_all = tokenizers.src.encode_batch([pair.src_text for pair in pairs])
     tgt_all = tokenizers.tgt.encode_batch([pair.tgt_text for pair in pairs])
     dropped: Counter[str] = Counter()
-    src_kept, tgt_kept = fit_for_training(src_all, tgt_all, max_pieces, dropped)
-    return EncodedCorpus(tuple(src_kept), tuple(tgt_kept), dict(dropped))
+    src_ids, tgt_ids = fit_for_training(src_all, tgt_all, max_pieces, dropped)
+    return EncodedCorpus(tuple(src_ids), tuple(tgt_ids), dict(dropped))
 
 
 def fit_for_training(

@@ -239,12 +239,3 @@ def test_corpora_without_files_are_not_fetched(tmp_path: Path, said: list[str]) 
     write_catalog(tmp_path, {"mine": entry})
     with pytest.raises(DataError, match="'mine': its entry lists no files"):
         fetch_corpus("mine", tmp_path / "data", print)
-
-
-CORPORA = os.environ.get("NMT_CORPORA")
-
-
-@pytest.mark.skipif(not CORPORA, reason="NMT_CORPORA names no folder")
-def test_the_real_corpora_come_from_a_folder(tmp_path: Path, said: list[str]) -> None:
-    _, counts = fetch_corpus("multi30k-en-fr", tmp_path, said.append, Path(CORPORA or ""))
-    assert counts == {"train": 29_000, "valid": 1_014, "test": 1_000}

@@ -298,14 +298,14 @@ def test_damage_anywhere_gives_a_line_or_text(tmp_path: Path) -> None:
     text = "".join(f"{n}\n" for n in range(300)).encode()
     zipped = write_zip(tmp_path / "x.zip", {"x.txt": text}, zipfile.ZIP_DEFLATED).read_bytes()
     messages: list[str] = []
-    wholes = {"y.tar": tar, "y.zip": zipped, "y.gz": gzip.compress(text)}
-    for content in (b"plain\n", wholes["y.gz"] + b"more"):
+    files = {"y.tar": tar, "y.zip": zipped, "y.gz": gzip.compress(text)}
+    for content in (b"plain\n", files["y.gz"] + b"more"):
         (tmp_path / "z.gz").write_bytes(content)
         with pytest.raises(DataError, match=r"z\.gz: (damaged or not a gz|cannot)"):
             read_lines(tmp_path / "z.gz")
     for n in range(360):
-        name = list(wholes)[n % 3]
-        content = bytearray(wholes[name])
+        name = list(files)[n % 3]
+        content = bytearray(files[name])
         for _ in range(rng.randint(1, 8)):
             content[rng.randrange(min(len(content), 3000))] = rng.randrange(256)
         path = tmp_path / name
