@@ -231,14 +231,12 @@ class SentencePieceTokenizer:
             raise DataError(f"the unknown piece does not read {RESERVED[UNK_ID]}")
 
     def encode(self, text: str) -> Encoded:
-        """`text` as pieces; an unknown character keeps its surface there and has UNK_ID."""
         marked = self._marked(text)
         ids: list[int] = self.processor.encode(marked, out_type=int)
         pieces: list[str] = self.processor.encode(marked, out_type=str)
         return self._encoded(pieces, ids)
 
     def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
-        """The ids of each text, as `encode` gives them, in one call."""
         marked = [self._marked(text) for text in texts]
         return [tuple(ids) for ids in self.processor.encode(marked, out_type=int)]
 
@@ -267,7 +265,6 @@ class SentencePieceTokenizer:
         return UnigramSampler(self, rate, config)
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
-        """The pieces and words of `ids`, which a model wrote; pad, bos and eos are left out."""
         real_ids = self.vocab.real_ids(ids)
         return self._encoded([self.vocab.piece_of(i) for i in real_ids], real_ids)
 

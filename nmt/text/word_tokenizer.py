@@ -107,14 +107,12 @@ class WordTokenizer:
         self._ids = {word: i for i, word in enumerate(lines[first:], start=first)}
 
     def encode(self, text: str) -> Encoded:
-        """`text` as words; an unknown word keeps its surface there and has UNK_ID."""
         words = self._words(text)
         pieces = tuple(map(self.config.cased, words))
         spans = tuple((i, i + 1) for i in range(len(words)))
         return Encoded(pieces, self._ids_of(pieces), words, spans)
 
     def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
-        """The ids of each text, as `encode` gives them."""
         return [self._ids_of(map(self.config.cased, self._words(text))) for text in texts]
 
     def piece_bytes(self, piece: str) -> bytes:
@@ -124,7 +122,6 @@ class WordTokenizer:
         return None
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
-        """The words of `ids`, which a model wrote; pad, bos and eos are left out."""
         real_ids = tuple(self.vocab.real_ids(ids))
         words = tuple(self.vocab.pieces[i] for i in real_ids)
         return Encoded(words, real_ids, words, tuple((i, i + 1) for i in range(len(words))))
