@@ -56,6 +56,7 @@ def test_characters_are_made_plain_in_any_language(raw: str, expected: str) -> N
     [
         *((raw, "Tu viens ?") for raw in ("Tu viens\u202f?", "Tu viens?", " Tu\tviens\u2009 ? \r")),
         ("Ah bon?! Si.", "Ah bon ?! Si."),
+        ("Il a dit: non; puis: oui", "Il a dit : non ; puis : oui"),
         ("«Viens?»", "« Viens ? »"),
         ('"Où?"', '"Où ?"'),
         ('Il dit "oui"!', 'Il dit "oui" !'),
