@@ -197,6 +197,17 @@ def test_only_https_is_allowed(address: str, part: Path) -> None:
         download(address.replace("\\", ""), part, 10)
 
 
+def test_a_planted_link_is_never_written_through(url: str, part: Path) -> None:
+    victim = part.with_name("victim")
+    victim.write_text("mine")
+    for resume in (True, False):
+        part.unlink(missing_ok=True)
+        part.symlink_to(victim)
+        download(url, part, len(BODY), resume)
+        assert part.read_bytes() == BODY
+        assert victim.read_text() == "mine"
+
+
 @pytest.mark.parametrize("target", ["http://127.0.0.1:9/x", "file:///x", "ftp://x.org/x"])
 def test_https_never_becomes_anything_else(target: str) -> None:
     """Not even http on this machine, which would be allowed as the address to begin with."""

@@ -63,6 +63,7 @@ def test_characters_are_made_plain_in_any_language(raw: str, expected: str) -> N
         ("Pardon...?", "Pardon... ?"),
         ("à 10:30, 3:2", "à 10:30, 3:2"),
         ("http://x.org/a??!b", "http://x.org/a??!b"),
+        ("(!) et (?)", "(!) et (?)"),
         ("???", "???"),
     ],
 )
