@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity, profile
 from nmt.models.attention.scores import AdditiveAttention
 from nmt.models.base import Memory
 from nmt.models.recurrent.cells import GRUCell
-from nmt.ops.precision import compute_dtype, dtypes_of
+from nmt.ops.precision import compute_dtype
 from nmt.ops.reference import AdditiveMemory, DecoderWeights, Operations
 from tests.ops.conftest import NEEDS_NATIVE, operations_of
 
@@ -46,7 +46,7 @@ def _by_triton(*args: Tensor) -> Outputs:
     from nmt.ops.triton.operations import TritonOperations
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    operations = TritonOperations(dtypes_of(compute_dtype(args[0])))
+    operations = TritonOperations(compute_dtype(args[0]))
     states, contexts, weights = _apply(operations, *(arg.to(device) for arg in args))
     home = args[0].device
     return states.to(home), contexts.to(home), weights.to(home)

@@ -17,18 +17,16 @@ from nmt.ops import Operations, backend
 from nmt.ops.agreement import check
 from nmt.ops.backend import BackendName, choose, operations
 from nmt.ops.fused.operations import FusedOperations
-from nmt.ops.native import library
-from nmt.ops.precision import dtypes_of
+from nmt.ops.native.library import loaded
 from nmt.optim.losses import cross_entropy
 from tests.ops.conftest import NEEDS_NATIVE, operations_of
 
 CPU = torch.device("cpu")
-FP32 = dtypes_of(torch.float32)
 OTHERS = pytest.mark.parametrize("name", ["fused", pytest.param("native", marks=NEEDS_NATIVE)])
 
 
 def test_auto_takes_native_code_where_there_is_any() -> None:
-    expected = "native" if library.available() else "fused"
+    expected = "fused" if loaded().why_not else "native"
     assert choose("auto", CPU, torch.float32).name == expected
     assert str(choose("auto", CPU, torch.float32)).startswith(f"{expected} (")
     for dtype in (torch.float16, torch.float64, torch.bfloat16):
@@ -36,7 +34,7 @@ def test_auto_takes_native_code_where_there_is_any() -> None:
             assert choose(name, CPU, dtype)[::2] == (name, "named by model.backend")
     assert choose("auto", CPU, torch.float16).name == "fused"
     reason = choose("auto", CPU, torch.float16).why
-    assert "float16" in reason or not library.available()
+    assert "float16" in reason or loaded().why_not
 
 
 def test_the_choice_is_one_value_whatever_is_going_on() -> None:
@@ -117,7 +115,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[FusedOperations]], No
         real = backend.build
 
         def build(name: BackendName, device: torch.device, dtype: torch.dtype) -> Operations:
-            return triton(FP32, "cpu") if name == "triton" else real(name, device, dtype)
+            return triton(torch.float32, "cpu") if name == "triton" else real(name, device, dtype)
 
         def check_on_cpu(build: Callable[[], Operations], _: object, dtype: torch.dtype) -> str:
             return check(build, CPU, dtype)
@@ -200,9 +198,8 @@ def test_the_reference_is_plain_torch_throughout(monkeypatch: pytest.MonkeyPatch
         "torch.autograd.Function.apply",
         "nmt.ops.products.product",
         "nmt.ops.fused.operations.product",
-        "nmt.ops.native.library.function",
+        "nmt.ops.native.library.loaded",
         "nmt.ops.fused.operations.top_k",
-        "nmt.ops.fused.operations.int8_product",
     ):
         monkeypatch.setattr(place, refuse)
     torch.manual_seed(0)

@@ -64,6 +64,15 @@ def test_without_private_operations_of_torch(monkeypatch: pytest.MonkeyPatch) ->
     assert torch.equal(int8_product(*integers), expected[1])
 
 
+@pytest.mark.parametrize("shape", [(0, 5, 3), (5, 1, 71), (1, 131, 64), (7, 1024, 129)])
+def test_products_of_integers_are_exact(shape: tuple[int, int, int]) -> None:
+    rows, inner, columns = shape
+    torch.manual_seed(0)
+    left = torch.randint(-127, 128, (rows, inner), dtype=torch.int8)
+    right = torch.randint(-127, 128, (columns, inner), dtype=torch.int8)
+    assert torch.equal(int8_product(left, right.t()), left.int() @ right.int().t())
+
+
 @pytest.mark.parametrize(("inner", "integer"), [(2**10, -128), (1041, 127)])
 def test_the_largest_sums_of_integers_are_exact(
     inner: int, integer: int, monkeypatch: pytest.MonkeyPatch
