@@ -71,26 +71,17 @@ def test_every_backend_passes_the_check_of_a_gpu(name: str, dtype: torch.dtype) 
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-class _WrongValues(FusedOperations):
-    def attentional_gru(self, gates: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return super().attentional_gru(1.01 * gates, *others)
+class _Wrong(FusedOperations):
+    """Changes the gates before the operation."""
 
-
-class _WrongGradients(FusedOperations):
-    """The values are right."""
+    change: Callable[[Tensor], Tensor]
 
     def attentional_gru(self, gates: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return super().attentional_gru(gates + 0.01 * (gates - gates.detach()), *others)
+        return super().attentional_gru(type(self).change(gates), *others)
 
 
-class _NaN(FusedOperations):
-    def attentional_gru(self, gates: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return super().attentional_gru(gates + torch.nan, *others)
-
-
-class _Crashing(FusedOperations):
-    def attentional_gru(self, *arguments: object) -> tuple[Tensor, Tensor, Tensor]:
-        raise RuntimeError("PTX was compiled\nwith an unsupported toolchain")
+def _crash(_: Tensor) -> Tensor:
+    raise RuntimeError("PTX was compiled\nwith an unsupported toolchain")
 
 
 class _Absent(FusedOperations):
@@ -131,21 +122,22 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[FusedOperations]], No
 
 
 @pytest.mark.parametrize(
-    ("wrong", "reason"),
+    ("change", "reason"),
     [
-        (_WrongValues, "attentional_gru differs from the reference by 0.0"),
-        (_WrongGradients, "attentional_gru differs from the reference by 0.01"),
-        (_NaN, "attentional_gru differs from the reference by nan"),
-        (_Crashing, "RuntimeError: PTX was compiled"),
-        (_Absent, "ImportError: no module named triton"),
+        (lambda gates: 1.01 * gates, "attentional_gru differs from the reference by 0.0"),
+        # The values are right, the gradients are not.
+        (lambda gates: 1.01 * gates - 0.01 * gates.detach(), "differs from the reference by 0.01"),
+        (lambda gates: gates + torch.nan, "attentional_gru differs from the reference by nan"),
+        (_crash, "RuntimeError: PTX was compiled"),
+        (None, "ImportError: no module named triton"),
     ],
 )
 def test_a_wrong_operation_is_not_used(
-    wrong: type[FusedOperations],
+    change: Callable[[Tensor], Tensor] | None,
     reason: str,
     gpu: Callable[[type[FusedOperations]], None],
 ) -> None:
-    gpu(wrong)
+    gpu(type("Wrong", (_Wrong,), {"change": staticmethod(change)}) if change else _Absent)
     with pytest.warns(RuntimeWarning, match="falling back") as caught:
         choices = [
             backend.choose("auto", torch.device("cuda", index), torch.float32)
@@ -154,7 +146,8 @@ def test_a_wrong_operation_is_not_used(
     assert len(caught) == 2, "once for each device"
     for choice in choices:
         assert choice.name == "fused"
-        assert choice.why.startswith(f"no triton: {reason}")
+        assert choice.why.startswith("no triton: ")
+        assert reason in choice.why
         assert "\n" not in choice.why
     with pytest.raises(ConfigError, match="which cannot compute on cuda"):
         backend.choose("triton", torch.device("cuda", 0), torch.float32)
