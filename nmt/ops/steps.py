@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nmt.ops.masks import softmax_where
 from nmt.ops.precision import accumulate_dtype
-from nmt.ops.products import product, transpose
+from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory
 
 _PerStep = Tensor | Sequence[Tensor | None]
@@ -133,7 +133,7 @@ class Steps:
 
     def transpose(self, weight: Float[Tensor, "M K"]) -> Float[Tensor, "K M"]:
         """The transpose of a contiguous matrix in compute_dtype, contiguous."""
-        return transpose(weight)
+        return weight.t().contiguous()
 
     def gru_gates(
         self,
@@ -185,7 +185,7 @@ class Steps:
         """
         grad = grad_direct if grad_product is None else grad_direct + grad_product
         if grad_out is not None:
-            grad = grad + transpose(grad_out)
+            grad = grad + self.transpose(grad_out)
         h_n, r, z, n = saved.chunk(4)
         grad_h_n, grad_r, grad_z, grad_x_n = grad_gates.chunk(4)
         sigmoid_backward = torch.ops.aten.sigmoid_backward
@@ -194,7 +194,7 @@ class Steps:
         grad_x_n.copy_(grad_n)
         torch.mul(grad_n, r, out=grad_h_n)
         sigmoid_backward(grad_n * h_n, r, grad_input=grad_r)
-        sigmoid_backward(grad * (transpose(previous) - n), z, grad_input=grad_z)
+        sigmoid_backward(grad * (self.transpose(previous) - n), z, grad_input=grad_z)
         grad_gates_copy.copy_(grad_gates)
         grad_bias += grad_gates.sum(1, dtype=self.accumulate_dtype)
         return grad_previous

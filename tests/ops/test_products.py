@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from nmt.ops import products
-from nmt.ops.products import int8_product, product, transpose
+from nmt.ops.products import int8_product, product
 
 M, K, N = 5, 7, 3
 
@@ -39,12 +39,6 @@ def test_equals_torchs_in_fp64(dtype: torch.dtype, tolerance: float) -> None:
     for rows in (0, 1):
         assert product(torch.randn(rows, K), torch.randn(K, N)).shape == (rows, N)
         assert product(torch.randn(M, K), torch.randn(K, rows)).shape == (M, rows)
-
-
-def test_a_transpose_is_contiguous() -> None:
-    rows = torch.randn(M, K)
-    assert torch.equal(transpose(rows), rows.t())
-    assert transpose(rows).is_contiguous()
 
 
 def test_without_private_operations_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmt.ops.precision import without_autocast
-from nmt.ops.products import product, transpose
+from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory
 from nmt.ops.steps import Steps, n_first, n_last
 
@@ -107,7 +107,7 @@ class AttentionalGRU(torch.autograd.Function):
                 W_transition, bias_t = n_first(W_t).to(compute), _bias(b_t, accumulate)
                 query_states, saved_inner = torch.empty_like(states[1:]), torch.empty_like(saved)
             states[0] = hidden
-            current = transpose(hidden.to(accumulate))
+            current = hidden.to(accumulate).t().contiguous()
             factor = current.to(compute)
             for t in range(n_steps):
                 x_t = x[t].t()
