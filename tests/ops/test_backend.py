@@ -179,18 +179,22 @@ def test_the_reference_is_plain_torch_throughout(monkeypatch: pytest.MonkeyPatch
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
+@pytest.mark.parametrize("decoder", ["bahdanau", "conditional"])
 @pytest.mark.parametrize("attention", ["additive", "concat", "dot", "multi_head"])
 @OTHERS
-def test_a_model_learns_the_same_by_every_backend(name: BackendName, attention: str) -> None:
-    """Loss, attention weights and every gradient, in fp64."""
+def test_a_model_learns_the_same_by_every_backend(
+    name: BackendName, attention: str, decoder: str
+) -> None:
+    """Loss, attention weights and every gradient, in fp64; the reference decodes step by step."""
     torch.manual_seed(0)
     ids, keep = torch.randint(4, 29, (3, 5)), torch.arange(5) < torch.tensor([[5], [2], [4]])
     results = []
     for one in ("reference", name):
-        settings = {"backend": one, "attention": {"kind": attention}, "dropout": 0.0}
-        sizes = {"embedding": 5, "encoder": {"hidden": 8}, "hidden": 16}
+        kinds = {"attention": {"kind": attention}, "decoder": {"kind": decoder}}
+        sizes = {"embedding": 5, "encoder": {"hidden": 8}, "hidden": 16, "dropout": 0.0}
         torch.manual_seed(1)
-        model = build_model(RNNConfig.model_validate({**settings, **sizes}), 29, 29).double()
+        config = RNNConfig.model_validate({"backend": one, **kinds, **sizes})
+        model = build_model(config, 29, 29).double()
         output = model(ids, keep, ids, with_weights=True)
         loss = cross_entropy(output, ids, 0.1).loss_sum
         results.append([loss, output.weights, *torch.autograd.grad(loss, list(model.parameters()))])
