@@ -106,7 +106,7 @@ class AdditiveSteps:
 
 
 class Steps:
-    """The gates of a GRU, and additive attention.
+    """The gates of a GRU, products, and the class of additive attention.
 
         r = sigmoid(x_r + h_r);  z = sigmoid(x_z + h_z);  n = tanh(x_n + r h_n)
         h' = (1 - z) n + z h
