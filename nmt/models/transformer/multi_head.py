@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from nmt.models.attention.heads import join_heads, mixed_norms, split_heads
 from nmt.models.base import BatchFirst
 from nmt.ops.masks import softmax_where
-from nmt.ops.precision import compute_dtype, dtypes_of
+from nmt.ops.precision import accumulate_dtype, compute_dtype
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ def fused_attention(
     There, in torch 2.13, its backward pass is 2 to 6 times slower in bf16 up to 60 places.
     """
     attend = nn.functional.scaled_dot_product_attention
-    narrow, wide = dtypes_of(compute_dtype(query))
+    narrow = compute_dtype(query)
+    wide = accumulate_dtype(narrow)
     keys, values = memory.keys, memory.values
     if query.device.type != "cpu" or narrow == wide:
         return attend(query, keys, values, keep, dropout, scale=scale)
