@@ -109,7 +109,7 @@ class Progress:
         )
 
     def after_validation(
-        self, measured: Mapping[str, float], metric: str, keep_best: int = 1
+        self, measured: Mapping[str, float], metric: str, keep_best: int
     ) -> "Progress":
         """Count a validation of this step; the `keep_best` best by `metric` are remembered."""
         new = Validated(self.step, rank_of(metric, measured[metric]), measured["loss"])

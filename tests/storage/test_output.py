@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import ConfigError, DataError
-from nmt.storage.output import atomic_output, check_output, is_direct, write_lines
+from nmt.storage.output import atomic_output, check_apart, is_direct, write_lines
 
 
 def test_the_file_appears_with_its_folders_and_nothing_beside_it(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_an_input_is_no_output_whatever_it_is_called(kind: str, tmp_path: Path) 
     else:
         out.hardlink_to(read)
     with pytest.raises(ConfigError) as caught:
-        check_output(out, {"--lexicon": [], "--file": [read]})
+        check_apart(out, {"--lexicon": [], "--file": [read]}, "`out`")
     assert str(caught.value) == (
         f"`out`: {out} is read as well (--file: {read}); one of the two must be another file"
     )

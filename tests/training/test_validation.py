@@ -63,7 +63,7 @@ def test_a_validation_drops_nothing(tmp_path: Path) -> None:
     progress = Progress()
     for step, ter in enumerate((50.0, 40.0, 60.0), start=1):
         progress = replace(progress, step=step)
-        progress = progress.after_validation({"ter": ter, "loss": 1.0}, "ter")
+        progress = progress.after_validation({"ter": ter, "loss": 1.0}, "ter", 1)
     assert (progress.best_step, progress.bad_validations) == (2, 1)
     assert progress.best[0].describe("ter") == "TER 40.00"
 
