@@ -88,10 +88,6 @@ class TrainingState:
         self.schedule.after_validation(measured)
         return self.progress.best_step == self.step
 
-    def skip_validation(self) -> None:
-        """Count this step as validated, in a run without a validation set."""
-        self.progress = replace(self.progress, validated_step=self.step)
-
     def keep_step(self, keep_last: int) -> None:
         """Count this step's checkpoint among the `keep_last` scheduled ones that stay."""
         steps = (*self.progress.kept_steps, self.step)[-keep_last:]

@@ -79,16 +79,6 @@ def test_the_loaded_model_is_the_saved_one(tmp_path: Path, which: str | int) -> 
     assert sum(p.numel() for p in loaded.model.parameters()) == n_stored
 
 
-def test_a_copied_run_loads(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "x")
-    shutil.copytree(run.path, tmp_path / "copy")
-    archive = shutil.make_archive(str(tmp_path / "packed"), "zip", run.path)  # which has no links
-    shutil.unpack_archive(archive, tmp_path / "unpacked")
-    shutil.rmtree(run.path)
-    assert TrainedRun.open(tmp_path / "copy").load_model("last", CPU).step == 3
-    assert TrainedRun.open(tmp_path / "unpacked").load_model("last", CPU).step == 3
-
-
 def test_a_checkpoint_that_does_not_fit_the_config(tmp_path: Path) -> None:
     run = make_run(tmp_path / "x")
     _, _, text = run.config_path.read_text().partition("\n")  # without its checksum
