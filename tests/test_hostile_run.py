@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from forging import forge_config, forge_manifest, forge_tensors, seal, write_state
+from forging import forge_config, forge_manifest, forge_tensors, seal
 from runs.test_directory import CPU, make_run
 
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
@@ -50,16 +50,6 @@ def with_state(**changes: object) -> Forge:
     return lambda run: seal(checkpoint(run), lambda content: content.update(changes))
 
 
-def as_one(name: str, twin: str) -> Forge:
-    """Leave a tensor out, and say that it is another one: a small file of a large model."""
-
-    def forge(run: Path) -> None:
-        forge_tensors(checkpoint(run), "model", lambda tensors: tensors.pop(name))
-        seal(checkpoint(run), lambda c: c["aliases"]["model.safetensors"].update({name: twin}))
-
-    return forge
-
-
 def with_config(old: str, new: str) -> Forge:
     def change(text: str) -> str:
         assert old in text
@@ -96,7 +86,6 @@ def first(tensors: dict[str, torch.Tensor]) -> torch.Tensor:
     return tensors[sorted(tensors)[0]]
 
 
-ALIASES: dict[str, object] = {"model.safetensors": {}, "state.safetensors": {}}
 HUGE_HEADER = (1 << 40).to_bytes(8, "little") + b"{" + b" " * 100
 
 CASES: list[tuple[str, Forge, str]] = [
@@ -112,8 +101,6 @@ CASES: list[tuple[str, Forge, str]] = [
      "model.layers: got 1000000000, allowed: <= 100"),
     ("a huge header", with_bytes(HUGE_HEADER),
      "model.safetensors: damaged: not a safetensors file (a header of 1,099,511,627,776 bytes"),
-    ("aliases of nothing", with_state(aliases=ALIASES | {"model.safetensors": {"a": "b"}}),
-     "model.safetensors: damaged: 'a' is to be 'b', which it cannot be"),
     ("no checksums", with_state(sha256={}), "model.safetensors: damaged: its "),
     ("a step that is none", with_state(step="3"), "state.json: damaged: 'step'"),
     ("weights elsewhere", linked("checkpoints/step-000003/model.safetensors"),
@@ -130,8 +117,6 @@ CASES: list[tuple[str, Forge, str]] = [
      "joint.vocab.txt: more than the 1,000,000 words that a vocabulary may have"),
     ("a search without end", with_config("max_length: 1000", f"max_length: {2**63 - 1}"),
      "search.max_length: got 9223372036854775807, allowed: <= 100000"),
-    ("two weights that are one", as_one("encoder.rnn.bias_hh_l0_reverse", "encoder.rnn.bias_hh_l0"),
-     "step-000003: does not fit config.yaml: its "),
     ("a tokenizer outside by name", with_manifest(src={"name": "../x", "sha256": "0"}),
      "tokenizer.json: 'src.name': "),
     ("a tokenizer of another kind", with_manifest(config={"kind": "os.system"}),
@@ -163,8 +148,6 @@ def test_a_sparse_terabyte_of_weights_is_not_read(run: Path) -> None:
     with path.open("wb") as file:
         file.write(len(header).to_bytes(8, "little") + header)
         file.truncate(8 + len(header) + 4 * n_numbers)
-    state = path.parent / "state.json"
-    write_state(state, {**json.loads(state.read_text()), "aliases": ALIASES})
     with pytest.raises(CheckpointError, match=r"does not fit config\.yaml and tokenizer: "):
         TrainedRun.open(run).load_model("last", CPU)
 

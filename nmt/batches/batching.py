@@ -231,6 +231,5 @@ class Batcher:
             lengths_at = functools.partial(self.corpus.lengths_at, epoch=epoch)
             mean_longer = total_longer / n_rows if n_rows else 1.0
             batching, seed = (self.size, self.unit), f"{self.seed}/{epoch}"
-            rows = np.arange(n_rows, dtype=np.uint32)
-            self._last = epoch, EpochPlan(lengths_at, rows, mean_longer, batching, seed)
+            self._last = epoch, EpochPlan(lengths_at, n_rows, mean_longer, batching, seed)
         return self._last[1]

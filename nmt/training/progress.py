@@ -109,7 +109,7 @@ class Progress:
         )
 
     def after_validation(
-        self, measured: Mapping[str, float], metric: str, keep_best: int = 1
+        self, measured: Mapping[str, float], metric: str, keep_best: int
     ) -> "Progress":
         """Count a validation of this step; the `keep_best` best by `metric` are remembered."""
         new = Validated(self.step, rank_of(metric, measured[metric]), measured["loss"])
@@ -122,7 +122,7 @@ class Progress:
         )
 
 
-def total_steps(train: TrainConfig, batcher: Batcher, world: int = 1) -> int | None:
+def total_steps(train: TrainConfig, batcher: Batcher, world: int) -> int | None:
     """The number of updates of `world` ranks until train.steps or train.epochs, if one is set."""
     limits = [] if train.steps is None else [train.steps]
     group_size = train.accumulate * world

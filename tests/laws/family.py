@@ -152,10 +152,7 @@ MODELS = {
         "encoder": {"hidden": 7},
         "attention": {"kind": "dot"},
     },
-    "rnn-hard": {
-        **_SMALL,
-        "attention": {"kind": "additive", "weights": _HARD},
-    },
+    "rnn-hard": {**_SMALL, "attention": {"kind": "additive", "weights": _HARD}},
     "rnn-backward-tied-hard-gumbel": {
         **_SMALL,
         "encoder": {"hidden": 3},
@@ -239,11 +236,7 @@ MODELS = {
         "attention": {"kind": "multi_head", "heads": 7},
     },
     "transformer": {**_TRANSFORMER},
-    "transformer-post-all-maps": {
-        **_TRANSFORMER,
-        "norm": "post",
-        "attention_layer": "all",
-    },
+    "transformer-post-all-maps": {**_TRANSFORMER, "norm": "post", "attention_layer": "all"},
     "transformer-learned-gelu-deep-decoder-tied": {
         **_TRANSFORMER,
         "layers": 1,
@@ -259,10 +252,7 @@ MODELS = {
         "positions": {"kind": "none"},
         "bias": False,
     },
-    "transformer-relative": {
-        **_TRANSFORMER,
-        "positions": {"kind": "relative", "max_distance": 2},
-    },
+    "transformer-relative": {**_TRANSFORMER, "positions": {"kind": "relative", "max_distance": 2}},
     "transformer-relative-keys-window": {
         **_TRANSFORMER,
         "positions": {"kind": "relative", "max_distance": 3, "values": False},
