@@ -97,18 +97,6 @@ def scores_of(compared: Comparable, scoring: Scoring) -> dict[str, MetricResult]
     return scores
 
 
-def compare_with_baseline(
-    baseline_texts: Sequence[str], evaluation: Evaluation, scoring: Scoring
-) -> tuple[dict[str, Comparison], list[str]]:
-    """Compare `evaluation` with other translations of its examples; see compare_evaluations.
-
-    Returns also notes on what was altered in the baseline for scoring. Raises DataError where the
-    numbers of translations differ.
-    """
-    baseline = comparable(baseline_texts, evaluation.compared.examples, scoring)
-    return compare_evaluations(baseline, evaluation.compared, scoring), baseline.notes()
-
-
 def compare_evaluations(
     baseline: Comparable, system: Comparable, scoring: Scoring
 ) -> dict[str, Comparison]:

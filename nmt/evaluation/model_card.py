@@ -4,6 +4,7 @@ The metadata is the YAML front matter of huggingface/hub-docs, modelcard.md, wit
 `model-index`. Names of files are given without their folders, because a card is published.
 """
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -171,16 +172,14 @@ def _model_rows(run: TrainedRun, loaded: LoadedModel, run_json: Json) -> list[Se
 def _data(data: DataConfig, run_json: Json) -> list[str]:
     """Describe each named corpus with its licence, and tabulate the files."""
     parts = []
-    splits = [data.train, data.valid]
-    for name in dict.fromkeys([data.corpus, *(split.corpus for split in splits if split)]):
-        try:
-            entry = find_entry(name or "", data_folder(data.folder)) if name else None
-        except ConfigError:  # an entry of a catalogue that is elsewhere
-            entry = None
-        if name:
-            about = (entry.description, f"licence: {entry.licence}") if entry else ()
-            credit = (entry.attribution,) if entry and entry.attribution else ()
-            parts.append(_cell("; ".join([f"Corpus {name}", *about, *credit])))
+    corpora = [data.corpus, *(split.corpus for split in (data.train, data.valid) if split)]
+    for name in dict.fromkeys(filter(None, corpora)):
+        facts = [f"Corpus {name}"]
+        with contextlib.suppress(ConfigError):  # an entry of a catalogue that is elsewhere
+            entry = find_entry(name, data_folder(data.folder))
+            facts += [entry.description, f"licence: {entry.licence}"]
+            facts += [entry.attribution] if entry.attribution else []
+        parts.append(_cell("; ".join(facts)))
     files = run_json.get("data")
     rows = [
         (Path(str(file.get("file"))).name, file.get("bytes"), file.get("sha256"))

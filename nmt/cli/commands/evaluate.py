@@ -156,9 +156,10 @@ def _report(
     baseline: Path | None,
 ) -> "EvalReport":
     """The report `name`, with a comparison if there is a baseline."""
-    from nmt.evaluation.evaluate import compare_with_baseline
+    from nmt.evaluation.evaluate import compare_evaluations
     from nmt.evaluation.examples import read_translations
     from nmt.evaluation.score_report import EvalReport, checksum, report_path
+    from nmt.evaluation.typography import comparable
 
     examples = evaluation.compared.examples
     sums = {
@@ -172,8 +173,9 @@ def _report(
         file = report_path(baseline, name).with_suffix(".txt") if baseline.is_dir() else baseline
         lines = read_translations(file, len(examples), test_set.corpus)
         sums["baseline"] = checksum(lines)
-        comparisons, notes = compare_with_baseline(lines, evaluation, scoring)
-        for note in notes:
+        earlier = comparable(lines, examples, scoring)
+        comparisons = compare_evaluations(earlier, evaluation.compared, scoring)
+        for note in earlier.notes():
             say(f"{baseline}: {note}")
         note_untested(evaluation, comparisons)
     about = {
