@@ -152,8 +152,8 @@ class ValidConfig(Config):
     patience: int | None = Field(
         default=None,
         gt=0,
-        description="validations in a row without a better `metric` that end the training; null: "
-        "never",
+        description="validations in a row without a new best by `metric` (of equals, the lower "
+        "loss) that end the training; null: never",
     )
 
 

@@ -9,7 +9,7 @@ from nmt.batches.batching import Batcher
 from nmt.batches.plan import Unit
 from nmt.config import RunConfig, TrainConfig
 from nmt.errors import counted
-from nmt.evaluation.metrics import METRICS
+from nmt.evaluation.metrics import title_of
 from nmt.types import rank_of
 
 
@@ -27,7 +27,7 @@ class Validated(NamedTuple):
     def describe(self, metric: str) -> str:
         """The metric's name and its value, as it is measured."""
         value, digits = rank_of(metric, self.score), 3 if metric == "loss" else 2
-        return f"{METRICS[metric].title} {value:.{digits}f}"
+        return f"{title_of(metric)} {value:.{digits}f}"
 
 
 @dataclass(frozen=True)
@@ -166,5 +166,5 @@ def end_reason(config: RunConfig, progress: Progress) -> str | None:
     if train.max_minutes is not None and progress.seconds >= 60 * train.max_minutes:
         return f"{counted(train.max_minutes, 'minute')} done"
     if valid.patience is not None and progress.bad_validations >= valid.patience:
-        return f"no better {METRICS[valid.metric].title} in {counted(valid.patience, 'validation')}"
+        return f"no better {title_of(valid.metric)} in {counted(valid.patience, 'validation')}"
     return None

@@ -51,9 +51,9 @@ def test_the_bootstrap_is_that_of_the_sacrebleu_command(tmp_path):
 
 
 def test_lines_must_be_equal_in_number():
-    with pytest.raises(DataError, match="got 59 translations of the baseline and 60"):
+    with pytest.raises(DataError, match="got 59 translations for 60"):
         compare("bleu", WORSE[:-1], REFS, ONE_EACH, "fr")
-    with pytest.raises(DataError, match=r"^difference: got \[59, 60\] lines, "):
+    with pytest.raises(DataError, match="got 59 translations for 60"):
         difference("bleu", [WORSE], [REFS, REFS[:-1]], ONE_EACH, "fr")
 
 

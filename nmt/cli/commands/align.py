@@ -114,8 +114,9 @@ def align(
         print_lines(map(pharaoh_line, links), out)
     else:
         _score(list(links), gold, gold_from, out, as_json)
-    for note in aligner.mismatches.notes():
-        say(note)
+    for what, count in aligner.mismatches.items():
+        if count:
+            say(f"{count:,} {what}")
 
 
 def lexicon(

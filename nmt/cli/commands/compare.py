@@ -9,7 +9,7 @@ import typer
 
 from nmt.cli.shared.models import ComputeOptions
 from nmt.cli.shared.options import Json
-from nmt.cli.shared.scoring import ScoreOptions, score_file, translate_test_set
+from nmt.cli.shared.scoring import ScoreOptions, note_untested, score_file, translate_test_set
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def compare(
         else:
             evaluations[str(system)] = score_file(system, test_set, scoring)
     compared = compare_systems(evaluations, scoring, changes)
+    note_untested(compared[-1].evaluation, compared[-1].against_first)
     if as_json:
         content = {"systems": [system.as_json() for system in compared]}
         typer.echo(json.dumps(content, indent=1, ensure_ascii=False))

@@ -12,7 +12,7 @@ from typer import Option
 from nmt.cli.shared.messages import complain, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, RerankOptions
 from nmt.cli.shared.options import Json, OutFile
-from nmt.cli.shared.scoring import ScoreOptions, score_file, translate_test_set
+from nmt.cli.shared.scoring import ScoreOptions, note_untested, score_file, translate_test_set
 from nmt.cli.shared.search import SearchOptions
 from nmt.errors import ConfigError, DataError
 
@@ -156,9 +156,10 @@ def _report(
     baseline: Path | None,
 ) -> "EvalReport":
     """The report `name`, with a comparison if there is a baseline."""
-    from nmt.evaluation.evaluate import compare_with_baseline
+    from nmt.evaluation.evaluate import compare_evaluations
     from nmt.evaluation.examples import read_translations
     from nmt.evaluation.score_report import EvalReport, checksum, report_path
+    from nmt.evaluation.typography import comparable
 
     examples = evaluation.compared.examples
     sums = {
@@ -172,9 +173,11 @@ def _report(
         file = report_path(baseline, name).with_suffix(".txt") if baseline.is_dir() else baseline
         lines = read_translations(file, len(examples), test_set.corpus)
         sums["baseline"] = checksum(lines)
-        comparisons, notes = compare_with_baseline(lines, evaluation, scoring)
-        for note in notes:
+        earlier = comparable(lines, examples, scoring)
+        comparisons = compare_evaluations(earlier, evaluation.compared, scoring)
+        for note in earlier.notes():
             say(f"{baseline}: {note}")
+        note_untested(evaluation, comparisons)
     about = {
         **test_set.about,
         "hyp": str(hyp) if hyp else None,
@@ -182,7 +185,7 @@ def _report(
         "tgt_lang": scoring.tgt_lang,
         "sha256": sums,
     }
-    return EvalReport(name, scoring, evaluation, comparisons, about)
+    return EvalReport(name, evaluation, comparisons, about)
 
 
 def _show(report: "EvalReport", as_json: bool, on_stderr: bool) -> None:
@@ -206,12 +209,13 @@ def _keep(report: "EvalReport") -> None:
     run = report.about.get("run")
     if run is None:
         return
+    from nmt.evaluation.score_report import report_path
+
     try:
-        saved = report.keep(Path(str(run)))
+        dropped = report.keep(Path(str(run)))
     except DataError as error:
         say(f"scores are not kept in the run: {error}")
         return
-    say(f"scores: {saved.path}")
-    if saved.dropped:
-        names = ", ".join(saved.dropped)
-        say(f"dropped there: {names}, of translations that have changed since")
+    say(f"scores: {report_path(Path(str(run)), report.name)}")
+    if dropped:
+        say(f"dropped there: {', '.join(dropped)}, of translations that have changed since")
