@@ -15,7 +15,7 @@ from nmt.lab.experiment import perform
 from nmt.runs.pack import pack
 from nmt.runs.trained_run import TrainedRun
 from nmt.storage.output import atomic_output, command_files
-from nmt.translation.dump import write_jsonl, write_npz
+from nmt.translation.dump import write_npz
 
 RUN = ("--run", "run")
 LANGUAGES = ("--src-lang", "en", "--tgt-lang", "de")
@@ -116,7 +116,6 @@ def test_python_functions_obey_the_same_law(folder: Path) -> None:
     figure = draw_curve(run.path)
     writers = [
         lambda path, **force: write_map(figure, path, **force),
-        lambda path, **force: write_jsonl([], path, **force),
         lambda path, **force: write_npz([], path, **force),
         lambda path, **force: write_page([], path, **force),
         lambda path, **force: write_report(run, path, **force),

@@ -123,7 +123,7 @@ def test_the_example_of_the_page_translates_as_nmt_does(
     run, folder = exported
     texts = [*sources(run), "a b a b a b", "x", ""]
     translator = Translator.load(run, "cpu", "last", {"beam": beam})
-    translations = translator.translate(texts, restore=True)
+    translations = translator.translate(texts)
     for text, ours, theirs in zip(texts, translations, consumer(folder)(texts, beam), strict=True):
         if theirs == ours.text or not ours.hypotheses[0].hypothesis.finished:
             continue

@@ -162,7 +162,7 @@ def test_the_consumer_translates_as_nmt_does(
     lines = (corpus / "test.tsv").read_text(encoding="utf-8").splitlines()
     texts = [*(line.split("\t")[0] for line in lines), "a b a b a b a b a b", "x", ""]
     translator = Translator.load(run, "cpu", "last", {"beam": beam})
-    expected = [translation.text for translation in translator.translate(texts, restore=True)]
+    expected = [translation.text for translation in translator.translate(texts)]
     consumer = OnnxTranslator(folder, beam=beam)
     assert len(set(expected)) > 1
     assert [consumer.translate(text) for text in texts] == expected

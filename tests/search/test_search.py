@@ -18,8 +18,9 @@ from nmt.models.catalog import build_model
 from nmt.models.ensemble import Ensemble
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.ops.masks import keep_from_lengths
+from nmt.search.beam import Start, search_from
 from nmt.search.forced import force_decode
-from nmt.search.search import search, search_from
+from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.types import Hypothesis
@@ -298,7 +299,8 @@ def test_from_another_first_piece() -> None:
     keep = keep_from_lengths(lengths, src_ids.shape[1])
     state = model.init_state(model.encode(src_ids, keep))
     first_ids = torch.arange(len(SOURCES)) + 4
-    results = search_from(model.step, state, first_ids, lengths.tolist(), short(5, beam=3))
+    start = Start(model.step, state, first_ids, lengths.tolist(), src_ids.shape[1])
+    results = search_from(start, short(5, beam=3))
     usual = run(model, short(5, beam=3))
     assert [h.ids for [h] in results] != [h.ids for [h] in usual]
     for row, [best] in enumerate(results):

@@ -23,7 +23,7 @@ from nmt.text.vocabulary import EOS_ID
 from nmt.translation.arguments import str_by_str
 from nmt.translation.parallel import divide_threads, n_workers
 from nmt.translation.translator import Translator
-from nmt.types import SentencePair, Translation
+from nmt.types import Hypothesis, SentencePair, Translation
 
 PAIRS = [
     SentencePair("He is tired.", "Il est fatigué."),
@@ -146,19 +146,11 @@ def _fuzzed() -> Translator:
     return translator_of(SentencePieceConfig(vocab_size=40), SearchConfig(beam=2, max_length=5))
 
 
-def test_typography_is_restored_unless_not_asked(translator: Translator) -> None:
+def test_typography_is_restored(translator: Translator) -> None:
     """The pieces of a French sentence, decoded as a hypothesis' are."""
-    [plain] = translator.translate(["She isn't here!"], restore=False)
-    [restored] = translator.translate(["She isn't here!"])
-    ids = plain.hypotheses[0].target.ids
-    assert plain.hypotheses[0].target == restored.hypotheses[0].target
-    assert plain.text == translator.tokenizers.tgt.decode(ids, restore=False)
-    assert restored.text == translator.tokenizers.tgt.decode(ids, restore=True)
-    source = translator.tokenizers.tgt.encode("Elle n'est pas ici !")
-    hypothesis = plain.hypotheses[0].hypothesis
-    given_ids = type(hypothesis)((*source.ids, EOS_ID), (), 0.0, hypothesis.attention, True)
-    assert translator._with_text(given_ids, restore=True).text == "Elle n’est pas ici\u202f!"
-    assert translator._with_text(given_ids, restore=False).text == "Elle n'est pas ici !"
+    ids = (*translator.tokenizers.tgt.encode("Elle n'est pas ici !").ids, EOS_ID)
+    hypothesis = Hypothesis(ids, (), 0.0, np.zeros((len(ids), 1), np.float32), True)
+    assert translator._with_text(hypothesis).text == "Elle n’est pas ici\u202f!"
 
 
 def test_forcing_a_translation_found_gives_its_numbers(translator: Translator) -> None:
