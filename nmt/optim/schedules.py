@@ -116,9 +116,8 @@ class Schedule:
             self._scheduler.step(measured[self._metric])
 
     def state_dict(self) -> dict[str, object]:
-        """The counters and settings as plain numbers, ready for JSON."""
-        state = self._scheduler.state_dict()
-        return {k: v for k, v in state.items() if k not in ("lr_lambdas", "mode_worse")}
+        """The counters as plain numbers, ready for JSON."""
+        return {k: v for k, v in self._scheduler.state_dict().items() if k in _COUNTERS}
 
     def load_state_dict(
         self, state: dict[str, object], saved_groups: Sequence[Mapping[str, Any]]
@@ -129,8 +128,7 @@ class Schedule:
         the share of its initial learning rate that a plateau has left.
         """
         scheduler = self._scheduler
-        settings = scheduler.state_dict()
-        scheduler.load_state_dict({**settings, **{k: state[k] for k in _COUNTERS & state.keys()}})
+        scheduler.load_state_dict({**scheduler.state_dict(), **state})
         for group, saved in zip(scheduler.optimizer.param_groups, saved_groups, strict=True):
             if isinstance(scheduler, LambdaLR):
                 factor = scheduler.lr_lambdas[0](scheduler.last_epoch)
