@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from jaxtyping import Int
-from pydantic import ValidationError
 from search.table_model import ROWS, VOCAB, TableModel
 from torch import Tensor
 
@@ -317,11 +316,3 @@ def test_nan_is_said() -> None:
     model.table[:] = math.nan
     with pytest.raises(NMTError, match=r"not numbers \(NaN\)"):
         run(model, SearchConfig())
-
-
-def test_config_bounds() -> None:
-    for wrong in ({"n_best": 6}, {"beam": 0}, {"length_penalty": -0.1}, {"max_length": 0}):
-        with pytest.raises(ValidationError, match=next(iter(wrong))):
-            SearchConfig.model_validate(wrong)
-    assert SearchConfig().length_bound(7) == 24
-    assert SearchConfig(max_length_factor=0.5, max_length_extra=0).length_bound(7) == 3
