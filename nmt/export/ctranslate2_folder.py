@@ -110,7 +110,8 @@ def _set_pieces(stack: Any, table: Any, pieces: Pieces, n_pieces: int, n_places:
         return
     places = pieces.positions
     n_places = places.embedding.num_embeddings if isinstance(places, LearnedPositions) else n_places
-    stack.position_encodings.encodings = _numbers(places(torch.zeros(1, n_places, size))[0])
+    zeros = torch.zeros(1, n_places, size)
+    stack.position_encodings.encodings = _numbers((zeros if places is None else places(zeros))[0])
 
 
 def _set_layer(spec: Any, layer: nn.Module) -> None:
@@ -137,8 +138,7 @@ def _set_layer(spec: Any, layer: nn.Module) -> None:
 def _set_norm(spec: Any, norm: nn.Module) -> None:
     assert isinstance(norm, nn.LayerNorm)
     spec.gamma = _numbers(norm.weight)
-    bias: Tensor | None = norm.bias
-    spec.beta = np.zeros_like(spec.gamma) if bias is None else _numbers(bias)
+    spec.beta = _numbers(norm.bias)
 
 
 def _set_linear(spec: Any, linear: nn.Linear) -> None:

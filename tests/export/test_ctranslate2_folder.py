@@ -28,7 +28,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "activation": "gelu",
         "positions": {"kind": "learned", "max_length": 1000},
     },
-    "pre-rotary-no-bias": {**_MODEL, "bias": False, "positions": {"kind": "rotary"}},
+    "pre-rotary": {**_MODEL, "positions": {"kind": "rotary"}},
     "post-none-all-tied": {
         **_MODEL,
         "norm": "post",

@@ -93,12 +93,12 @@ def test_gaussian() -> None:
 
 def test_cosine() -> None:
     query, values = _inputs(MEMORY)
-    attention = CosineAttention(MEMORY, scale=3.0)
+    attention = CosineAttention(MEMORY)
     with torch.no_grad():
         attention.theta.fill_(0.3)
     scores = attention.score(query, attention.project(values))
     expected = torch.cosine_similarity(query.unsqueeze(2), values.unsqueeze(1), dim=-1)
-    torch.testing.assert_close(scores, 3.0 * torch.tensor(0.3).exp() * expected)
+    torch.testing.assert_close(scores, MEMORY**0.5 * torch.tensor(0.3).exp() * expected)
 
 
 @pytest.mark.parametrize(

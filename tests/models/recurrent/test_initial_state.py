@@ -17,10 +17,9 @@ def _memory(size: int = M) -> Memory:
 
 
 @pytest.mark.parametrize("has_cell", [True, False])
-@pytest.mark.parametrize("kind", ["tanh", "tanh_backward", "mean", "learned"])
+@pytest.mark.parametrize("kind", ["tanh", "tanh_backward", "mean"])
 def test_states_have_their_sizes_and_parameters_of_their_own(kind: str, has_cell: bool) -> None:
     initial = InitialState(kind, M, H, L, has_cell)
-    initial.reset_parameters()
     hidden, cell = initial(_memory())
     assert hidden.shape == (B, L, H)
     assert (cell is None) == (not has_cell)
