@@ -72,10 +72,8 @@ class Retrieval(nn.Module):
     def forward(
         self, names: Int[Tensor, "B S"], answers: Int[Tensor, "B S"]
     ) -> Float[Tensor, "B S answers"]:
-        """The logits of the answer to each item's name."""
         output = self.attention.attend(self.queries[names], self.keys[names], self.values(answers))
-        logits: Tensor = self.answer(output.context)
-        return logits
+        return self.answer(output.context)
 
 
 @dataclass(frozen=True)

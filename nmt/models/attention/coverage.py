@@ -33,7 +33,6 @@ class NoCoverageConfig(Config):
     kind: Literal["none"] = "none"
 
     def build(self, key_size: int) -> Coverage | None:
-        """Nothing."""
         return None
 
 
@@ -43,7 +42,6 @@ class SumConfig(Config):
     kind: Literal["sum"] = "sum"
 
     def build(self, key_size: int) -> Coverage | None:
-        """The module."""
         return SumCoverage(key_size)
 
 
@@ -60,7 +58,6 @@ class SumCoverage(Coverage):
     def after(
         self, past: Float[Tensor, "B S"], weights: Float[Tensor, "B 1 S"]
     ) -> Float[Tensor, "B S"]:
-        """The sum."""
         return past + weights.squeeze(1)
 
 
@@ -70,7 +67,6 @@ class LocationSensitiveConfig(Config):
     kind: Literal["location_sensitive"] = "location_sensitive"
 
     def build(self, key_size: int) -> Coverage | None:
-        """The module."""
         return LocationSensitiveCoverage(key_size)
 
 

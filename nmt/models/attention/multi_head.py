@@ -102,11 +102,9 @@ class MultiHeadAttention(Attention):
 
     @property
     def head_names(self) -> tuple[str, ...]:
-        """head 1 to head h."""
         return tuple(f"head {i + 1}" for i in range(self.n_heads))
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """The keys of every head, one beside the other."""
         n = self.n_heads // len(self.scores)
         keys = [
             _as_heads(score.project(_as_sentences(share, n)), n)
@@ -121,7 +119,6 @@ class MultiHeadAttention(Attention):
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B N Q S"]:
-        """The scores of every head."""
         n = self.n_heads // len(self.scores)
         both = zip(self._in_shares(self.W_q(query)), self._in_shares(keys), strict=True)
         scores = [
@@ -144,7 +141,6 @@ class MultiHeadAttention(Attention):
     def mix(
         self, heads: Float[Tensor, "B N Q S"], values: Float[Tensor, "B S C"]
     ) -> Float[Tensor, "B Q M"]:
-        """W_o over the heads' sums."""
         sums = torch.bmm(heads.flatten(0, 1), _as_sentences(values, self.n_heads))
         return self.W_o(_as_heads(sums, self.n_heads))
 

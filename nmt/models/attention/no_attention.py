@@ -31,7 +31,6 @@ class NoAttentionConfig(Config):
         return NoAttention(memory_size)
 
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
-        """There are none: nothing is compared."""
         yield from ()
 
 

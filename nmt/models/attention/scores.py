@@ -55,7 +55,6 @@ class AdditiveAttention(_Additive):
         self.w_v = nn.Linear(size, 1, bias=False)
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """W_k k for every annotation."""
         return self.W_k(values)
 
     def additive_score(self) -> AdditiveScore:
@@ -106,7 +105,6 @@ class _Product(Attention):
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B Q S"]:
-        """Every query times every key."""
         return torch.bmm(query, keys.transpose(1, 2))
 
 
@@ -127,7 +125,6 @@ class GeneralAttention(_Product):
         self.W_a = nn.Linear(memory_size, query_size, bias=False)
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """W_a k for every annotation."""
         return self.W_a(values)
 
 
@@ -135,7 +132,6 @@ class _SameSizes(AttentionOptions):
     """Base of the kinds without projections, which compare vectors of one size only."""
 
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
-        """Queries and annotations must have one size."""
         if query_size != memory_size:
             kind = type(self).model_fields["kind"].default
             yield (
@@ -249,13 +245,11 @@ class CosineAttention(Attention):
         return self.key_size**0.5 * self.theta.exp()
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """The annotations, each divided by its norm."""
         return _unit(values)
 
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B Q S"]:
-        """Every query's direction times every key."""
         return torch.bmm(_unit(query) * self.scale, keys.transpose(1, 2))
 
 
@@ -304,7 +298,6 @@ class LocationAttention(Attention):
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B Q S"]:
-        """Every query times every position's row."""
         return torch.bmm(query, keys[..., :-1].transpose(1, 2)) + keys[..., -1].unsqueeze(1)
 
 

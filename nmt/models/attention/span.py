@@ -43,7 +43,6 @@ class GlobalConfig(Config):
     kind: Literal["global"] = "global"
 
     def build(self, query_size: int) -> Span | None:
-        """No window."""
         return None
 
 
@@ -62,7 +61,6 @@ class MonotonicConfig(_LocalConfig):
     kind: Literal["local_m"] = "local_m"
 
     def build(self, query_size: int) -> Span | None:
-        """The module."""
         return MonotonicSpan(self.window)
 
 
@@ -90,7 +88,6 @@ class PredictiveConfig(_LocalConfig):
     kind: Literal["local_p"] = "local_p"
 
     def build(self, query_size: int) -> Span | None:
-        """The module."""
         return PredictiveSpan(self.window, query_size)
 
 

@@ -90,7 +90,6 @@ class SoftConfig(Config):
     kind: Literal["soft"] = "soft"
 
     def build(self) -> Weighting:
-        """The module."""
         return SoftWeighting()
 
 
@@ -109,7 +108,6 @@ class SparsemaxConfig(Config):
     kind: Literal["sparsemax"] = "sparsemax"
 
     def build(self) -> Weighting:
-        """The module."""
         return SparsemaxWeighting()
 
 
@@ -170,7 +168,6 @@ class HardConfig(Config):
     )
 
     def build(self) -> Weighting:
-        """The module."""
         return HardWeighting(self)
 
 
@@ -207,7 +204,6 @@ class HardWeighting(Weighting):
         return torch.rand(len(keep), device=keep.device) < self.config.soft_share
 
     def auxiliary_loss(self, choice: Choice) -> AuxiliaryLoss:
-        """The REINFORCE term of these choices."""
         return Reinforce(self, choice)
 
 
@@ -284,7 +280,6 @@ class HardGumbelConfig(Config):
     )
 
     def build(self) -> Weighting:
-        """The module."""
         return HardGumbelWeighting(self.temperature)
 
 

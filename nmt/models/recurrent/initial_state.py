@@ -41,7 +41,6 @@ class InitialState(nn.Module):
             self.W_c = _per_layer(inputs, hidden, layers)
 
     def forward(self, memory: Memory) -> LayerStates:
-        """The states before the first step."""
         final = memory.final
         if self.kind == "copy":
             return final, memory.final_cell if self.has_cell else None

@@ -36,7 +36,6 @@ class FeedForward(nn.Module):
         self.outer = nn.Linear(units, config.size)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """Two linear layers and the activation between them."""
         return self.outer(self.activation(self.inner(x)))
 
 

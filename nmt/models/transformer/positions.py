@@ -103,7 +103,6 @@ class LearnedConfig(Config):
     )
 
     def build(self, size: int) -> Positions | None:
-        """The module for vectors of this size."""
         return LearnedPositions(self.max_length, size)
 
 
@@ -131,7 +130,6 @@ class NoPositionsConfig(Config):
     kind: Literal["none"] = "none"
 
     def build(self, size: int) -> Positions | None:
-        """Nothing."""
         return None
 
 
@@ -144,7 +142,6 @@ class RelativeConfig(Config):
     )
 
     def build(self, size: int) -> Positions | None:
-        """Nothing: embeddings stay as they are."""
         return None
 
 
@@ -154,7 +151,6 @@ class RotaryConfig(Config):
     kind: Literal["rotary"] = "rotary"
 
     def build(self, size: int) -> Positions | None:
-        """Nothing: embeddings stay as they are."""
         return None
 
 
