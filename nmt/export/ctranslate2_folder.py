@@ -104,7 +104,8 @@ def _set_pieces(stack: Any, table: Any, pieces: Pieces, n_pieces: int, n_places:
         return
     places = pieces.positions
     n_places = places.embedding.num_embeddings if isinstance(places, LearnedPositions) else n_places
-    stack.position_encodings.encodings = _numbers(places(torch.zeros(1, n_places, size))[0])
+    zeros = torch.zeros(1, n_places, size)
+    stack.position_encodings.encodings = _numbers((zeros if places is None else places(zeros))[0])
 
 
 def _set_layer(spec: Any, layer: nn.Module) -> None:
@@ -126,18 +127,13 @@ def _set_layer(spec: Any, layer: nn.Module) -> None:
 
 def _set_norm(spec: Any, norm: nn.Module) -> None:
     assert isinstance(norm, nn.LayerNorm)
-    spec.gamma, spec.beta = _numbers(norm.weight), _numbers(_bias(norm))
+    spec.gamma, spec.beta = _numbers(norm.weight), _numbers(norm.bias)
 
 
 def _set_linear(spec: Any, *linears: nn.Linear) -> None:
     """Set a layer to several of one input, side by side."""
     spec.weight = _numbers(torch.cat([linear.weight for linear in linears]))
-    spec.bias = _numbers(torch.cat([_bias(linear) for linear in linears]))
-
-
-def _bias(module: nn.Linear | nn.LayerNorm) -> Tensor:
-    bias: Tensor | None = module.bias
-    return torch.zeros(len(module.weight)) if bias is None else bias
+    spec.bias = _numbers(torch.cat([linear.bias for linear in linears]))
 
 
 def _numbers(tensor: Tensor) -> npt.NDArray[np.float32]:

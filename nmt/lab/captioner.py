@@ -197,8 +197,7 @@ def train(
 @torch.inference_mode()
 def annotate(model: Captioner, inputs: Tensor | Features) -> Memory:
     """The annotations of the inputs, by the model in eval mode."""
-    memory: Memory = model.eval().encoder(inputs)
-    return memory
+    return model.eval().encoder(inputs)
 
 
 @torch.inference_mode()

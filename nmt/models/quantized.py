@@ -58,7 +58,6 @@ class Int8Linear(nn.Module):
         return self.quantized * self.scales.unsqueeze(1)
 
     def forward(self, x: Float[Tensor, "*L I"]) -> Float[Tensor, "*L O"]:
-        """See the class."""
         products, scales = self._products(x.flatten(0, -2))
         return self._dequantize(products, scales).view(*x.shape[:-1], -1)
 

@@ -25,7 +25,7 @@ MODELS: dict[str, dict[str, Any]] = {
         **{**_MODEL, "norm": "post", "activation": "gelu"},
         "positions": {"kind": "learned", "max_length": 1000},
     },
-    "pre-rotary-no-bias": {**_MODEL, "bias": False, "positions": {"kind": "rotary"}},
+    "pre-rotary": {**_MODEL, "positions": {"kind": "rotary"}},
     "post-none-all-tied": {
         **{**_MODEL, "norm": "post", "tie_embeddings": "all"},
         "positions": {"kind": "none"},

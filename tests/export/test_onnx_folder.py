@@ -45,7 +45,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "luong-lstm-local-coverage": {
         **_RNN,
         "encoder": {"cell": "lstm"},
-        "decoder": {"kind": "luong", "cell": "lstm", "initial_state": "learned"},
+        "decoder": {"kind": "luong", "cell": "lstm"},
         "attention": {
             "kind": "general",
             "span": {"kind": "local_p", "window": 2},
