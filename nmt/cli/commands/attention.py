@@ -28,7 +28,7 @@ _CHUNK = 256  # sentences translated before they are written; fewer if there are
 def attention(
     sentences: Annotated[
         list[str] | None,
-        typer.Argument(help="Source sentences, each in quotes.", show_default=False),
+        typer.Argument(help="Source sentences, each in quotes."),
     ] = None,
     *,
     file: SourceFile = None,

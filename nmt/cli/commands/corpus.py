@@ -112,7 +112,6 @@ def clean(
         Option(
             writable=True,
             help="File to write; - is stdout; once for each that is read.",
-            show_default=False,
         ),
     ] = None,
     src_lang: Annotated[

@@ -106,16 +106,12 @@ def average(
     run: RunOption,
     checkpoints: Annotated[
         list[str] | None,
-        Argument(
-            metavar="CHECKPOINT...", help="best, last, step-NNNNNN or a name.", show_default=False
-        ),
+        Argument(metavar="CHECKPOINT...", help="best, last, step-NNNNNN or a name."),
     ] = None,
-    last: Annotated[
-        int | None, Option(min=1, help="Average the N newest.", show_default=False)
-    ] = None,
+    last: Annotated[int | None, Option(min=1, help="Average the N newest.")] = None,
     best: Annotated[
         int | None,
-        Option(min=1, help="Average the N best by valid.metric.", show_default=False),
+        Option(min=1, help="Average the N best by valid.metric."),
     ] = None,
     name: Annotated[str, Option(help="Name of the checkpoint that is written.")] = "average",
 ) -> None:

@@ -21,12 +21,8 @@ if TYPE_CHECKING:
 
 
 def score(
-    source: Annotated[
-        Path, Argument(help="Source text, one sentence a line; - is stdin.", show_default=False)
-    ],
-    target: Annotated[
-        Path, Argument(help="Its translation, line by line; - is stdin.", show_default=False)
-    ],
+    source: Annotated[Path, Argument(help="Source text, one sentence a line; - is stdin.")],
+    target: Annotated[Path, Argument(help="Its translation, line by line; - is stdin.")],
     *,
     models: ModelOptions,
     per_piece: Annotated[

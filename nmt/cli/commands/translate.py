@@ -35,7 +35,7 @@ _CHECKED = 1000
 def translate(
     sentences: Annotated[
         list[str] | None,
-        Argument(help="Sentences to translate, each in quotes.", show_default=False),
+        Argument(help="Sentences to translate, each in quotes."),
     ] = None,
     *,
     file: SourceFile = None,
@@ -43,9 +43,7 @@ def translate(
     rerank: RerankOptions,
     search: SearchOptions,
     n_best: NBest = None,
-    prefix: Annotated[
-        str | None, Option(help="How every translation begins.", show_default=False)
-    ] = None,
+    prefix: Annotated[str | None, Option(help="How every translation begins.")] = None,
     compute: ComputeOptions,
     as_json: Json = False,
     show_attention: Annotated[

@@ -69,7 +69,6 @@ class RerankOptions:
         Option(
             help="Run (RUN@last for another checkpoint than best) that scores the hypotheses of "
             "the beam too, of the same languages or the other way round; may be repeated.",
-            show_default=False,
         ),
     ] = None
     rerank_weights: Annotated[

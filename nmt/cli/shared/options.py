@@ -120,7 +120,6 @@ def set_option(what: str, example: str) -> Any:
         "--set",
         metavar="KEY=VALUE",
         help=f"Set {what}, as in {example}; may be repeated.",
-        show_default=False,
         parser=_override,
     )
 
@@ -140,7 +139,7 @@ class ConfigOptions:
     """A config, as an argument or by --config, and keys that are set over it."""
 
     config_argument: Annotated[
-        Path | None, Argument(metavar="CONFIG", help="The same as --config.", show_default=False)
+        Path | None, Argument(metavar="CONFIG", help="The same as --config.")
     ] = None
     config: Annotated[
         Path | None,
@@ -182,9 +181,7 @@ def _one(flag: str, argument: Path | None, option: Path | None) -> Path | None:
 class RunOption:
     """One run, as an argument or by --run."""
 
-    run_argument: Annotated[
-        Path | None, Argument(metavar="RUN", help="The same as --run.", show_default=False)
-    ] = None
+    run_argument: Annotated[Path | None, Argument(metavar="RUN", help="The same as --run.")] = None
     run: Run = None
 
     @property
