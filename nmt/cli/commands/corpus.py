@@ -1,6 +1,5 @@
 """`nmt corpus`: list and fetch named corpora, check a run's corpora, clean sentence pairs."""
 
-import json
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -11,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from nmt.cli.shared.messages import complain, say
-from nmt.cli.shared.options import ConfigOptions, Data, Json, language
+from nmt.cli.shared.options import ConfigOptions, Data, Json, language, print_json
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -79,10 +78,10 @@ def check(*, config: ConfigOptions, as_json: Json = False) -> None:
             "valid or test; name its splits under data.train, data.valid, data.test"
         )
     report = corpus_report(splits, loaded.data)
-    values = [asdict(split) for split in report]
-    typer.echo(
-        json.dumps(values, indent=2, ensure_ascii=False) if as_json else render_report(report)
-    )
+    if as_json:
+        print_json([asdict(split) for split in report])
+    else:
+        typer.echo(render_report(report))
 
 
 def _read_splits(data: "DataConfig") -> "dict[str, Iterable[SentencePair]]":

@@ -1,6 +1,5 @@
 """`nmt runs`: the runs of a folder: list them, show one, pack one, average its checkpoints."""
 
-import json
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ from typer import Argument, Option
 
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import open_run
-from nmt.cli.shared.options import Checkpoint, Json, RunOption, print_path
+from nmt.cli.shared.options import Checkpoint, Json, RunOption, print_json, print_path
 from nmt.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def list_(
         raise CheckpointError(f"{folder}: no such folder")
     rows = list_runs(folder, say)
     if as_json:
-        typer.echo(json.dumps([_fields(row) for row in rows], ensure_ascii=False))
+        print_json([_fields(row) for row in rows])
         return
     lines = [["run", "state", "updates", "best", "age", "size"]]
     for row in rows:

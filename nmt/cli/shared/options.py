@@ -5,6 +5,7 @@ A command takes a group by one parameter whose type is the dataclass; `with_opti
 
 import functools
 import inspect
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -124,6 +125,19 @@ def set_option(what: str, example: str) -> Any:
     )
 
 
+def numbers_option(help: str, show_default: str, kind: Callable[[str], float] = float) -> Any:
+    """An option of numbers between commas, which are its value as a list."""
+
+    def numbers(text: str) -> list[float]:
+        try:
+            return [kind(part) for part in text.split(",")]
+        except ValueError:
+            name = "whole numbers" if kind is int else "numbers"
+            raise typer.BadParameter(f"got {text}, allowed: {name} between commas") from None
+
+    return Option(help=help, show_default=show_default, metavar="X,X", parser=numbers)
+
+
 def _override(text: str) -> "Override":
     from nmt.settings.config_file import Override  # pydantic takes a while to import
 
@@ -188,6 +202,11 @@ class RunOption:
     def path(self) -> Path | None:
         """The run that was named; None for the newest. Raises ConfigError for two."""
         return _one("--run", self.run_argument, self.run)
+
+
+def print_json(content: object) -> None:
+    """Print JSON with a line for each entry on stdout."""
+    typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
 
 
 def print_path(path: Path) -> None:
