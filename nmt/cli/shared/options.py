@@ -6,7 +6,7 @@ A command takes a group by one parameter whose type is the dataclass; `with_opti
 import functools
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -128,7 +128,7 @@ def set_option(what: str, example: str) -> Any:
 def numbers_option(help: str, show_default: str, kind: Callable[[str], float] = float) -> Any:
     """An option of numbers between commas, which are its value as a list."""
 
-    def numbers(text: str) -> list[float]:
+    def numbers(text: str) -> Sequence[int | float]:
         try:
             return [kind(part) for part in text.split(",")]
         except ValueError:
