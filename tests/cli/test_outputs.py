@@ -6,8 +6,6 @@ import pytest
 from cli.helpers import members, nmt, refusal
 
 from nmt.cli.shared.command import path_parameters
-from nmt.errors import NMTError
-from nmt.storage.output import atomic_output
 
 RUN = ("--run", "run")
 LANGUAGES = ("--src-lang", "en", "--tgt-lang", "de")
@@ -101,19 +99,6 @@ def test_two_outputs_of_one_command_are_two_files(folder: Path) -> None:
     for other in ("a", "./a", "b"):
         refusal(*clean, "--out", "a", "--rejected", other)
     assert not (folder / "a").exists()
-
-
-def test_a_file_that_appears_meanwhile_is_not_lost(folder: Path) -> None:
-    out = folder / "x"
-
-    def appearing() -> None:
-        with atomic_output(out) as stream:
-            stream.write(b"line\n")
-            out.write_text("precious")
-
-    with pytest.raises(NMTError):
-        appearing()
-    assert out.read_text() == "precious"
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,6 @@ def compare(
     ],
     *,
     options: ScoreOptions,
-    changes: Annotated[
-        int, typer.Option(min=0, help="Sentences to show: so many gains, and so many losses.")
-    ] = 5,
     compute: ComputeOptions,
     as_json: Json = False,
 ) -> None:
@@ -57,7 +54,7 @@ def compare(
             evaluations[str(system)] = translate_test_set(translator, test_set, scoring)
         else:
             evaluations[str(system)] = score_file(system, test_set, scoring)
-    compared = compare_systems(evaluations, scoring, changes)
+    compared = compare_systems(evaluations, scoring)
     if as_json:
         print_json({"systems": [system.as_json() for system in compared]})
         return

@@ -90,15 +90,12 @@ def _read_splits(data: "DataConfig") -> "dict[str, Iterable[SentencePair]]":
     from nmt.corpora.entries import RUN_SPLITS
     from nmt.corpora.sources import pairs_of
 
-    splits: dict[str, Iterable[SentencePair]] = {}
-    for name in RUN_SPLITS:
-        split = resolve_split(data, name)
-        if split is not None:
-            is_train = name == "train"
-            splits[name] = (
-                stream_split(split, data) if is_train else pairs_of(read_examples(split, data))
-            )
-    return splits
+    splits = {name: resolve_split(data, name) for name in RUN_SPLITS}
+    return {
+        name: stream_split(split, data) if name == "train" else pairs_of(read_examples(split, data))
+        for name, split in splits.items()
+        if split is not None
+    }
 
 
 def clean(

@@ -78,9 +78,6 @@ class RerankOptions:
     ] = None
 
 
-NO_RERANKING = RerankOptions()
-
-
 @dataclass(frozen=True)
 class ModelOptions:
     """The runs of a command; several are an ensemble."""
@@ -109,7 +106,7 @@ class ModelOptions:
         runs: "Sequence[TrainedRun]",
         compute: ComputeOptions,
         search: "SearchConfig | None" = None,
-        rerank: RerankOptions = NO_RERANKING,
+        rerank: RerankOptions = RerankOptions(),
     ) -> "Translator":
         """Load the translator of the runs that `open` has opened, with its rerankers."""
         from nmt.runs.find import split_checkpoint
