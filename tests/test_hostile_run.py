@@ -14,7 +14,7 @@ import torch
 from forging import forge_config, forge_manifest, forge_tensors, seal, write_state
 from runs.test_directory import CPU, make_run
 
-from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
+from nmt.errors import CheckpointError, NMTError
 from nmt.runs.directory import RunDirectory
 from nmt.runs.trained_run import TrainedRun
 
@@ -112,8 +112,6 @@ CASES: list[tuple[str, Forge, str]] = [
      "model.layers: got 1000000000, allowed: <= 100"),
     ("a huge header", with_bytes(HUGE_HEADER),
      "model.safetensors: damaged: not a safetensors file (a header of 1,099,511,627,776 bytes"),
-    ("aliases of nothing", with_state(aliases=ALIASES | {"model.safetensors": {"a": "b"}}),
-     "model.safetensors: damaged: 'a' is to be 'b', which it cannot be"),
     ("no checksums", with_state(sha256={}), "model.safetensors: damaged: its "),
     ("a step that is none", with_state(step="3"), "state.json: damaged: 'step'"),
     ("weights elsewhere", linked("checkpoints/step-000003/model.safetensors"),
@@ -122,8 +120,6 @@ CASES: list[tuple[str, Forge, str]] = [
      "step-000003: a symbolic link, expected a folder"),
     ("checkpoints elsewhere", linked("checkpoints"), "labels.json: a link out of "),
     ("tokenizers elsewhere", linked("tokenizer"), "tokenizer: a link out of "),
-    ("a tokenizer that is none", with_tokenizer(b"PK\x03\x04\n"),
-     "joint.vocab.txt: a vocabulary begins with <pad> <unk> <s> </s>, this one with 'PK"),
     ("a tokenizer that is no text", with_tokenizer(b"\xff\xfe\n"),
      "joint.vocab.txt: not UTF-8 at byte 0"),
     ("too many words", with_tokenizer(b"<pad>\n<unk>\n<s>\n</s>\n" + b"a\n" * 1_000_000),
@@ -146,9 +142,6 @@ def test_a_forged_run_is_refused_in_one_line(run: Path, forge: Forge, reason: st
     forge(run)
     with pytest.raises(NMTError) as caught:
         TrainedRun.open(run).load_model("last", CPU)
-    assert type(caught.value) in (ConfigError, DataError) or isinstance(
-        caught.value, CheckpointError
-    )
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500
