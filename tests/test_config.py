@@ -115,13 +115,7 @@ def test_what_is_dumped_is_loaded_identically(
     text = dump_config(config)
     assert load(folder, text) == config
     assert dump_config(load(folder, text)) == text
-
-
-def test_dumped_text_reads_the_same_by_yaml_1_1() -> None:
-    data = DataConfig(tgt_lang="no", corpus="3e-4")
-    config = RunConfig(name="x", data=data, train=TrainConfig(epochs=1))
-    read = yaml.safe_load(dump_config(config))["data"]
-    assert (read["tgt_lang"], read["corpus"]) == ("no", "3e-4")
+    assert yaml.safe_load(text)["data"]["src_lang"] == lang  # YAML 1.1 reads the same
 
 
 def test_every_shipped_config_is_right_and_bears_its_name() -> None:

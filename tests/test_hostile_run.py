@@ -14,7 +14,7 @@ import torch
 from forging import forge_config, forge_manifest, forge_tensors, seal
 from runs.test_directory import CPU, make_run
 
-from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
+from nmt.errors import CheckpointError, NMTError
 from nmt.runs.directory import RunDirectory
 from nmt.runs.trained_run import TrainedRun
 
@@ -109,8 +109,6 @@ CASES: list[tuple[str, Forge, str]] = [
      "step-000003: a symbolic link, expected a folder"),
     ("checkpoints elsewhere", linked("checkpoints"), "labels.json: a link out of "),
     ("tokenizers elsewhere", linked("tokenizer"), "tokenizer: a link out of "),
-    ("a tokenizer that is none", with_tokenizer(b"PK\x03\x04\n"),
-     "joint.vocab.txt: a vocabulary begins with <pad> <unk> <s> </s>, this one with 'PK"),
     ("a tokenizer that is no text", with_tokenizer(b"\xff\xfe\n"),
      "joint.vocab.txt: not UTF-8 at byte 0"),
     ("too many words", with_tokenizer(b"<pad>\n<unk>\n<s>\n</s>\n" + b"a\n" * 1_000_000),
@@ -131,9 +129,6 @@ def test_a_forged_run_is_refused_in_one_line(run: Path, forge: Forge, reason: st
     forge(run)
     with pytest.raises(NMTError) as caught:
         TrainedRun.open(run).load_model("last", CPU)
-    assert type(caught.value) in (ConfigError, DataError) or isinstance(
-        caught.value, CheckpointError
-    )
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500

@@ -126,8 +126,8 @@ class Translator:
             if len(values) != len(runs):
                 allowed = f"one for each of {counted(len(runs), 'run')}"
                 got = ",".join(map(str, values))
-                raise ConfigError(f"rerank_by: {what}: got {got}, allowed: {allowed}")
-        check_weights("rerank_by: weights", weights)
+                raise ConfigError(f"reranker {what}: got {got}, allowed: {allowed}")
+        check_weights("reranker weights", weights)
         rerankers = []
         for run, weight, name in zip(runs, weights, names, strict=True):
             other = self.load(run, self.device, name, int8=self.int8, precision=self.precision)

@@ -1,6 +1,5 @@
 """`nmt corpus`: list and fetch named corpora, check a run's corpora, clean sentence pairs."""
 
-import json
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -11,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from nmt.cli.shared.messages import complain, say
-from nmt.cli.shared.options import ConfigOptions, Data, Json, language
+from nmt.cli.shared.options import ConfigOptions, Data, Json, language, print_json
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -79,10 +78,10 @@ def check(*, config: ConfigOptions, as_json: Json = False) -> None:
             "valid or test; name its splits under data.train, data.valid, data.test"
         )
     report = corpus_report(splits, loaded.data)
-    values = [asdict(split) for split in report]
-    typer.echo(
-        json.dumps(values, indent=2, ensure_ascii=False) if as_json else render_report(report)
-    )
+    if as_json:
+        print_json([asdict(split) for split in report])
+    else:
+        typer.echo(render_report(report))
 
 
 def _read_splits(data: "DataConfig") -> "dict[str, Iterable[SentencePair]]":
@@ -91,15 +90,12 @@ def _read_splits(data: "DataConfig") -> "dict[str, Iterable[SentencePair]]":
     from nmt.corpora.entries import RUN_SPLITS
     from nmt.corpora.sources import pairs_of
 
-    splits: dict[str, Iterable[SentencePair]] = {}
-    for name in RUN_SPLITS:
-        split = resolve_split(data, name)
-        if split is not None:
-            is_train = name == "train"
-            splits[name] = (
-                stream_split(split, data) if is_train else pairs_of(read_examples(split, data))
-            )
-    return splits
+    splits = {name: resolve_split(data, name) for name in RUN_SPLITS}
+    return {
+        name: stream_split(split, data) if name == "train" else pairs_of(read_examples(split, data))
+        for name, split in splits.items()
+        if split is not None
+    }
 
 
 def clean(
@@ -112,7 +108,6 @@ def clean(
         Option(
             writable=True,
             help="File to write; - is stdout; once for each that is read.",
-            show_default=False,
         ),
     ] = None,
     src_lang: Annotated[

@@ -1,7 +1,6 @@
 """`nmt eval`: how good the translations are."""
 
 import functools
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,7 @@ from typer import Option
 
 from nmt.cli.shared.messages import complain, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, RerankOptions
-from nmt.cli.shared.options import Json, OutFile
+from nmt.cli.shared.options import Json, OutFile, print_json
 from nmt.cli.shared.scoring import ScoreOptions, note_untested, score_file, translate_test_set
 from nmt.cli.shared.search import SearchOptions
 from nmt.errors import ConfigError, DataError
@@ -106,10 +105,10 @@ def _choices(
         yield str(models.checkpoint)
     yield from (f"with-{run.name}" for run in (models.run or ())[1:])
     if models.weights:
-        yield f"weights{models.weights}"
+        yield f"weights{_joined(models.weights)}"
     yield from (f"rerank-{run.name}" for run in rerank.rerank or ())
     if rerank.rerank_weights:
-        yield f"rerank-weights{rerank.rerank_weights}"
+        yield f"rerank-weights{_joined(rerank.rerank_weights)}"
     changed = [override.key.removeprefix("search.") for override in compute.set_ or ()]
     for key in dict.fromkeys([*changed, *keys]):
         if key != "batch_size":  # it changes no translation
@@ -117,6 +116,10 @@ def _choices(
             yield f"{key.removesuffix('.samples')}{value}"
     if compute.int8 or compute.precision != "fp32":
         yield "int8" if compute.int8 else compute.precision
+
+
+def _joined(numbers: list[float]) -> str:
+    return ",".join(f"{number:g}" for number in numbers)
 
 
 def _translated(
@@ -131,7 +134,7 @@ def _translated(
     translator = models.load(runs, compute, rerank=rerank)
     if len(runs) > 1:
         members = [str(run.path) for run in runs]
-        test_set.about.update(ensemble=members, weights=models.shares())
+        test_set.about.update(ensemble=members, weights=models.weights)
     test_set.about.update(
         checkpoint=models.checkpoint or "best",
         step=translator.step,
@@ -193,7 +196,7 @@ def _show(report: "EvalReport", as_json: bool, on_stderr: bool) -> None:
     from nmt.evaluation.score_report import comparison_line, length_line, score_line, speed_line
 
     if as_json:
-        typer.echo(json.dumps(report.as_json(), indent=1, ensure_ascii=False))
+        print_json(report.as_json())
         return
     print_line = complain if on_stderr else typer.echo
     for line in filter(None, (speed_line(report.evaluation), length_line(report.evaluation))):

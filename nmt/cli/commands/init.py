@@ -54,7 +54,7 @@ def init(
         Path | None, Option(writable=True, help="Config to write.", show_default="NAME.yaml here")
     ] = None,
 ) -> None:
-    """Write a config for sentence pairs of your own, with fitting sizes.
+    """Write a config with fitting sizes for your own sentence pairs.
 
     The pairs are read and checked, pieces are learned, and some updates are timed. What looks wrong
     in the files is said; nothing is left out of them here.

@@ -34,7 +34,7 @@ _CHECKED = 1000
 def translate(
     sentences: Annotated[
         list[str] | None,
-        Argument(help="Sentences to translate, each in quotes.", show_default=False),
+        Argument(help="Sentences to translate, each in quotes."),
     ] = None,
     *,
     file: SourceFile = None,

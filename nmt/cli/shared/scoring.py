@@ -42,14 +42,12 @@ class ScoreOptions:
         list[str] | None,
         Option(
             help="Another metric: bleu-lc, chrf++, ter or comet; may be repeated.",
-            show_default=False,
         ),
     ] = None
     comet: Annotated[
         Path | None,
         Option(
             help="The checkpoint of --metric comet, read by the package unbabel-comet.",
-            show_default=False,
         ),
     ] = None
     split: Annotated[str | None, split_option("test")] = None
