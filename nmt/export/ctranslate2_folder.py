@@ -133,7 +133,12 @@ def _set_norm(spec: Any, norm: nn.Module) -> None:
 def _set_linear(spec: Any, *linears: nn.Linear) -> None:
     """Set a layer to several of one input, side by side."""
     spec.weight = _numbers(torch.cat([linear.weight for linear in linears]))
-    spec.bias = _numbers(torch.cat([linear.bias for linear in linears]))
+    spec.bias = _numbers(torch.cat([_bias(linear) for linear in linears]))
+
+
+def _bias(linear: nn.Linear) -> Tensor:
+    bias: Tensor | None = linear.bias
+    return torch.zeros(len(linear.weight)) if bias is None else bias
 
 
 def _numbers(tensor: Tensor) -> npt.NDArray[np.float32]:

@@ -82,6 +82,15 @@ _COUNTERS = {
 """The keys of a schedule's state that are not settings."""
 
 
+def _is_alike(one: object, other: object) -> bool:
+    """Whether two values of a state are both numbers, or lists of as many numbers."""
+    if isinstance(one, list):
+        if not isinstance(other, list) or len(one) != len(other):
+            return False
+        return all(_is_alike(*pair) for pair in zip(one, other, strict=True))
+    return isinstance(other, int | float) and not isinstance(other, bool)
+
+
 class Schedule:
     """torch's scheduler of a config, which moves after an update or after a validation."""
 
@@ -127,7 +136,10 @@ class Schedule:
         `saved_groups` are the optimiser's groups as they were saved, from which each group takes
         the share of its initial learning rate that a plateau has left.
         """
-        scheduler = self._scheduler
+        scheduler, current = self._scheduler, self.state_dict()
+        is_fit = state.keys() == current.keys()
+        if not is_fit or not all(_is_alike(value, state[key]) for key, value in current.items()):
+            raise ValueError(f"schedule: got {str(state)[:100]}, allowed: values like {current}")
         scheduler.load_state_dict({**scheduler.state_dict(), **state})
         for group, saved in zip(scheduler.optimizer.param_groups, saved_groups, strict=True):
             if isinstance(scheduler, LambdaLR):

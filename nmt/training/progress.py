@@ -1,9 +1,12 @@
 """The progress of a run: its counters, and whether it is over."""
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from pydantic import TypeAdapter
 
 from nmt.batches.batching import Batcher
 from nmt.batches.plan import Unit
@@ -59,16 +62,14 @@ class Progress:
     kept_steps: tuple[int, ...] = ()
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Progress":
-        """The progress that `dataclasses.asdict` gave, from JSON; TypeError for other keys."""
-        return cls(
-            **{
-                **values,
-                "batching": values["batching"] and tuple(values["batching"]),
-                "best": tuple(Validated(*entry) for entry in values["best"]),
-                "kept_steps": tuple(values["kept_steps"]),
-            }
-        )
+    def from_json(cls, values: object) -> "Progress":
+        """Return the progress that `dataclasses.asdict` gave, from JSON.
+
+        Raises ValueError for other keys, and for values of other types.
+        """
+        if isinstance(values, dict) and values.keys() == cls().__dict__.keys():
+            return _PROGRESS.validate_json(json.dumps(values), strict=True)
+        raise ValueError("progress: other keys than those of this version")
 
     @property
     def last_epoch(self) -> int:
@@ -120,6 +121,9 @@ class Progress:
             best=(*self.best[:place], new, *self.best[place:])[:keep_best],
             bad_validations=self.bad_validations + 1 if place else 0,
         )
+
+
+_PROGRESS = TypeAdapter(Progress)
 
 
 def total_steps(train: TrainConfig, batcher: Batcher, world: int) -> int | None:

@@ -27,6 +27,10 @@ WEIGHTS = "weights."
 """Begins the names of the weights as they are trained, where the model's are their averages."""
 
 
+_MISFITS = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, CheckpointError)
+"""The errors of a checkpoint whose values are not those of this run."""
+
+
 @dataclass
 class TrainingState:
     """The state of a training: a run that is restored from it goes on bit for bit as if unbroken.
@@ -144,7 +148,7 @@ class TrainingState:
         batching = self.progress.batching
         try:
             self._load(saved)
-        except (LookupError, TypeError, ValueError, RuntimeError, CheckpointError) as error:
+        except _MISFITS as error:
             reason = error if isinstance(error, CheckpointError) else repr(error)[:200]
             raise CheckpointError(
                 f"{where}: training state does not fit this run: {reason}"
