@@ -16,26 +16,14 @@ from nmt.types import Translation
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A translator by the name of its run, and the thread that calls it."""
+    """A run by its name, its languages and bounds of its search, and the thread that translates."""
 
     name: str
-    translator: Translator
+    source: str
+    target: str
+    beam: int
+    max_length: int
     worker: Worker
-
-    @property
-    def source(self) -> str:
-        """Return the source language."""
-        return self.translator.languages[0]
-
-    @property
-    def target(self) -> str:
-        """Return the target language."""
-        return self.translator.languages[1]
-
-    @property
-    def beam(self) -> int:
-        """Return the most hypotheses of a text."""
-        return self.translator.search.beam
 
 
 class Service:
@@ -78,7 +66,8 @@ class Service:
             compute=lambda: torch.ones(1, device=translator.device).item(),
         )
         self.metrics.waiting.labels(name).set_function(lambda: worker.n_waiting)
-        return ServedModel(name, translator, worker)
+        search = translator.search
+        return ServedModel(name, *translator.languages, search.beam, search.max_length, worker)
 
     def check_key(self, key: object) -> None:
         """Raise 403 without a right key: in the body, or `Authorization: Bearer KEY`."""
@@ -96,8 +85,8 @@ class Service:
     def model_of(self, source: str, target: str) -> ServedModel:
         """Return the first model of two languages; raise 400 without one."""
         for model in self.models.values():
-            if model.translator.languages == (source, target):
+            if (model.source, model.target) == (source, target):
                 return model
-        pairs = sorted({" to ".join(model.translator.languages) for model in self.models.values()})
+        pairs = sorted({f"{model.source} to {model.target}" for model in self.models.values()})
         got = f"{source[:20]} to {target[:20]}"
         raise HTTPException(400, f"{got} is not supported; allowed: {', '.join(pairs)}")

@@ -78,9 +78,9 @@ def _decoding(service: Service, asked: TranslationsRequest, model: ServedModel) 
     rows = {step: tuple(row) for step, row in asked.attention_rows.items()}
     if (prefix or rows) and len(asked.texts) > 1:
         raise HTTPException(400, "prefix, attention_rows: got several texts, allowed: one")
-    longest = model.translator.search.max_length
-    if len(prefix) > longest:
-        raise HTTPException(400, f"prefix: got {len(prefix):,} pieces, allowed: {longest:,}")
+    if len(prefix) > model.max_length:
+        got = f"got {len(prefix):,} pieces"
+        raise HTTPException(400, f"prefix: {got}, allowed: {model.max_length:,}")
     if prefix:
         check_size([asked.texts[0], prefix], service)
     return Decoding(asked.n_best, prefix, tuple(sorted(rows.items())))
