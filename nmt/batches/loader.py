@@ -25,8 +25,8 @@ class Loader:
     """Prepares the groups of batches of an epoch: noise, sampled pieces, padding.
 
     What a group contains depends on seed, epoch and its place in `plan` alone. `share` picks the
-    batches of this process by their numbers of positions. With `pin`, tensors lie in page-locked
-    memory, from which a GPU copies while it computes.
+    batches of this process by their numbers of positions. `for_gpu` pads batches to few shapes, and
+    puts them into page-locked memory, from which a GPU copies while it computes.
     """
 
     def __init__(
@@ -36,10 +36,10 @@ class Loader:
         epoch: int,
         size: int,
         share: Callable[[Sequence[int]], list[int]],
-        pin: bool = False,
+        for_gpu: bool = False,
     ) -> None:
         self._batcher, self._plan, self._epoch = batcher, plan, epoch
-        self._size, self._share, self._pin = size, share, pin
+        self._size, self._share, self._for_gpu = size, share, for_gpu
 
     def groups(self, start: int) -> Generator[Group, None, None]:
         """Yield the groups from batch `start` to the end of the epoch; to be closed if left early.
@@ -65,7 +65,8 @@ class Loader:
         costs = [self._batcher.n_positions(rows, self._epoch) for rows in rows_of_batches]
         corpus = self._batcher.corpus
         batches = [corpus.batch(rows_of_batches[i], self._epoch) for i in self._share(costs)]
-        if self._pin:
-            batches = [batch.pinned() for batch in batches]
+        if self._for_gpu:
+            longest = self._batcher.longest
+            batches = [batch.padded(longest).pinned() for batch in batches]
         n_batches = len(rows_of_batches)
         return Group(n_batches, batches, is_last=start + n_batches >= len(self._plan))

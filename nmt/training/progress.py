@@ -96,15 +96,19 @@ class Progress:
         """Whether this step was saved by schedule, not only because the run was stopped."""
         return self.step in self.kept_steps
 
-    def after_update(
-        self, n_batches: int, is_last: bool, nll_sum: float, n_tokens: int
-    ) -> "Progress":
+    def after_update(self, n_batches: int, is_last: bool) -> "Progress":
         """Count an update of `n_batches` micro-batches, and the epoch if it was the last of it."""
         return replace(
             self,
             step=self.step + 1,
             epoch=self.epoch + is_last,
             batch=0 if is_last else self.batch + n_batches,
+        )
+
+    def after_result(self, nll_sum: float, n_tokens: int) -> "Progress":
+        """Add the loss of an update to that of the next record."""
+        return replace(
+            self,
             window_nll_sum=self.window_nll_sum + nll_sum,
             window_tokens=self.window_tokens + n_tokens,
         )

@@ -75,14 +75,16 @@ class TrainingState:
 
     # ---- progress
 
-    def after_update(self, n_batches: int, is_last: bool, result: StepResult) -> None:
+    def after_update(self, n_batches: int, is_last: bool) -> None:
         """Advance all but the weights after an update; `is_last` is the last one of its epoch."""
         self.schedule.after_update()
         if self.averages is not None:
             self.averages.update_parameters(self.model)
-        self.progress = self.progress.after_update(
-            n_batches, is_last, result.nll_sum, result.n_tokens
-        )
+        self.progress = self.progress.after_update(n_batches, is_last)
+
+    def after_result(self, result: StepResult) -> None:
+        """Count the loss of an update."""
+        self.progress = self.progress.after_result(result.nll_sum, result.n_tokens)
 
     def after_validation(
         self, measured: Mapping[str, float], metric: str, train: TrainConfig

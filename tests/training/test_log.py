@@ -93,7 +93,7 @@ def test_an_epoch_has_one_number_in_all_its_updates() -> None:
     progress = Progress()
     numbers = []
     for is_last in (False, True, False, False, True):
-        progress = progress.after_update(1, is_last, 1.0, 1)
+        progress = progress.after_update(1, is_last)
         numbers.append(progress.last_epoch)
     assert numbers == [1, 1, 2, 2, 2]
     assert (progress.step, progress.epoch, progress.batch) == (5, 2, 0)

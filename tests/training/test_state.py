@@ -12,7 +12,6 @@ import torch
 from training.toy import toy_state
 
 from nmt.errors import CheckpointError
-from nmt.optim.averages import EMAConfig
 from nmt.runs.checkpoints import CheckpointState
 from nmt.training import rng
 from nmt.training.state import WEIGHTS, TrainingState
@@ -38,7 +37,8 @@ def update(state: TrainingState, overflow: bool = False) -> float:
     state.scaler.step(state.optimizer)
     state.scaler.update()
     state.optimizer.zero_grad(set_to_none=True)
-    state.after_update(1, False, StepResult(1.0, 1, 1.0))
+    state.after_update(1, False)
+    state.after_result(StepResult(1.0, 1, 1.0))
     return float(state.scaler.get_scale())
 
 
@@ -118,16 +118,6 @@ def test_what_does_not_fit_the_run_is_one_line(name: str) -> None:
         new_state(ema={}).load_checkpoint(checkpoint, "run: step 1")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
-
-
-def test_weights_of_averaged_layers_are_in_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else cuDNN copies them at every call; a copy of a module has each weight by itself."""
-    flat: list[object] = []
-    monkeypatch.setattr(torch.nn.RNNBase, "flatten_parameters", lambda self: flat.append(self))
-    model = torch.nn.ModuleList([torch.nn.GRU(2, 3), torch.nn.Linear(2, 3)])
-    flat.clear()
-    averages = EMAConfig().build(model)
-    assert flat == [averages.module[0]]
 
 
 # ---- random generators
