@@ -221,8 +221,10 @@ def read_by_torch(
         if cell.has_cell_state:
             flags = keep_from_lengths(lengths, n_steps).t().logical_not().reshape(-1, 1)
             rows = torch.cat([rows, flags.to(rows.dtype).expand(-1, _FLAGS)], dim=1)
-            sign = w_ih.new_tensor([-1.0, 1.0, 0.0, 0.0]).repeat_interleave(len(w_hh) // 4)
-            of_flags = (sign * (_CLOSED_GATE / _FLAGS)).unsqueeze(1).expand(-1, _FLAGS)
+            of_flags = w_ih.new_zeros(len(w_ih), _FLAGS)
+            input_gate, forget_gate, *_ = of_flags.chunk(cell.n_gates)
+            input_gate.fill_(-_CLOSED_GATE / _FLAGS)
+            forget_gate.fill_(_CLOSED_GATE / _FLAGS)
             w_ih = torch.cat([w_ih, of_flags], dim=1)
         dtype = _dtype_of_layers(rows)
         block = _in_one_block([w_ih, w_hh, b_ih, b_hh], dtype)
