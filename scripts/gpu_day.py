@@ -10,7 +10,9 @@ import argparse
 import itertools
 import json
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +22,7 @@ from typing import Any
 import torch
 from bench import Sizes, decode, fixed_shape
 from measuring import forbid_end, machine_card
+from safetensors.torch import load_file
 from textbook import textbook_loss, textbook_of
 from torch import Tensor, nn
 
@@ -81,6 +84,8 @@ SIZES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, int], OptimizerConfig]
     ),
 }  # fmt: skip
 """Models, shapes and optimisers whose training is timed."""
+
+LARGE = "rnnsearch50, B 512"
 
 
 def model_of(keys: Mapping[str, Any], vocabulary: int, kind: str = "rnn") -> Seq2Seq:
@@ -206,10 +211,12 @@ def training(rounds: int) -> Iterator[Row]:
         batch = material.batches[0].pinned()
         tokens = material.amount.tokens
         for form, precision in itertools.product(
-            ("graphs", "queued", "eager", "graphs, no Triton", "eager, no Triton", "textbook"),
+            ("graphs", "eager", "graphs, no Triton", "textbook", "textbook, compiled"),
             ("fp32", "tf32", "bf16"),
         ):
-            if precision == "tf32" and form not in ("graphs", "textbook"):
+            if precision == "tf32" and form != "graphs":
+                continue
+            if size == LARGE and form not in ("graphs", "textbook"):
                 continue
             torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
             row = {"size": size, "form": form, "precision": precision}
@@ -238,22 +245,22 @@ def _update(
     keys = {**keys, "backend": "reference"} if "no Triton" in form else keys
     model: nn.Module = model_of(keys, vocabulary).to(CUDA).train()
     loss: Any = translation_loss
-    if form == "textbook":
+    if form.startswith("textbook"):
         plain_keys = {k: keys[k] for k in ("embedding", "hidden")}
         plain = model_of({**plain_keys, "dropout": 0.0, "decoder": {"kind": "bahdanau", "readout": {"kind": "plain"}}},
                          vocabulary)  # fmt: skip
         config = RNNConfig.model_validate({"kind": "rnn", **plain_keys, "dropout": 0.0})
-        model, loss = (
-            textbook_of(plain, config, vocabulary, vocabulary).to(CUDA).train(),
-            textbook_loss,
-        )
+        model = textbook_of(plain, config, vocabulary, vocabulary).to(CUDA).train()
+        batch, loss = batch.to(CUDA), textbook_loss
+        if form == "textbook, compiled":
+            model.compile()
     optimizer = optimizer_config.build(model.named_parameters(), 1e-3)
     settings = StepSettings(
         "bf16" if precision == "bf16" else "fp32",
         clip_norm=1.0,
         graphs=TrainingGraphs(model) if form.startswith("graphs") else None,
     )
-    if form in ("eager", "eager, no Triton", "textbook"):
+    if not form.startswith("graphs"):
         return lambda: train_step(model, optimizer, [batch], settings, loss)
     queued: list[Any] = []
 
@@ -264,6 +271,35 @@ def _update(
             queued.clear()
 
     return work
+
+
+def resume() -> Iterator[Row]:
+    """Yield whether a run that stopped half way has the bits of an unbroken one."""
+    for precision in ("fp32", "bf16", "fp16"):
+        with tempfile.TemporaryDirectory() as folder:
+            unbroken, broken = Path(folder, "unbroken"), Path(folder, "broken")
+            _train(unbroken, 24, precision)
+            _train(broken, 11, precision)
+            _train(broken, 24, precision)
+            files = [
+                sorted((run / "checkpoints").glob("*24*/*.safetensors"))
+                for run in (unbroken, broken)
+            ]
+            pairs = [[load_file(path) for path in pair] for pair in zip(*files, strict=True)]
+            same = [torch.equal(one[k], two[k]) for one, two in pairs for k in one]
+            yield {"precision": precision, "tensors": len(same), "equal": sum(same)}
+
+
+def _train(run: Path, steps: int, precision: str) -> None:
+    keys = {"train.steps": steps, "train.epochs": "null", "train.precision": precision,
+            "train.device": "cuda", "train.save_every": 5, "valid.every": 8, "train.ema.decay": 0.9,
+            "valid.max_examples": 20, "model.layers": 2}  # fmt: skip
+    settings = [part for key, value in keys.items() for part in ("--set", f"{key}={value}")]
+    command = [sys.executable, "-m", "nmt", "train", "--config", "configs/starter.yaml"]
+    command += ["--run", str(run), "--allow-change", *settings]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-1500:])
 
 
 def decoding(rounds: int) -> Iterator[Row]:
@@ -310,6 +346,7 @@ def kernels() -> Iterator[Row]:
 SECTIONS: Mapping[str, Callable[[int], Iterable[Row]]] = {
     "agreement": lambda _: agreement(),
     "graphs": lambda _: graphs(),
+    "resume": lambda _: resume(),
     "training": training,
     "decoding": decoding,
     "kernels": lambda _: kernels(),
