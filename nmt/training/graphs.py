@@ -66,7 +66,8 @@ class TrainingGraphs:
             is_due = self._counts[shape] >= _CAPTURE_AT and len(self._graphs) < _MOST_GRAPHS
             inputs = batch.to(self._device), torch.full((), float(n_tokens), device=self._device)
             if self._is_able and is_due and batch.links is None:
-                recorded = self._record(passes, *inputs)
+                with torch.cuda.device(self._device):
+                    recorded = self._record(passes, *inputs)
             if recorded is None:
                 return passes(*inputs)
             self._graphs[shape] = recorded
