@@ -89,13 +89,12 @@ def check_alike(name: str, saved: object, current: object) -> None:
 
 
 def _is_alike(one: object, other: object) -> bool:
-    if isinstance(one, dict):
-        is_same = isinstance(other, dict) and one.keys() == other.keys()
-        return is_same and all(_is_alike(value, other[key]) for key, value in one.items())
-    if isinstance(one, list):
-        is_same = isinstance(other, list) and len(one) == len(other)
-        return is_same and all(map(_is_alike, one, other))
-    return isinstance(other, int | float) and not isinstance(other, bool)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_alike(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_alike, one, other))
+    numbers = isinstance(one, int | float) and isinstance(other, int | float)
+    return numbers and not isinstance(other, bool)
 
 
 class Schedule:
