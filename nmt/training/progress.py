@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from nmt.batches.batching import Batcher
 from nmt.batches.plan import Unit
@@ -68,7 +68,12 @@ class Progress:
         Raises ValueError for other keys, and for values of other types.
         """
         if isinstance(values, dict) and values.keys() == cls().__dict__.keys():
-            return _PROGRESS.validate_json(json.dumps(values), strict=True)
+            try:
+                return _PROGRESS.validate_json(json.dumps(values), strict=True)
+            except ValidationError as error:
+                fault = error.errors()[0]
+                place = ".".join(map(str, ("progress", *fault["loc"])))
+                raise ValueError(f"{place}: {fault['msg']}") from None
         raise ValueError("progress: other keys than those of this version")
 
     @property

@@ -12,7 +12,7 @@ from nmt.batches.batching import Batcher
 from nmt.config import TrainConfig
 from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
-from nmt.optim.schedules import Schedule
+from nmt.optim.schedules import Schedule, check_alike
 from nmt.runs.checkpoints import CheckpointState
 from nmt.runs.trained_run import check_fit
 from nmt.storage.tensor_file import check_specs, specs_of
@@ -182,7 +182,9 @@ class TrainingState:
             self.averages.n_averaged.fill_(values["n_averaged"])
             self.model.load_state_dict(trained, strict=False)
         self.schedule.load_state_dict(values["schedule"], values["param_groups"])
-        if values["scaler"]:  # empty if the precision was not fp16
+        scaler = self.scaler.state_dict()
+        if values["scaler"] and scaler:  # one is empty where its precision is not fp16
+            check_alike("scaler", values["scaler"], scaler)
             self.scaler.load_state_dict(values["scaler"])
         self.progress = progress
 

@@ -242,6 +242,7 @@ class Trainer:
             if self._lock is not None:
                 self._lock.check()
             self.log.sync()
+            values["metrics"] = self.log.checksum
             folder, best_step = self.run.checkpoint_folder, state.progress.best_step
             folder.save(state.step, state.final_model.state_dict(), tensors, values)
             labels = ("best", "last") if best_step in (None, state.step) else ("last",)

@@ -30,7 +30,14 @@ def test_infinity_is_null(tmp_path: Path) -> None:
 def test_rewind_drops_later_steps_and_damaged_lines(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     good = [f'{{"type": "{kind}", "step": {n}}}\n' for n, kind in enumerate("ttvt", start=1)]
-    bad = ["[\n", "{}\n", '{"step": "x", "type": 1}\n', "\n", "[" * 100_000 + "\n"]
+    bad = [
+        "[\n",
+        "{}\n",
+        '{"step": "x", "type": 1}\n',
+        "\n",
+        "[" * 100_000 + "\n",
+        '{"step": 1, "type": "t", "x": [1]}\n',
+    ]
     path.write_text("".join([good[0], *bad, *good[1:], '{"type": "tr']), encoding="utf-8")
     with RunLog(tmp_path, quiet=True) as log:
         log.rewind(3)
