@@ -34,6 +34,8 @@ from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.transformer import TransformerConfig
 from nmt.optim.losses import CrossEntropy
 from nmt.optim.optimizers import AdadeltaConfig, AdamConfig, OptimizerConfig
+from nmt.search.search import search
+from nmt.search.search_config import SearchConfig
 from nmt.training.graphs import TrainingGraphs
 from nmt.training.step import StepSettings, queue_step, read_results, train_step, translation_loss
 
@@ -161,6 +163,29 @@ def _loss_and_gradient(
     return float(loss.nll_sum), torch.cat(gradients)
 
 
+def translations() -> Iterator[Row]:
+    """Yield how many translations on the GPU, in fp32, are the CPU's, and how far scores differ."""
+    (batch,) = batches_of([(24, 17, 15)], 200)
+    for name, beam in itertools.product(MODELS, (1, 5)):
+        model = small(name, 0.0).eval()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(2)
+        results = []
+        for device in (CPU, CUDA):
+            inputs = batch.to(device)
+            found = search(
+                model.to(device), inputs.src_ids, inputs.src_lengths, SearchConfig(beam=beam)
+            )
+            results.append([hypotheses[0] for hypotheses in found])
+        pairs = list(zip(*results, strict=True))
+        yield {
+            "model": name, "beam": beam, "sentences": len(pairs),
+            "equal": sum(one.ids == two.ids for one, two in pairs),
+            "scores apart": max(abs(one.score - two.score) for one, two in pairs),
+        }  # fmt: skip
+
+
 def graphs() -> Iterator[Row]:
     """Yield whether updates with CUDA graphs, dropout on, leave the bits of those without."""
     shapes = [(12, 16, 16), (12, 12, 16)] * 5
@@ -211,7 +236,7 @@ def training(rounds: int) -> Iterator[Row]:
         batch = material.batches[0].pinned()
         tokens = material.amount.tokens
         for form, precision in itertools.product(
-            ("graphs", "eager", "graphs, no Triton", "textbook", "textbook, compiled"),
+            ("graphs", "eager", "graphs, no Triton", "textbook"),
             ("fp32", "tf32", "bf16"),
         ):
             if precision == "tf32" and form != "graphs":
@@ -345,6 +370,7 @@ def kernels() -> Iterator[Row]:
 
 SECTIONS: Mapping[str, Callable[[int], Iterable[Row]]] = {
     "agreement": lambda _: agreement(),
+    "translations": lambda _: translations(),
     "graphs": lambda _: graphs(),
     "resume": lambda _: resume(),
     "training": training,
