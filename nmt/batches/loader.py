@@ -85,7 +85,7 @@ class Loader:
                 num_workers=n_processes,
                 pin_memory=torch.cuda.is_available(),
                 multiprocessing_context="fork",
-                generator=torch.Generator(),  # the global one belongs to the training
+                generator=torch.Generator("cpu"),  # the global one belongs to the training
             )
         )
 

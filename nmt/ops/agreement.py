@@ -61,10 +61,11 @@ def _relative_error(computed: Tensor, expected: Tensor) -> float:
 
 def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[_Inputs]:
     """A decoder without a transition and one with it; one sentence has no kept position."""
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator("cpu").manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator).div(2).to(device, dtype).requires_grad_()
+        drawn = torch.randn(shape, generator=generator, device="cpu")
+        return drawn.div(2).to(device, dtype).requires_grad_()
 
     keep = (torch.arange(S) < torch.tensor([[S], [2], [0]])).to(device)
     memory = AdditiveMemory(draw(B, S, K), draw(B, S, M), keep, draw(K))
