@@ -152,8 +152,8 @@ class ValidConfig(Config):
     patience: int | None = Field(
         default=None,
         gt=0,
-        description="validations in a row without a better `metric` that end the training; null: "
-        "never",
+        description="validations in a row without a new best by `metric` (of equals, the lower "
+        "loss) that end the training; null: never",
     )
 
 
@@ -182,7 +182,7 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> "RunConfig":
-        checks = (_training_end, _data, _vocabulary_size, _resampling, _guided_alignment, _model)
+        checks = (_training_end, _data, _tokenizer, _resampling, _guided_alignment, _model)
         conflicts = [conflict for check in checks for conflict in check(self)]
         if conflicts:
             raise conflict_error(conflicts)
@@ -218,9 +218,9 @@ def _training_end(config: RunConfig) -> Iterator[Conflict]:
     if train.epochs is not None or train.steps is not None:
         return
     if train.max_minutes is None:
-        yield "train", "says no end: give at least one of epochs, steps, max_minutes"
+        yield "train", "no end: give at least one of epochs, steps, max_minutes"
     elif train.schedule.kind == "cosine":
-        problem = "'cosine' needs a known number of updates: give train.epochs or train.steps"
+        problem = "'cosine' requires a known number of updates: give train.epochs or train.steps"
         yield "train.schedule.kind", problem
 
 
@@ -236,14 +236,14 @@ def _data(config: RunConfig) -> Iterator[Conflict]:
     if data.train is None:
         yield "data", "nothing to learn from: give corpus (a named corpus) or train (files)"
     if data.valid is None and not (data.held_out and data.held_out.valid):
-        needs = "needs a validation set: give data.valid, data.held_out or data.corpus"
+        requires = "requires a validation set: give data.valid, data.held_out or data.corpus"
         if config.valid.patience is not None:
-            yield "valid.patience", needs
+            yield "valid.patience", requires
         if train.schedule.kind == "plateau":
-            yield "train.schedule.kind", f"'plateau' {needs}"
+            yield "train.schedule.kind", f"'plateau' {requires}"
 
 
-def _vocabulary_size(config: RunConfig) -> Iterator[Conflict]:
+def _tokenizer(config: RunConfig) -> Iterator[Conflict]:
     yield from ((f"tokenizer.{key}", problem) for key, problem in config.tokenizer.conflicts())
     if config.tokenizer.size_limit is None:
         return
@@ -256,12 +256,11 @@ def _vocabulary_size(config: RunConfig) -> Iterator[Conflict]:
 
 def _resampling(config: RunConfig) -> Iterator[Conflict]:
     data, tokenizer = config.data, config.tokenizer
-    for key, is_on, can in (
-        ("data.noise", data.noise.is_on, tokenizer.is_lossless),
-        ("data.sampling", bool(data.sampling.src or data.sampling.tgt), tokenizer.can_sample),
-    ):
-        if is_on and not can:
-            yield key, f"needs tokenizer.kind: sentencepiece, got {tokenizer.kind}"
+    got = f"such as 'sentencepiece': got tokenizer.kind '{tokenizer.kind}'"
+    if data.noise.is_on and not tokenizer.is_lossless:
+        yield "data.noise", f"requires pieces that give the text back, {got}"
+    if (data.sampling.src or data.sampling.tgt) and not tokenizer.can_sample:
+        yield "data.sampling", f"requires words of several pieces, {got}"
 
 
 def _guided_alignment(config: RunConfig) -> Iterator[Conflict]:
@@ -276,16 +275,16 @@ def _guided_alignment(config: RunConfig) -> Iterator[Conflict]:
     if model.kind == "rnn":
         attention = model.attention
         if attention.kind == "none":
-            yield key, "'guided_alignment' needs attention: got model.attention.kind 'none'"
+            yield key, "'guided_alignment' requires attention: got model.attention.kind 'none'"
         elif attention.weights.kind != "soft":
-            problem = "guided_alignment needs weights above 0 that have a gradient: take 'soft'"
+            problem = "guided_alignment requires weights above 0 that have a gradient: take 'soft'"
             yield "model.attention.weights.kind", f"got '{attention.weights.kind}'; {problem}"
 
 
 def _model(config: RunConfig) -> Iterator[Conflict]:
     model = config.model
     if model.tie_embeddings == "all" and not config.tokenizer.joint:
-        problem = "'all' needs one vocabulary for both languages: set tokenizer.joint: true"
+        problem = "'all' requires one vocabulary for both languages: set tokenizer.joint: true"
         yield "model.tie_embeddings", problem
     if model.kind == "transformer" and model.positions.kind == "learned":
         limits = {

@@ -150,10 +150,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 
     Torch's CPU allocator says so in text, as do cuBLAS, cuDNN and NCCL.
     """
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
     messages = ("can't allocate memory", "not enough memory", "out of memory")
     statuses = ("_STATUS_ALLOC_FAILED", "_ALLOCATION_FAILED")
     too_many_numbers = ("size calculation overflow", "Overflow when unpacking")
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError | TypeError)
-        and any(message in str(error) for message in (*messages, *statuses, *too_many_numbers))
-    )
+    text = str(error) if isinstance(error, RuntimeError | TypeError) else ""
+    return any(message in text for message in (*messages, *statuses, *too_many_numbers))

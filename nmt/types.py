@@ -22,7 +22,6 @@ Ids = tuple[int, ...]
 AttentionKind = Literal["encoder", "decoder", "cross"]
 """An attention of a model: self-attention of its encoder or decoder, or target over source."""
 
-
 SplitName = Literal["train", "valid", "test"]
 """A split of a corpus that a run uses."""
 

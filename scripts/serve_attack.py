@@ -94,12 +94,12 @@ def json_bodies(path: str, *fields: Mapping[str, object]) -> list[bytes]:
 
 def requests(langs: Langs) -> dict[str, list[bytes]]:
     """The requests of an attack that sends them over and over, by its name."""
-    wrong: dict[str, object] = {f"k{n}": [] for n in range(70_000)}
+    wrong: dict[str, object] = {f"k{n}": [] for n in range(6_000)}
     marks = ("<a b=", "<a ", "<![", "<?", "<script>", "<!--", "</", "&#9", "<a b='\"")
     asked = {"source": langs[0], "target": langs[1]}
-    texts = [mark * (size // len(mark)) for mark in marks for size in (4_900, 200_000)]
+    texts = [mark * (size // len(mark)) for mark in marks for size in (4_900, 70_000)]
     ids = [5 + n % 50 for n in range(5_000)]
-    part = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\n' + b"a" * 900_000
+    part = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\n' + b"a" * 60_000
     charsets = ("idna", "punycode", "utf-7", "unicode_escape", "utf-8")
     kinds = [f"multipart/form-data; boundary=x; charset={name}" for name in charsets]
     form = "application/x-www-form-urlencoded"
@@ -112,8 +112,8 @@ def requests(langs: Langs) -> dict[str, list[bytes]]:
             "/v1/translate",
             {"q": "a", "attention_rows": wrong},
             {"q": "a", **wrong},
-            {"q": list(range(120_000))},
-            {"q": "a", "attention_rows": {str(n): ["x"] * 90 for n in range(1_900)}},
+            {"q": list(range(11_000))},
+            {"q": "a", "attention_rows": {str(n): ["x"] * 9 for n in range(1_200)}},
         ),
         # HTML that a parser reads again and again.
         "html": json_bodies("/translate", *({"q": q, **asked, "format": "html"} for q in texts)),
@@ -143,7 +143,7 @@ def requests(langs: Langs) -> dict[str, list[bytes]]:
 HELD = {
     # More connections than descriptors, without a request or with half of its header.
     "idle": b"GET /health HTTP/1.1\r\nHost: 127",
-    "slow_bodies": post("/translate", b"x" * 900_000)[:-1],
+    "slow_bodies": post("/translate", b"x" * 60_000)[:-1],
     "stuck_readers": b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 500,
 }
 """Starts of requests whose connections are kept open."""

@@ -16,7 +16,6 @@ from nmt.config import RunConfig, TrainConfig, config_of, dump_config, load_conf
 from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.errors import ConfigError
 from nmt.optim.optimizers import AdadeltaConfig
-from nmt.optim.schedules import CosineConfig
 from nmt.search.search_config import SearchConfig
 from nmt.settings.config_file import Override
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
@@ -41,7 +40,7 @@ def errors(folder: Path, text: str, *overrides: str) -> list[str]:
 @pytest.mark.parametrize(
     ("override", "line"),
     [
-        ("train.epochs=null", "train: says no end: give at least one of epochs, steps, max_min"),
+        ("train.epochs=null", "train: no end: give at least one of epochs, steps, max_min"),
         ("search.beam=8001", "search.beam: got 8001, allowed: at most the vocabulary's size, toke"),
         ("train.device=cuda:x", "train.device: got 'cuda:x', allowed: auto, cpu, cuda, cuda:N, m"),
         ("name=a/b", "name: got 'a/b', allowed: letters, digits and _ . + -"),
@@ -52,7 +51,7 @@ def test_each_check_says_what_is_wrong(tmp_path: Path, override: str, line: str)
     assert load(tmp_path, MINIMAL) == RunConfig(name="x", data=data, train=train)
     [error] = errors(tmp_path, MINIMAL, "model.embedding=512", override)
     assert line in error
-    with pytest.raises(ValidationError, match="train: says no end"):
+    with pytest.raises(ValidationError, match="train: no end"):
         RunConfig(name="x", data=data)  # Python gets the same checks
 
 
@@ -64,35 +63,15 @@ def test_a_conflict_is_reported_at_its_key(tmp_path: Path) -> None:
         "valid:\n  patience: 3\n"
     )
     first, second = errors(tmp_path, text)
-    assert first.startswith("x.yaml:7: train.schedule.kind: 'plateau' needs a validation set")
-    assert second.startswith("x.yaml:9: valid.patience: needs a validation set")
+    assert first.startswith("x.yaml:7: train.schedule.kind: 'plateau' requires a validation set")
+    assert second.startswith("x.yaml:9: valid.patience: requires a validation set")
     held_out = text.replace("data:\n", "data:\n  held_out: {valid: 2}\n")
     assert load(tmp_path, held_out).valid.patience == 3
     cosine = "train.schedule.kind=cosine"
-    assert load(tmp_path, MINIMAL, cosine).train.schedule == CosineConfig()
     [error] = errors(tmp_path, MINIMAL, cosine, "train.epochs=null", "train.max_minutes=2")
-    assert error.startswith(f"--set {cosine}: train.schedule.kind: 'cosine' needs a known number")
-
-
-def test_what_is_held_against_what(tmp_path: Path) -> None:
-    """Beams against a bounded vocabulary, positions against lengths, bytes against sizes."""
-    beam = ["tokenizer.kind=word", "search.beam=11"]
-    assert load(tmp_path, MINIMAL, *beam, "tokenizer.max_size=null").search.beam == 11
-    assert load(tmp_path, MINIMAL, *beam, "tokenizer.max_size=11").search.beam == 11
-    assert "tokenizer.max_size (10)" in errors(tmp_path, MINIMAL, *beam, "tokenizer.max_size=10")[0]
-    learned = ["model.kind=transformer", "model.positions.kind=learned"]
-    fits = ["model.positions.max_length=101", "search.max_length=101"]
-    assert load(tmp_path, MINIMAL, *learned, *fits).data.max_pieces == 100
-    place = "--set model.positions.max_length=100: model.positions.max_length: got 100, allowed: >="
-    short = [*learned, "model.positions.max_length=100"]
-    assert errors(tmp_path, MINIMAL, *short) == [f"{place} 1000 (search.max_length)"]
-    assert errors(tmp_path, MINIMAL, *short, "search.max_length=10") == [
-        f"{place} 101 (data.max_pieces and </s>)"
-    ]
-    small = ["tokenizer.byte_fallback=true", "tokenizer.vocab_size=260"]
-    [error] = errors(tmp_path, MINIMAL, *small)
-    assert "tokenizer.vocab_size: got 260, allowed: > 260" in error
-    assert load(tmp_path, MINIMAL, *small, "tokenizer.vocab_size=261")
+    assert error.startswith(
+        f"--set {cosine}: train.schedule.kind: 'cosine' requires a known number"
+    )
 
 
 names = st.from_regex(r"\A[a-zA-Z0-9_][a-zA-Z0-9_.+-]*\Z")
@@ -136,13 +115,7 @@ def test_what_is_dumped_is_loaded_identically(
     text = dump_config(config)
     assert load(folder, text) == config
     assert dump_config(load(folder, text)) == text
-
-
-def test_dumped_text_reads_the_same_by_yaml_1_1() -> None:
-    data = DataConfig(tgt_lang="no", corpus="3e-4")
-    config = RunConfig(name="x", data=data, train=TrainConfig(epochs=1))
-    read = yaml.safe_load(dump_config(config))["data"]
-    assert (read["tgt_lang"], read["corpus"]) == ("no", "3e-4")
+    assert yaml.safe_load(text)["data"]["src_lang"] == lang  # YAML 1.1 reads the same
 
 
 def test_every_shipped_config_is_right_and_bears_its_name() -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nmt.config import RunConfig, config_of
-from nmt.device import MemoryUse, describe_device, resolve_device
+from nmt.device import MemoryUse, resolve_device
 from nmt.errors import ConfigError, counted, most_similar
 from nmt.training.progress import Progress, end_reason
 
@@ -36,15 +36,6 @@ def test_the_reason_of_an_end_agrees_with_its_number(n: int) -> None:
     assert end_reason(_config({"max_minutes": n}), done) == f"{n} minute{ending} done"
     patient = _config({"epochs": 99}, {"patience": n})
     assert end_reason(patient, done) == f"no better BLEU in {n} validation{ending}"
-
-
-def test_one_thread_is_a_thread() -> None:
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        assert describe_device(torch.device("cpu")) == "cpu (1 thread)"
-    finally:
-        torch.set_num_threads(n_threads)
 
 
 def test_memory_is_estimated_for_the_largest_batch() -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from forging import forge_config, forge_manifest, forge_tensors, seal, write_state
+from forging import forge_config, forge_manifest, forge_tensors, seal
 from runs.test_directory import CPU, make_run
 
-from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
+from nmt.errors import CheckpointError, NMTError
 from nmt.runs.directory import RunDirectory
 from nmt.runs.trained_run import TrainedRun
 
@@ -48,16 +48,6 @@ def with_bytes(content: bytes) -> Forge:
 
 def with_state(**changes: object) -> Forge:
     return lambda run: seal(checkpoint(run), lambda content: content.update(changes))
-
-
-def as_one(name: str, twin: str) -> Forge:
-    """Leave a tensor out, and say that it is another one: a small file of a large model."""
-
-    def forge(run: Path) -> None:
-        forge_tensors(checkpoint(run), "model", lambda tensors: tensors.pop(name))
-        seal(checkpoint(run), lambda c: c["aliases"]["model.safetensors"].update({name: twin}))
-
-    return forge
 
 
 def with_config(old: str, new: str) -> Forge:
@@ -96,7 +86,6 @@ def first(tensors: dict[str, torch.Tensor]) -> torch.Tensor:
     return tensors[sorted(tensors)[0]]
 
 
-ALIASES: dict[str, object] = {"model.safetensors": {}, "state.safetensors": {}}
 HUGE_HEADER = (1 << 40).to_bytes(8, "little") + b"{" + b" " * 100
 
 CASES: list[tuple[str, Forge, str]] = [
@@ -112,8 +101,6 @@ CASES: list[tuple[str, Forge, str]] = [
      "model.layers: got 1000000000, allowed: <= 100"),
     ("a huge header", with_bytes(HUGE_HEADER),
      "model.safetensors: damaged: not a safetensors file (a header of 1,099,511,627,776 bytes"),
-    ("aliases of nothing", with_state(aliases=ALIASES | {"model.safetensors": {"a": "b"}}),
-     "model.safetensors: damaged: 'a' is to be 'b', which it cannot be"),
     ("no checksums", with_state(sha256={}), "model.safetensors: damaged: its "),
     ("a step that is none", with_state(step="3"), "state.json: damaged: 'step'"),
     ("weights elsewhere", linked("checkpoints/step-000003/model.safetensors"),
@@ -122,16 +109,12 @@ CASES: list[tuple[str, Forge, str]] = [
      "step-000003: a symbolic link, expected a folder"),
     ("checkpoints elsewhere", linked("checkpoints"), "labels.json: a link out of "),
     ("tokenizers elsewhere", linked("tokenizer"), "tokenizer: a link out of "),
-    ("a tokenizer that is none", with_tokenizer(b"PK\x03\x04\n"),
-     "joint.vocab.txt: a vocabulary begins with <pad> <unk> <s> </s>, this one with 'PK"),
     ("a tokenizer that is no text", with_tokenizer(b"\xff\xfe\n"),
      "joint.vocab.txt: not UTF-8 at byte 0"),
     ("too many words", with_tokenizer(b"<pad>\n<unk>\n<s>\n</s>\n" + b"a\n" * 1_000_000),
      "joint.vocab.txt: more than the 1,000,000 words that a vocabulary may have"),
     ("a search without end", with_config("max_length: 1000", f"max_length: {2**63 - 1}"),
      "search.max_length: got 9223372036854775807, allowed: <= 100000"),
-    ("two weights that are one", as_one("encoder.rnn.bias_hh_l0_reverse", "encoder.rnn.bias_hh_l0"),
-     "step-000003: does not fit config.yaml: its "),
     ("a tokenizer outside by name", with_manifest(src={"name": "../x", "sha256": "0"}),
      "tokenizer.json: 'src.name': "),
     ("a tokenizer of another kind", with_manifest(config={"kind": "os.system"}),
@@ -146,9 +129,6 @@ def test_a_forged_run_is_refused_in_one_line(run: Path, forge: Forge, reason: st
     forge(run)
     with pytest.raises(NMTError) as caught:
         TrainedRun.open(run).load_model("last", CPU)
-    assert type(caught.value) in (ConfigError, DataError) or isinstance(
-        caught.value, CheckpointError
-    )
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500
@@ -163,8 +143,6 @@ def test_a_sparse_terabyte_of_weights_is_not_read(run: Path) -> None:
     with path.open("wb") as file:
         file.write(len(header).to_bytes(8, "little") + header)
         file.truncate(8 + len(header) + 4 * n_numbers)
-    state = path.parent / "state.json"
-    write_state(state, {**json.loads(state.read_text()), "aliases": ALIASES})
     with pytest.raises(CheckpointError, match=r"does not fit config\.yaml and tokenizer: "):
         TrainedRun.open(run).load_model("last", CPU)
 

@@ -1,7 +1,6 @@
 """No file that nmt reads can run code: nothing unpickles, evaluates or builds objects from YAML."""
 
 import ast
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,15 +82,3 @@ def test_the_search_finds_what_it_is_for_and_nothing_else() -> None:
         assert list(dangers(source)), source
     assert not list(dangers("model.eval(); safetensors.torch.load(raw); np.load(f); re.compile(p)"))
     assert not list(dangers("yaml.dump(x, Dumper=yaml.SafeDumper)"))
-
-
-def test_the_linter_holds_the_package_to_its_security_rules() -> None:
-    """ruff's S rules (bandit's) cover what the tree alone does not show: weak hashes, mktemp."""
-    table = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["ruff"]
-    lint = table["lint"]
-    assert "S" in lint["select"]
-    ignored = {rule for rule in lint["ignore"] if rule.startswith("S")}
-    assert ignored == {"S101", "S311"}  # assert, and chance that is no secret
-    for pattern, rules in lint["per-file-ignores"].items():
-        if pattern.startswith("nmt"):
-            assert not [rule for rule in rules if rule.startswith("S")], pattern

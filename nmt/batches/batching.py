@@ -130,8 +130,8 @@ def encode_pairs(
     src_all = tokenizers.src.encode_batch([pair.src_text for pair in pairs])
     tgt_all = tokenizers.tgt.encode_batch([pair.tgt_text for pair in pairs])
     dropped: Counter[str] = Counter()
-    src_kept, tgt_kept = fit_for_training(src_all, tgt_all, max_pieces, dropped)
-    return EncodedCorpus(tuple(src_kept), tuple(tgt_kept), dict(dropped))
+    src_ids, tgt_ids = fit_for_training(src_all, tgt_all, max_pieces, dropped)
+    return EncodedCorpus(tuple(src_ids), tuple(tgt_ids), dict(dropped))
 
 
 def fit_for_training(
@@ -231,6 +231,5 @@ class Batcher:
             lengths_at = functools.partial(self.corpus.lengths_at, epoch=epoch)
             mean_longer = total_longer / n_rows if n_rows else 1.0
             batching, seed = (self.size, self.unit), f"{self.seed}/{epoch}"
-            rows = np.arange(n_rows, dtype=np.uint32)
-            self._last = epoch, EpochPlan(lengths_at, rows, mean_longer, batching, seed)
+            self._last = epoch, EpochPlan(lengths_at, n_rows, mean_longer, batching, seed)
         return self._last[1]

@@ -35,26 +35,26 @@ def permutation(n: int, key: str) -> Rows:
 class EpochPlan:
     """The batches of rows of an epoch, in an order that depends on `seed` only.
 
-    `rows` are the rows of the epoch, whose source and target lengths, eos included, are
-    `lengths_at(rows)`; `mean_longer` is the mean length of the longer side over the corpus. Each
-    row is in one batch of at most `size` sentences, or of `size` tokens of the longer side with
-    padding. Rows are sorted by length within pools, and the batches of all pools are shuffled.
+    The corpus has `n_rows`, whose source and target lengths, eos included, are `lengths_at(rows)`;
+    `mean_longer` is the mean length of the longer side. Each row is in one batch of at most `size`
+    sentences, or of `size` tokens of the longer side with padding. Rows are sorted by length within
+    pools, and the batches of all pools are shuffled.
     """
 
     def __init__(
         self,
         lengths_at: Callable[[Rows], tuple[Lengths, Lengths]],
-        rows: Rows,
+        n_rows: int,
         mean_longer: float,
         batching: tuple[int, Unit],
         seed: str,
     ) -> None:
         size, unit = batching
         rng = random.Random(seed)
-        self._rows = _shuffled(rows, seed, rng)
+        self._rows = _shuffled(n_rows, seed, rng)
         pool = POOL_BATCHES * (size if unit == "sentences" else max(1, round(size / mean_longer)))
         cuts: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
-        for start in range(0, len(rows), pool):
+        for start in range(0, n_rows, pool):
             pooled = self._rows[start : start + pool]
             src, tgt = lengths_at(pooled)
             by_length = _by_length(src, tgt)
@@ -65,7 +65,7 @@ class EpochPlan:
                 longer = np.maximum(src, tgt)[by_length].astype(np.int64)
                 cuts.append(start + _token_cuts(longer, size))
         starts = np.concatenate(cuts)
-        ends = np.append(starts[1:], len(rows))[: len(starts)]
+        ends = np.append(starts[1:], n_rows)[: len(starts)]
         order = list(range(len(starts)))
         rng.shuffle(order)
         self._starts, self._ends = starts[order], ends[order]
@@ -78,13 +78,13 @@ class EpochPlan:
         return [self._rows[start:end].tolist() for start, end in bounds]
 
 
-def _shuffled(rows: Rows, seed: str, rng: random.Random) -> Rows:
-    """Return the rows in the order of the epoch, as a new array."""
-    if len(rows) > LARGE:
-        return rows[permutation(len(rows), seed)]
-    listed: list[int] = rows.tolist()
-    rng.shuffle(listed)
-    return np.array(listed, dtype=rows.dtype)
+def _shuffled(n_rows: int, seed: str, rng: random.Random) -> Rows:
+    """Return the rows in the order of the epoch."""
+    if n_rows > LARGE:
+        return permutation(n_rows, seed)
+    rows = list(range(n_rows))
+    rng.shuffle(rows)
+    return np.array(rows, dtype=np.uint32)
 
 
 def _by_length(src: Lengths, tgt: Lengths) -> npt.NDArray[np.int64]:

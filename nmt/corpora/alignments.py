@@ -69,8 +69,5 @@ def check_links(links: Iterable[Link], n_words: tuple[int, int], where: str) -> 
     for link in links:
         for side, word, n in zip(("source", "target"), link, n_words, strict=True):
             if word >= n:
-                raise DataError(
-                    f"{where}: got the link {link[0]}-{link[1]}, allowed: {side} words 0 to {n - 1}"
-                    if n
-                    else f"{where}: got the link {link[0]}-{link[1]}, but the {side} is empty"
-                )
+                allowed = f"{side} words 0 to {n - 1}" if n else f"none, as the {side} is empty"
+                raise DataError(f"{where}: got the link {link[0]}-{link[1]}, allowed: {allowed}")

@@ -36,6 +36,11 @@ def is_zip(path: Path) -> bool:
     return path.suffix.lower() == ".zip"
 
 
+def is_packed(path: Path) -> bool:
+    """Whether the name is that of an archive or of a compressed file."""
+    return is_tar(path) or path.suffix.lower() in (".zip", ".gz")
+
+
 def split_member(path: Path) -> tuple[Path, str | None]:
     """The archive on disk that a path leads into, and the member; the path itself without any."""
     for parent in path.parents:

@@ -30,16 +30,10 @@ class CleaningRules:
     duplicates: bool = False
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A pair and the reason to leave it out, or None."""
-
-    pair: SentencePair
-    reason: str | None
-
-
-def judged(pairs: Iterable[SentencePair], rules: CleaningRules) -> Iterator[Judged]:
-    """Each pair with the first reason that applies to it.
+def judged(
+    pairs: Iterable[SentencePair], rules: CleaningRules
+) -> Iterator[tuple[SentencePair, str | None]]:
+    """Yield each pair with the first reason to leave it out, or None.
 
     Of equal pairs all but the first are duplicates. They are known by 64-bit checksums, about 100
     bytes of memory a pair.
@@ -53,7 +47,7 @@ def judged(pairs: Iterable[SentencePair], rules: CleaningRules) -> Iterator[Judg
             if key in seen:
                 reason = "duplicate"
             seen.add(key)
-        yield Judged(pair, reason)
+        yield pair, reason
 
 
 def _fault(pair: SentencePair, rules: CleaningRules) -> str | None:

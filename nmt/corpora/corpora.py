@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from nmt.corpora.entries import RUN_SPLITS, data_folder, find_entry
-from nmt.corpora.located import check_split, locate, locate_named
+from nmt.corpora.located import locate, locate_named
 from nmt.corpora.sources import DataConfig, PairsConfig, SplitConfig
 from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import digest
@@ -43,24 +43,22 @@ def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
 def _given_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
     """The split that the config or its corpus names."""
     split: SplitConfig | None = getattr(data, name)
-    folder = data_folder(data.folder)
     if split is None:
-        if data.corpus is None or name not in find_entry(data.corpus, folder).split_names:
+        if data.corpus is None:
             return None
-        return SplitConfig(corpus=data.corpus, split=name)
+        entry = find_entry(data.corpus, data_folder(data.folder))
+        return SplitConfig(corpus=data.corpus, split=name) if name in entry.split_names else None
     if split.mix is not None:
-        parts = tuple(_with_split(part, name, folder) for part in split.mix)
+        parts = tuple(_with_split(part, name) for part in split.mix)
         return split.model_copy(update={"mix": parts})
-    return _with_split(split, name, folder)
+    return _with_split(split, name)
 
 
-def _with_split(split: _Pairs, name: SplitName, folder: Path) -> _Pairs:
+def _with_split(split: _Pairs, name: SplitName) -> _Pairs:
     """`split`, where a named corpus that names no split means the one called `name`."""
-    if split.corpus is not None and split.split is None:
-        split = split.model_copy(update={"split": name})
-    if split.corpus is not None:
-        check_split(split.corpus, split.split, find_entry(split.corpus, folder))
-    return split
+    if split.corpus is None or split.split is not None:
+        return split
+    return split.model_copy(update={"split": name})
 
 
 def read_split(split: PairsConfig, data: DataConfig) -> list[SentencePair]:

@@ -88,9 +88,8 @@ def _split_report(
     src_words, tgt_words = array("I"), array("I")
     reasons: Counter[str | None] = Counter()
     overlap = Counter(dict.fromkeys(_OVERLAPS, 0))
-    for judgement in judged(pairs, CleaningRules(*langs)):
-        pair = judgement.pair
-        reasons[judgement.reason] += 1
+    for pair, reason in judged(pairs, CleaningRules(*langs)):
+        reasons[reason] += 1
         suspicions.add(pair)
         src_words.append(len(pair.src_text.split()))
         tgt_words.append(len(pair.tgt_text.split()))

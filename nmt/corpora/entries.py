@@ -45,7 +45,7 @@ class Source(Config):
     @model_validator(mode="after")
     def _says_something(self) -> "Source":
         if self.url is None and self.checksum is None:
-            raise ValueError("a source needs a url, a checksum or both")
+            raise ValueError("a source requires a url, a checksum or both")
         return self
 
 
@@ -165,5 +165,4 @@ def _builtin_catalog() -> dict[str, CorpusEntry]:
 
 
 def _parse_catalog(path: Path) -> dict[str, CorpusEntry]:
-    # Scalars stay text, because `no` is the code of Norwegian and a checksum may be all digits.
-    return load_file(path, (), _Catalog, typed=False).root
+    return load_file(path, (), _Catalog).root

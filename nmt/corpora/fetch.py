@@ -6,7 +6,6 @@ into place. Archives are read in place, so nothing is ever unpacked.
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from nmt.corpora.corpora import count_pairs
@@ -19,23 +18,14 @@ from nmt.storage.output import check_apart
 from nmt.storage.run_files import check_outside_runs
 
 
-@dataclass(frozen=True)
-class FetchReport:
-    """The result of `fetch_corpus`: the files that came, and the number of pairs of each split."""
-
-    folder: Path
-    fetched: list[str] = field(default_factory=list)
-    pairs: dict[str, int] = field(default_factory=dict)
-
-
 def fetch_corpus(
     name: str,
     folder: Path,
     say: Callable[[str], None],
     from_path: Path | None = None,
     force: bool = False,
-) -> FetchReport:
-    """Fetch the files of corpus `name` into `folder`/`name`, and read its splits as a check.
+) -> tuple[Path, dict[str, int]]:
+    """Fetch the files of corpus `name`; return its folder, and the pairs of each split.
 
     Files that are there are kept, unless `force`; one that is not correct is an error. With
     `from_path`, a file or a folder, nothing is downloaded: each file is looked for there by its
@@ -44,19 +34,19 @@ def fetch_corpus(
     folder is a link out of `folder`, or where train, valid or test cannot be read.
     """
     entry = find_entry(name, folder)
-    report = FetchReport(corpus_folder(name, entry, folder))
+    home = corpus_folder(name, entry, folder)
     if entry.embedded:
         say(f"{name} comes with the package: nothing to fetch")
     elif not entry.files:
         raise DataError(f"corpus '{name}': its entry lists no files, so there is nothing to fetch")
     else:
-        stay_inside(report.folder, folder, DataError)
-        check_outside_runs(report.folder, "the corpus")
+        stay_inside(home, folder, DataError)
+        check_outside_runs(home, "the corpus")
     if from_path is not None and not from_path.exists():
         raise DataError(f"`from_path={from_path}`: no such file or folder")
     left_out: set[str] = set()
     for file_name, spec in entry.files.items():
-        file = _File(name, report.folder, file_name, spec, say)
+        file = _File(name, home, file_name, spec, say)
         try:
             if not force and file.is_there():
                 continue
@@ -65,10 +55,10 @@ def fetch_corpus(
             elif not file.copy(from_path, is_alone=len(entry.files) == 1):
                 say(f"{file_name}: left out, not in {from_path}")
                 left_out.add(file_name)
-                continue
         except OSError as error:
-            raise DataError(f"{file.target}: {error.strerror or error}") from None
-        report.fetched.append(file_name)
+            where = error.filename or file.target
+            raise DataError(f"{where}: {error.strerror or error}") from None
+    counts: dict[str, int] = {}
     for split in entry.split_names:
         lacking = {text.parts[0] for text in entry.texts(split)} & left_out
         if lacking and split in RUN_SPLITS:
@@ -77,9 +67,9 @@ def fetch_corpus(
                 f"{', '.join(sorted(lacking))} not in {from_path}"
             )
         if not lacking:
-            report.pairs[split] = count_pairs(name, split, folder)
+            counts[split] = count_pairs(name, split, folder)
     say(f"licence: {entry.licence}; attribution: {entry.attribution or 'none given'}")
-    return report
+    return home, counts
 
 
 class _File:
@@ -137,20 +127,17 @@ class _File:
         for path in paths:
             if path.resolve() == self.target.resolve():
                 continue
-            try:
-                check_regular(path.stat().st_mode, path)
-                verify(path, self._spec.sources)
-            except OSError as error:
-                raise DataError(f"`from_path={path}`: {error.strerror}") from None
-            except DataError as error:
-                failures.append(str(error))
-                continue
+            check_regular(path.stat().st_mode, path)
             self.target.parent.mkdir(parents=True, exist_ok=True)
             check_apart(self._part, {"`from_path`": [path]}, "the file that is written first")
             self._part.unlink(missing_ok=True)
             shutil.copyfile(path, self._part)
-            self._install(self._spec.sources, str(path))
-            return True
+            try:
+                self._install(self._spec.sources, str(path))
+            except DataError as error:
+                failures.append(str(error))
+            else:
+                return True
         if failures:
             raise DataError("; ".join(failures))
         return False

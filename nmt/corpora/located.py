@@ -134,21 +134,22 @@ def locate_named(
 ) -> Located:
     """Return the split of a named corpus between `languages`, by default its entry's languages."""
     entry = find_entry(corpus, folder)
-    name = check_split(corpus, split, entry)
-    if name in entry.joined:
+    if split is None or split not in entry.split_names:
+        allowed = ", ".join(entry.split_names)
+        raise ConfigError(f"split of corpus '{corpus}': got {split!r}, allowed: {allowed}")
+    shown = f"corpus '{corpus}', split '{split}'"
+    if split in entry.joined:
         first, *then = (
-            locate_named(corpus, part, folder, languages) for part in entry.joined[name]
+            locate_named(corpus, part, folder, languages) for part in entry.joined[split]
         )
-        return replace(first, shown=f"corpus '{corpus}', split '{name}'", then=tuple(then))
-    hash_split = entry.hash_split
-    files, cut = entry.splits.get(name), None
-    if files is None and hash_split is not None:
-        files = entry.splits[hash_split.of]
-        cut = (hash_split, next(part for part in RUN_SPLITS if part == name))
-    assert files is not None  # check_split let the name through
+        return replace(first, shown=shown, then=tuple(then))
+    hash_split, cut = entry.hash_split, None
+    if hash_split is not None and split not in entry.splits:
+        cut = (hash_split, next(part for part in RUN_SPLITS if part == split))
+        split = hash_split.of
+    files = entry.splits[split]
     home = corpus_folder(corpus, entry, folder)
     swapped = languages is not None and _is_swapped(corpus, entry, languages)
-    shown = f"corpus '{corpus}', split '{name}'"
     limits = {home / file: spec.max_text_bytes for file, spec in entry.files.items()}
     paths = {
         "file": files.file and home / files.file,
@@ -161,15 +162,6 @@ def locate_named(
     )
     _check_present(corpus, entry, folder, located)
     return located
-
-
-def check_split(corpus: str, name: str | None, entry: CorpusEntry) -> str:
-    """Return the name of a split. Raise ConfigError where the corpus has no such split."""
-    if name is None or name not in entry.split_names:
-        raise ConfigError(
-            f"split of corpus '{corpus}': got {name!r}, allowed: {', '.join(entry.split_names)}"
-        )
-    return name
 
 
 def _is_swapped(corpus: str, entry: CorpusEntry, wanted: tuple[str, str]) -> bool:

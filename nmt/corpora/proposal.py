@@ -1,7 +1,8 @@
 """A first config for a corpus: what is found in its files, and the sizes that fit to it."""
 
+import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -10,6 +11,7 @@ from nmt.corpora.corpus_report import TRAIN, Lengths, SplitReport, corpus_report
 from nmt.corpora.language_check import are_swapped
 from nmt.corpora.sources import DataConfig, pairs_of
 from nmt.errors import ConfigError
+from nmt.settings.yaml_text import flow_yaml
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.types import SentencePair
@@ -62,8 +64,8 @@ _LARGE = 1_000_000
 
 
 @dataclass(frozen=True)
-class Found:
-    """A corpus as it was found: its training pairs, a sample of them, pieces, and the check."""
+class ExaminedCorpus:
+    """A corpus that was read: its training pairs, a sample of them, pieces, and the check."""
 
     data: DataConfig
     n_pairs: int
@@ -78,7 +80,7 @@ def sizes_for(n_pairs: int) -> Sizes:
     return next(sizes for sizes in SIZES if sizes.below is None or n_pairs < sizes.below)
 
 
-def examine(data: DataConfig, is_order_known: bool = True, seed: int = 1) -> Found:
+def examine(data: DataConfig, is_order_known: bool) -> ExaminedCorpus:
     """Read the splits of `data`, learn pieces, and check the pairs.
 
     Where `is_order_known` is false, the languages are exchanged if the text says so. Raises
@@ -91,43 +93,34 @@ def examine(data: DataConfig, is_order_known: bool = True, seed: int = 1) -> Fou
     texts = [pair.src_text for pair in sample], [pair.tgt_text for pair in sample]
     if not is_order_known and are_swapped(*texts, data.src_lang, data.tgt_lang):
         data = data.model_copy(update={"src_lang": data.tgt_lang, "tgt_lang": data.src_lang})
-    tokenizer, tokenizers = _tokenizers(data, n_pairs, sample, seed)
-    others = {n: other for n in ("valid", "test") if (other := getattr(data, n)) is not None}
-    splits = {
-        TRAIN: islice(stream_split(split, data), MAX_CHECKED),
-        **{name: pairs_of(read_examples(other, data)) for name, other in others.items()},
+    n_words = min(len({word for text in side for word in text.split()}) for side in texts)
+    size = min(sizes_for(n_pairs).vocab_size, n_words // 200 * 100)
+    tokenizer, tokenizers = _trained(size, data, sample)
+    splits: dict[str, Iterable[SentencePair]] = {
+        TRAIN: islice(stream_split(split, data), MAX_CHECKED)
     }
-    return Found(data, n_pairs, sample, tokenizer, tokenizers, corpus_report(splits, data))
+    for name in ("valid", "test"):
+        if (other := getattr(data, name)) is not None:
+            splits[name] = pairs_of(read_examples(other, data))
+    report = corpus_report(splits, data)
+    return ExaminedCorpus(data, n_pairs, sample, tokenizer, tokenizers, report)
 
 
-def _tokenizers(
-    data: DataConfig, n_pairs: int, sample: Sequence[SentencePair], seed: int
+def _trained(
+    size: int, data: DataConfig, sample: Sequence[SentencePair]
 ) -> tuple[SentencePieceConfig, Tokenizers]:
-    """Pieces of the size for the corpus; of fewer where its words are few."""
-    n_words = min(
-        len({word for text in side for word in text.split()})
-        for side in ([pair.src_text for pair in sample], [pair.tgt_text for pair in sample])
-    )
-    size: int | None = min(sizes_for(n_pairs).vocab_size, n_words // 200 * 100)
-    if size is not None and size < _FEWEST_PIECES:
-        size = None
-    config = SentencePieceConfig(model_type="bpe", vocab_size=size, case="markup")
+    """Learn pieces of the size, or as many as the text allows where it allows fewer."""
+    config = SentencePieceConfig(model_type="bpe", case="markup")
     languages = data.src_lang, data.tgt_lang
-    try:
-        return config, train_tokenizers(config, sample, *languages, seed)
-    except ConfigError:
-        if size is None:
-            raise
-        config = config.model_copy(update={"vocab_size": None})
-        return config, train_tokenizers(config, sample, *languages, seed)
+    if size >= _FEWEST_PIECES:
+        sized = config.model_copy(update={"vocab_size": size})
+        with contextlib.suppress(ConfigError):
+            return sized, train_tokenizers(sized, sample, *languages, seed=1)
+    return config, train_tokenizers(config, sample, *languages, seed=1)
 
 
-Values = dict[str, object]
-Comments = dict[tuple[str | int, ...], str]
-
-
-def proposed_config(name: str, corpus: Found) -> tuple[Values, Comments]:
-    """The config for a corpus as nested dicts, and comments on its keys."""
+def proposed_config(name: str, corpus: ExaminedCorpus) -> str:
+    """Return the config for a corpus as YAML, with comments."""
     data, sizes = corpus.data, sizes_for(corpus.n_pairs)
     longest = max(
         Lengths.of(list(map(len, tokenizer.encode_batch(texts)))).p99
@@ -137,65 +130,58 @@ def proposed_config(name: str, corpus: Found) -> tuple[Values, Comments]:
         )
     )
     least, most = _MANY_PIECES
+    max_pieces = min(most, max(least, -(-longest // 10) * 10))
+    splits = {key: getattr(data, key) for key in (TRAIN, "valid", "test")}
     n_sources = len({pair.src_text for pair in corpus.sample})
     n_held_out = max(1, min(_MAX_HELD_OUT, n_sources // _HELD_OUT_SHARE))
-    held_out = {n: n_held_out for n in ("valid", "test") if getattr(data, n) is None}
+    held_out = {key: n_held_out for key, split in splits.items() if split is None}
     n_updates = sizes.epochs * math.ceil(corpus.n_pairs / sizes.batch_size)
     is_large = corpus.n_pairs >= _LARGE
+    pieces = corpus.tokenizer.model_dump(include={"kind", "model_type", "vocab_size", "case"})
     readout = {"kind": "deep", "size": sizes.embedding, "activation": "tanh"}
-    values: Values = {
-        "name": name,
-        "data": {
-            "src_lang": data.src_lang,
-            "tgt_lang": data.tgt_lang,
-            **{
-                name: split.model_dump(mode="json", exclude_none=True)
-                for name in (TRAIN, "valid", "test")
-                if (split := getattr(data, name)) is not None
-            },
-            **({"held_out": held_out} if held_out else {}),
-            "max_pieces": min(most, max(least, -(-longest // 10) * 10)),
-            **({"cache": "cache"} if is_large else {}),
-        },
-        "tokenizer": corpus.tokenizer.model_dump(
-            include={"kind", "model_type", "vocab_size", "case"}
+    decoder = {"kind": "conditional", "initial_state": "mean", "readout": readout}
+    schedule = {"kind": "cosine", "warmup": max(1, min(400, n_updates // 20))}
+    lines = [
+        f"name: {flow_yaml(name)}",
+        "data:",
+        f"  src_lang: {flow_yaml(data.src_lang)}",
+        f"  tgt_lang: {flow_yaml(data.tgt_lang)}",
+        *(
+            f"  {key}: {flow_yaml(split.model_dump(mode='json', exclude_none=True))}"
+            for key, split in splits.items()
+            if split is not None
         ),
-        "model": {
-            "embedding": sizes.embedding,
-            "hidden": sizes.hidden,
-            "dropout": sizes.dropout,
-            "decoder": {"kind": "conditional", "initial_state": "mean", "readout": readout},
-            "tie_embeddings": "target",
-        },
-        "train": {
-            "epochs": sizes.epochs,
-            "batch_size": sizes.batch_size,
-            "lr": sizes.lr,
-            "loss": {"kind": "cross_entropy", "smoothing": 0.1},
-            "precision": "auto",
-            "schedule": {"kind": "cosine", "warmup": max(1, min(400, n_updates // 20))},
-        },
-        "valid": {**({"every": 5000} if is_large else {}), "max_examples": 500},
-        "search": {"beam": 5},
-    }
-    comments: Comments = {
-        ("data", "max_pieces"): f"99 % of the sentences have at most {longest} pieces; pairs with "
+        f"  held_out: {flow_yaml(held_out)}  # sentences that are not trained on"
+        if held_out
+        else "",
+        f"  max_pieces: {max_pieces}  # 99 % of the sentences have at most {longest}; pairs with "
         "more than this are left out, and counted",
-        ("tokenizer", "case"): "words in capitals share the pieces of those in lower case",
-        ("model", "hidden"): f"a size for {corpus.n_pairs:,} pairs",
-        ("train", "precision"): "bf16 where the device is fast in it",
-        ("valid", "max_examples"): "sentences that are translated for BLEU at each validation",
-    }
-    if held_out:
-        comments["data", "held_out"] = (
-            "sentences that are not trained on, with all their translations"
-        )
-    if is_large:
-        comments["data", "cache"] = "folder for the encoded text, so that memory need not hold it"
-    return values, comments
+        "  cache: cache  # folder for the encoded text, so that memory need not hold it"
+        if is_large
+        else "",
+        f"tokenizer: {flow_yaml(pieces)}  # markup: words in capitals share pieces with others",
+        "model:",
+        f"  embedding: {sizes.embedding}",
+        f"  hidden: {sizes.hidden}  # a size for {corpus.n_pairs:,} pairs",
+        f"  dropout: {sizes.dropout}",
+        f"  decoder: {flow_yaml(decoder)}",
+        "  tie_embeddings: target",
+        "train:",
+        f"  epochs: {sizes.epochs}",
+        f"  batch_size: {sizes.batch_size}",
+        f"  lr: {sizes.lr}",
+        "  loss: {kind: cross_entropy, smoothing: 0.1}",
+        "  precision: auto  # bf16 where the device is fast in it",
+        f"  schedule: {flow_yaml(schedule)}",
+        "valid:",
+        "  every: 5000" if is_large else "",
+        "  max_examples: 500  # sentences that are translated for BLEU at each validation",
+        "search: {beam: 5}",
+    ]
+    return "".join(f"{line}\n" for line in lines if line)
 
 
-def warnings(corpus: Found) -> Iterator[str]:
+def warnings(corpus: ExaminedCorpus) -> Iterator[str]:
     """A line for each sign that the files are not what they should be."""
     for split in corpus.report:
         yield from (f"look at {split.name}: {doubt}" for doubt in split.suspicions)

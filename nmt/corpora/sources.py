@@ -74,9 +74,9 @@ class PairsConfig(Config):
         if (self.src is None) != (self.tgt is None) or self.tgt == ():
             raise ValueError("src requires tgt and tgt requires src")
         if self.split is not None and self.corpus is None:
-            raise ValueError("split needs corpus: it names a split of a named corpus")
+            raise ValueError("split requires corpus: it names a split of a named corpus")
         if self.columns is not None and self.file is None:
-            raise ValueError("columns needs file: it names two columns of a file of both sides")
+            raise ValueError("columns requires file: it names two columns of a file of both sides")
         return self
 
     def _forms(self) -> dict[str, bool]:
@@ -152,7 +152,7 @@ class SplitConfig(PairsConfig):
     def _mixture_agrees(self) -> "SplitConfig":
         if self.mix is None:
             if self.temperature is not None:
-                raise ValueError("temperature needs mix: it weighs the corpora of a mixture")
+                raise ValueError("temperature requires mix: it weighs the corpora of a mixture")
             return self
         if self.first is not None:
             raise ValueError("first goes into the corpora of mix, each its own")

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from nmt.errors import ConfigError, DataError, pip_install
-from nmt.evaluation.metric import Metric, MetricResult, Scoring
+from nmt.evaluation.metric import SEED, Metric, MetricResult, Scoring, check_lines, mean_interval
 from nmt.types import EvalExample
 
 _BATCH_SIZE = 16
-_SEED = 12345  # sacreBLEU's
 
 
 class Comet(Metric):
@@ -42,9 +41,10 @@ class Comet(Metric):
     def score(
         self, hyps: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
     ) -> MetricResult:
-        checkpoint, gpu, n_bootstrap = _checkpoint(scoring), scoring.gpu, scoring.n_bootstrap
+        check_lines(hyps, [example.ref_texts for example in examples])
         if not all(example.src_text for example in examples):
             raise ConfigError("`comet`: it reads the source of each sentence: give `src`")
+        checkpoint, gpu, n_bootstrap = _checkpoint(scoring), scoring.gpu, scoring.n_bootstrap
         lines, samples = [], []
         for line, (hyp, example) in enumerate(zip(hyps, examples, strict=True)):
             for ref in example.ref_texts:
@@ -59,11 +59,10 @@ class Comet(Metric):
         )
         totals = np.bincount(lines, weights=np.asarray(prediction["scores"], dtype=np.float64))
         scores = 100 * totals / np.bincount(lines)
-        n_resamples = n_bootstrap if n_bootstrap > 1 else 0
-        low, high = _interval(scores, n_resamples) if n_resamples else (None, None)
-        about = f"model:{_name(checkpoint)}|times:100|bs:{n_bootstrap}|seed:{_SEED}"
+        low, high = mean_interval(scores, n_bootstrap) if n_bootstrap else (None, None)
+        about = f"model:{_name(checkpoint)}|times:100|bs:{n_bootstrap}|seed:{SEED}"
         signature = f"{about}|version:{_version()}"
-        return MetricResult(self.title, float(scores.mean()), signature, low, high, n_resamples)
+        return MetricResult(self.title, float(scores.mean()), signature, low, high, n_bootstrap)
 
 
 def _checkpoint(scoring: Scoring) -> Path:
@@ -92,14 +91,6 @@ def _name(checkpoint: Path) -> str:
     folder = checkpoint.absolute().parent
     named = folder.parent if folder.name == "checkpoints" else folder
     return f"{named.name}/{checkpoint.name}"
-
-
-def _interval(scores: np.ndarray, n_bootstrap: int) -> tuple[float, float]:
-    """Return the 2.5th and 97.5th percentile of the means of resamples of `scores`."""
-    rng = np.random.default_rng(_SEED)
-    means = [rng.choice(scores, len(scores)).mean() for _ in range(n_bootstrap)]
-    low, high = np.percentile(means, [2.5, 97.5])
-    return float(low), float(high)
 
 
 def _version() -> str:

@@ -8,10 +8,9 @@ from typing import Protocol, runtime_checkable
 
 from nmt.evaluation.metric import MetricResult
 from nmt.evaluation.metric import Scoring as Scoring
-from nmt.evaluation.metrics import METRICS, corpus_bleu
-from nmt.evaluation.sacrebleu_metrics import SacreBleuMetric
+from nmt.evaluation.metrics import METRICS, PAIRED, corpus_bleu
 from nmt.evaluation.significance import Comparison, compare
-from nmt.evaluation.typography import Comparable, comparable_texts
+from nmt.evaluation.typography import Comparable, comparable
 from nmt.types import EvalExample, Translation
 
 BUCKET_WORDS = (5, 10, 15, 20, 30, 40)
@@ -61,15 +60,6 @@ class Evaluation:
         return len(self.hyp_texts) / self.seconds if self.seconds else None
 
 
-def comparable(
-    hyp_texts: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
-) -> Comparable:
-    """Return both sides as they are to be scored."""
-    if scoring.as_is:
-        return Comparable(tuple(hyp_texts), tuple(examples))
-    return comparable_texts(hyp_texts, examples, scoring.tgt_lang)
-
-
 def evaluate(
     translator: Translates, examples: Sequence[EvalExample], scoring: Scoring
 ) -> Evaluation:
@@ -92,11 +82,8 @@ def score_translations(
     """Score given translations of the examples, in their order; raises as `evaluate` does."""
     compared = comparable(hyp_texts, examples, scoring)
     scores = scores_of(compared, scoring)
-    by_length: tuple[Bucket, ...] = ()
-    if "bleu" in scoring.metrics:
-        by_length = bleu_by_length(
-            compared.hyp_texts, compared.examples, tokenize=scoring.tokenisation
-        )
+    texts = compared.hyp_texts, compared.examples
+    by_length = bleu_by_length(*texts, tokenize=scoring.tokenisation) if "bleu" in scores else ()
     return Evaluation(compared, scores, by_length)
 
 
@@ -110,27 +97,15 @@ def scores_of(compared: Comparable, scoring: Scoring) -> dict[str, MetricResult]
     return scores
 
 
-def compare_with_baseline(
-    baseline_texts: Sequence[str], evaluation: Evaluation, scoring: Scoring
-) -> tuple[dict[str, Comparison], list[str]]:
-    """Compare `evaluation` with other translations of its examples; see compare_evaluations.
-
-    Returns also notes on what was altered in the baseline for scoring. Raises DataError where the
-    numbers of translations differ.
-    """
-    baseline = comparable(baseline_texts, evaluation.compared.examples, scoring)
-    return compare_evaluations(baseline, evaluation.compared, scoring), baseline.notes()
-
-
 def compare_evaluations(
     baseline: Comparable, system: Comparable, scoring: Scoring
 ) -> dict[str, Comparison]:
-    """Run a paired bootstrap test by each metric of sacreBLEU."""
+    """Test the difference by each metric of `scoring` that is in PAIRED."""
     texts = baseline.hyp_texts, system.hyp_texts, baseline.refs
     return {
         metric: compare(metric, *texts, scoring.tgt_lang, scoring.tokenisation)
         for metric in scoring.metrics
-        if isinstance(METRICS[metric], SacreBleuMetric)
+        if metric in PAIRED
     }
 
 

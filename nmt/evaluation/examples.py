@@ -26,15 +26,23 @@ class TestSet:
 
 
 def files_as_test_set(src: Path | None, refs: Sequence[Path]) -> TestSet:
-    """Return the lines of files as a test set. Raises DataError as `examples_from_files` does."""
+    """Read line n of `src` with line n of each of `refs`; without `src` source texts are empty.
+
+    Raises DataError if the files are empty or differ in their number of lines.
+    """
     source = src or refs[0]
+    examples = read_references(source, refs)
+    if not examples:
+        raise DataError(f"{source}: no lines, there must be at least one")
     about: dict[str, object] = {
         "corpus": str(source),
         "split": source.name,
         "src": str(src) if src else None,
         "refs": [str(path) for path in refs],
     }
-    return TestSet(examples_from_files(src, refs), source.name, str(source), about)
+    if src is None:
+        examples = [replace(example, src_text="") for example in examples]
+    return TestSet(examples, source.name, str(source), about)
 
 
 def split_as_test_set(name: str, data: DataConfig) -> TestSet:
@@ -47,7 +55,7 @@ def split_as_test_set(name: str, data: DataConfig) -> TestSet:
 
 
 def split_named(data: DataConfig, name: str) -> SplitConfig:
-    """The run's train, valid or test split, or another one of its corpus. Raises ConfigError."""
+    """Return the run's train, valid or test split, or another of its corpus. Raises ConfigError."""
     for run_split in RUN_SPLITS:
         if name == run_split:
             split = resolve_split(data, run_split)
@@ -67,23 +75,9 @@ def split_named(data: DataConfig, name: str) -> SplitConfig:
     return SplitConfig(corpus=corpus, split=name)
 
 
-def examples_from_files(src: Path | None, refs: Sequence[Path]) -> list[EvalExample]:
-    """Line n of `src` with line n of each of `refs`; without `src` source texts are empty.
-
-    Raises DataError if the files are empty or differ in their number of lines.
-    """
-    first = src if src is not None else refs[0]
-    examples = read_references(first, refs)
-    if not examples:
-        raise DataError(f"{first}: no lines, there must be at least one")
-    return examples if src is not None else [replace(e, src_text="") for e in examples]
-
-
 def read_translations(path: Path, n_lines: int, corpus: str) -> list[str]:
-    """The `n_lines` lines of `path`, a translation of `corpus`. Raises DataError."""
+    """Read the `n_lines` lines of `path`, a translation of `corpus`. Raises DataError."""
     lines = read_lines(path)
-    if not lines:
-        raise DataError(f"{path}: no lines, there must be a translation a line")
     if len(lines) != n_lines:
         raise DataError(
             f"{path} has {len(lines)} lines, but {corpus} has {n_lines}; "

@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
+from jaxtyping import Float64
+
 from nmt.config import BleuTokenisation
 from nmt.corpora.languages import language_code
-from nmt.errors import ConfigError
+from nmt.errors import DataError
 from nmt.types import EvalExample
 
 DEFAULT_BOOTSTRAP = 1000
+SEED = 12345
+"""Seed of the resamples, sacreBLEU's."""
 
 TOKENISATIONS: tuple[str, ...] = get_args(BleuTokenisation)
 
@@ -39,7 +44,8 @@ class MetricResult:
 class Scoring:
     """How to score: the target language, the metrics, and the number of bootstrap resamples.
 
-    `tgt_lang` is "" where the language is not known. `tokenize` is sacreBLEU's tokenisation for
+    `tgt_lang` is "" where the language is not known. `n_bootstrap` is 0, which gives no interval,
+    or at least 2. `tokenize` is sacreBLEU's tokenisation for
     BLEU (None: the default of the language). With `as_is`, typography and Unicode form of both
     sides are compared as they are (see typography.py). `comet` is the checkpoint of a COMET model,
     which computes on the GPU of index `gpu` (None: the CPU).
@@ -52,6 +58,9 @@ class Scoring:
     as_is: bool = False
     comet: Path | None = None
     gpu: int | None = None
+
+    def __post_init__(self) -> None:
+        assert self.n_bootstrap != 1
 
     @property
     def tokenisation(self) -> str:
@@ -76,19 +85,24 @@ class Metric(ABC):
     ) -> MetricResult:
         """Score the translations of `examples`.
 
-        Raises DataError where a translation or a reference is missing, and ConfigError as `check`.
+        Raises DataError as `check_lines` does, and ConfigError as `check` does.
         """
 
 
-class Loss(Metric):
-    """The cross-entropy of the references, which a validation measures for the model itself."""
+def check_lines(hyps: Sequence[str], refs: Sequence[tuple[str, ...]]) -> None:
+    """Raise DataError if there is no line, or a translation or a line's reference is missing."""
+    if len(refs) != len(hyps):
+        raise DataError(f"score: got {len(hyps)} translations for {len(refs)} lines of references")
+    if not hyps:
+        raise DataError("score: got no lines at all, there must be at least one")
+    for number, line_refs in enumerate(refs, start=1):
+        if not line_refs:
+            raise DataError(f"score: line {number} has no reference, it must have at least one")
 
-    title = "validation loss"
 
-    def check(self, scoring: Scoring, where: str) -> None:
-        raise ConfigError("`metric`: got loss, allowed: a metric of translations, such as bleu")
-
-    def score(
-        self, hyps: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
-    ) -> MetricResult:
-        raise NotImplementedError
+def mean_interval(scores: Float64[np.ndarray, " L"], n_bootstrap: int) -> tuple[float, float]:
+    """Return the 95 % percentile interval of the mean over bootstrap resamples of the lines."""
+    rng = np.random.default_rng(SEED)
+    means = [rng.choice(scores, len(scores)).mean() for _ in range(n_bootstrap)]
+    low, high = np.percentile(means, [2.5, 97.5])
+    return float(low), float(high)

@@ -5,20 +5,27 @@ from collections.abc import Sequence
 from nmt.config import RunConfig
 from nmt.corpora.corpora import resolve_split
 from nmt.evaluation.comet import Comet
-from nmt.evaluation.metric import DEFAULT_BOOTSTRAP, Loss, Metric, MetricResult, Scoring
-from nmt.evaluation.sacrebleu_metrics import Multi30kBleu, SacreBleuMetric
+from nmt.evaluation.metric import DEFAULT_BOOTSTRAP, Metric, MetricResult, Scoring
+from nmt.evaluation.multi30k import Multi30kBleu
+from nmt.evaluation.sacrebleu_metrics import SacreBleuMetric
 from nmt.types import EvalExample
 
-METRICS: dict[str, Metric] = {
+PAIRED: dict[str, SacreBleuMetric] = {
     "bleu": SacreBleuMetric("BLEU", "BLEU"),
     "bleu-lc": SacreBleuMetric("BLEU-lc", "BLEU", {"lowercase": True}),
     "chrf": SacreBleuMetric("chrF2", "CHRF"),
     "chrf++": SacreBleuMetric("chrF2++", "CHRF", {"word_order": 2}),
     "ter": SacreBleuMetric("TER", "TER", highest=None),
     "multi30k": Multi30kBleu(),
-    "comet": Comet(),
-    "loss": Loss(),
 }
+"""The metrics with paired tests of significance, which need sacreBLEU's statistics of each line."""
+
+METRICS: dict[str, Metric] = {**PAIRED, "comet": Comet()}
+
+
+def title_of(metric: str) -> str:
+    """Return the printed name of a metric of translations, or of the loss of a validation."""
+    return "validation loss" if metric == "loss" else METRICS[metric].title
 
 
 def score(
@@ -43,13 +50,6 @@ def corpus_bleu(
 ) -> float:
     """Return sacreBLEU's cased BLEU, 0 to 100, without interval and signature."""
     return score("bleu", hyps, refs, "", n_bootstrap=0, tokenize=tokenize).score
-
-
-def paired_metric(name: str) -> SacreBleuMetric:
-    """Return a metric that has significance tests."""
-    metric = METRICS[name]
-    assert isinstance(metric, SacreBleuMetric)
-    return metric
 
 
 def check_metrics(scoring: Scoring, where: str) -> None:

@@ -4,24 +4,27 @@ The metadata is the YAML front matter of huggingface/hub-docs, modelcard.md, wit
 `model-index`. Names of files are given without their folders, because a card is published.
 """
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from nmt.config import RunConfig
 from nmt.corpora.entries import data_folder, find_entry
+from nmt.corpora.sources import DataConfig
 from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.evaluation.metric import MetricResult
-from nmt.runs.trained_run import LoadedModel
+from nmt.runs.card import read_card
+from nmt.runs.metrics import METRICS, best_of, metrics_of
+from nmt.runs.trained_run import LoadedModel, TrainedRun
 from nmt.settings.messages import first_fault
 from nmt.storage.bounded import read_json, stay_inside
 from nmt.storage.terminal import one_line
 
-_HUB_METRICS = {"bleu-lc": "bleu", "chrf++": "chrf", "multi30k": "bleu"}
-"""The Hub's id of a metric, where it differs from the key of METRICS."""
+Json = Mapping[str, object]
 
 _NOT_KNOWN = """\
 nmt does not know what this model is meant for, where it fails, or whether its training data may be
@@ -55,24 +58,8 @@ class KeptReport(BaseModel):
         return f"beam {self.search.get('beam', '?')}" + ", int8" * self.int8
 
 
-@dataclass(frozen=True)
-class CardFacts:
-    """The facts of a card: the checkpoint, run.json, and the scores of that checkpoint.
-
-    `best` is the best validation score by `metric` with its step. `licence` is an identifier such
-    as `mit`, of the weights; None where nobody has said one.
-    """
-
-    loaded: LoadedModel
-    run_json: Mapping[str, object]
-    reports: Sequence[KeptReport]
-    metric: str
-    best: tuple[float, int] | None
-    licence: str | None = None
-
-
 def read_reports(run: Path, step: int, say: Callable[[str], None]) -> list[KeptReport]:
-    """The reports in eval/ on translations that the run's model made alone, after `step` updates.
+    """Read the reports in eval/ on what the run's model translated alone, after `step` updates.
 
     A damaged report is left out, with a note to `say`. Raises CheckpointError for a link out of
     the run.
@@ -82,10 +69,9 @@ def read_reports(run: Path, step: int, say: Callable[[str], None]) -> list[KeptR
         stay_inside(path, run, CheckpointError)
         try:
             report = KeptReport.model_validate(read_json(path, CheckpointError))
-        except ValidationError as error:
-            say(f"note: {path}: left out: {first_fault(error)}")
-        except NMTError as error:
-            say(f"note: {path}: left out: {error}")
+        except (ValidationError, NMTError) as error:
+            fault = first_fault(error) if isinstance(error, ValidationError) else error
+            say(f"note: {path}: left out: {fault}")
         else:
             helped = report.hyp is not None or report.ensemble or report.rerank
             if report.step == step and not helped:
@@ -93,52 +79,55 @@ def read_reports(run: Path, step: int, say: Callable[[str], None]) -> list[KeptR
     return reports
 
 
-def model_card(facts: CardFacts) -> str:
-    """The card of a model as Markdown, front matter first."""
-    config = facts.loaded.config
+def model_card(
+    run: TrainedRun, loaded: LoadedModel, reports: Sequence[KeptReport], licence: str | None = None
+) -> str:
+    """Return the card of a model of `run` as Markdown, front matter first.
+
+    `reports` has the scores of its checkpoint. `licence` is that of the weights, an identifier
+    such as `mit`; None where nobody has said one.
+    """
+    config, run_json = run.config, read_card(run.directory)
     src, tgt = config.data.src_lang, config.data.tgt_lang
-    settings = config.model_dump(
-        mode="json", include={"model", "search"}
-    )  # without anybody's paths
+    settings = config.model_dump(mode="json", include={"model", "search"})  # nobody's paths
     parts = [
-        f"---\n{_yaml(_front_matter(facts))}---",
+        f"---\n{_yaml(_front_matter(config, reports, licence))}---",
         f"# {config.name}",
         f"Translates {_cell(src)} into {_cell(tgt)}; trained with attention-nmt "
-        f"{_cell(_version(facts, 'nmt'))}.",
+        f"{_cell(_section(run_json, 'versions').get('nmt', '?'))}.",
         "## Use",
         f'```\nnmt translate --run {config.name} "..."\n```',
         "## Model",
-        _table(_model_rows(facts)),
+        _table(_model_rows(run, loaded, run_json)),
         f"<details><summary>Settings</summary>\n\n````yaml\n{_yaml(settings)}````\n\n</details>",
         "## Training data",
-        *_data(facts),
+        *_data(config.data, run_json),
         "## Scores",
-        _scores(facts.reports),
+        _scores(reports),
         "## Limits",
         _NOT_KNOWN,
     ]
     return "\n\n".join(parts)
 
 
-def _front_matter(facts: CardFacts) -> dict[str, object]:
-    config = facts.loaded.config
+def _front_matter(
+    config: RunConfig, reports: Sequence[KeptReport], licence: str | None
+) -> dict[str, object]:
     languages = list(dict.fromkeys((config.data.src_lang, config.data.tgt_lang)))
-    matter: dict[str, object] = {"language": languages}
-    if facts.licence is not None:
-        matter["license"] = facts.licence
-    matter |= {
+    results = [_result(report, "-".join(languages)) for report in reports]
+    matter = {
+        "language": languages,
+        "license": licence,
         "library_name": "attention-nmt",
         "pipeline_tag": "translation",
         "tags": ["translation", config.model.kind],
+        "model-index": [{"name": config.name, "results": results}] if results else None,
     }
-    if facts.reports:
-        results = [_result(report, "-".join(languages)) for report in facts.reports]
-        matter["model-index"] = [{"name": config.name, "results": results}]
-    return matter
+    return {key: value for key, value in matter.items() if value is not None}
 
 
 def _result(report: KeptReport, languages: str) -> dict[str, object]:
-    """An entry of `results` in model-index."""
+    """Return an entry of `results` in model-index."""
     return {
         "task": {"type": "translation", "name": f"Translation {languages}"},
         "dataset": {
@@ -148,7 +137,7 @@ def _result(report: KeptReport, languages: str) -> dict[str, object]:
         },
         "metrics": [
             {
-                "type": _HUB_METRICS.get(key, key),
+                "type": key,
                 "name": one_line(result.name),
                 "value": round(result.score, 2),
                 "args": {"signature": one_line(result.signature)},
@@ -158,12 +147,10 @@ def _result(report: KeptReport, languages: str) -> dict[str, object]:
     }
 
 
-def _model_rows(facts: CardFacts) -> list[Sequence[object]]:
-    loaded = facts.loaded
-    config, tokenizers = loaded.config, loaded.tokenizers
+def _model_rows(run: TrainedRun, loaded: LoadedModel, run_json: Json) -> list[Sequence[object]]:
+    config, tokenizers = run.config, loaded.tokenizers
     sizes = [f"{len(side.vocab):,} {side.lang}" for side in (tokenizers.src, tokenizers.tgt)]
-    hardware = facts.run_json.get("hardware")
-    hardware = hardware if isinstance(hardware, dict) else {}
+    hardware, versions = _section(run_json, "hardware"), _section(run_json, "versions")
     rows: list[Sequence[object]] = [
         ("", ""),
         ("kind", config.model.kind),
@@ -171,31 +158,29 @@ def _model_rows(facts: CardFacts) -> list[Sequence[object]]:
         ("pieces", ", ".join(sizes) + " (one vocabulary)" * tokenizers.joint),
         ("tokenizer", config.tokenizer.kind),
         ("checkpoint", f"after {loaded.step:,} updates"),
-        ("begun", facts.run_json.get("started")),
+        ("begun", run_json.get("started")),
         *((key, hardware[key]) for key in ("device", "precision", "cpu") if hardware.get(key)),
-        ("versions", f"torch {_version(facts, 'torch')}, nmt {_version(facts, 'nmt')}"),
+        ("versions", ", ".join(f"{name} {versions.get(name, '?')}" for name in ("torch", "nmt"))),
     ]
-    if facts.best is not None:
-        score, step = facts.best
-        rows.append(("best in validation", f"{facts.metric} {score:.2f} after {step:,} updates"))
+    metric = config.valid.metric
+    lines = metrics_of(run.path) if (run.path / METRICS).is_file() else []
+    if best := best_of(lines, metric):
+        rows.append(("best in validation", f"{metric} {best[0]:.2f} after {best[1]:,} updates"))
     return rows
 
 
-def _data(facts: CardFacts) -> list[str]:
-    """Paragraphs: the named corpus with its licence, if there is one, and a table of the files."""
-    data = facts.loaded.config.data
+def _data(data: DataConfig, run_json: Json) -> list[str]:
+    """Describe each named corpus with its licence, and tabulate the files."""
     parts = []
-    splits = [data.train, data.valid]
-    for name in dict.fromkeys([data.corpus, *(split.corpus for split in splits if split)]):
-        try:
-            entry = find_entry(name or "", data_folder(data.folder)) if name else None
-        except ConfigError:  # an entry of a catalogue that is elsewhere
-            entry = None
-        if name:
-            about = (entry.description, f"licence: {entry.licence}") if entry else ()
-            credit = (entry.attribution,) if entry and entry.attribution else ()
-            parts.append(_cell("; ".join([f"Corpus {name}", *about, *credit])))
-    files = facts.run_json.get("data")
+    corpora = [data.corpus, *(split.corpus for split in (data.train, data.valid) if split)]
+    for name in dict.fromkeys(filter(None, corpora)):
+        facts = [f"Corpus {name}"]
+        with contextlib.suppress(ConfigError):  # an entry of a catalogue that is elsewhere
+            entry = find_entry(name, data_folder(data.folder))
+            facts += [entry.description, f"licence: {entry.licence}"]
+            facts += [entry.attribution] if entry.attribution else []
+        parts.append(_cell("; ".join(facts)))
+    files = run_json.get("data")
     rows = [
         (Path(str(file.get("file"))).name, file.get("bytes"), file.get("sha256"))
         for file in (files if isinstance(files, list) else [])
@@ -204,9 +189,10 @@ def _data(facts: CardFacts) -> list[str]:
     return [*parts, _table([("file", "bytes", "SHA-256"), *rows])] if rows else parts
 
 
-def _version(facts: CardFacts, name: str) -> str:
-    versions = facts.run_json.get("versions")
-    return str(versions.get(name, "?")) if isinstance(versions, dict) else "?"
+def _section(run_json: Json, key: str) -> Json:
+    """Return a part of run.json, which may be damaged."""
+    value = run_json.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def _scores(reports: Sequence[KeptReport]) -> str:
@@ -225,13 +211,13 @@ def _scores(reports: Sequence[KeptReport]) -> str:
 
 
 def _table(rows: Sequence[Sequence[object]]) -> str:
-    """A table of Markdown; its first row is the head."""
+    """Return a table of Markdown, whose first row is the head."""
     head, *others = ([_cell(cell) for cell in row] for row in rows)
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *others))
 
 
 def _cell(value: object) -> str:
-    """Text that is only text in Markdown, and in a cell of its tables."""
+    """Escape what is more than text in Markdown, or in a cell of its tables."""
     return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", one_line(str(value)).replace("\t", " "))
 
 

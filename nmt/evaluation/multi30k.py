@@ -1,4 +1,4 @@
-"""The preprocessing for the tokenised, lower-cased BLEU of the Multi30k papers.
+"""The tokenised, lower-cased BLEU of the Multi30k papers.
 
 Three steps in the order of the data set's own script (github.com/multi30k/dataset,
 scripts/task1-tokenize.sh): lower-case, normalise the punctuation, tokenise; the last two by
@@ -10,11 +10,32 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from nmt.corpora.languages import language_code
-from nmt.errors import DataError, pip_install
+from nmt.errors import ConfigError, DataError, pip_install
+from nmt.evaluation.metric import Scoring
+from nmt.evaluation.sacrebleu_metrics import SacreBleuMetric
+
+
+class Multi30kBleu(SacreBleuMetric):
+    """BLEU over the tokens of `tokenise`; its signature names the steps and sacremoses."""
+
+    def __init__(self) -> None:
+        # force: the text is tokenised on purpose, so no warning about it.
+        super().__init__("BLEU-lc-norm-tok", "BLEU", {"tokenize": "none", "force": True})
+
+    def check(self, scoring: Scoring, where: str) -> None:
+        if not scoring.tgt_lang:
+            raise ConfigError("multi30k: the target language is not known; give `lang`")
+
+    def prepare(self, lines: Sequence[str], scoring: Scoring) -> Sequence[str]:
+        return tokenise(lines, scoring.tgt_lang)
+
+    def sign(self, signature: str, scoring: Scoring) -> str:
+        steps = f"prep:lc.norm.tok.{language_code(scoring.tgt_lang)}"
+        return f"{signature}|{steps}|sacremoses:{version('sacremoses')}"
 
 
 def tokenise(lines: Sequence[str], lang: str) -> list[str]:
-    """Each line lower-cased, with normalised punctuation, as Moses tokens between spaces.
+    """Lower-case each line, normalise its punctuation, and put spaces between its Moses tokens.
 
     Raises DataError if sacremoses, an extra of this package, is not installed.
     """
@@ -33,8 +54,3 @@ def tokenise(lines: Sequence[str], lang: str) -> list[str]:
     # full stop out of the quotation marks before it, if any character follows.
     normalised = (normaliser.normalize(line.lower() + "\n") for line in lines)
     return [tokenizer.tokenize(line, return_str=True) for line in normalised]
-
-
-def signature(lang: str) -> str:
-    """The addition to sacreBLEU's signature: steps, language, and the version of sacremoses."""
-    return f"prep:lc.norm.tok.{language_code(lang)}|sacremoses:{version('sacremoses')}"

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from jaxtyping import Real
 
-from nmt.errors import ConfigError, DataError
-from nmt.evaluation import multi30k
-from nmt.evaluation.metric import TOKENISATIONS, Metric, MetricResult, Scoring
+from nmt.errors import ConfigError
+from nmt.evaluation.metric import TOKENISATIONS, Metric, MetricResult, Scoring, check_lines
 from nmt.types import EvalExample
 
 if TYPE_CHECKING:
@@ -88,32 +87,30 @@ class SacreBleuMetric(Metric):
         result = scorer.corpus_score(lines, streams, n_bootstrap=n_bootstrap)
         signature = str(scorer.get_signature())
         low = high = None
-        if n_bootstrap > 1:
+        if n_bootstrap:
             # sacreBLEU gives the interval in its formatted answer only, and none at a mean of 0.
             answer = json.loads(result.format(width=10, is_json=True, signature=signature))
             mean, half = answer.get("confidence_mean", 0.0), answer.get("confidence_var", 0.0)
             low, high = self.within(mean - half), self.within(mean + half)
-        signature = self.sign(signature, scoring)
-        n_resamples = n_bootstrap if n_bootstrap > 1 else 0
-        return MetricResult(
-            self.title, self.within(result.score), signature, low, high, n_resamples
-        )
+        signature, value = self.sign(signature, scoring), self.within(result.score)
+        return MetricResult(self.title, value, signature, low, high, n_bootstrap)
 
     def comparable(
         self, hyps: Sequence[str], refs: Sequence[tuple[str, ...]], scoring: Scoring
     ) -> tuple[Sequence[str], Streams]:
         """Preprocess both sides, with references in streams.
 
-        Raises DataError if the sides differ in length, are empty, or a line has no reference, and
-        ConfigError for an invalid SACREBLEU_SEED.
+        Raises DataError as `check_lines` does, and ConfigError for an invalid SACREBLEU_SEED.
         """
+        check_lines(hyps, refs)
         seed = os.environ.get("SACREBLEU_SEED", "none")
         if seed.lower() != "none" and not (seed.isascii() and seed.isdecimal()):
             raise ConfigError(
                 f"SACREBLEU_SEED: got '{seed}', allowed: a whole number >= 0, or none"
             )
         streams: Streams = []
-        for stream in _reference_streams(refs, len(hyps)):
+        # A missing reference is None and not empty: sacreBLEU then signs `nrefs:var`.
+        for stream in zip_longest(*refs):
             lines = iter(self.prepare([line for line in stream if line is not None], scoring))
             streams.append(tuple(None if line is None else next(lines) for line in stream))
         return self.prepare(hyps, scoring), streams
@@ -121,24 +118,6 @@ class SacreBleuMetric(Metric):
     def within(self, value: float) -> float:
         """Clip `value` to the metric's scale, which rounding or an interval may leave."""
         return max(0.0, value if self.highest is None else min(value, self.highest))
-
-
-class Multi30kBleu(SacreBleuMetric):
-    """The tokenised, lower-cased BLEU of the Multi30k papers; see multi30k.py."""
-
-    def __init__(self) -> None:
-        # force: the text is tokenised on purpose, so no warning about it.
-        super().__init__("BLEU-lc-norm-tok", "BLEU", {"tokenize": "none", "force": True})
-
-    def check(self, scoring: Scoring, where: str) -> None:
-        if not scoring.tgt_lang:
-            raise ConfigError("multi30k: the target language is not known; give `lang`")
-
-    def prepare(self, lines: Sequence[str], scoring: Scoring) -> Sequence[str]:
-        return multi30k.tokenise(lines, scoring.tgt_lang)
-
-    def sign(self, signature: str, scoring: Scoring) -> str:
-        return f"{signature}|{multi30k.signature(scoring.tgt_lang)}"
 
 
 def _in_floats(scorer: "SacreBleuScorer") -> "SacreBleuScorer":
@@ -156,15 +135,3 @@ def _in_floats(scorer: "SacreBleuScorer") -> "SacreBleuScorer":
 
     scorer._compute_score_from_stats = computed  # type: ignore[method-assign]
     return scorer
-
-
-def _reference_streams(refs: Sequence[tuple[str, ...]], n_lines: int) -> Streams:
-    """None is no empty reference: sacreBLEU then writes `nrefs:var` into the signature."""
-    if len(refs) != n_lines:
-        raise DataError(f"score: got {n_lines} translations for {len(refs)} lines of references")
-    if not n_lines:
-        raise DataError("score: got no lines at all, there must be at least one")
-    for index, line_refs in enumerate(refs, start=1):
-        if not line_refs:
-            raise DataError(f"score: line {index} has no reference, it must have at least one")
-    return list(zip_longest(*refs))

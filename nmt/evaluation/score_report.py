@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nmt.errors import DataError
-from nmt.evaluation.evaluate import Evaluation, Scoring
+from nmt.evaluation.evaluate import Evaluation
 from nmt.evaluation.metric import MetricResult
 from nmt.evaluation.significance import RANDOMISATIONS, Comparison
 from nmt.storage.atomic import utf8
@@ -21,14 +21,6 @@ _FEW_SENTENCES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """The path of a written report, and the metrics of older translations dropped there."""
-
-    path: Path
-    dropped: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class EvalReport:
     """An evaluation, with a name that is unique among those of its run.
 
@@ -37,13 +29,12 @@ class EvalReport:
     """
 
     name: str
-    scoring: Scoring
     evaluation: Evaluation
     comparisons: dict[str, Comparison]
     about: Mapping[str, object]
 
     def as_json(self) -> dict[str, object]:
-        """The report as values for json.dumps."""
+        """Return the report as values for json.dumps."""
         evaluation = self.evaluation
         return {
             **self.about,
@@ -59,30 +50,27 @@ class EvalReport:
             },
         }
 
-    def keep(self, run: Path) -> Kept:
+    def keep(self, run: Path) -> list[str]:
         """Write eval/NAME.json in the run, and the translations of the run's model to NAME.txt.
 
-        Other scores in that file stay if they are of the same translations and references, and
-        are dropped if not. Each file is written completely or not at all. Raises DataError if
-        that fails, and CheckpointError for a link in eval/.
+        Other scores in that file stay if they are of the same translations and references. If not,
+        they are dropped, and their metrics returned. Each file is written completely or not at all.
+        Raises DataError if that fails, and CheckpointError for a link in eval/.
         """
         check_tree(run, ("eval",))
         path = report_path(run, self.name)
-        hyp_path = path.with_suffix(".txt")
         content, before = self.as_json(), _read(path)
-        dropped = [
-            name for name in _section(before, "scores") if name not in self.evaluation.scores
-        ]
-        if _is_of_the_same(content, before):
+        dropped = [key for key in _section(before, "scores") if key not in self.evaluation.scores]
+        if before and _texts_of(before) == _texts_of(content):
             content, dropped = _merged(content, before), []
         if self.evaluation.seconds is not None:
-            _write(self.evaluation.hyp_texts, hyp_path)
+            _write(self.evaluation.hyp_texts, path.with_suffix(".txt"))
         _write([json.dumps(content, indent=1, ensure_ascii=False)], path)
-        return Kept(path, tuple(dropped))
+        return dropped
 
 
 def report_path(run: Path, name: str) -> Path:
-    """The path of the report `name` in a run; its translations are beside it, in a .txt."""
+    """Return the path of the report `name` in a run; its translations are beside it, in a .txt."""
     return run / "eval" / f"{name}.json"
 
 
@@ -102,7 +90,7 @@ def _write(lines: Iterable[str], path: Path) -> None:
 
 
 def _read(path: Path) -> dict[str, object]:
-    """The earlier report at `path`; {} if there is none, or it is damaged."""
+    """Read the earlier report at `path`; {} if there is none, or it is damaged."""
     try:
         value = read_json(path, DataError)
     except (FileNotFoundError, DataError):
@@ -110,19 +98,14 @@ def _read(path: Path) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def _is_of_the_same(content: Mapping[str, object], before: Mapping[str, object]) -> bool:
-    """Whether two reports are of the same translations, references and target language."""
-    sums, earlier = _section(content, "sha256"), _section(before, "sha256")
-    names = ("hypotheses", "references")
-    return (
-        bool(sums)
-        and [sums.get(name) for name in names] == [earlier.get(name) for name in names]
-        and content.get("tgt_lang") == before.get("tgt_lang")
-    )
+def _texts_of(report: Mapping[str, object]) -> tuple[object, ...]:
+    """Return what two reports of the same translations and references have in common."""
+    sums = _section(report, "sha256")
+    return sums.get("hypotheses"), sums.get("references"), report.get("tgt_lang")
 
 
 def _merged(content: dict[str, object], before: Mapping[str, object]) -> dict[str, object]:
-    """`content` with the further scores of an earlier report of the same translations.
+    """Add to `content` the further scores of an earlier report of the same translations.
 
     Earlier comparisons stay if they are with the same baseline, or if there is none now.
     """
@@ -131,9 +114,8 @@ def _merged(content: dict[str, object], before: Mapping[str, object]) -> dict[st
     merged = dict(content)
     if sums.get("baseline") in (None, earlier.get("baseline")):
         keys.append("against_baseline")
-        merged["baseline"] = content.get("baseline") or before.get("baseline")
-        merged["sha256"] = earlier
-    return {**merged, **{key: {**_section(before, key), **_section(content, key)} for key in keys}}
+        merged |= {"baseline": content.get("baseline") or before.get("baseline"), "sha256": earlier}
+    return merged | {key: {**_section(before, key), **_section(content, key)} for key in keys}
 
 
 def _section(content: Mapping[str, object], key: str) -> dict[str, object]:

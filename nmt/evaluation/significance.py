@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from jaxtyping import Float, Int
 
-from nmt.errors import DataError
 from nmt.evaluation.metric import DEFAULT_BOOTSTRAP, Scoring
-from nmt.evaluation.metrics import paired_metric
+from nmt.evaluation.metrics import PAIRED
 from nmt.evaluation.sacrebleu_metrics import Streams
 
 if TYPE_CHECKING:
@@ -53,19 +52,14 @@ def compare(
     tgt_lang: str,
     tokenize: str | None = None,
 ) -> Comparison:
-    """Paired bootstrap and randomisation of `hyps` against `baseline_hyps`, from sacreBLEU's seed.
+    """Test `hyps` against `baseline_hyps` by paired bootstrap and randomisation.
 
-    `tokenize` is as in `metrics.score`; there are DEFAULT_BOOTSTRAP resamples. Raises DataError
-    if the three differ in length, or as `metrics.score` does.
+    `metric` is one of PAIRED, `tokenize` as in `metrics.score`, and the seed sacreBLEU's. Raises
+    DataError as `check_lines` does.
     """
     from sacrebleu.significance import PairedTest, Result
 
-    if len(baseline_hyps) != len(hyps):
-        raise DataError(
-            f"compare: got {len(baseline_hyps)} translations of the baseline and {len(hyps)} "
-            "of the other, they must be equal"
-        )
-    paired, scoring = paired_metric(metric), Scoring(tgt_lang, (metric,), tokenize=tokenize)
+    paired, scoring = PAIRED[metric], Scoring(tgt_lang, (metric,), tokenize=tokenize)
     baseline_lines, streams = paired.comparable(baseline_hyps, refs, scoring)
     lines, _ = paired.comparable(hyps, refs, scoring)
     named = [("baseline", baseline_lines), ("system", lines)]
@@ -89,12 +83,9 @@ def compare(
 
 
 def _randomised(
-    scorer: "Metric",
-    baseline_lines: Sequence[str],
-    lines: Sequence[str],
-    streams: Streams,
+    scorer: "Metric", baseline_lines: Sequence[str], lines: Sequence[str], streams: Streams
 ) -> float:
-    """The p-value of approximate randomisation.
+    """Return the p-value of approximate randomisation.
 
     sacreBLEU's own counts only swaps that differ by more than observed. Where few lines differ,
     many differ by exactly as much, and its p-value comes near 0.
@@ -133,23 +124,20 @@ def difference(
     systems: Sequence[Sequence[str]],
     refs: Sequence[tuple[str, ...]],
     tgt_lang: str,
-    n_bootstrap: int = DEFAULT_BOOTSTRAP,
 ) -> Difference:
-    """The runs `systems` against the runs `baselines`, each a translation of the same corpus.
+    """Compare the runs `systems` with the runs `baselines`, all translations of one corpus.
 
     With one run of each the p-value is that of `compare`: resamples and test are sacreBLEU's.
-    Raises DataError if two of the translations differ in length, or as `metrics.score` does.
+    Raises DataError as `check_lines` does.
     """
-    paired, scoring = paired_metric(metric), Scoring(tgt_lang, (metric,))
+    paired, scoring = PAIRED[metric], Scoring(tgt_lang, (metric,))
     scorer = paired.scorer(scoring)
-    lengths = sorted({len(hyps) for hyps in (*baselines, *systems)} | {len(refs)})
-    if len(lengths) > 1:
-        raise DataError(f"difference: got {lengths} lines, they must all be as many")
-    counts = _resamples(len(refs), n_bootstrap)
+    counts = _resamples(len(refs))
 
     def mean_scores(runs: Sequence[Sequence[str]]) -> Float[np.ndarray, " n"]:
         prepared = [paired.comparable(hyps, refs, scoring) for hyps in runs]
-        scores = [_scores(scorer, hyps, streams, counts) for hyps, streams in prepared]
+        resamples = [counts @ _line_stats(scorer, hyps, streams) for hyps, streams in prepared]
+        scores = [[_score(scorer, stats) for stats in rows] for rows in resamples]
         mean: Float[np.ndarray, " n"] = np.mean(scores, axis=0)
         return mean
 
@@ -157,43 +145,32 @@ def difference(
     observed, resampled = float(differences[0]), differences[1:]
     low, high = np.percentile(resampled, [2.5, 97.5])
     deviations = np.abs(resampled) - np.abs(resampled).mean()
-    p_value = float((deviations > abs(observed)).sum() + 1) / (n_bootstrap + 1)
+    p_value = float((deviations > abs(observed)).sum() + 1) / (DEFAULT_BOOTSTRAP + 1)
     return Difference(
-        observed, float(low), float(high), 1.0 if observed == 0 else p_value, n_bootstrap
+        observed, float(low), float(high), 1.0 if observed == 0 else p_value, DEFAULT_BOOTSTRAP
     )
 
 
 def _generator() -> np.random.Generator:
-    """A generator with sacreBLEU's seed."""
+    """Return a generator with sacreBLEU's seed."""
     seed = os.environ.get("SACREBLEU_SEED", "12345")
     return np.random.default_rng(None if seed.lower() == "none" else int(seed))
 
 
-def _resamples(n_lines: int, n_bootstrap: int) -> Int[np.ndarray, "n L"]:
-    """The count of each line in the corpus itself (row 0) and in each of sacreBLEU's resamples."""
-    drawn = _generator().choice(n_lines, size=(n_bootstrap, n_lines), replace=True)
+def _resamples(n_lines: int) -> Int[np.ndarray, "n L"]:
+    """Count each line in the corpus itself (row 0) and in each of sacreBLEU's resamples."""
+    drawn = _generator().choice(n_lines, size=(DEFAULT_BOOTSTRAP, n_lines), replace=True)
     counts = [np.bincount(row, minlength=n_lines) for row in drawn]
     return np.stack([np.ones(n_lines, dtype=np.int64), *counts])
 
 
-def _scores(
-    scorer: "Metric",
-    hyps: Sequence[str],
-    streams: Streams,
-    counts: Int[np.ndarray, "n L"],
-) -> Float[np.ndarray, " n"]:
-    """The score of each resample."""
-    stats = counts @ _line_stats(scorer, hyps, streams)
-    return np.array([_score(scorer, row) for row in stats])
-
-
 def _score(scorer: "Metric", stats: Float[np.ndarray, " K"]) -> float:
-    """The score of the lines whose statistics add up to `stats`."""
+    """Score lines whose statistics add up to `stats`."""
     return float(scorer._compute_score_from_stats(cast("list[float]", stats)).score)
 
 
 def _line_stats(
     scorer: "Metric", hyps: Sequence[str], streams: Streams
 ) -> Float[np.ndarray, "L K"]:
-    """The statistics of each line. sacreBLEU has no public API for them."""
+    """Return the statistics of each line, for which sacreBLEU has no public API."""
     return np.array(scorer._extract_corpus_statistics(hyps, streams), dtype=np.float64)

@@ -1,10 +1,10 @@
 """Grids of search settings, scored on a validation set."""
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nmt.errors import ConfigError
 from nmt.evaluation.evaluate import Scoring, score_translations
 from nmt.evaluation.metric import MetricResult
 from nmt.search.search_config import SearchConfig
@@ -51,35 +51,24 @@ def search_grid(
     gets each beam and its seconds. Raises ConfigError for values that SearchConfig does not allow,
     before any search, and DataError as `evaluate`.
     """
-    if not (beams and penalties):
-        raise ConfigError("search_grid: got no beam or no penalty, allowed: at least one of each")
+
+    @functools.cache  # many settings give the same translations
+    def scores_of(hyps: tuple[str, ...]) -> dict[str, MetricResult]:
+        return score_translations(hyps, examples, scoring).scores
+
     base = translator.search.plain_beam(1).model_dump()
     beams, penalties = sorted(set(beams)), sorted(set(penalties))
     configs = [load_values({**base, "beam": beam}, SearchConfig, "search") for beam in beams]
     for penalty in penalties:
         load_values({**base, "length_penalty": penalty}, SearchConfig, "search")
     texts = [example.src_text for example in examples]
-    scores = _Scores(examples, scoring)
     settings, seconds = [], {}
     for config in configs:
         start = time.perf_counter()
         for penalty in penalties:
             search = config.model_copy(update={"length_penalty": penalty})
             hyps = tuple(one.text for one in translator.translate(texts, search=search))
-            settings.append(SearchSetting(config.beam, penalty, scores.of(hyps)))
+            settings.append(SearchSetting(config.beam, penalty, scores_of(hyps)))
         seconds[config.beam] = time.perf_counter() - start
         on_beam(config.beam, seconds[config.beam])
     return SearchGrid(tuple(settings), seconds)
-
-
-class _Scores:
-    """The scores of translations, computed once for settings that give the same ones."""
-
-    def __init__(self, examples: Sequence[EvalExample], scoring: Scoring) -> None:
-        self.examples, self.scoring = examples, scoring
-        self._known: dict[tuple[str, ...], dict[str, MetricResult]] = {}
-
-    def of(self, hyps: tuple[str, ...]) -> dict[str, MetricResult]:
-        if hyps not in self._known:
-            self._known[hyps] = score_translations(hyps, self.examples, self.scoring).scores
-        return self._known[hyps]

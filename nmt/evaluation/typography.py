@@ -7,11 +7,12 @@ be one code point or two; both sides are scored in NFC.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from nmt.corpora.languages import language_code
+from nmt.evaluation.metric import Scoring
 from nmt.text.normalisation import (
     APOSTROPHE,
     NBSP,
@@ -68,11 +69,16 @@ class Comparable:
         return lines
 
 
-def comparable_texts(
-    hyp_texts: Sequence[str], examples: Sequence[EvalExample], lang: str
+def comparable(
+    hyp_texts: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
 ) -> Comparable:
-    """The translations in the typography of the references, and both sides in NFC."""
-    lang = language_code(lang)
+    """Put translations in the typography of their references, and both sides in NFC.
+
+    With `scoring.as_is` both sides stay as they are.
+    """
+    if scoring.as_is:
+        return Comparable(tuple(hyp_texts), tuple(examples))
+    lang = language_code(scoring.tgt_lang)
     refs = [ref for example in examples for ref in example.ref_texts]
     typography = typography_of(refs, lang)
     normal = [composed(text) for text in hyp_texts]
@@ -84,30 +90,28 @@ def comparable_texts(
             for example in examples
         ),
         typography=typography,
-        n_retyped=sum(a != b for a, b in zip(normal, written, strict=True)),
-        n_not_nfc=sum(a != b for a, b in zip(hyp_texts, normal, strict=True)),
-        n_refs_not_nfc=sum(ref != composed(ref) for ref in refs),
+        n_retyped=_n_different(normal, written),
+        n_not_nfc=_n_different(hyp_texts, normal),
+        n_refs_not_nfc=_n_different(refs, map(composed, refs)),
     )
 
 
 def typography_of(texts: Sequence[str], lang: str) -> Typography:
-    """The form, plain or printed, of most of the texts; plain if as many are in each.
+    """Return the form, plain or printed, of most of the texts; plain if as many are in each.
 
     `normalise` gives the plain form. `restore` makes it the printed form, or, in a language
     without rules, ’ between letters. There is one choice for all references, so it can reveal the
     shape of an apostrophe but nothing about a translation.
     """
     normal = [composed(text) for text in texts]
-    plain_texts = [normalise(text, lang) for text in normal]
-    n_plain = sum(text == plain for text, plain in zip(normal, plain_texts, strict=True))
-    n_printed = sum(
-        text == _printed(plain, lang) for text, plain in zip(normal, plain_texts, strict=True)
-    )
-    return "printed" if n_printed > n_plain else "plain"
+    plain = [normalise(text, lang) for text in normal]
+    printed = [_printed(text, lang) for text in plain]
+    is_printed = _n_different(normal, printed) < _n_different(normal, plain)
+    return "printed" if is_printed else "plain"
 
 
 def write_as(typography: Typography, texts: Sequence[str], lang: str) -> list[str]:
-    """Translations, which may be in either form, in the given form."""
+    """Convert translations, which may be in either form, to this one."""
     if typography == "plain":
         return [text.translate(_AS_TYPED) for text in texts]
     return [_printed(normalise(text, lang), lang) for text in texts]
@@ -115,3 +119,7 @@ def write_as(typography: Typography, texts: Sequence[str], lang: str) -> list[st
 
 def _printed(plain: str, lang: str) -> str:
     return restore(plain, lang) if has_typography(lang) else _ELISION.sub(APOSTROPHE, plain)
+
+
+def _n_different(texts: Iterable[str], others: Iterable[str]) -> int:
+    return sum(text != other for text, other in zip(texts, others, strict=True))

@@ -1,5 +1,6 @@
 """Word alignments of sentence pairs by trained models, in one direction or in both."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -32,7 +33,7 @@ class Reading:
     heads: str = MEAN.name
 
     def indices(self, translator: Translator) -> tuple[int, ...] | None:
-        """The chosen heads of the model; None for the mean that it shows. Raises ConfigError."""
+        """Return these heads of the model; None for the mean that it shows. Raises ConfigError."""
         return source_heads(self.heads, translator.model.names_by_attention)
 
 
@@ -40,13 +41,12 @@ def piece_weights(
     translator: Translator,
     sources: Sequence[Encoded],
     targets: Sequence[Encoded],
-    reading: Reading | None = None,
+    reading: Reading,
 ) -> list[Float32[np.ndarray, "_ _"]]:
-    """A row for each target piece and a column for each source piece, the last one for eos.
+    """Return a row for each target piece and a column for each source piece, the last for eos.
 
     A pair of which a side has no piece has no weight.
     """
-    reading = reading or Reading()
     heads = reading.indices(translator)
 
     def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[Float32[np.ndarray, "_ _"]]:
@@ -65,46 +65,13 @@ def piece_weights(
 
 
 @dataclass(frozen=True)
-class Line:
-    """A line as a tokenizer reads it, and the pieces of its words, which an alignment counts."""
-
-    encoded: Encoded
-    pieces: WordPieces
-
-
-@dataclass
-class Mismatches:
-    """Where words and pieces disagree: sentences that were matched by likeness, words that share a
-    piece with another, words that the tokenizer does not read."""
-
-    sentences: int = 0
-    shared_words: int = 0
-    unread_words: int = 0
-
-    def count(self, *lines: Line) -> None:
-        """Count the disagreements of these lines, the two sides of a pair."""
-        self.sentences += any(not line.pieces.is_exact for line in lines)
-        self.shared_words += sum(line.pieces.n_shared for line in lines)
-        self.unread_words += sum(int((~line.pieces.shares.any(axis=1)).sum()) for line in lines)
-
-    def notes(self) -> list[str]:
-        """Return the counts, in lines."""
-        counts = {
-            "sentence pairs have other letters than their pieces": self.sentences,
-            "words share a piece with another word": self.shared_words,
-            "words have no piece, hence no link": self.unread_words,
-        }
-        return [f"{count:,} {what}" for what, count in counts.items() if count]
-
-
-@dataclass(frozen=True)
 class Aligner:
     """Aligns the words of sentence pairs.
 
     A target word is linked with the source word of its greatest weight, or with each that has at
     least `threshold`. With `reverse`, a translator from the target language back, the links of both
-    are made one by `symmetrisation`. Raises ConfigError for a `reverse` of other languages, a
-    shift, a threshold or a head that there is not.
+    are made one by `symmetrisation`. `mismatches` counts where words and pieces disagree. Raises
+    ConfigError for a `reverse` of other languages, or heads that a model lacks.
     """
 
     translator: Translator
@@ -112,7 +79,7 @@ class Aligner:
     threshold: float | None = None
     reverse: Translator | None = None
     symmetrisation: str = "grow-diag-final-and"
-    mismatches: Mismatches = field(default_factory=Mismatches)
+    mismatches: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.reading.indices(self.translator)
@@ -149,28 +116,43 @@ class Aligner:
         tokenised: bool,
     ) -> list[Links]:
         sides = translator.tokenizers
-        src, tgt = _read(sources, sides.src, tokenised), _read(targets, sides.tgt, tokenised)
-        encoded = [s.encoded for s in src], [t.encoded for t in tgt]
-        weights = piece_weights(translator, *encoded, self.reading)
+        encoded_sources, src_pieces = _read(sources, sides.src, tokenised)
+        encoded_targets, tgt_pieces = _read(targets, sides.tgt, tokenised)
+        weights = piece_weights(translator, encoded_sources, encoded_targets, self.reading)
         links = []
-        for matrix, s, t in zip(weights, src, tgt, strict=True):
+        for matrix, src, tgt in zip(weights, src_pieces, tgt_pieces, strict=True):
             if translator is self.translator:
-                self.mismatches.count(s, t)
-            columns = np.pad(s.pieces.shares, ((0, 1), (0, 1)))
+                self._count_mismatches(src, tgt)
+            columns = np.pad(src.shares, ((0, 1), (0, 1)))
             columns[-1, -1] = 1  # eos is a word of its own
-            words = merge_words(matrix, t.pieces.shares, columns)
+            words = merge_words(matrix, tgt.shares, columns)
             if self.threshold is None:
                 links.append(strongest_links(words))
             else:
                 links.append(links_above(words, self.threshold))
         return links
 
+    def _count_mismatches(self, src: WordPieces, tgt: WordPieces) -> None:
+        n_inexact = int(not (src.is_exact and tgt.is_exact))
+        n_unread = sum(int((~side.shares.any(axis=1)).sum()) for side in (src, tgt))
+        self.mismatches.update(
+            {
+                "sentence pairs have other letters than their pieces": n_inexact,
+                "words share a piece with another word": src.n_shared + tgt.n_shared,
+                "words have no piece, hence no link": n_unread,
+            }
+        )
 
-def _read(lines: Sequence[str], tokenizer: Tokenizer, tokenised: bool) -> list[Line]:
-    """Encode lines, of which `tokenised` ones have spaces that the text has not."""
-    read = []
-    for line in lines:
-        words = words_between_spaces(line)
-        encoded = tokenizer.encode(detokenise(words, tokenizer.lang) if tokenised else line)
-        read.append(Line(encoded, word_pieces(words, encoded, tokenizer)))
-    return read
+
+def _read(
+    lines: Sequence[str], tokenizer: Tokenizer, tokenised: bool
+) -> tuple[list[Encoded], list[WordPieces]]:
+    """Encode lines, and return the pieces of their words too.
+
+    A `tokenised` line has spaces that its text has not.
+    """
+    words = [words_between_spaces(line) for line in lines]
+    texts = [detokenise(line, tokenizer.lang) for line in words] if tokenised else lines
+    encoded = [tokenizer.encode(text) for text in texts]
+    pairs = zip(words, encoded, strict=True)
+    return encoded, [word_pieces(line, pieces, tokenizer) for line, pieces in pairs]

@@ -56,7 +56,7 @@ def all_panels(lines: Sequence[MetricsLine]) -> Iterator[Panel]:
     yield loss_panel(lines)
     records = [line.record for line in lines if line.kind == "valid"]
     measures = dict.fromkeys(key for record in records for key in record if key not in _NO_HEALTH)
-    panels = [metric_panel(lines, name) for name in METRICS if name != "loss"]
+    panels = [metric_panel(lines, name) for name in METRICS]
     panels += [
         Panel(key.replace("_", " "), points((), "train", key), points(lines, "valid", key))
         for key in measures

@@ -27,6 +27,7 @@ from nmt.explain.map_style import (
     PLAIN,
     MapGrid,
     MapStyle,
+    NamedMap,
     format_of,
     map_grid,
     picture,
@@ -49,11 +50,6 @@ _WIDEST_LABEL = 24
 _TITLE_POINTS = 10.0
 _LABEL_EM = 0.65  # the width of a character over its font's size, at most
 
-_HEADINGS: dict[AttentionKind, str] = {
-    "encoder": "encoder self-attention, source over source",
-    "decoder": "decoder self-attention, target over target",
-    "cross": "cross-attention, target over source",
-}
 _AXIS_NAMES: dict[AttentionKind, tuple[str, str]] = {
     "encoder": ("source", "source"),
     "decoder": ("target", "target"),
@@ -68,7 +64,7 @@ def draw_translation(
     heads: Sequence[Head] = (MEAN,),
     style: MapStyle = PLAIN,
 ) -> Figure:
-    """The heat map of hypothesis `rank`, under the two texts; several heads make a grid of maps."""
+    """Draw the map of hypothesis `rank` under the two texts; several heads make a grid of maps."""
     title = f"{translation.src_text}\n{translation.hypotheses[rank].text}"
     tables = [attention_table(translation, rank, level, head) for head in heads]
     if len(heads) == 1:
@@ -76,19 +72,19 @@ def draw_translation(
         rows, columns = _AXIS_NAMES[head.attention]
         named = title if head == MEAN else f"{title}\n{head.name}"
         return draw_heatmap(table, named, rows, columns, style)
-    kinds = dict.fromkeys(head.attention for head in heads)
-    grids = [
-        map_grid(
-            [
-                (table, head.name.removeprefix(f"{kind} "))
-                for table, head in zip(tables, heads, strict=True)
-                if head.attention == kind
-            ],
-            "" if list(kinds) == ["cross"] else _HEADINGS[kind],
-        )
-        for kind in kinds
-    ]
+    maps: dict[AttentionKind, list[NamedMap]] = {}
+    for table, head in zip(tables, heads, strict=True):
+        name = head.name.removeprefix(f"{head.attention} ")
+        maps.setdefault(head.attention, []).append((table, name))
+    if list(maps) == ["cross"]:
+        return draw_grids([map_grid(maps["cross"])], title, style)
+    grids = [map_grid(named, _heading(kind)) for kind, named in maps.items()]
     return draw_grids(grids, title, style)
+
+
+def _heading(kind: AttentionKind) -> str:
+    name = "cross-attention" if kind == "cross" else f"{kind} self-attention"
+    return f"{name}, {' over '.join(_AXIS_NAMES[kind])}"
 
 
 class MapFigure(Figure):
@@ -118,7 +114,7 @@ def draw_heatmap(
     columns: str = "source",
     style: MapStyle = PLAIN,
 ) -> Figure:
-    """The figure: square cells, a label for every row and column, a colour bar, a title.
+    """Draw square cells, a label for every row and column, a colour bar, and a title.
 
     Each line of `title` is cut at about the picture's width. The colour bar goes from 0 to the
     greatest weight, rounded up to a tenth. Characters that no installed font has become `□`. In a
@@ -135,7 +131,7 @@ def draw_heatmap(
 
 
 def draw_grids(grids: Sequence[MapGrid], title: str = "", style: MapStyle = PLAIN) -> Figure:
-    """Small maps of one sentence, each above its name; grids stand one below the other.
+    """Draw small maps of one sentence, each above its name; grids stand one below the other.
 
     All maps of a grid have one scale of colours. Column labels stand above its first line of maps,
     row labels left of the first map of each line.
@@ -148,7 +144,7 @@ def draw_grids(grids: Sequence[MapGrid], title: str = "", style: MapStyle = PLAI
 
 
 def _numbered(cell: float, n_pieces: int, style: MapStyle) -> float:
-    """The side of a cell, in which its number can be read. Raises ConfigError without room."""
+    """Widen a cell so that its number can be read. Raises ConfigError without room."""
     if not style.numbers:
         return cell
     most = int(_MOST_INCHES / NUMBERED_CELL_INCHES)
@@ -160,7 +156,7 @@ def _numbered(cell: float, n_pieces: int, style: MapStyle) -> float:
 
 
 def _draw(grids: Sequence[MapGrid], cell: float, title: str, style: MapStyle) -> Figure:
-    """The grids, each with labels, a heading, and a colour bar right of its first line."""
+    """Draw grids, each with labels, a heading, and a colour bar right of its first line."""
     widths, heights = zip(*(grid.size(cell) for grid in grids), strict=True)
     rooms = tuple(NAME_INCHES + _room_above(grid, cell) for grid in grids[1:])
     tops = [sum(heights[:i] + rooms[:i], 0.0) for i in range(len(grids))]
@@ -176,7 +172,7 @@ def _draw(grids: Sequence[MapGrid], cell: float, title: str, style: MapStyle) ->
 
 
 def _draw_grid(figure: Figure, grid: MapGrid, top: float, cell: float, style: MapStyle) -> None:
-    """The maps of a grid whose first line begins `top` inches below the figure's upper edge."""
+    """Draw the maps of a grid, the first line `top` inches below the figure's upper edge."""
     width, height = figure.get_size_inches()
     rows, columns = grid.first.weights.shape
     map_width, map_height = columns * cell / width, rows * cell / height
@@ -201,14 +197,14 @@ def _draw_grid(figure: Figure, grid: MapGrid, top: float, cell: float, style: Ma
 
 
 def _room_above(grid: MapGrid, cell: float) -> float:
-    """The inches that the heading and the column labels of a grid take."""
+    """Return the inches that the heading and the column labels of a grid take."""
     points, _ = _label_size(cell)
     longest = max(display_width(_shown(text)) for text in grid.first.columns)
     return longest * points * _LABEL_EM / 72 + _HEADING_INCHES
 
 
 def _draw_map(axes: Axes, table: AttentionTable, end: float) -> AxesImage:
-    """The coloured cells, with pale lines between them."""
+    """Draw the coloured cells, with pale lines between them."""
     image = axes.imshow(table.weights, cmap=COLOUR_MAP, vmin=0.0, vmax=end, aspect="auto")
     n_target, n_source = table.weights.shape
     # Two collections of lines; a grid by minor ticks would draw each line on its own.
@@ -235,7 +231,7 @@ def _label_axis(axis: Axis, texts: Sequence[str], cell: float, rotation: int = 0
 
 
 def _label_size(cell: float) -> tuple[float, int]:
-    """The font size of labels for cells of that many inches, and that every n-th has a label."""
+    """Return the font size of labels of cells, and the step from a labelled cell to the next."""
     points = min(11.0, cell * 72 * 0.62)
     return max(points, _LEAST_POINTS), math.ceil(_LEAST_POINTS / points)
 
@@ -245,7 +241,7 @@ def _shown(text: str) -> str:
 
 
 def _colour_bar(figure: Figure, image: AxesImage, place: tuple[float, float, float]) -> None:
-    """A bar of constant thickness at (right, bottom, height), in shares of the figure."""
+    """Draw a bar of constant thickness at (right, bottom, height), in shares of the figure."""
     right, bottom, height = place
     inch = 1 / figure.get_figwidth()
     bar = figure.add_axes((right + 0.12 * inch, bottom, 0.12 * inch, height))
@@ -255,7 +251,7 @@ def _colour_bar(figure: Figure, image: AxesImage, place: tuple[float, float, flo
 
 
 def _write_title(axes: Axes, title: str, width_inches: float) -> None:
-    """The title's lines, flush left with the map, each cut at the map's width."""
+    """Write the title's lines, flush left with the map, each cut at the map's width."""
     cells = max(44, int(width_inches * 72 / (_TITLE_POINTS * EM)))
     lines = (shorten(drawable(label(line)), cells) for line in title.split("\n"))
     axes.set_title(

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 
 from nmt.explain.aligner import Reading, piece_weights
 from nmt.explain.alignment import strongest_links
@@ -30,7 +30,7 @@ class Entry:
     count: int
 
     def line(self) -> str:
-        """The entry as a line of a TSV, which `read_lexicon` reads."""
+        """Return the entry as a line of a TSV, which `read_lexicon` reads."""
         return f"{self.source}\t{self.target}\t{self.probability:.4f}\t{self.count}"
 
 
@@ -41,7 +41,7 @@ def lexicon(
     min_count: int = 2,
     best: int = 5,
 ) -> list[Entry]:
-    """The dictionary of the pairs, sorted by source word, the most frequent translation first.
+    """Return the dictionary of the pairs, by source word, the most frequent translation first.
 
     Words are those of the tokenizers, without the marks around them: what `replace_unknown` looks
     up. Each target word is linked with the source word of its greatest weight. Entries with a lower
@@ -51,23 +51,23 @@ def lexicon(
     rest = iter(pairs)
     while chunk := list(islice(rest, _CHUNK)):
         counts.update(_linked_words(translator, chunk, reading or Reading()))
-    totals: Counter[str] = Counter()
-    for (source, _), count in counts.items():
-        totals[source] += count
     ranked = sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0][1]))
-    entries: list[Entry] = []
-    n_taken: Counter[str] = Counter()
-    for (source, target), count in ranked:
-        if count >= min_count and n_taken[source] < best:
-            n_taken[source] += 1
-            entries.append(Entry(source, target, count / totals[source], count))
+    entries = []
+    for source, group in groupby(ranked, key=lambda item: item[0][0]):
+        links = [(target, count) for (_, target), count in group]
+        total = sum(count for _, count in links)
+        entries += [
+            Entry(source, target, count / total, count)
+            for target, count in links[:best]
+            if count >= min_count
+        ]
     return entries
 
 
 def _linked_words(
     translator: Translator, pairs: Sequence[SentencePair], reading: Reading
 ) -> Iterator[tuple[str, str]]:
-    """The words of every link; marks alone have letters neither here nor there and are left out."""
+    """Yield the words of every link; marks alone are left out."""
     sides = translator.tokenizers
     sources = [sides.src.encode(pair.src_text) for pair in pairs]
     targets = [sides.tgt.encode(pair.tgt_text) for pair in pairs]

@@ -119,7 +119,7 @@ class MapGrid:
     @property
     def cells(self) -> tuple[int, int]:
         """The cells of all maps below one another, and side by side."""
-        n_rows, n_columns = len(self.first.rows), len(self.first.columns)
+        n_rows, n_columns = self.first.weights.shape
         return n_rows * len(self.lines), n_columns * max(map(len, self.lines))
 
     def step_x(self, cell: float) -> float:
@@ -134,7 +134,7 @@ class MapGrid:
 
     def size(self, cell: float) -> tuple[float, float]:
         """The width and the height of all maps in inches, for cells of that many."""
-        n_rows, n_columns = len(self.first.rows), len(self.first.columns)
+        n_rows, n_columns = self.first.weights.shape
         width = (max(map(len, self.lines)) - 1) * self.step_x(cell) + n_columns * cell
         return width, (len(self.lines) - 1) * self.step_y(cell) + n_rows * cell
 

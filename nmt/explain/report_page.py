@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nmt.config import dump_config
 from nmt.errors import counted
-from nmt.evaluation.metrics import METRICS
+from nmt.evaluation.metrics import title_of
 from nmt.explain.curve import all_panels, draw_panels
 from nmt.explain.map_style import picture
 from nmt.explain.page import html_head
@@ -60,7 +60,7 @@ def _curves(run: TrainedRun, lines: Sequence[MetricsLine]) -> Iterator[str]:
     last = max(line.step for line in lines)
     facts = [f"{counted(last, 'update')}, {counted(len(validation), 'validation')}"]
     if best is not None:
-        name = METRICS[run.config.valid.metric].title
+        name = title_of(run.config.valid.metric)
         facts.append(f"best {name} {best[0]:.2f} at update {best[1]:,}")
     if len(validation):
         perplexity = math.exp(min(validation[:, 1].min(), 700))

@@ -4,7 +4,7 @@ import html
 import unicodedata
 
 from nmt.explain.labels import display_width, label, shorten
-from nmt.translation.words import AttentionTable, Level, attention_table, scale_end
+from nmt.translation.words import AttentionTable, attention_table, scale_end
 from nmt.types import Translation
 
 _INK = "#2b7bd1"  # seen on white and on black; a page's style may colour the class anew
@@ -14,8 +14,8 @@ _LEAST = 0.005  # weights that no eye tells from none are left out
 _MOST_CELLS = 2500  # with more, cells are smaller and have no titles
 
 
-def translation_html(translation: Translation, level: Level = "word") -> str:
-    """The texts of a translation, and the heat map of its best hypothesis, in one element.
+def translation_html(translation: Translation) -> str:
+    """Return the texts of a translation, and the map of its best hypothesis by word, in an element.
 
     It has no script, no style sheet and no reference; its text has the colour of its surroundings.
     """
@@ -24,12 +24,12 @@ def translation_html(translation: Translation, level: Level = "word") -> str:
         score = f"<small>{output.hypothesis.score:.3f}</small>"
         lines.append(f'<p style="margin:0"><bdi>{_text(output.text)}</bdi> {score}</p>')
     if translation.hypotheses:
-        lines.append(map_svg(attention_table(translation, 0, level)))
+        lines.append(map_svg(attention_table(translation, level="word")))
     return f'<div style="overflow-x:auto">{"".join(lines)}</div>'
 
 
 def map_svg(table: AttentionTable) -> str:
-    """The heat map as an SVG element: rows down the left, columns along the top.
+    """Return the heat map as an SVG element: rows down the left, columns along the top.
 
     The opacity of one colour is the weight: the greatest, rounded up to a tenth, is opaque. A
     weight of 0.005 or more has its words and its number as the title of its cell.
@@ -83,7 +83,7 @@ def _cells(
 
 
 def _shown(text: str) -> str:
-    """A label; of a script from right to left it is isolated, so that its mark stands right."""
+    """Cut a label, and isolate one from right to left, so that its mark stands right."""
     short = shorten(label(text), _WIDEST_LABEL)
     strong = next((b for b in map(unicodedata.bidirectional, short) if b in ("L", "R", "AL")), "L")
     return short if strong == "L" else f"\u2067{short}\u2069"

@@ -1,1 +1,1 @@
-"""A trained model as files that other engines run. Today these are ONNX graphs."""
+"""A trained model as files that other engines run."""

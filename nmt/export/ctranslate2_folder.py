@@ -67,22 +67,16 @@ def check_exportable(config: RunConfig) -> None:
 def _spec(
     config: TransformerConfig, model: TransformerSeq2Seq, tokenizers: Tokenizers, n_places: int
 ) -> "TransformerSpec":
-    from ctranslate2.specs import (
-        TransformerDecoderSpec,
-        TransformerEncoderSpec,
-        TransformerSpec,
-        common_spec,
-    )
+    from ctranslate2 import specs
 
-    gelu = common_spec.Activation.GELU
     options = {
         "pre_norm": config.norm == "pre",
-        "activation": common_spec.Activation.RELU if config.activation == "relu" else gelu,
+        "activation": specs.common_spec.Activation[config.activation.upper()],
         "rotary_dim": config.head_size if config.positions.kind == "rotary" else None,
     }
-    encoder = TransformerEncoderSpec(config.layers, config.heads, **options)
-    decoder = TransformerDecoderSpec(config.decoder_depth, config.heads, **options)
-    spec = TransformerSpec(encoder, decoder)
+    encoder = specs.TransformerEncoderSpec(config.layers, config.heads, **options)
+    decoder = specs.TransformerDecoderSpec(config.decoder_depth, config.heads, **options)
+    spec = specs.TransformerSpec(encoder, decoder)
     src, tgt = tokenizers.src.vocab.pieces, tokenizers.tgt.vocab.pieces
     _set_pieces(encoder, encoder.embeddings[0], model.encoder.pieces, len(src), n_places)
     _set_pieces(decoder, decoder.embeddings, model.decoder.pieces, len(tgt), n_places)
@@ -110,24 +104,21 @@ def _set_pieces(stack: Any, table: Any, pieces: Pieces, n_pieces: int, n_places:
         return
     places = pieces.positions
     n_places = places.embedding.num_embeddings if isinstance(places, LearnedPositions) else n_places
-    stack.position_encodings.encodings = _numbers(places(torch.zeros(1, n_places, size))[0])
+    zeros = torch.zeros(1, n_places, size)
+    stack.position_encodings.encodings = _numbers((zeros if places is None else places(zeros))[0])
 
 
 def _set_layer(spec: Any, layer: nn.Module) -> None:
     assert isinstance(layer, EncoderLayer | DecoderLayer)
     attention = layer.self_attention.multi_head
     _set_norm(spec.self_attention.layer_norm, layer.around_self_attention.norm)
-    spec.self_attention.linear[0].weight, spec.self_attention.linear[0].bias = _joined(
-        attention.W_q, attention.W_k, attention.W_v
-    )
+    _set_linear(spec.self_attention.linear[0], attention.W_q, attention.W_k, attention.W_v)
     _set_linear(spec.self_attention.linear[1], attention.W_o)
     if isinstance(layer, DecoderLayer):
         source: MultiHead = layer.source
         _set_norm(spec.attention.layer_norm, layer.around_source.norm)
         _set_linear(spec.attention.linear[0], source.W_q)
-        spec.attention.linear[1].weight, spec.attention.linear[1].bias = _joined(
-            source.W_k, source.W_v
-        )
+        _set_linear(spec.attention.linear[1], source.W_k, source.W_v)
         _set_linear(spec.attention.linear[2], source.W_o)
     _set_norm(spec.ffn.layer_norm, layer.around_feed_forward.norm)
     _set_linear(spec.ffn.linear_0, layer.feed_forward.inner)
@@ -136,23 +127,18 @@ def _set_layer(spec: Any, layer: nn.Module) -> None:
 
 def _set_norm(spec: Any, norm: nn.Module) -> None:
     assert isinstance(norm, nn.LayerNorm)
-    spec.gamma = _numbers(norm.weight)
-    bias: Tensor | None = norm.bias
-    spec.beta = np.zeros_like(spec.gamma) if bias is None else _numbers(bias)
+    spec.gamma, spec.beta = _numbers(norm.weight), _numbers(norm.bias)
 
 
-def _set_linear(spec: Any, linear: nn.Linear) -> None:
-    spec.weight, spec.bias = _joined(linear)
+def _set_linear(spec: Any, *linears: nn.Linear) -> None:
+    """Set a layer to several of one input, side by side."""
+    spec.weight = _numbers(torch.cat([linear.weight for linear in linears]))
+    spec.bias = _numbers(torch.cat([_bias(linear) for linear in linears]))
 
 
-def _joined(*linears: nn.Linear) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Weight and bias of several layers of one input as those of one; a missing bias is 0."""
-    weights: list[Tensor] = [linear.weight for linear in linears]
-    biases: list[Tensor] = []
-    for linear in linears:
-        bias: Tensor | None = linear.bias
-        biases.append(torch.zeros(linear.out_features) if bias is None else bias)
-    return _numbers(torch.cat(weights)), _numbers(torch.cat(biases))
+def _bias(linear: nn.Linear) -> Tensor:
+    bias: Tensor | None = linear.bias
+    return torch.zeros(len(linear.weight)) if bias is None else bias
 
 
 def _numbers(tensor: Tensor) -> npt.NDArray[np.float32]:

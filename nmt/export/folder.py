@@ -34,9 +34,9 @@ def exported(
 ) -> Iterator[tuple[Path, LoadedModel, dict[str, object]]]:
     """A folder for the block to write, the model of a checkpoint, and the manifest to add to.
 
-    The model is on the CPU, with backend `reference`. The folder becomes `out` when the block ends.
-    Raises DataError for an `out` that is there already or cannot be written, and what
-    `TrainedRun.load_model` raises.
+    The model is on the CPU, with backend `reference`. The folder becomes `out` when the block ends
+    without an error. Raises DataError for an `out` that is there already or cannot be written, and
+    what `TrainedRun.load_model` raises.
     """
     if os.path.lexists(out):
         raise DataError(f"cannot write {out}: it is there already; give the name of a new folder")
@@ -44,14 +44,24 @@ def exported(
     reference = run.with_config(["model.backend=reference"])
     loaded = reference.load_model(checkpoint, torch.device("cpu"))
     content = _manifest(run, loaded)
-    with _new_folder(out) as folder:
-        yield folder, loaded, content
-        loaded.tokenizers.save(folder / TOKENIZER)
-        files = sorted(path for path in folder.rglob("*") if path.is_file())
-        for path in files:
-            flush(path)
-        sums = {path.relative_to(folder).as_posix(): digest(path) for path in files}
-        write_json(folder / MANIFEST, {**content, "sha256": sums})
+    place = Path(os.path.realpath(out))
+    folder = place.with_name(f"{ASIDE}{place.name}-{os.getpid()}")
+    with output_errors(out):
+        folder.mkdir(parents=True)
+        try:
+            yield folder, loaded, content
+            loaded.tokenizers.save(folder / TOKENIZER)
+            files = sorted(path for path in folder.rglob("*") if path.is_file())
+            for path in files:
+                flush(path)
+            sums = {path.relative_to(folder).as_posix(): digest(path) for path in files}
+            write_json(folder / MANIFEST, {**content, "sha256": sums})
+            flush(folder)
+            os.rename(folder, place)
+            flush(place.parent)
+        finally:
+            if folder.exists():
+                remove(folder)
 
 
 def _manifest(run: TrainedRun, loaded: LoadedModel) -> dict[str, object]:
@@ -84,24 +94,5 @@ def _data(run: TrainedRun) -> dict[str, object]:
         "corpus": name,
         "licence": None if entry is None else entry.licence,
         "attribution": None if entry is None else entry.attribution,
-        "files": [
-            {"file": Path(str(file["file"])).name, "sha256": file["sha256"]} for file in files
-        ],
+        "files": [{"file": Path(file["file"]).name, "sha256": file["sha256"]} for file in files],
     }
-
-
-@contextlib.contextmanager
-def _new_folder(out: Path) -> Iterator[Path]:
-    """A temporary folder, which becomes `out` when the block ends without an error."""
-    place = Path(os.path.realpath(out))
-    aside = place.with_name(f"{ASIDE}{place.name}-{os.getpid()}")
-    with output_errors(out):
-        aside.mkdir(parents=True)
-        try:
-            yield aside
-            flush(aside)
-            os.rename(aside, place)
-            flush(place.parent)
-        finally:
-            if aside.exists():
-                remove(aside)

@@ -21,8 +21,6 @@ from nmt.models.transformer.transformer import TransformerState
 from nmt.ops.masks import keep_from_lengths
 from nmt.text.vocabulary import BOS_ID, EOS_ID
 
-ENCODER, STEP = "encoder", "step"
-
 _SIZES = {(3, 4): "sentences", (5, 6): "source", (2, 3): "target"}
 """The axes that differ between two examples, by their sizes in each."""
 
@@ -99,40 +97,43 @@ class StepGraph(nn.Module):
 @torch.no_grad()
 def graphs_of(model: Seq2Seq) -> tuple[Graph, Graph]:
     """The graphs of a model on the CPU, in evaluation mode, whose backend is `reference`."""
-    (small, (src_ids, src_lengths)), (large, _) = (_states(model, n) for n in (0, 1))
-    larger = named_tensors(large)
-    row_names = names_of_rows(small)
+    (small, sources), (large, _) = (_example(model, n) for n in (0, 1))
+    larger, row_names = named_tensors(large), names_of_rows(small)
     ports = [
         Port(name, _dtype(tensor), _axes(tensor, larger[name], name in row_names))
         for name, tensor in named_tensors(small).items()
         if _is_read(model, name)
     ]
     names = [port.name for port in ports]
-    row_names_in_order = [name for name in names if name in row_names]
+    of_rows = [port for port in ports if port.name in row_names]
     rows = torch.tensor([0, 0, 1, 2, 2, 1, 1])
     selected = named_tensors(small.select(rows))
-    traced = _with_onnx_layers(model)
-    first = tuple(replace(port, shape=_at_first(port.shape)) for port in ports)
-    row, n_pieces = ("rows",), _n_pieces(model, small)
+    traced = copy.deepcopy(model)
+    if isinstance(traced, RNNSeq2Seq) and isinstance(traced.encoder.rnn, RecurrentLayers):
+        traced.encoder.rnn = OnnxLayers(traced.encoder.rnn)  # type: ignore[assignment]
+    module = StepGraph(traced, small, names, [port.name for port in of_rows])
+    example = torch.full_like(rows, EOS_ID), rows, tuple(selected[name] for name in names)
+    n_pieces = module(*example)[0].shape[1]
     encoder = Graph(
-        ENCODER,
+        "encoder",
         EncoderGraph(traced, names),
-        (src_ids, src_lengths),
+        sources,
         (
             Port("src_ids", "int64", ("sentences", "source")),
             Port("src_lengths", "int64", ("sentences",)),
         ),
-        first,
+        tuple(_with_axes(port, {"rows": "sentences", "target": 0}) for port in ports),
     )
+    following = [_with_axes(port, {"target": "target + 1"}) for port in of_rows]
     step = Graph(
-        STEP,
-        StepGraph(traced, small, names, row_names_in_order),
-        (torch.full((len(rows),), EOS_ID), rows, tuple(selected[name] for name in names)),
-        (Port("last_ids", "int64", row), Port("sentences", "int64", row), *ports),
+        "step",
+        module,
+        example,
+        (Port("last_ids", "int64", ("rows",)), Port("sentences", "int64", ("rows",)), *ports),
         (
-            Port("log_probs", "float32", (*row, n_pieces)),
-            Port("weights", "float32", (*row, "source")),
-            *(_after(port) for port in ports if port.name in row_names),
+            Port("log_probs", "float32", ("rows", n_pieces)),
+            Port("weights", "float32", ("rows", "source")),
+            *(replace(port, name=f"next.{port.name}") for port in following),
         ),
     )
     return encoder, step
@@ -140,12 +141,12 @@ def graphs_of(model: Seq2Seq) -> tuple[Graph, Graph]:
 
 def write_graph(graph: Graph, path: Path) -> None:
     """Write a graph as an ONNX file. Raises torch.onnx's errors for a model that has none."""
-    inputs = iter([_dynamic(port) for port in graph.inputs])
+    axes = iter([_dynamic_axes(port) for port in graph.inputs])
     shapes = tuple(
-        tuple(next(inputs) for _ in tensor) if isinstance(tensor, tuple) else next(inputs)
+        tuple(next(axes) for _ in tensor) if isinstance(tensor, tuple) else next(axes)
         for tensor in graph.example
     )
-    with _quiet():
+    with quiet():
         program = torch.onnx.export(
             graph.module.eval(),
             graph.example,
@@ -163,7 +164,7 @@ def write_graph(graph: Graph, path: Path) -> None:
     program.save(path)
 
 
-def _states(model: Seq2Seq, n: int) -> tuple[State, tuple[Tensor, Tensor]]:
+def _example(model: Seq2Seq, n: int) -> tuple[State, tuple[Tensor, Tensor]]:
     """The state of an example after some steps, and its source; see _SIZES."""
     n_sentences, source, target = (sizes[n] for sizes in _SIZES)
     src_ids = torch.full((n_sentences, source), EOS_ID)
@@ -181,28 +182,16 @@ def _axes(small: Tensor, large: Tensor, is_of_row: bool) -> tuple[int | str, ...
     return tuple("rows" if is_of_row and axis == "sentences" else axis for axis in axes)
 
 
-def _at_first(shape: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """The shape before the first step: a row for each sentence, nothing of the target."""
-    axes: dict[int | str, int | str] = {"rows": "sentences", "target": 0}
-    return tuple(axes.get(axis, axis) for axis in shape)
-
-
-def _after(port: Port) -> Port:
-    """The output for the state after a step: of a target that is longer by one."""
-    axes = tuple("target + 1" if axis == "target" else axis for axis in port.shape)
-    return Port(f"next.{port.name}", port.dtype, axes)
-
-
-def _n_pieces(model: Seq2Seq, state: State) -> int:
-    ids = torch.full((next(iter(_SIZES))[0],), BOS_ID)
-    return model.step(ids, state).logits.shape[1]
+def _with_axes(port: Port, others: dict[int | str, int | str]) -> Port:
+    """A port with other axes in place of those that `others` names."""
+    return replace(port, shape=tuple(others.get(axis, axis) for axis in port.shape))
 
 
 def _dtype(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _dynamic(port: Port) -> dict[int, str]:
+def _dynamic_axes(port: Port) -> dict[int, str]:
     return {i: axis for i, axis in enumerate(port.shape) if isinstance(axis, str)}
 
 
@@ -213,22 +202,13 @@ def _is_read(model: Seq2Seq, name: str) -> bool:
     return model.decoder.attention.span is not None
 
 
-def _with_onnx_layers(model: Seq2Seq) -> Seq2Seq:
-    """A copy whose recurrent encoder layers are operators of ONNX."""
-    model = copy.deepcopy(model)
-    if isinstance(model, RNNSeq2Seq) and isinstance(model.encoder.rnn, RecurrentLayers):
-        model.encoder.rnn = OnnxLayers(model.encoder.rnn)  # type: ignore[assignment]
-    return model
-
-
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the exporter's notes, such as that torchvision is not installed."""
+def quiet() -> Iterator[None]:
+    """Without the notes of exporters, such as that torchvision is not installed."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
         logging.disable(before)

@@ -1,13 +1,12 @@
 """A trained run as a folder of ONNX graphs, tokenizers and a manifest that says what they mean."""
 
-import logging
 from dataclasses import asdict
 from pathlib import Path
 
 from nmt.config import RunConfig
 from nmt.errors import ConfigError
 from nmt.export.folder import MANIFEST, check_packages, exported
-from nmt.export.graphs import Graph, graphs_of, write_graph
+from nmt.export.graphs import graphs_of, quiet, write_graph
 from nmt.export.onnx_layers import ONNX_CELLS, OPSET
 from nmt.models.recurrent.cells import CELLS
 from nmt.models.recurrent.rnn import RNNConfig
@@ -38,7 +37,9 @@ def export_onnx(run: TrainedRun, checkpoint: str, out: Path, int8: bool = False)
                 "inputs": [asdict(port) for port in graph.inputs],
                 "outputs": [asdict(port) for port in graph.outputs],
             }
-        manifest.update(opset=OPSET, graphs=described, state=_state_inputs(step))
+        following = [port.name for port in step.outputs if port.name.startswith("next.")]
+        state = {name: name.removeprefix("next.") for name in following}
+        manifest.update(opset=OPSET, graphs=described, state=state)
     return out / MANIFEST
 
 
@@ -66,18 +67,5 @@ def check_exportable(config: RunConfig) -> None:
 def _quantize(path: Path, out: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    level = logging.root.level
-    logging.root.setLevel(logging.ERROR)  # it recommends a step that needs more packages
-    try:
+    with quiet():  # it recommends a step that needs more packages
         quantize_dynamic(path, out, weight_type=QuantType.QInt8)
-    finally:
-        logging.root.setLevel(level)
-
-
-def _state_inputs(step: Graph) -> dict[str, str]:
-    """Return the input of the next step for each output that is a part of the state."""
-    return {
-        port.name: port.name.removeprefix("next.")
-        for port in step.outputs
-        if port.name.startswith("next.")
-    }

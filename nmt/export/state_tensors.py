@@ -1,6 +1,6 @@
 """A decoder's state as named tensors, and back."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -12,34 +12,36 @@ from nmt.models.base import State
 _Value = TypeVar("_Value")
 
 
-def named_tensors(value: object, name: str = "") -> dict[str, Tensor]:
+def named_tensors(value: object) -> dict[str, Tensor]:
     """Tensors of nested dataclasses and tuples, by path such as `layers.0.target.keys`.
 
     Fields that are no tensors are left out.
     """
-    if isinstance(value, Tensor):
-        return {name: value}
     tensors: dict[str, Tensor] = {}
-    for part, inner in _parts(value):
-        tensors.update(named_tensors(inner, f"{name}.{part}" if name else part))
+    _map(lambda name, tensor: tensors.setdefault(name, tensor), value, "")
     return tensors
 
 
-def with_tensors(value: _Value, tensors: Mapping[str, Tensor], name: str = "") -> _Value:
+def with_tensors(value: _Value, tensors: Mapping[str, Tensor]) -> _Value:
     """`value` with other tensors; those that `tensors` does not name stay."""
-    inner: Any = {
-        part: with_tensors(tensor, tensors, f"{name}.{part}" if name else part)
-        for part, tensor in _parts(value)
-    }
-    result: Any = value
-    if isinstance(value, Tensor):
-        result = tensors.get(name, value)
-    elif isinstance(value, tuple):
-        result = tuple(inner.values())
-    elif inner:
-        result = replace(result, **inner)
-    changed: _Value = result
+    changed: _Value = _map(tensors.get, value, "")
     return changed
+
+
+def _map(new: Callable[[str, Tensor], Tensor], value: Any, name: str) -> Any:
+    """`value` with `new(path, tensor)` in place of each tensor."""
+
+    def part(field: object, inner: object) -> Any:
+        return _map(new, inner, f"{name}.{field}" if name else str(field))
+
+    if isinstance(value, Tensor):
+        return new(name, value)
+    if isinstance(value, tuple):
+        return tuple(part(i, item) for i, item in enumerate(value))
+    if is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in fields(value)]
+        return replace(value, **{field: part(field, getattr(value, field)) for field in names})
+    return value
 
 
 def names_of_rows(state: State) -> frozenset[str]:
@@ -53,10 +55,3 @@ def names_of_rows(state: State) -> frozenset[str]:
     rows = torch.cat([sentences[:1], sentences])
     selected = named_tensors(state.select(rows))
     return frozenset(name for name in tensors if len(selected[name]) == len(rows))
-
-
-def _parts(value: object) -> Iterator[tuple[str, object]]:
-    if isinstance(value, tuple):
-        yield from ((str(i), item) for i, item in enumerate(value))
-    elif is_dataclass(value):
-        yield from ((field.name, getattr(value, field.name)) for field in fields(value))

@@ -23,7 +23,7 @@ from nmt.ops.masks import keep_from_lengths
 from nmt.optim.losses import LossSum, cross_entropy
 from nmt.optim.optimizers import AdamConfig
 from nmt.optim.schedules import CosineConfig, Schedule
-from nmt.search.search import search_from
+from nmt.search.beam import Start, search_from
 from nmt.search.search_config import SearchConfig
 from nmt.text.vocabulary import EOS_ID, PAD_ID
 from nmt.training.step import StepSettings, train_step
@@ -197,8 +197,7 @@ def train(
 @torch.inference_mode()
 def annotate(model: Captioner, inputs: Tensor | Features) -> Memory:
     """The annotations of the inputs, by the model in eval mode."""
-    memory: Memory = model.eval().encoder(inputs)
-    return memory
+    return model.eval().encoder(inputs)
 
 
 @torch.inference_mode()
@@ -212,7 +211,8 @@ def describe(
 
     A hypothesis' `attention` has a row for each word, the end included, and S columns.
     """
-    n_places = [memory.keep.shape[1]] * len(first_ids)
+    n_places = memory.keep.shape[1]
     state = model.eval().init_state(memory)
-    results = search_from(model.step, state, first_ids, n_places, config)
+    start = Start(model.step, state, first_ids, [n_places] * len(first_ids), n_places)
+    results = search_from(start, config)
     return [hypotheses[0] for hypotheses in results]

@@ -30,8 +30,7 @@ from nmt.lab.captioning.words import LANGUAGES, Aspect, Language, Lexicon
 from nmt.lab.experiment import Experiment, Options, Result, seeded
 from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import AdditiveConfig
-from nmt.models.recurrent.cells import CellKind
-from nmt.models.recurrent.rnn_config import BahdanauConfig, RecurrentConfig
+from nmt.models.recurrent.rnn_config import RecurrentConfig
 from nmt.search.search_config import SearchConfig
 from nmt.settings.base import conflict_error
 
@@ -39,6 +38,8 @@ _ASPECTS: tuple[Aspect, ...] = ("size", "colour", "shape")
 _SHOWN = ("left", "between", "alike")
 _LONGEST = 20  # words, eos included; the longest right caption has 13
 _SEARCHED = 64  # pictures searched at a time
+_EMBEDDING = 48  # size of a word's embedding
+_NOISE = 0.04  # standard deviation of what is added to pixels
 
 
 class CaptionsOptions(Options):
@@ -47,16 +48,13 @@ class CaptionsOptions(Options):
     attention: AttentionConfig = Field(
         default=AdditiveConfig(size=48), description="the decoder's, any of a translation model's"
     )
-    cell: CellKind = Field(default="gru", description="the decoder's recurrent cell")
     hidden: int = Field(default=128, ge=8, description="units of the decoder")
     annotation: int = Field(default=64, ge=8, description="numbers that describe one place")
-    embedding: int = Field(default=48, ge=1, description="size of a word's embedding")
     updates: int = Field(default=2000, ge=1, description="updates of Adam")
     pictures: int = Field(
         default=32, ge=2, description="new pictures an update, with captions in both languages"
     )
     lr: float = Field(default=0.004, gt=0, description="greatest learning rate; a cosine lowers it")
-    noise: float = Field(default=0.04, ge=0, description="added to pixels, standard deviation")
     asked: int = Field(
         default=1600,
         ge=4,
@@ -76,11 +74,10 @@ class CaptionsOptions(Options):
 def new_captioner(options: CaptionsOptions, vocab_size: int) -> Captioner:
     """Return a captioner whose first weights come from torch's global generator."""
     config = RecurrentConfig(
-        embedding=options.embedding,
+        embedding=_EMBEDDING,
         hidden=options.hidden,
         dropout=0.0,
         attention=options.attention,
-        decoder=BahdanauConfig(cell=options.cell),
     )
     return Captioner(Eye(GRID**2, options.annotation), config, options.annotation, vocab_size)
 
@@ -102,7 +99,7 @@ def caption_batches(
         contents = [rng.choice(rng.choice(groups)) for _ in range(options.pictures)]
         pictures = paint([place(arrangement, rng) for arrangement in contents], rng)
         ids = [lexicon.ids(content, language) for language in LANGUAGES for content in contents]
-        yield CaptionBatch.of(with_noise(pictures, options.noise, rng), rows, ids)
+        yield CaptionBatch.of(with_noise(pictures, _NOISE, rng), rows, ids)
 
 
 def ask(
@@ -120,7 +117,7 @@ def ask(
         scenes = [place(arrangement, rng) for arrangement in part]
         pictures = paint(scenes, rng)
         pixels = (255 * pictures).round().byte().permute(0, 2, 3, 1).numpy()
-        memory = annotate(model, with_noise(pictures, options.noise, rng))
+        memory = annotate(model, with_noise(pictures, _NOISE, rng))
         for language in LANGUAGES:
             first_ids = torch.full((len(part),), lexicon.first_id(language))
             for i, best in enumerate(describe(model, memory, first_ids, config)):

@@ -66,7 +66,6 @@ class CardReader(nn.Module):
         self.answer = nn.Linear(options.size, 2 * options.digits)
 
     def forward(self, ids: Int[Tensor, "B n"]) -> Float[Tensor, "B n 2 digits"]:
-        """The logits of both answers."""
         memory, _ = self.encoder(ids, torch.ones_like(ids, dtype=torch.bool))
         logits: Tensor = self.answer(memory.values)
         return logits.view(*ids.shape, 2, -1)

@@ -154,8 +154,7 @@ def measure(layer: SequenceLayer, sizes: Sequence[int], repetitions: int, d: int
 
 @torch.no_grad()
 def _forward(layer: SequenceLayer, x: Tensor) -> Tensor:
-    y: Tensor = layer(x)
-    return y
+    return layer(x)
 
 
 def _gradients(layer: SequenceLayer, x: Tensor) -> tuple[Tensor, ...]:

@@ -18,7 +18,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.lab.experiment import Experiment, Options, Result, seeded
-from nmt.lab.figure import BLUE, GREY, ORANGE, heat, label_cells, new_figure
+from nmt.lab.figure import BLUE, GREY, ORANGE, heat, label_cells, new_figure, signed_heat
 from nmt.models.attention.scores import GeneralAttention
 
 KINDS = ("newspaper", "paper", "cup", "notebook", "book", "pen", "phone", "lamp")
@@ -106,7 +106,6 @@ class Reader(nn.Module):
     def forward(
         self, items: Float[Tensor, "B S F"], task: Int[Tensor, " B"]
     ) -> Float[Tensor, "B digits"]:
-        """The logits of the digits."""
         if self.told:
             wanted = _one_hot_kind(task).unsqueeze(1).expand(-1, items.shape[1], -1)
             items = torch.cat([items, wanted], dim=-1)
@@ -116,8 +115,7 @@ class Reader(nn.Module):
             items = nn.functional.pad(items, (0, 0, 1, 1)).unfold(1, 3, 1).flatten(2)
         units = self.inner(items).relu()
         average = self.layer == "average pooling"
-        logits: Tensor = self.outer(units.mean(dim=1) if average else units.amax(dim=1))
-        return logits
+        return self.outer(units.mean(dim=1) if average else units.amax(dim=1))
 
 
 class AttentionReader(nn.Module):
@@ -135,11 +133,9 @@ class AttentionReader(nn.Module):
     def forward(
         self, items: Float[Tensor, "B S F"], task: Int[Tensor, " B"]
     ) -> Float[Tensor, "B digits"]:
-        """The logits of the digits."""
         query = _one_hot_kind(task) if self.query is None else self.query.expand(len(items), -1)
         weights = self.attention.attend(query.unsqueeze(1), items, items).weights
-        logits: Tensor = self.outer((weights @ items).squeeze(1))
-        return logits
+        return self.outer((weights @ items).squeeze(1))
 
     def feature_scores(self) -> Float[Tensor, "Q F"]:
         """q^T W: what each feature of an item adds to its score, for every query."""
@@ -254,8 +250,7 @@ def draw(result: CuesResult) -> Figure:
     _draw_accuracy(bars, result)
     axes = below.subplots()
     table = np.vstack([result.scores_for_the_constant_query, result.scores_for_each_query])
-    most = float(np.abs(table).max())
-    image = axes.imshow(table, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
+    image = signed_heat(axes, table, float(np.abs(table).max()))
     axes.set_yticks(range(len(table)), ["constant query", *(f"query: {kind}" for kind in KINDS)])
     axes.set_xticks(range(len(FEATURES)), FEATURES, rotation=40, ha="right")
     axes.axhline(0.5, color=GREY, linewidth=1.2)

@@ -23,7 +23,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
 from nmt.lab.experiment import Experiment, Options, Result, seeded
-from nmt.lab.figure import BLUE, ORANGE, heat, new_figure
+from nmt.lab.figure import BLUE, ORANGE, heat, new_figure, signed_heat
 from nmt.models.initialisation import initialise
 from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.positions import sinusoids
@@ -188,7 +188,6 @@ def _shuffle(
 
 
 def _examine(scores: Float[Tensor, "S S"]) -> Scores:
-    """See Scores."""
     asymmetry = float((scores - scores.mT).abs().max() / scores.abs().max())
     diagonal = masked_softmax(scores.unsqueeze(0)).squeeze(0).diagonal()
     return Scores(scores.numpy(), asymmetry, diagonal.numpy(), float(diagonal.mean()))
@@ -237,8 +236,7 @@ def _draw_scores(row: SubFigure, result: EquivarianceResult) -> None:
     for axes, name in ((left, BARE_SCORES), (middle, TWO_MATRICES)):
         scores = result.scores[name].scores
         most = float(np.abs(scores).max())
-        image = axes.imshow(scores, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
-        row.colorbar(image, ax=axes, label="score")
+        row.colorbar(signed_heat(axes, scores, most), ax=axes, label="score")
         for i, j in np.ndindex(scores.shape):
             colour = "white" if abs(scores[i, j]) > most / 2 else "black"
             axes.text(j, i, f"{scores[i, j]:.1f}", ha="center", va="center", fontsize=7, c=colour)

@@ -63,14 +63,16 @@ def new_figure(width_inches: float, height_inches: float) -> Figure:
     return figure
 
 
-def heat(
-    axes: Axes, table: npt.NDArray[np.floating], top: float | None = None, colours: str = COLOUR_MAP
-) -> AxesImage:
-    """Draw `table`, its first row on top, as a heat map from 0 to `top` (default: its maximum)."""
-    greatest = float(table.max()) if top is None else top
+def heat(axes: Axes, table: npt.NDArray[np.floating], top: float) -> AxesImage:
+    """Draw `table`, its first row on top, as a heat map from 0 to `top`."""
     return axes.imshow(
-        table, cmap=colours, vmin=0.0, vmax=greatest, aspect="auto", interpolation="nearest"
+        table, cmap=COLOUR_MAP, vmin=0.0, vmax=top, aspect="auto", interpolation="nearest"
     )
+
+
+def signed_heat(axes: Axes, table: npt.NDArray[np.floating], top: float) -> AxesImage:
+    """Draw `table`, its first row on top, as a heat map from -top in blue to top in red."""
+    return axes.imshow(table, cmap="RdBu_r", vmin=-top, vmax=top, aspect="auto")
 
 
 def label_cells(axes: Axes, table: npt.NDArray[np.floating]) -> None:

@@ -26,6 +26,7 @@ from nmt.models.attention.base import Attention
 from nmt.models.initialisation import initialise
 from nmt.settings.base import conflict_error
 
+_ANSWERS = 8
 _VALUE_SIZE = 16
 _TEST_MEMORIES = 256
 
@@ -41,7 +42,6 @@ class KeySizeOptions(Options):
     )
     names: int = Field(default=64, ge=2, description="different names")
     items: int = Field(default=16, ge=2, description="items in a memory, at most `names`")
-    answers: int = Field(default=8, ge=2, description="different answers")
     draws: int = Field(
         default=3, ge=2, le=100, description="trainings, each with a seed of its own"
     )
@@ -64,18 +64,16 @@ class Retrieval(nn.Module):
         super().__init__()
         self.queries = nn.Parameter(torch.randn(options.names, size))
         self.keys = nn.Parameter(torch.randn(options.names, size))
-        self.values = nn.Embedding(options.answers, _VALUE_SIZE)
+        self.values = nn.Embedding(_ANSWERS, _VALUE_SIZE)
         self.attention: Attention = CONFIGS[kind].build(size, size)
-        self.answer = nn.Linear(_VALUE_SIZE, options.answers)
+        self.answer = nn.Linear(_VALUE_SIZE, _ANSWERS)
         initialise(self)
 
     def forward(
         self, names: Int[Tensor, "B S"], answers: Int[Tensor, "B S"]
     ) -> Float[Tensor, "B S answers"]:
-        """The logits of the answer to each item's name."""
         output = self.attention.attend(self.queries[names], self.keys[names], self.values(answers))
-        logits: Tensor = self.answer(output.context)
-        return logits
+        return self.answer(output.context)
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def draw_memories(count: int, options: KeySizeOptions, chance: torch.Generator) 
     """Memories in which no name stands twice."""
     shuffled = torch.rand(count, options.names, generator=chance).argsort(dim=-1)
     names = shuffled[:, : options.items]
-    return Memories(names, torch.randint(options.answers, names.shape, generator=chance))
+    return Memories(names, torch.randint(_ANSWERS, names.shape, generator=chance))
 
 
 @dataclass(frozen=True)
@@ -167,7 +165,7 @@ def draw(result: KeySizeResult) -> Figure:
         for axes, values in ((right, 100 * learned.right), (loss, learned.loss)):
             axes.plot(sizes, values.mean(axis=1), ".-", color=colour, label=kind)
             axes.plot(sizes, values, ".", color=colour, alpha=0.35, markersize=4)
-    for axes, guess in ((right, 100 / options.answers), (loss, math.log(options.answers))):
+    for axes, guess in ((right, 100 / _ANSWERS), (loss, math.log(_ANSWERS))):
         axes.axhline(guess, color=GREY, linestyle=":", linewidth=1.2)
         axes.text(sizes[0], guess, "a guess", va="bottom", fontsize=8)
         axes.set_xscale("log", base=2)

@@ -59,7 +59,6 @@ class Masked:
         return int((~self.keep.any(dim=1)).sum())
 
     def numbers(self) -> dict[str, object]:
-        """For the JSON."""
         hidden = ~self.keep
         return {
             "greatest_change_by_a_masked_place": float((self.change * hidden).max()),

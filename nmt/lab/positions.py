@@ -5,7 +5,7 @@ Beside them other counters, which are not unique, not bounded, or not even.
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +19,12 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from nmt.lab.experiment import Experiment, Options, Result, Some
-from nmt.lab.figure import GREY, ORANGE, new_figure
+from nmt.lab.figure import GREY, ORANGE, new_figure, signed_heat
 from nmt.models.transformer.positions import rotation, sinusoids
 from nmt.settings.base import conflict_error
 
 _COUNT = 16  # numbers that the binary counter counts
 _BITS = 4
-_SIGNED: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -1, "vmax": 1, "aspect": "auto"}
-"""How tables of numbers from -1 to 1 are drawn."""
 
 
 class PositionsOptions(Options):
@@ -174,7 +172,7 @@ def draw(result: PositionsResult) -> Figure:
     rows = figure.subfigures(2, 1, squeeze=False, hspace=0.03).flat
     table, curves = rows[0].subplots(1, 2, width_ratios=[1.1, 1])
     bits, waves, turn, same = rows[1].subplots(1, 4, width_ratios=[1, 1.3, 2.1, 2.1])
-    image = table.imshow(result.encoding, **_SIGNED)
+    image = signed_heat(table, result.encoding, 1.0)
     rows[0].colorbar(image, ax=table, pad=0.01, ticks=[-1, 0, 1], label="value")
     table.set(title="The encoding", xlabel="column", ylabel="position")
     _draw_curves(curves, result)
@@ -204,7 +202,7 @@ def _draw_counter(bits: Axes, waves: Axes, result: PositionsResult) -> AxesImage
         bits.text(column, row, str(bit), ha="center", va="center", fontsize=7)
     bits.set(title="Binary counter", xlabel="period", ylabel="number")
     bits.set_xticks(range(_BITS), [str(2 ** (bit + 1)) for bit in range(_BITS)])
-    image = waves.imshow(result.encoding[:_COUNT, : 2 * _BITS : 2], **_SIGNED)
+    image = signed_heat(waves, result.encoding[:_COUNT, : 2 * _BITS : 2], 1.0)
     waves.set(title="First sines above", xlabel="wavelength")
     waves.set_xticks(range(_BITS), [f"{length:.0f}" for length in result.wavelengths[:_BITS]])
     for panel in (bits, waves):

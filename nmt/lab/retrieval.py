@@ -8,7 +8,7 @@ dot product is the product of both lengths and the cosine of the angle between t
 
 import textwrap
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float64
@@ -18,7 +18,7 @@ from pydantic import Field, field_validator
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
-from nmt.lab.experiment import Experiment, Options, Result, Some
+from nmt.lab.experiment import Experiment, Options, Result
 from nmt.lab.figure import BLUE, GREEN, ORANGE, heat, label_cells, new_figure
 from nmt.models.attention.scores import DotAttention
 
@@ -35,18 +35,14 @@ SHOP = {
 Score = Literal["dot", "cosine"]
 SCORES: tuple[Score, ...] = ("dot", "cosine")
 _COLOURS = {"dot": ORANGE, "cosine": BLUE}
+_TEMPERATURES = [0.01, 0.1, 0.3, 1.0, 100.0]  # whose weights are drawn
 _GRID = torch.logspace(-2.5, 2.0, 91, dtype=torch.float64)
 
 
 class RetrievalOptions(Options):
-    """The query and the temperatures shown. Nothing in it is random."""
+    """The query. Nothing in it is random."""
 
     query: str = Field(default="thin red winter jacket", description="words that are looked for")
-    temperatures: Some[Annotated[float, Field(gt=0, le=1000)]] = Field(
-        default=(0.01, 0.1, 0.3, 1.0, 100.0),
-        max_length=8,
-        description="divisors of the scores, whose weights are drawn",
-    )
 
     @field_validator("query")
     @classmethod
@@ -63,7 +59,6 @@ class RetrievalResult(Result):
     `exact` is the price by a dictionary; None where the query is no key.
     """
 
-    options: RetrievalOptions
     exact: float | None
     scores: dict[Score, Float64[Tensor, " S"]]
     lengths: Float64[Tensor, " S"]
@@ -142,12 +137,11 @@ def run(options: RetrievalOptions) -> RetrievalResult:
         return torch.stack([look_up(query, keys, score, t) for t in temperatures])
 
     return RetrievalResult(
-        options=options,
         exact=SHOP.get(options.query),
         scores={score: compare(query, keys, score) for score in SCORES},
         lengths=keys.norm(dim=1),
         query_length=float(query.norm()),
-        weights={score: rows(score, list(options.temperatures)) for score in SCORES},
+        weights={score: rows(score, _TEMPERATURES) for score in SCORES},
         prices={score: rows(score, _GRID.tolist()) @ _prices() for score in SCORES},
     )
 
@@ -160,7 +154,7 @@ def draw(result: RetrievalResult) -> Figure:
     for axes, (score, weights) in zip(panels, result.weights.items(), strict=True):
         image = heat(axes, weights.T.numpy(), 1.0)
         label_cells(axes, weights.T.numpy())
-        axes.set_xticks(range(len(weights)), [f"{t:g}" for t in result.options.temperatures])
+        axes.set_xticks(range(len(weights)), [f"{t:g}" for t in _TEMPERATURES])
         axes.set(title=f"Weights by {score}, softmax(score / T)", xlabel="temperature T")
     labels = [f"{name}: {price:g}" for name, price in SHOP.items()]
     panels[0].set_yticks(range(len(labels)), [textwrap.fill(label, 30) for label in labels])

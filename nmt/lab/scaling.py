@@ -44,12 +44,13 @@ CONFIGS = {
     "cosine": CosineConfig(),
 }
 
-
+_KEYS = 32  # that share the weights of a query
+_QUERIES = 32  # in a draw
 MEASURES = ("variance", "entropy", "gradient", "median_gradient")
 
 
 class ScalingOptions(Options):
-    """The attentions to measure, and the numbers of sizes, queries, keys and draws."""
+    """The attentions to measure, their sizes, and the number of draws."""
 
     kinds: Some[Kind] = Field(
         default=("dot", "scaled_dot", "additive"),
@@ -58,8 +59,6 @@ class ScalingOptions(Options):
     sizes: Some[Annotated[int, Field(gt=0, le=4096)]] = Field(
         default=tuple(2**n for n in range(12)), description="sizes d of q and k"
     )
-    keys: int = Field(default=32, ge=2, le=1024, description="keys that share the weights")
-    queries: int = Field(default=32, gt=0, le=1024, description="queries in a draw")
     draws: int = Field(
         default=10, ge=2, le=1000, description="draws of queries, keys and initial weights"
     )
@@ -80,7 +79,7 @@ class ScalingResult(Result):
     def numbers(self) -> dict[str, object]:
         return {
             "sizes": self.options.sizes,
-            "entropy_of_equal_weights": math.log(self.options.keys),
+            "entropy_of_equal_weights": math.log(_KEYS),
             **{
                 kind: {name: self.statistics(kind, name) for name in MEASURES}
                 for kind in self.kinds
@@ -110,7 +109,7 @@ def _scores(
 ) -> Float[Tensor, "Q S"]:
     """The scores of new queries and keys from N(0, 1), with new weights where the kind has any."""
     with seeded(options.seed * 10_007 + draw_number), torch.no_grad():
-        queries, keys = torch.randn(1, options.queries, size), torch.randn(1, options.keys, size)
+        queries, keys = torch.randn(1, _QUERIES, size), torch.randn(1, _KEYS, size)
         attention: Attention = CONFIGS[kind].build(size, size)
         initialise(attention)
         scores: Tensor = attention.score(queries, attention.project(keys))
@@ -136,15 +135,15 @@ def draw(result: ScalingResult) -> Figure:
     """Variance, entropy and gradient over the size."""
     figure = new_figure(10.5, 3.9)
     variance, entropy, gradient = figure.subplots(1, 3)
-    sizes, keys = result.options.sizes, result.options.keys
+    sizes = result.options.sizes
     _draw_lines(variance, result, "variance")
     variance.plot(sizes, sizes, ":", color="0.3", linewidth=1.2, label="d")
     variance.set(title="Variance of a query's scores", yscale="log", ylim=(0.03, None))
     variance.legend()
     _draw_lines(entropy, result, "entropy")
-    entropy.axhline(math.log(keys), color="0.3", linestyle=":", linewidth=1.2)
-    entropy.text(sizes[-1], math.log(keys), "all keys alike", ha="right", va="bottom", fontsize=8)
-    entropy.set(title="Entropy of its weights, in nats", ylim=(0, 1.12 * math.log(keys)))
+    entropy.axhline(math.log(_KEYS), color="0.3", linestyle=":", linewidth=1.2)
+    entropy.text(sizes[-1], math.log(_KEYS), "all keys alike", ha="right", va="bottom", fontsize=8)
+    entropy.set(title="Entropy of its weights, in nats", ylim=(0, 1.12 * math.log(_KEYS)))
     _draw_lines(gradient, result, "gradient")
     for colour, kind in zip(CYCLE * 2, result.kinds, strict=False):
         median = result.statistics(kind, "median_gradient")["mean"]

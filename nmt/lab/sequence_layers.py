@@ -61,8 +61,7 @@ class SequenceLayer(nn.Module):
 
         One sequential step. Where no output needs another output, it is the forward pass.
         """
-        y: Tensor = self(x)
-        return y
+        return self(x)
 
     def above(self) -> "SequenceLayer":
         """The next layer of a stack. It has the same connections unless a subclass says other."""
@@ -83,8 +82,7 @@ class Convolution(SequenceLayer):
         )  # fmt: skip
 
     def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
-        y: Tensor = self.inner(x.transpose(1, 2)).transpose(1, 2)
-        return y
+        return self.inner(x.transpose(1, 2)).transpose(1, 2)
 
 
 class DilatedConvolution(SequenceLayer):
@@ -106,8 +104,7 @@ class DilatedConvolution(SequenceLayer):
     def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
         (kernel,), (dilation,) = self.inner.kernel_size, self.inner.dilation
         padded = nn.functional.pad(x.transpose(1, 2), ((kernel - 1) * dilation, 0))
-        y: Tensor = self.inner(padded).transpose(1, 2)
-        return y
+        return self.inner(padded).transpose(1, 2)
 
     def above(self) -> SequenceLayer:
         (kernel,), (dilation,) = self.inner.kernel_size, self.inner.dilation
@@ -129,8 +126,7 @@ class Recurrence(SequenceLayer):
         )  # fmt: skip
 
     def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
-        y: Tensor = self.inner(x)[0]
-        return y
+        return self.inner(x)[0]
 
     def sweep(
         self, x: Float[Tensor, "B n d"], before: Float[Tensor, "B n d"]
@@ -159,8 +155,7 @@ class SelfAttention(SequenceLayer):
         )  # fmt: skip
 
     def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
-        y: Tensor = self.inner(x, self.inner.project(x), with_weights=self.with_weights)[0]
-        return y
+        return self.inner(x, self.inner.project(x), with_weights=self.with_weights)[0]
 
 
 class LocalAttention(SequenceLayer):

@@ -83,7 +83,6 @@ class Ensemble(Seq2Seq):
 
     @property
     def head_names(self) -> tuple[str, ...]:
-        """`model 1`, `model 2` and so on."""
         return tuple(f"model {number}" for number in range(1, len(self.members) + 1))
 
     def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:

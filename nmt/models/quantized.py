@@ -22,6 +22,7 @@ from nmt.models.recurrent.encoder import (
 )
 from nmt.models.vocabulary import VocabLinear, Vocabulary
 from nmt.ops.backend import BackendName, operations
+from nmt.ops.products import int8_product
 
 _MIN_OUTPUTS = 64
 """With fewer outputs, quantizing a layer's input costs more than the product saves."""
@@ -57,7 +58,6 @@ class Int8Linear(nn.Module):
         return self.quantized * self.scales.unsqueeze(1)
 
     def forward(self, x: Float[Tensor, "*L I"]) -> Float[Tensor, "*L O"]:
-        """See the class."""
         products, scales = self._products(x.flatten(0, -2))
         return self._dequantize(products, scales).view(*x.shape[:-1], -1)
 
@@ -71,9 +71,8 @@ class Int8Linear(nn.Module):
         self, x: Float[Tensor, "N I"]
     ) -> tuple[Int32[Tensor, "N O"], Float[Tensor, "N 1"]]:
         """The integer products, and each row's scale."""
-        ops = operations(self.backend, x)
-        quantized, scales = ops.quantize_rows(x.detach())
-        return ops.int8_matmul(quantized, self.quantized.t()), scales
+        quantized, scales = operations(self.backend, x).quantize_rows(x.detach())
+        return int8_product(quantized, self.quantized.t()), scales
 
     def _dequantize(
         self, products: Int32[Tensor, "N O"], scales: Float[Tensor, "N 1"]

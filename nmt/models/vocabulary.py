@@ -61,7 +61,6 @@ class Vocabulary(nn.Module, abc.ABC):
         yield from torch.split(logits, max(1, n_numbers // logits.shape[1]))
 
     def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
-        """The logits."""
         return self.table_logits(features)[..., : self.n_pieces]
 
     def cross_entropy(
@@ -164,7 +163,6 @@ class PlainReadoutConfig(Config):
         return hidden
 
     def build(self, hidden: int, embedding: int, context: int) -> Readout:
-        """The module for a decoder of these sizes."""
         return Readout()
 
 
@@ -179,11 +177,9 @@ class DeepReadoutConfig(Config):
     )
 
     def width(self, hidden: int) -> int:
-        """How many numbers the vocabulary layer reads."""
         return self.size
 
     def build(self, hidden: int, embedding: int, context: int) -> Readout:
-        """The module for a decoder of these sizes."""
         return DeepReadout(self, hidden, embedding, context)
 
 
@@ -206,7 +202,6 @@ class DeepReadout(Readout):
         embedded: Float[Tensor, "*L D"],
         context: Float[Tensor, "*L M"],
     ) -> Float[Tensor, "*L R"]:
-        """`size` numbers a step."""
         total: Tensor = self.U_o(hidden) + self.V_o(embedded) + self.C_o(context)
         if not self.maxout:
             return torch.tanh(total)

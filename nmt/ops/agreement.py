@@ -1,9 +1,7 @@
 """Whether a decoder in Triton agrees with the reference on small tensors, values and gradients."""
 
-import contextlib
 import warnings
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,51 +15,43 @@ _HALF_TOLERANCE = 0.05
 B, S, T, H, K, M = 3, 5, 4, 32, 48, 16
 """Sizes of the tensors; several are multiples of 16, for which kernels have code of their own."""
 
+_Inputs = tuple[Tensor, Tensor, AdditiveMemory, DecoderWeights]
+
 
 def check(build: Callable[[], Operations], device: torch.device, dtype: torch.dtype) -> str:
     """Why operations must not be used: how they differ from the reference on `device`, or fail.
 
-    Warns of it once, because these operations were expected to work.
+    Warns of it once, because these operations were expected to work. `dtype` is that of matrix
+    products; a 16-bit one is computed under autocast. Products in fp32 are exact, also in a process
+    that allows TF32 on a GPU. The state of torch's generators and the caller's gradient mode stay
+    as they are.
     """
+    matmul = torch.backends.cuda.matmul
+    precision, matmul.fp32_precision = matmul.fp32_precision, "ieee"
     try:
-        reason = disagreement(build(), device, dtype)
+        with torch.inference_mode(False), torch.enable_grad():
+            reason = _disagreement(build(), device, dtype)
     except Exception as failure:  # whatever importing, building or compiling it raises
         reason = f"{type(failure).__name__}: {failure}".splitlines()[0]
+    finally:
+        matmul.fp32_precision = precision
     if reason:
         warnings.warn(f"falling back to another backend: {reason}", RuntimeWarning, stacklevel=2)
     return reason
 
 
-def disagreement(operations: Operations, device: torch.device, dtype: torch.dtype) -> str:
-    """How `attentional_gru` differs from the reference, in one line; empty where it does not.
-
-    `dtype` is that of matrix products; a 16-bit one is computed under autocast. Products in fp32
-    are exact, also in a process that allows TF32 on a GPU. The state of torch's generators and the
-    caller's gradient mode stay as they are.
-    """
+def _disagreement(operations: Operations, device: torch.device, dtype: torch.dtype) -> str:
+    """How `attentional_gru` differs from the reference, in one line; empty where it does not."""
     is_half = torch.finfo(dtype).bits < 32
-    with torch.inference_mode(False), torch.enable_grad(), _exact_products():
-        for arguments in _cases(device, torch.float32 if is_half else dtype):
-            with torch.autocast(device.type, enabled=False):
-                expected = _values_and_gradients(Operations(), arguments)
-            with torch.autocast(device.type, dtype if is_half else None, enabled=is_half):
-                computed = _values_and_gradients(operations, arguments)
-            error = max(map(_relative_error, computed, expected))
-            if not error <= _TOLERANCES.get(dtype, _HALF_TOLERANCE):  # NaN is an error too
-                return f"attentional_gru differs from the reference by {error:.1g}"
+    for inputs in _cases(device, torch.float32 if is_half else dtype):
+        with torch.autocast(device.type, enabled=False):
+            expected = _values_and_gradients(Operations(), inputs)
+        with torch.autocast(device.type, dtype if is_half else None, enabled=is_half):
+            computed = _values_and_gradients(operations, inputs)
+        error = max(map(_relative_error, computed, expected))
+        if not error <= _TOLERANCES.get(dtype, _HALF_TOLERANCE):  # NaN is an error too
+            return f"attentional_gru differs from the reference by {error:.1g}"
     return ""
-
-
-@contextlib.contextmanager
-def _exact_products() -> Iterator[None]:
-    """Compute products of fp32 matrices in fp32 on a GPU in this block."""
-    matmul = torch.backends.cuda.matmul
-    before = matmul.fp32_precision
-    matmul.fp32_precision = "ieee"
-    try:
-        yield
-    finally:
-        matmul.fp32_precision = before
 
 
 def _relative_error(computed: Tensor, expected: Tensor) -> float:
@@ -69,16 +59,7 @@ def _relative_error(computed: Tensor, expected: Tensor) -> float:
     return float(difference / expected.double().norm().clamp(min=1e-12))
 
 
-class _Case(NamedTuple):
-    """The arguments of `attentional_gru`."""
-
-    gates: Tensor
-    hidden: Tensor
-    memory: AdditiveMemory
-    weights: DecoderWeights
-
-
-def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[_Case]:
+def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[_Inputs]:
     """A decoder without a transition and one with it; one sentence has no kept position."""
     generator = torch.Generator().manual_seed(0)
 
@@ -88,19 +69,17 @@ def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[_Case]:
     keep = (torch.arange(S) < torch.tensor([[S], [2], [0]])).to(device)
     memory = AdditiveMemory(draw(B, S, K), draw(B, S, M), keep, draw(K))
     weights = DecoderWeights(draw(3 * H, M), draw(3 * H, H), draw(3 * H), draw(K, H))
-    yield _Case(draw(T, B, 3 * H), draw(B, H), memory, weights)
-    transition = {"W_t": draw(3 * H, H), "b_t": draw(3 * H)}
-    yield _Case(draw(T, B, 3 * H), draw(B, H), memory, weights._replace(**transition))
+    for transition in ({}, {"W_t": draw(3 * H, H), "b_t": draw(3 * H)}):
+        yield draw(T, B, 3 * H), draw(B, H), memory, weights._replace(**transition)
 
 
-def _values_and_gradients(operations: Operations, case: _Case) -> list[Tensor]:
+def _values_and_gradients(operations: Operations, inputs: _Inputs) -> list[Tensor]:
     """The outputs, and the gradients of a sum in which each of their numbers counts differently."""
-    outputs = operations.attentional_gru(*case)
-    tensors = (case.gates, case.hidden, *case.memory, *case.weights)
+    gates, hidden, memory, weights = inputs
+    outputs = operations.attentional_gru(*inputs)
+    tensors = (gates, hidden, *memory, *weights)
     learned = [x for x in tensors if x is not None and x.requires_grad]
-    shares = [torch.linspace(-1, 2, out.numel(), device=out.device) for out in outputs]
-    totals = [
-        (out.double().flatten() * share).sum() for out, share in zip(outputs, shares, strict=True)
-    ]
-    gradients = torch.autograd.grad(torch.stack(totals).sum(), learned)
-    return [*(out.detach() for out in outputs), *gradients]
+    total = torch.zeros((), dtype=torch.float64, device=gates.device)
+    for out in outputs:
+        total = total + out.double().flatten() @ torch.linspace(-1, 2, out.numel()).to(total)
+    return [*(out.detach() for out in outputs), *torch.autograd.grad(total, learned)]

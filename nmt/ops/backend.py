@@ -9,7 +9,6 @@ import functools
 import importlib.util
 import os
 import shutil
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -18,10 +17,9 @@ from torch import Tensor
 from nmt.errors import ConfigError
 from nmt.ops.agreement import check
 from nmt.ops.fused.operations import FusedOperations
-from nmt.ops.native import library
+from nmt.ops.native.library import DTYPES, loaded
 from nmt.ops.native.operations import NativeOperations
-from nmt.ops.native.sequence import COMPILED
-from nmt.ops.precision import compute_dtype, dtypes_of
+from nmt.ops.precision import compute_dtype
 from nmt.ops.reference import Operations
 
 BackendName = Literal["auto", "reference", "fused", "native", "triton"]
@@ -67,7 +65,10 @@ def choose(requested: BackendName, device: torch.device, dtype: torch.dtype) -> 
     """
     here = [name for name, kind in _BY_SPEED.items() if kind in (None, device.type)]
     if requested == "auto":
-        return _first_that_runs(here, device, dtype)
+        name = next(name for name in here if not why_not(name, device, dtype))
+        faster = here[: here.index(name)]
+        why = "; ".join(f"no {other}: {why_not(other, device, dtype)}" for other in faster)
+        return Backend(name, build(name, device, dtype), why or f"the fastest on {device.type}")
     reason = f"it is for {_BY_SPEED[requested]} devices"
     if requested in here:
         reason = why_not(requested, device, dtype)
@@ -80,27 +81,12 @@ def choose(requested: BackendName, device: torch.device, dtype: torch.dtype) -> 
     return Backend(requested, build(requested, device, dtype), "named by model.backend")
 
 
-def _first_that_runs(
-    names: Sequence[BackendName], device: torch.device, dtype: torch.dtype
-) -> Backend:
-    passed_over: list[str] = []
-    for name in names:
-        reason = why_not(name, device, dtype)
-        if not reason:
-            why = "; ".join(passed_over) or f"the fastest on {device.type}"
-            return Backend(name, build(name, device, dtype), why)
-        passed_over.append(f"no {name}: {reason}")
-    raise AssertionError("the reference runs everywhere")
-
-
 @functools.cache
 def why_not(name: BackendName, device: torch.device, dtype: torch.dtype) -> str:
     """Why a backend cannot compute products of `dtype` on its device; empty where it can."""
     if name == "native":
-        if reason := library.why_not():
-            return reason
-        is_compiled = dtypes_of(dtype) in COMPILED
-        return "" if is_compiled else f"not compiled for {str(dtype).removeprefix('torch.')}"
+        no_code = "" if dtype in DTYPES else f"not compiled for {str(dtype).removeprefix('torch.')}"
+        return loaded().why_not or no_code
     if name == "triton":
         if reason := _why_no_triton():
             return reason
@@ -122,11 +108,10 @@ def _why_no_triton() -> str:
 
 def build(name: BackendName, device: torch.device, dtype: torch.dtype) -> Operations:
     """The operations of a backend that can run."""
-    dtypes = dtypes_of(dtype)
     if name == "triton":
         from nmt.ops.triton.operations import TritonOperations  # imports Triton
 
-        return TritonOperations(dtypes)
+        return TritonOperations(dtype)
     if name == "native":
-        return NativeOperations(dtypes)
-    return FusedOperations(dtypes, device.type) if name == "fused" else Operations()
+        return NativeOperations(dtype)
+    return FusedOperations(dtype, device.type) if name == "fused" else Operations()

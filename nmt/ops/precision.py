@@ -2,17 +2,10 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
-
-
-class Dtypes(NamedTuple):
-    """`compute`: of matrix products' factors and results; `accumulate`: of all other arithmetic."""
-
-    compute: torch.dtype
-    accumulate: torch.dtype
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:
@@ -23,12 +16,12 @@ def compute_dtype(x: Tensor) -> torch.dtype:
     return x.dtype
 
 
-def dtypes_of(compute: torch.dtype) -> Dtypes:
-    """Products in `compute`, everything else in fp32 or, for fp64, in fp64.
+def accumulate_dtype(compute: torch.dtype) -> torch.dtype:
+    """The dtype of sums and of all arithmetic but products in `compute`: fp32 or, for fp64, fp64.
 
     oneDNN and cuBLAS sum the products of bf16 factors in fp32.
     """
-    return Dtypes(compute, torch.promote_types(compute, torch.float32))
+    return torch.promote_types(compute, torch.float32)
 
 
 def without_autocast(backward: Callable[..., Any]) -> Callable[..., Any]:

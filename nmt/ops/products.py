@@ -56,8 +56,3 @@ def has_exact_int_mm() -> bool:
     largest = torch.full((16, 64), 127, dtype=torch.int8)
     exact = 64 * 127**2
     return hasattr(torch, "_int_mm") and bool((torch._int_mm(largest, largest.t()) == exact).all())
-
-
-def transpose(x: Float[Tensor, "R C"]) -> Float[Tensor, "C R"]:
-    """The transpose of `x`, contiguous."""
-    return x.t().contiguous()

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int, Int8, Int32
 from torch import Tensor, nn
 
 from nmt.ops.masks import softmax_where
-from nmt.ops.precision import compute_dtype
+from nmt.ops.precision import accumulate_dtype, compute_dtype
 
 
 class AdditiveMemory(NamedTuple):
@@ -134,21 +134,20 @@ class Operations:
     def linear_cross_entropy(
         self,
         x: Float[Tensor, "N D"],
-        weight: Float[Tensor, "V D"],
+        table: Float[Tensor, "V D"],
         bias: Float[Tensor, " V"],
         targets: Int[Tensor, " N"],
         n_real: int,
-        smoothing: float = 0.0,
+        smoothing: float,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, " N"]]:
         """The training loss summed over rows, and each row's -log p(target), detached; in nats.
 
-        The logits are weight x + bias. With smoothing e the loss is against (1 - e) one-hot +
+        The logits are table x + bias. With smoothing e the loss is against (1 - e) one-hot +
         e uniform over the first `n_real` rows of the vocabulary (arXiv 1512.00567, section 7).
         Under autocast the logits are in its dtype, the sums in fp32.
         """
-        logits = nn.functional.linear(x, weight, bias)
-        accumulate = torch.promote_types(logits.dtype, torch.float32)
-        log_probs = logits.to(accumulate).log_softmax(dim=1)
+        logits = nn.functional.linear(x, table, bias)
+        log_probs = logits.to(accumulate_dtype(logits.dtype)).log_softmax(dim=1)
         nlls = -log_probs.gather(1, targets.unsqueeze(1)).squeeze(1)
         loss = nlls.sum()
         if smoothing:
@@ -179,12 +178,6 @@ class Operations:
         scales = x.abs().amax(dim=1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny) / 127
         return (x / scales).round().to(torch.int8), scales
 
-    def int8_matmul(
-        self, left: Int8[Tensor, "N I"], right: Int8[Tensor, "I O"]
-    ) -> Int32[Tensor, "N O"]:
-        """The exact product of two integer matrices; here fp64 holds every sum exactly."""
-        return (left.double() @ right.double()).to(torch.int32)
-
     def dequantize(
         self,
         products: Int32[Tensor, "N O"],
@@ -193,8 +186,8 @@ class Operations:
         bias: Float[Tensor, " O"] | None,
     ) -> Float[Tensor, "N O"]:
         """products * row_scales * column_scales + bias; `products` may be overwritten."""
-        y = products.float() * column_scales * row_scales
-        return y if bias is None else y + bias
+        y = products.float().mul_(column_scales)
+        return y.mul_(row_scales) if bias is None else torch.addcmul(bias, y, row_scales, out=y)
 
 
 def gru_cell(

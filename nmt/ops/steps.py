@@ -5,16 +5,18 @@ columns faster than few rows by a weight. Sizes: G = 3 H, F = 4 H. tanh(x) is co
 2 sigmoid(2 x) - 1, which takes a sixth of the time on a CPU.
 """
 
-import functools
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from nmt.ops.masks import softmax_where
-from nmt.ops.precision import Dtypes
-from nmt.ops.products import product, transpose
+from nmt.ops.precision import accumulate_dtype
+from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory
+
+_PerStep = Tensor | Sequence[Tensor | None]
 
 
 class AdditiveSteps:
@@ -23,84 +25,88 @@ class AdditiveSteps:
         e_s = v . tanh(q + k_s);  w = softmax(e) over the kept positions;  c = sum_s w_s values_s
 
     (arXiv 1409.0473, appendix A.1.2). A row that may attend to no position has weights and a
-    context of 0. The -1 of tanh shifts all scores alike and cancels in every result. The energies,
-    (B, S, K), are written into the same two buffers at every step.
+    context of 0. `attend` writes row t of `queries` and `weights`, in accumulate_dtype, which the
+    backward pass reads, and of `contexts`, in compute_dtype. The -1 of tanh shifts all scores alike
+    and cancels in every result. The energies, (B, S, K), are written into one buffer at every step.
     """
 
-    def __init__(self, memory: AdditiveMemory) -> None:
-        keys, self.values, self.keep, self.v = memory
-        self.keys2 = keys * 2
-        self.v2 = self.v * 2
-        self.energies = torch.empty_like(keys)
-        self.sum_v = torch.zeros_like(self.v)
-
-    @functools.cached_property
-    def sum_slopes(self) -> Float[Tensor, "B S K"]:
-        """The slopes summed over all steps so far."""
-        return torch.zeros_like(self.keys2)
-
-    def attend(
+    def __init__(
         self,
-        query: Float[Tensor, "K B"],
-        saved_query: Float[Tensor, "B K"],
-        weights: Float[Tensor, "B S"],
-        context: Float[Tensor, "B M"],
+        steps: "Steps",
+        memory: AdditiveMemory,
+        queries: Float[Tensor, "T B K"],
+        weights: Float[Tensor, "T B S"],
+        contexts: Float[Tensor, "T B M"],
     ) -> None:
-        """Write the weights, the context in compute_dtype, and what `attend_backward` needs of q.
+        self.steps, self.queries, self.weights, self.contexts = steps, queries, weights, contexts
+        self._set_memory(memory)
 
-        `query` is in compute_dtype.
-        """
-        saved_query.copy_(query.t())
-        scores = torch.mv(self._sigmoids(saved_query).flatten(0, 1), self.v2)
+    def _set_memory(self, memory: AdditiveMemory) -> None:
+        """Keep the memory in the dtypes of the steps, and what all of them need of it."""
+        self.keep = memory.keep
+        keys, self.values, self.v = (x.to(self.weights.dtype) for x in (*memory[:2], memory.v))
+        self.keys2, self.v2 = keys * 2, self.v * 2
+        self.energies = torch.empty_like(keys)
+
+    def attend(self, t: int, query: Float[Tensor, "K B"]) -> None:
+        """Step t, with the query in compute_dtype."""
+        query, weights = self.queries[t].copy_(query.t()), self.weights[t]
+        scores = torch.mv(self._sigmoids(query).flatten(0, 1), self.v2)
         weights.copy_(softmax_where(scores.view(self.keep.shape), self.keep))
-        context.copy_(torch.bmm(weights.unsqueeze(1), self.values).squeeze(1))
+        self.contexts[t].copy_(torch.bmm(weights.unsqueeze(1), self.values).squeeze(1))
 
     def _sigmoids(self, query: Float[Tensor, "B K"]) -> Float[Tensor, "B S K"]:
         """sigmoid(2 (q + k)), in the buffer."""
         return torch.add(self.keys2, query.unsqueeze(1), alpha=2, out=self.energies).sigmoid_()
 
+    def begin_backward(self, grad_contexts: _PerStep, grad_weights: _PerStep) -> None:
+        """Take the gradients of all contexts, in compute_dtype, and of all weights."""
+        self.grad_contexts, self.grad_weights = grad_contexts, grad_weights
+        self.grad_context_sums = torch.empty_like(self.contexts, dtype=self.weights.dtype)
+        self._set_sums()
+
+    def _set_sums(self) -> None:
+        """Allocate what the gradients of keys and v are summed in."""
+        self.sum_slopes, self.sum_v = torch.zeros_like(self.keys2), torch.zeros_like(self.v)
+
     def attend_backward(
         self,
+        t: int,
         grad_read: Float[Tensor, "M B"],
-        grad_context: Float[Tensor, "B M"] | None,
-        grad_weights: Float[Tensor, "B S"] | None,
-        saved_query: Float[Tensor, "B K"],
-        weights: Float[Tensor, "B S"],
-        grad_context_sum: Float[Tensor, "B M"],
         grad_query: Float[Tensor, "K B"],
         grad_query_copy: Float[Tensor, "K B"],
     ) -> None:
-        """Write the gradient of the query into `grad_query` and `grad_query_copy`.
+        """Write the gradient of the query of step t into `grad_query` and `grad_query_copy`.
 
-        The gradient of the context is `grad_read` + `grad_context`, both in compute_dtype; the sum
-        is written into `grad_context_sum`. `saved_query` and `weights` are what `attend` wrote.
+        The gradient of the context is `grad_read`, in compute_dtype, and its row of the contexts'
+        gradients; the sum is written into row t of `grad_context_sums`.
         """
-        grad_context_sum.copy_(grad_read.t())
-        if grad_context is not None:
-            grad_context_sum += grad_context
+        grad_context, weights = self._sum_of_context(t, grad_read), self.weights[t]
         # A row on the left: the other way round takes ten times as long.
-        grad_sum = torch.bmm(grad_context_sum.unsqueeze(1), self.values.transpose(1, 2)).squeeze(1)
-        if grad_weights is not None:
+        grad_sum = torch.bmm(grad_context.unsqueeze(1), self.values.transpose(1, 2)).squeeze(1)
+        if (grad_weights := self.grad_weights[t]) is not None:
             grad_sum += grad_weights
         grad_scores = weights * (grad_sum - (weights * grad_sum).sum(1, keepdim=True))
-        sigmoids = self._sigmoids(saved_query)
+        sigmoids = self._sigmoids(self.queries[t])
         self.sum_v += torch.mv(sigmoids.flatten(0, 1).t(), grad_scores.flatten())
         slopes = torch.ops.aten.sigmoid_backward(grad_scores.unsqueeze(2), sigmoids)
         self.sum_slopes += slopes
         grad_query.copy_((slopes.sum(1) * (4 * self.v)).t())
         grad_query_copy.copy_(grad_query)
 
-    def grad_keys(self) -> Float[Tensor, "B S K"]:
-        """The gradient of the keys, summed over all steps so far."""
-        return self.sum_slopes * (4 * self.v)
+    def _sum_of_context(self, t: int, grad_read: Float[Tensor, "M B"]) -> Float[Tensor, "B M"]:
+        total = self.grad_context_sums[t].copy_(grad_read.t())
+        if (grad_context := self.grad_contexts[t]) is not None:
+            total += grad_context
+        return total
 
-    def grad_v(self) -> Float[Tensor, " K"]:
-        """The gradient of v, summed over all steps so far."""
-        return 2 * self.sum_v
+    def gradients(self) -> tuple[Float[Tensor, "B S K"], Float[Tensor, " K"]]:
+        """The gradients of keys and v, summed over all steps."""
+        return self.sum_slopes * (4 * self.v), 2 * self.sum_v
 
 
 class Steps:
-    """The gates of a GRU, and additive attention.
+    """The gates of a GRU, products, and the class of additive attention.
 
         r = sigmoid(x_r + h_r);  z = sigmoid(x_z + h_z);  n = tanh(x_n + r h_n)
         h' = (1 - z) n + z h
@@ -110,8 +116,10 @@ class Steps:
     gradients of all parts, [h_n; r; z; x_n], are one tensor of F = 4 H whose ends overlap.
     """
 
-    def __init__(self, dtypes: Dtypes) -> None:
-        self.compute_dtype, self.accumulate_dtype = dtypes
+    attention_type = AdditiveSteps
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.compute_dtype, self.accumulate_dtype = dtype, accumulate_dtype(dtype)
 
     def empty(self, like: Tensor, *shape: int, units_dim: int = 0) -> Tensor:
         """A tensor for what the steps write; the units may come last in memory."""
@@ -125,7 +133,7 @@ class Steps:
 
     def transpose(self, weight: Float[Tensor, "M K"]) -> Float[Tensor, "K M"]:
         """The transpose of a contiguous matrix in compute_dtype, contiguous."""
-        return transpose(weight)
+        return weight.t().contiguous()
 
     def gru_gates(
         self,
@@ -177,7 +185,7 @@ class Steps:
         """
         grad = grad_direct if grad_product is None else grad_direct + grad_product
         if grad_out is not None:
-            grad = grad + transpose(grad_out)
+            grad = grad + self.transpose(grad_out)
         h_n, r, z, n = saved.chunk(4)
         grad_h_n, grad_r, grad_z, grad_x_n = grad_gates.chunk(4)
         sigmoid_backward = torch.ops.aten.sigmoid_backward
@@ -186,16 +194,10 @@ class Steps:
         grad_x_n.copy_(grad_n)
         torch.mul(grad_n, r, out=grad_h_n)
         sigmoid_backward(grad_n * h_n, r, grad_input=grad_r)
-        sigmoid_backward(grad * (transpose(previous) - n), z, grad_input=grad_z)
+        sigmoid_backward(grad * (self.transpose(previous) - n), z, grad_input=grad_z)
         grad_gates_copy.copy_(grad_gates)
         grad_bias += grad_gates.sum(1, dtype=self.accumulate_dtype)
         return grad_previous
-
-    def additive_attention(self, memory: AdditiveMemory) -> AdditiveSteps:
-        """Attention over this memory."""
-        keys, values, keep, v = memory
-        dtype = self.accumulate_dtype
-        return AdditiveSteps(AdditiveMemory(keys.to(dtype), values.to(dtype), keep, v.to(dtype)))
 
 
 def n_first(gates: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """Learning-rate schedules by config: a factor for each update, or a drop after validations."""
 
 import math
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
@@ -82,6 +82,15 @@ _COUNTERS = {
 """The keys of a schedule's state that are not settings."""
 
 
+def _is_alike(one: object, other: object) -> bool:
+    """Whether two values of a state are both numbers, or lists of as many numbers."""
+    if isinstance(one, list):
+        if not isinstance(other, list) or len(one) != len(other):
+            return False
+        return all(_is_alike(*pair) for pair in zip(one, other, strict=True))
+    return isinstance(other, int | float) and not isinstance(other, bool)
+
+
 class Schedule:
     """torch's scheduler of a config, which moves after an update or after a validation."""
 
@@ -92,6 +101,8 @@ class Schedule:
         self._metric: MetricName = "loss"
         if isinstance(config, PlateauConfig):
             self._metric = config.metric
+            for group in optimizer.param_groups:
+                group["initial_lr"] = group["lr"]  # as LambdaLR does
             self._scheduler = ReduceLROnPlateau(
                 optimizer,
                 mode="min" if config.metric in LOWER_IS_BETTER else "max",
@@ -114,23 +125,25 @@ class Schedule:
             self._scheduler.step(measured[self._metric])
 
     def state_dict(self) -> dict[str, object]:
-        """The counters and settings as plain numbers, ready for JSON."""
-        state = self._scheduler.state_dict()
-        return {k: v for k, v in state.items() if k not in ("lr_lambdas", "mode_worse")}
+        """The counters as plain numbers, ready for JSON."""
+        return {k: v for k, v in self._scheduler.state_dict().items() if k in _COUNTERS}
 
-    def load_state_dict(self, state: dict[str, object], lr_ratio: float = 1.0) -> None:
+    def load_state_dict(
+        self, state: dict[str, object], saved_groups: Sequence[Mapping[str, Any]]
+    ) -> None:
         """Take the counters of `state`; the settings stay those of this config.
 
-        `lr_ratio` is this config's learning rate divided by that of the config that was saved.
+        `saved_groups` are the optimiser's groups as they were saved, from which each group takes
+        the share of its initial learning rate that a plateau has left.
         """
-        scheduler = self._scheduler
-        groups = scheduler.optimizer.param_groups
-        settings = scheduler.state_dict()
-        scheduler.load_state_dict({**settings, **{k: state[k] for k in _COUNTERS & state.keys()}})
-        if isinstance(scheduler, LambdaLR):
-            factors = [factor(scheduler.last_epoch) for factor in scheduler.lr_lambdas]
-            for group, base, factor in zip(groups, scheduler.base_lrs, factors, strict=True):
-                group["lr"], group["initial_lr"] = base * factor, base
-        else:
-            for group in groups:
-                group["lr"] *= lr_ratio
+        scheduler, current = self._scheduler, self.state_dict()
+        is_fit = state.keys() == current.keys()
+        if not is_fit or not all(_is_alike(value, state[key]) for key, value in current.items()):
+            raise ValueError(f"schedule: got {str(state)[:100]}, allowed: values like {current}")
+        scheduler.load_state_dict({**scheduler.state_dict(), **state})
+        for group, saved in zip(scheduler.optimizer.param_groups, saved_groups, strict=True):
+            if isinstance(scheduler, LambdaLR):
+                factor = scheduler.lr_lambdas[0](scheduler.last_epoch)
+                group["lr"] = group["initial_lr"] * factor
+            else:
+                group["lr"] = saved["lr"] * (group["initial_lr"] / saved["initial_lr"])

@@ -7,7 +7,7 @@ has the plain values, the checksums of both files, and a checksum of itself, the
 import errno
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from nmt.errors import CheckpointError
 from nmt.settings.messages import first_fault
 from nmt.storage.atomic import flush, write_bytes, write_json
 from nmt.storage.bounded import read_json, stay_inside
-from nmt.storage.tensor_file import Specs, check_finite, read_checked
+from nmt.storage.tensor_file import Specs, check_finite, first_names, read_checked
 
 FORMAT = 2
 """The version of the format, which another version of nmt may be unable to read."""
@@ -35,14 +35,13 @@ class DamagedCheckpointError(CheckpointError):
 
 
 class StateFile(BaseModel):
-    """The content of state.json; `aliases` are further names of tensors, by file."""
+    """The content of state.json."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
     seal: str
     step: int
     sha256: dict[str, str]
-    aliases: dict[str, dict[str, str]]
     state: dict[str, Any]
 
 
@@ -53,20 +52,19 @@ def write_files(
     state_tensors: Tensors,
     state: Mapping[str, object],
 ) -> None:
-    """Write a checkpoint into the empty `folder` and flush it to the disk."""
-    files, aliases = {}, {}
-    for name, tensors in ((MODEL, model_tensors), (STATE, state_tensors)):
-        unique, aliases[name] = _without_aliases(tensors)
-        raw = safetensors.torch.save(unique)
-        files[name] = hashlib.sha256(raw).hexdigest()
-        write_bytes(folder / name, raw)
-    content = {
-        "format": FORMAT,
-        "step": step,
-        "sha256": files,
-        "aliases": aliases,
-        "state": dict(state),
-    }
+    """Write a checkpoint into the empty `folder` and flush it to the disk.
+
+    A tied tensor is written under its first name alone.
+    """
+    files = {}
+    for file, tensors in ((MODEL, model_tensors), (STATE, state_tensors)):
+        names = set(first_names(tensors).values())
+        # Clones, for safetensors writes no two views of one block of memory.
+        copies = {n: tensors[n].detach().cpu().contiguous().clone() for n in names}
+        raw = safetensors.torch.save(copies)
+        files[file] = hashlib.sha256(raw).hexdigest()
+        write_bytes(folder / file, raw)
+    content = {"format": FORMAT, "step": step, "sha256": files, "state": dict(state)}
     write_json(folder / JSON, content | {"seal": _seal(content)}, allow_nan=True)
     flush(folder)
 
@@ -99,20 +97,15 @@ def read_state(path: Path) -> StateFile:
         raise DamagedCheckpointError(f"{path}: damaged: {first_fault(error)}") from None
 
 
-Fits = Callable[[Specs], None]
-"""f(specs of all tensors) raises an error if they do not fit."""
-
-
-def read_tensors(path: Path, content: StateFile, fits: Fits = lambda specs: None) -> Tensors:
+def read_tensors(path: Path, content: StateFile, expected: Specs | None = None) -> Tensors:
     """The tensors of the file `path`, checked against the checksum that `content` has of it.
 
-    `fits` is called before any tensor is loaded. Raises DamagedCheckpointError, also for a weight
-    that is NaN or infinite; CheckpointError for a link out of the run.
+    Raises DamagedCheckpointError, also for a weight that is NaN or infinite; CheckpointError for a
+    link out of the run, and for other tensors than those `expected`, before any is loaded.
     """
     stay_inside(path, _run_of(path), CheckpointError)
-    aliases = content.aliases.get(path.name, {})
     try:
-        raw = read_checked(path, aliases, fits, DamagedCheckpointError)
+        raw = read_checked(path, expected, DamagedCheckpointError)
     except OSError as error:
         raise _unreadable(path, error) from None
     if hashlib.sha256(raw).hexdigest() != content.sha256.get(path.name):
@@ -125,7 +118,6 @@ def read_tensors(path: Path, content: StateFile, fits: Fits = lambda specs: None
         raise DamagedCheckpointError(f"{path}: damaged: {error}") from None
     if path.name == MODEL:
         check_finite(tensors, str(path), DamagedCheckpointError)
-    tensors.update({alias: tensors[name] for alias, name in aliases.items()})
     return tensors
 
 
@@ -146,19 +138,3 @@ def _unreadable(path: Path, error: OSError) -> CheckpointError:
     # A sector that is gone is damage; a file one may not read is not.
     kind = DamagedCheckpointError if error.errno == errno.EIO else CheckpointError
     return kind(f"{path}: cannot be read: {error.strerror}")
-
-
-def _without_aliases(tensors: Tensors) -> tuple[Tensors, dict[str, str]]:
-    """The tensors, each under its first name alone, and the first name of each further name."""
-    unique: Tensors = {}
-    aliases: dict[str, str] = {}
-    first: dict[object, str] = {}
-    for name, tensor in tensors.items():
-        # An empty tensor has no address to know it by.
-        view = (tensor.data_ptr() or name, tensor.dtype, tensor.shape, tensor.stride())
-        if view in first:
-            aliases[name] = first[view]
-        else:
-            first[view] = name
-            unique[name] = tensor.detach().cpu().contiguous().clone()
-    return unique, aliases

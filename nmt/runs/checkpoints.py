@@ -9,10 +9,9 @@ resumed training finds is renamed to `damaged-step-000123`, so that its user may
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from nmt.errors import CheckpointError
 from nmt.runs.checkpoint_files import (
@@ -20,7 +19,6 @@ from nmt.runs.checkpoint_files import (
     MODEL,
     STATE,
     DamagedCheckpointError,
-    Fits,
     StateFile,
     Tensors,
     read_state,
@@ -29,6 +27,7 @@ from nmt.runs.checkpoint_files import (
 )
 from nmt.storage.atomic import ASIDE, IS_WINDOWS, flush, remove, write_json
 from nmt.storage.bounded import read_json, stay_inside
+from nmt.storage.tensor_file import Specs
 
 LABELS_FILE, LABELS = "labels.json", ("best", "last")
 STEP_NAME = re.compile(r"step-([0-9]{6}|[1-9][0-9]{6,17})")
@@ -38,12 +37,10 @@ _NUMBER = re.compile(r"([0-9]{1,18})")
 _OWN_NAME = re.compile(r"(?!step-|damaged-|(?:best|last)$)[a-z][a-z0-9-]{0,63}")
 _REPLACED, _DOOMED, _DAMAGED = ".old-", ".del-", "damaged-"
 
-_Read = TypeVar("_Read")
-
 
 @dataclass(frozen=True)
 class CheckpointState:
-    """The content of a checkpoint. Tensors are on the CPU; tied ones share their storage."""
+    """The content of a checkpoint. Tensors are on the CPU; tied ones have their first name."""
 
     step: int
     model_tensors: Tensors
@@ -226,30 +223,21 @@ class CheckpointFolder:
 
     def load(self, which: str) -> CheckpointState:
         """All of a checkpoint, checked against its checksums; raises CheckpointError."""
-        return self._read(which, _load)
+        return _load(self.find(which))
 
-    def load_weights(self, which: str, fits: Fits = lambda specs: None) -> tuple[int, Tensors]:
+    def load_weights(self, which: str, expected: Specs | None = None) -> tuple[int, Tensors]:
         """The step and the model's tensors, which is all that translation needs.
 
-        `fits` is called before any tensor is loaded (read_tensors). A damaged checkpoint is never
-        replaced by another, for a result must come from the requested model.
-        """
-
-        def read(folder: Path) -> tuple[int, Tensors]:
-            content = _content(folder)
-            return content.step, read_tensors(folder / MODEL, content, fits)
-
-        return self._read(which, read)
-
-    def _read(self, which: str, read: Callable[[Path], _Read]) -> _Read:
-        """The result of `read` for the folder of `which`.
-
-        It is read again if a training has meanwhile moved the label and deleted that folder.
+        Raises CheckpointError for other tensors than those `expected`, before any is loaded. A
+        damaged checkpoint is never replaced by another, for a result must come from the requested
+        model. It is read again if a training has meanwhile moved the label and deleted the folder.
         """
         while True:
             step = self._step_of(which)
             try:
-                return read(self.find(which))
+                folder = self.find(which)
+                content = _content(folder)
+                return content.step, read_tensors(folder / MODEL, content, expected)
             except CheckpointError:
                 if self._step_of(which) == step:
                     raise

@@ -39,7 +39,7 @@ class RunDirectory:
 
     def clear_leftovers(self) -> None:
         """Remove what killed writes have left; the caller holds the run's lock."""
-        for folder in (self.path, self.tokenizer_path, self.samples_path):
+        for folder in (self.path, self.tokenizer_path, self.path / "samples"):
             remove_leftovers(folder)
         self.checkpoint_folder.clear_leftovers()
 
@@ -64,11 +64,6 @@ class RunDirectory:
     def tokenizer_path(self) -> Path:
         """The folder of the tokenizers."""
         return self.path / "tokenizer"
-
-    @property
-    def samples_path(self) -> Path:
-        """The folder of the validations' sample translations."""
-        return self.path / "samples"
 
     @property
     def checkpoint_folder(self) -> CheckpointFolder:

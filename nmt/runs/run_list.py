@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from nmt.errors import CheckpointError, NMTError
+from nmt.errors import NMTError
 from nmt.runs.card import CARD, Training, read_card, trainings
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import is_locked
-from nmt.runs.metrics import METRICS, best_of, read_metrics
-from nmt.storage.bounded import stay_inside
+from nmt.runs.metrics import METRICS, best_of, metrics_of
 from nmt.types import MetricName
 
 RunState = Literal["training", "finished", "stopped", "failed", "killed", "not begun"]
@@ -55,8 +54,7 @@ def run_row(run: RunDirectory) -> RunRow:
     history = tuple(trainings(read_card(run), run))
     metric = run.load_config().valid.metric
     path = run.path / METRICS
-    stay_inside(path, run.path, CheckpointError)
-    lines = list(read_metrics(path)) if path.is_file() else []
+    lines = metrics_of(run.path) if path.is_file() else []
     ends = (training.step or 0 for training in history)
     step = max([0, *(line.step for line in lines), *ends, *run.checkpoint_folder.steps()])
     written = [file for file in (run.path / CARD, path) if file.is_file()]

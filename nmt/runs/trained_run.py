@@ -16,7 +16,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.pack import unpacked
 from nmt.settings.config_file import Overrides, with_overrides
 from nmt.storage.bounded import stay_inside
-from nmt.storage.tensor_file import Specs, spec_faults, specs_of
+from nmt.storage.tensor_file import MISFIT, Specs, check_specs, first_names, specs_of
 from nmt.text.tokenizer import Tokenizers
 from nmt.types import FilePath
 
@@ -81,8 +81,6 @@ class TrainedRun:
 
         Raises CheckpointError as `load_model` does.
         """
-        checkpoints = self.directory.checkpoint_folder
-        folder = checkpoints.find(str(checkpoint))
         sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
         try:
             weights = meta_model(self.config.model, *sizes).state_dict(keep_vars=True)
@@ -91,19 +89,9 @@ class TrainedRun:
             raise CheckpointError(
                 f"{self.directory.config_path}: model: no such model can be built: {reason}"
             ) from None
-        expected = specs_of(weights)
-        step, tensors = checkpoints.load_weights(
-            str(checkpoint), lambda specs: _compare(expected, specs, str(folder))
-        )
-        first: dict[int, str] = {}
-        for name, tensor in tensors.items():
-            twin = first.setdefault(id(tensor), name)
-            if weights[name] is not weights[twin]:  # a small file of a large model
-                raise CheckpointError(
-                    f"{folder}: does not fit config.yaml: its {name} and {twin} are one tensor, "
-                    "and two in the model"
-                )
-        return step, tensors
+        folder = self.directory.checkpoint_folder
+        step, tensors = folder.load_weights(str(checkpoint), _expected(weights))
+        return step, {name: tensors[first] for name, first in first_names(weights).items()}
 
 
 def load_models(
@@ -141,10 +129,11 @@ def check_fit(model: Seq2Seq, tensors: Tensors, where: str) -> None:
 
     `where` begins the message.
     """
-    _compare(specs_of(model.state_dict()), specs_of(tensors), where)
+    expected = _expected(model.state_dict(keep_vars=True))
+    check_specs(expected, specs_of(tensors), f"{where}: {MISFIT}")
 
 
-def _compare(expected: Specs, got: Specs, where: str) -> None:
-    if faults := spec_faults(expected, got):
-        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise CheckpointError(f"{where}: does not fit config.yaml and tokenizer: {faults[0]}{more}")
+def _expected(weights: Tensors) -> Specs:
+    """The specs of a model's tensors in its checkpoint."""
+    specs = specs_of(weights)
+    return {name: specs[name] for name in first_names(weights).values()}

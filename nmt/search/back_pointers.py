@@ -4,12 +4,13 @@ Reordering a beam copies no histories. Each step stores which row every candidat
 ids, log-probabilities and attention of a hypothesis are collected from its last step backwards.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -46,63 +47,63 @@ class SearchStep:
     ended: Bool[Tensor, "B W"]
 
 
-class _End(NamedTuple):
-    """The last piece of a hypothesis: its step, and its slot in the flattened beam."""
+def n_best(
+    steps: Sequence[SearchStep], src_lengths: Sequence[int], n: int, alpha: float
+) -> list[list[Hypothesis]]:
+    """Return the `n` best hypotheses of each sentence: finished before cut ones, then by score.
 
-    step: int
-    slot: int
+    Of equal scores the shorter comes first, then the lower slot. Raises NMTError for a sentence
+    without any hypothesis: NaN in the model's logits, or options that leave none.
+    """
+    ended = _stack([step.ended for step in steps])
+    ids = _stack([step.candidates.ids for step in steps])
+    totals = _stack([step.candidates.totals for step in steps])
+    beam = ids.shape[1] // len(src_lengths)
+    ends: list[list[tuple[bool, float, int, int]]] = [[] for _ in src_lengths]
+    for step, slot in np.argwhere(ended).tolist():
+        score = float(totals[step, slot]) / length_penalty(step + 1, alpha)
+        ends[slot // beam].append((bool(ids[step, slot] != EOS_ID), -score, step, slot))
+    if not all(ends):
+        raise NMTError(
+            "search: the model's logits are not numbers (NaN); "
+            "the checkpoint is damaged or its training diverged. Or no piece is left that "
+            "search.min_length, no_repeat_ngram and must_not allow"
+        )
+    best = [sorted(candidates)[:n] for candidates in ends]
+    places = [(step, slot) for hypotheses in best for _, _, step, slot in hypotheses]
+    sizes = [size for size, hypotheses in zip(src_lengths, best, strict=True) for _ in hypotheses]
+    traced = _trace_back(steps, ids, places, sizes, alpha)
+    return [list(islice(traced, len(hypotheses))) for hypotheses in best]
 
 
-class BackPointers:
-    """The steps of a search as NumPy arrays, from which hypotheses are traced back."""
+def _trace_back(
+    steps: Sequence[SearchStep],
+    ids: Int[np.ndarray, "T N"],
+    ends: Sequence[tuple[int, int]],
+    src_lengths: Sequence[int],
+    alpha: float,
+) -> Iterator[Hypothesis]:
+    """Yield the hypotheses with these last steps and slots; attention has no padding."""
+    log_probs = _stack([step.candidates.log_probs for step in steps])
+    parents = _stack([step.candidates.parents for step in steps])
+    # The rows of all steps stand one after the other.
+    first_rows = np.cumsum([0, *(len(step.slots) for step in steps)])
+    slot_of_row = torch.cat([step.slots for step in steps]).cpu().numpy()
+    weights = torch.cat([step.weights for step in steps]).float().cpu().numpy()
 
-    def __init__(self, steps: Sequence[SearchStep]) -> None:
-        self.slots = [_to_numpy(step.slots) for step in steps]
-        self.weights = [_to_numpy(step.weights.float()) for step in steps]
-        self.ended = [_to_numpy(step.ended) for step in steps]
-        self.ids = [_to_numpy(step.candidates.ids.flatten()) for step in steps]
-        self.log_probs = [_to_numpy(step.candidates.log_probs.flatten()) for step in steps]
-        self.totals = [_to_numpy(step.candidates.totals.flatten()) for step in steps]
-        self.parents = [_to_numpy(step.candidates.parents.flatten()) for step in steps]
-
-    def n_best(self, src_lengths: Sequence[int], n: int, alpha: float) -> list[list[Hypothesis]]:
-        """The `n` best hypotheses of each sentence: finished before cut ones, then by score.
-
-        Of equal scores the shorter comes first, then the lower slot. Raises NMTError for a
-        sentence without any hypothesis: NaN in the model's logits, or options that leave none.
-        """
-        ends: list[list[_End]] = [[] for _ in src_lengths]
-        for step, ended in enumerate(self.ended):
-            for sentence, column in np.argwhere(ended).tolist():
-                ends[sentence].append(_End(step, sentence * ended.shape[1] + column))
-        hypotheses = []
-        for src_length, finished in zip(src_lengths, ends, strict=True):
-            if not finished:
-                raise NMTError(
-                    "search: the model's logits are not numbers (NaN); "
-                    "the checkpoint is damaged or its training diverged. Or no piece is left that "
-                    "search.min_length, no_repeat_ngram and must_not allow"
-                )
-            best = sorted(finished, key=lambda end: self._rank(end, alpha))[:n]
-            hypotheses.append([self._trace_back(end, src_length, alpha) for end in best])
-        return hypotheses
-
-    def _rank(self, end: _End, alpha: float) -> tuple[bool, float]:
-        is_cut = self.ids[end.step][end.slot] != EOS_ID
-        total = float(self.totals[end.step][end.slot])
-        return bool(is_cut), -total / length_penalty(end.step + 1, alpha)
-
-    def _trace_back(self, end: _End, src_length: int, alpha: float) -> Hypothesis:
-        """The hypothesis that ends at `end`; its attention has no columns of padding."""
-        ids, log_probs, attention = [], [], []
-        slot = end.slot
-        for step in range(end.step, -1, -1):
-            parent = self.parents[step][slot]
-            ids.append(int(self.ids[step][slot]))
-            log_probs.append(float(self.log_probs[step][slot]))
-            attention.append(self.weights[step][parent, :src_length])
-            slot = self.slots[step][parent]
-        return make_hypothesis(ids[::-1], log_probs[::-1], np.stack(attention[::-1]), alpha)
+    lengths = np.array([step + 1 for step, _ in ends])
+    current = np.array([slot for _, slot in ends])
+    slots = np.zeros((len(ends), len(steps)), np.int64)
+    rows = np.zeros_like(slots)
+    for step in reversed(range(len(steps))):
+        begun = np.flatnonzero(lengths > step)
+        slots[begun, step] = current[begun]
+        rows[begun, step] = first_rows[step] + parents[step, current[begun]]
+        current[begun] = slot_of_row[rows[begun, step]]
+    for length, size, path, row in zip(lengths, src_lengths, slots, rows, strict=True):
+        at = np.arange(length), path[:length]
+        attention = weights[row[:length], :size]
+        yield make_hypothesis(ids[at].tolist(), log_probs[at].tolist(), attention, alpha)
 
 
 def length_penalty(n_pieces: int, alpha: float) -> float:
@@ -128,6 +129,7 @@ def make_hypothesis(
     )
 
 
-def _to_numpy(values: Tensor) -> npt.NDArray[np.generic]:
-    array: npt.NDArray[np.generic] = values.cpu().numpy()
-    return array
+def _stack(values: list[Tensor]) -> npt.NDArray[np.generic]:
+    """Return the (B, W) values of all steps, a row for each step."""
+    array: npt.NDArray[np.generic] = torch.stack(values).cpu().numpy()
+    return array.reshape(len(array), -1)

@@ -1,4 +1,7 @@
-"""The steps of a search: from the rows of a beam to their continuations, until none is left."""
+"""The steps of a search: from the rows of a beam to their continuations, until none is left.
+
+They need `step` and `State.select` only, so they decode whatever memory the states attend to.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -9,11 +12,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from nmt.models.base import State, StepOutput
-from nmt.search.back_pointers import Candidates, SearchStep, length_penalty
-from nmt.search.constraints import Constraints
-from nmt.search.search_config import SearchConfig
+from nmt.search.back_pointers import Candidates, SearchStep, length_penalty, n_best
+from nmt.search.constraints import Constraint, Constraints
+from nmt.search.repetition import Repetitions
+from nmt.search.search_config import MAX_PIECES, SearchConfig
 from nmt.search.selection import Rows, has_all_words, select, with_needed
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from nmt.types import Hypothesis
 
 StepFunction = Callable[[Int[Tensor, " R"], State], StepOutput]
 """`Seq2Seq.step`, or the step of a decoder over another memory than words."""
@@ -30,19 +35,43 @@ class Draw(NamedTuple):
     choose: Callable[[Float[Tensor, "R K"], Int[Tensor, " R"], int], Int[Tensor, "R 1"]]
 
 
-def search_steps(
-    step: StepFunction,
-    rows: Rows,
-    bounds: Sequence[int],
-    config: SearchConfig,
-    draw: Draw | None,
-    constraints: Constraints | None,
-) -> list[SearchStep]:
-    """All steps, until no row can change the n best hypotheses.
+class Start(NamedTuple):
+    """B sentences to search from, and their initial states, whatever memory these attend to.
 
-    All steps stay on the device of `rows`. The host waits for it several times a step: for the
-    number of rows that remain, and for what options such as a repetition ban look at.
+    `first_ids` are what the decoder reads before the first piece: bos in translation.
+    `src_lengths` say how many of the `n_places` positions S belong to each row, and bound its
+    length. `allowed_repeats` are how often each may repeat itself (None: as the search says).
     """
+
+    step: StepFunction
+    state: State
+    first_ids: Int[Tensor, " B"]
+    src_lengths: Sequence[int]
+    n_places: int
+    allowed_repeats: Int[np.ndarray, " B"] | None = None
+    constraints: Sequence[Constraint] = ()
+
+    def bounds(self, config: SearchConfig) -> list[int]:
+        """Return the most pieces of each translation, eos included."""
+        bounds = [config.length_bound(length) for length in self.src_lengths]
+        needed = [constraint.n_pieces for constraint in self.constraints] or bounds
+        return list(map(max, bounds, needed))
+
+
+@torch.inference_mode()
+def search_from(
+    start: Start, config: SearchConfig, draw: Draw | None = None
+) -> list[list[Hypothesis]]:
+    """Search until no row can change the n best hypotheses, and return these.
+
+    With `draw`, and a beam of 1, the pieces are those that it chooses. All steps stay on the device
+    of the first ids. The host waits for it several times a step: for the number of rows that
+    remain, and for what options such as a repetition ban look at.
+    """
+    bounds, constraints = start.bounds(config), None
+    if start.constraints:
+        constraints = Constraints(start.constraints, start.n_places, config.beam)
+    rows = _first_rows(start, config, constraints)
     device, dtype = rows.totals.device, rows.totals.dtype
     penalties = [length_penalty(n, config.length_penalty) for n in range(max(bounds) + 1)]
     bound_penalties = torch.tensor([[penalties[n]] for n in bounds], dtype=dtype, device=device)
@@ -54,7 +83,7 @@ def search_steps(
         state = rows.state
         if constraints is not None:
             state = constraints.attend(state, rows.slots, length - 1)
-        out = step(rows.last_ids, state)
+        out = start.step(rows.last_ids, state)
         log_probs, ids = best_pieces.of_rows(out, rows, length)
         candidates = select(rows, log_probs, ids, len(bounds), config.beam)
         exists = candidates.totals > -torch.inf
@@ -73,7 +102,26 @@ def search_steps(
         # Greedy rows keep their order: if none has ended, the state need not be copied.
         unmoved = config.beam == 1 and len(slots) == len(rows.slots)
         rows = _next_rows(candidates, slots, out.state, rows, unmoved)
-    return steps
+    return n_best(steps, start.src_lengths, config.n_best, config.length_penalty)
+
+
+def _first_rows(start: Start, config: SearchConfig, constraints: Constraints | None) -> Rows:
+    """The empty hypotheses, one for each sentence."""
+    n, device, repetitions = len(start.src_lengths), start.first_ids.device, None
+    if config.max_repeats is not None or config.no_repeat_ngram is not None:
+        allowed = start.allowed_repeats
+        if allowed is None:
+            allowed = np.full(n, config.max_repeats or MAX_PIECES)
+        repetitions = Repetitions.none_yet(allowed, config.no_repeat_ngram)
+    dtype = torch.float32 if device.type == "mps" else torch.float64  # mps has no fp64
+    return Rows(
+        slots=torch.arange(n, device=device) * config.beam,
+        last_ids=start.first_ids,
+        totals=torch.zeros(n, dtype=dtype, device=device),
+        state=start.state,
+        repetitions=repetitions,
+        words=None if constraints is None else constraints.word_history(),
+    )
 
 
 class _BestPieces:

@@ -31,6 +31,11 @@ class Constraint:
     attention: Mapping[int, Float32[np.ndarray, "N S"]] = field(default_factory=dict)
     words: Words = NO_WORDS
 
+    @property
+    def n_pieces(self) -> int:
+        """The pieces of the prefix and the words, and one more."""
+        return len(self.prefix) + self.words.n_pieces + 1
+
 
 class Constraints:
     """The constraints of B sentences, as the steps of a search ask for them.
@@ -40,11 +45,6 @@ class Constraints:
 
     def __init__(self, constraints: Sequence[Constraint], longest: int, beam: int) -> None:
         self._constraints, self._longest, self._beam = constraints, longest, beam
-
-    def length_bounds(self, bounds: Sequence[int]) -> list[int]:
-        """Return the bounds, raised to fit each prefix, its words and one piece more."""
-        needed = [len(one.prefix) + one.words.n_pieces + 1 for one in self._constraints]
-        return list(map(max, bounds, needed))
 
     def word_history(self) -> WordHistory | None:
         """Return the initial word history, or None without lexical constraints."""

@@ -11,63 +11,43 @@ the batch nor the order of the sentences changes a sample, except where rounding
 """
 
 import sys
-from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from nmt.models.base import Seq2Seq
-from nmt.search.beam import Draw
-from nmt.search.constraints import Constraint, Constraints
-from nmt.search.search import start, trace
+from nmt.search.beam import Draw, Start, search_from
 from nmt.search.search_config import SamplingConfig, SearchConfig
 from nmt.types import Hypothesis
 
 
-@torch.inference_mode()
-def sample(  # noqa: PLR0913 - those of search, and what is drawn
-    model: Seq2Seq,
-    src_ids: Int[Tensor, "B S"],
-    src_lengths: Int[Tensor, " B"],
-    config: SearchConfig,
-    sampling: SamplingConfig,
-    n_samples: int,
-    on_step: Callable[[], None] | None = None,
-    constraints: Sequence[Constraint] = (),
+def sample(
+    start: Start, src_ids: Int[Tensor, "B S"], config: SearchConfig, sampling: SamplingConfig
 ) -> list[list[Hypothesis]]:
-    """`n_samples` translations of each sentence, drawn independently; some may be equal.
+    """Draw `n_best` translations of each sentence independently; some may be equal.
 
     The bounds of `config` on length and repetitions hold, and so do `allow_unk` and words that
     must not occur: what they exclude is never drawn. Words that must occur are not supported.
     `log_probs` are the model's own, whatever the temperature. More samples begin with the same
-    ones. The other arguments and errors are those of `search`.
+    ones.
     """
-    if len(src_ids) == 0:
-        return []
-    began = start(model, src_ids, src_lengths, config, on_step, constraints)
-    sizes = began.src_lengths
-    bounds = began.bounds(config)
-    noise = np.zeros((len(sizes), n_samples, max(bounds)), np.float32)
+    n, sizes, bounds = config.n_best, start.src_lengths, start.bounds(config)
+    noise = np.zeros((len(sizes), n, max(bounds)), np.float32)
     for b, (ids, size) in enumerate(zip(src_ids.tolist(), sizes, strict=True)):
         generator = np.random.default_rng([sampling.seed, *ids[:size]])
-        noise[b, :, : bounds[b]] = generator.random((n_samples, bounds[b]), np.float32)
-    rows = torch.arange(len(sizes), device=src_ids.device).repeat_interleave(n_samples)
-    row_sizes = np.repeat(sizes, n_samples).tolist()
-    repeated = [constraint for constraint in constraints for _ in range(n_samples)]
-    samples = began._replace(
-        state=began.state.select(rows),
-        first_ids=began.first_ids[rows],
-        src_lengths=row_sizes,
-        allowed_repeats=began.allowed_repeats.repeat(n_samples),
-        constraints=Constraints(repeated, src_ids.shape[1], beam=1) if repeated else None,
+        noise[b, :, : bounds[b]] = generator.random((n, bounds[b]), np.float32)
+    rows = torch.arange(len(sizes), device=src_ids.device).repeat_interleave(n)
+    samples = start._replace(
+        state=start.state.select(rows),
+        first_ids=start.first_ids[rows],
+        src_lengths=[size for size in sizes for _ in range(n)],
+        allowed_repeats=None if start.allowed_repeats is None else start.allowed_repeats.repeat(n),
+        constraints=[constraint for constraint in start.constraints for _ in range(n)],
     )
-    greedy = config.plain_beam(1)
     draw = _draw(torch.from_numpy(noise).flatten(0, 1).to(src_ids.device), sampling)
-    traced = trace(samples, greedy, draw)
-    drawn = [best for [best] in traced.n_best(row_sizes, 1, config.length_penalty)]
-    return [drawn[k : k + n_samples] for k in range(0, len(drawn), n_samples)]
+    drawn = [best for [best] in search_from(samples, config.plain_beam(1), draw)]
+    return [drawn[k : k + n] for k in range(0, len(drawn), n)]
 
 
 def _draw(noise: Float[Tensor, "N T"], sampling: SamplingConfig) -> Draw:

@@ -162,6 +162,15 @@ class SearchConfig(Config):
         """Whether translations, or the candidates of `mbr`, are drawn and not searched for."""
         return self.sampling is not None or (self.mbr is not None and self.mbr.samples is not None)
 
+    def of_candidates(self) -> "SearchConfig":
+        """Return the search for the candidates of `mbr`; without it, this search."""
+        if self.mbr is None:
+            return self
+        samples = self.mbr.samples
+        sampling = None if samples is None else self.mbr.sampling
+        update = {"mbr": None, "sampling": sampling, "n_best": samples or self.beam}
+        return self.model_copy(update=update)
+
     def plain_beam(self, beam: int) -> "SearchConfig":
         """The search by a plain beam of this size for one translation, nothing drawn."""
         return self.model_copy(update={"beam": beam, "n_best": 1, "sampling": None, "mbr": None})

@@ -1,69 +1,42 @@
-"""The application: routes, limits, errors in one line."""
+"""The application: routes, middleware, errors in one line."""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from functools import partial
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
+from prometheus_client import generate_latest
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Route
 
 import nmt
 from nmt.serve import libretranslate, v1
 from nmt.serve.guard import Guard
-from nmt.serve.keys import Keys
-from nmt.serve.limits import Limits
-from nmt.serve.metrics import Metrics
-from nmt.serve.models import start_models
-from nmt.serve.origins import Origins
+from nmt.serve.options import ServerOptions
 from nmt.serve.page import page_files
+from nmt.serve.schema import ErrorAnswer
 from nmt.serve.service import Service
 from nmt.translation.translator import Translator
 
 
 def make_app(
-    translators: Sequence[tuple[str, Translator]],
-    limits: Limits | None = None,
-    keys: Keys | None = None,
-    cors_origins: Sequence[str] = (),
-    host: str = "localhost",
+    translators: Sequence[tuple[str, Translator]], options: ServerOptions | None = None
 ) -> FastAPI:
     """Return the ASGI application that serves translators by the names of their runs.
 
-    It starts a thread for each at once and ends them in its lifespan's shutdown. `keys` are asked
-    for by what translates (None: by nothing). Pages of `cors_origins` may call it from a browser.
-    `host` is the name or the address on which it listens.
-    Raises ConfigError for two models of one name.
+    It starts a thread for each at once and ends them in its lifespan's shutdown. Raises ConfigError
+    for two models of one name.
     """
-    limits, metrics = limits or Limits(), Metrics()
-    models = start_models(translators, limits, metrics.decoded)
-    metrics.watch(models.values())
-    service = Service(models, limits, keys or Keys(), metrics)
+    service = Service(translators, options or ServerOptions())
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            # In threads: the loop goes on to tell the workers which requests were given up.
-            closing = (asyncio.to_thread(model.worker.close) for model in models.values())
-            await asyncio.gather(*closing)
+        yield
+        closing = (asyncio.to_thread(model.worker.close) for model in service.models.values())
+        await asyncio.gather(*closing)
 
-    middleware = [
-        Middleware(Guard, limits=limits, metrics=metrics, origins=Origins(cors_origins, host))
-    ]
-    if cors_origins:
-        middleware.append(
-            Middleware(
-                CORSMiddleware,
-                allow_origins=list(cors_origins),
-                allow_methods=["GET", "POST"],
-                allow_headers=["authorization"],
-            )
-        )
     app = FastAPI(
         title="nmt serve",
         version=nmt.__version__,
@@ -71,31 +44,30 @@ def make_app(
         "pieces and attention.",
         docs_url=None,  # its script comes from another host, which the page's policy forbids
         redoc_url=None,
-        middleware=middleware,
+        responses={"default": {"model": ErrorAnswer, "description": "an error, in one line"}},
         exception_handlers={HTTPException: _http_error, Exception: _internal_error},
         lifespan=lifespan,
     )
-    for router in (libretranslate.router(service), v1.router(service), _own_router(service)):
-        app.include_router(router)
-    return app
+    if service.options.cors:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=service.options.cors,
+            allow_methods=["GET", "POST"],
+            allow_headers=["authorization"],
+        )
+    app.add_middleware(Guard, service=service)  # the outermost
+    app.include_router(libretranslate.router(service))
+    app.include_router(v1.router(service))
 
-
-def _own_router(service: Service) -> APIRouter:
-    api = APIRouter()
-
-    @api.get("/metrics", response_class=PlainTextResponse)
+    @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
-        """Return counters in Prometheus' text format."""
-        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
+        """Return metrics in Prometheus' text format."""
+        text = generate_latest(service.metrics.registry)
+        return Response(text, media_type="text/plain; version=0.0.4")
 
     for path, (content, kind) in page_files().items():
-        page = Response(content, media_type=kind)
-        api.add_api_route(path, partial(_page, page), include_in_schema=False)
-    return api
-
-
-async def _page(page: Response) -> Response:
-    return page
+        app.router.routes.append(Route(path, Response(content, media_type=kind), methods=["GET"]))
+    return app
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -1,25 +1,18 @@
 """Limits of connections: how many there are, and how long one may wait for its client."""
 
 import asyncio
-import contextlib
 import heapq
-import logging
 import sys
-import time
 from socket import SO_ERROR, SOL_SOCKET
-from typing import Any, cast
+from typing import cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-ACCEPTED_AT_ONCE = 16
-"""Connections that one turn of the event loop accepts: few, so that their requests are read before
-further ones take their places."""
-
+_MAX_CONNECTIONS = 1000
 _RESERVED = 96
 """File descriptors for anything else, and for connections that are accepted but not yet counted."""
 
-_MAX_CONNECTIONS = 1000
 _HEADER_SECONDS = 10.0
 _WRITE_SECONDS = 60.0
 _RESET_SECONDS = 0.2
@@ -28,18 +21,13 @@ _READ_BYTES = 1 << 14
 
 
 def max_connections() -> int:
-    """Raise the limit of file descriptors as far as it is useful; return how many may connect."""
+    """Return how many may connect, so that there are file descriptors for them."""
     if sys.platform == "win32":
         return _MAX_CONNECTIONS
     import resource
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MAX_CONNECTIONS + _RESERVED
-    if soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return max(1, min(_MAX_CONNECTIONS, soft - _RESERVED))
+    n_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, min(_MAX_CONNECTIONS, n_files - _RESERVED))
 
 
 class Connection(H11Protocol):
@@ -51,32 +39,38 @@ class Connection(H11Protocol):
     """
 
     limit = _MAX_CONNECTIONS
-    _timer: asyncio.TimerHandle | None = None
     _waits_since = 0.0
+    """When it last began to wait for its client."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         transport.max_size = _READ_BYTES  # type: ignore[attr-defined]
-        self._close_after(_HEADER_SECONDS)
+        self._waits_since = self.loop.time()
         if len(self.connections) > self.limit:
             self._close_oldest()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._keep()
-        super().connection_lost(exc)
-
-    def handle_events(self) -> None:
-        """Parse what has arrived; the header's time ends where a request begins."""
-        before = self.cycle
-        super().handle_events()
-        if self.cycle is not before and not self.flow.write_paused:
-            self._keep()
-
     def on_response_complete(self) -> None:
         """Wait for the next request."""
-        if not self.flow.write_paused:
-            self._close_after(_HEADER_SECONDS)
+        self._waits_since = self.loop.time()
         super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        self._waits_since = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._waits_since = self.loop.time()
+        super().resume_writing()
+
+    def close_if_late(self) -> None:
+        """Close the connection if its client sends no header or takes no answer in time."""
+        seconds = self.loop.time() - self._waits_since
+        if self.flow.write_paused:
+            is_late = seconds > _WRITE_SECONDS
+        else:
+            is_late = self._is_idle and seconds > _HEADER_SECONDS
+        if is_late:
+            self.transport.abort()
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Answer a client that has ended its own side only, as `nc -N` does.
@@ -97,22 +91,16 @@ class Connection(H11Protocol):
         if not self.transport.is_closing() and connection.getsockopt(SOL_SOCKET, SO_ERROR):
             self.transport.abort()
 
-    def pause_writing(self) -> None:
-        """Give a client that does not read its answer a last period."""
-        super().pause_writing()
-        self._close_after(_WRITE_SECONDS)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._keep()
-        if self._waits_for_client:
-            self._close_after(_HEADER_SECONDS)
+    @property
+    def _is_idle(self) -> bool:
+        """Return whether no request has begun since the last answer."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is None or cycle.response_complete
 
     @property
     def _waits_for_client(self) -> bool:
         """Return whether its next event must come from the client: a header, a body, or a read."""
-        cycle = cast("RequestResponseCycle | None", self.cycle)
-        return cycle is None or cycle.response_complete or cycle.more_body or self.flow.write_paused
+        return self._is_idle or self.cycle.more_body or self.flow.write_paused
 
     def _close_oldest(self) -> None:
         """Close an eighth of the connections, so that not every new one looks at all others."""
@@ -123,30 +111,3 @@ class Connection(H11Protocol):
             n = self.limit // 8 + 1
             for connection in heapq.nsmallest(n, waiting, key=lambda c: c._waits_since):
                 connection.transport.abort()
-
-    def _keep(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _close_after(self, seconds: float) -> None:
-        self._keep()
-        self._waits_since = self.loop.time()
-        self._timer = self.loop.call_later(seconds, self.transport.abort)
-
-
-class OnceAMinute(logging.Filter):
-    """Pass a message of a kind once a minute, so that no client can fill a disk."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._last: dict[tuple[Any, ...], float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        error = record.exc_info[0] if record.exc_info else None
-        kind = (record.name, str(record.msg).partition("\n")[0][:200], error)
-        now = time.monotonic()
-        if now - self._last.get(kind, -60.0) < 60.0:
-            return False
-        self._last[kind] = now
-        return True

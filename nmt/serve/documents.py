@@ -19,11 +19,17 @@ class Document:
     """The parts of a text, and the text again with translations for its sentences.
 
     A line of plain text is a sentence, as in `nmt translate`. In HTML it is the text between two
-    tags; spaces around it stay, and the contents of `script` and `style` are not translated.
+    tags; spaces around it stay, and the contents of `script` and `style` are not translated. Markup
+    without its end, such as a tag without `>`, keeps everything behind it as it is.
     """
 
     def __init__(self, text: str, kind: Literal["text", "html"]) -> None:
-        self.parts = list(_html_parts(text) if kind == "html" else _lines(text))
+        self.parts: list[Part] = []
+        for number, piece in enumerate(_SEPARATORS[kind].split(text)):
+            if number % 2 or kind == "text":
+                self.parts.append(Part(piece, number % 2 == 0))
+            else:
+                self.parts.extend(_sentence(piece))
         self._is_html = kind == "html"
 
     @property
@@ -31,48 +37,23 @@ class Document:
         """Return the sentences, in order."""
         return [part.text for part in self.parts if part.is_sentence]
 
-    def translated(self, translations: Sequence[Translation], rank: int = 0) -> str:
-        """Return the text with hypothesis `rank` of each sentence, or its last one."""
-        texts = iter(translations)
+    def translated(self, translations: Sequence[Translation]) -> list[str]:
+        """Return the text with the best hypothesis of each sentence, with the second best, and on.
+
+        A sentence with fewer hypotheses than others has its last one in the further texts.
+        """
+        n_best = max((len(translation.hypotheses) for translation in translations), default=0)
+        return [self._with_rank(rank, iter(translations)) for rank in range(max(1, n_best))]
+
+    def _with_rank(self, rank: int, translations: Iterator[Translation]) -> str:
+        def written(translation: Translation) -> str:
+            texts = [hypothesis.text for hypothesis in translation.hypotheses[: rank + 1]]
+            text = texts[-1] if texts else ""
+            return html.escape(text, quote=False) if self._is_html else text
+
         return "".join(
-            self._written(next(texts), rank) if part.is_sentence else part.text
-            for part in self.parts
+            written(next(translations)) if part.is_sentence else part.text for part in self.parts
         )
-
-    def _written(self, translation: Translation, rank: int) -> str:
-        hypotheses = translation.hypotheses
-        text = hypotheses[min(rank, len(hypotheses) - 1)].text if hypotheses else ""
-        return html.escape(text, quote=False) if self._is_html else text
-
-
-def _lines(text: str) -> Iterator[Part]:
-    for number, line in enumerate(text.split("\n")):
-        if number:
-            yield Part("\n", False)
-        yield Part(line, True)
-
-
-def _html_parts(text: str) -> Iterator[Part]:
-    """Yield the parts of HTML, in a time proportional to its length.
-
-    Markup without its end, such as a tag without `>`, keeps everything behind it as it is. So no
-    character is looked at again for another beginning.
-    """
-    start = 0
-    while begin := _MARKUP.search(text, start):
-        yield from _sentence(text[start : begin.start()])
-        start = begin.start()
-        end = _end_of_markup(text, begin)
-        yield Part(text[start:end], False)
-        start = end
-    yield from _sentence(text[start:])
-
-
-def _end_of_markup(text: str, begin: re.Match[str]) -> int:
-    """Return the place behind the tag, comment or declaration; for a script, behind its content."""
-    pattern = _ENDS.get(begin.group().lower(), _TAG_REST)
-    rest = pattern.match(text, begin.end())
-    return rest.end() if rest else len(text)
 
 
 def _sentence(written: str) -> Iterator[Part]:
@@ -85,17 +66,21 @@ def _sentence(written: str) -> Iterator[Part]:
     yield from (Part(before, False), Part(core, True), Part(after, False))
 
 
-# Possessive repetitions (*+) never try a shorter match, so each pattern is linear.
-_MARKUP = re.compile(r"<!--|<[!?]|<(?:script|style)(?![^\s/>])|</?[a-z]", re.IGNORECASE)
-_TAG_REST = re.compile(r"""(?:[^>=]|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])))*+>""")
-_ENDS = {
-    "<!--": re.compile(r"(?s:.*?)-->"),
-    "<!": re.compile(r"[^>]*+>"),
-    "<?": re.compile(r"[^>]*+>"),
-    **{
-        f"<{name}": re.compile(_TAG_REST.pattern + rf"(?is:.*?)</{name}\s*+>", re.IGNORECASE)
-        for name in ("script", "style")
-    },
+_TAG_REST = r"""(?:[^>=]|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])))*+>"""
+# Possessive repetitions (*+) never try a shorter match. What has no end takes the rest of the text,
+# so no character is looked at again for another beginning: the time is linear.
+_MARKUP = rf"""(
+      <!--                     (?: .*? -->                       | .*+ )
+    | <[!?]                    (?: [^>]*+>                       | .*+ )
+    | <script (?![^\s/>])      (?: {_TAG_REST} .*? </script\s*+> | .*+ )
+    | <style  (?![^\s/>])      (?: {_TAG_REST} .*? </style\s*+>  | .*+ )
+    | </?[a-z]                 (?: {_TAG_REST}                   | .*+ )
+)"""
+_SEPARATORS = {
+    "text": re.compile("(\n)"),
+    "html": re.compile(_MARKUP, re.VERBOSE | re.DOTALL | re.IGNORECASE),
 }
+"""What stands between sentences, as the only group."""
+
 _LONG_NUMBER = re.compile(r"&#(?:\d{9,}+|x[0-9a-f]{9,}+);?", re.IGNORECASE)
 """A reference beyond Unicode, whose digits int() may refuse."""

@@ -36,9 +36,13 @@ class Origins:
 
         A name without a dot is of this machine or its network, and an address is never resolved.
         """
-        if "." not in name and ":" not in name:
+        if name in self._names or not set(".:") & set(name):
             return True
-        return name in self._names or _is_address(name)
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
 
 
 def _name(netloc: str) -> str:
@@ -46,11 +50,3 @@ def _name(netloc: str) -> str:
     if netloc.startswith("["):
         return netloc[1:].partition("]")[0]
     return netloc.partition(":")[0].rstrip(".")
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

@@ -1,36 +1,77 @@
-"""The state that the routes share: models, limits, keys and metrics."""
+"""The runs that are served, each with its worker, and what the routes share."""
 
-import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
+import torch
+from fastapi import HTTPException
 
-from nmt.errors import did_you_mean
-from nmt.serve.keys import Keys
-from nmt.serve.limits import Limits
+from nmt.errors import ConfigError, did_you_mean
 from nmt.serve.metrics import Metrics
-from nmt.serve.models import ServedModel
-from nmt.serve.schema import Answer
+from nmt.serve.options import ServerOptions
+from nmt.serve.worker import Check, Decoding, Worker
+from nmt.translation.translator import Translator
+from nmt.types import Translation
 
 
 @dataclass(frozen=True)
-class Service:
-    """A server's parts; its methods raise HTTPException.
+class ServedModel:
+    """A run by its name, its languages and bounds of its search, and the thread that translates."""
 
-    `parsing` is held while a large body is parsed.
+    name: str
+    source: str
+    target: str
+    beam: int
+    max_length: int
+    worker: Worker
+
+
+class Service:
+    """The models by name in their order, options and metrics of a server.
+
+    A worker is started for each model. Raises ConfigError for two models of one name; methods raise
+    HTTPException.
     """
 
-    models: Mapping[str, ServedModel]
-    limits: Limits
-    keys: Keys
-    metrics: Metrics
-    parsing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    def __init__(
+        self, translators: Sequence[tuple[str, Translator]], options: ServerOptions
+    ) -> None:
+        names = [name for name, _ in translators]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(f"`run`: two runs are named '{name}', allowed: one of each name")
+        self.options, self.metrics = options, Metrics()
+        self.models = {name: self._start(name, translator) for name, translator in translators}
+
+    def _start(self, name: str, translator: Translator) -> ServedModel:
+        def translate(
+            texts: Sequence[str], decoding: Decoding, check: Check
+        ) -> Sequence[Translation]:
+            checked = translator.cancelled_by(check)
+            if decoding == Decoding(decoding.n_best):
+                return checked.translate(texts, decoding.n_best)
+            return checked.translate(
+                texts,
+                decoding.n_best,
+                search={"mbr": None, "sampling": None},  # a steered search is a beam search
+                prefixes=[decoding.prefix] * len(texts),
+                attention=[dict(decoding.attention)] * len(texts),
+            )
+
+        worker = Worker(
+            translate,
+            translator.search.batch_size,
+            self.options.waiting,
+            on_batch=self.metrics.batches.labels(name).observe,
+            compute=lambda: torch.ones(1, device=translator.device).item(),
+        )
+        self.metrics.waiting.labels(name).set_function(lambda: worker.n_waiting)
+        search = translator.search
+        return ServedModel(name, *translator.languages, search.beam, search.max_length, worker)
 
     def check_key(self, key: object) -> None:
         """Raise 403 without a right key: in the body, or `Authorization: Bearer KEY`."""
-        if not self.keys.allow(key if isinstance(key, str) else None):
+        if not self.options.allow_key(key):
             raise HTTPException(403, "this server needs a right API key, as api_key")
 
     def model_named(self, name: str) -> ServedModel:
@@ -49,8 +90,3 @@ class Service:
         pairs = sorted({f"{model.source} to {model.target}" for model in self.models.values()})
         got = f"{source[:20]} to {target[:20]}"
         raise HTTPException(400, f"{got} is not supported; allowed: {', '.join(pairs)}")
-
-
-def json_answer(answer: Answer) -> Response:
-    """Return an answer without the fields that are None."""
-    return Response(answer.model_dump_json(exclude_none=True), media_type="application/json")

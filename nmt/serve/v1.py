@@ -1,13 +1,11 @@
 """nmt's own API: scores, pieces, n-best lists and attention."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any, Literal
 
 from fastapi import APIRouter, HTTPException, Request, Response
 
-from nmt.serve.models import Decoding, ServedModel
-from nmt.serve.requests import Bearer, describe, read_request, results
+from nmt.serve.requests import Bearer, body_of, check_size, read_request, translate
 from nmt.serve.schema import (
     AttentionAnswer,
     HypothesisAnswer,
@@ -17,7 +15,8 @@ from nmt.serve.schema import (
     TranslationsAnswer,
     TranslationsRequest,
 )
-from nmt.serve.service import Service, json_answer
+from nmt.serve.service import ServedModel, Service
+from nmt.serve.worker import Decoding
 from nmt.translation.words import attention_table
 from nmt.types import Encoded, Translation
 
@@ -30,42 +29,27 @@ def router(service: Service) -> APIRouter:
     api = APIRouter(prefix="/v1")
 
     @api.post(
-        "/translate",
-        response_model=TranslationsAnswer,
-        **describe(TranslationsRequest),
+        "/translate", response_model=TranslationsAnswer, openapi_extra=body_of(TranslationsRequest)
     )
-    async def translate(request: Request, bearer: Bearer) -> Response:
+    async def translations(request: Request, bearer: Bearer) -> Response:
         """Translate sentences, each with scores, pieces and, on request, attention."""
-        asked, texts = await read_request(service, request, bearer, TranslationsRequest)
+        asked = await read_request(service, request, bearer, TranslationsRequest)
         model = _model(service, asked)
-        options = _decoding(service, asked, model, texts)
-        translations = await results(request, model.worker, texts, options, service.limits.seconds)
-        _check_weights(translations, asked.attention)
-
-        def answer() -> Response:
-            answers = [text_answer(translation, asked.attention) for translation in translations]
-            return json_answer(
-                TranslationsAnswer(
-                    model=model.name, source=model.source, target=model.target, translations=answers
-                )
-            )
-
-        return await asyncio.to_thread(answer)
+        decoding = _decoding(service, asked, model)
+        seconds = service.options.seconds
+        results = await translate(request, model, asked.texts, decoding, seconds)
+        # In a thread: an answer may have many megabytes.
+        content = await asyncio.to_thread(_json_answer, model, results, asked.attention)
+        return Response(content, media_type="application/json")
 
     @api.get("/models")
     async def models() -> ModelsAnswer:
         """List the runs that are served."""
         answers = [
-            ModelAnswer(
-                name=model.name,
-                source=model.source,
-                target=model.target,
-                beam=model.beam,
-                heads=list(model.translator.model.head_names),
-            )
+            ModelAnswer(name=model.name, source=model.source, target=model.target, beam=model.beam)
             for model in service.models.values()
         ]
-        return ModelsAnswer(models=answers, needs_key=bool(service.keys))
+        return ModelsAnswer(models=answers, needs_key=bool(service.options.keys))
 
     return api
 
@@ -73,54 +57,55 @@ def router(service: Service) -> APIRouter:
 def _model(service: Service, asked: TranslationsRequest) -> ServedModel:
     if asked.model is not None:
         return service.model_named(asked.model)
+    if asked.source is not None and asked.target is not None:
+        return service.model_of(asked.source, asked.target)
     if asked.source is None and asked.target is None and len(service.models) == 1:
         return next(iter(service.models.values()))
-    if asked.source is None or asked.target is None:
-        raise HTTPException(400, "which model? give model, or source and target")
-    return service.model_of(asked.source, asked.target)
+    raise HTTPException(400, "which model? give model, or source and target")
 
 
-def _decoding(
-    service: Service, asked: TranslationsRequest, model: ServedModel, texts: list[str]
-) -> Decoding:
+def _decoding(service: Service, asked: TranslationsRequest, model: ServedModel) -> Decoding:
     """Return how to decode. Raises HTTPException for what does not go together."""
     if asked.n_best > model.beam:
         raise HTTPException(
             400, f"n_best: got {asked.n_best}, allowed: 1 to {model.beam}, the beam"
         )
-    if any("\n" in text for text in texts):
+    if any("\n" in text for text in asked.texts):
         raise HTTPException(400, "q: got a line break, allowed: one sentence; send a list")
     if asked.prefix is not None and asked.prefix_ids is not None:
         raise HTTPException(400, "prefix, prefix_ids: got both, allowed: one of them")
     prefix = tuple(asked.prefix_ids or ()) if asked.prefix is None else asked.prefix
     rows = {step: tuple(row) for step, row in asked.attention_rows.items()}
-    if (prefix or rows) and len(texts) > 1:
+    if (prefix or rows) and len(asked.texts) > 1:
         raise HTTPException(400, "prefix, attention_rows: got several texts, allowed: one")
-    n_characters = sum(map(len, texts)) + len(prefix)
-    if n_characters > service.limits.characters:
-        got = f"got {n_characters:,} characters and pieces"
-        raise HTTPException(400, f"q, prefix: {got}, allowed: {service.limits.characters:,}")
-    longest = model.translator.search.max_length
-    if len(prefix) > longest:
-        raise HTTPException(400, f"prefix: got {len(prefix):,} pieces, allowed: {longest:,}")
+    if len(prefix) > model.max_length:
+        got = f"got {len(prefix):,} pieces"
+        raise HTTPException(400, f"prefix: {got}, allowed: {model.max_length:,}")
+    if prefix:
+        check_size([asked.texts[0], prefix], service)
     return Decoding(asked.n_best, prefix, tuple(sorted(rows.items())))
 
 
-def _check_weights(
-    translations: Sequence[Translation], attention: Literal["none", "word", "piece"]
-) -> None:
-    """Raise HTTPException 400 for more weights than an answer may have."""
-    n_weights = sum(
-        candidate.hypothesis.attention.size
-        for translation in translations
-        for candidate in translation.hypotheses
-    )
+def _json_answer(
+    model: ServedModel,
+    translations: list[Translation],
+    attention: Literal["none", "word", "piece"],
+) -> str:
+    """Return the answer in JSON. Raises HTTPException 400 for more weights than it may have."""
+    n_weights = sum(h.hypothesis.attention.size for t in translations for h in t.hypotheses)
     if attention != "none" and n_weights > _MAX_WEIGHTS:
         got = f"got {n_weights:,} weights to give"
         raise HTTPException(400, f"attention: {got}, allowed: {_MAX_WEIGHTS:,}; send less")
+    answer = TranslationsAnswer(
+        model=model.name,
+        source=model.source,
+        target=model.target,
+        translations=[_text_answer(translation, attention) for translation in translations],
+    )
+    return answer.model_dump_json(exclude_none=True)
 
 
-def text_answer(
+def _text_answer(
     translation: Translation, attention: Literal["none", "word", "piece"]
 ) -> TextAnswer:
     """Return the answer for one text; the labels of pieces are as the tokenizer has them."""
@@ -139,9 +124,9 @@ def text_answer(
         hypotheses.append(
             HypothesisAnswer(
                 text=candidate.text,
+                **_pieces(candidate.target),
                 score=hypothesis.score,
                 finished=hypothesis.finished,
-                **_pieces(candidate.target),
                 ids=list(hypothesis.ids),
                 log_probs=list(hypothesis.log_probs),
                 attention=weights,

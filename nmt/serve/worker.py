@@ -13,20 +13,18 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Generic, TypeVar
+from typing import NamedTuple
 
 from nmt.device import is_out_of_memory
 from nmt.errors import NMTError
+from nmt.translation.parallel import thread_shares
+from nmt.types import Translation
 
-_Result = TypeVar("_Result")
 Check = Callable[[], None]
-
-_BATCH_CHARACTERS = 128
-"""A batch has at most batch_size times as many characters, its padding included."""
 
 _SLOW_SECONDS, _FAST_SECONDS = 1.0, 0.3
 """A slower batch of short texts halves the size of the next ones, a faster one doubles it."""
@@ -42,23 +40,30 @@ class QueueFullError(NMTError):
     """The queue has no place for the sentences of a request."""
 
 
-class ShuttingDownError(NMTError):
-    """The server takes no more work."""
-
-
-class AbandonedError(NMTError):
+class _AbandonedError(NMTError):
     """Nobody waits for the results of a search."""
 
 
+class Decoding(NamedTuple):
+    """The decoding options of a request; requests that agree in it share batches."""
+
+    n_best: int = 1
+    prefix: str | tuple[int, ...] = ()
+    attention: tuple[tuple[int, tuple[float, ...]], ...] = ()
+
+
 @dataclass(frozen=True)
-class _Item(Generic[_Result]):
+class _Item:
     """A text that waits; `turn` orders the texts of a level."""
 
     text: str
-    options: Hashable
-    size: int
+    decoding: Decoding
     turn: int
-    future: Future[_Result]
+    future: Future[Translation] = field(default_factory=Future)
+
+    @property
+    def size(self) -> int:
+        return len(self.text) + len(self.decoding.prefix)
 
     @property
     def level(self) -> int:
@@ -66,38 +71,35 @@ class _Item(Generic[_Result]):
         return max(0, ((self.size - 1).bit_length() - 6) // 2)
 
 
-class Worker(Generic[_Result]):
+class Worker:
     """A thread that translates texts, in batches of equal options and similar size.
 
     `translate` gets at most `batch_size` texts, their options, and a function to call before each
-    step of the search; it returns a result for each text. That function raises AbandonedError once
+    step of the search; it returns a translation of each text. That function ends the search once
     all futures of the batch are cancelled, or after `close`, and translates waiting texts that are
     much shorter. If `translate` raises, the batch is halved until the texts that make it raise
-    stand alone: only their futures get the exception. `on_start` is called once in the thread,
-    `on_batch` with the size of each batch. `compute` is called after an exception: if it raises
-    too, the device no longer computes, and `is_able` is false.
+    stand alone: only their futures get the exception. `on_batch` is called with the size of each
+    batch. `compute` is called after an exception: if it raises too, the device no longer computes,
+    and `is_able` is false.
     """
 
-    def __init__(  # noqa: PLR0913 - four of them are callbacks with a default
+    def __init__(
         self,
-        translate: Callable[[Sequence[str], Hashable, Check], Sequence[_Result]],
+        translate: Callable[[Sequence[str], Decoding, Check], Sequence[Translation]],
         batch_size: int,
         capacity: int,
-        on_start: Callable[[], None] = lambda: None,
         on_batch: Callable[[int], None] = lambda size: None,
         compute: Callable[[], object] = lambda: None,
-        size_of: Callable[[str, Hashable], int] = lambda text, options: len(text),
     ) -> None:
         self._translate = translate
-        self._batch_size = batch_size
-        self._capacity = capacity
-        self._on_start, self._on_batch, self._compute = on_start, on_batch, compute
-        self._size_of = size_of
-        self._waiting: list[_Item[_Result]] = []
+        self._batch_size, self._capacity = batch_size, capacity
+        self._on_batch, self._compute = on_batch, compute
+        self._take_threads = thread_shares()
+        self._waiting: list[_Item] = []
         self._turn = 0
         self._most = min(batch_size, _SLOWEST_BATCH)
         self._changed = threading.Condition()
-        self._is_closed = self._is_stopped = False
+        self._is_closed = False
         self._computes = True
         self._thread = threading.Thread(target=self._run, name="nmt-serve", daemon=True)
         self._thread.start()
@@ -106,35 +108,29 @@ class Worker(Generic[_Result]):
     def n_waiting(self) -> int:
         """Return the number of texts that wait."""
         with self._changed:
-            return self._forget_cancelled()
+            self._waiting = [item for item in self._waiting if not item.future.cancelled()]
+            return len(self._waiting)
 
     @property
     def is_able(self) -> bool:
         """Return whether the thread lives and its device computes."""
         return self._thread.is_alive() and self._computes
 
-    def submit(self, texts: Sequence[str], options: Hashable) -> list[Future[_Result]]:
-        """Queue texts; all or none. Raises QueueFullError, or ShuttingDownError after `close`.
+    def submit(self, texts: Sequence[str], decoding: Decoding) -> list[Future[Translation]]:
+        """Queue texts; all or none. Raises QueueFullError.
 
         A future that is cancelled takes its text out of the queue.
         """
+        is_small = len(texts) <= _FEW
         with self._changed:
-            if self._is_closed:
-                raise ShuttingDownError("the server is shutting down")
+            assert not self._is_closed
             # Where nothing waits, a request larger than the queue is taken: it never fits else.
-            n_waiting = self._forget_cancelled()
-            places = self._capacity if len(texts) <= _FEW else self._capacity * 3 // 4
+            n_waiting = self.n_waiting
+            places = self._capacity if is_small else self._capacity * 3 // 4
             if n_waiting and n_waiting + len(texts) > places:
                 raise QueueFullError(f"too busy: {n_waiting:,} sentences wait already")
-            per_turn = len(texts) if len(texts) <= _FEW else 1
             items = [
-                _Item[_Result](
-                    text=text,
-                    options=options,
-                    size=self._size_of(text, options),
-                    turn=self._turn + n // per_turn,
-                    future=Future(),
-                )
+                _Item(text, decoding, self._turn + (0 if is_small else n))
                 for n, text in enumerate(texts)
             ]
             self._waiting.extend(items)
@@ -142,9 +138,9 @@ class Worker(Generic[_Result]):
         return [item.future for item in items]
 
     def close(self, seconds: float = 5.0) -> None:
-        """Cancel what waits, and end the thread.
+        """Cancel what waits, end the batch that runs before its next step, and end the thread.
 
-        The batch that runs may take `seconds` more; then it ends before its next step.
+        No longer than `seconds` is waited for the thread.
         """
         with self._changed:
             self._is_closed = True
@@ -152,57 +148,40 @@ class Worker(Generic[_Result]):
                 item.future.cancel()
             self._changed.notify()
         self._thread.join(seconds)
-        self._is_stopped = True
-        self._thread.join(seconds)
-
-    def _forget_cancelled(self) -> int:
-        if any(item.future.cancelled() for item in self._waiting):
-            self._waiting = [i for i in self._waiting if not i.future.cancelled()]
-        return len(self._waiting)
 
     def _run(self) -> None:
-        self._on_start()
-        while batch := self._wait():
-            self._work(batch)
+        self._take_threads()
+        while not self._is_closed:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_closed or self.n_waiting)
+            if batch := self._take():
+                self._work(batch)
 
-    def _wait(self) -> list[_Item[_Result]]:
-        """Return the next batch; empty once the worker is closed."""
-        with self._changed:
-            while not self._is_closed:
-                if batch := self._take():
-                    return batch
-                self._changed.wait()
-            return []
-
-    def _take(self, below: int = sys.maxsize) -> list[_Item[_Result]]:
+    def _take(self, below: int = sys.maxsize) -> list[_Item]:
         """Remove the next batch from the queue; empty where no text of a level `below` waits."""
         with self._changed:
-            self._forget_cancelled()
+            if not self.n_waiting:
+                return []
             waiting = [item for item in self._waiting if item.level < below]
             if not waiting:
                 return []
             waiting.sort(key=lambda item: (item.level, item.turn))
-            first, batch, longest = waiting[0], waiting[:1], waiting[0].size
-            for item in waiting[1:]:
-                if (item.options, item.level) == (first.options, first.level):
-                    longest = max(longest, item.size)
-                    n = len(batch) + 1
-                    if n > self._most or n * longest > self._batch_size * _BATCH_CHARACTERS:
-                        break
-                    batch.append(item)
+            first, level = waiting[0], waiting[0].level
+            batch = [i for i in waiting if (i.decoding, i.level) == (first.decoding, level)]
+            batch = batch[: max(1, min(self._most, self._batch_size >> 2 * level))]
             self._turn = max(self._turn, first.turn)
             taken = set(map(id, batch))
             self._waiting = [item for item in self._waiting if id(item) not in taken]
             return batch
 
-    def _step(self, batch: Sequence[_Item[_Result]]) -> None:
+    def _step(self, batch: Sequence[_Item]) -> None:
         """End a search that nobody waits for; else translate first what is much shorter."""
-        if self._is_stopped or all(item.future.cancelled() for item in batch):
-            raise AbandonedError("nobody waits for this translation")
+        if self._is_closed or all(item.future.cancelled() for item in batch):
+            raise _AbandonedError("nobody waits for this translation")
         while self._waiting and (shorter := self._take(batch[0].level)):
             self._work(shorter)
 
-    def _work(self, batch: Sequence[_Item[_Result]]) -> None:
+    def _work(self, batch: Sequence[_Item]) -> None:
         self._on_batch(len(batch))
         started = time.monotonic()
         self._translate_all(batch)
@@ -216,12 +195,12 @@ class Worker(Generic[_Result]):
         elif seconds < _FAST_SECONDS:
             self._most = min(self._batch_size, 2 * self._most)
 
-    def _translate_all(self, batch: Sequence[_Item[_Result]]) -> None:
-        results: Sequence[_Result] | None = None
+    def _translate_all(self, batch: Sequence[_Item]) -> None:
+        results: Sequence[Translation] | None = None
         try:
             check = partial(self._step, batch)
-            results = self._translate([item.text for item in batch], batch[0].options, check)
-        except AbandonedError:
+            results = self._translate([item.text for item in batch], batch[0].decoding, check)
+        except _AbandonedError:
             for item in batch:
                 item.future.cancel()
             return
@@ -241,7 +220,7 @@ class Worker(Generic[_Result]):
             if item.future.set_running_or_notify_cancel():
                 item.future.set_result(result)
 
-    def _fail(self, item: _Item[_Result], error: Exception) -> None:
+    def _fail(self, item: _Item, error: Exception) -> None:
         if not isinstance(error, NMTError):
             try:
                 self._compute()

@@ -40,31 +40,27 @@ Overrides = Sequence[Override | str]
 """Overrides in the order they are applied; text is parsed: `train.lr=3e-4`."""
 
 
-def load_file(
-    path: Path, overrides: Overrides, config_class: type[Model], *, typed: bool = True
-) -> Model:
+def load_file(path: Path, overrides: Overrides, config_class: type[Model]) -> Model:
     """The config in the YAML file at `path`, with `overrides` on top.
 
-    `config_class` is a Config, or a RootModel of a dict of them. Without `typed`, scalars are
-    text until a field says otherwise. Raises ConfigError with all faults, a line each.
+    `config_class` is a Config, or a RootModel of a dict of them. Raises ConfigError with all
+    faults, a line each.
     """
-    return load_text(_read(path), path, overrides, config_class, typed=typed)
+    return load_text(_read(path), path, overrides, config_class)
 
 
-def load_text(
-    text: str, path: Path, overrides: Overrides, config_class: type[Model], *, typed: bool = True
-) -> Model:
+def load_text(text: str, path: Path, overrides: Overrides, config_class: type[Model]) -> Model:
     """`load_file` of a file whose text was read already."""
-    document = YamlDocument(text, str(path), typed=typed)
+    document = YamlDocument(text, str(path))
     tree = document.value
     if tree is None and config_classes(config_class):
-        raise ConfigError(f"{path}: the file says nothing; a config needs at least a name")
+        raise ConfigError(f"{path}: the file says nothing; a config has at least a name")
     if not isinstance(tree, dict | None):
         got = "a list" if isinstance(tree, list) else "a single value"
         raise ConfigError(f"{path}:1: got {got}, allowed: lines of `key: value`")
     places = {key: Place(document.place(line), line) for key, line in document.lines.items()}
     places[()] = Place(str(path), 0)
-    return _checked(tree or {}, overrides, places, config_class, strict=typed)
+    return _checked(tree or {}, overrides, places, config_class)
 
 
 def load_overrides(overrides: Overrides, config_class: type[Model]) -> Model:
@@ -99,11 +95,7 @@ def _read(path: Path) -> str:
 
 
 def _checked(
-    tree: dict[str, Any],
-    overrides: Overrides,
-    places: Places,
-    config_class: type[Model],
-    strict: bool = True,
+    tree: dict[str, Any], overrides: Overrides, places: Places, config_class: type[Model]
 ) -> Model:
     _fill_in(tree, config_class)
     typed = [Override.parse(one) if isinstance(one, str) else one for one in overrides]
@@ -113,7 +105,7 @@ def _checked(
     try:
         # From JSON, pydantic's strict mode takes text for a path and an int for a float, but
         # no text for a number.
-        return config_class.model_validate_json(json.dumps(tree), strict=strict)
+        return config_class.model_validate_json(json.dumps(tree), strict=True)
     except ValidationError as error:
         lines = fault_lines(error.errors(include_url=False), tree, places, config_class)
         raise ConfigError("\n".join(line.replace("\n", "\\n") for line in lines)) from None

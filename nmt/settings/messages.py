@@ -47,8 +47,7 @@ ALLOWED = {
 _PATTERNS = {
     r"^\w[\w.+-]*$": "letters, digits and _ . + -, where the first is a letter, a digit or _",
     "^(auto|cpu|cuda|cuda:[0-9]+|mps)$": "auto, cpu, cuda, cuda:N, mps",
-    "^[0-9a-f]{40}$": "40 hexadecimal digits in lower case",
-    "^[0-9a-f]{64}$": "64 hexadecimal digits in lower case",
+    "^(sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32})$": "sha256:HEX, sha1:HEX, md5:HEX",
 }
 """Patterns of text in words."""
 

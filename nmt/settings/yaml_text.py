@@ -10,7 +10,6 @@ import math
 import os
 import re
 import reprlib
-from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -75,8 +74,8 @@ class _Dumper(yaml.SafeDumper):
     """Quotes any text that YAML 1.1 or 1.2 would not read as text."""
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
-        # PyYAML writes these line ends unquoted by default, and reads them back as spaces.
-        style = '"' if re.search("[\r\x85\u2028\u2029]", data) else None
+        # PyYAML writes some line ends unquoted by default, and reads them back as spaces.
+        style = '"' if re.search("[\n\r\x85\u2028\u2029]", data) else None
         return self.represent_scalar(f"{_TAG}str", data, style=style)
 
 
@@ -108,15 +107,11 @@ def read_text(path: Path, regular: bool = False) -> str:
 class YamlDocument:
     """One YAML document: `value` as dicts, lists and scalars, `lines` with the line of each key.
 
-    `where` begins each error, followed by the line where `with_line` is true. Without `typed`,
-    scalars stay text for the fields of the config classes to parse, and so do keys.
-    Raises ConfigError.
+    `where` begins each error, followed by the line where `with_line` is true. Raises ConfigError.
     """
 
-    def __init__(
-        self, text: str, where: str, *, with_line: bool = True, typed: bool = True
-    ) -> None:
-        self._where, self._with_line, self._typed = where, with_line, typed
+    def __init__(self, text: str, where: str, *, with_line: bool = True) -> None:
+        self._where, self._with_line = where, with_line
         self.lines: dict[KeyPath, int] = {}
         node = self._compose(text)
         self.value = None if node is None else self._plain(node, ())
@@ -153,7 +148,7 @@ class YamlDocument:
                 self.lines[*path, index] = item.start_mark.line + 1
             return [self._plain(item, (*path, index)) for index, item in enumerate(node.value)]
         try:
-            return _scalar(node) if self._typed else node.value
+            return _scalar(node)
         except ValueError as error:
             place = self.place(node.start_mark.line + 1)
             raise ConfigError(f"{place}: {'.'.join(map(str, path))}: {error}") from None
@@ -164,7 +159,7 @@ class YamlDocument:
             line, key = key_node.start_mark.line + 1, key_node.value
             if not isinstance(key_node, yaml.ScalarNode):
                 raise ConfigError(f"{self.place(line)}: keys are plain names")
-            is_text = key_node.tag == f"{_TAG}str" or not self._typed
+            is_text = key_node.tag == f"{_TAG}str"
             if not (is_text and len(key) <= _MAX_NAME and key.isprintable()):
                 raise ConfigError(
                     f"{self.place(line)}: keys are plain names, got {reprlib.repr(key)}"
@@ -240,14 +235,14 @@ def dump_yaml(config: Config) -> str:
     return text
 
 
-def commented_yaml(values: Mapping[str, object], comments: Mapping[KeyPath, str]) -> str:
-    """YAML of nested dicts, with a comment at the end of the line of some keys."""
-    # A long text is not wrapped: a comment would then stand within it.
+def flow_yaml(value: object) -> str:
+    """YAML of a plain value in one line, as it stands behind a key."""
     text: str = yaml.dump(
-        dict(values), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf
+        value,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=True,
+        width=math.inf,
     )
-    lines = text.split("\n")
-    places = YamlDocument(text, "").lines
-    for key, comment in comments.items():
-        lines[places[key] - 1] += f"  # {comment}"
-    return "\n".join(lines)
+    return text.removesuffix("\n").removesuffix("\n...")

@@ -7,6 +7,7 @@ time, so that the tests can stop, fail or lose each of them.
 import contextlib
 import errno
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO
 
 from nmt.storage.bounded import BINARY, open_regular
 
@@ -119,15 +120,11 @@ def replacing(path: Path, aside: Path | None = None, is_new: bool = False) -> It
         flush(path.parent)
 
 
-def appending(path: Path) -> TextIO:
+def appending(path: Path) -> io.TextIOWrapper:
     """A text stream that appends to a file, which is made if need be."""
-    return os.fdopen(
-        os.open(path, _OWN_FILE | os.O_APPEND, 0o666),
-        "a",
-        encoding="utf-8",
-        errors="backslashreplace",
-        newline="\n",  # on Windows too, so that a run is the same everywhere
-    )
+    # On Windows too lines end at \n, so that a run is the same everywhere.
+    stream = part_stream(path, append=True)
+    return io.TextIOWrapper(stream, "utf-8", "backslashreplace", newline="\n")
 
 
 def utf8(text: str) -> bytes:

@@ -69,9 +69,9 @@ def read_bytes(path: Path, max_bytes: int, error: type[NMTError], regular: bool 
     return content
 
 
-def read_json(path: Path, error: type[NMTError], max_bytes: int = MAX_JSON_BYTES) -> object:
+def read_json(path: Path, error: type[NMTError]) -> object:
     """The value of a JSON file. Raises `error` if it is damaged, else as `read_bytes` does."""
-    return parse_json(read_bytes(path, max_bytes, error), str(path), error)
+    return parse_json(read_bytes(path, MAX_JSON_BYTES, error), str(path), error)
 
 
 def parse_json(content: bytes, shown: str, error: type[NMTError]) -> object:

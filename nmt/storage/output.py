@@ -145,18 +145,13 @@ def may_replace(force: bool) -> bool:
     return force or _command.get().force
 
 
-def check_output(
-    out: Path,
-    inputs: Mapping[str, Iterable[Path]] | None = None,
-    name: str = "`out`",
-    force: bool = False,
-) -> None:
+def check_output(out: Path, name: str = "`out`", force: bool = False) -> None:
     """Raise ConfigError if an output at `out` would replace a file that is to stay.
 
-    These are the `inputs`, as in `check_apart`, and those of the running command; files of runs
+    These are the inputs of the running command, as in `check_apart`; files of runs
     (nmt/storage/run_files.py); and, without `force`, any file that exists.
     """
-    check_apart(out, {**_command.get().inputs, **(inputs or {})}, name)
+    check_apart(out, _command.get().inputs, name)
     if is_direct(out):
         return
     place = place_of(out)

@@ -1,14 +1,14 @@
 """Safetensors files that are checked before their tensors are loaded.
 
 safetensors' own reader compares the header with the size of the file. This module checks that the
-file is a regular one, the size of its header, and that torch has its number formats and shapes; the
-caller checks that the tensors are those of the model. All of that happens before more than the
-header is read: a small or sparse file cannot make its reader allocate much memory.
+file is a regular one, the size of its header, that torch has its number formats and shapes, and
+that the tensors are those of the model. All of that happens before more than the header is read: a
+small or sparse file cannot make its reader allocate much memory.
 """
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,12 +16,14 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from nmt.errors import NMTError
+from nmt.errors import CheckpointError, NMTError
 from nmt.storage.bounded import open_regular
 from nmt.storage.terminal import one_line
 
 MAX_HEADER_BYTES = 4 << 20
 """Enough for about thirty thousand tensors."""
+
+MISFIT = "does not fit config.yaml and tokenizer"
 
 _MAX_DIMENSIONS = 8
 _MAX_SIZE = 1 << 48
@@ -60,32 +62,34 @@ def specs_of(tensors: Mapping[str, Tensor]) -> Specs:
     }
 
 
-def spec_faults(expected: Specs, got: Specs) -> list[str]:
-    """A phrase for each tensor that is missing, unexpected or of another spec, by name."""
-    return [
-        f"{name[:80]!r}: "
-        + (
-            "missing"
-            if name not in got
-            else f"got {got[name]}, allowed: {expected.get(name, 'no such tensor')}"
-        )
-        for name in sorted(expected.keys() | got.keys())
-        if got.get(name) != expected.get(name)
-    ]
+def first_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """The first name of each tensor, by each of its names: a tied tensor has several."""
+    first: dict[object, str] = {}
+    names = {}
+    for name, tensor in tensors.items():
+        # An empty tensor, and one on the meta device, has no address to know it by.
+        view = (tensor.data_ptr() or id(tensor), tensor.dtype, tensor.shape, tensor.stride())
+        names[name] = first.setdefault(view, name)
+    return names
 
 
-def read_checked(
-    path: Path,
-    aliases: Mapping[str, str],
-    fits: Callable[[Specs], None],
-    error: type[NMTError],
-) -> bytes:
-    """The content of a safetensors file, whose tensors `fits` has accepted.
+def check_specs(expected: Specs, got: Specs, where: str) -> None:
+    """Raise CheckpointError, naming one fault after `where`, unless all names and specs agree."""
+    names = [n for n in sorted(expected.keys() | got.keys()) if got.get(n) != expected.get(n)]
+    if names:
+        name, more = names[0], f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+        fault = "missing"
+        if name in got:
+            fault = f"got {got[name]}, allowed: {expected.get(name, 'no such tensor')}"
+        raise CheckpointError(f"{where}: {name[:80]!r}: {fault}{more}")
 
-    `aliases` are further names of tensors in the file. `fits` is called with the specs of all names
-    before more than the header is read, and raises an error if it expects others. Raises `error`
-    for a header that is too large, malformed or not that of the file's bytes; OSError as
-    `open_regular` does.
+
+def read_checked(path: Path, expected: Specs | None, error: type[NMTError]) -> bytes:
+    """The content of a safetensors file of a checkpoint's folder.
+
+    Raises CheckpointError where its tensors are not those that are `expected`, before more than the
+    header is read; `error` for a header that is too large, malformed or not that of the file's
+    bytes; OSError as `open_regular` does.
     """
     with open_regular(path) as file:
         head = file.read(8)
@@ -98,10 +102,8 @@ def read_checked(
         head += file.read(length)
         size = os.fstat(file.fileno()).st_size
         specs = _specs_of_file(path, error)
-        for alias, name in aliases.items():
-            if name not in specs or alias in specs:
-                raise error(f"{path}: damaged: '{alias}' is to be '{name}', which it cannot be")
-        fits(specs | {alias: specs[name] for alias, name in aliases.items()})
+        if expected is not None:
+            check_specs(expected, specs, f"{path.parent}: {MISFIT}")
         file.seek(0)
         content = file.read(size + 1)
     if len(content) != size or not content.startswith(head):

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import sentencepiece
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from nmt.errors import ConfigError, DataError
-from nmt.settings.base import Conflict, UserPath
+from nmt.settings.base import Conflict, UserPath, conflict_error
 from nmt.text import normalisation
 from nmt.text.case_markup import CAPITAL, MARKS, UPPER, mark_case, restore_case
 from nmt.text.sentencepiece_model import check_model
 from nmt.text.subword_sampling import BPEDropout, Sampler, SubwordSamplingConfig, UnigramSampler
-from nmt.text.tokenizer_config import BaseTokenizerConfig
+from nmt.text.tokenizer_config import BaseTokenizerConfig, GivenFile
 from nmt.text.vocabulary import (
     BOS_ID,
     EOS_ID,
@@ -45,8 +45,6 @@ _WORD = re.compile(f"[{''.join(MARKS)}]|{SPACE_MARK}[^{SPACE_MARK}{''.join(MARKS
 class SentencePieceConfig(BaseTokenizerConfig):
     """Pieces learned from the training text, or those of a trained model."""
 
-    file_keys = ("src_model", "tgt_model")
-    learning_keys = ("model_type", "vocab_size", "character_coverage", "byte_fallback")
     is_lossless = can_sample = True
     suffix = ".model"
     unknown_cure = "tokenizer.character_coverage is low"
@@ -88,6 +86,30 @@ class SentencePieceConfig(BaseTokenizerConfig):
     )
     tgt_model: UserPath | None = Field(default=None, description="the same for the target")
 
+    @model_validator(mode="after")
+    def _learned_or_given(self) -> "SentencePieceConfig":
+        if self.src_model is None and self.tgt_model is None:
+            return self
+        conflicts: list[Conflict] = [
+            (key, "belongs to learning, and pieces are given by src_model: leave it out")
+            for key in ("model_type", "vocab_size", "character_coverage", "byte_fallback")
+            if getattr(self, key) != type(self).model_fields[key].default
+        ]
+        if self.src_model is None or (self.tgt_model is not None) == self.joint:
+            key = "src_model" if self.src_model is None else "tgt_model"
+            allowed = "allowed: src_model and tgt_model, or src_model alone with joint: true"
+            conflicts.append((key, allowed))
+        if conflicts:
+            raise conflict_error(conflicts)
+        return self
+
+    @property
+    def given(self) -> tuple[GivenFile, GivenFile] | None:
+        if self.src_model is None:
+            return None
+        src = "src_model", self.src_model
+        return src, (src if self.tgt_model is None else ("tgt_model", self.tgt_model))
+
     def conflicts(self) -> Iterator[Conflict]:
         size = self.vocab_size or DEFAULT_SIZE
         if self.given is None and self.byte_fallback and size <= _BYTE_PIECES:
@@ -107,10 +129,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
         return DEFAULT_SIZE if self.vocab_size is None else None
 
     def build_given(self, content: bytes, lang: str) -> "SentencePieceTokenizer":
-        """The tokenizer of a given model file, whose config then says what the model is.
-
-        Raises DataError for what is no such model, and where it does not go with `case`.
-        """
+        """Build the tokenizer of a model file; its config then says what the model is."""
         tokenizer = self.build(content, lang)
         update = {
             "model_type": tokenizer.model_type,
@@ -123,23 +142,16 @@ class SentencePieceConfig(BaseTokenizerConfig):
         return tokenizer
 
     def train(self, texts: Sequence[str], name: str, seed: int) -> bytes:
-        """A SentencePiece model of `texts`, which are normalised; the same for the same input.
-
-        `name` names the text in errors. Raises DataError if there is no text, and ConfigError if
-        `vocab_size` is more, or less, than the text allows.
-        """
         if not any(texts):
             raise DataError(f"cannot learn a vocabulary: there is no {name} text")
+        size = self.vocab_size or DEFAULT_SIZE
         try:
-            try:
-                return self._train(texts, self.vocab_size or DEFAULT_SIZE, seed)
-            except RuntimeError as error:
-                most = _TOO_MANY.search(str(error))
-                if most is None or self.vocab_size is not None:
-                    raise
-            return self._train(texts, int(most[1]), seed)
+            return self._train(texts, size, seed)
         except RuntimeError as error:
-            raise self._training_error(str(error), name) from error
+            most = _TOO_MANY.search(str(error))
+            if most is not None and self.vocab_size is None:
+                return self.model_copy(update={"vocab_size": int(most[1])}).train(texts, name, seed)
+            raise _training_error(str(error), size, name) from error
 
     def _train(self, texts: Sequence[str], vocab_size: int, seed: int) -> bytes:
         """A model of `vocab_size` pieces. Raises SentencePiece's RuntimeError."""
@@ -170,23 +182,23 @@ class SentencePieceConfig(BaseTokenizerConfig):
         )
         return model.getvalue()
 
-    def _training_error(self, message: str, name: str) -> Exception:
-        size = self.vocab_size or DEFAULT_SIZE
-        if most := _TOO_MANY.search(message):
-            return ConfigError(
-                f"tokenizer.vocab_size: {size} pieces are more than the {name} text "
-                f"allows; at most {most[1]}"
-            )
-        if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-            return ConfigError(
-                f"tokenizer.vocab_size: {size} pieces are too few for the characters "
-                f"of the {name} text; at least {least[1]}, or lower tokenizer.character_coverage"
-            )
-        return DataError(f"SentencePiece cannot learn from the {name} text: {message}")
-
     def build(self, model_bytes: bytes, lang: str) -> "SentencePieceTokenizer":
-        """The tokenizer of a trained model. Raises DataError for anything else."""
         return SentencePieceTokenizer(self, model_bytes, lang)
+
+
+def _training_error(message: str, size: int, name: str) -> Exception:
+    """The error for SentencePiece's message about `size` pieces of the text `name`."""
+    if most := _TOO_MANY.search(message):
+        return ConfigError(
+            f"tokenizer.vocab_size: {size} pieces are more than the {name} text allows; at most "
+            f"{most[1]}"
+        )
+    if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        return ConfigError(
+            f"tokenizer.vocab_size: {size} pieces are too few for the characters of the {name} "
+            f"text; at least {least[1]}, or lower tokenizer.character_coverage"
+        )
+    return DataError(f"SentencePiece cannot learn from the {name} text: {message}")
 
 
 class SentencePieceTokenizer:
@@ -219,14 +231,12 @@ class SentencePieceTokenizer:
             raise DataError(f"the unknown piece does not read {RESERVED[UNK_ID]}")
 
     def encode(self, text: str) -> Encoded:
-        """`text` as pieces; an unknown character keeps its surface there and has UNK_ID."""
         marked = self._marked(text)
         ids: list[int] = self.processor.encode(marked, out_type=int)
         pieces: list[str] = self.processor.encode(marked, out_type=str)
         return self._encoded(pieces, ids)
 
     def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
-        """The ids of each text, as `encode` gives them, in one call."""
         marked = [self._marked(text) for text in texts]
         return [tuple(ids) for ids in self.processor.encode(marked, out_type=int)]
 
@@ -255,7 +265,6 @@ class SentencePieceTokenizer:
         return UnigramSampler(self, rate, config)
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
-        """The pieces and words of `ids`, which a model wrote; pad, bos and eos are left out."""
         real_ids = self.vocab.real_ids(ids)
         return self._encoded([self.vocab.piece_of(i) for i in real_ids], real_ids)
 

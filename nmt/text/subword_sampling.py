@@ -10,7 +10,8 @@ import bisect
 import itertools
 import math
 import random
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
@@ -70,18 +71,35 @@ class Segmenter(Protocol):
         """The text that the processor cuts into the pieces of one of `words`."""
 
 
-@runtime_checkable
-class Sampler(Protocol):
+class Sampler(ABC):
     """Draws segmentations of the words of a text."""
+
+    def __init__(self, tokenizer: Segmenter) -> None:
+        self._tokenizer = tokenizer
+        processor, pieces = tokenizer.processor, tokenizer.vocab.pieces
+        kinds = (processor.is_control, processor.is_unknown, processor.is_byte)
+        known = set(pieces)  # a given model's symbols may have other letters
+        self._special = frozenset(
+            i
+            for i, piece in enumerate(pieces)
+            if any(is_kind(i) for is_kind in kinds) or not known.issuperset(piece)
+        )
 
     def sample(self, ids: Ids, rng: random.Random) -> Ids:
         """Return other ids of the text that `ids` encode, drawn from `rng` alone.
 
         A text with an unknown piece, or with bytes for one, keeps its ids.
         """
+        if not self._special.isdisjoint(ids):
+            return ids
+        return tuple(itertools.chain.from_iterable(self._draw(self._tokenizer.words(ids), rng)))
+
+    @abstractmethod
+    def _draw(self, words: Sequence[str], rng: random.Random) -> Iterator[Ids]:
+        """Yield drawn ids of each word."""
 
 
-class BPEDropout:
+class BPEDropout(Sampler):
     """Byte-pair merges, each left out with probability `rate` (Provilkov et al. 2020, algorithm 1).
 
     Until none is left: each possible merge of two neighbours is dropped with probability `rate`,
@@ -90,40 +108,32 @@ class BPEDropout:
     """
 
     def __init__(self, tokenizer: Segmenter, rate: float) -> None:
+        super().__init__(tokenizer)
         self._rate = rate
-        self._whole = _WholeTexts(tokenizer)
-        self._ids = {
-            tokenizer.vocab.piece_of(i): i
-            for i in range(len(tokenizer.vocab))
-            if i not in self._whole.special
-        }
+        pieces = enumerate(tokenizer.vocab.pieces)
+        self._ids = {piece: i for i, piece in pieces if i not in self._special}
         get_score = tokenizer.processor.get_score
         self._scores = {piece: get_score(i) for piece, i in self._ids.items()}
         self._plain = lru_cache(_CACHED_WORDS)(self._plain_and_draws)
 
-    def sample(self, ids: Ids, rng: random.Random) -> Ids:
-        words = self._whole.words(ids)
-        if words is None:
-            return ids
+    def _draw(self, words: Sequence[str], rng: random.Random) -> Iterator[Ids]:
         drops = _Drops(self._rate, rng)
-        drawn: list[int] = []
         for word in words:
             plain, n_draws = self._plain(word)
             if drops.kept_next >= n_draws:  # then no merge of this word is dropped
                 drops.kept_next -= n_draws
-                drawn.extend(plain)
+                yield plain
             else:
-                drawn.extend(self._ids[piece] for piece in self._merged(word, drops))
-        return tuple(drawn)
+                yield self._merged(word, drops)
 
     def _plain_and_draws(self, word: str) -> tuple[Ids, int]:
         """The ids without dropout, and the number of draws that it takes to get them."""
         drops = _Drops(0.0, random.Random())
         before = drops.kept_next
-        ids = tuple(self._ids[piece] for piece in self._merged(word, drops))
+        ids = self._merged(word, drops)
         return ids, before - drops.kept_next
 
-    def _merged(self, word: str, drops: "_Drops") -> list[str]:
+    def _merged(self, word: str, drops: "_Drops") -> Ids:
         pieces = list(word)
         scores = [self._scores.get(a + b) for a, b in itertools.pairwise(pieces)]
         while True:
@@ -132,7 +142,7 @@ class BPEDropout:
                 if score is not None and not drops.next() and score > best:
                     best, place = score, i
             if place < 0:
-                return pieces
+                return tuple(self._ids[piece] for piece in pieces)
             pieces[place : place + 2] = [pieces[place] + pieces[place + 1]]
             del scores[place]
             for i in (place - 1, place):
@@ -165,7 +175,7 @@ class _Drops:
         return int(min(math.log1p(-self._rng.random()) / self._log_kept, 1e18))
 
 
-class UnigramSampler:
+class UnigramSampler(Sampler):
     """Segmentations drawn from the n best of a word (Kudo 2018, section 3.2).
 
     P(x_i | X) = P(x_i)^alpha / sum over the n best of P(x_j)^alpha. The words of a text are
@@ -174,24 +184,18 @@ class UnigramSampler:
     """
 
     def __init__(self, tokenizer: Segmenter, rate: float, config: SubwordSamplingConfig) -> None:
-        self._tokenizer = tokenizer
-        self._whole = _WholeTexts(tokenizer)
+        super().__init__(tokenizer)
         self._rate = rate
         self._config = config
         self._choices = lru_cache(_CACHED_WORDS)(self._segmentations)
 
-    def sample(self, ids: Ids, rng: random.Random) -> Ids:
-        words = self._whole.words(ids)
-        if words is None:
-            return ids
-        drawn: list[int] = []
+    def _draw(self, words: Sequence[str], rng: random.Random) -> Iterator[Ids]:
         for word in words:
             segmentations, ends = self._choices(word)
             place = 0
             if len(ends) > 1 and rng.random() < self._rate:
                 place = bisect.bisect_right(ends, rng.random() * ends[-1], hi=len(ends) - 1)
-            drawn.extend(segmentations[place])
-        return tuple(drawn)
+            yield segmentations[place]
 
     def _segmentations(self, word: str) -> tuple[Sequence[Ids], Sequence[float]]:
         """The segmentations, the best one first, and the cumulative sums of their weights."""
@@ -200,22 +204,3 @@ class UnigramSampler:
         logs = [sum(processor.get_score(ids)) for ids in segmentations]
         weights = [math.exp(self._config.alpha * (log - logs[0])) for log in logs]
         return list(map(tuple, segmentations)), list(itertools.accumulate(weights))
-
-
-class _WholeTexts:
-    """Texts whose pieces are all known and made of known letters, as words."""
-
-    def __init__(self, tokenizer: Segmenter) -> None:
-        self._words = tokenizer.words
-        processor = tokenizer.processor
-        kinds = (processor.is_control, processor.is_unknown, processor.is_byte)
-        known = set(tokenizer.vocab.pieces)  # a given model's symbols may have other letters
-        self.special = frozenset(
-            i
-            for i, piece in enumerate(tokenizer.vocab.pieces)
-            if any(is_kind(i) for is_kind in kinds) or not known.issuperset(piece)
-        )
-
-    def words(self, ids: Ids) -> list[str] | None:
-        """The words of the text that `ids` are; None where one of them is no text by itself."""
-        return self._words(ids) if self.special.isdisjoint(ids) else None

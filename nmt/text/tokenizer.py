@@ -107,19 +107,13 @@ class Tokenizers:
     tgt: Tokenizer
     joint: bool
 
-    @property
-    def file_names(self) -> tuple[str, str]:
-        """The names of the model files of both sides."""
-        src, tgt = ("joint", "joint") if self.joint else ("src", "tgt")
-        return f"{src}{self.src.config.suffix}", f"{tgt}{self.tgt.config.suffix}"
-
     def save(self, folder: FilePath) -> None:
         """Write the model files into `folder`, made if need be, and tokenizer.json last."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         files: dict[str, _File] = {}
-        sides = {"src": self.src, "tgt": self.tgt}
-        for (side, tokenizer), name in zip(sides.items(), self.file_names, strict=True):
+        for side, tokenizer in (("src", self.src), ("tgt", self.tgt)):
+            name = f"{'joint' if self.joint else side}{tokenizer.config.suffix}"
             content = tokenizer.model_bytes
             write_bytes(folder / name, content)
             files[side] = _File(name=name, sha256=hashlib.sha256(content).hexdigest())
@@ -178,15 +172,12 @@ def given_tokenizer(config: TokenizerConfig, file: GivenFile, lang: str) -> Toke
     """The tokenizer of a file that `config` names. Raises DataError with key and path."""
     key, path = file
     try:
-        content = read_bytes(path, MAX_FILE_BYTES, DataError)
+        return config.build_given(read_bytes(path, MAX_FILE_BYTES, DataError), lang)
     except FileNotFoundError:
         raise DataError(f"tokenizer.{key}: {path}: no such file") from None
     except DataError as error:
-        raise DataError(f"tokenizer.{key}: {error}") from error
-    try:
-        return config.build_given(content, lang)
-    except DataError as error:
-        raise DataError(f"tokenizer.{key}: {path}: {error}") from error
+        problem = str(error).removeprefix(f"{path}: ")
+        raise DataError(f"tokenizer.{key}: {path}: {problem}") from error
 
 
 def size_notes(tokenizers: Tokenizers) -> list[str]:

@@ -1,36 +1,28 @@
-"""The base of the config of every tokenizer, with keys that name files of the user."""
+"""The base of the config of every tokenizer."""
 
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from nmt.settings.base import Config, Conflict, conflict_error
+from nmt.settings.base import Config, Conflict
+
+if TYPE_CHECKING:
+    from nmt.text.tokenizer import Tokenizer
 
 GivenFile = tuple[str, Path]
-"""The key that names a file, and its path."""
+"""A key that names a file of the user, and its path."""
 
 
 class BaseTokenizerConfig(Config):
-    """The keys and the answers of a tokenizer's config; the answers are the plainest ones.
-
-    The keys `file_keys` name files of the user for source and target, in place of learning with
-    the keys `learning_keys`.
-    """
+    """The keys and properties of every tokenizer's config; a kind overrides the plain defaults."""
 
     joint: bool = Field(default=False, description="one vocabulary for both languages")
 
-    file_keys: ClassVar[tuple[str, str]]
-    learning_keys: ClassVar[tuple[str, ...]]
-
     suffix: ClassVar[str]
     """Ending of the file that holds the trained model."""
-
-    @property
-    def lowers(self) -> bool:
-        """Whether the letters of its pieces are in lower case."""
-        return False
 
     is_lossless: ClassVar[bool] = False
     """Whether ids give the normalised text back, which data.noise requires."""
@@ -42,6 +34,11 @@ class BaseTokenizerConfig(Config):
     """What helps where much of the text is unknown."""
 
     @property
+    def lowers(self) -> bool:
+        """Whether the letters of its pieces are in lower case."""
+        return False
+
+    @property
     def size_limit(self) -> tuple[str, int] | None:
         """The key that limits the pieces of a side and its value; None without a limit."""
         return None
@@ -51,32 +48,27 @@ class BaseTokenizerConfig(Config):
         """The pieces of a side if no key says how many and the text allows them."""
         return None
 
+    @property
+    def given(self) -> tuple[GivenFile, GivenFile] | None:
+        """The files of both sides, the same if one is for both; None where pieces are learned."""
+        return None
+
     def conflicts(self) -> Iterator[Conflict]:
         """Contradictions of its keys that are reported together with those of other sections."""
         return iter(())
 
-    @property
-    def given(self) -> tuple[GivenFile, GivenFile] | None:
-        """The files of both sides, the same where one is for both; None where none is named."""
-        (src_key, src), (tgt_key, tgt) = ((key, getattr(self, key)) for key in self.file_keys)
-        if src is None:
-            return None
-        return (src_key, src), ((tgt_key, tgt) if tgt is not None else (src_key, src))
+    @abstractmethod
+    def train(self, texts: Sequence[str], name: str, seed: int) -> bytes:
+        """Learn a model file from normalised texts; the same input gives the same bytes.
 
-    @model_validator(mode="after")
-    def _learned_or_given(self) -> "BaseTokenizerConfig":
-        src_key, tgt_key = self.file_keys
-        src, tgt = (getattr(self, key) is not None for key in self.file_keys)
-        if (src, tgt) == (False, False):
-            return self
-        conflicts: list[Conflict] = [
-            (key, f"belongs to learning, and pieces are given by {src_key}: leave it out")
-            for key in self.learning_keys
-            if getattr(self, key) != type(self).model_fields[key].default
-        ]
-        if not src or tgt == self.joint:
-            needed = f"allowed: {src_key} and {tgt_key}, or {src_key} alone with joint: true"
-            conflicts.append((tgt_key if src else src_key, needed))
-        if conflicts:
-            raise conflict_error(conflicts)
-        return self
+        `name` names the text in errors. Raises DataError if there is no text, and ConfigError for
+        settings that the text does not allow.
+        """
+
+    @abstractmethod
+    def build(self, model_bytes: bytes, lang: str) -> "Tokenizer":
+        """Build the tokenizer of a trained model. Raises DataError for anything else."""
+
+    def build_given(self, content: bytes, lang: str) -> "Tokenizer":
+        """Build the tokenizer of one of the files in `given`. Raises DataError for an unfit one."""
+        raise NotImplementedError

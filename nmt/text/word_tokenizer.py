@@ -8,7 +8,6 @@ from typing import Literal
 from pydantic import Field
 
 from nmt.errors import ConfigError, DataError
-from nmt.settings.base import UserPath
 from nmt.text import normalisation
 from nmt.text.subword_sampling import Sampler, SubwordSamplingConfig
 from nmt.text.tokenizer_config import BaseTokenizerConfig
@@ -28,10 +27,8 @@ _SPACED_IN = {"fr": frozenset("!?‽;:")}
 
 
 class WordConfig(BaseTokenizerConfig):
-    """Whole words, counted in the training text, or those of a file."""
+    """Whole words, counted in the training text."""
 
-    file_keys = ("src_vocab", "tgt_vocab")
-    learning_keys = ("min_freq", "max_size")
     suffix = ".vocab.txt"
     unknown_cure = "lower tokenizer.min_freq, or take tokenizer.kind: sentencepiece"
 
@@ -44,12 +41,6 @@ class WordConfig(BaseTokenizerConfig):
         le=MAX_SIZE,
         description="most words a side, the four reserved ones included; null = a million",
     )
-    src_vocab: UserPath | None = Field(
-        default=None,
-        description="a file of the source's words, `word` or `word<TAB>count` a line, in place of "
-        "counting them; with `joint` it is for both languages; the run has a copy of it",
-    )
-    tgt_vocab: UserPath | None = Field(default=None, description="the same for the target")
 
     @property
     def lowers(self) -> bool:
@@ -57,26 +48,13 @@ class WordConfig(BaseTokenizerConfig):
 
     @property
     def size_limit(self) -> tuple[str, int] | None:
-        return None if self.given or self.max_size is None else ("max_size", self.max_size)
-
-    def build_given(self, content: bytes, lang: str) -> "WordTokenizer":
-        """The tokenizer of a given file of words, in their order; their counts are not used.
-
-        Words are normalised as text is. The names of reserved pieces are left out, wherever they
-        stand. Raises DataError for a file that is not one word a line, or has a word twice.
-        """
-        words = _read_words(content, lang)
-        if self.lower and (cased := next((word for word in words if word != word.lower()), None)):
-            raise DataError(f"'{cased}' has capitals, and tokenizer.lower is true")
-        config = self.model_copy(update=dict.fromkeys(self.file_keys))
-        return config.build("".join(f"{word}\n" for word in Vocab.of(words).pieces).encode(), lang)
+        return None if self.max_size is None else ("max_size", self.max_size)
 
     def train(self, texts: Sequence[str], name: str, seed: int) -> bytes:
         """The vocabulary of normalised `texts`, the most frequent word first.
 
         Words of equal count are sorted by code point, so the order of the texts and `seed` do not
-        matter. Raises DataError, which names the text `name`, if there is no text, and ConfigError
-        if no word is frequent enough.
+        matter. Raises ConfigError if no word is frequent enough.
         """
         if not any(texts):
             raise DataError(f"cannot learn a vocabulary: there is no {name} text")
@@ -100,7 +78,6 @@ class WordConfig(BaseTokenizerConfig):
         return word.lower() if self.lower else word
 
     def build(self, model_bytes: bytes, lang: str) -> "WordTokenizer":
-        """The tokenizer of a vocabulary that `train` made. Raises DataError for any other."""
         return WordTokenizer(self, model_bytes, lang)
 
 
@@ -130,14 +107,12 @@ class WordTokenizer:
         self._ids = {word: i for i, word in enumerate(lines[first:], start=first)}
 
     def encode(self, text: str) -> Encoded:
-        """`text` as words; an unknown word keeps its surface there and has UNK_ID."""
         words = self._words(text)
         pieces = tuple(map(self.config.cased, words))
         spans = tuple((i, i + 1) for i in range(len(words)))
         return Encoded(pieces, self._ids_of(pieces), words, spans)
 
     def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
-        """The ids of each text, as `encode` gives them."""
         return [self._ids_of(map(self.config.cased, self._words(text))) for text in texts]
 
     def piece_bytes(self, piece: str) -> bytes:
@@ -147,7 +122,6 @@ class WordTokenizer:
         return None
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
-        """The words of `ids`, which a model wrote; pad, bos and eos are left out."""
         real_ids = tuple(self.vocab.real_ids(ids))
         words = tuple(self.vocab.pieces[i] for i in real_ids)
         return Encoded(words, real_ids, words, tuple((i, i + 1) for i in range(len(words))))
@@ -167,24 +141,6 @@ class WordTokenizer:
         return tuple(split(normalisation.normalise(text, self.lang)))
 
 
-def _read_words(content: bytes, lang: str) -> list[str]:
-    """The words of a given file, `word` or `word<TAB>count` a line."""
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"not UTF-8 at byte {error.start}") from error
-    words: list[str] = []
-    for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
-        written = line.removesuffix("\r").partition("\t")[0]
-        word = normalisation.normalise(written, lang)
-        if written in RESERVED:
-            continue
-        if not word or " " in word:
-            raise DataError(f"line {number}: got {line[:40]!r}, allowed: a word, or word<TAB>count")
-        words.append(word)
-    return words
-
-
 def core(word: str) -> str:
     """`word` without the marks around it. A word of marks only is unchanged."""
     return word.lstrip(_OPENING).rstrip(_CLOSING) or word
@@ -194,14 +150,11 @@ def split(text: str) -> list[str]:
     """The words and marks of a normalised text, in order."""
     words: list[str] = []
     for chunk in text.split():
-        core = chunk.lstrip(_OPENING)
-        opening = chunk[: len(chunk) - len(core)]
-        core = core.rstrip(_CLOSING)
-        closing = chunk[len(opening) + len(core) :]
-        words.extend(opening)
-        if core:
-            words.append(core)
-        words.extend(_MARKS.findall(closing))
+        rest = chunk.lstrip(_OPENING)
+        word = rest.rstrip(_CLOSING)
+        words += chunk[: len(chunk) - len(rest)]
+        words += [word] if word else []
+        words += _MARKS.findall(rest[len(word) :])
     return words
 
 

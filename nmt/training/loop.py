@@ -148,8 +148,8 @@ def _new_state(
     All ranks have equal weights, and other draws after them. The weights of a run that `is_begun`
     are those of its checkpoint, which the caller loads.
     """
-    n_src, n_tgt = len(data.tokenizers.src.vocab), data.tgt_vocab_size
-    model = build_model(config.model, n_src, n_tgt).to(device)
+    src, tgt = data.tokenizers.src, data.tokenizers.tgt
+    model = build_model(config.model, len(src.vocab), len(tgt.vocab)).to(device)
     lines = [] if is_begun else set_first_weights(model, config.train)
     lines += freeze(model, config.train.freeze)
     if not ranks.is_first:

@@ -1,15 +1,18 @@
 """The progress of a run: its counters, and whether it is over."""
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from pydantic import TypeAdapter
 
 from nmt.batches.batching import Batcher
 from nmt.batches.plan import Unit
 from nmt.config import RunConfig, TrainConfig
 from nmt.errors import counted
-from nmt.evaluation.metrics import METRICS
+from nmt.evaluation.metrics import title_of
 from nmt.types import rank_of
 
 
@@ -27,7 +30,7 @@ class Validated(NamedTuple):
     def describe(self, metric: str) -> str:
         """The metric's name and its value, as it is measured."""
         value, digits = rank_of(metric, self.score), 3 if metric == "loss" else 2
-        return f"{METRICS[metric].title} {value:.{digits}f}"
+        return f"{title_of(metric)} {value:.{digits}f}"
 
 
 @dataclass(frozen=True)
@@ -59,16 +62,14 @@ class Progress:
     kept_steps: tuple[int, ...] = ()
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Progress":
-        """The progress that `dataclasses.asdict` gave, from JSON; TypeError for other keys."""
-        return cls(
-            **{
-                **values,
-                "batching": values["batching"] and tuple(values["batching"]),
-                "best": tuple(Validated(*entry) for entry in values["best"]),
-                "kept_steps": tuple(values["kept_steps"]),
-            }
-        )
+    def from_json(cls, values: object) -> "Progress":
+        """Return the progress that `dataclasses.asdict` gave, from JSON.
+
+        Raises ValueError for other keys, and for values of other types.
+        """
+        if isinstance(values, dict) and values.keys() == cls().__dict__.keys():
+            return _PROGRESS.validate_json(json.dumps(values), strict=True)
+        raise ValueError("progress: other keys than those of this version")
 
     @property
     def last_epoch(self) -> int:
@@ -109,7 +110,7 @@ class Progress:
         )
 
     def after_validation(
-        self, measured: Mapping[str, float], metric: str, keep_best: int = 1
+        self, measured: Mapping[str, float], metric: str, keep_best: int
     ) -> "Progress":
         """Count a validation of this step; the `keep_best` best by `metric` are remembered."""
         new = Validated(self.step, rank_of(metric, measured[metric]), measured["loss"])
@@ -122,7 +123,10 @@ class Progress:
         )
 
 
-def total_steps(train: TrainConfig, batcher: Batcher, world: int = 1) -> int | None:
+_PROGRESS = TypeAdapter(Progress)
+
+
+def total_steps(train: TrainConfig, batcher: Batcher, world: int) -> int | None:
     """The number of updates of `world` ranks until train.steps or train.epochs, if one is set."""
     limits = [] if train.steps is None else [train.steps]
     group_size = train.accumulate * world
@@ -166,5 +170,5 @@ def end_reason(config: RunConfig, progress: Progress) -> str | None:
     if train.max_minutes is not None and progress.seconds >= 60 * train.max_minutes:
         return f"{counted(train.max_minutes, 'minute')} done"
     if valid.patience is not None and progress.bad_validations >= valid.patience:
-        return f"no better {METRICS[valid.metric].title} in {counted(valid.patience, 'validation')}"
+        return f"no better {title_of(valid.metric)} in {counted(valid.patience, 'validation')}"
     return None

@@ -15,7 +15,7 @@ from nmt.models.base import Seq2Seq
 from nmt.optim.schedules import Schedule
 from nmt.runs.checkpoints import CheckpointState
 from nmt.runs.trained_run import check_fit
-from nmt.storage.tensor_file import spec_faults, specs_of
+from nmt.storage.tensor_file import check_specs, specs_of
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.progress import Progress, total_steps
 from nmt.training.rng import pack_rng, unpack_rng
@@ -27,21 +27,24 @@ WEIGHTS = "weights."
 """Begins the names of the weights as they are trained, where the model's are their averages."""
 
 
+_MISFITS = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, CheckpointError)
+"""The errors of a checkpoint whose values are not those of this run."""
+
+
 @dataclass
 class TrainingState:
     """The state of a training: a run that is restored from it goes on bit for bit as if unbroken.
 
     Its methods alone advance `progress`. torch's random generators belong to the state too: they
     are read when it is saved and set when it is loaded, those of all `ranks`, each of which has a
-    state that is equal but for them. `lr` is the configured learning rate, before the schedule.
-    `averages` are those of the weights with train.ema, in a model of their own.
+    state that is equal but for them. `averages` are those of the weights with train.ema, in a model
+    of their own.
     """
 
     model: Seq2Seq
     optimizer: torch.optim.Optimizer
     schedule: Schedule
     scaler: torch.amp.GradScaler
-    lr: float
     device: torch.device
     progress: Progress
     averages: AveragedModel | None = None
@@ -63,9 +66,7 @@ class TrainingState:
         scaler = torch.amp.GradScaler(device.type, enabled=train.precision == "fp16")
         progress = Progress(batching=(batcher.size, batcher.unit))
         averages = None if train.ema is None else train.ema.build(model)
-        return cls(
-            model, optimizer, schedule, scaler, train.lr, device, progress, averages, ranks=ranks
-        )
+        return cls(model, optimizer, schedule, scaler, device, progress, averages, ranks)
 
     @property
     def final_model(self) -> Seq2Seq:
@@ -90,10 +91,6 @@ class TrainingState:
         self.progress = self.progress.after_validation(measured, metric, train.keep_best)
         self.schedule.after_validation(measured)
         return self.progress.best_step == self.step
-
-    def skip_validation(self) -> None:
-        """Count this step as validated, in a run without a validation set."""
-        self.progress = replace(self.progress, validated_step=self.step)
 
     def keep_step(self, keep_last: int) -> None:
         """Count this step's checkpoint among the `keep_last` scheduled ones that stay."""
@@ -136,7 +133,6 @@ class TrainingState:
             "schedule": self.schedule.state_dict(),
             "scaler": self.scaler.state_dict(),
             "param_groups": optimizer["param_groups"],
-            "lr": self.lr,
             "n_averaged": None if self.averages is None else int(self.averages.n_averaged),
             "world": self.ranks.world,
         }
@@ -152,7 +148,7 @@ class TrainingState:
         batching = self.progress.batching
         try:
             self._load(saved)
-        except (LookupError, TypeError, ValueError, RuntimeError, CheckpointError) as error:
+        except _MISFITS as error:
             reason = error if isinstance(error, CheckpointError) else repr(error)[:200]
             raise CheckpointError(
                 f"{where}: training state does not fit this run: {reason}"
@@ -177,15 +173,13 @@ class TrainingState:
             unpack_rng(_below(_prefix(self.ranks.rank), saved.state_tensors), self.device)
         progress = Progress.from_json(values["progress"])
         groups = self.optimizer.state_dict()["param_groups"]
-        for group, saved_group in zip(groups, values["param_groups"], strict=True):
-            group["lr"] = saved_group["lr"]
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        self.model.load_state_dict(saved.model_tensors)
+        self.model.load_state_dict(saved.model_tensors, strict=False)  # check_fit knows the names
         if self.averages is not None:
-            self.averages.module.load_state_dict(saved.model_tensors)
+            self.averages.module.load_state_dict(saved.model_tensors, strict=False)
             self.averages.n_averaged.fill_(values["n_averaged"])
             self.model.load_state_dict(trained, strict=False)
-        self.schedule.load_state_dict(values["schedule"], self.lr / values["lr"])
+        self.schedule.load_state_dict(values["schedule"], values["param_groups"])
         if values["scaler"]:  # empty if the precision was not fp16
             self.scaler.load_state_dict(values["scaler"])
         self.progress = progress
@@ -194,8 +188,7 @@ class TrainingState:
         """The weights beside which the checkpoint has averages; none without averages."""
         trained = _below(WEIGHTS, saved.state_tensors)
         expected = {} if self.averages is None else dict(self.model.named_parameters())
-        for fault in spec_faults(specs_of(expected), specs_of(trained)):
-            raise CheckpointError(f"{WEIGHTS}{fault}")
+        check_specs(specs_of(expected), specs_of(trained), "weights")
         return trained
 
     def _moments(self, saved: CheckpointState) -> dict[int, Json]:

@@ -53,7 +53,6 @@ class Trainer:
         self._interrupted: Callable[[], bool] = lambda: False
         self._is_stopped = False
         self._ranks = state.ranks
-        self._group_size = train.accumulate * self._ranks.world
         self._reporter = Reporter(state, log, train, data.batcher)
         assert train.precision != "auto"  # train() has chosen
         self._last_loss = 0.0
@@ -106,7 +105,8 @@ class Trainer:
         name = epoch_name(self.config.train, state.progress)
         self.log.open_bar(name, len(plan), state.progress.batch)
         share, pin = self._ranks.share, state.device.type == "cuda"
-        loader = Loader(batcher, plan, state.progress.epoch, self._group_size, share, pin)
+        size = self.config.train.accumulate * self._ranks.world
+        loader = Loader(batcher, plan, state.progress.epoch, size, share, pin)
         with contextlib.closing(loader.groups(state.progress.batch)) as groups:
             for group in groups:
                 result = self._update(group.batches)
@@ -145,7 +145,6 @@ class Trainer:
         """Validate, count and report. Returns False, with nothing counted, if interrupted."""
         state, metric = self.state, self.config.valid.metric
         if self.data.validator is None:
-            state.skip_validation()
             return True
         refuse_bad_weights(state.model, state.step, self.saved_step)
         started = time.monotonic()
@@ -160,7 +159,7 @@ class Trainer:
         self._reporter.after_validation(measured, text, time.monotonic() - started)
         if result.samples:
             self.log.write(sample_file(state.step), samples_text(result.samples))
-        notes = [divergence_note(self._last_loss, result.loss, self.data.tgt_vocab_size)]
+        notes = [divergence_note(self._last_loss, result.loss, len(self.data.tokenizers.tgt.vocab))]
         notes += [] if is_first else [collapse_note(result.health)]
         for note in filter(None, notes):
             self.log.say(note)

@@ -66,11 +66,6 @@ class TrainingData:
         batcher = Batcher(corpus, train.batch_size, train.batch_by, config.seed)
         return cls(tokenizers, batcher, validator)
 
-    @property
-    def tgt_vocab_size(self) -> int:
-        """Target tokens that the vocabulary knows."""
-        return len(self.tokenizers.tgt.vocab)
-
 
 def _tokenizers_and_corpus(
     config: RunConfig, run: RunDirectory, say: Callable[[str], None]
@@ -79,28 +74,21 @@ def _tokenizers_and_corpus(
 
     `data.cache` bounds the memory that this takes; the result is the same without.
     """
-    data, sets = config.data, data_sets(config)
-    if data.cache is None:
-        texts = [list(data_set.pairs()) for data_set in sets]
-        tokenizers = run_tokenizers(config, run, lambda: chain.from_iterable(texts))
-        guided = config.train.guided
-        if guided is None:
-            corpus = _joined([encode_pairs(pairs, tokenizers, data.max_pieces) for pairs in texts])
-        else:
-            if len(texts) > 1:
-                raise ConfigError(
-                    "train.loss: guided_alignment reads one corpus: leave out data.train.mix"
-                )
-            split = resolve_split(data, "train")
-            is_cut = split is not None and split.first is not None
-            corpus = encode_aligned_pairs(
-                texts[0], guided.links, tokenizers, data.max_pieces, is_cut
-            )
-    else:
-        tokenizers = run_tokenizers(
-            config, run, lambda: chain.from_iterable(data_set.pairs() for data_set in sets)
-        )
+    data, guided, sets = config.data, config.train.guided, data_sets(config)
+    texts = [list(data_set.pairs()) for data_set in sets] if data.cache is None else []
+    tokenizers = run_tokenizers(
+        config, run, lambda: chain.from_iterable(texts or (data_set.pairs() for data_set in sets))
+    )
+    if data.cache is not None:
         corpus = cached_corpus(data.cache, sets, tokenizers, say)
+    elif guided is None:
+        corpus = _joined([encode_pairs(pairs, tokenizers, data.max_pieces) for pairs in texts])
+    elif len(texts) > 1:
+        raise ConfigError("train.loss: guided_alignment reads one corpus: leave out data.train.mix")
+    else:
+        split = resolve_split(data, "train")
+        is_cut = split is not None and split.first is not None
+        corpus = encode_aligned_pairs(texts[0], guided.links, tokenizers, data.max_pieces, is_cut)
     if not len(corpus):
         reasons = ", ".join(f"{count} {reason}" for reason, count in corpus.dropped.items())
         n_pairs = sum(corpus.dropped.values())

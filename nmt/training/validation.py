@@ -12,8 +12,9 @@ from torch import Tensor
 from nmt.batches.batching import EncodedCorpus
 from nmt.config import ValidConfig
 from nmt.evaluation.attention_health import AttentionHealth, attention_health
-from nmt.evaluation.evaluate import comparable, scores_of
+from nmt.evaluation.evaluate import scores_of
 from nmt.evaluation.metric import MetricResult, Scoring
+from nmt.evaluation.typography import comparable
 from nmt.models.base import Seq2Seq
 from nmt.ops.masks import keep_from_lengths
 from nmt.optim.losses import cross_entropy

@@ -2,12 +2,9 @@
 
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeVar
 
 from nmt.search.search_config import SearchConfig
 from nmt.settings.config_file import load_values
-
-_Value = TypeVar("_Value")
 
 
 def merged_search(
@@ -27,22 +24,12 @@ def merged_search(
     return load_values({**base.model_dump(), **changes}, SearchConfig, "search")
 
 
-def several(values: Iterable[_Value], name: str) -> Iterator[_Value]:
-    """Iterate over `values`. Raises TypeError for one str, which would be read by letters."""
-    if isinstance(values, str | bytes):
-        got = type(values).__name__
-        raise TypeError(f"{name}: got one {got}, allowed: several, such as [text]")
-    return iter(values)
-
-
-def checked(texts: Iterable[str], name: str = "texts") -> list[str]:
-    """Return all of `texts`; see str_by_str."""
-    return list(str_by_str(texts, name))
-
-
 def str_by_str(texts: Iterable[str], name: str = "texts") -> Iterator[str]:
-    """Iterate over `texts`. Raises TypeError as `several`, and for what is no str."""
-    return (_str(text, f"{name}[{index}]") for index, text in enumerate(several(texts, name)))
+    """Iterate over `texts`. Raises TypeError for one str, at once, and for what is no str."""
+    if isinstance(texts, str | bytes):
+        got = type(texts).__name__
+        raise TypeError(f"{name}: got one {got}, allowed: several, such as [text]")
+    return (_str(text, f"{name}[{index}]") for index, text in enumerate(texts))
 
 
 def _str(text: object, where: str) -> str:

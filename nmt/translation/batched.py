@@ -13,7 +13,6 @@ from nmt.batches.batching import pad_ids
 from nmt.device import autocast
 from nmt.models.base import Seq2Seq
 from nmt.search.constraints import Constraint
-from nmt.search.sampling import sample
 from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import Tokenizer
@@ -56,17 +55,9 @@ class BatchedModel:
         def work(batch: Sequence[int], check: CheckCancelled) -> list[list[Hypothesis]]:
             inputs = self._padded([sources[i] for i in batch])
             rows = [constraints[i] for i in batch] if constraints else ()
-            mbr, draws, n = config.mbr, config.sampling, config.n_best
-            if mbr is not None and mbr.samples is not None:
-                draws, n = mbr.sampling, mbr.samples
             with autocast(self.device, self.precision):  # of this thread only
-                if draws is not None:
-                    candidates = sample(self.model, *inputs, config, draws, n, check, rows)
-                else:
-                    widest = {"n_best": config.n_best if mbr is None else config.beam}
-                    plain = config.model_copy(update=widest)
-                    candidates = search(self.model, *inputs, plain, check, rows)
-            if mbr is None:
+                candidates = search(self.model, *inputs, config.of_candidates(), check, rows)
+            if config.mbr is None:
                 return candidates
             return [self._least_risk(hypotheses, config, check) for hypotheses in candidates]
 

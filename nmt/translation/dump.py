@@ -7,21 +7,25 @@ import json
 import math
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float32
 
 from nmt.errors import DataError
-from nmt.storage.output import atomic_output, write_lines
+from nmt.storage.output import atomic_output
 from nmt.translation.record import AttentionRecord, SelfAttentionRecord
 from nmt.types import Encoded, FilePath
 
 FORMAT = "nmt-attention"
 VERSION = 1
-AXES = ("target", "source")
+_HEADER: dict[str, object] = {
+    "format": FORMAT,
+    "version": VERSION,
+    "axes": ("target", "source"),
+}
+_MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 
 
 def to_json(record: AttentionRecord, reference: str | None = None) -> str:
@@ -30,31 +34,13 @@ def to_json(record: AttentionRecord, reference: str | None = None) -> str:
     Weights have the fewest digits from which the same float32 is read back. A `reference`
     translation is a field of its own.
     """
-    header = {"format": FORMAT, "version": VERSION, "axes": AXES}
-    arrays: dict[str, object] = {"weights": _rows(record.weights)}
-    if record.heads is not None:
-        arrays["heads"] = [_rows(weights) for weights in record.heads]
-    arrays |= _self_attention(
-        record,
-        {name: [*map(_rows, attention.heads)] for name, attention in record.self_attention.items()},
-    )
-    if reference is not None:
-        arrays["reference"] = reference
-    return _dumps({**header, **_fields(record), **arrays})
+    fields = _fields(record, lambda _, array: _decimals(array))
+    return _dumps(_HEADER | fields | ({} if reference is None else {"reference": reference}))
 
 
 def from_json(line: bytes, where: str) -> AttentionRecord:
     """The record of a line. Raises DataError, which names the line by `where`, for another."""
-    fields = _loads(line, where)
-    return _record(fields, fields.get("weights"), fields.get("heads"), where)
-
-
-def write_jsonl(records: Iterable[AttentionRecord], path: FilePath, force: bool = False) -> None:
-    """Write a line per record, one at a time, to `path`, which must be new unless `force`.
-
-    Raises DataError if `path` cannot be written.
-    """
-    write_lines(map(to_json, records), Path(path), force)
+    return _record(_loads(line, where), lambda values: values, where)
 
 
 def read_jsonl(path: FilePath) -> Iterator[AttentionRecord]:
@@ -76,61 +62,46 @@ def write_npz(records: Iterable[AttentionRecord], path: FilePath, force: bool = 
     Memory holds the weights of one record at a time. Equal records give equal bytes.
     `path` must be new unless `force`. Raises DataError if it cannot be written.
     """
-    index = []
     with (
         atomic_output(Path(path), force) as stream,
         zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
-        for record in records:
-            arrays = {"weights": record.weights}
-            if record.heads is not None:
-                arrays["heads"] = record.heads
-            keys = {name: record.key(name) for name in arrays}
-            self_heads = {
-                name: attention.heads for name, attention in record.self_attention.items()
-            }
-            for name, array in {**arrays, **self_heads}.items():
-                _write_member(archive, record.key(name), array)
-            of_self = _self_attention(record, {name: record.key(name) for name in self_heads})
-            index.append({**_fields(record), **keys, **of_self})
-        text = _dumps({"format": FORMAT, "version": VERSION, "axes": AXES, "records": index})
-        _write_member(archive, "index", np.frombuffer(text.encode(), dtype=np.uint8))
+
+        def write(name: str, array: np.ndarray) -> str:
+            # A constant date, so that equal records give equal bytes.
+            member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            member.compress_type = zipfile.ZIP_DEFLATED
+            with archive.open(member, "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+            return name
+
+        text = _dumps({**_HEADER, "records": [_fields(record, write) for record in records]})
+        write("index", np.frombuffer(text.encode(), dtype=np.uint8))
 
 
 def read_npz(path: FilePath) -> Iterator[AttentionRecord]:
     """The records of an npz dump, one by one. Raises DataError for another file."""
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as dump:
-            header = _loads(dump["index"].tobytes(), str(path))
-            for fields in header["records"]:
-                heads = dump[fields["heads"]] if "heads" in fields else None
-                for attention in fields.get("self_attention", {}).values():
-                    attention["heads"] = dump[attention["heads"]]
-                where = f"{path}: {fields['weights']}"
-                yield _record(fields, dump[fields["weights"]], heads, where)
+            for fields in _loads(dump["index"].tobytes(), str(path))["records"]:
+                yield _record(fields, dump.__getitem__, f"{path}: {fields['weights']}")
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        EOFError,
-        zlib.error,
-        zipfile.BadZipFile,
-    ) as error:
+    except (*_MALFORMED, EOFError, zlib.error, zipfile.BadZipFile) as error:
         raise DataError(f"{path}: not an npz of {FORMAT}: {error}") from error
 
 
-def _rows(weights: Float32[np.ndarray, "T S"]) -> list[list[float]]:
+def _decimals(array: np.ndarray) -> list[Any]:
     # str of a float32 is the shortest decimal that is that float32 and no other.
-    return [[float(str(weight)) for weight in row] for row in weights]
+    return [_decimals(part) if part.ndim else float(str(part)) for part in array]
 
 
-def _fields(record: AttentionRecord) -> dict[str, object]:
-    """A record as a JSON object, without its arrays."""
-    names = {"head_names": record.head_names} if record.head_names else {}
-    return {
+def _fields(
+    record: AttentionRecord, write: Callable[[str, np.ndarray], object]
+) -> dict[str, object]:
+    """A record as a JSON object, with what `write` returns for each named array."""
+    place = f"{record.sentence:06d}_{record.rank}"
+    fields: dict[str, object] = {
         "sentence": record.sentence,
         "rank": record.rank,
         "forced": record.forced,
@@ -140,17 +111,21 @@ def _fields(record: AttentionRecord) -> dict[str, object]:
         "source": _side(record.source_text, record.source),
         "target": _side(record.target_text, record.target),
         "log_probs": [_finite(value) for value in record.log_probs],
-        **names,
+        **({"head_names": record.head_names} if record.head_names else {}),
+        "weights": write(f"weights_{place}", record.weights),
     }
-
-
-def _self_attention(record: AttentionRecord, heads: dict[str, Any]) -> dict[str, object]:
-    """The field `self_attention`, with `heads` for its arrays; none for a record without it."""
-    self_attention = {
-        name: {"labels": attention.labels, "head_names": attention.head_names, "heads": heads[name]}
-        for name, attention in record.self_attention.items()
-    }
-    return {"self_attention": self_attention} if self_attention else {}
+    if record.heads is not None:
+        fields["heads"] = write(f"heads_{place}", record.heads)
+    if record.self_attention:
+        fields["self_attention"] = {
+            name: {
+                "labels": attention.labels,
+                "head_names": attention.head_names,
+                "heads": write(f"{name}_{place}", attention.heads),
+            }
+            for name, attention in record.self_attention.items()
+        }
+    return fields
 
 
 def _side(text: str, encoded: Encoded) -> dict[str, object]:
@@ -188,8 +163,15 @@ def _loads(text: bytes, where: str) -> dict[str, Any]:
     return dict(value)
 
 
-def _record(fields: dict[str, Any], weights: object, heads: object, where: str) -> AttentionRecord:
-    """The record of JSON `fields`. Raises DataError if one is missing or shapes do not fit."""
+def _record(fields: dict[str, Any], read: Callable[[Any], Any], where: str) -> AttentionRecord:
+    """The record of JSON `fields`. `read` returns the array of what `_fields` had written.
+
+    Raises DataError if a field is missing or shapes do not fit.
+    """
+
+    def array(value: object) -> np.ndarray:
+        return np.array(read(value), dtype=np.float32)
+
     try:
         record = AttentionRecord(
             sentence=int(fields["sentence"]),
@@ -200,38 +182,39 @@ def _record(fields: dict[str, Any], weights: object, heads: object, where: str) 
             source=_encoded(fields["source"]),
             target_text=str(fields["target"]["text"]),
             target=_encoded(fields["target"]),
-            weights=np.array(weights, dtype=np.float32, ndmin=2),
+            weights=array(fields["weights"]),
             log_probs=tuple(-math.inf if p is None else float(p) for p in fields["log_probs"]),
             score=-math.inf if fields["score"] is None else float(fields["score"]),
             finished=bool(fields["finished"]),
             head_names=tuple(map(str, fields.get("head_names", ()))),
-            heads=None if heads is None else np.array(heads, dtype=np.float32, ndmin=3),
+            heads=array(fields["heads"]) if "heads" in fields else None,
             self_attention={
                 str(name): SelfAttentionRecord(
                     tuple(map(str, attention["labels"])),
                     tuple(map(str, attention["head_names"])),
-                    np.array(attention["heads"], dtype=np.float32, ndmin=3),
+                    array(attention["heads"]),
                 )
                 for name, attention in fields.get("self_attention", {}).items()
             },
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except _MALFORMED as error:
         raise DataError(f"{where}: not a record of {FORMAT}: {error!r}") from error
     sides = (record.target, record.source)
-    expected = tuple(len(s.words if record.level == "word" else s.pieces) for s in sides)
-    if record.weights.shape != expected:
-        raise DataError(f"{where}: weights have shape {record.weights.shape}, not {expected}")
-    shape = (0,) if record.heads is None else record.heads.shape
-    expected = (len(record.head_names), *expected) if record.head_names else (0,)
-    if shape != expected:
-        raise DataError(f"{where}: heads have shape {shape}, not {expected}")
+    shape = tuple(len(s.words if record.level == "word" else s.pieces) for s in sides)
+    _check_shape(record.weights, shape, f"{where}: weights")
+    if record.heads is not None or record.head_names:
+        _check_shape(record.heads, (len(record.head_names), *shape), f"{where}: heads")
     for name, attention in record.self_attention.items():
-        expected = (len(attention.head_names), len(attention.labels), len(attention.labels))
-        if attention.heads.shape != expected:
-            raise DataError(
-                f"{where}: {name} heads have shape {attention.heads.shape}, not {expected}"
-            )
+        n_labels = len(attention.labels)
+        shape = (len(attention.head_names), n_labels, n_labels)
+        _check_shape(attention.heads, shape, f"{where}: {name} heads")
     return record
+
+
+def _check_shape(array: np.ndarray | None, expected: tuple[int, ...], name: str) -> None:
+    shape = () if array is None else array.shape
+    if shape != expected:
+        raise DataError(f"{name} have shape {shape}, not {expected}")
 
 
 def _encoded(side: dict[str, Any]) -> Encoded:
@@ -241,11 +224,3 @@ def _encoded(side: dict[str, Any]) -> Encoded:
         words=tuple(side["words"]),
         word_spans=tuple((start, end) for start, end in side["word_spans"]),
     )
-
-
-def _write_member(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
-    """Add an array as numpy does, with a constant date, so that equal records give equal bytes."""
-    member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-    member.compress_type = zipfile.ZIP_DEFLATED
-    with archive.open(member, "w", force_zip64=True) as stream:
-        np.lib.format.write_array(stream, array, allow_pickle=False)

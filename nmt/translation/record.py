@@ -8,7 +8,7 @@ from jaxtyping import Float32
 
 from nmt.translation.heads import Head
 from nmt.translation.words import Level, attention_table, axes
-from nmt.types import Encoded, Translation, same_fields, shortened
+from nmt.types import Encoded, Translation, same_fields
 
 
 @dataclass(frozen=True)
@@ -20,16 +20,12 @@ class SelfAttentionRecord:
 
     labels: tuple[str, ...]
     head_names: tuple[str, ...]
-    heads: Float32[np.ndarray, "N L L"] = field(hash=False)
+    heads: Float32[np.ndarray, "N L L"] = field(repr=False, hash=False)
 
     def __eq__(self, other: object) -> bool:
         """Whether `other` has the same values."""
         is_one = isinstance(other, SelfAttentionRecord)
         return same_fields(self, other) if is_one else NotImplemented
-
-    def __repr__(self) -> str:
-        """Without the numbers of the array."""
-        return f"<SelfAttentionRecord of {len(self.labels)} labels, heads {self.heads.shape}>"
 
 
 @dataclass(frozen=True)
@@ -53,27 +49,19 @@ class AttentionRecord:
     source: Encoded
     target_text: str
     target: Encoded
-    weights: Float32[np.ndarray, "T S"] = field(hash=False)
+    weights: Float32[np.ndarray, "T S"] = field(repr=False, hash=False)
     log_probs: tuple[float, ...]
     score: float
     finished: bool
     head_names: tuple[str, ...] = ()
-    heads: Float32[np.ndarray, "N T S"] | None = field(default=None, hash=False)
-    self_attention: Mapping[str, SelfAttentionRecord] = field(default_factory=dict, hash=False)
+    heads: Float32[np.ndarray, "N T S"] | None = field(default=None, repr=False, hash=False)
+    self_attention: Mapping[str, SelfAttentionRecord] = field(
+        default_factory=dict, repr=False, hash=False
+    )
 
     def __eq__(self, other: object) -> bool:
         """Whether `other` is a record of the same values, arrays element by element."""
         return same_fields(self, other) if isinstance(other, AttentionRecord) else NotImplemented
-
-    def __repr__(self) -> str:
-        """The numbers of sentence and rank, both texts, and the shape of the weights."""
-        texts = f"{shortened(self.source_text)} -> {shortened(self.target_text)}"
-        shape = f"by {self.level} {self.weights.shape}"
-        return f"<AttentionRecord {self.sentence}, rank {self.rank}: {texts}, {shape}>"
-
-    def key(self, of: str = "weights") -> str:
-        """The name of an array in an npz file, such as `weights_SENTENCE_RANK`."""
-        return f"{of}_{self.sentence:06d}_{self.rank}"
 
 
 def attention(

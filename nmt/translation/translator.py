@@ -17,7 +17,7 @@ from nmt.search.forced import force_decode, self_attention
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import EOS_ID
-from nmt.translation.arguments import checked, merged_search, several, str_by_str
+from nmt.translation.arguments import merged_search, str_by_str
 from nmt.translation.batched import BatchedModel, DecodingPrecision, Padded, without_eos
 from nmt.translation.constraint import Prefix, Weights, constraints_of
 from nmt.translation.drawn import DrawnTranslation
@@ -126,8 +126,8 @@ class Translator:
             if len(values) != len(runs):
                 allowed = f"one for each of {counted(len(runs), 'run')}"
                 got = ",".join(map(str, values))
-                raise ConfigError(f"rerank_by: {what}: got {got}, allowed: {allowed}")
-        check_weights("rerank_by: weights", weights)
+                raise ConfigError(f"reranker {what}: got {got}, allowed: {allowed}")
+        check_weights("reranker weights", weights)
         rerankers = []
         for run, weight, name in zip(runs, weights, names, strict=True):
             other = self.load(run, self.device, name, int8=self.int8, precision=self.precision)
@@ -156,22 +156,20 @@ class Translator:
         device = str(self.device) if number_format == "fp32" else f"{self.device}, {number_format}"
         return f"<Translator {langs} from {self.origin}, on {device}, beam {self.search.beam}>"
 
-    def translate(  # noqa: PLR0913 - the choices of one call
+    def translate(
         self,
         texts: Iterable[str],
         n_best: int | None = None,
-        restore: bool = True,
         with_heads: bool = False,
         search: SearchConfig | Mapping[str, object] | None = None,
-        prefixes: Iterable[Prefix] | None = None,
+        prefixes: Sequence[Prefix] | None = None,
         attention: Sequence[Mapping[int, Weights]] = (),
     ) -> list[DrawnTranslation]:
         """Translate texts; a text without any piece gets an empty Translation.
 
-        `n_best` is the number of hypotheses per text (None: the search's). `restore` writes them
-        in the typography of the language. `with_heads` adds the weights of each attention head.
-        `search` is the SearchConfig of this call, or keys to change for it, such as {"beam": 1}.
-        With `rerank_by` the whole beam is reranked.
+        `n_best` is the number of hypotheses per text (None: the search's). `with_heads` adds the
+        weights of each attention head. `search` is the SearchConfig of this call, or keys to change
+        for it, such as {"beam": 1}. With `rerank_by` the whole beam is reranked.
 
         `prefixes` say how each translation begins, as text or as ids of pieces; a word that one
         ends in may be continued. With them `attention` may have for each text rows of
@@ -191,13 +189,12 @@ class Translator:
             check_rerankable(config)
             widest = config.model_copy(update={"n_best": config.beam})
         texts, sources = self._encoded(texts)
-        begun = None if prefixes is None else list(several(prefixes, "prefixes"))
         constraints = constraints_of(
-            self.model, self.tokenizers.tgt, sources, config, begun, attention
+            self.model, self.tokenizers.tgt, sources, config, prefixes, attention
         )
         beams = self.batched.search(sources, widest, constraints)
         translations = [
-            DrawnTranslation(text, source, tuple(self._with_text(h, restore) for h in hypotheses))
+            DrawnTranslation(text, source, tuple(map(self._with_text, hypotheses)))
             for text, source, hypotheses in zip(texts, sources, beams, strict=True)
         ]
         if self.rerankers:
@@ -214,48 +211,32 @@ class Translator:
 
     def _encoded(self, texts: Iterable[str]) -> tuple[list[str], list[Encoded]]:
         """Check and encode source texts."""
-        checked_texts = checked(texts)
-        return checked_texts, [self.tokenizers.src.encode(text) for text in checked_texts]
+        texts = list(str_by_str(texts))
+        return texts, [self.tokenizers.src.encode(text) for text in texts]
 
     def translate_stream(
-        self,
-        texts: Iterable[str],
-        n_best: int | None = None,
-        restore: bool = True,
-        prefixes: Iterable[str] | None = None,
+        self, texts: Iterable[str], prefix: str = ""
     ) -> Iterator[DrawnTranslation]:
         """Translate any number of texts in constant memory, a chunk at a time.
 
         A chunk is 16 batches, within which texts are sorted. With batch_size 1 each text is
-        translated before the next is read. `prefixes` say how each translation begins; what is
-        left of them is not read. Raises TypeError: at once if `texts` is one str, and when a text
-        is read that is no str; DataError where a text has no prefix. If reading a text raises an
-        error, the texts before it are translated first.
+        translated before the next is read. Every translation begins with `prefix`. Raises
+        TypeError: at once if `texts` is one str, and when a text is read that is no str. If reading
+        a text raises an error, the texts before it are translated first.
         """
-        begun = None if prefixes is None else str_by_str(prefixes, "prefixes")
-        return self._translate_chunks(str_by_str(texts), begun, n_best, restore)
+        return self._translate_chunks(str_by_str(texts), prefix)
 
-    def _translate_chunks(
-        self,
-        texts: Iterator[str],
-        prefixes: Iterator[str] | None,
-        n_best: int | None,
-        restore: bool,
-    ) -> Iterator[DrawnTranslation]:
+    def _translate_chunks(self, texts: Iterator[str], prefix: str) -> Iterator[DrawnTranslation]:
         fault: Exception | None = None
         while fault is None:
-            part: list[tuple[str, str]] = []
+            chunk: list[str] = []
             try:
-                for text in islice(texts, self.chunk_size):
-                    part.append((text, "" if prefixes is None else _next_prefix(prefixes)))
+                chunk.extend(islice(texts, self.chunk_size))  # keeps those before an error
             except Exception as error:
                 fault = error
-            if part:
-                begun = None if prefixes is None else [prefix for _, prefix in part]
-                chunk = [text for text, _ in part]
-                yield from self.translate(chunk, n_best, restore, prefixes=begun)
-            elif fault is None:
+            if not chunk and fault is None:
                 return
+            yield from self.translate(chunk, prefixes=[prefix] * len(chunk) if prefix else None)
         raise fault
 
     @property
@@ -282,7 +263,7 @@ class Translator:
         texts differ, TypeError for texts that are not str.
         """
         texts, sources = self._encoded(texts)
-        target_texts = checked(target_texts, "target_texts")
+        target_texts = list(str_by_str(target_texts, "target_texts"))
         if len(sources) != len(target_texts):
             got = counted(len(target_texts), "translation")
             raise DataError(f"force: got {got} for {counted(len(sources), 'text')}")
@@ -333,15 +314,8 @@ class Translator:
 
         return [replace(t, hypotheses=tuple(map(changed, t.hypotheses))) for t in translations]
 
-    def _with_text(self, hypothesis: Hypothesis, restore: bool) -> TranslatedHypothesis:
-        ids = without_eos(hypothesis)
-        tokenizer = self.tokenizers.tgt
+    def _with_text(self, hypothesis: Hypothesis) -> TranslatedHypothesis:
+        ids, tokenizer = without_eos(hypothesis), self.tokenizers.tgt
         return TranslatedHypothesis(
-            tokenizer.decode(ids, restore=restore), tokenizer.encoded_from_ids(ids), hypothesis
+            tokenizer.decode(ids), tokenizer.encoded_from_ids(ids), hypothesis
         )
-
-
-def _next_prefix(prefixes: Iterator[str]) -> str:
-    for prefix in prefixes:
-        return prefix
-    raise DataError("prefixes: got fewer than texts, allowed: one for each")

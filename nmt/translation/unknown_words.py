@@ -17,7 +17,7 @@ from nmt.text.normalisation import normalise
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import UNK_ID
 from nmt.text.word_tokenizer import core
-from nmt.types import FilePath, TranslatedHypothesis, Translation
+from nmt.types import Encoded, FilePath, TranslatedHypothesis, Translation
 
 Lexicon = Mapping[str, str]
 """From a source word to its translation."""
@@ -66,43 +66,28 @@ def _probability(text: str, where: str) -> float:
 
 
 def replace_unknown(
-    translation: Translation, tokenizers: Tokenizers, lexicon: Lexicon, restore: bool = True
+    translation: Translation, tokenizers: Tokenizers, lexicon: Lexicon
 ) -> Translation:
-    """`translation` with each `<unk>` in its texts replaced; ids and pieces are unchanged.
+    """Replace each `<unk>` in the texts of a translation; ids and pieces are unchanged.
 
     Consecutive `<unk>` pieces stand for one word. The source word with the greatest attention
     weight, summed over those pieces and the word's own, replaces them: its entry in `lexicon` (as
     written, else in lower case), or else the word itself without punctuation around it. `<unk>`
     stays where no word has any weight (attention `none` gives all of it to the end of sentence).
-    `restore` is as in Translator.translate.
     """
-    return replace(
-        translation,
-        hypotheses=tuple(
-            _replaced(output, translation, tokenizers, lexicon, restore)
-            for output in translation.hypotheses
-        ),
-    )
-
-
-def _replaced(
-    output: TranslatedHypothesis,
-    translation: Translation,
-    tokenizers: Tokenizers,
-    lexicon: Lexicon,
-    restore: bool,
-) -> TranslatedHypothesis:
-    surfaces: dict[int, str] = {}
-    for run in _unknown_runs(output.target.ids):
-        word = _most_attended_word(output, translation, run)
-        if word is not None:
-            surfaces.update(dict.fromkeys(run, ""))
-            surfaces[run[0]] = lexicon.get(word) or lexicon.get(word.lower()) or word
-    if not surfaces:
-        return output
-    return replace(
-        output, text=tokenizers.tgt.decode(output.target.ids, restore=restore, surfaces=surfaces)
-    )
+    hypotheses = []
+    for output in translation.hypotheses:
+        surfaces: dict[int, str] = {}
+        for run in _unknown_runs(output.target.ids):
+            word = _most_attended_word(output, translation.source, run)
+            if word is not None:
+                surfaces.update(dict.fromkeys(run, ""))
+                surfaces[run[0]] = lexicon.get(word) or lexicon.get(word.lower()) or word
+        if surfaces:
+            text = tokenizers.tgt.decode(output.target.ids, surfaces=surfaces)
+            output = replace(output, text=text)
+        hypotheses.append(output)
+    return replace(translation, hypotheses=tuple(hypotheses))
 
 
 def _unknown_runs(ids: Sequence[int]) -> list[list[int]]:
@@ -119,11 +104,10 @@ def _unknown_runs(ids: Sequence[int]) -> list[list[int]]:
 
 
 def _most_attended_word(
-    output: TranslatedHypothesis, translation: Translation, run: Sequence[int]
+    output: TranslatedHypothesis, source: Encoded, run: Sequence[int]
 ) -> str | None:
     """The source word with the most attention in these rows, without punctuation around it."""
     attention = output.hypothesis.attention[run].sum(axis=0)
-    source = translation.source
     weights = [float(attention[start:end].sum()) for start, end in source.word_spans]
     best = int(np.argmax(weights))  # the first of equal weights
     return core(source.words[best]) if weights[best] > 0 else None

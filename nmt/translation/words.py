@@ -15,32 +15,23 @@ from jaxtyping import Float32
 from nmt.text.vocabulary import BOS_ID, EOS_ID
 from nmt.text.word_pieces import own_words
 from nmt.translation.heads import MEAN, Head
-from nmt.types import AttentionKind, Encoded, Translation, same_fields, shortened
+from nmt.types import AttentionKind, Encoded, Translation
 
 BOS_LABEL = "<s>"
 EOS_LABEL = "</s>"
 Level = Literal["piece", "word"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AttentionTable:
     """Weights with a label for every row (a query) and every column (a key)."""
 
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    weights: Float32[np.ndarray, "Q S"] = field(hash=False)
+    weights: Float32[np.ndarray, "Q S"] = field(repr=False)
 
     def __post_init__(self) -> None:
         assert self.weights.shape == (len(self.rows), len(self.columns))
-
-    def __eq__(self, other: object) -> bool:
-        """Whether `other` is a table of the same labels and weights."""
-        return same_fields(self, other) if isinstance(other, AttentionTable) else NotImplemented
-
-    def __repr__(self) -> str:
-        """The labels and the shape of the weights."""
-        rows, columns = (shortened(" ".join(labels)) for labels in (self.rows, self.columns))
-        return f"<AttentionTable {self.weights.shape}: {rows} over {columns}>"
 
 
 def with_eos(encoded: Encoded) -> Encoded:

@@ -90,11 +90,10 @@ def test_a_set_has_the_rows_of_memory_and_is_encoded_once(cache: Cache) -> None:
     assert cache.said[0].endswith(": encoding: missing")
 
 
-def test_large_vocabularies_have_ids_of_four_bytes(cache: Cache, tmp_path: Path) -> None:
-    words = tmp_path / "words.txt"
-    words.write_text("".join(f"w{n}\n" for n in range(70_000)))
-    config = WordConfig(joint=True, src_vocab=words)
-    tokenizers = train_tokenizers(config, [], "en", "fr", seed=1)
+def test_large_vocabularies_have_ids_of_four_bytes(cache: Cache) -> None:
+    config = WordConfig(joint=True, min_freq=1)
+    words = SentencePair(" ".join(f"w{n}" for n in range(70_000)), "")
+    tokenizers = train_tokenizers(config, [words], "en", "fr", seed=1)
     pairs = [SentencePair("w69999 w1", "w65535 w69998")]
     corpus = cache.corpus(tokenizers, pairs=lambda: iter(pairs))
     assert corpus.src_ids[0] == tokenizers.src.encode("w69999 w1").ids

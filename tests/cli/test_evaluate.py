@@ -12,6 +12,7 @@ from cli.helpers import ENGLISH, FRENCH, nmt, refusal, write_lines
 from click.testing import Result
 from sacrebleu.metrics.bleu import BLEU
 
+from nmt.evaluation.metrics import PAIRED
 from nmt.runs.directory import RunDirectory
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -126,6 +127,16 @@ def test_a_baseline_is_a_file_or_an_evaluated_run(tmp_path: Path) -> None:
     write_lines(Path("old/eval/test.txt"), FRENCH)
     nmt("eval", "--baseline", "old")
     assert "bleu" in report()["against_baseline"]
+
+
+def test_a_metric_without_a_test_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_lines(Path("worse"), [line.replace("est", "a") for line in FRENCH])
+    monkeypatch.delitem(PAIRED, "chrf")  # as COMET, which needs its package
+    result = nmt(*HYP, "--bleu", "--chrf", "--baseline", "worse")
+    assert result.stdout.count(" against ") == 1
+    assert result.stderr.count("chrF2 has no significance test") == 1
+    result = nmt("compare", "fr", "worse", "--ref", "fr", "--bleu", "--chrf")
+    assert result.stderr.count("chrF2 has no significance test") == 1
 
 
 def test_files_are_translated_and_written_to_a_file_or_stdout() -> None:

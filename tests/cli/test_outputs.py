@@ -6,16 +6,6 @@ import pytest
 from cli.helpers import members, nmt, refusal
 
 from nmt.cli.shared.command import path_parameters
-from nmt.errors import ConfigError, NMTError
-from nmt.explain.curve import draw_curve
-from nmt.explain.heatmap import write_map
-from nmt.explain.page import write_page
-from nmt.explain.report_page import write_report
-from nmt.lab.experiment import perform
-from nmt.runs.pack import pack
-from nmt.runs.trained_run import TrainedRun
-from nmt.storage.output import atomic_output, command_files
-from nmt.translation.dump import write_jsonl, write_npz
 
 RUN = ("--run", "run")
 LANGUAGES = ("--src-lang", "en", "--tgt-lang", "de")
@@ -109,49 +99,6 @@ def test_two_outputs_of_one_command_are_two_files(folder: Path) -> None:
     for other in ("a", "./a", "b"):
         refusal(*clean, "--out", "a", "--rejected", other)
     assert not (folder / "a").exists()
-
-
-def test_python_functions_obey_the_same_law(folder: Path) -> None:
-    run = TrainedRun.open("run")
-    figure = draw_curve(run.path)
-    writers = [
-        lambda path, **force: write_map(figure, path, **force),
-        lambda path, **force: write_jsonl([], path, **force),
-        lambda path, **force: write_npz([], path, **force),
-        lambda path, **force: write_page([], path, **force),
-        lambda path, **force: write_report(run, path, **force),
-        lambda path, **force: pack(run.directory, "best", path, **force),
-        lambda path, **force: perform("masks", [], path.parent, **force),
-    ]
-    path = folder / "masks.png"
-    for write in writers:
-        path.write_bytes(b"precious")
-        with pytest.raises(ConfigError, match="force"):
-            write(path)
-        assert path.read_bytes() == b"precious"
-        write(path, force=True)
-        assert path.read_bytes() != b"precious"
-        if write is not writers[-1]:
-            with pytest.raises(NMTError):
-                write(run.directory.config_path, force=True)
-    run.directory.load_config()
-    with command_files({}, force=True):
-        write_map(figure, path)
-    with pytest.raises(ConfigError):  # force ends with its command
-        write_map(figure, path)
-
-
-def test_a_file_that_appears_meanwhile_is_not_lost(folder: Path) -> None:
-    out = folder / "x"
-
-    def appearing() -> None:
-        with atomic_output(out) as stream:
-            stream.write(b"line\n")
-            out.write_text("precious")
-
-    with pytest.raises(NMTError):
-        appearing()
-    assert out.read_text() == "precious"
 
 
 @pytest.mark.parametrize(

@@ -41,12 +41,6 @@ after = process_bytes("VmRSS")
 release_freed_memory()
 print(full - after, after - process_bytes("VmRSS"))
 """
-CAPACITIES = f"""
-import os
-from nmt.cli.shared.process import configure_memory
-configure_memory()
-print(*(os.environ[name] for name in {list(CACHE_CAPACITIES)}))
-"""
 
 
 def _printed(program: str, **variables: str) -> list[int]:
@@ -70,12 +64,6 @@ def test_memory_of_new_shapes_is_bounded_and_freed_blocks_stay() -> None:
     assert grown < 30 * 2**20
     assert returned < 16 * 2**20
     assert released > 200 * 2**20
-
-
-def test_a_capacity_that_the_user_has_set_stays() -> None:
-    variables = dict.fromkeys(CACHE_CAPACITIES, "77")
-    assert _printed(CAPACITIES, **variables) == [77] * len(variables)
-    assert _printed(CAPACITIES) == [int(value) for value in CACHE_CAPACITIES.values()]
 
 
 def test_deterministic_holds_in_its_block_only() -> None:

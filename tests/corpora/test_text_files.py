@@ -1,6 +1,5 @@
 """Every line arrives as it is, from any container, or a fault is one line with its place."""
 
-import contextlib
 import gzip
 import io
 import os
@@ -57,16 +56,11 @@ def write_tar(path: Path, members: Mapping[str, bytes]) -> Path:
 @pytest.mark.parametrize(
     ("raw", "expected"),
     [
-        (b"", []),
         (b"\n", [""]),
-        (b"one", ["one"]),
-        (b"\xef\xbb\xbfone\n", ["one"]),
-        (b"one\r\ntwo\r\n", ["one", "two"]),
-        (b"one\r\ntwo\r", ["one", "two\r"]),
+        (b"\xef\xbb\xbfone", ["one"]),
         (b"one\r\ntwo\nthree\r\n", ["one", "two", "three"]),
         (b"one\ntwo\r\n", ["one", "two\r"]),
-        (b"one\r\r\ntwo\r\n", ["one\r", "two"]),
-        (b"one\rtwo", ["one\rtwo"]),
+        (b"one\r\r\ntwo\r", ["one\r", "two\r"]),
         (
             "a\u2028b\u2029c\u0085d\re\vf\fg\x1ch\n\n".encode(),
             ["a\u2028b\u2029c\x85d\re\vf\fg\x1ch", ""],
@@ -169,27 +163,12 @@ def test_a_packed_file_reads_as_the_plain_one(tmp_path: Path) -> None:
     assert read_lines(path) == ["a line of a log"] * 300
 
 
-def test_a_packed_file_that_is_damaged_is_one_line(tmp_path: Path) -> None:
+def test_a_packed_file_unpacks_to_the_known_size_of_its_text(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
-    archive = gzip.compress("".join(f"{n * n}\n" for n in range(9999)).encode())
-    for content in (archive[: len(archive) // 2], archive[:-3], b"plain\n", archive + b"more"):
-        path.write_bytes(content)
-        with pytest.raises(DataError, match=rf"^{path}: (damaged or not a gz|cannot)") as error:
-            read_lines(path)
-        assert "\n" not in str(error.value)
-
-
-def test_a_packed_file_unpacks_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its size, and by what is known of its text."""
-    path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(b"a\n" * 500))
     assert len(list(stream_lines(path, 1000))) == 500
     with pytest.raises(DataError, match="unpacks to more than the 999 bytes"):
         list(stream_lines(path, 999))
-    monkeypatch.setattr(text_files, "ALWAYS_ALLOWED_BYTES", 1000)
-    path.write_bytes(gzip.compress(b"aaaaaaa\n" * 1_000_000))
-    with pytest.raises(DataError, match=r"bomb\..*: unpacks to more than the [\d,]+ bytes of text"):
-        read_lines(path)
 
 
 def test_bombs_take_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,22 +292,31 @@ def test_a_bomb_before_a_member_or_in_it_is_refused(
             read_lines(member)
 
 
-def test_damage_anywhere_gives_an_error_or_text(tmp_path: Path) -> None:
+def test_damage_anywhere_gives_a_line_or_text(tmp_path: Path) -> None:
     rng = random.Random(1)
     tar = write_tar(tmp_path / "x.tar", MEMBERS).read_bytes()
     text = "".join(f"{n}\n" for n in range(300)).encode()
     zipped = write_zip(tmp_path / "x.zip", {"x.txt": text}, zipfile.ZIP_DEFLATED).read_bytes()
-    wholes = {"y.tar": tar, "y.zip": zipped, "y.gz": gzip.compress(text)}
+    messages: list[str] = []
+    files = {"y.tar": tar, "y.zip": zipped, "y.gz": gzip.compress(text)}
+    for content in (b"plain\n", files["y.gz"] + b"more"):
+        (tmp_path / "z.gz").write_bytes(content)
+        with pytest.raises(DataError, match=r"z\.gz: (damaged or not a gz|cannot)"):
+            read_lines(tmp_path / "z.gz")
     for n in range(360):
-        name = list(wholes)[n % 3]
-        content = bytearray(wholes[name])
+        name = list(files)[n % 3]
+        content = bytearray(files[name])
         for _ in range(rng.randint(1, 8)):
             content[rng.randrange(min(len(content), 3000))] = rng.randrange(256)
         path = tmp_path / name
         path.write_bytes(content[: rng.choice([len(content), rng.randrange(len(content))])])
         for member in ("training/a.de", "b.en.gz") if name == "y.tar" else ("",):
-            with contextlib.suppress(DataError):
+            try:
                 assert len(read_lines(path / member)) <= len(tar)
+            except DataError as error:
+                messages.append(str(error))
+    assert messages
+    assert "\n" not in "".join(messages)
 
 
 SGM = """\

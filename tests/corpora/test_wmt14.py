@@ -1,7 +1,7 @@
 """WMT14 English-French from its archives to a score, on a slice in the real layout.
 
-The slice has the catalogue's archives and members, with a few sentences in each; only the checksums
-of the real files are taken out of the entry. The real files were not downloaded here.
+The slice has the catalogue's archives and members, with a few sentences in each. The real files
+were not downloaded here.
 """
 
 import gzip
@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from corpora.test_text_files import write_tar
 from typer.testing import CliRunner
 
 from nmt.cli.app import app
-from nmt.corpora import entries
-from nmt.corpora.corpora import read_examples, read_split, resolve_split, stream_split
+from nmt.corpora.corpora import (
+    count_pairs,
+    read_examples,
+    read_split,
+    resolve_split,
+    stream_split,
+)
 from nmt.corpora.entries import load_catalog
-from nmt.corpora.fetch import fetch_corpus
 from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.corpora.text_files import read_lines
 
@@ -35,9 +38,10 @@ def sgm(lines: list[str], kind: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The archives of the corpus, as they would come from statmt.org, with few sentences."""
-    shelf = tmp_path_factory.mktemp("wmt14")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with the archives of the corpus, in which are few sentences."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / NAME).mkdir()
     texts: dict[str, Iterator[str]] = {
         lang: iter(read_lines(STARTER / f"train.{lang}")) for lang in ("en", "fr")
     }
@@ -54,35 +58,13 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
             archives.setdefault(archive, {})[member.replace("fr-en", "de-en")] = b"ein\n"
             archives[archive][member] = content
     for archive, members in archives.items():
-        write_tar(shelf / archive, members)
-    return shelf
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder whose entry of the corpus knows no checksums."""
-    folder = tmp_path_factory.mktemp("data")
-    builtin = Path(entries.__file__).with_name("catalog.yaml").read_text(encoding="utf-8")
-    entry = yaml.safe_load(builtin)[NAME]
-    for file in entry["files"].values():
-        for source in file["sources"]:
-            del source["checksum"]
-    text = yaml.safe_dump({NAME: entry}, sort_keys=False)
-    (folder / "catalog.yaml").write_text(text, encoding="utf-8")
+        write_tar(folder / NAME / archive, members)
     return folder
 
 
-def test_the_archives_become_the_splits(shelf: Path, folder: Path) -> None:
-    report = fetch_corpus(NAME, folder, lambda line: None, from_path=shelf)
-    assert len(report.fetched) == 7
-    assert report.pairs == {
-        "train": sum(SIZES.values()),
-        "valid": 24,
-        "test": 12,
-        "newstest2012": 12,
-        "newstest2013": 12,
-        **SIZES,
-    }
+def test_the_archives_become_the_splits(folder: Path) -> None:
+    sizes = {"train": sum(SIZES.values()), "valid": 24, "test": 12, "newstest2013": 12, **SIZES}
+    assert {split: count_pairs(NAME, split, folder) for split in sizes} == sizes
     data = DataConfig(corpus=NAME, folder=folder)
     splits = {name: resolve_split(data, name) for name in ("train", "valid", "test")}
     assert all(splits.values())
@@ -110,9 +92,9 @@ SMALL: dict[str, list[str]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", SMALL)
 def test_a_recipe_goes_from_the_archives_to_newstest2014(
-    recipe: str, shelf: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`nmt corpus fetch`, `corpus check`, `train` and `eval`, as docs/scale.md has them."""
+    """`nmt corpus check`, `train` and `eval`, as docs/scale.md has them."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NMT_DATA", str(folder))
 
@@ -122,7 +104,6 @@ def test_a_recipe_goes_from_the_archives_to_newstest2014(
         return result
 
     settings = [word for setting in SMALL[recipe] for word in ("--set", setting)]
-    nmt("corpus", "fetch", NAME, "--from", str(shelf))
     assert "train" in nmt("corpus", "check", recipe, *settings).output
     nmt("train", recipe, *settings, "--set", "train.steps=3", "--run", "run")
     assert (tmp_path / "cache").is_dir()

@@ -2,7 +2,7 @@
 
 import json
 
-from nmt.evaluation.evaluate import Bucket, Evaluation, Scoring
+from nmt.evaluation.evaluate import Bucket, Evaluation
 from nmt.evaluation.metrics import MetricResult
 from nmt.evaluation.score_report import (
     EvalReport,
@@ -33,13 +33,13 @@ def test_the_numbers_of_a_line_are_those_of_the_result():
 
 
 def test_translations_are_kept_only_where_they_were_made(tmp_path):
-    report = EvalReport("test_2016.flickr", Scoring("fr"), TRANSLATED, {}, {"checkpoint": "best"})
-    path = report.keep(tmp_path).path
-    assert path == tmp_path / "eval" / "test_2016.flickr.json"
+    report = EvalReport("test_2016.flickr", TRANSLATED, {}, {"checkpoint": "best"})
+    assert report.keep(tmp_path) == []
+    path = tmp_path / "eval" / "test_2016.flickr.json"
     assert json.loads(path.read_text("utf-8")) == report.as_json()
     assert json.loads(path.read_text("utf-8"))["scores"]["bleu"]["high"] == 62.71
     assert (tmp_path / "eval/test_2016.flickr.txt").read_text("utf-8") == "l'été\n\n"
-    EvalReport("read", Scoring("fr"), READ, {}, {}).keep(tmp_path)
+    EvalReport("read", READ, {}, {}).keep(tmp_path)
     assert {p.name for p in (tmp_path / "eval").iterdir()} == {
         "test_2016.flickr.json",
         "test_2016.flickr.txt",

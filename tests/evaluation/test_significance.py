@@ -12,6 +12,8 @@ from nmt.evaluation.significance import compare, difference
 REFS = [f"le chat numéro {i} dort sur le tapis {i} de la maison ." for i in range(60)]
 WORSE = [ref.replace("dort", "court") if i % 2 else ref for i, ref in enumerate(REFS)]
 OTHER = [ref.replace("maison", "gare") if i % 2 == 0 else ref for i, ref in enumerate(REFS)]
+EQUAL = [ref.replace("dort", "saute") if i % 2 == 0 else ref for i, ref in enumerate(REFS)]
+"""Wrong in as many lines as WORSE, though in others."""
 ONE_EACH = [(ref,) for ref in REFS]
 
 
@@ -26,8 +28,7 @@ def test_a_clearly_better_translation_has_a_small_p_value():
 def test_equally_good_translations_do_not_differ():
     same = compare("bleu", WORSE, WORSE, ONE_EACH, "fr")
     assert (same.p_value, same.p_randomisation) == (1, 1)
-    equal = [ref.replace("dort", "saute") if i % 2 == 0 else ref for i, ref in enumerate(REFS)]
-    assert compare("chrf", WORSE, equal, ONE_EACH, "fr").p_value > 0.05
+    assert compare("chrf", WORSE, EQUAL, ONE_EACH, "fr").p_value > 0.05
 
 
 @pytest.mark.parametrize("n_lines", [1, 2, 6])
@@ -51,9 +52,9 @@ def test_the_bootstrap_is_that_of_the_sacrebleu_command(tmp_path):
 
 
 def test_lines_must_be_equal_in_number():
-    with pytest.raises(DataError, match="got 59 translations of the baseline and 60"):
+    with pytest.raises(DataError, match="got 59 translations for 60"):
         compare("bleu", WORSE[:-1], REFS, ONE_EACH, "fr")
-    with pytest.raises(DataError, match=r"^difference: got \[59, 60\] lines, "):
+    with pytest.raises(DataError, match="got 59 translations for 60"):
         difference("bleu", [WORSE], [REFS, REFS[:-1]], ONE_EACH, "fr")
 
 
@@ -78,8 +79,6 @@ def test_a_difference_is_of_the_means_over_the_runs():
 
 
 def test_the_interval_covers_what_chance_alone_makes():
-    """Two systems that are wrong in as many lines each, though in others, do not differ."""
-    equal = [ref.replace("dort", "saute") if i % 2 == 0 else ref for i, ref in enumerate(REFS)]
-    result = difference("bleu", [WORSE], [equal], ONE_EACH, "fr")
+    result = difference("bleu", [WORSE], [EQUAL], ONE_EACH, "fr")
     assert result.low < 0 < result.high
     assert result.p_value > 0.05

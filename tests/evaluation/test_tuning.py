@@ -67,7 +67,6 @@ def test_beams_are_plain_whatever_the_run_searches_by(
     [
         ([1, 0], [0.6], "beam: got 0"),
         ([1], [0.6, 11.0], "length_penalty: got 11"),
-        ([], [0.6], "got no beam"),
     ],
 )
 def test_what_no_search_allows_is_refused_first(

@@ -149,8 +149,9 @@ def test_a_picture_of_a_very_long_sentence_has_bounds(make_translation) -> None:
 
 def test_rank_level_and_head_are_drawn_and_named(make_translation) -> None:
     translation = make_translation("the cat|s", ["les chats", "un chat|s"], n_heads=2)
-    axes = draw_translation(translation, 1, "word", [Head("second", 1)]).axes[0]
-    expected = attention_table(translation, 1, "word", Head("second", 1))
+    second = Head("second", 1)
+    axes = draw_translation(translation, 1, "word", [second]).axes[0]
+    expected = attention_table(translation, 1, "word", second)
     np.testing.assert_array_equal(axes.images[0].get_array(), expected.weights)
     assert axes.get_title(loc="left") == "the cats\nun chats\nsecond"
 

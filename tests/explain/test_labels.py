@@ -22,12 +22,10 @@ def test_label_is_composed_printable_and_has_a_plain_word_mark(text: str, shown:
     assert label(text) == shown
 
 
-@pytest.mark.parametrize(
-    ("text", "width"), [("", 0), ("été", 3), ("日本", 4), ("🎉", 2), ("q\u0301", 1), ("█░", 2)]
-)
-def test_display_width_counts_terminal_cells(text: str, width: int) -> None:
-    assert display_width(text) == width
-    assert pad(text, 6) == text + " " * (6 - width)
+def test_display_width_counts_terminal_cells() -> None:
+    for text, width in (("", 0), ("日本é", 5), ("🎉", 2), ("q\u0301", 1), ("█░", 2)):
+        assert display_width(text) == width
+        assert pad(text, 6) == text + " " * (6 - width)
 
 
 @pytest.mark.parametrize(

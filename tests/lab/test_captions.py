@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.lab.captioner import train
 from nmt.lab.captioning.answers import GRID, Answer, accuracy, looks, places
 from nmt.lab.captioning.scenes import (
     COLOURS,
@@ -24,7 +23,7 @@ from nmt.lab.captioning.scenes import (
     split,
 )
 from nmt.lab.captioning.words import LANGUAGES, Language, Lexicon, caption
-from nmt.lab.captions import CaptionsOptions, caption_batches, draw, new_captioner, run
+from nmt.lab.captions import CaptionsOptions, draw, run
 from nmt.text.vocabulary import EOS_ID, UNK_ID
 
 RED_CIRCLE, BLUE_STAR = Thing("circle", "red", True), Thing("star", "blue", False)
@@ -162,17 +161,6 @@ def test_looks_of_right_captions_are_measured_on_the_thing_meant() -> None:
     half = looks([answer(weights)], "colour")
     assert (half.on_right, half.on_other) == (0.5, 0.5)
     assert looks([answer(weights, ("a", "big"))], "colour").n_words == 0
-
-
-def test_a_few_pictures_are_learned() -> None:
-    attention = {"kind": "additive", "weights": {"kind": "hard"}}  # adds its own loss
-    sizes = {"hidden": 32, "annotation": 32, "pictures": 4, "attention": attention, "cell": "lstm"}
-    options, lexicon = CaptionsOptions.model_validate(sizes), Lexicon()
-    torch.manual_seed(1)
-    things = [Arrangement("alone", (RED_CIRCLE,)), Arrangement("alike", (BLUE_STAR,))]
-    model = new_captioner(options, len(lexicon.vocab))
-    losses = list(train(model, caption_batches(things, options, lexicon), 15, options.lr))
-    assert losses[-1] < 0.7 * losses[0]
 
 
 def test_equal_options_give_equal_results() -> None:

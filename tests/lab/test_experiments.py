@@ -80,7 +80,7 @@ def test_an_impossible_option_is_a_line(
 def picture(path: Path) -> bytes:
     with house_style():
         figure = new_figure(4.0, 3.0)
-        heat(figure.subplots(), np.eye(3))
+        heat(figure.subplots(), np.eye(3), 1.0)
         write_png(figure, path)
     return path.read_bytes()
 

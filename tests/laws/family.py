@@ -27,10 +27,8 @@ KINDS: dict[str, dict[str, object]] = {
     "multi_head-general": {**_HEADS, "heads": 1, "size": 3, "over": {"kind": "general"}},
     "multi_head-gaussian": {
         **_HEADS,
-        "value_size": 6,
         "bias": True,
         "over": {"kind": "gaussian"},
-        "share_score": True,
     },
     "location": {"kind": "location", "max_length": 7},
     "none": {"kind": "none"},
@@ -44,7 +42,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "local_m": {"span": {"kind": "local_m", "window": 2}},
     "local_p": {"span": {"kind": "local_p", "window": 2}},
     "sum": {"coverage": {"kind": "sum"}},
-    "location_sensitive": {"coverage": {"kind": "location_sensitive", "filters": 3, "reach": 2}},
+    "location_sensitive": {"coverage": {"kind": "location_sensitive"}},
     "dropout_gate_penalty": {"dropout": 0.3, "gate": True, "doubly_stochastic": 0.7},
     "sparsemax-local_p-sum": {
         "weights": {"kind": "sparsemax"},
@@ -152,10 +150,7 @@ MODELS = {
         "encoder": {"hidden": 7},
         "attention": {"kind": "dot"},
     },
-    "rnn-hard": {
-        **_SMALL,
-        "attention": {"kind": "additive", "weights": _HARD},
-    },
+    "rnn-hard": {**_SMALL, "attention": {"kind": "additive", "weights": _HARD}},
     "rnn-backward-tied-hard-gumbel": {
         **_SMALL,
         "encoder": {"hidden": 3},
@@ -170,9 +165,8 @@ MODELS = {
         "decoder": {"kind": "bahdanau", "initial_state": "copy"},
         "attention": {"kind": "additive", "weights": {"kind": "sparsemax"}, "coverage": _SUM},
     },
-    "rnn-learned-monotonic-location-sensitive": {
+    "rnn-monotonic-location-sensitive": {
         **_SMALL,
-        "decoder": {"kind": "bahdanau", "initial_state": "learned"},
         "attention": {
             "kind": "general",
             "span": {"kind": "local_m", "window": 1},
@@ -220,14 +214,9 @@ MODELS = {
         "decoder": {**_LSTM, "kind": "luong", "readout": _DEEP},
         "attention": _LOCAL,
     },
-    "lstm-conditional-learned-tied-hard": {
+    "lstm-conditional-tied-hard": {
         **_SMALL,
-        "decoder": {
-            "kind": "conditional",
-            "cell": "lstm",
-            "initial_state": "learned",
-            "readout": _TANH,
-        },
+        "decoder": {"kind": "conditional", "cell": "lstm", "readout": _TANH},
         "attention": {"kind": "additive", "weights": {"kind": "hard"}},
         "tie_embeddings": "all",
     },
@@ -239,11 +228,7 @@ MODELS = {
         "attention": {"kind": "multi_head", "heads": 7},
     },
     "transformer": {**_TRANSFORMER},
-    "transformer-post-all-maps": {
-        **_TRANSFORMER,
-        "norm": "post",
-        "attention_layer": "all",
-    },
+    "transformer-post-all-maps": {**_TRANSFORMER, "norm": "post", "attention_layer": "all"},
     "transformer-learned-gelu-deep-decoder-tied": {
         **_TRANSFORMER,
         "layers": 1,
@@ -252,20 +237,16 @@ MODELS = {
         "activation": "gelu",
         "tie_embeddings": "all",
     },
-    "transformer-no-positions-no-bias-deep-encoder": {
+    "transformer-no-positions-deep-encoder": {
         **_TRANSFORMER,
         "layers": 3,
         "decoder_layers": 1,
         "positions": {"kind": "none"},
-        "bias": False,
     },
-    "transformer-relative": {
+    "transformer-relative": {**_TRANSFORMER, "positions": {"kind": "relative", "max_distance": 2}},
+    "transformer-relative-window": {
         **_TRANSFORMER,
-        "positions": {"kind": "relative", "max_distance": 2},
-    },
-    "transformer-relative-keys-window": {
-        **_TRANSFORMER,
-        "positions": {"kind": "relative", "max_distance": 3, "values": False},
+        "positions": {"kind": "relative", "max_distance": 3},
         "self_attention_window": 1,
     },
     "transformer-rotary-post": {

@@ -61,8 +61,7 @@ def test_two_thousand_lines_come_back(name: str, every: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "n_lines", "of_words"),
-    [("tatoeba", 142_787, (1, 5)), ("multi30k", 31_014, (5, 7))],
+    ("name", "n_lines", "of_words"), [("tatoeba", 142_787, (1, 5)), ("multi30k", 31_014, (5, 7))]
 )
 def test_pieces_give_every_line_back_and_words_nearly_all(
     name: str, n_lines: int, of_words: tuple[int, int]

@@ -5,10 +5,9 @@ import torch
 
 from nmt.ops import Operations
 from nmt.ops.backend import BackendName, choose
-from nmt.ops.native import library
+from nmt.ops.native.library import loaded
 
-BACKENDS: tuple[BackendName, ...] = ("reference", "fused", "native")
-NEEDS_NATIVE = pytest.mark.skipif(not library.available(), reason=library.why_not())
+NEEDS_NATIVE = pytest.mark.skipif(bool(loaded().why_not), reason=loaded().why_not)
 
 
 @pytest.fixture(

@@ -17,18 +17,16 @@ from nmt.ops import Operations, backend
 from nmt.ops.agreement import check
 from nmt.ops.backend import BackendName, choose, operations
 from nmt.ops.fused.operations import FusedOperations
-from nmt.ops.native import library
-from nmt.ops.precision import dtypes_of
+from nmt.ops.native.library import loaded
 from nmt.optim.losses import cross_entropy
 from tests.ops.conftest import NEEDS_NATIVE, operations_of
 
 CPU = torch.device("cpu")
-FP32 = dtypes_of(torch.float32)
 OTHERS = pytest.mark.parametrize("name", ["fused", pytest.param("native", marks=NEEDS_NATIVE)])
 
 
 def test_auto_takes_native_code_where_there_is_any() -> None:
-    expected = "native" if library.available() else "fused"
+    expected = "fused" if loaded().why_not else "native"
     assert choose("auto", CPU, torch.float32).name == expected
     assert str(choose("auto", CPU, torch.float32)).startswith(f"{expected} (")
     for dtype in (torch.float16, torch.float64, torch.bfloat16):
@@ -36,7 +34,7 @@ def test_auto_takes_native_code_where_there_is_any() -> None:
             assert choose(name, CPU, dtype)[::2] == (name, "named by model.backend")
     assert choose("auto", CPU, torch.float16).name == "fused"
     reason = choose("auto", CPU, torch.float16).why
-    assert "float16" in reason or not library.available()
+    assert "float16" in reason or loaded().why_not
 
 
 def test_the_choice_is_one_value_whatever_is_going_on() -> None:
@@ -73,103 +71,66 @@ def test_every_backend_passes_the_check_of_a_gpu(name: str, dtype: torch.dtype) 
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-class _WrongValues(FusedOperations):
-    def attentional_gru(self, gates: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return super().attentional_gru(1.01 * gates, *others)
-
-
-class _WrongGradients(FusedOperations):
-    """The values are right."""
-
-    def attentional_gru(self, gates: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return super().attentional_gru(gates + 0.01 * (gates - gates.detach()), *others)
-
-
-class _NaN(FusedOperations):
-    def attentional_gru(self, gates: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return super().attentional_gru(gates + torch.nan, *others)
-
-
-class _Crashing(FusedOperations):
-    def attentional_gru(self, *arguments: object) -> tuple[Tensor, Tensor, Tensor]:
-        raise RuntimeError("PTX was compiled\nwith an unsupported toolchain")
-
-
-class _Absent(FusedOperations):
-    def __init__(self, *arguments: object) -> None:
-        raise ImportError("no module named triton")
-
-
-class _TF32(FusedOperations):
-    """Rounds to the 10 bits of TF32 where the process lets a GPU do so."""
-
-    def attentional_gru(self, *arguments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        outputs = super().attentional_gru(*arguments)
-        is_exact = torch.backends.cuda.matmul.fp32_precision == "ieee"
-        return outputs if is_exact else tuple(x + (x.half().float() - x) for x in outputs)
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[FusedOperations]], None]:
-    """Pretend that Triton can run, with these operations."""
-
-    def pretend(triton: type[FusedOperations]) -> None:
-        real = backend.build
-
-        def build(name: BackendName, device: torch.device, dtype: torch.dtype) -> Operations:
-            return triton(FP32, "cpu") if name == "triton" else real(name, device, dtype)
-
-        def check_on_cpu(build: Callable[[], Operations], _: object, dtype: torch.dtype) -> str:
-            return check(build, CPU, dtype)
-
-        monkeypatch.setattr(backend, "build", build)
-        monkeypatch.setattr(backend, "check", check_on_cpu)
-        monkeypatch.setattr(backend, "_why_no_triton", lambda: "")
-        for name in ("choose", "why_not"):
-            fresh = functools.cache(getattr(backend, name).__wrapped__)
-            monkeypatch.setattr(backend, name, fresh)
-
-    return pretend
+def _crash(_: Tensor) -> Tensor:
+    raise RuntimeError("PTX was compiled\nwith an unsupported toolchain")
 
 
 @pytest.mark.parametrize(
-    ("wrong", "reason"),
+    ("change", "reason"),
     [
-        (_WrongValues, "attentional_gru differs from the reference by 0.0"),
-        (_WrongGradients, "attentional_gru differs from the reference by 0.01"),
-        (_NaN, "attentional_gru differs from the reference by nan"),
-        (_Crashing, "RuntimeError: PTX was compiled"),
-        (_Absent, "ImportError: no module named triton"),
+        (lambda gates: 1.01 * gates, "attentional_gru differs from the reference by 0.0"),
+        # The values are right, the gradients are not.
+        (lambda gates: 1.01 * gates - 0.01 * gates.detach(), "attentional_gru differs from"),
+        (lambda gates: gates + torch.nan, "attentional_gru differs from the reference by nan"),
+        (_crash, "RuntimeError: PTX was compiled"),
     ],
 )
-def test_a_wrong_operation_is_not_used(
-    wrong: type[FusedOperations],
-    reason: str,
-    gpu: Callable[[type[FusedOperations]], None],
-) -> None:
-    gpu(wrong)
-    with pytest.warns(RuntimeWarning, match="falling back") as caught:
-        choices = [
-            backend.choose("auto", torch.device("cuda", index), torch.float32)
-            for index in (0, 0, 1)
-        ]
-    assert len(caught) == 2, "once for each device"
-    for choice in choices:
-        assert choice.name == "fused"
-        assert choice.why.startswith(f"no triton: {reason}")
-        assert "\n" not in choice.why
-    with pytest.raises(ConfigError, match="which cannot compute on cuda"):
-        backend.choose("triton", torch.device("cuda", 0), torch.float32)
+def test_the_check_finds_a_wrong_operation(change: Callable[[Tensor], Tensor], reason: str) -> None:
+    class Wrong(FusedOperations):
+        def attentional_gru(self, gates: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            return super().attentional_gru(change(gates), *others)
+
+    with pytest.warns(RuntimeWarning, match="falling back"):
+        result = check(lambda: Wrong(torch.float32, "cpu"), CPU, torch.float32)
+    assert result.startswith(reason)
+    assert "\n" not in result
 
 
-def test_the_check_is_without_tf32(gpu: Callable[[type[FusedOperations]], None]) -> None:
-    gpu(_TF32)
+def test_triton_that_fails_its_check_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One check for each device, however often the backend is chosen."""
+    checked: list[torch.device] = []
+
+    def fail(_: object, device: torch.device, dtype: torch.dtype) -> str:
+        checked.append(device)
+        return "wrong"
+
+    monkeypatch.setattr(backend, "check", fail)
+    monkeypatch.setattr(backend, "_why_no_triton", lambda: "")
+    for name in ("choose", "why_not"):
+        monkeypatch.setattr(backend, name, functools.cache(getattr(backend, name).__wrapped__))
+    devices = [torch.device("cuda", index) for index in (0, 0, 1)]
+    for device in devices:
+        choice = backend.choose("auto", device, torch.float32)
+        assert (choice.name, choice.why) == ("fused", "no triton: wrong")
+        with pytest.raises(ConfigError, match="which cannot compute on cuda: wrong"):
+            backend.choose("triton", device, torch.float32)
+    assert checked == devices[1:]
+
+
+def test_the_check_is_without_tf32() -> None:
+    class TF32(FusedOperations):
+        """Rounds to the 10 bits of TF32 where the process lets a GPU do so."""
+
+        def attentional_gru(self, *arguments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            outputs = super().attentional_gru(*arguments)
+            is_exact = torch.backends.cuda.matmul.fp32_precision == "ieee"
+            return outputs if is_exact else tuple(x + (x.half().float() - x) for x in outputs)
+
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:
         flag = torch.backends.cuda.matmul.fp32_precision
-        choice = backend.choose("auto", torch.device("cuda", 0), torch.float32)
-        assert choice.name == "triton"
+        assert check(lambda: TF32(torch.float32, "cpu"), CPU, torch.float32) == ""
         assert torch.backends.cuda.matmul.fp32_precision == flag
     finally:
         torch.set_float32_matmul_precision(before)
@@ -200,9 +161,8 @@ def test_the_reference_is_plain_torch_throughout(monkeypatch: pytest.MonkeyPatch
         "torch.autograd.Function.apply",
         "nmt.ops.products.product",
         "nmt.ops.fused.operations.product",
-        "nmt.ops.native.library.function",
+        "nmt.ops.native.library.loaded",
         "nmt.ops.fused.operations.top_k",
-        "nmt.ops.fused.operations.int8_product",
     ):
         monkeypatch.setattr(place, refuse)
     torch.manual_seed(0)
@@ -219,18 +179,22 @@ def test_the_reference_is_plain_torch_throughout(monkeypatch: pytest.MonkeyPatch
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
+@pytest.mark.parametrize("decoder", ["bahdanau", "conditional"])
 @pytest.mark.parametrize("attention", ["additive", "concat", "dot", "multi_head"])
 @OTHERS
-def test_a_model_learns_the_same_by_every_backend(name: BackendName, attention: str) -> None:
-    """Loss, attention weights and every gradient, in fp64."""
+def test_a_model_learns_the_same_by_every_backend(
+    name: BackendName, attention: str, decoder: str
+) -> None:
+    """Loss, attention weights and every gradient, in fp64; the reference decodes step by step."""
     torch.manual_seed(0)
     ids, keep = torch.randint(4, 29, (3, 5)), torch.arange(5) < torch.tensor([[5], [2], [4]])
     results = []
     for one in ("reference", name):
-        settings = {"backend": one, "attention": {"kind": attention}, "dropout": 0.0}
-        sizes = {"embedding": 5, "encoder": {"hidden": 8}, "hidden": 16}
+        kinds = {"attention": {"kind": attention}, "decoder": {"kind": decoder}}
+        sizes = {"embedding": 5, "encoder": {"hidden": 8}, "hidden": 16, "dropout": 0.0}
         torch.manual_seed(1)
-        model = build_model(RNNConfig.model_validate({**settings, **sizes}), 29, 29).double()
+        config = RNNConfig.model_validate({"backend": one, **kinds, **sizes})
+        model = build_model(config, 29, 29).double()
         output = model(ids, keep, ids, with_weights=True)
         loss = cross_entropy(output, ids, 0.1).loss_sum
         results.append([loss, output.weights, *torch.autograd.grad(loss, list(model.parameters()))])

@@ -55,16 +55,6 @@ def test_equals_torchs_layer_over_packed_sequences(directions: int, backend: Bac
     assert (of_x[KEEP].abs().sum(-1) > 0).all()
 
 
-def test_gradients_are_those_of_finite_differences(backend: BackendName) -> None:
-    gru_layer = operations_of(backend, torch.float64).gru_layer
-    weights = [weight.detach().requires_grad_() for weight in _layer().parameters()]
-    x = torch.randn(2, 3, D, dtype=torch.float64, requires_grad=True)
-    lengths = torch.tensor([3, 2])
-    assert torch.autograd.gradcheck(
-        lambda x, *ws: gru_layer(x, lengths, _by_direction(ws)), [x, *weights], fast_mode=True
-    )
-
-
 @pytest.mark.parametrize(("autocast", "tolerance"), [(False, 1e-6), (True, 0.02)])
 def test_fp32_and_bf16_products(autocast: bool, tolerance: float, backend: BackendName) -> None:
     dtype = torch.bfloat16 if autocast else torch.float32

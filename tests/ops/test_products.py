@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from nmt.ops import products
-from nmt.ops.products import int8_product, product, transpose
+from nmt.ops.products import int8_product, product
 
 M, K, N = 5, 7, 3
 
@@ -41,34 +41,32 @@ def test_equals_torchs_in_fp64(dtype: torch.dtype, tolerance: float) -> None:
         assert product(torch.randn(M, K), torch.randn(K, rows)).shape == (M, rows)
 
 
-def test_a_transpose_is_contiguous() -> None:
-    rows = torch.randn(M, K)
-    assert torch.equal(transpose(rows), rows.t())
-    assert transpose(rows).is_contiguous()
-
-
-def test_without_private_operations_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch 2.10 to 2.13 have both; without them the results are the same."""
+def test_without_the_private_product_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch 2.10 to 2.13 have both private operations; without them the results are the same."""
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
     if (2, 10) <= version <= (2, 13):
         assert hasattr(torch, "_int_mm")
         assert products._HAS_ONEDNN or not torch.backends.mkldnn.is_available()
     torch.manual_seed(0)
     left, right, bias = torch.randn(M, K), torch.randn(K, N), torch.randn(N)
-    integers = [torch.randint(-127, 128, size, dtype=torch.int8) for size in ((M, 1031), (1031, N))]
-    expected = product(left, right, bias), int8_product(*integers)
+    expected = product(left, right, bias)
     monkeypatch.setattr(products, "_HAS_ONEDNN", False)
-    monkeypatch.setattr(products, "has_exact_int_mm", lambda: False)
     assert not products.is_for_onednn(left)
-    torch.testing.assert_close(product(left, right, bias), expected[0])
-    assert torch.equal(int8_product(*integers), expected[1])
+    torch.testing.assert_close(product(left, right, bias), expected)
 
 
-@pytest.mark.parametrize(("inner", "integer"), [(2**10, -128), (1041, 127)])
-def test_the_largest_sums_of_integers_are_exact(
-    inner: int, integer: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("has_int_mm", [products.has_exact_int_mm(), False])
+@pytest.mark.parametrize(
+    "shape", [(0, 5, 3), (5, 1, 71), (1, 131, 64), (7, 1024, 129), (5, 1041, 5)]
+)
+def test_products_of_integers_are_exact(
+    shape: tuple[int, int, int], has_int_mm: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """fp32 holds 2^24, and not the odd sum above it."""
-    monkeypatch.setattr(products, "has_exact_int_mm", lambda: False)
-    left = torch.full((M, inner), integer, dtype=torch.int8)
-    assert (int8_product(left, left.t()) == inner * integer**2).all()
+    """Also the largest sums: fp32 holds 2^24, and not the odd sum above it."""
+    monkeypatch.setattr(products, "has_exact_int_mm", lambda: has_int_mm)
+    rows, inner, columns = shape
+    torch.manual_seed(0)
+    for low, high in ((-127, 128), (127, 128), (-128, -127)):
+        left = torch.randint(low, high, (rows, inner), dtype=torch.int8)
+        right = torch.randint(low, high, (columns, inner), dtype=torch.int8)
+        assert torch.equal(int8_product(left, right.t()), left.int() @ right.int().t())

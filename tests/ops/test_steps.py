@@ -12,16 +12,12 @@ import torch
 from torch import Tensor
 
 from nmt.ops.native.sequence import NativeSteps
-from nmt.ops.precision import Dtypes
 from nmt.ops.reference import AdditiveMemory
 from nmt.ops.steps import Steps
 from tests.ops.conftest import NEEDS_NATIVE
 
-FP64 = Dtypes(torch.float64, torch.float64)
-FP32 = Dtypes(torch.float32, torch.float32)
-BF16 = Dtypes(torch.bfloat16, torch.float32)
-FP16 = Dtypes(torch.float16, torch.float32)
-TOLERANCES = {FP64: 1e-12, FP32: 5e-6, BF16: 2e-2}
+FP64, FP32, BF16, FP16 = torch.float64, torch.float32, torch.bfloat16, torch.float16
+TOLERANCES = {FP64: 1e-12, FP32: 5e-6, BF16: 2e-2, FP16: 2e-2}
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 NEEDS_TRITON = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -32,31 +28,26 @@ FEW = (6, 5, 19, 23)  # for Triton's interpreter, which is slow
 LARGE = (2, 139, 269, 263)  # several of Triton's blocks, the last ones not full
 
 
-def native(dtypes: Dtypes) -> NativeSteps:
-    """The steps in C++."""
-    return NativeSteps(dtypes)
-
-
-def triton(dtypes: Dtypes) -> Steps:
+def triton(dtype: torch.dtype) -> Steps:
     """The steps in Triton."""
-    steps: Steps = importlib.import_module("nmt.ops.triton.operations").TritonSteps(dtypes)
+    steps: Steps = importlib.import_module("nmt.ops.triton.operations").TritonSteps(dtype)
     return steps
 
 
 BACKENDS = pytest.mark.parametrize(
-    ("backend", "dtypes"),
+    ("backend", "dtype"),
     [
-        *(pytest.param(native, dtypes, marks=NEEDS_NATIVE) for dtypes in TOLERANCES),
-        *(pytest.param(triton, dtypes, marks=NEEDS_TRITON) for dtypes in (FP32, BF16, FP16)),
+        *(pytest.param(NativeSteps, dtype, marks=NEEDS_NATIVE) for dtype in (FP64, FP32, BF16)),
+        *(pytest.param(triton, dtype, marks=NEEDS_TRITON) for dtype in (FP32, BF16, FP16)),
     ],
 )
-Backend = Callable[[Dtypes], Steps]
+Backend = Callable[[torch.dtype], Steps]
 
 
-def drawn(dtypes: Dtypes, **sizes: tuple[int, ...]) -> dict[str, Tensor]:
+def drawn(dtype: torch.dtype, **sizes: tuple[int, ...]) -> dict[str, Tensor]:
     """Numbers that are the same in the narrow dtype and in fp64."""
     torch.manual_seed(0)
-    return {name: torch.randn(size).to(dtypes.compute) for name, size in sizes.items()}
+    return {name: torch.randn(size).to(dtype) for name, size in sizes.items()}
 
 
 def assert_near(results: list[Tensor], expected: list[Tensor], tolerance: float) -> None:
@@ -86,52 +77,52 @@ def gates(by: Steps, inputs: dict[str, Tensor], has_more: bool = True) -> list[T
     return [following, narrow, saved, out, shares, every[:, 1], of_bias, stays]
 
 
-def gate_inputs(dtypes: Dtypes, rows: int = B, units: int = H) -> dict[str, Tensor]:
+def gate_inputs(dtype: torch.dtype, rows: int = B, units: int = H) -> dict[str, Tensor]:
     sizes = {"x": (rows, 3 * units), "read": (3 * units, rows), "h": (3 * units, rows)}
     sizes |= {"state": (units, rows), "bias": (4 * units,), "of_state": (units, rows)}
     sizes |= {"before": (rows, units), "of_out": (rows, units), "through": (units, rows)}
-    return drawn(dtypes, **sizes)
+    return drawn(dtype, **sizes)
 
 
 @BACKENDS
 @pytest.mark.parametrize(("rows", "units"), [(1, H), (5, H), (64, H), (B, H), (2, 1031)])
-def test_gates(backend: Backend, dtypes: Dtypes, rows: int, units: int) -> None:
+def test_gates(backend: Backend, dtype: torch.dtype, rows: int, units: int) -> None:
     if backend is triton and rows > 5:
         pytest.skip("the interpreter is slow")
-    inputs = gate_inputs(dtypes, rows, units)
+    inputs = gate_inputs(dtype, rows, units)
     for has_more in (False, True):
         expected = gates(Steps(FP64), inputs, has_more)
-        results = gates(backend(dtypes), inputs, has_more)
-        assert_near(results, expected, TOLERANCES.get(dtypes, 2e-2))
+        results = gates(backend(dtype), inputs, has_more)
+        assert_near(results, expected, TOLERANCES[dtype])
 
 
 def look(by: Steps, inputs: dict[str, Tensor], keep: Tensor, has_more: bool = True) -> list[Tensor]:
-    """Two queries and their derivatives; all that they write and return."""
+    """Two queries and their derivatives; all that is written and returned."""
     device, wide = _device(by), by.accumulate_dtype
-    keys, values, v, queries, of_read, of_context = (
+    keys, values, v, queries, of_read, of_contexts = (
         inputs[name].to(device, by.compute_dtype)
-        for name in ("keys", "values", "v", "queries", "of_read", "of_context")
+        for name in ("keys", "values", "v", "queries", "of_read", "of_contexts")
     )
-    looks = by.additive_attention(AdditiveMemory(keys, values, keep.to(device), v))
-    rows, n_keys = len(keys), len(v)
-    weights = torch.empty(keep.shape, dtype=wide, device=device)
-    of_values = weights.new_empty(rows, values.shape[2])
-    context = keys.new_empty(of_values.shape)
-    of_query, every = by.empty(keys, n_keys, rows), by.empty(keys, n_keys, 2, rows)
-    more = (of_context, inputs["of_weights"].to(device, wide)) if has_more else (None, None)
-    for query in queries:
-        asked = weights.new_empty(rows, n_keys)
-        looks.attend(query, asked, weights, context)
-        looks.attend_backward(of_read, *more, asked, weights, of_values, of_query, every[:, 1])
-    return [weights, context, of_values, of_query, every[:, 1], looks.grad_keys(), looks.grad_v()]
+    weights = torch.empty(2, *keep.shape, dtype=wide, device=device)
+    outputs = weights.new_empty(2, *keys[:, 0].shape), weights, torch.empty_like(of_contexts)
+    memory = AdditiveMemory(keys, values, keep.to(device), v)
+    looks = by.attention_type(by, memory, *outputs)
+    of_query, every = by.empty(keys, len(v), len(keys)), by.empty(keys, len(v), 2, len(keys))
+    of_weights = inputs["of_weights"].to(device, wide)
+    looks.begin_backward(*((of_contexts, of_weights) if has_more else 2 * ([None, None],)))
+    for t in (0, 1):
+        looks.attend(t, queries[t])
+    for t in (1, 0):
+        looks.attend_backward(t, of_read, of_query, every[:, t])
+    return [weights, outputs[2], looks.grad_context_sums, of_query, every, *looks.gradients()]
 
 
-def look_inputs(dtypes: Dtypes, sizes: Sequence[int] = SMALL) -> dict[str, Tensor]:
+def look_inputs(dtype: torch.dtype, sizes: Sequence[int] = SMALL) -> dict[str, Tensor]:
     rows, places, n_keys, n_values = sizes
     shapes = {"queries": (2, n_keys, rows), "keys": (rows, places, n_keys), "v": (n_keys,)}
     shapes |= {"values": (rows, places, n_values), "of_read": (n_values, rows)}
-    shapes |= {"of_context": (rows, n_values), "of_weights": (rows, places)}
-    return drawn(dtypes, **shapes)
+    shapes |= {"of_contexts": (2, rows, n_values), "of_weights": (2, rows, places)}
+    return drawn(dtype, **shapes)
 
 
 def some_kept(sizes: Sequence[int]) -> Tensor:
@@ -145,15 +136,15 @@ def some_kept(sizes: Sequence[int]) -> Tensor:
 @pytest.mark.filterwarnings("ignore:overflow encountered in exp")  # the interpreter's NumPy
 @BACKENDS
 @pytest.mark.parametrize("case", ["plain", "huge", "blocks"])
-def test_looks(backend: Backend, dtypes: Dtypes, case: str) -> None:
+def test_looks(backend: Backend, dtype: torch.dtype, case: str) -> None:
     """Huge keys and queries are of either sign, so that their sums are not.
 
     exp(2 k) and exp(2 q) leave fp32, one or both.
     """
-    if backend is triton and case == "blocks" and dtypes != BF16:
+    if backend is triton and case == "blocks" and dtype != BF16:
         pytest.skip("the interpreter is slow")
     sizes = LARGE if case == "blocks" else FEW if backend is triton else SMALL
-    inputs, keep = look_inputs(dtypes, sizes), some_kept(sizes)
+    inputs, keep = look_inputs(dtype, sizes), some_kept(sizes)
     if case == "huge":
         for first, far in ((0, 60), (1, -60), (2, 41)):
             inputs["queries"][:, :, first::4] += far
@@ -162,42 +153,41 @@ def test_looks(backend: Backend, dtypes: Dtypes, case: str) -> None:
     scale = 40 if case == "blocks" else 5
     for has_more in (False, True):
         expected = look(Steps(FP64), inputs, keep, has_more)
-        results = look(backend(dtypes), inputs, keep, has_more)
-        assert (results[0][~keep] == 0).all()
-        assert_near(results, expected, scale * TOLERANCES.get(dtypes, 2e-2))
+        results = look(backend(dtype), inputs, keep, has_more)
+        assert (results[0][:, ~keep] == 0).all()
+        assert_near(results, expected, scale * TOLERANCES[dtype])
 
 
 @pytest.mark.parametrize(
-    ("backend", "dtypes"),
+    ("backend", "dtype"),
     [
-        pytest.param(native, FP64, marks=NEEDS_NATIVE),
+        pytest.param(NativeSteps, FP64, marks=NEEDS_NATIVE),
         pytest.param(triton, FP32, marks=NEEDS_TRITON),
     ],
 )
-def test_padding_and_other_rows_change_no_bit(backend: Backend, dtypes: Dtypes) -> None:
+def test_padding_and_other_rows_change_no_bit(backend: Backend, dtype: torch.dtype) -> None:
     """Padding is not read, however much there is, and a row's results are its own."""
     sizes = FEW
-    inputs, keep = look_inputs(dtypes, sizes), some_kept(sizes)
-    plain = look(backend(dtypes), inputs, keep)
+    inputs, keep = look_inputs(dtype, sizes), some_kept(sizes)
+    plain = look(backend(dtype), inputs, keep)
     for name in ("keys", "values"):
         inputs[name][~keep] = torch.nan
-    for expected, result in zip(plain[:5], look(backend(dtypes), inputs, keep)[:5], strict=True):
+    for expected, result in zip(plain[:5], look(backend(dtype), inputs, keep)[:5], strict=True):
         assert torch.equal(result, expected)
-    by_last = ("queries", "of_read")
+    dim_of_rows = {"queries": 2, "of_read": 1, "of_contexts": 1, "of_weights": 1}
     for b in range(len(keep)):
         alone = {
-            name: x if name == "v" else x[..., b : b + 1] if name in by_last else x[b : b + 1]
+            name: x if name == "v" else x.narrow(dim_of_rows.get(name, 0), b, 1).contiguous()
             for name, x in inputs.items()
         }
-        alone = {name: x.contiguous() for name, x in alone.items()}
-        results = look(backend(dtypes), alone, keep[b : b + 1])
-        assert torch.equal(results[0], plain[0][b : b + 1])
-        assert torch.equal(results[1], plain[1][b : b + 1])
+        results = look(backend(dtype), alone, keep[b : b + 1])
+        assert torch.equal(results[0], plain[0][:, b : b + 1])
+        assert torch.equal(results[1], plain[1][:, b : b + 1])
 
 
 @pytest.mark.parametrize(
     "backend",
-    [pytest.param(native, marks=NEEDS_NATIVE), pytest.param(triton, marks=NEEDS_TRITON)],
+    [pytest.param(NativeSteps, marks=NEEDS_NATIVE), pytest.param(triton, marks=NEEDS_TRITON)],
 )
 @pytest.mark.parametrize("place", ["x", "h", "state", "of_state", "before"])
 def test_what_is_no_number_is_not_hidden(backend: Backend, place: str) -> None:

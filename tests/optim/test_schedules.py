@@ -104,5 +104,19 @@ def test_a_schedule_continues_from_its_json(config: ScheduleConfig) -> None:
     other = _optimizer()
     resumed = Schedule(config, other, 20)
     other.load_state_dict(optimizer.state_dict())
-    resumed.load_state_dict(json.loads(json.dumps(unbroken.state_dict())))
+    groups = json.loads(json.dumps(optimizer.state_dict()["param_groups"]))
+    resumed.load_state_dict(json.loads(json.dumps(unbroken.state_dict())), groups)
     assert advance(unbroken, optimizer, 5) == advance(resumed, other, 5)
+
+
+def test_a_plateau_leaves_each_group_its_share_of_a_changed_rate() -> None:
+    def of_rates(*rates: float) -> tuple[Schedule, torch.optim.Optimizer]:
+        groups = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": lr} for lr in rates]
+        optimizer = torch.optim.SGD(groups, lr=1.0)
+        return Schedule(PlateauConfig(patience=0), optimizer, None), optimizer
+
+    (before, old), (after, new) = of_rates(2.0, 0.5), of_rates(4.0, 3.0)
+    for loss in (1.0, 2.0):
+        before.after_validation({"loss": loss})
+    after.load_state_dict(before.state_dict(), old.state_dict()["param_groups"])
+    assert [group["lr"] for group in new.param_groups] == [2.0, 1.5]

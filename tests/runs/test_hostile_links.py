@@ -15,7 +15,7 @@ import torch
 from training.toy import copy_begun, toy_config, write_reversal
 
 from nmt.errors import CheckpointError, NMTError
-from nmt.evaluation.evaluate import Evaluation, Scoring
+from nmt.evaluation.evaluate import Evaluation
 from nmt.evaluation.score_report import EvalReport
 from nmt.evaluation.typography import Comparable
 from nmt.runs.trained_run import TrainedRun
@@ -33,9 +33,7 @@ def go_on(folder: Path, steps: int) -> int:
 
 def keep(run: Path) -> None:
     """As `nmt eval` does."""
-    EvalReport("test", Scoring("fr"), Evaluation(Comparable(("a",), ()), {}, (), 0.5), {}, {}).keep(
-        run
-    )
+    EvalReport("test", Evaluation(Comparable(("a",), ()), {}, (), 0.5), {}, {}).keep(run)
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from training.toy import toy_config, write_reversal
 
 from nmt.errors import CheckpointError
 from nmt.runs.lock import LOCK_NAME, is_locked, run_lock
-from nmt.training.loop import train
 
 HOLDER = """
 import sys, time
@@ -100,41 +98,24 @@ def test_a_file_system_without_locks_is_said(
         )
 
 
-def test_nothing_needs_the_module_that_windows_lacks(tmp_path: Path) -> None:
-    """Windows' own lock is filelock's: without fcntl there is none to be had, and that is said."""
-    code = (
-        "import sys; sys.modules['fcntl'] = None\n"
-        "from pathlib import Path; from nmt.runs.lock import run_lock\n"
-        "with run_lock(Path(sys.argv[1])) as held: print(held.missing)"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert said.stdout.startswith(f"{tmp_path}: this file system has no locks (")
-
-
 def test_the_first_byte_of_the_lock_is_nothing_to_a_reader(tmp_path: Path) -> None:
     """Windows lets no other process read the byte that is locked."""
     with run_lock(tmp_path):
         assert (tmp_path / LOCK_NAME).read_bytes().startswith(b" {")
 
 
-def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("file/run", r"file/run: cannot be created or written to: Not a"),
+        ("file", r"file: cannot be created or written to: it is a file$"),
+        (".", "cannot be created or written to: Too many levels"),
+    ],
+)
+def test_a_place_that_cannot_be_written_to(tmp_path: Path, name: str, words: str) -> None:
     (tmp_path / "file").touch()
-    with (
-        pytest.raises(CheckpointError, match=r"file/run: cannot be created or written to: Not a"),
-        run_lock(tmp_path / "file" / "run"),
-    ):
-        pytest.fail("held")
-    with (
-        pytest.raises(CheckpointError, match=r"file: cannot be created or .* to: it is a file$"),
-        run_lock(tmp_path / "file"),
-    ):
-        pytest.fail("held")
     (tmp_path / LOCK_NAME).symlink_to("file")
-    with (
-        pytest.raises(CheckpointError, match="cannot be created or written to: Too many levels"),
-        run_lock(tmp_path),
-    ):
+    with pytest.raises(CheckpointError, match=words), run_lock(tmp_path / name):
         pytest.fail("held")
     assert (tmp_path / "file").read_bytes() == b""
 
@@ -169,15 +150,3 @@ def test_who_holds_a_lock_notices_that_it_is_gone(tmp_path: Path, is_replaced: b
             (tmp_path / LOCK_NAME).touch()
         with pytest.raises(CheckpointError, match="deleted or replaced"):
             held.check()
-
-
-def test_nothing_is_saved_once_the_lock_is_gone(tmp_path: Path) -> None:
-    write_reversal(tmp_path, n_train=20, n_test=5)
-
-    def delete() -> bool:
-        (tmp_path / "run" / LOCK_NAME).unlink(missing_ok=True)
-        return False
-
-    with pytest.raises(CheckpointError, match=r"run\.lock: deleted or replaced"):
-        train(toy_config(tmp_path), tmp_path / "run", interrupted=delete, quiet=True)
-    assert not list((tmp_path / "run").glob("checkpoints/step-*"))

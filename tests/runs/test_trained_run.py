@@ -122,4 +122,4 @@ def test_commands_take_several_runs(
         assert report["weights"] == [2, 1]
     wrong = CliRunner().invoke(app, [name, *runs, "--weights", "2", *rest])
     assert wrong.exit_code == 2
-    assert "--weights: got 2, allowed: 2 numbers between commas, one for each --run" in wrong.output
+    assert "weights: got 2.0, allowed: a positive number for each of the 2 models" in wrong.output

@@ -7,8 +7,7 @@ import pytest
 import yaml
 from peers.data import Exported, bleu_of, export, text_of
 from peers.environments import CONSTRAINTS, install_commands, python_of
-from peers.rounds import Place, train_in_turn, training_table
-from peers.toolkit import Job, Settings, Toolkit, Window
+from peers.toolkit import Settings, Toolkit
 from peers.toolkits import JoeyNMT, Marian, OpenNMT
 
 from nmt.errors import NMTError
@@ -99,38 +98,3 @@ def test_a_peers_config_has_our_sizes_and_its_log_is_read(
     assert calls[0] == ["--constraint", str(CONSTRAINTS), "torch", "numpy"]
     with pytest.raises(NMTError, match="not set up"):
         python_of(toolkit, tmp_path)
-
-
-class Fake(Toolkit):
-    """Trains and translates with a line of Python, and notes when."""
-
-    environment = None
-
-    def __init__(self, name: str, rate: float, sorts: bool = True) -> None:
-        self.name = name
-        self.rate = rate
-        self.sorts = sorts
-
-    def write(self, folder: Path, data: Exported, settings: Settings) -> None:
-        (folder / "config.yaml").write_text("{}")
-
-    def train_command(self, python: Path, folder: Path) -> list[str]:
-        script = f"open({str(folder.parent / 'order')!r}, 'a').write({self.name!r}); print('ran')"
-        return [str(python), "-c", script]
-
-    def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
-        return [Window(self.rate, 1)] * 4 if "ran" in log else []
-
-    def translate_command(self, python: Path, folder: Path, job: Job) -> list[str]:
-        script = "import shutil, sys; shutil.copy(sys.argv[1], sys.argv[2])"
-        return [str(python), "-c", script, str(job.src), str(job.out)]
-
-
-def test_toolkits_are_trained_in_turn(exported: Exported, tmp_path: Path) -> None:
-    place = Place(tmp_path, tmp_path, 1)
-    measured = train_in_turn([Fake("A", 10), Fake("B", 20)], place, exported, SETTINGS, 2)
-    assert (tmp_path / "order").read_text() == "ABAB"
-    assert measured["A"].rates == (10, 10)
-    table = training_table(measured, 2.0)
-    assert "| A | 10.0 | 10.0 to 10.0 | 20 | 1.00 |" in table
-    assert "| B | 20.0 | 20.0 to 20.0 | 40 | 0.50 |" in table

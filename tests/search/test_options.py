@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from search.table_model import VOCAB, TableModel
+from search.table_model import TableModel
 from search.test_search import (
     SOURCES,
     ConstantModel,
@@ -196,4 +196,3 @@ def test_banks_share_the_beam() -> None:
 def test_options_that_contradict_each_other(keys: dict[str, object], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         SearchConfig.model_validate(keys)
-    assert len(PIECES) == VOCAB

@@ -10,7 +10,7 @@ from search.test_search import SOURCES, assert_all_same, batch, rnn_model
 from nmt.models.base import Seq2Seq
 from nmt.models.ensemble import Ensemble
 from nmt.search.forced import force_decode
-from nmt.search.sampling import sample
+from nmt.search.search import search
 from nmt.search.search_config import SamplingConfig, SearchConfig
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from nmt.types import Hypothesis
@@ -27,8 +27,10 @@ def samples_of(
     model: Seq2Seq, sources: list[list[int]] = SOURCES, **keys: object
 ) -> list[list[Hypothesis]]:
     n_samples = keys.pop("n", 5)
-    assert isinstance(n_samples, int)
-    return sample(model, *batch(sources), CONFIG, SamplingConfig.model_validate(keys), n_samples)
+    config = CONFIG.model_copy(
+        update={"n_best": n_samples, "sampling": SamplingConfig.model_validate(keys)}
+    )
+    return search(model, *batch(sources), config)
 
 
 @pytest.mark.parametrize(
@@ -46,8 +48,8 @@ def test_samples_follow_the_distribution(sampling: SamplingConfig) -> None:
     model = TableModel()
     model.table /= 2
     n, bound = 4_000, 3
-    config = SearchConfig(max_length=bound, max_repeats=None)
-    [samples] = sample(model, *batch([[5, 3]]), config, sampling, n)
+    config = SearchConfig(max_length=bound, max_repeats=None, sampling=sampling, n_best=n)
+    [samples] = search(model, *batch([[5, 3]]), config)
     expected: dict[tuple[int, ...], float] = {(): 1.0}
     for step in range(bound):
         for ids in [ids for ids in expected if len(ids) == step and EOS_ID not in ids]:
@@ -111,8 +113,3 @@ def test_scores_and_attention_are_those_of_forced_decoding(model: Seq2Seq) -> No
         src = batch([source] * len(samples))
         forced = force_decode(model, *src, [sample.ids for sample in samples], length_penalty=0.8)
         assert_all_same(samples, forced)
-
-
-def test_no_sentences() -> None:
-    empty = torch.zeros(0, 3, dtype=torch.long), torch.zeros(0, dtype=torch.long)
-    assert sample(TableModel(), *empty, CONFIG, SamplingConfig(), 1) == []

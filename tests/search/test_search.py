@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from jaxtyping import Int
-from pydantic import ValidationError
 from search.table_model import ROWS, VOCAB, TableModel
 from torch import Tensor
 
@@ -18,8 +17,9 @@ from nmt.models.catalog import build_model
 from nmt.models.ensemble import Ensemble
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.ops.masks import keep_from_lengths
+from nmt.search.beam import Start, search_from
 from nmt.search.forced import force_decode
-from nmt.search.search import search, search_from
+from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.types import Hypothesis
@@ -298,7 +298,8 @@ def test_from_another_first_piece() -> None:
     keep = keep_from_lengths(lengths, src_ids.shape[1])
     state = model.init_state(model.encode(src_ids, keep))
     first_ids = torch.arange(len(SOURCES)) + 4
-    results = search_from(model.step, state, first_ids, lengths.tolist(), short(5, beam=3))
+    start = Start(model.step, state, first_ids, lengths.tolist(), src_ids.shape[1])
+    results = search_from(start, short(5, beam=3))
     usual = run(model, short(5, beam=3))
     assert [h.ids for [h] in results] != [h.ids for [h] in usual]
     for row, [best] in enumerate(results):
@@ -315,11 +316,3 @@ def test_nan_is_said() -> None:
     model.table[:] = math.nan
     with pytest.raises(NMTError, match=r"not numbers \(NaN\)"):
         run(model, SearchConfig())
-
-
-def test_config_bounds() -> None:
-    for wrong in ({"n_best": 6}, {"beam": 0}, {"length_penalty": -0.1}, {"max_length": 0}):
-        with pytest.raises(ValidationError, match=next(iter(wrong))):
-            SearchConfig.model_validate(wrong)
-    assert SearchConfig().length_bound(7) == 24
-    assert SearchConfig(max_length_factor=0.5, max_length_extra=0).length_bound(7) == 3

@@ -11,8 +11,7 @@ from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.search.search_config import SearchConfig
 from nmt.serve.app import make_app
-from nmt.serve.keys import Keys
-from nmt.serve.limits import Limits
+from nmt.serve.options import ServerOptions, digest
 from nmt.text.tokenizer import SentencePieceConfig, train_tokenizers
 from nmt.translation.translator import Translator
 from nmt.types import SentencePair
@@ -81,7 +80,9 @@ def serve(translator: Translator) -> Serve:
         **limits: float,
     ) -> Iterator[TestClient]:
         named = translators or [("tiny", translator)]
-        app = make_app(named, Limits(**limits), Keys(keys), cors)  # type: ignore[arg-type]
+        digests = frozenset(map(digest, keys))
+        options = ServerOptions(**limits, keys=digests, cors=tuple(cors))  # type: ignore[arg-type]
+        app = make_app(named, options)
         with TestClient(app, raise_server_exceptions=False) as client:
             yield client
 

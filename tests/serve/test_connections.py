@@ -3,21 +3,26 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+import socket
+from collections.abc import Awaitable, Callable
 
 import pytest
-import uvicorn
 from serve.conftest import Slow
-from uvicorn.server import ServerState
 
-from nmt.serve import connections, guard
+from nmt.serve import connections
 from nmt.serve.app import make_app
-from nmt.serve.connections import Connection, OnceAMinute
-from nmt.serve.limits import Limits
+from nmt.serve.options import ServerOptions
+from nmt.serve.run import OnceAMinute, Server, listen
 from nmt.translation.translator import Translator
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HALF = HEALTH[:-4]
+CHUNKED = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+BODY = b'{"q": ["Is", "He"], "source": "en", "target": "fr"}'
+REQUEST = (
+    b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
+)
 
 
 class Client:
@@ -43,33 +48,29 @@ Scenario = Callable[[Connect], Awaitable[None]]
 
 def with_server(translator: Translator, scenario: Scenario, **limits: float) -> None:
     """Run a scenario against a server in this process."""
+    clients = []
 
-    @contextlib.asynccontextmanager
-    async def serving() -> AsyncIterator[Connect]:
-        app = make_app([("tiny", translator)], Limits(**limits))  # type: ignore[arg-type]
-        config, state, loop = uvicorn.Config(app), ServerState(), asyncio.get_running_loop()
-        clients = []
-        server = await loop.create_server(lambda: Connection(config, state, {}), "127.0.0.1", 0)
-
+    async def run(listener: socket.socket) -> None:
         async def connect(first: bytes) -> Client:
-            port = server.sockets[0].getsockname()[1]
-            client = Client(*await asyncio.open_connection("127.0.0.1", port))
+            client = Client(*await asyncio.open_connection(*listener.getsockname()))
             clients.append(client)
             client.writer.write(first)
             await client.writer.drain()
             return client
 
-        async with app.router.lifespan_context(app):
-            yield connect
+        options = ServerOptions(**limits)  # type: ignore[arg-type]
+        server = Server(make_app([("tiny", translator)], options))
+        serving = asyncio.create_task(server.serve([listener]))
+        try:
+            await scenario(connect)
+        finally:
             for client in clients:
                 client.writer.close()
-            server.close()
+            server.should_exit = True
+            await serving
 
-    async def run() -> None:
-        async with serving() as connect:
-            await scenario(connect)
-
-    asyncio.run(run())
+    with listen("127.0.0.1", 0) as listener:
+        asyncio.run(run(listener))
 
 
 @pytest.mark.parametrize("first", [b"", HALF, HEALTH + HALF])
@@ -89,7 +90,7 @@ def test_a_header_must_be_whole_in_time(
 def test_beyond_the_limit_who_waited_longest_goes(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Connection, "limit", 4)
+    monkeypatch.setattr(connections.Connection, "limit", 4)
 
     async def scenario(connect: Connect) -> None:
         first, *others = [await connect(HALF) for _ in range(4)]
@@ -133,11 +134,10 @@ def test_a_length_over_the_limit_is_refused_unread(translator: Translator) -> No
 def test_an_endless_body_ends_with_its_refusal(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "_DRAIN_SECONDS", 0.2)
-    head = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    monkeypatch.setattr(connections, "_HEADER_SECONDS", 0.2)
 
     async def scenario(connect: Connect) -> None:
-        client = await connect(head)
+        client = await connect(CHUNKED)
 
         async def send() -> None:
             for _ in range(20_000):
@@ -148,30 +148,32 @@ def test_an_endless_body_ends_with_its_refusal(
         with pytest.raises(ConnectionError):
             await send()
 
-    with_server(translator, scenario, body_bytes=1000)
+    with_server(translator, scenario, characters=10)
+
+
+def test_a_body_must_be_whole_in_time(translator: Translator) -> None:
+    async def scenario(connect: Connect) -> None:
+        client = await connect(CHUNKED + b"1\r\na\r\n")
+        assert b" 408 " in await client.answer()
+
+    with_server(translator, scenario, seconds=0.2)
 
 
 def test_the_parts_of_a_body_share_its_limit(translator: Translator) -> None:
-    head = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-
     async def scenario(connect: Connect) -> None:
-        client = await connect(head)
-        for part in (b"258\r\n" + b"x" * 600 + b"\r\n",) * 2:
+        client = await connect(CHUNKED)
+        for part in (b"2710\r\n" + b"x" * 10_000 + b"\r\n",) * 2:
             client.writer.write(part)
             await asyncio.sleep(0.1)  # so that the server reads them one by one
         client.writer.write(b"0\r\n\r\n")
         assert b" 413 " in await client.answer()
 
-    with_server(translator, scenario, body_bytes=1000)
+    with_server(translator, scenario, characters=10)
 
 
 def test_a_client_that_ends_its_own_side_is_answered(slow: Slow) -> None:
-    body = b'{"q": "Is", "source": "en", "target": "fr"}'
-    head = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    request = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
-
     async def scenario(connect: Connect) -> None:
-        client = await connect(request)
+        client = await connect(REQUEST)
         client.writer.write_eof()
         await asyncio.sleep(0.5)
         slow.go.set()
@@ -184,19 +186,15 @@ def test_a_client_that_ends_its_own_side_is_answered(slow: Slow) -> None:
 
 
 def test_a_client_that_has_left_leaves_the_queue(slow: Slow) -> None:
-    body = b'{"q": ["Is", "He"], "source": "en", "target": "fr"}'
-    head = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    request = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
-
     async def n_waiting(connect: Connect) -> bytes:
         answer = await (await connect(HEALTH.replace(b"/health", b"/metrics"))).answer()
         return answer.partition(b'nmt_waiting{model="tiny"} ')[2][:1]
 
     async def scenario(connect: Connect) -> None:
-        await connect(request)
+        await connect(REQUEST)
         while not slow.started.is_set():
             await asyncio.sleep(0.02)
-        client = await connect(request)
+        client = await connect(REQUEST)
         while await n_waiting(connect) != b"2":
             await asyncio.sleep(0.02)
         client.writer.close()

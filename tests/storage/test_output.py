@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import ConfigError, DataError
-from nmt.storage.output import atomic_output, check_output, is_direct, write_lines
+from nmt.storage.output import atomic_output, check_apart, is_direct, write_lines
+
+OPEN_FILES = Path("/proc/self/fd")
 
 
 def test_the_file_appears_with_its_folders_and_nothing_beside_it(tmp_path: Path) -> None:
@@ -129,22 +131,36 @@ def test_what_is_no_file_is_written_directly(
         write_lines(["much"], Path("/dev/full"))
 
 
-@pytest.mark.parametrize("kind", ["same", "dotted", "symlink", "hardlink"])
-def test_an_input_is_no_output_whatever_it_is_called(kind: str, tmp_path: Path) -> None:
-    read = tmp_path / "folder" / "read"
-    read.parent.mkdir()
+@pytest.mark.parametrize("name", ["read", "../folder/read", "symlink", "hardlink"])
+def test_an_input_is_no_output_whatever_it_is_called(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    read, out = folder / "read", folder / name
     read.write_text("precious")
-    out = tmp_path / "out"
-    if kind == "same":
-        out = read
-    elif kind == "dotted":
-        out = tmp_path / "folder" / ".." / "folder" / "read"
-    elif kind == "symlink":
-        out.symlink_to(read)
-    else:
-        out.hardlink_to(read)
+    (folder / "symlink").symlink_to(read)
+    (folder / "hardlink").hardlink_to(read)
     with pytest.raises(ConfigError) as caught:
-        check_output(out, {"--lexicon": [], "--file": [read]})
+        check_apart(out, {"--lexicon": [], "--file": [read]}, "`out`")
     assert str(caught.value) == (
         f"`out`: {out} is read as well (--file: {read}); one of the two must be another file"
     )
+
+
+@pytest.mark.skipif(not OPEN_FILES.is_dir(), reason="needs Linux's /proc")
+def test_a_file_is_closed_before_it_is_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows renames no open file, and has no os.fchmod."""
+    path, real = tmp_path / "à lire.txt", os.replace
+
+    def replace(source: str, target: str) -> None:
+        is_open = [os.path.realpath(link) == str(source) for link in OPEN_FILES.iterdir()]
+        assert not any(is_open)
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    monkeypatch.delattr(os, "fchmod")
+    for text in ("old", "new"):
+        write_lines([text], path, force=True)
+        assert path.read_text(encoding="utf-8") == f"{text}\n"
+    assert list(tmp_path.iterdir()) == [path]

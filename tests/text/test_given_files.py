@@ -1,4 +1,4 @@
-"""SentencePiece models and lists of words that the user gives."""
+"""SentencePiece models that the user gives."""
 
 import contextlib
 import io
@@ -13,9 +13,7 @@ from text.test_tokenizer import PAIRS
 
 from nmt.errors import DataError
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
-from nmt.text.tokenizer import TokenizerConfig, Tokenizers, train_tokenizers
-from nmt.text.vocabulary import RESERVED, UNK_ID
-from nmt.text.word_tokenizer import WordConfig, WordTokenizer
+from nmt.text.tokenizer import Tokenizers, train_tokenizers
 
 TEXTS = [pair.src_text for pair in PAIRS]
 
@@ -124,55 +122,8 @@ def test_each_cut_and_bit_of_a_model_is_a_tokenizer_or_an_error() -> None:
         ({"tgt_model": "a"}, "src_model: allowed: src_model and tgt_model"),
         ({"src_model": "a", "tgt_model": "b", "joint": True}, "src_model alone with joint: true"),
         ({"src_model": "a", "joint": True, "vocab_size": 9}, "vocab_size: belongs to learning"),
-        ({"kind": "word", "src_vocab": "a", "joint": True, "min_freq": 1}, "min_freq: belongs"),
     ],
 )
 def test_keys_that_contradict_a_given_file(config: dict[str, Any], problem: str) -> None:
-    kind = WordConfig if config.get("kind") == "word" else SentencePieceConfig
     with pytest.raises(ValidationError, match=problem):
-        kind.model_validate(config)
-
-
-def words_of(content: bytes, **options: Any) -> tuple[str, ...]:
-    return WordConfig(**options).build_given(content, "en").vocab.pieces
-
-
-def test_words_are_taken_in_their_order_and_normalised() -> None:
-    for content in (
-        "the\ncat\n.\n",
-        "the\t12\ncat\t3\n.\t3\n",
-        "\ufeff<unk>\r\n<pad>\r\nthe\r\n</s>\r\ncat\r\n<s>\r\n.",
-    ):
-        assert words_of(content.encode()) == (*RESERVED, "the", "cat", ".")
-    assert words_of(b"dog\ncat\n", lower=True)[4:] == ("dog", "cat")
-    tokenizer = WordConfig().build_given("e\u0301te\u0301\nl’eau\n".encode(), "fr")
-    assert UNK_ID not in tokenizer.encode("été l'eau l’eau").ids
-
-
-def test_a_learned_vocabulary_is_taken_as_it_is(tmp_path: Path) -> None:
-    config: TokenizerConfig = WordConfig()
-    learned = train_tokenizers(config, PAIRS, "en", "fr", seed=1)
-    learned.save(tmp_path)
-    given_config = WordConfig(
-        src_vocab=tmp_path / "src.vocab.txt", tgt_vocab=tmp_path / "tgt.vocab.txt"
-    )
-    taken = train_tokenizers(given_config, [], "en", "fr", seed=1)
-    assert isinstance(taken.src, WordTokenizer)
-    for one, other in ((taken.src, learned.src), (taken.tgt, learned.tgt)):
-        assert one.vocab == other.vocab
-        assert one.model_bytes == other.model_bytes
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (b"a\nb\na\n", "has each piece once, this one has 'a' twice"),
-        (b"a\n\nb\n", "line 2: got '', allowed: a word, or word<TAB>count"),
-        (b"New York\n", "line 1: got 'New York', allowed: a word"),
-        (b"caf\xe9\n", "not UTF-8 at byte 3"),
-        (b"dog\nCat\n", "'Cat' has capitals"),
-    ],
-)
-def test_an_unfit_list_of_words_is_refused(content: bytes, problem: str) -> None:
-    with pytest.raises(DataError, match=problem):
-        words_of(content, lower=b"Cat" in content)
+        SentencePieceConfig.model_validate(config)

@@ -1,16 +1,12 @@
 """Runs whose pieces are those of a user's file: trained, translated, resumed, also without it."""
 
 import io
-import itertools
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sentencepiece
-import torch
-from training.toy import last_checkpoint, toy_config, write_reversal
+from training.toy import assert_same_checkpoint, tiny_config, train_tiny, write_reversal
 
-from nmt.config import RunConfig
 from nmt.errors import ConfigError
 from nmt.training.loop import train
 from nmt.translation.translator import Translator
@@ -18,10 +14,9 @@ from nmt.translation.translator import Translator
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    """A folder with reversals, a SentencePiece model and a list of words of them."""
+    """A folder with reversals, and a SentencePiece model of them."""
     write_reversal(tmp_path, n_train=60, n_test=5)
     (tmp_path / "own.model").write_bytes(model(tmp_path))
-    (tmp_path / "words.txt").write_text("".join(f"{word}\t9\n" for word in "habcdefg"))
     return tmp_path
 
 
@@ -43,50 +38,31 @@ def model(corpus: Path, vocab_size: int = 20) -> bytes:
     return buffer.getvalue()
 
 
-def config(corpus: Path, kind: str, epochs: int = 2) -> RunConfig:
-    tokenizer: dict[str, Any]
-    if kind == "word":
-        tokenizer = {"kind": "word", "src_vocab": "words.txt", "tgt_vocab": "words.txt"}
-    else:
-        tokenizer = {"kind": "sentencepiece", "joint": True, "src_model": "own.model"}
-    return toy_config(corpus, tokenizer=tokenizer, train={"epochs": epochs})
+TOKENIZER = {"kind": "sentencepiece", "joint": True, "src_model": "own.model"}
 
 
-@pytest.mark.parametrize("kind", ["sentencepiece", "word"])
 def test_a_run_goes_on_without_the_file_and_in_another_folder(
-    corpus: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path_factory: pytest.TempPathFactory,
-    kind: str,
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The path is relative, so that it leads nowhere from there; the end is the unbroken run's."""
     monkeypatch.chdir(corpus)
-    train(config(corpus, kind), corpus / "unbroken", quiet=True)
-    asked = itertools.count(1)
-    train(config(corpus, kind), corpus / "run", [], lambda: next(asked) > 1, quiet=True)
+    train_tiny(corpus, "unbroken", tokenizer=TOKENIZER)
+    train_tiny(corpus, stop_after=1, tokenizer=TOKENIZER)
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (corpus / "run").rename(elsewhere / "run")
-    for name in ("own.model", "words.txt"):
-        (corpus / name).unlink()
+    (corpus / "own.model").unlink()
     monkeypatch.chdir(elsewhere)
-    train(config(corpus, kind), elsewhere / "run", quiet=True)
-    one, other = (last_checkpoint(run) for run in (elsewhere / "run", corpus / "unbroken"))
-    for name, tensor in one.model_tensors.items():
-        assert torch.equal(tensor, other.model_tensors[name])
+    train(tiny_config(corpus, tokenizer=TOKENIZER), elsewhere / "run", quiet=True)
+    assert_same_checkpoint(elsewhere / "run", corpus / "unbroken")
     translator = Translator.load(elsewhere / "run")
     assert translator.translate(["a b c"])[0].src_text == "a b c"
-    if kind == "word":
-        assert translator.tokenizers.src.vocab.pieces[4:] == tuple("habcdefg")
 
 
-@pytest.mark.parametrize("stop_after", [1, None])
 def test_another_file_is_refused_on_a_begun_run(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int | None
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(corpus)
-    asked = itertools.count(1)
-    stop = (lambda: next(asked) > stop_after) if stop_after else (lambda: False)
-    train(config(corpus, "sentencepiece"), corpus / "run", [], stop, quiet=True)
+    train_tiny(corpus, stop_after=1, tokenizer=TOKENIZER)
     (corpus / "own.model").write_bytes(model(corpus, vocab_size=16))
     with pytest.raises(ConfigError, match=r"not of the file that tokenizer.src_model names, own"):
-        train(config(corpus, "sentencepiece", epochs=4), corpus / "run", quiet=True)
+        train_tiny(corpus, tokenizer=TOKENIZER)

@@ -19,7 +19,7 @@ from nmt.explain.alignment import alignment_score
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
 from nmt.ops.backend import BackendName
-from nmt.ops.native import library
+from nmt.ops.native.library import loaded
 from nmt.optim.losses import GuidedAlignment, alignment_loss
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_pieces import WordPieces
@@ -31,7 +31,7 @@ from nmt.types import SentencePair
 
 PAIRS = [SentencePair(t, " ".join(reversed(t.split()))) for t in ("a b c", "b", "c a", "b c a d")]
 LINKS = ["2-0 1-1 0-2", "", "1-0", "3-0 2-0 1-2 0-3"]
-_NATIVE: tuple[BackendName, ...] = ("native",) if library.available() else ()
+_NATIVE: tuple[BackendName, ...] = () if loaded().why_not else ("native",)
 BACKENDS: tuple[BackendName, ...] = ("reference", "fused", *_NATIVE)
 TRANSFORMER = {"kind": "transformer", "size": 16, "heads": 2, "layers": 2, "dropout": 0.0}
 
@@ -203,7 +203,7 @@ def test_links_that_do_not_fit_are_refused(tmp_path: Path, lines: list[str], pro
     ("sections", "problem"),
     [
         ({"data": {"cache": "x"}}, "reads pairs in memory"),
-        ({"model": {"attention": {"kind": "none"}}}, "needs attention: got"),
+        ({"model": {"attention": {"kind": "none"}}}, "requires attention: got"),
         (
             {"model": {"attention": {"kind": "additive", "weights": {"kind": "hard"}}}},
             "got 'hard'; guided_al",

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from training.toy import log_of, records, tiny_config, toy_config, train_tiny, write_reversal
+from training.toy import log_of, records, toy_config, train_tiny, write_reversal
 
-from nmt.config import dump_config, load_config
 from nmt.corpora.corpora import read_split
 from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.errors import ConfigError, NMTError
@@ -141,13 +140,3 @@ def test_validation_takes_several_references(corpus: Path) -> None:
     outcome = train_tiny(corpus, data={"valid": valid}, train={"steps": 1})
     assert outcome.best is not None
     assert "2 sentences for validation" in log_of(corpus / "run")
-
-
-def test_paths_may_be_text(corpus: Path) -> None:
-    (corpus / "toy.yaml").write_text(dump_config(tiny_config(corpus, train={"steps": 1})))
-    run = str(corpus / "run")
-    train(load_config(str(corpus / "toy.yaml")), run, quiet=True)
-    translator = Translator.load(run, device="cpu", checkpoint="last")
-    assert repr(translator) == (
-        f"<Translator en-de from {run}, checkpoint last (step 1), on cpu, beam 5>"
-    )

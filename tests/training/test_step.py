@@ -15,17 +15,12 @@ from nmt.training.distributed import Ranks
 from nmt.training.state import TrainingState
 from nmt.training.step import DivergedError, StepSettings, train_step, translation_loss
 
-VOCAB = 10
 PAIRS = [((5, 6, 7), (8,)), ((9,), (4, 5, 6, 7)), ((4, 4), (6, 5)), ((8, 7), (9, 9, 9))]
 
 
 def batch(first: int = 0, last: int | None = None) -> Batch:
     pairs = PAIRS[first:last]
     return make_batch([src for src, _ in pairs], [tgt for _, tgt in pairs])
-
-
-def settings(**replaced: Any) -> StepSettings:
-    return StepSettings(**replaced)
 
 
 def sgd_state() -> TrainingState:
@@ -52,9 +47,9 @@ def assert_same(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> N
 def test_an_update_does_not_depend_on_how_its_tokens_are_cut(cuts: tuple[int, ...]) -> None:
     """Micro-batches of other numbers of tokens give the same gradient and the same loss."""
     unsplit, parts = sgd_state(), sgd_state()
-    expected = train_step(unsplit.model, unsplit.optimizer, [batch()], settings())
+    expected = train_step(unsplit.model, unsplit.optimizer, [batch()], StepSettings())
     group = [batch(first, last) for first, last in pairwise(cuts)]
-    result = train_step(parts.model, parts.optimizer, group, settings())
+    result = train_step(parts.model, parts.optimizer, group, StepSettings())
     assert result.n_tokens == expected.n_tokens == sum(len(tgt) + 1 for _, tgt in PAIRS)
     assert result.nll_sum == pytest.approx(expected.nll_sum, rel=1e-6)
     assert result.grad_norm == pytest.approx(expected.grad_norm, rel=1e-5)
@@ -64,12 +59,12 @@ def test_an_update_does_not_depend_on_how_its_tokens_are_cut(cuts: tuple[int, ..
 
 def test_the_loss_and_the_norm_are_those_of_the_weights_before() -> None:
     state = sgd_state()
-    loss = translation_loss(state.model, batch(), settings())
+    loss = translation_loss(state.model, batch(), StepSettings())
     (loss.loss_sum / loss.n_tokens).backward()  # type: ignore[no-untyped-call]
     gradients = {n: p.grad for n, p in state.model.named_parameters() if p.grad is not None}
     state.optimizer.zero_grad()
     before = everything(state)
-    result = train_step(state.model, state.optimizer, [batch()], settings())
+    result = train_step(state.model, state.optimizer, [batch()], StepSettings())
     assert result.nll_sum == float(loss.nll_sum)
     assert result.loss == float(loss.nll_sum) / loss.n_tokens
     norm = math.sqrt(sum(float(gradient.square().sum()) for gradient in gradients.values()))
@@ -82,7 +77,7 @@ def test_the_loss_and_the_norm_are_those_of_the_weights_before() -> None:
 def test_the_change_is_no_longer_than_clip_norm() -> None:
     state = sgd_state()
     before = everything(state)
-    result = train_step(state.model, state.optimizer, [batch()], settings(clip_norm=0.01))
+    result = train_step(state.model, state.optimizer, [batch()], StepSettings(clip_norm=0.01))
     assert result.grad_norm > 0.01
     changes = [p.detach() - before[n] for n, p in state.model.named_parameters()]
     length = math.sqrt(sum(float(change.square().sum()) for change in changes))
@@ -105,14 +100,14 @@ def poisoned(value: float, in_loss: bool) -> Any:
 @pytest.mark.parametrize(("in_loss", "what"), [(True, "loss is "), (False, "gradient norm is ")])
 def test_nan_is_refused_before_anything_changes(value: float, in_loss: bool, what: str) -> None:
     state = toy_state()  # Adam
-    train_step(state.model, state.optimizer, [batch()], settings())
+    train_step(state.model, state.optimizer, [batch()], StepSettings())
     before = everything(state)
     with pytest.raises(DivergedError, match=what):
         train_step(
             state.model,
             state.optimizer,
             [batch(0, 2), batch(2)],
-            settings(),
+            StepSettings(),
             loss_function=poisoned(value, in_loss),
         )
     assert_same(everything(state), before)
@@ -127,7 +122,7 @@ def test_a_scaler_skips_an_overflow_and_lowers_its_scale() -> None:
         state.model,
         state.optimizer,
         [batch()],
-        settings(scaler=scaler),
+        StepSettings(scaler=scaler),
         loss_function=poisoned(math.inf, in_loss=False),
     )
     assert not math.isfinite(result.grad_norm)
@@ -151,7 +146,7 @@ def test_a_rank_without_a_micro_batch_can_have_a_scaler() -> None:
 
     state, before = sgd_state(), sgd_state().model.state_dict()
     scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
-    options = settings(scaler=scaler, ranks=Second(1, 2, 1))
+    options = StepSettings(scaler=scaler, ranks=Second(1, 2, 1))
     train_step(state.model, state.optimizer, [], options)
     for name, parameter in state.model.named_parameters():
         torch.testing.assert_close(parameter.detach(), before[name] - 1.0)
@@ -160,8 +155,10 @@ def test_a_rank_without_a_micro_batch_can_have_a_scaler() -> None:
 def test_a_scaler_does_not_change_the_update() -> None:
     plain, scaled = sgd_state(), sgd_state()
     scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
-    train_step(plain.model, plain.optimizer, [batch()], settings(clip_norm=0.5))
-    train_step(scaled.model, scaled.optimizer, [batch()], settings(clip_norm=0.5, scaler=scaler))
+    train_step(plain.model, plain.optimizer, [batch()], StepSettings(clip_norm=0.5))
+    train_step(
+        scaled.model, scaled.optimizer, [batch()], StepSettings(clip_norm=0.5, scaler=scaler)
+    )
     for name, weight in plain.model.state_dict().items():
         torch.testing.assert_close(scaled.model.state_dict()[name], weight)
 
@@ -186,8 +183,8 @@ def test_an_error_before_the_change_leaves_all_as_it_was(call: int) -> None:
 
     group = [batch(0, 2), batch(2)]
     with pytest.raises(FaultError):
-        train_step(failed.model, failed.optimizer, group, settings(), loss_function=failing)
+        train_step(failed.model, failed.optimizer, group, StepSettings(), loss_function=failing)
     assert_same(everything(failed), before)
     for state in (failed, unbroken):
-        train_step(state.model, state.optimizer, group, settings())
+        train_step(state.model, state.optimizer, group, StepSettings())
     assert_same(dict(failed.model.state_dict()), dict(unbroken.model.state_dict()))

@@ -3,9 +3,9 @@
 import itertools
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from training.toy import toy_config, write_reversal
 
@@ -35,11 +35,14 @@ def test_evenly_spaced_items_are_in_order_and_none_comes_twice() -> None:
             assert max(gaps, default=1) - min(gaps, default=1) <= 1
 
 
-def _trained(folder: Path, **sections: Any) -> tuple[Seq2Seq, Validator]:
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Seq2Seq, Validator]:
     """A model after one update, and the validator of its run."""
+    folder = tmp_path_factory.mktemp("trained")
     write_reversal(folder, n_train=40, n_test=5)
+    sections = {"model": {"dropout": 0.5}, "valid": {"metric": "ter"}}
     config = toy_config(folder, train={"steps": 1}, **sections)
-    train(config, folder / "run", ["nmt"], quiet=True)
+    train(config, folder / "run", quiet=True)
     loaded = TrainedRun.open(folder / "run").load_model("last", CPU)
     examples = read_examples(SplitConfig(file=folder / "valid.tsv"), config.data)
     corpus = encode_pairs(pairs_of(examples), loaded.tokenizers, 99)
@@ -48,9 +51,9 @@ def _trained(folder: Path, **sections: Any) -> tuple[Seq2Seq, Validator]:
     return loaded.model, validator
 
 
-def test_a_validation_drops_nothing(tmp_path: Path) -> None:
+def test_a_validation_drops_nothing(trained: tuple[Seq2Seq, Validator]) -> None:
     """Nor any metric that is asked for, of which the lowest TER is the best."""
-    model, validator = _trained(tmp_path, model={"dropout": 0.5}, valid={"metric": "ter"})
+    model, validator = trained
     losses = []
     for seed in (1, 2):
         rng.seed_all(seed)
@@ -63,21 +66,23 @@ def test_a_validation_drops_nothing(tmp_path: Path) -> None:
     progress = Progress()
     for step, ter in enumerate((50.0, 40.0, 60.0), start=1):
         progress = replace(progress, step=step)
-        progress = progress.after_validation({"ter": ter, "loss": 1.0}, "ter")
+        progress = progress.after_validation({"ter": ter, "loss": 1.0}, "ter", 1)
     assert (progress.best_step, progress.bad_validations) == (2, 1)
     assert progress.best[0].describe("ter") == "TER 40.00"
 
 
-def test_a_validation_leaves_the_generators_as_they_were(tmp_path: Path) -> None:
+def test_a_validation_leaves_the_generators_as_they_were(
+    trained: tuple[Seq2Seq, Validator], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where decoding draws from them, and where it is interrupted."""
-    model, validator = _trained(tmp_path)
+    model, validator = trained
     forward = model.forward
 
     def drawing(*arguments: Any, **options: Any) -> Any:
         torch.rand(())
         return forward(*arguments, **options)
 
-    model.forward = drawing  # type: ignore[method-assign]
+    monkeypatch.setattr(model, "forward", drawing)
     for answers in ([False] * 99, [False, True], [True]):
         rng.seed_all(7)
         expected = float(torch.rand(()))

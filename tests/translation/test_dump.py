@@ -1,5 +1,6 @@
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from nmt.errors import DataError
-from nmt.translation.dump import read_jsonl, read_npz, to_json, write_jsonl, write_npz
+from nmt.translation.dump import read_jsonl, read_npz, to_json, write_npz
 from nmt.translation.heads import MEAN, Head
 from nmt.translation.record import AttentionRecord, attention, records
 from nmt.translation.words import attention_table
@@ -19,6 +20,13 @@ SELF_HEADS = (
     Head("encoder layer 1 head 1", 0, "encoder"),
     Head("decoder layer 1 head 1", 0, "decoder"),
 )
+
+
+def write_jsonl(rows: Iterable[AttentionRecord], path: Path) -> None:
+    """Write what `nmt attention --format jsonl` prints."""
+    path.write_text("".join(f"{to_json(row)}\n" for row in rows), encoding="utf-8", newline="\n")
+
+
 FORMATS = {"jsonl": (write_jsonl, read_jsonl), "npz": (write_npz, read_npz)}
 
 
@@ -49,7 +57,6 @@ def test_a_record_per_hypothesis_with_all_that_names_it(make_translation) -> Non
     assert best.log_probs == translation.hypotheses[0].hypothesis.log_probs
     assert best.weights.shape == (len(best.target.pieces), len(best.source.pieces))
     assert (best.head_names, best.heads) == ((), None)
-    assert (best.key(), second.key("heads")) == ("weights_000007_1", "heads_000007_2")
     assert (second.rank, second.target_text) == (2, "un chat")
     assert second.score == translation.hypotheses[1].hypothesis.score
 
@@ -62,9 +69,6 @@ def test_heads_stand_beside_their_mean(level, make_translation) -> None:
     expected = [attention_table(translation, 0, level, head).weights for head in HEADS]
     np.testing.assert_array_equal(record.heads, [expected[0], expected[2]])
     np.testing.assert_array_equal(record.weights, expected[1])
-    (by_piece,) = records(translation)
-    pieces = {"level": "piece", "weights": by_piece.weights, "head_names": (), "heads": None}
-    assert replace(record, **pieces) == by_piece
 
 
 def test_self_attention_has_its_own_labels(make_translation) -> None:
@@ -134,7 +138,7 @@ def test_a_dump_reads_back_and_is_always_the_same(suffix, some_records, tmp_path
 def test_an_npz_has_a_member_for_each_array(some_records, tmp_path: Path) -> None:
     write_npz(some_records, tmp_path / "x.npz")
     names = [
-        record.key(array)
+        f"{array}_{record.sentence:06d}_{record.rank}"
         for record in some_records
         for array in ("weights", *(["heads", "encoder", "decoder"] if record.head_names else []))
     ]
@@ -206,14 +210,10 @@ def test_the_examples_of_the_page_run(make_translation, tmp_path: Path, monkeypa
             np.testing.assert_array_equal(names["weights"], dumped[0].weights)
 
 
-def test_records_and_tables_compare_hash_and_are_short(make_translation) -> None:
+def test_records_with_other_arrays_differ(make_translation) -> None:
     translation = make_translation("the cat|s", ["le|s chat|s"], n_heads=3, n_self_heads=2)
     one, other = (records(translation, heads=HEADS + SELF_HEADS)[0] for _ in range(2))
-    tables = [attention_table(translation) for _ in range(2)]
-    for ours, theirs in ((one, other), tables, [r.self_attention["encoder"] for r in (one, other)]):
-        assert (ours, hash(ours)) == (theirs, hash(theirs))
-        assert len(repr(ours)) < 150
+    assert (one, hash(one)) == (other, hash(other))
     nudged = np.nextafter(one.weights, np.float32(2))
     for changed in ({"weights": nudged}, {"heads": None}, {"self_attention": {}}):
         assert one != replace(one, **changed)
-    assert tables[0] != replace(tables[0], weights=nudged)

@@ -204,8 +204,8 @@ def test_languages() -> None:
 
 @pytest.mark.parametrize("weights", [[1.0], [1.0, -0.1], [1.0, float("nan")]])
 def test_weights_are_one_for_each(searcher: Translator, weights: Sequence[float]) -> None:
-    with pytest.raises(ConfigError, match=r"^rerank_by: weights: got "):
+    with pytest.raises(ConfigError, match=r"^reranker weights: got "):
         searcher.rerank_by(["a", "b"], weights)
-    with pytest.raises(ConfigError, match=r"^rerank_by: checkpoints: got last"):
+    with pytest.raises(ConfigError, match=r"^reranker checkpoints: got last"):
         searcher.rerank_by(["a", "b"], checkpoints=["last"])
     assert searcher.rerankers == ()

@@ -1,7 +1,6 @@
 """Text to Translation with a small random model: any text, any batch, order and number kept."""
 
 import functools
-import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,10 +19,9 @@ from nmt.search.forced import force_decode
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import SentencePieceConfig, Tokenizers, WordConfig, train_tokenizers
 from nmt.text.vocabulary import EOS_ID
-from nmt.translation.arguments import str_by_str
 from nmt.translation.parallel import divide_threads, n_workers
 from nmt.translation.translator import Translator
-from nmt.types import SentencePair, Translation
+from nmt.types import Hypothesis, SentencePair, Translation
 
 PAIRS = [
     SentencePair("He is tired.", "Il est fatigué."),
@@ -120,7 +118,7 @@ STRANGE = {
     "another script": "猫はどこ",
     "no character": "\udcff",
     "one long word": "a" * 3000,
-    "many words": "the cats see " * 3334,
+    "many words": "the cats see " * 334,
     "nul": "\x00",
     "line ends that are characters": "one\u2028two\x85three\rfour",
 }
@@ -146,19 +144,11 @@ def _fuzzed() -> Translator:
     return translator_of(SentencePieceConfig(vocab_size=40), SearchConfig(beam=2, max_length=5))
 
 
-def test_typography_is_restored_unless_not_asked(translator: Translator) -> None:
+def test_typography_is_restored(translator: Translator) -> None:
     """The pieces of a French sentence, decoded as a hypothesis' are."""
-    [plain] = translator.translate(["She isn't here!"], restore=False)
-    [restored] = translator.translate(["She isn't here!"])
-    ids = plain.hypotheses[0].target.ids
-    assert plain.hypotheses[0].target == restored.hypotheses[0].target
-    assert plain.text == translator.tokenizers.tgt.decode(ids, restore=False)
-    assert restored.text == translator.tokenizers.tgt.decode(ids, restore=True)
-    source = translator.tokenizers.tgt.encode("Elle n'est pas ici !")
-    hypothesis = plain.hypotheses[0].hypothesis
-    given_ids = type(hypothesis)((*source.ids, EOS_ID), (), 0.0, hypothesis.attention, True)
-    assert translator._with_text(given_ids, restore=True).text == "Elle n’est pas ici\u202f!"
-    assert translator._with_text(given_ids, restore=False).text == "Elle n'est pas ici !"
+    ids = (*translator.tokenizers.tgt.encode("Elle n'est pas ici !").ids, EOS_ID)
+    hypothesis = Hypothesis(ids, (), 0.0, np.zeros((len(ids), 1), np.float32), True)
+    assert translator._with_text(hypothesis).text == "Elle n’est pas ici\u202f!"
 
 
 def test_forcing_a_translation_found_gives_its_numbers(translator: Translator) -> None:
@@ -213,7 +203,6 @@ def test_heads_of_what_was_found(table_translator: Translator) -> None:
             np.testing.assert_allclose(hypothesis.heads, alone.heads, atol=1e-6)
             mean = hypothesis.heads.mean(axis=0)
             np.testing.assert_allclose(mean, hypothesis.attention, atol=1e-6)
-    assert table_translator.model.head_names == ("left", "middle", "right")
     forced = table_translator.force(["Is", "", "He is."], ["Oui.", "a", ""], with_heads=True)
     assert forced[1].hypotheses == ()
     for translation in (forced[0], forced[2]):
@@ -251,9 +240,6 @@ def test_one_string_is_no_list_of_texts(translator: Translator) -> None:
             translate("He is tired.")
     with pytest.raises(TypeError, match=r"^target_texts: got one str"):
         translator.force(["Is"], "Est")
-    check = inspect.unwrap(str_by_str)  # without the type checker of the tests, which refuses too
-    with pytest.raises(TypeError, match=r"^texts: got one bytes"):
-        check(b"He is tired.")
     with pytest.raises(DataError, match=r"^force: got 1 translation for 2 texts$"):
         translator.force(["a", "b"], ["c"])
 
@@ -279,14 +265,6 @@ def test_equal_results_are_equal_and_have_one_hash(table_translator: Translator)
     for change in (*changes, {"heads": None}, {"score": hypothesis.score - 1}):
         assert replace(hypothesis, **change) != hypothesis  # type: ignore[arg-type]
     assert first != table_translator.translate(["Is"])[0]
-
-
-def test_a_result_is_shown_in_a_line(translator: Translator) -> None:
-    [short, long] = translator.translate(["He is tired.", "He is tired. " * 99], n_best=2)
-    assert f"score {short.hypotheses[0].hypothesis.score:.4f}" in repr(short)
-    assert repr(short.text) in repr(short)
-    assert len(repr(long)) < 300
-    assert repr(translator).startswith("<Translator en-fr from ")
 
 
 def test_one_call_may_search_otherwise(translator: Translator) -> None:

@@ -13,7 +13,7 @@ from typer import Argument, Option
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, open_run
 from nmt.cli.shared.options import Checkpoint, First, Json, OutFile, RunOption, split_option
-from nmt.cli.shared.sentences import print_lines, sentence_pairs, with_progress
+from nmt.cli.shared.sentences import pair_chunks, print_lines, with_progress
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -114,8 +114,9 @@ def align(
         print_lines(map(pharaoh_line, links), out)
     else:
         _score(list(links), gold, gold_from, out, as_json)
-    for note in aligner.mismatches.notes():
-        say(note)
+    for what, count in aligner.mismatches.items():
+        if count:
+            say(f"{count:,} {what}")
 
 
 def lexicon(
@@ -155,16 +156,11 @@ def _links(aligner: "Aligner", src: Path, tgt: Path, tokenised: bool) -> "Iterat
     """The links of each pair, a chunk at a time."""
     from nmt.corpora.language_check import language_notes
 
-    pairs = sentence_pairs(src, tgt)
-    is_first = True
-    while chunk := list(islice(pairs, _CHUNK)):
-        sources, targets = map(list, zip(*chunk, strict=True))
-        links = aligner.align(sources, targets, tokenised)
-        if is_first:
+    for number, (sources, targets) in enumerate(pair_chunks(src, tgt, _CHUNK)):
+        if number == 0:
             for note in language_notes(sources, targets, *aligner.translator.languages):
                 say(f"note: {note}")
-        is_first = False
-        yield from links
+        yield from aligner.align(sources, targets, tokenised)
 
 
 def _score(links: "list[Links]", gold: Path, first: int, out: Path | None, as_json: bool) -> None:

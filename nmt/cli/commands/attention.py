@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Option
 
-from nmt.cli.commands.attention_formats import PICTURES, WRITERS, Look, Map, format_of
+from nmt.cli.commands.attention_formats import PICTURES, WRITERS, Map, format_of
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions
 from nmt.cli.shared.options import First, OutFile, SourceFile, split_option
@@ -28,7 +28,7 @@ _CHUNK = 256  # sentences translated before they are written; fewer if there are
 def attention(
     sentences: Annotated[
         list[str] | None,
-        typer.Argument(help="Source sentences, each in quotes.", show_default=False),
+        typer.Argument(help="Source sentences, each in quotes."),
     ] = None,
     *,
     file: SourceFile = None,
@@ -60,7 +60,13 @@ def attention(
             "or self-attention: encoder, decoder.1 (its first layer), encoder.2.3."
         ),
     ] = "mean",
-    look: Look,
+    scale: Annotated[
+        float | None,
+        Option(help="Of pictures: the weight of the darkest colour.", show_default="the greatest"),
+    ] = None,
+    numbers: Annotated[
+        bool, Option("--numbers", help="Of pictures: write each weight into its cell.")
+    ] = False,
     models: ModelOptions,
     search: SearchOptions,
     n_best: NBest = None,
@@ -73,8 +79,8 @@ def attention(
     from 1. Several pictures go to a folder, --out. The page "The attention dump" of the
     documentation describes the files.
     """
-    output_format = format_of(format, out, _is_terminal())
-    if look != Look() and output_format not in PICTURES:
+    output_format = format_of(format, out, sys.stdout.isatty())
+    if (scale is not None or numbers) and output_format not in PICTURES:
         raise ConfigError(f"--scale, --numbers: allowed with --format {', '.join(PICTURES)}")
     keys = {**search.keys(), "n_best": n_best}
     is_searched = n_best or replace(search, length_penalty=None) != SearchOptions()
@@ -103,12 +109,8 @@ def attention(
     sources = sources[:first]
     n_maps = len(sources) * (1 if targets else n_best)
     chosen_heads = choose_heads(heads, translator.model.names_by_attention)
-    options = Map(level, targets is not None, n_maps, out, chosen_heads, look)
+    options = Map(level, targets is not None, n_maps, out, chosen_heads, scale, numbers)
     WRITERS[output_format](_translations(translator, sources, targets, options), options)
-
-
-def _is_terminal() -> bool:
-    return sys.stdout.isatty()
 
 
 def _sources(

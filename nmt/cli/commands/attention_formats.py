@@ -4,9 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from typer import Option
+from typing import TYPE_CHECKING
 
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.options import print_path
@@ -14,7 +12,6 @@ from nmt.cli.shared.sentences import print_lines
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.explain.map_style import MapStyle
     from nmt.translation.heads import Head
     from nmt.translation.record import AttentionRecord
     from nmt.translation.words import Level
@@ -24,52 +21,24 @@ if TYPE_CHECKING:
 PICTURES = ("png", "svg", "pdf")
 """Formats with one picture a hypothesis."""
 
-
 _SUFFIXES = {f".{name}": name for name in ("jsonl", "npz", "html", *PICTURES)}
 _SUFFIXES |= {".txt": "text"}
 
 
 @dataclass(frozen=True)
-class Look:
-    """The looks of a picture."""
-
-    scale: Annotated[
-        str | None,
-        Option(
-            help="Of pictures, the weight of the darkest colour: each (its own greatest), shared "
-            "(the greatest of all pictures), or a number such as 1.",
-            show_default="each",
-        ),
-    ] = None
-    numbers: Annotated[
-        bool, Option("--numbers", help="Of pictures: write each weight into its cell.")
-    ] = False
-
-    def style(self) -> "MapStyle":
-        """Return the style of each picture; a shared scale is not known yet."""
-        from nmt.explain.map_style import MapStyle
-
-        scale = None
-        if self.scale not in (None, "each", "shared"):
-            try:
-                scale = float(str(self.scale))
-            except ValueError:
-                raise ConfigError(
-                    f"--scale: got '{self.scale}', allowed: each, shared, or a weight such as 1"
-                ) from None
-        return MapStyle(scale=scale, numbers=self.numbers)
-
-
-@dataclass(frozen=True)
 class Map:
-    """The options of an export: rows by piece or word, number of maps, file, heads, looks."""
+    """The options of an export: rows by piece or word, number of maps, file, heads, looks.
+
+    `scale` and `numbers` are as in MapStyle.
+    """
 
     level: "Level | None"
     forced: bool
     n_maps: int
     out: Path | None
     heads: "tuple[Head, ...]"
-    look: Look = Look()
+    scale: float | None
+    numbers: bool
 
 
 def format_of(format: str | None, out: Path | None, is_terminal: bool) -> str:
@@ -117,6 +86,7 @@ def _write_picture(format: str, translations: Iterable["Translation"], options: 
     """One picture into the file --out, or each into the folder --out."""
     from nmt.explain.fonts import font_hint
     from nmt.explain.heatmap import draw_translation, write_map
+    from nmt.explain.map_style import MapStyle
     from nmt.storage.output import check_output, is_direct
 
     out = options.out or Path(f"attention.{format}" if options.n_maps == 1 else "attention")
@@ -125,10 +95,7 @@ def _write_picture(format: str, translations: Iterable["Translation"], options: 
         raise ConfigError(f"--out: got the file {out} for {options.n_maps} pictures; name a folder")
     check_output(out if as_file else out / f"attention_{1:06d}_1.{format}")
     level = options.level or "piece"
-    style = options.look.style()
-    if options.look.scale == "shared":
-        translations = list(translations)
-        style = replace(style, scale=_shared_scale(translations, level, options.heads))
+    style = MapStyle(options.scale, options.numbers)
     texts: set[str] = set()
     for number, translation in enumerate(translations, start=1):
         texts.add(translation.src_text)
@@ -140,21 +107,6 @@ def _write_picture(format: str, translations: Iterable["Translation"], options: 
             print_path(path)
     if hint := font_hint(sorted(texts)):
         say(hint)
-
-
-def _shared_scale(
-    translations: Iterable["Translation"], level: "Level", heads: "tuple[Head, ...]"
-) -> float:
-    """The weight of the darkest colour of all maps: the greatest, rounded up to a tenth."""
-    from nmt.translation.words import attention_table, scale_end
-
-    tables = (
-        attention_table(translation, rank, level, head)
-        for translation in translations
-        for rank in range(len(translation.hypotheses))
-        for head in heads
-    )
-    return scale_end(max((float(table.weights.max(initial=0.0)) for table in tables), default=0.0))
 
 
 def _write_html(translations: Iterable["Translation"], options: Map) -> None:

@@ -1,6 +1,5 @@
 """`nmt compare`: several runs or translations of one test set side by side."""
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt.cli.shared.models import ComputeOptions
-from nmt.cli.shared.options import Json
-from nmt.cli.shared.scoring import ScoreOptions, score_file, translate_test_set
+from nmt.cli.shared.options import Json, print_json
+from nmt.cli.shared.scoring import ScoreOptions, note_untested, score_file, translate_test_set
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,9 +26,6 @@ def compare(
     ],
     *,
     options: ScoreOptions,
-    changes: Annotated[
-        int, typer.Option(min=0, help="Sentences to show: so many gains, and so many losses.")
-    ] = 5,
     compute: ComputeOptions,
     as_json: Json = False,
 ) -> None:
@@ -58,10 +54,10 @@ def compare(
             evaluations[str(system)] = translate_test_set(translator, test_set, scoring)
         else:
             evaluations[str(system)] = score_file(system, test_set, scoring)
-    compared = compare_systems(evaluations, scoring, changes)
+    compared = compare_systems(evaluations, scoring)
+    note_untested(compared[-1].evaluation, compared[-1].against_first)
     if as_json:
-        content = {"systems": [system.as_json() for system in compared]}
-        typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
+        print_json({"systems": [system.as_json() for system in compared]})
         return
     for line in _lines(compared):
         typer.echo(line)

@@ -27,7 +27,7 @@ def list_() -> None:
 
 
 def check(
-    files: Annotated[list[Path], Argument(help="Configs, YAML files.", show_default=False)],
+    files: Annotated[list[Path], Argument(help="Configs, YAML files.")],
 ) -> None:
     """Check configs; exit code 2 if one is wrong.
 

@@ -1,6 +1,5 @@
 """`nmt corpus`: list and fetch named corpora, check a run's corpora, clean sentence pairs."""
 
-import json
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -11,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from nmt.cli.shared.messages import complain, say
-from nmt.cli.shared.options import ConfigOptions, Data, Json, language
+from nmt.cli.shared.options import ConfigOptions, Data, Json, language, print_json
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -58,9 +57,9 @@ def fetch(
     """
     from nmt.corpora.fetch import fetch_corpus
 
-    report = fetch_corpus(name, data, say, from_path, force)
-    pairs = ", ".join(f"{split} {count:,}" for split, count in report.pairs.items())
-    typer.echo(f"{name} in {report.folder}: {pairs} pairs")
+    folder, counts = fetch_corpus(name, data, say, from_path, force)
+    pairs = ", ".join(f"{split} {count:,}" for split, count in counts.items())
+    typer.echo(f"{name} in {folder}: {pairs} pairs")
 
 
 def check(*, config: ConfigOptions, as_json: Json = False) -> None:
@@ -79,10 +78,10 @@ def check(*, config: ConfigOptions, as_json: Json = False) -> None:
             "valid or test; name its splits under data.train, data.valid, data.test"
         )
     report = corpus_report(splits, loaded.data)
-    values = [asdict(split) for split in report]
-    typer.echo(
-        json.dumps(values, indent=2, ensure_ascii=False) if as_json else render_report(report)
-    )
+    if as_json:
+        print_json([asdict(split) for split in report])
+    else:
+        typer.echo(render_report(report))
 
 
 def _read_splits(data: "DataConfig") -> "dict[str, Iterable[SentencePair]]":
@@ -91,15 +90,12 @@ def _read_splits(data: "DataConfig") -> "dict[str, Iterable[SentencePair]]":
     from nmt.corpora.entries import RUN_SPLITS
     from nmt.corpora.sources import pairs_of
 
-    splits: dict[str, Iterable[SentencePair]] = {}
-    for name in RUN_SPLITS:
-        split = resolve_split(data, name)
-        if split is not None:
-            is_train = name == "train"
-            splits[name] = (
-                stream_split(split, data) if is_train else pairs_of(read_examples(split, data))
-            )
-    return splits
+    splits = {name: resolve_split(data, name) for name in RUN_SPLITS}
+    return {
+        name: stream_split(split, data) if name == "train" else pairs_of(read_examples(split, data))
+        for name, split in splits.items()
+        if split is not None
+    }
 
 
 def clean(
@@ -112,7 +108,6 @@ def clean(
         Option(
             writable=True,
             help="File to write; - is stdout; once for each that is read.",
-            show_default=False,
         ),
     ] = None,
     src_lang: Annotated[
@@ -160,10 +155,17 @@ def clean(
         )
     if 0 < max_ratio < 1:
         raise ConfigError(f"--max-ratio: got {max_ratio:g}, allowed: at least 1, or 0 for any")
+    from nmt.corpora.archives import is_packed
     from nmt.corpora.cleaning import CleaningRules
     from nmt.corpora.languages import language_of
+    from nmt.corpora.readers import READERS, reader_of
     from nmt.corpora.sources import SplitConfig
 
+    for path in out or ():
+        if is_packed(path) or reader_of(path) is not READERS[-1]:
+            raise ConfigError(
+                f"--out: got {path}, allowed: the name of a plain text, such as x.tsv"
+            )
     is_pair = len(files) == 1
     split = SplitConfig(file=files[0]) if is_pair else SplitConfig(src=files[0], tgt=files[1])
     writes = [*(out or ()), *([] if rejected is None else [rejected])]
@@ -204,15 +206,15 @@ def _write(
         outputs = [stack.enter_context(atomic_output(path)) for path in out]
         others = None if rejected is None else stack.enter_context(atomic_output(rejected))
         pairs = tqdm(stream_split(split, DataConfig()), desc="read", unit=" pairs", disable=None)
-        for number, judgement in enumerate(judged(iter(pairs), rules), start=1):
-            counts[judgement.reason or ""] += 1
-            texts = [judgement.pair.src_text, judgement.pair.tgt_text]
-            if judgement.reason is None:
+        for number, (pair, reason) in enumerate(judged(iter(pairs), rules), start=1):
+            counts[reason or ""] += 1
+            texts = [pair.src_text, pair.tgt_text]
+            if reason is None:
                 lines = texts if len(outputs) == 2 else ["\t".join(texts)]
                 for output, line in zip(outputs, lines, strict=True):
                     output.write(utf8(f"{line}\n"))
             elif others is not None:
-                line = "\t".join([judgement.reason, str(number), *texts])
+                line = "\t".join([reason, str(number), *texts])
                 others.write(utf8(f"{line}\n"))
         if not counts[""]:
             reasons = ", ".join(f"{n:,} {reason}" for reason, n in counts.most_common() if reason)

@@ -45,7 +45,7 @@ def _computing() -> Iterator[tuple[str, str]]:
 
     from nmt.device import describe_device, fast_bf16, resolve_device
     from nmt.ops.backend import choose
-    from nmt.ops.native import library
+    from nmt.ops.native.library import loaded
 
     devices = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     devices += ["mps"] if torch.backends.mps.is_available() else []
@@ -57,11 +57,12 @@ def _computing() -> Iterator[tuple[str, str]]:
         yield f"backend {key}", f"{backend.name}: {backend.why}"
     yield "fast bf16", fast_bf16(auto) or "no: train.precision: auto takes fp32 here"
     compiler = next(filter(None, map(shutil.which, ("c++", "g++"))), None)
-    variant = "this processor" if library.variant() == "native" else library.variant()
-    missing = f"none: {library.why_not()}"
-    yield "native code", f"compiled for {variant}" if library.available() else missing
+    library = loaded()
+    variant = "this processor" if library.variant == "native" else library.variant
+    missing = library.why_not and f"none: {library.why_not}"
+    yield "native code", missing or f"compiled for {variant}"
     yield "compiler", compiler or "none (Debian, Ubuntu: apt-get install g++)"
-    if not library.available():
+    if library.why_not:
         hook = Path(nmt.__file__).parents[1] / "hatch_build.py"
         source = "pip install --force-reinstall --no-deps SOURCE (the folder of nmt's source code)"
         first = "" if compiler else "install a C++ compiler, then "

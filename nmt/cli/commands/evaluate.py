@@ -1,7 +1,6 @@
 """`nmt eval`: how good the translations are."""
 
 import functools
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,8 +10,8 @@ from typer import Option
 
 from nmt.cli.shared.messages import complain, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, RerankOptions
-from nmt.cli.shared.options import Json, OutFile
-from nmt.cli.shared.scoring import ScoreOptions, score_file, translate_test_set
+from nmt.cli.shared.options import Json, OutFile, print_json
+from nmt.cli.shared.scoring import ScoreOptions, note_untested, score_file, translate_test_set
 from nmt.cli.shared.search import SearchOptions
 from nmt.errors import ConfigError, DataError
 
@@ -106,10 +105,10 @@ def _choices(
         yield str(models.checkpoint)
     yield from (f"with-{run.name}" for run in (models.run or ())[1:])
     if models.weights:
-        yield f"weights{models.weights}"
+        yield f"weights{_joined(models.weights)}"
     yield from (f"rerank-{run.name}" for run in rerank.rerank or ())
     if rerank.rerank_weights:
-        yield f"rerank-weights{rerank.rerank_weights}"
+        yield f"rerank-weights{_joined(rerank.rerank_weights)}"
     changed = [override.key.removeprefix("search.") for override in compute.set_ or ()]
     for key in dict.fromkeys([*changed, *keys]):
         if key != "batch_size":  # it changes no translation
@@ -117,6 +116,10 @@ def _choices(
             yield f"{key.removesuffix('.samples')}{value}"
     if compute.int8 or compute.precision != "fp32":
         yield "int8" if compute.int8 else compute.precision
+
+
+def _joined(numbers: list[float]) -> str:
+    return ",".join(f"{number:g}" for number in numbers)
 
 
 def _translated(
@@ -131,7 +134,7 @@ def _translated(
     translator = models.load(runs, compute, rerank=rerank)
     if len(runs) > 1:
         members = [str(run.path) for run in runs]
-        test_set.about.update(ensemble=members, weights=models.shares())
+        test_set.about.update(ensemble=members, weights=models.weights)
     test_set.about.update(
         checkpoint=models.checkpoint or "best",
         step=translator.step,
@@ -156,9 +159,10 @@ def _report(
     baseline: Path | None,
 ) -> "EvalReport":
     """The report `name`, with a comparison if there is a baseline."""
-    from nmt.evaluation.evaluate import compare_with_baseline
+    from nmt.evaluation.evaluate import compare_evaluations
     from nmt.evaluation.examples import read_translations
     from nmt.evaluation.score_report import EvalReport, checksum, report_path
+    from nmt.evaluation.typography import comparable
 
     examples = evaluation.compared.examples
     sums = {
@@ -172,9 +176,11 @@ def _report(
         file = report_path(baseline, name).with_suffix(".txt") if baseline.is_dir() else baseline
         lines = read_translations(file, len(examples), test_set.corpus)
         sums["baseline"] = checksum(lines)
-        comparisons, notes = compare_with_baseline(lines, evaluation, scoring)
-        for note in notes:
+        earlier = comparable(lines, examples, scoring)
+        comparisons = compare_evaluations(earlier, evaluation.compared, scoring)
+        for note in earlier.notes():
             say(f"{baseline}: {note}")
+        note_untested(evaluation, comparisons)
     about = {
         **test_set.about,
         "hyp": str(hyp) if hyp else None,
@@ -182,7 +188,7 @@ def _report(
         "tgt_lang": scoring.tgt_lang,
         "sha256": sums,
     }
-    return EvalReport(name, scoring, evaluation, comparisons, about)
+    return EvalReport(name, evaluation, comparisons, about)
 
 
 def _show(report: "EvalReport", as_json: bool, on_stderr: bool) -> None:
@@ -190,7 +196,7 @@ def _show(report: "EvalReport", as_json: bool, on_stderr: bool) -> None:
     from nmt.evaluation.score_report import comparison_line, length_line, score_line, speed_line
 
     if as_json:
-        typer.echo(json.dumps(report.as_json(), indent=1, ensure_ascii=False))
+        print_json(report.as_json())
         return
     print_line = complain if on_stderr else typer.echo
     for line in filter(None, (speed_line(report.evaluation), length_line(report.evaluation))):
@@ -206,12 +212,13 @@ def _keep(report: "EvalReport") -> None:
     run = report.about.get("run")
     if run is None:
         return
+    from nmt.evaluation.score_report import report_path
+
     try:
-        saved = report.keep(Path(str(run)))
+        dropped = report.keep(Path(str(run)))
     except DataError as error:
         say(f"scores are not kept in the run: {error}")
         return
-    say(f"scores: {saved.path}")
-    if saved.dropped:
-        names = ", ".join(saved.dropped)
-        say(f"dropped there: {names}, of translations that have changed since")
+    say(f"scores: {report_path(Path(str(run)), report.name)}")
+    if dropped:
+        say(f"dropped there: {', '.join(dropped)}, of translations that have changed since")

@@ -15,7 +15,7 @@ from nmt.storage.output import check_output
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
-    from nmt.corpora.proposal import Comments, Found, Values
+    from nmt.corpora.proposal import ExaminedCorpus
     from nmt.corpora.sources import DataConfig
 
 _BY_NAME = "told by the names of the files"
@@ -54,7 +54,7 @@ def init(
         Path | None, Option(writable=True, help="Config to write.", show_default="NAME.yaml here")
     ] = None,
 ) -> None:
-    """Write a config for sentence pairs of your own, with fitting sizes.
+    """Write a config with fitting sizes for your own sentence pairs.
 
     The pairs are read and checked, pieces are learned, and some updates are timed. What looks wrong
     in the files is said; nothing is left out of them here.
@@ -64,8 +64,9 @@ def init(
     data, is_order_known = _data(files, valid or (), test or (), src_lang, tgt_lang)
     # Imported here because they bring torch and sentencepiece along.
     from nmt.cli.shared.process import configure_process
-    from nmt.config import config_of
+    from nmt.config import RunConfig
     from nmt.corpora.proposal import examine, is_messy, proposed_config, warnings
+    from nmt.settings.config_file import load_text
 
     configure_process()  # as `nmt train` does, so that its updates take as long
     say(f"reading {' and '.join(map(str, files))} ...")
@@ -73,21 +74,21 @@ def init(
     name = name or f"{corpus.data.src_lang}-{corpus.data.tgt_lang}"
     path = out or Path(f"{name}.yaml")
     check_output(path)
-    values, comments = proposed_config(name, corpus)
+    text = proposed_config(name, corpus)
     say("timing updates ...")
-    comments["train", "epochs"] = _duration(config_of(values), corpus)
-    _write(values, comments, path, files, corpus)
+    duration = _duration(load_text(text, path, (), RunConfig), corpus)
+    _write(text, path, files, corpus, duration)
     say(_shown(corpus))
     for line in warnings(corpus):
         say(f"note: {line}")
     if is_messy(corpus.report[0]):
         say(f"note: this writes the pairs that pass: {_cleaning(files, corpus)}")
-    say(f"training: {comments['train', 'epochs']}")
+    say(f"training: {duration}")
     say(f"next: nmt train --config {shlex.quote(str(path))}")
     typer.echo(path)
 
 
-def _duration(config: "RunConfig", corpus: "Found") -> str:
+def _duration(config: "RunConfig", corpus: "ExaminedCorpus") -> str:
     """How long the training will take here, from some updates."""
     from nmt.device import describe_device, resolve_device
     from nmt.training.estimate import epoch_seconds
@@ -100,17 +101,19 @@ def _duration(config: "RunConfig", corpus: "Found") -> str:
 
 
 def _write(
-    values: "Values", comments: "Comments", path: Path, files: Sequence[Path], corpus: "Found"
+    text: str, path: Path, files: Sequence[Path], corpus: "ExaminedCorpus", duration: str
 ) -> None:
-    """Write the config with its comments."""
-    from nmt.settings.yaml_text import commented_yaml
+    """Write the config below comments about the corpus and the training."""
     from nmt.storage.output import write_lines
     from nmt.storage.terminal import one_line
 
     command = one_line(shlex.join(["nmt", "init", *map(str, files)]))
-    head = f"# {_shown(corpus)}; written by: {command}"
-    keys = "# The same with every key and its default: nmt config show FILE"
-    write_lines([head, keys, *commented_yaml(values, comments).rstrip("\n").split("\n")], path)
+    head = [
+        f"# {_shown(corpus)}; written by: {command}",
+        f"# The training takes {duration}.",
+        "# The same with every key and its default: nmt config show FILE",
+    ]
+    write_lines([*head, *text.splitlines()], path)
 
 
 def _data(
@@ -158,7 +161,7 @@ def _split(files: Sequence[Path], what: str) -> dict[str, Path]:
     return {"file": files[0]}
 
 
-def _shown(corpus: "Found") -> str:
+def _shown(corpus: "ExaminedCorpus") -> str:
     """The corpus in a line."""
     train, data = corpus.report[0], corpus.data
     return (
@@ -167,7 +170,7 @@ def _shown(corpus: "Found") -> str:
     )
 
 
-def _cleaning(files: Sequence[Path], corpus: "Found") -> str:
+def _cleaning(files: Sequence[Path], corpus: "ExaminedCorpus") -> str:
     """The command that writes the pairs that pass."""
     langs = [corpus.data.src_lang, corpus.data.tgt_lang]
     outs = [f"clean.{lang}" for lang in langs] if len(files) == 2 else ["clean.tsv"]

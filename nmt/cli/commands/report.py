@@ -57,18 +57,14 @@ def card(
     """
     import torch
 
-    from nmt.evaluation.model_card import CardFacts, model_card, read_reports
-    from nmt.runs.card import read_card
-    from nmt.runs.run_list import run_row
+    from nmt.evaluation.model_card import model_card, read_reports
 
     if run.path is not None and run.path.is_file():
         raise ConfigError(f"{run.path}: a packed run has no scores; give the run's folder")
     trained, checkpoint = open_run(run.path), checkpoint or "best"
-    row, run_json = run_row(trained.directory), read_card(trained.directory)
     loaded = trained.load_model(checkpoint, torch.device("cpu"))
     path = trained.path
     reports = read_reports(path, loaded.step, say)
     if not reports:
         say(f"no scores of {checkpoint} are kept in {path}; nmt eval --run {path} adds them")
-    facts = CardFacts(loaded, run_json, reports, row.metric, row.best, licence)
-    print_lines([model_card(facts)], out)
+    print_lines([model_card(trained, loaded, reports, licence)], out)

@@ -1,6 +1,5 @@
 """`nmt runs`: the runs of a folder: list them, show one, pack one, average its checkpoints."""
 
-import json
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ from typer import Argument, Option
 
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import open_run
-from nmt.cli.shared.options import Checkpoint, Json, RunOption, print_path
+from nmt.cli.shared.options import Checkpoint, Json, RunOption, print_json, print_path
 from nmt.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def list_(
         raise CheckpointError(f"{folder}: no such folder")
     rows = list_runs(folder, say)
     if as_json:
-        typer.echo(json.dumps([_fields(row) for row in rows], ensure_ascii=False))
+        print_json([_fields(row) for row in rows])
         return
     lines = [["run", "state", "updates", "best", "age", "size"]]
     for row in rows:
@@ -106,16 +105,12 @@ def average(
     run: RunOption,
     checkpoints: Annotated[
         list[str] | None,
-        Argument(
-            metavar="CHECKPOINT...", help="best, last, step-NNNNNN or a name.", show_default=False
-        ),
+        Argument(metavar="CHECKPOINT...", help="best, last, step-NNNNNN or a name."),
     ] = None,
-    last: Annotated[
-        int | None, Option(min=1, help="Average the N newest.", show_default=False)
-    ] = None,
+    last: Annotated[int | None, Option(min=1, help="Average the N newest.")] = None,
     best: Annotated[
         int | None,
-        Option(min=1, help="Average the N best by valid.metric.", show_default=False),
+        Option(min=1, help="Average the N best by valid.metric."),
     ] = None,
     name: Annotated[str, Option(help="Name of the checkpoint that is written.")] = "average",
 ) -> None:

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,21 +11,16 @@ from typer import Argument, Option
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions
 from nmt.cli.shared.options import Json, OutFile
-from nmt.cli.shared.sentences import print_lines, sentence_pairs, with_progress
+from nmt.cli.shared.sentences import pair_chunks, print_lines, with_progress
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.translation.translator import Translator
     from nmt.types import Translation
 
 
 def score(
-    source: Annotated[
-        Path, Argument(help="Source text, one sentence a line; - is stdin.", show_default=False)
-    ],
-    target: Annotated[
-        Path, Argument(help="Its translation, line by line; - is stdin.", show_default=False)
-    ],
+    source: Annotated[Path, Argument(help="Source text, one sentence a line; - is stdin.")],
+    target: Annotated[Path, Argument(help="Its translation, line by line; - is stdin.")],
     *,
     models: ModelOptions,
     per_piece: Annotated[
@@ -48,7 +42,9 @@ def score(
     log_probs: list[float] = []
 
     def lines() -> Iterator[str]:
-        for translation in with_progress(_forced(translator, source, target), source, out):
+        chunks = pair_chunks(source, target, translator.chunk_size)
+        forced = (line for texts, targets in chunks for line in translator.force(texts, targets))
+        for translation in with_progress(forced, source, out):
             for hypothesis in translation.hypotheses:
                 log_probs.extend(hypothesis.hypothesis.log_probs)
             yield _line(translation, per_piece, as_json)
@@ -57,14 +53,6 @@ def score(
     if log_probs:
         mean = math.fsum(log_probs) / len(log_probs)
         say(f"{len(log_probs):,} pieces, {mean:.4f} nats each, perplexity {math.exp(-mean):,.2f}")
-
-
-def _forced(translator: "Translator", source: Path, target: Path) -> "Iterator[Translation]":
-    """The forced translations, a chunk at a time."""
-    pairs = sentence_pairs(source, target)
-    while chunk := list(islice(pairs, translator.chunk_size)):
-        texts, targets = map(list, zip(*chunk, strict=True))
-        yield from translator.force(texts, targets)
 
 
 def _line(translation: "Translation", per_piece: bool, as_json: bool) -> str:

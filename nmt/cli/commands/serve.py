@@ -12,7 +12,7 @@ from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions
 from nmt.cli.shared.search import SearchOptions
 from nmt.errors import ConfigError, pip_install
-from nmt.serve.limits import Limits
+from nmt.serve.options import ServerOptions, read_keys
 
 
 def serve(
@@ -29,19 +29,16 @@ def serve(
     ] = None,
     max_characters: Annotated[
         int, Option(min=1, help="Characters a request may have.")
-    ] = Limits.characters,
+    ] = ServerOptions.characters,
     max_sentences: Annotated[
         int, Option(min=1, help="Sentences a request may have.")
-    ] = Limits.sentences,
-    max_body_bytes: Annotated[
-        int, Option(min=1, help="Bytes a request may have.")
-    ] = Limits.body_bytes,
+    ] = ServerOptions.sentences,
     max_waiting: Annotated[
         int, Option(min=1, help="Sentences that may wait for a model; more get 429.")
-    ] = Limits.waiting,
+    ] = ServerOptions.waiting,
     time_limit: Annotated[
         float, Option(min=0.1, help="Seconds a request may take.")
-    ] = Limits.seconds,
+    ] = ServerOptions.seconds,
     search: SearchOptions,
     compute: ComputeOptions,
 ) -> None:
@@ -59,20 +56,26 @@ def serve(
     runs = [compute.with_search(run, search.keys()) for run in models.open(compute)]
 
     from nmt.serve.app import make_app
-    from nmt.serve.keys import Keys
     from nmt.serve.run import listen, url_of
     from nmt.serve.run import run as run_server
 
-    limits = Limits(max_body_bytes, max_characters, max_sentences, max_waiting, time_limit)
-    keys = Keys.read(api_keys) if api_keys else None
+    options = ServerOptions(
+        characters=max_characters,
+        sentences=max_sentences,
+        waiting=max_waiting,
+        seconds=time_limit,
+        keys=read_keys(api_keys) if api_keys else frozenset(),
+        cors=tuple(cors or ()),
+        host=host,
+    )
     with listen(host, port) as listener:
         translators = [
             (run.path.resolve().name, compute.load([run], models.checkpoint)) for run in runs
         ]
-        app = make_app(translators, limits, keys, cors or (), host)
+        app = make_app(translators, options)
         for name, translator in translators:
             say(f"{name}: {' to '.join(translator.languages)}")
-        if keys is None and not _is_loopback(host):
+        if not options.keys and not _is_loopback(host):
             say(f"note: whoever reaches {host} may translate; --api-keys asks for a key")
         typer.echo(url_of(listener))
         sys.stdout.flush()

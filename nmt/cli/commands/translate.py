@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,7 +34,7 @@ _CHECKED = 1000
 def translate(
     sentences: Annotated[
         list[str] | None,
-        Argument(help="Sentences to translate, each in quotes.", show_default=False),
+        Argument(help="Sentences to translate, each in quotes."),
     ] = None,
     *,
     file: SourceFile = None,
@@ -43,9 +42,7 @@ def translate(
     rerank: RerankOptions,
     search: SearchOptions,
     n_best: NBest = None,
-    prefix: Annotated[
-        str | None, Option(help="How every translation begins.", show_default=False)
-    ] = None,
+    prefix: Annotated[str, Option(help="How every translation begins.", show_default=False)] = "",
     compute: ComputeOptions,
     as_json: Json = False,
     show_attention: Annotated[
@@ -84,7 +81,6 @@ def translate(
         raise ConfigError("--json does not allow --show-attention; see nmt attention")
     if lexicon is not None and not replace_unk:
         raise ConfigError("--lexicon requires --replace-unk")
-    prefixes = repeat(prefix) if prefix else None
     texts = checked_arguments(sentences or ())
     for text in filter(os.path.isfile, texts):
         say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
@@ -98,11 +94,11 @@ def translate(
         translations = (
             translation
             for text in lines
-            for translation in translator.translate_stream([text], prefixes=prefixes)
+            for translation in translator.translate_stream([text], prefix)
         )
     else:
         source = iter(texts) if texts else file_lines(file or Path("-"))
-        stream = translator.translate_stream(source, prefixes=prefixes)
+        stream = translator.translate_stream(source, prefix)
         translations = with_progress(stream, file, out)
     if replace_unk:
         translations = _replaced(translations, translator, lexicon)

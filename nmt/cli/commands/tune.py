@@ -1,17 +1,15 @@
 """`nmt tune search`: the beam and length penalty that suit a validation set best."""
 
-import json
 import shlex
-from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
 
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions
-from nmt.cli.shared.options import Json
+from nmt.cli.shared.options import Json, numbers_option, print_json
 from nmt.cli.shared.scoring import check_metric
 from nmt.errors import ConfigError
 
@@ -22,15 +20,13 @@ if TYPE_CHECKING:
     from nmt.search.search_config import SearchConfig
     from nmt.types import EvalExample
 
-_Number = TypeVar("_Number", int, float)
-
 
 def search(
     *,
     models: ModelOptions,
-    beams: Annotated[str | None, Option(help="Beams to try.", show_default="1,2,4,5,8,12")] = None,
+    beams: Annotated[Any, numbers_option("Beams to try.", "1,2,4,5,8,12", int)] = None,
     penalties: Annotated[
-        str | None, Option(help="Length penalties to try.", show_default="0,0.4,0.6,0.8,1,1.2,1.4")
+        Any, numbers_option("Length penalties to try.", "0,0.4,0.6,0.8,1,1.2,1.4")
     ] = None,
     best_in: Annotated[
         str, Option("--metric", help="The best setting is best in this metric.")
@@ -47,8 +43,6 @@ def search(
     from nmt.evaluation.tuning import BEAMS, PENALTIES, search_grid
 
     check_metric(best_in)
-    beam_values = _numbers("--beams", beams, int) or BEAMS
-    penalty_values = _numbers("--penalties", penalties, float) or PENALTIES
     runs = models.open(compute)
     examples, scoring = _validation_set(runs[0], best_in)
     translator = models.load(runs, compute)
@@ -57,14 +51,14 @@ def search(
         translator,
         examples,
         scoring,
-        beam_values,
-        penalty_values,
+        beams or BEAMS,
+        penalties or PENALTIES,
         lambda beam, seconds: say(f"beam {beam}: {seconds:.1f} s"),
     )
     if as_json:
         content = {
             "run": [str(run.path) for run in runs],
-            "weights": models.shares(),
+            "weights": models.weights,
             "checkpoint": models.checkpoint or "best",
             "int8": compute.int8,
             "sentences": len(examples),
@@ -74,7 +68,7 @@ def search(
             "best": asdict(grid.best(best_in)),
             "settings": [asdict(setting) for setting in grid.settings],
         }
-        typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
+        print_json(content)
     else:
         _show(grid, best_in, runs[0].config.search)
 
@@ -116,12 +110,3 @@ def _validation_set(run: "TrainedRun", metric: str) -> "tuple[list[EvalExample],
     scoring = validation_scoring(config, ("chrf", metric))
     check_metrics(scoring, "valid.bleu_tokenize")
     return read_examples(split, config.data), scoring
-
-
-def _numbers(flag: str, text: str | None, kind: Callable[[str], _Number]) -> Sequence[_Number]:
-    """Parse the numbers of a flag. Raises ConfigError where one is not of this kind."""
-    try:
-        return [] if text is None else [kind(part) for part in text.split(",")]
-    except ValueError:
-        name = "whole numbers" if kind is int else "numbers"
-        raise ConfigError(f"{flag}: got {text}, allowed: {name} between commas") from None

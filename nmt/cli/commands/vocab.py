@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 
 def show(
-    text: Annotated[
-        str | None, Argument(help="A text to cut into pieces.", show_default=False)
-    ] = None,
+    text: Annotated[str | None, Argument(help="A text to cut into pieces.")] = None,
     *,
     run: Run = None,
     side: Annotated[

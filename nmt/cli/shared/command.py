@@ -1,9 +1,8 @@
-"""The class of all commands: options at most once, plain help, errors with flags, outputs."""
+"""The class of all commands: options at most once, errors with flags, guarded outputs."""
 
 import contextlib
 import inspect
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -12,19 +11,12 @@ from typing import Any
 from typer.core import TyperCommand
 from typer.models import OptionInfo
 
+from nmt.cli.shared.errors import option_name
 from nmt.cli.shared.flags import flags_of, with_flags
 from nmt.cli.shared.messages import without_notes
 from nmt.cli.shared.process import raise_interrupts
 from nmt.errors import ConfigError, NMTError
 from nmt.storage.output import STDIN_OR_STDOUT, check_output, command_files
-
-_TYPES = {
-    **dict.fromkeys(("path", "list[Path]"), "PATH"),
-    **dict.fromkeys(("str", "list[str]"), "TEXT"),
-    **dict.fromkeys(("int", "int range"), "N"),
-    **dict.fromkeys(("float", "float range"), "X"),
-}
-"""The placeholders in help for the types that Typer shows by their Python names."""
 
 
 class Command(TyperCommand):
@@ -37,8 +29,7 @@ class Command(TyperCommand):
         for parameter, times in Counter(parameters).items():
             takes_one = not (parameter.multiple or getattr(parameter, "is_flag", False))
             if times > 1 and takes_one and parameter.param_type_name == "option":
-                name = max(parameter.opts, key=len)
-                ctx.fail(f"{name}: given {times} times, allowed: once")
+                ctx.fail(f"{option_name(parameter)}: given {times} times, allowed: once")
         rest: list[str] = super().parse_args(ctx, args)
         return rest
 
@@ -60,34 +51,6 @@ class Command(TyperCommand):
             error.args = (with_flags(str(error), flags_of(ctx.find_root().command)),)
             raise
         return result
-
-    def get_short_help_str(self, limit: int = 45) -> str:
-        """The whole first sentence of the help; a list of commands wraps it."""
-        return super().get_short_help_str(1000)  # characters: longer than any summary
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The options, then the arguments: NAME, or [NAME] where it may be left out."""
-        pieces = super().collect_usage_pieces(ctx)
-        return [piece.strip("{}").replace("}", "").upper() for piece in pieces]
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the lines that describe arguments and options."""
-        for title, kind in (("Arguments", "argument"), ("Options", "option")):
-            parameters = [p for p in self.get_params(ctx) if p.param_type_name == kind]
-            records = [record for p in parameters if (record := p.get_help_record(ctx))]
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl([_plain(*record, kind) for record in records])
-
-
-def _plain(name: str, text: str, kind: str) -> tuple[str, str]:
-    """A line of help without the Python names of types and without inequalities."""
-    if kind == "argument":
-        name = name.partition(" <")[0].upper()
-    name = re.sub(r"<([^<>]*)>", lambda match: _TYPES.get(match[1], match[1]), name)
-    text = re.sub(r"\[default: \((.*)\)(?=\]$|; )", r"[default: \1", text)
-    text = re.sub(r"\b(\d+)<=x<=(\d+)\]$", r"\1 to \2]", text)
-    return name, re.sub(r"\bx>=([\d.]+)\]$", r"at least \1]", text)
 
 
 def path_parameters(callback: Callable[..., object]) -> dict[str, Any]:

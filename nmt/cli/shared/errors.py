@@ -6,13 +6,13 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import typer
 
 from nmt.cli.shared.messages import complain
-from nmt.errors import ConfigError, NMTError, most_similar
+from nmt.errors import ConfigError, NMTError
 from nmt.storage.terminal import give_up, one_line
 
 BROKEN_PIPE = 128 + 13
@@ -70,64 +70,33 @@ def is_usage_error(error: Exception) -> bool:
 
 
 def usage_line(error: Any) -> str:
-    """The command, and what is wrong with its arguments."""
-    problem = " ".join(_problem(error).split())
+    """Return the command, and what is wrong with its arguments."""
+    kind, problem = type(error).__name__, error.format_message()
+    parameters = error.ctx.command.params if error.ctx else []
+    if kind == "BadParameter" and error.param is not None:
+        problem = f"{option_name(error.param)}: {_bad_value(error)}"
+    elif kind == "NoSuchOption" and any(p.name == "sentences" for p in parameters):
+        problem += "; a sentence that begins with - comes after --"
+    problem = " ".join(problem.split()).removesuffix(".")
+    problem = problem[:1].lower() + problem[1:]
     return f"{error.ctx.command_path}: {problem}" if error.ctx else problem
 
 
-def _problem(error: Any) -> str:
-    kind, message = type(error).__name__, error.format_message()
-    if kind == "NoSuchOption":
-        return _no_option(error)
-    if kind == "MissingParameter" and error.param is not None:
-        help_text = (getattr(error.param, "help", None) or "").rstrip(".")
-        return f"{_name(error.param)} is missing{': ' if help_text else ''}{help_text}"
-    if kind == "BadParameter" and error.param is not None:
-        return f"{_name(error.param)}: {_bad_value(error)}"
-    commands = list(getattr(error.ctx and error.ctx.command, "commands", ()))
-    if match := re.match(r"No such command '(.*?)'", message):
-        near = _nearest(match[1], [*commands, "--help"])
-        return f"no command '{match[1]}'; " + (near or f"allowed: {', '.join(commands)}")
-    return _small(message)
-
-
-def _no_option(error: Any) -> str:
-    """An unknown option, with the nearest one, or how to give a sentence that begins with `-`."""
-    parameters = error.ctx.command.params if error.ctx else []
-    options = [option for parameter in parameters for option in parameter.opts if option[0] == "-"]
-    near, name = _nearest(error.option_name, [*options, "--help"]), error.option_name
-    is_sentence = not name.startswith("--") or " " in name
-    if is_sentence and any(parameter.name == "sentences" for parameter in parameters):
-        near = near or "a sentence that begins with - comes after --"
-    return f"no option {name}" + (f"; {near}" if near else "")
-
-
-def _name(parameter: Any) -> str:
-    """`--config` for an option, `FILES` for an argument."""
+def option_name(parameter: Any) -> str:
+    """Return `--config` for an option, `FILES` for an argument."""
     longest: str = max(parameter.opts, key=len)
     return longest if longest.startswith("-") else (parameter.metavar or longest).upper()
 
 
 def _bad_value(error: Any) -> str:
-    """The bad value and what is allowed; Typer has pydantic check some types."""
-    details = getattr(error.__cause__, "errors", None)
+    """Return the bad value and what is allowed; Typer has pydantic check some types."""
     pattern = r"(?:Value error, )?'(.*)' is not one of (.*?)\.?$"
     if choice := re.match(pattern, error.message, re.DOTALL):
         allowed = choice[2].replace("'", "")
         return f"got '{choice[1]}', allowed: {allowed}"
+    details = getattr(error.__cause__, "errors", None)
     if details is None:
-        return _small(error.message)
+        return str(error.message)
     from nmt.settings.messages import value_problem
 
     return value_problem(details(include_url=False)[0])
-
-
-def _nearest(name: str, names: Iterable[str]) -> str:
-    # Dashes do not make two options alike.
-    by_word = {other.lstrip("-"): other for other in names}
-    near = most_similar(name.lstrip("-").lower(), by_word)
-    return f"did you mean {by_word[near]}?" if near else ""
-
-
-def _small(message: str) -> str:
-    return f"{message[:1].lower()}{message[1:]}".removesuffix(".")

@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.options import Checkpoint, Device, Int8, SetKeys, Threads
+from nmt.cli.shared.options import Checkpoint, Device, Int8, SetKeys, Threads, numbers_option
 from nmt.cli.shared.search import with_search
-from nmt.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from nmt.runs.trained_run import TrainedRun
@@ -69,28 +68,14 @@ class RerankOptions:
         Option(
             help="Run (RUN@last for another checkpoint than best) that scores the hypotheses of "
             "the beam too, of the same languages or the other way round; may be repeated.",
-            show_default=False,
         ),
     ] = None
     rerank_weights: Annotated[
-        str | None,
-        Option(
-            help="How much each --rerank counts, as in 0.5,0.25; the search counts 1.",
-            show_default="0.25 each",
+        Any,
+        numbers_option(
+            "How much each --rerank counts, as in 0.5,0.25; the search counts 1.", "0.25 each"
         ),
     ] = None
-
-    def shares(self) -> list[float] | None:
-        """The numbers of --rerank-weights. Raises ConfigError unless one for each, at least 0."""
-        from nmt.translation.reranking import check_weights
-
-        runs = self.rerank or ()
-        shares = _numbers("--rerank-weights", self.rerank_weights, len(runs), "--rerank")
-        check_weights("--rerank-weights", shares or ())
-        return shares
-
-
-NO_RERANKING = RerankOptions()
 
 
 @dataclass(frozen=True)
@@ -102,23 +87,17 @@ class ModelOptions:
         Option(help="Run directory; may be repeated.", show_default="the newest with a model"),
     ] = None
     weights: Annotated[
-        str | None,
-        Option(
-            help="How much each --run counts, as in 2,1: several are an ensemble.",
-            show_default="all the same",
+        Any,
+        numbers_option(
+            "How much each --run counts, as in 2,1: several are an ensemble.", "all the same"
         ),
     ] = None
     checkpoint: Checkpoint = None
-
-    def shares(self) -> list[float] | None:
-        """The numbers of --weights. Raises ConfigError unless there is one for each --run."""
-        return _numbers("--weights", self.weights, len(self.run or ()) or 1, "--run")
 
     def open(
         self, compute: ComputeOptions, keys: Mapping[str, object] | None = None
     ) -> "list[TrainedRun]":
         """Open the runs of --run or the newest one, the first with its search changed."""
-        self.shares()  # a fault in them is told before a run is read
         first, *others = (open_run(path) for path in self.run or (None,))
         return [compute.with_search(first, keys), *others]
 
@@ -127,35 +106,17 @@ class ModelOptions:
         runs: "Sequence[TrainedRun]",
         compute: ComputeOptions,
         search: "SearchConfig | None" = None,
-        rerank: RerankOptions = NO_RERANKING,
+        rerank: RerankOptions = RerankOptions(),
     ) -> "Translator":
         """Load the translator of the runs that `open` has opened, with its rerankers."""
         from nmt.runs.find import split_checkpoint
 
-        shares = rerank.shares()
         named = [split_checkpoint(path) for path in rerank.rerank or ()]
         rerankers = [open_run(path) for path, _ in named]
-        translator = compute.load(runs, self.checkpoint, self.shares(), search)
-        if rerankers:
-            checkpoints = [checkpoint or "best" for _, checkpoint in named]
-            translator.rerank_by(rerankers, shares, checkpoints)
+        translator = compute.load(runs, self.checkpoint, self.weights, search)
+        checkpoints = [checkpoint or "best" for _, checkpoint in named]
+        translator.rerank_by(rerankers, rerank.rerank_weights, checkpoints)
         return translator
-
-
-def _numbers(name: str, text: str | None, n_runs: int, flag: str) -> list[float] | None:
-    """The numbers of an option. Raises ConfigError unless there is one for each use of `flag`."""
-    if text is None:
-        return None
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    if len(numbers) != n_runs:
-        raise ConfigError(
-            f"{name}: got {text}, allowed: {counted(n_runs, 'number')} between commas, "
-            f"one for each {flag}"
-        )
-    return numbers
 
 
 def open_run(run: Path | None) -> "TrainedRun":

@@ -5,7 +5,8 @@ A command takes a group by one parameter whose type is the dataclass; `with_opti
 
 import functools
 import inspect
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -120,9 +121,21 @@ def set_option(what: str, example: str) -> Any:
         "--set",
         metavar="KEY=VALUE",
         help=f"Set {what}, as in {example}; may be repeated.",
-        show_default=False,
         parser=_override,
     )
+
+
+def numbers_option(help: str, show_default: str, kind: Callable[[str], float] = float) -> Any:
+    """An option of numbers between commas, which are its value as a list."""
+
+    def numbers(text: str) -> Sequence[int | float]:
+        try:
+            return [kind(part) for part in text.split(",")]
+        except ValueError:
+            name = "whole numbers" if kind is int else "numbers"
+            raise typer.BadParameter(f"got {text}, allowed: {name} between commas") from None
+
+    return Option(help=help, show_default=show_default, metavar="X,X", parser=numbers)
 
 
 def _override(text: str) -> "Override":
@@ -140,7 +153,7 @@ class ConfigOptions:
     """A config, as an argument or by --config, and keys that are set over it."""
 
     config_argument: Annotated[
-        Path | None, Argument(metavar="CONFIG", help="The same as --config.", show_default=False)
+        Path | None, Argument(metavar="CONFIG", help="The same as --config.")
     ] = None
     config: Annotated[
         Path | None,
@@ -182,15 +195,18 @@ def _one(flag: str, argument: Path | None, option: Path | None) -> Path | None:
 class RunOption:
     """One run, as an argument or by --run."""
 
-    run_argument: Annotated[
-        Path | None, Argument(metavar="RUN", help="The same as --run.", show_default=False)
-    ] = None
+    run_argument: Annotated[Path | None, Argument(metavar="RUN", help="The same as --run.")] = None
     run: Run = None
 
     @property
     def path(self) -> Path | None:
         """The run that was named; None for the newest. Raises ConfigError for two."""
         return _one("--run", self.run_argument, self.run)
+
+
+def print_json(content: object) -> None:
+    """Print JSON with a line for each entry on stdout."""
+    typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
 
 
 def print_path(path: Path) -> None:

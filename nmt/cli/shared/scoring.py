@@ -1,5 +1,6 @@
 """Test sets and scores of `nmt eval` and `nmt compare`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from nmt.evaluation.evaluate import Evaluation
     from nmt.evaluation.examples import TestSet
     from nmt.evaluation.metric import Scoring
+    from nmt.evaluation.significance import Comparison
     from nmt.evaluation.typography import Comparable
     from nmt.translation.translator import Translator
 
@@ -23,9 +25,8 @@ def check_metric(name: str) -> None:
     """Raise ConfigError unless `name` is a metric of translations."""
     from nmt.evaluation.metrics import METRICS
 
-    allowed = [metric for metric in METRICS if metric != "loss"]
-    if name not in allowed:
-        raise ConfigError(f"--metric: got '{name}', allowed: {', '.join(allowed)}")
+    if name not in METRICS:
+        raise ConfigError(f"--metric: got '{name}', allowed: {', '.join(METRICS)}")
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,12 @@ class ScoreOptions:
         list[str] | None,
         Option(
             help="Another metric: bleu-lc, chrf++, ter or comet; may be repeated.",
-            show_default=False,
         ),
     ] = None
     comet: Annotated[
         Path | None,
         Option(
             help="The checkpoint of --metric comet, read by the package unbabel-comet.",
-            show_default=False,
         ),
     ] = None
     split: Annotated[str | None, split_option("test")] = None
@@ -171,3 +170,10 @@ def note_altered(compared: "Comparable", what: object) -> None:
     """Say on stderr what scoring alters in the texts."""
     for note in compared.notes():
         say(f"{what}: {note}; --as-is leaves both sides as they are")
+
+
+def note_untested(evaluation: "Evaluation", comparisons: "Mapping[str, Comparison]") -> None:
+    """Say on stderr which metrics have scores, but no test of their difference."""
+    for name, result in evaluation.scores.items():
+        if name not in comparisons:
+            say(f"{result.name} has no significance test")

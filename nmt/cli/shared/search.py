@@ -43,26 +43,23 @@ class SearchOptions:
         float | None,
         Option(
             help="Draw translations, the logits divided by it: above 0, at most 100.",
-            show_default=False,
         ),
     ] = None
-    top_k: Annotated[
-        int | None, Option(min=1, help="Draw among the K best pieces.", show_default=False)
-    ] = None
+    top_k: Annotated[int | None, Option(min=1, help="Draw among the K best pieces.")] = None
     top_p: Annotated[
         float | None,
-        Option(help="Draw among the best of this share: above 0, at most 1.", show_default=False),
+        Option(help="Draw among the best of this share: above 0, at most 1."),
     ] = None
     seed: Annotated[
         int | None, Option(min=0, help="Draw with this seed.", show_default="the run's, or 1")
     ] = None
     must: Annotated[
         list[str] | None,
-        Option(help="A word that translations have; may be repeated.", show_default=False),
+        Option(help="A word that translations have; may be repeated."),
     ] = None
     must_not: Annotated[
         list[str] | None,
-        Option(help="A word that none has; may be repeated.", show_default=False),
+        Option(help="A word that none has; may be repeated."),
     ] = None
 
     def keys(self) -> dict[str, object]:

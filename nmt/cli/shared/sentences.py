@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,8 +36,17 @@ def file_lines(path: Path) -> Iterator[str]:
     yield from Text(getattr(stdin, "read1", stdin.read), "stdin").lines()
 
 
-def sentence_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    """Yield each line of a text with its translation. Raises DataError where one is longer."""
+def pair_chunks(source: Path, target: Path, size: int) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield lines of a text and of its translation, `size` at a time.
+
+    Raises DataError where one of the two is longer.
+    """
+    pairs = _sentence_pairs(source, target)
+    while chunk := list(islice(pairs, size)):
+        yield [text for text, _ in chunk], [translation for _, translation in chunk]
+
+
+def _sentence_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
     lines = zip_longest(file_lines(source), file_lines(target))
     for number, (text, translation) in enumerate(lines, start=1):
         if text is None or translation is None:

@@ -14,10 +14,13 @@ READERS: tuple[Reader, ...] = (ParquetReader(), TsvReader())
 
 
 def reader_of(path: Path) -> Reader:
-    """Return the reader of a file, or of a pattern of files, by the ending of its name."""
-    name = path.name.lower()
-    takers = (reader for reader in READERS if name.endswith(reader.suffixes))
-    return next(takers, READERS[-1])
+    """Return the reader of a file, or of a pattern of files, by the ending of its name.
+
+    The ending stands before `.gz` where the file is packed.
+    """
+    name = path.name.lower().removesuffix(".gz")
+    readers = (reader for reader in READERS if name.endswith(reader.suffixes))
+    return next(readers, READERS[-1])
 
 
 __all__ = ["READERS", "PairFile", "Reader", "reader_of"]

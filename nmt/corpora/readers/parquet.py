@@ -4,7 +4,7 @@ Pages are compressed, and a dictionary may repeat a long text in every row. The 
 compressed files, on lines and on text, therefore hold here too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from nmt.corpora.readers.base import PairFile
@@ -34,21 +34,23 @@ class ParquetReader:
             from pyarrow import parquet
         except ImportError:
             install = pip_install("parquet")
-            raise DataError(f"{file.path}: needs the package pyarrow: {install}") from None
+            raise DataError(f"{file.path}: requires the package pyarrow: {install}") from None
         try:
             with parquet.ParquetFile(file.path) as opened:
                 names = _columns(file, opened.metadata)
-                yield from _pairs(file, opened.iter_batches(_BATCH_ROWS, columns=names), names)
-        except (pyarrow.ArrowException, OSError, ValueError) as error:
+                batches = opened.iter_batches(_BATCH_ROWS, columns=names)
+                tables = (pyarrow.Table.from_batches([batch]).flatten() for batch in batches)
+                yield from _pairs(file, tables, names)
+        except (pyarrow.ArrowException, KeyError, OSError, ValueError) as error:
             reason = str(error).split("\n")[0]
-            raise DataError(f"{file.path}: damaged or not a parquet file: {reason}") from None
+            raise DataError(f"{file.path}: cannot be read as parquet: {reason}") from None
 
 
-def _pairs(file: PairFile, batches: Any, names: list[str]) -> Iterator[SentencePair]:
+def _pairs(file: PairFile, tables: Iterable[Any], names: list[str]) -> Iterator[SentencePair]:
     limit = text_limit(file.path, file.max_bytes)
     n_rows = n_read = 0
-    for batch in batches:
-        for texts in zip(*(_texts(batch, name) for name in names), strict=True):
+    for table in tables:
+        for texts in zip(*(table.column(name).to_pylist() for name in names), strict=True):
             n_rows += 1
             place = f"{file.path}: row {n_rows}"
             for name, text in zip(names, texts, strict=True):
@@ -59,18 +61,6 @@ def _pairs(file: PairFile, batches: Any, names: list[str]) -> Iterator[SentenceP
             n_read += _PAIR_BYTES + sum(map(len, texts))
             check_unpacked(str(file.path), n_read, limit)
             yield SentencePair(*texts)
-
-
-def _texts(batch: Any, name: str) -> list[Any]:
-    """The values of a column, or of a field of one; None where a row has no text."""
-    outer, _, field = name.partition(".")
-    if name in batch.schema.names:
-        column = batch.column(name)
-    else:
-        column = batch.column(outer)
-        column = column.flatten()[column.type.get_field_index(field)]
-    values: list[Any] = column.to_pylist()
-    return values
 
 
 def _columns(file: PairFile, metadata: Any) -> list[str]:
@@ -93,8 +83,6 @@ def _columns(file: PairFile, metadata: Any) -> list[str]:
         )
     n_bytes, limit = 0, text_limit(file.path)
     for name in pair:
-        if names.count(name) > 1:
-            raise DataError(f"{file.path}: two columns of the name {name}; rename one")
         for group in range(metadata.num_row_groups):
             chunk = metadata.row_group(group).column(names.index(name))
             n_bytes += chunk.total_uncompressed_size

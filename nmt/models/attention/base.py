@@ -1,6 +1,7 @@
 """Attention over a memory: everything that the kinds have in common. A kind adds two methods.
 
-`project` computes the keys of a memory, once per sentence; `score` compares a query with each key.
+`project` computes the keys of a memory, once per sentence, unless they are the annotations;
+`score` compares a query with each key.
 The rest is here: the positions that a query sees (span.py), how scores become weights
 (weighting.py), what past weights add to the keys (coverage.py), dropout, the weighted sum, its
 gate, and the terms that training adds to the loss.
@@ -125,9 +126,9 @@ class Attention(nn.Module, abc.ABC):
         self.gate = None
         self.doubly_stochastic = 0.0
 
-    @abc.abstractmethod
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """The keys of a memory; called once per sentence."""
+        """The keys of a memory, computed once per sentence; by default the annotations."""
+        return values
 
     @abc.abstractmethod
     def score(
@@ -173,16 +174,9 @@ class Attention(nn.Module, abc.ABC):
         """The names of the N heads."""
         return ("attention",)
 
-    def begin(
-        self, memory: Memory, annotations: Float[Tensor, "B S A"] | None = None
-    ) -> AttentionState:
-        """The state before the first query.
-
-        `annotations` are what the keys are computed from, one for each of the memory's values; by
-        default the values themselves.
-        """
-        annotations = memory.values if annotations is None else annotations
-        return self._state(annotations, memory.values, memory.keep)
+    def begin(self, memory: Memory) -> AttentionState:
+        """The state before the first query."""
+        return self._state(memory.values, memory.values, memory.keep)
 
     def attend(
         self,
@@ -218,11 +212,10 @@ class Attention(nn.Module, abc.ABC):
 
     def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
         """Answer Q queries; one after another where coverage makes them depend on each other."""
-        if state.forced is not None:
-            return self._attend_forced(query, replace(state, forced=None), state.forced)
         if self.coverage is not None and query.shape[1] > 1:
             return self._in_turn(query, state)
-        additive = self.as_additive() if query.shape[1] == 1 else None
+        is_forced = state.forced is not None
+        additive = None if is_forced or query.shape[1] > 1 else self.as_additive()
         if additive is not None:
             ops = operations(self.backend, query)
             if ops.has_additive_attention_step:
@@ -230,57 +223,40 @@ class Attention(nn.Module, abc.ABC):
         beams = state.beams
         if beams is None:
             return self._attend(query, state)
-        if self.coverage is not None or self.span is not None:
-            output = self._attend(
-                query, state.expand_rows()
-            )  # rows see different parts of a sentence
-            after = replace(state, queries=output.state.queries, past=output.state.past)
+        if is_forced or self.coverage is not None or self.span is not None:
+            # The rows of a sentence see it differently.
+            output = self._attend(query, state.expand_rows())
+            after = output.state
+            after = replace(state, queries=after.queries, past=after.past, forced=None)
             return replace(output, state=after)
         output = self._attend(beams.group_by_sentence(query), state)
         return AttentionOutput(
             context=beams.ungroup(output.context),
             heads=beams.ungroup(output.heads.transpose(1, 2)).transpose(1, 2),
             state=replace(state, queries=state.queries + query.shape[1]),
-            choice=None if output.choice is None else output.choice.ungroup(beams),
+            choice=None,  # a search draws no positions
         )
-
-    def _attend_forced(
-        self,
-        query: Float[Tensor, "R 1 H"],
-        state: AttentionState,
-        forced: Float[Tensor, "R N S"],
-    ) -> AttentionOutput:
-        """Answer one query a row with the forced weights where these are not NaN."""
-        output = self(query, state)
-        heads = torch.where(forced.isnan(), output.heads.squeeze(2), forced).unsqueeze(2)
-        rows = state.expand_rows()
-        context = self.mix(heads.to(rows.values.dtype), rows.values)
-        if self.gate is not None:
-            context = torch.sigmoid(self.gate(query)) * context
-        after = output.state
-        if self.coverage is not None and rows.past is not None:
-            after = replace(after, past=self.coverage.after(rows.past, heads.mean(dim=1)))
-        return AttentionOutput(context, heads, after, None)
 
     def _attend(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
         """Answer queries of which row i reads sentence i."""
-        keys = state.keys
-        if self.coverage is not None and state.past is not None:
-            keys = keys + self.coverage(state.past)
-        window = None
-        if self.span is not None:
-            window = self.span(query, state.keep, state.queries)
-        if window is None:
-            weighted = self.weighting(_per_head(self.score(query, keys)), state.keep)
-            heads, choice = weighted.with_soft(state.soft)
+        keys, past, forced = state.keys, state.past, state.forced
+        if self.coverage is not None and past is not None:
+            keys = keys + self.coverage(past)
+        if self.span is None:
+            scores = _per_head(self.score(query, keys))
+            heads, choice = self.weighting(scores, state.keep).with_soft(state.soft)
             context = self.mix(self.dropout(heads), state.values)
         else:
+            window = self.span(query, state.keep, state.queries)
             context, heads, choice = self._attend_in_window(window, query, keys, state)
+        if forced is not None:
+            heads = torch.where(forced.isnan(), heads.squeeze(2), forced).unsqueeze(2)
+            context, choice = self.mix(heads.to(state.values.dtype), state.values), None
         if self.gate is not None:
             context = torch.sigmoid(self.gate(query)) * context
-        after = replace(state, queries=state.queries + query.shape[1])
-        if self.coverage is not None and state.past is not None:
-            after = replace(after, past=self.coverage.after(state.past, heads.mean(dim=1)))
+        if self.coverage is not None and past is not None:
+            past = self.coverage.after(past, heads.mean(dim=1))
+        after = replace(state, queries=state.queries + query.shape[1], past=past, forced=None)
         return AttentionOutput(context, heads, after, choice)
 
     def _in_turn(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
@@ -330,9 +306,7 @@ class Attention(nn.Module, abc.ABC):
         """
         if self.training and self.doubly_stochastic:
             weights = torch.cat([output.weights for output in outputs], dim=1)
-            return DoublyStochastic(
-                self.doubly_stochastic, weights, outputs[-1].state.expand_rows().keep
-            )
+            return DoublyStochastic(self.doubly_stochastic, weights, outputs[-1].state.keep)
         choices = [output.choice for output in outputs if output.choice is not None]
         together = Choice.concatenated(choices)
         return None if together is None else self.weighting.auxiliary_loss(together)

@@ -33,7 +33,6 @@ class NoCoverageConfig(Config):
     kind: Literal["none"] = "none"
 
     def build(self, key_size: int) -> Coverage | None:
-        """Nothing."""
         return None
 
 
@@ -43,7 +42,6 @@ class SumConfig(Config):
     kind: Literal["sum"] = "sum"
 
     def build(self, key_size: int) -> Coverage | None:
-        """The module."""
         return SumCoverage(key_size)
 
 
@@ -60,7 +58,6 @@ class SumCoverage(Coverage):
     def after(
         self, past: Float[Tensor, "B S"], weights: Float[Tensor, "B 1 S"]
     ) -> Float[Tensor, "B S"]:
-        """The sum."""
         return past + weights.squeeze(1)
 
 
@@ -68,22 +65,18 @@ class LocationSensitiveConfig(Config):
     """A convolution over the weights of the step before (arXiv 1506.07503, section 2.2)."""
 
     kind: Literal["location_sensitive"] = "location_sensitive"
-    filters: int = Field(default=10, gt=0, description="filters of the convolution")
-    reach: int = Field(default=3, ge=0, description="positions seen on each side of each one")
 
     def build(self, key_size: int) -> Coverage | None:
-        """The module."""
-        return LocationSensitiveCoverage(self, key_size)
+        return LocationSensitiveCoverage(key_size)
 
 
 class LocationSensitiveCoverage(Coverage):
-    """f = W_f (F * weights of the step before), F a convolution of `filters` filters."""
+    """f = W_f (F * weights of the step before), F a convolution of 10 filters over 7 positions."""
 
-    def __init__(self, config: LocationSensitiveConfig, key_size: int) -> None:
+    def __init__(self, key_size: int) -> None:
         super().__init__()
-        width = 2 * config.reach + 1
-        self.F = nn.Conv1d(1, config.filters, width, padding=config.reach, bias=False)
-        self.W_f = nn.Linear(config.filters, key_size, bias=False)
+        self.F = nn.Conv1d(1, 10, 7, padding=3, bias=False)
+        self.W_f = nn.Linear(10, key_size, bias=False)
 
     def forward(self, past: Float[Tensor, "B S"]) -> Float[Tensor, "B S K"]:
         return self.W_f(self.F(past.unsqueeze(1)).transpose(1, 2))

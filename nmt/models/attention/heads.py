@@ -22,5 +22,4 @@ def mixed_norms(
     n_heads, size = values.shape[1], values.shape[3]
     by_head = weight.view(weight.shape[0], n_heads, size)
     mixed = torch.einsum("bnsp,mnp->bnsm", values, by_head)
-    norms: Tensor = torch.linalg.vector_norm(mixed, dim=-1)
-    return norms
+    return torch.linalg.vector_norm(mixed, dim=-1)

@@ -27,21 +27,12 @@ class MultiHeadConfig(AttentionOptions):
         description="d: units of all heads together, a multiple of `heads`; unset: as many as "
         "the query has",
     )
-    value_size: int | None = Field(
-        default=None,
-        gt=0,
-        description="units of the values of all heads together, a multiple of `heads`; unset: as "
-        "`size`",
-    )
     bias: bool = Field(
         default=False,
         description="the projections have biases, but for the keys', which softmax would ignore",
     )
     over: Annotated[ScoreKind, Field(discriminator="kind")] = Field(
         default=ScaledDotConfig(), description="the score within a head; its options stand here"
-    )
-    share_score: bool = Field(
-        default=False, description="the heads share the score's own weights, where it has any"
     )
 
     @model_validator(mode="after")
@@ -51,9 +42,8 @@ class MultiHeadConfig(AttentionOptions):
             for name, field in AttentionOptions.model_fields.items()
             if name != "kind" and getattr(self.over, name) != field.default
         ]
-        for key, size in (("size", self.size), ("value_size", self.value_size)):
-            if size is not None:
-                conflicts += self._division(size, key)
+        if self.size is not None:
+            conflicts += self._division(self.size, "size")
         if self.over.kind == "location":
             problem = "'location' reads no keys, which are what heads project"
             conflicts.append(("over.kind", problem))
@@ -72,13 +62,6 @@ class MultiHeadConfig(AttentionOptions):
     def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         return MultiHeadAttention(self, query_size, memory_size, backend)
 
-    def build_for(
-        self, query_size: int, key_size: int, value_size: int, backend: BackendName = "auto"
-    ) -> Attention:
-        """The attention for keys and values of two memories; see Attention.begin."""
-        attention = MultiHeadAttention(self, query_size, key_size, backend, value_size)
-        return self.apply_options(attention, query_size)
-
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
         """The heads must divide the query's size where no size is given."""
         if self.size is None:
@@ -89,9 +72,9 @@ class MultiHeadAttention(Attention):
     """context = W_o [head_1; ...; head_h], head_i = f_i(W_q_i q, W_k_i k, W_v_i v).
 
     arXiv 1706.03762, section 3.2.2; d2l.ai, section 11.5. f_i is attention with a score whose own
-    weights, if it has any, belong to head i alone, unless `share_score`. Heads whose score is the
-    same function are computed together, as so many more sentences. W_o gives back a value's
-    size, so that a decoder need not know how many heads there are.
+    weights, if it has any, belong to head i alone. Heads of a score without weights are computed
+    together, as so many more sentences. W_o gives back a value's size, so that a decoder need not
+    know how many heads there are.
     """
 
     sums_annotations = False
@@ -100,32 +83,28 @@ class MultiHeadAttention(Attention):
         self,
         config: MultiHeadConfig,
         query_size: int,
-        key_size: int,
+        memory_size: int,
         backend: BackendName = "auto",
-        value_size: int | None = None,
     ) -> None:
         size, n_heads = config.size or query_size, config.heads
         assert size % n_heads == 0
-        own_size, values = size // n_heads, key_size if value_size is None else value_size
-        scores = [config.over.build_core(own_size, own_size, backend) for _ in range(n_heads)]
-        if config.share_score or not any(True for _ in scores[0].parameters()):
+        head_size = size // n_heads
+        scores = [config.over.build_core(head_size, head_size, backend) for _ in range(n_heads)]
+        if not any(True for _ in scores[0].parameters()):
             scores = scores[:1]
         super().__init__(key_size=n_heads * scores[0].key_size, backend=backend)
         self.n_heads = n_heads
         self.scores = nn.ModuleList(scores)
-        carried = config.value_size or size
         self.W_q = nn.Linear(query_size, size, config.bias)
-        self.W_k = nn.Linear(key_size, size, bias=False)
-        self.W_v = nn.Linear(values, carried, config.bias)
-        self.W_o = nn.Linear(carried, values, config.bias)
+        self.W_k = nn.Linear(memory_size, size, bias=False)
+        self.W_v = nn.Linear(memory_size, size, config.bias)
+        self.W_o = nn.Linear(size, memory_size, config.bias)
 
     @property
     def head_names(self) -> tuple[str, ...]:
-        """head 1 to head h."""
         return tuple(f"head {i + 1}" for i in range(self.n_heads))
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """The keys of every head, one beside the other."""
         n = self.n_heads // len(self.scores)
         keys = [
             _as_heads(score.project(_as_sentences(share, n)), n)
@@ -140,7 +119,6 @@ class MultiHeadAttention(Attention):
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B N Q S"]:
-        """The scores of every head."""
         n = self.n_heads // len(self.scores)
         both = zip(self._in_shares(self.W_q(query)), self._in_shares(keys), strict=True)
         scores = [
@@ -163,7 +141,6 @@ class MultiHeadAttention(Attention):
     def mix(
         self, heads: Float[Tensor, "B N Q S"], values: Float[Tensor, "B S C"]
     ) -> Float[Tensor, "B Q M"]:
-        """W_o over the heads' sums."""
         sums = torch.bmm(heads.flatten(0, 1), _as_sentences(values, self.n_heads))
         return self.W_o(_as_heads(sums, self.n_heads))
 

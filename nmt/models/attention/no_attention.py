@@ -31,7 +31,6 @@ class NoAttentionConfig(Config):
         return NoAttention(memory_size)
 
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
-        """There are none: nothing is compared."""
         yield from ()
 
 
@@ -46,16 +45,10 @@ class NoAttention(Attention):
         super().__init__(key_size=memory_size)
         self.weighting = _LargestWeighting()
 
-    def begin(
-        self, memory: Memory, annotations: Float[Tensor, "B S A"] | None = None
-    ) -> AttentionState:
+    def begin(self, memory: Memory) -> AttentionState:
         """See Attention; each position carries the summary, so that any weights give it."""
         summary = memory.final[:, -1:].expand_as(memory.values)
         return replace(super().begin(memory), values=summary)
-
-    def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """The annotations themselves; nothing is compared with them."""
-        return values
 
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]

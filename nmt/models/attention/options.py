@@ -53,10 +53,7 @@ class AttentionOptions(Config, abc.ABC):
 
     def build(self, query_size: int, memory_size: int, backend: BackendName = "auto") -> Attention:
         """The attention for queries and annotations of these sizes, with its options."""
-        return self.apply_options(self.build_core(query_size, memory_size, backend), query_size)
-
-    def apply_options(self, attention: Attention, query_size: int) -> Attention:
-        """The attention with the options above."""
+        attention = self.build_core(query_size, memory_size, backend)
         attention.weighting = self.weights.build()
         attention.span = self.span.build(query_size)
         attention.coverage = self.coverage.build(attention.key_size)

@@ -55,7 +55,6 @@ class AdditiveAttention(_Additive):
         self.w_v = nn.Linear(size, 1, bias=False)
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """W_k k for every annotation."""
         return self.W_k(values)
 
     def additive_score(self) -> AdditiveScore:
@@ -100,6 +99,15 @@ class ConcatAttention(_Additive):
         )
 
 
+class _Product(Attention):
+    """Base of the kinds whose score is the product of query and key."""
+
+    def score(
+        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
+    ) -> Float[Tensor, "B Q S"]:
+        return torch.bmm(query, keys.transpose(1, 2))
+
+
 class GeneralConfig(AttentionOptions):
     """Bilinear attention (Luong et al. 2015): q^T W k, for any two sizes."""
 
@@ -109,7 +117,7 @@ class GeneralConfig(AttentionOptions):
         return GeneralAttention(query_size, memory_size)
 
 
-class GeneralAttention(Attention):
+class GeneralAttention(_Product):
     """score(q, k) = q^T W_a k (arXiv 1508.04025, section 3.1)."""
 
     def __init__(self, query_size: int, memory_size: int) -> None:
@@ -117,21 +125,13 @@ class GeneralAttention(Attention):
         self.W_a = nn.Linear(memory_size, query_size, bias=False)
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """W_a k for every annotation."""
         return self.W_a(values)
-
-    def score(
-        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
-    ) -> Float[Tensor, "B Q S"]:
-        """Every query times every key."""
-        return torch.bmm(query, keys.transpose(1, 2))
 
 
 class _SameSizes(AttentionOptions):
     """Base of the kinds without projections, which compare vectors of one size only."""
 
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
-        """Queries and annotations must have one size."""
         if query_size != memory_size:
             kind = type(self).model_fields["kind"].default
             yield (
@@ -160,7 +160,7 @@ class ScaledDotConfig(_SameSizes):
         return DotAttention(memory_size, scale=memory_size**-0.5)
 
 
-class DotAttention(Attention):
+class DotAttention(_Product):
     """score(q, k) = scale q^T k.
 
     scale = 1 is the dot of arXiv 1508.04025; scale = 1 / sqrt(d) that of arXiv 1706.03762,
@@ -174,12 +174,6 @@ class DotAttention(Attention):
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
         """The annotations themselves, times the scale, once for all queries."""
         return values if self.scale == 1 else values * self.scale
-
-    def score(
-        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
-    ) -> Float[Tensor, "B Q S"]:
-        """Every query times every key."""
-        return torch.bmm(query, keys.transpose(1, 2))
 
 
 class GaussianConfig(_SameSizes):
@@ -213,10 +207,6 @@ class GaussianAttention(Attention):
         """w as it is now."""
         return self.initial_width * self.theta.exp()
 
-    def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """The annotations themselves."""
-        return values
-
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B Q S"]:
@@ -231,15 +221,9 @@ class CosineConfig(_SameSizes):
     """Cosine similarity times a learned scale (Graves et al. 2014), for equal sizes."""
 
     kind: Literal["cosine"] = "cosine"
-    scale: float | None = Field(
-        default=None,
-        gt=0,
-        description="beta at the start of training; unset: sqrt(size), which gives scores of "
-        "variance 1 to components of variance 1",
-    )
 
     def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
-        return CosineAttention(memory_size, self.scale or memory_size**0.5)
+        return CosineAttention(memory_size)
 
 
 class CosineAttention(Attention):
@@ -247,27 +231,25 @@ class CosineAttention(Attention):
 
     A cosine lies in [-1, 1]: without beta no weight over S positions could exceed
     1 / (1 + (S - 1) / e^2), 0.35 for S = 15. There the controller emits a beta for each query;
-    here beta = scale exp(theta) is one positive number, learned from theta = 0.
+    here beta = sqrt(size) exp(theta) is one positive number, learned from theta = 0, at which
+    components of variance 1 give scores of variance 1.
     """
 
-    def __init__(self, size: int, scale: float) -> None:
+    def __init__(self, size: int) -> None:
         super().__init__(key_size=size)
-        self.initial_scale = scale
         self.theta = nn.Parameter(torch.zeros(1))
 
     @property
     def scale(self) -> Float[Tensor, " 1"]:
         """beta as it is now."""
-        return self.initial_scale * self.theta.exp()
+        return self.key_size**0.5 * self.theta.exp()
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """The annotations, each divided by its norm."""
         return _unit(values)
 
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B Q S"]:
-        """Every query's direction times every key."""
         return torch.bmm(_unit(query) * self.scale, keys.transpose(1, 2))
 
 
@@ -316,7 +298,6 @@ class LocationAttention(Attention):
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B Q S"]:
-        """Every query times every position's row."""
         return torch.bmm(query, keys[..., :-1].transpose(1, 2)) + keys[..., -1].unsqueeze(1)
 
 

@@ -43,20 +43,24 @@ class GlobalConfig(Config):
     kind: Literal["global"] = "global"
 
     def build(self, query_size: int) -> Span | None:
-        """No window."""
         return None
 
 
-class MonotonicConfig(Config):
-    """Query t sees the positions around source position t (local-m of arXiv 1508.04025, 3.2)."""
+class _LocalConfig(Config):
+    """Base of the spans with a window."""
 
-    kind: Literal["local_m"] = "local_m"
+    kind: str
     window: int = Field(
         default=10, gt=0, description="D: positions seen on each side of the centre"
     )
 
+
+class MonotonicConfig(_LocalConfig):
+    """Query t sees the positions around source position t (local-m of arXiv 1508.04025, 3.2)."""
+
+    kind: Literal["local_m"] = "local_m"
+
     def build(self, query_size: int) -> Span | None:
-        """The module."""
         return MonotonicSpan(self.window)
 
 
@@ -78,16 +82,12 @@ class MonotonicSpan(Span):
         return _window(centres, self.window, keep)
 
 
-class PredictiveConfig(Config):
+class PredictiveConfig(_LocalConfig):
     """The query predicts the centre, and nearer positions count more (local-p, same paper)."""
 
     kind: Literal["local_p"] = "local_p"
-    window: int = Field(
-        default=10, gt=0, description="D: positions seen on each side of the centre"
-    )
 
     def build(self, query_size: int) -> Span | None:
-        """The module."""
         return PredictiveSpan(self.window, query_size)
 
 

@@ -11,7 +11,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.models.base import AuxiliaryLoss
-from nmt.models.beams import Beams
 from nmt.ops.masks import keep_like, softmax_where
 from nmt.settings.base import Config
 
@@ -41,10 +40,6 @@ class Choice:
         """Both tensors in the shape (n_rows, n_queries)."""
         shape = (n_rows, n_queries)
         return Choice(self.log_probs.view(shape), self.entropies.view(shape))
-
-    def ungroup(self, beams: Beams) -> "Choice":
-        """The choices of Beams.group_by_sentence's queries, row by row again."""
-        return Choice(beams.ungroup(self.log_probs), beams.ungroup(self.entropies))
 
 
 @dataclass(frozen=True)
@@ -95,7 +90,6 @@ class SoftConfig(Config):
     kind: Literal["soft"] = "soft"
 
     def build(self) -> Weighting:
-        """The module."""
         return SoftWeighting()
 
 
@@ -114,7 +108,6 @@ class SparsemaxConfig(Config):
     kind: Literal["sparsemax"] = "sparsemax"
 
     def build(self) -> Weighting:
-        """The module."""
         return SparsemaxWeighting()
 
 
@@ -167,9 +160,6 @@ class HardConfig(Config):
     entropy: float = Field(
         default=0.01, ge=0, description="weight of the entropy, which keeps it exploring"
     )
-    baseline_decay: float = Field(
-        default=0.9, ge=0, lt=1, description="share of the old baseline kept at each batch"
-    )
     soft_share: float = Field(
         default=0.5,
         ge=0,
@@ -178,8 +168,11 @@ class HardConfig(Config):
     )
 
     def build(self) -> Weighting:
-        """The module."""
         return HardWeighting(self)
+
+
+_DECAY = 0.9
+"""The share of the old baseline in the new one, at each batch (arXiv 1502.03044, section 4.1)."""
 
 
 class HardWeighting(Weighting):
@@ -211,7 +204,6 @@ class HardWeighting(Weighting):
         return torch.rand(len(keep), device=keep.device) < self.config.soft_share
 
     def auxiliary_loss(self, choice: Choice) -> AuxiliaryLoss:
-        """The REINFORCE term of these choices."""
         return Reinforce(self, choice)
 
 
@@ -248,7 +240,7 @@ class Reinforce(AuxiliaryLoss):
             n_units = units.sum()
         advantages = rewards - baseline * units
         mean = likelihoods.sum() / n_units.clamp(min=1)
-        baseline.lerp_(torch.where(n_units > 0, mean, baseline), 1 - config.baseline_decay)
+        baseline.lerp_(torch.where(n_units > 0, mean, baseline), 1 - _DECAY)
         terms = config.reward * advantages * self.choice.log_probs
         return -((terms + config.entropy * self.choice.entropies) * pieces).sum()
 
@@ -288,7 +280,6 @@ class HardGumbelConfig(Config):
     )
 
     def build(self) -> Weighting:
-        """The module."""
         return HardGumbelWeighting(self.temperature)
 
 

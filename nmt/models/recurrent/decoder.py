@@ -33,12 +33,10 @@ class RNNState(State):
         return replace(self, attention=replace(self.attention, forced=weights))
 
     def layer(self, i: int) -> CellState:
-        """The state of layer i."""
         return self.hidden[:, i], None if self.cell is None else self.cell[:, i]
 
     @property
     def top(self) -> Float[Tensor, "B H"]:
-        """The hidden state of the last layer."""
         return self.hidden[:, -1]
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from nmt.models.base import Memory, mean_annotation
 
-InitialStateKind = Literal["tanh", "tanh_backward", "mean", "copy", "learned"]
+InitialStateKind = Literal["tanh", "tanh_backward", "mean", "copy"]
 
 LayerStates = tuple[Float[Tensor, "B L H"], Float[Tensor, "B L H"] | None]
 """The hidden states of L layers, and their cell states where they are LSTMs."""
@@ -21,11 +21,9 @@ class InitialState(nn.Module):
     tanh_backward   the same over the backward half of `final`, as in the paper
     mean            the same over the mean of the annotations (arXiv 1703.04357)
     copy            h_0 = final (arXiv 1409.3215)
-    learned         h_0 is a parameter, the same for every sentence
 
     An LSTM's cell state c_0 comes from a layer of its own, tanh(W_c final + b_c) (arXiv
-    1502.03044, section 3.1.2), from the encoder's last cell state (copy), or from a second
-    parameter (learned).
+    1502.03044, section 3.1.2), or from the encoder's last cell state (copy).
     """
 
     def __init__(
@@ -35,29 +33,17 @@ class InitialState(nn.Module):
         self.kind = kind
         self.layers = layers
         self.has_cell = has_cell
+        if kind == "copy":
+            return
         inputs = memory_size // (2 if kind == "tanh_backward" else 1)
-        if kind in ("tanh", "tanh_backward", "mean"):
-            self.W_s = _per_layer(inputs, hidden, layers)
-            if has_cell:
-                self.W_c = _per_layer(inputs, hidden, layers)
-        elif kind == "learned":
-            self.hidden = nn.Parameter(torch.zeros(layers, hidden))
-            if has_cell:
-                self.cell = nn.Parameter(torch.zeros(layers, hidden))
-
-    def reset_parameters(self) -> None:
-        """Draw the first values of learned states, Xavier-uniform."""
-        for parameter in self.parameters(recurse=False):
-            nn.init.xavier_uniform_(parameter)
+        self.W_s = _per_layer(inputs, hidden, layers)
+        if has_cell:
+            self.W_c = _per_layer(inputs, hidden, layers)
 
     def forward(self, memory: Memory) -> LayerStates:
-        """The states before the first step."""
         final = memory.final
         if self.kind == "copy":
             return final, memory.final_cell if self.has_cell else None
-        if self.kind == "learned":
-            shape = final.shape[0], -1, -1
-            return self.hidden.expand(shape), self.cell.expand(shape) if self.has_cell else None
         if self.kind == "tanh_backward":
             final = final.chunk(2, dim=-1)[1]
         elif self.kind == "mean":

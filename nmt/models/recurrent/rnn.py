@@ -95,7 +95,6 @@ class RNNSeq2Seq(Seq2Seq):
 
     @property
     def head_names(self) -> tuple[str, ...]:
-        """See Seq2Seq.head_names; the heads are the attention's."""
         return self.decoder.attention.head_names
 
     def value_norms(self, state: State) -> Float[Tensor, "B N S"]:

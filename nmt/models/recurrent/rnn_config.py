@@ -32,7 +32,7 @@ class _DecoderConfig(Config):
         default="tanh",
         description="the first state: tanh layer over the encoder's last states; the same over "
         "the backward ones alone (arXiv 1409.0473), or over the mean of the annotations (arXiv "
-        "1703.04357); those states copied; or a parameter",
+        "1703.04357); or those states copied",
     )
     readout: ReadoutConfig = Field(
         default=PlainReadoutConfig(), description="what the vocabulary layer reads at each step"

@@ -43,9 +43,6 @@ class LayerConfig(Config):
     attention_dropout: float = Field(
         default=0.0, ge=0, lt=1, description="share of attention weights dropped"
     )
-    bias: bool = Field(
-        default=True, description="linear layers and normalisations have biases (keys never do)"
-    )
 
     @model_validator(mode="after")
     def _sizes_agree(self) -> "LayerConfig":

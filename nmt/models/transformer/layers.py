@@ -1,6 +1,5 @@
 """The layers of a Transformer: self-attention, cross-attention, feed-forward, residual sums."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +10,6 @@ from nmt.models.beams import Beams
 from nmt.models.transformer.layer_config import LayerConfig
 from nmt.models.transformer.multi_head import KeyValues, MultiHead
 from nmt.models.transformer.self_attention import Places, SelfAttention
-from nmt.types import AttentionKind
 
 
 @dataclass(frozen=True)
@@ -33,12 +31,11 @@ class FeedForward(nn.Module):
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
         units = config.feed_forward or 4 * config.size
-        self.inner = nn.Linear(config.size, units, config.bias)
+        self.inner = nn.Linear(config.size, units)
         self.activation = nn.ReLU() if config.activation == "relu" else nn.GELU()
-        self.outer = nn.Linear(units, config.size, config.bias)
+        self.outer = nn.Linear(units, config.size)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """Two linear layers and the activation between them."""
         return self.outer(self.activation(self.inner(x)))
 
 
@@ -48,7 +45,7 @@ class Residual(nn.Module):
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
         self.pre = config.norm == "pre"
-        self.norm = nn.LayerNorm(config.size, bias=config.bias)
+        self.norm = nn.LayerNorm(config.size)
         self.dropout = nn.Dropout(config.dropout)
 
     def enter(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
@@ -85,7 +82,7 @@ class EncoderLayer(nn.Module):
 
 
 class Sources(NamedTuple):
-    """Cross-attention inputs: the mask, which source each row reads, weights from outside.
+    """The sources of cross-attention: the mask, which of them each row reads, forced weights.
 
     `beams` are those of TransformerState. `forced` are the weights of the layer's heads at the one
     place that it computes, where they are not NaN.
@@ -114,7 +111,7 @@ class DecoderLayer(nn.Module):
         self.around_self_attention, self.around_source = Residual(config), Residual(config)
         self.around_feed_forward = Residual(config)
         self.self_attention = SelfAttention(config, causal=True)
-        self.source = MultiHead(config.size, config.heads, config.bias, config.attention_dropout)
+        self.source = MultiHead(config.size, config.heads, dropout=config.attention_dropout)
         self.feed_forward = FeedForward(config)
         self.window = config.self_attention_window
 
@@ -129,15 +126,16 @@ class DecoderLayer(nn.Module):
         cache: LayerCache,
         places: Places,
         sources: Sources,
-        shown: Collection[AttentionKind] = (),
+        with_weights: bool = False,
+        with_own: bool = False,
     ) -> DecoderLayerOutput:
         """T more places after those in `cache`.
 
-        `shown` are the attentions whose weights are wanted. With a window the cache holds no more
-        places than the next one can see.
+        `with_weights` adds the weights over the source, `with_own` those of self-attention. With a
+        window the cache holds no more places than the next one can see.
         """
         result, targets, self_weights = self.self_attention(
-            self.around_self_attention.enter(x), places, cache.target, "decoder" in shown
+            self.around_self_attention.enter(x), places, cache.target, with_own
         )
         x = self.around_self_attention.leave(x, result)
         y = self.around_source.enter(x)
@@ -147,7 +145,7 @@ class DecoderLayer(nn.Module):
             forced = (forced if beams is None else beams.group_by_sentence(forced)).transpose(1, 2)
         query = y if beams is None else beams.group_by_sentence(y)
         result, weights = self.source(
-            query, cache.source, keep[:, None, None], "cross" in shown, forced
+            query, cache.source, keep[:, None, None], with_weights, forced
         )
         if beams is not None:
             result = beams.ungroup(result)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from nmt.models.attention.heads import join_heads, mixed_norms, split_heads
 from nmt.models.base import BatchFirst
 from nmt.ops.masks import softmax_where
-from nmt.ops.precision import compute_dtype, dtypes_of
+from nmt.ops.precision import accumulate_dtype, compute_dtype
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ def fused_attention(
     There, in torch 2.13, its backward pass is 2 to 6 times slower in bf16 up to 60 places.
     """
     attend = nn.functional.scaled_dot_product_attention
-    narrow, wide = dtypes_of(compute_dtype(query))
+    narrow = compute_dtype(query)
+    wide = accumulate_dtype(narrow)
     keys, values = memory.keys, memory.values
     if query.device.type != "cpu" or narrow == wide:
         return attend(query, keys, values, keep, dropout, scale=scale)
@@ -76,9 +77,9 @@ class MultiHead(nn.Module):
 
     `size` is the size of the result, and the sum of the sizes of the heads, which it must be
     divisible by. `query_size`, `key_size` and `value_size` are those of the inputs (None: `size`).
-    `dropout` is the share of weights dropped in training. `scale` is 1 / sqrt(size / heads) unless
-    set. Keys have no bias: it would add the same number to all the scores of a query, which the
-    softmax takes away again.
+    `dropout` is the share of weights dropped in training. `scale` is 1 / sqrt(size / heads). Keys
+    have no bias: it would add the same number to all the scores of a query, which the softmax takes
+    away again.
     """
 
     def __init__(  # noqa: PLR0913 - the sizes of three inputs
@@ -87,7 +88,6 @@ class MultiHead(nn.Module):
         heads: int,
         bias: bool = True,
         dropout: float = 0.0,
-        scale: float | None = None,
         *,
         query_size: int | None = None,
         key_size: int | None = None,
@@ -95,7 +95,7 @@ class MultiHead(nn.Module):
     ) -> None:
         super().__init__()
         self.heads = heads
-        self.scale = (size // heads) ** -0.5 if scale is None else scale
+        self.scale = (size // heads) ** -0.5
         self.dropout = dropout
         self.W_q = nn.Linear(query_size or size, size, bias)
         self.W_k = nn.Linear(key_size or size, size, bias=False)

@@ -80,7 +80,7 @@ class SinusoidalConfig(Config):
 
     kind: Literal["sinusoidal"] = "sinusoidal"
 
-    def build(self, size: int) -> Positions:
+    def build(self, size: int) -> Positions | None:
         """The module for vectors of this size, which must be even."""
         return SinusoidalPositions()
 
@@ -102,8 +102,7 @@ class LearnedConfig(Config):
         description="places in the table; a longer sequence, bos or eos included, is an error",
     )
 
-    def build(self, size: int) -> Positions:
-        """The module for vectors of this size."""
+    def build(self, size: int) -> Positions | None:
         return LearnedPositions(self.max_length, size)
 
 
@@ -130,16 +129,8 @@ class NoPositionsConfig(Config):
 
     kind: Literal["none"] = "none"
 
-    def build(self, size: int) -> Positions:
-        """The module that leaves vectors as they are."""
-        return NoPositions()
-
-
-class NoPositions(Positions):
-    """x itself."""
-
-    def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
-        return x
+    def build(self, size: int) -> Positions | None:
+        return None
 
 
 class RelativeConfig(Config):
@@ -149,14 +140,9 @@ class RelativeConfig(Config):
     max_distance: int = Field(
         default=16, gt=0, description="places; all greater distances share the vector of this one"
     )
-    values: bool = Field(
-        default=True,
-        description="distances also add a vector to values (a^V, eq. 3), not only to keys (a^K)",
-    )
 
-    def build(self, size: int) -> Positions:
-        """The module that leaves embeddings as they are."""
-        return NoPositions()
+    def build(self, size: int) -> Positions | None:
+        return None
 
 
 class RotaryConfig(Config):
@@ -164,9 +150,8 @@ class RotaryConfig(Config):
 
     kind: Literal["rotary"] = "rotary"
 
-    def build(self, size: int) -> Positions:
-        """The module that leaves embeddings as they are."""
-        return NoPositions()
+    def build(self, size: int) -> Positions | None:
+        return None
 
 
 PositionsConfig = Annotated[

@@ -77,7 +77,7 @@ class RelativePositions(nn.Module):
         super().__init__()
         n_distances = config.max_distance * (1 if causal else 2) + 1
         self.keys = nn.Embedding(n_distances, head_size)
-        self.values = nn.Embedding(n_distances, head_size) if config.values else None
+        self.values = nn.Embedding(n_distances, head_size)
 
     def scores(
         self, query: Float[Tensor, "B N Q P"], distances: Int[Tensor, "Q S"]
@@ -90,7 +90,6 @@ class RelativePositions(nn.Module):
         self, weights: Float[Tensor, "B N Q S"], distances: Int[Tensor, "Q S"]
     ) -> Float[Tensor, "B N Q P"]:
         """sum_j alpha_ij a^V_(j-i)."""
-        assert self.values is not None
         table = self.values.weight
         sums = weights.new_zeros(*weights.shape[:3], len(table))
         sums = sums.scatter_add(-1, distances.expand_as(weights), weights)
@@ -102,9 +101,7 @@ class SelfAttention(nn.Module):
 
     def __init__(self, config: LayerConfig, causal: bool) -> None:
         super().__init__()
-        self.multi_head = MultiHead(
-            config.size, config.heads, config.bias, config.attention_dropout
-        )
+        self.multi_head = MultiHead(config.size, config.heads, dropout=config.attention_dropout)
         self.relative = None
         if isinstance(config.positions, RelativeConfig):
             self.relative = RelativePositions(config.positions, config.head_size, causal)
@@ -141,6 +138,4 @@ class SelfAttention(nn.Module):
         weights = attention_weights(query, memory.keys, places.keep, self.multi_head.scale, bias)
         used = self.multi_head.drop(weights)
         sums = used.to(memory.values.dtype) @ memory.values
-        if relative.values is not None:
-            sums = sums + relative.mix(used, places.distances).to(sums.dtype)
-        return sums, weights
+        return sums + relative.mix(used, places.distances).to(sums.dtype), weights

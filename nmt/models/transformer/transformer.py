@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from itertools import repeat
+from itertools import product, repeat
 from typing import Literal
 
 import torch
@@ -111,14 +111,13 @@ class Pieces(nn.Module):
     def forward(self, ids: Int[Tensor, "B T"], first: int = 0) -> Float[Tensor, "B T D"]:
         """The vectors of T pieces, of which the first stands at position `first`."""
         embedded: Tensor = self.embedding(ids)
-        return self.dropout(self.positions(embedded * embedded.shape[-1] ** 0.5, first))
+        x = embedded * embedded.shape[-1] ** 0.5
+        return self.dropout(x if self.positions is None else self.positions(x, first))
 
 
 def _last_norm(config: TransformerConfig) -> nn.Module:
     """The normalisation of a stack's output; pre-norm layers leave a sum that has had none."""
-    if config.norm == "post":
-        return nn.Identity()
-    return nn.LayerNorm(config.size, bias=config.bias)
+    return nn.Identity() if config.norm == "post" else nn.LayerNorm(config.size)
 
 
 def _joined(weights: Iterable[Tensor | None]) -> Tensor | None:
@@ -199,15 +198,12 @@ class TransformerDecoder(nn.Module):
         x = self.pieces(tgt_in, state.length)
         n_cached = state.layers[0].target.keys.shape[2]
         places = decoder_places(self.config, x, state.length, n_cached)
-        always: tuple[AttentionKind, ...] = ("decoder",) if with_own else ()
-        outputs = []
-        forced = state.forced
+        outputs, forced = [], state.forced
         of_layers = repeat(None) if forced is None else forced.chunk(len(self.layers), dim=1)
         parts = zip(self.layers, state.layers, of_layers, strict=False)
         for i, (layer, cache, weights) in enumerate(parts):
-            wanted = (*always, "cross") if i in shown else always
             sources = Sources(state.keep, state.beams, weights)
-            output = layer(x, cache, places, sources, wanted)
+            output = layer(x, cache, places, sources, i in shown, with_own)
             x = output.x
             outputs.append(output)
         caches = tuple(output.cache for output in outputs)
@@ -230,18 +226,7 @@ class TransformerSeq2Seq(Seq2Seq):
         super().__init__()
         self.encoder = TransformerEncoder(config, src_vocab)
         self.decoder = TransformerDecoder(config, tgt_vocab)
-        self._head_names = _head_names(config.decoder_depth, config.heads)
-        self._names_by_attention: dict[AttentionKind, tuple[str, ...]] = {
-            "encoder": _head_names(config.layers, config.heads, "encoder "),
-            "decoder": _head_names(config.decoder_depth, config.heads, "decoder "),
-            "cross": self._head_names,
-        }
-        self._shown_layers = config.shown_layers
-        self._shown_heads = tuple(
-            layer * config.heads + head
-            for layer in config.shown_layers
-            for head in range(config.heads)
-        )
+        self.config = config
         if config.tie_embeddings == "all":
             self.encoder.pieces.embedding.weight = self.decoder.pieces.embedding.weight
 
@@ -253,7 +238,7 @@ class TransformerSeq2Seq(Seq2Seq):
 
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
         assert isinstance(state, TransformerState)
-        result: DecoderPass = self.decoder(last_ids.unsqueeze(1), state, self._shown_layers)
+        result: DecoderPass = self.decoder(last_ids.unsqueeze(1), state, self.config.shown_layers)
         assert result.heads is not None
         weights = result.heads.mean(dim=1).squeeze(1)
         return StepOutput(result.features.squeeze(1), self.decoder.output, weights, result.state)
@@ -266,7 +251,7 @@ class TransformerSeq2Seq(Seq2Seq):
         shown = range(len(self.decoder.layers)) if with_weights else ()
         result: DecoderPass = self.decoder(tgt_in, state, shown)
         heads = result.heads
-        weights = None if heads is None else heads[:, self._shown_heads].mean(dim=1)
+        weights = None if heads is None else heads[:, self.shown_heads].mean(dim=1)
         return DecoderOutput(result.features, self.decoder.output, weights, heads)
 
     def attention_weights(
@@ -282,16 +267,27 @@ class TransformerSeq2Seq(Seq2Seq):
     @property
     def names_by_attention(self) -> dict[AttentionKind, tuple[str, ...]]:
         """See Seq2Seq.names_by_attention: `encoder layer 2 head 3`, both counted from 1."""
-        return self._names_by_attention
+        depth = self.config.decoder_depth
+        return {
+            "encoder": self._names(self.config.layers, "encoder "),
+            "decoder": self._names(depth, "decoder "),
+            "cross": self._names(depth),
+        }
 
     @property
     def head_names(self) -> tuple[str, ...]:
         """See Seq2Seq.head_names: `layer 2 head 3`, both counted from 1."""
-        return self._head_names
+        return self._names(self.config.decoder_depth)
+
+    def _names(self, layers: int, prefix: str = "") -> tuple[str, ...]:
+        places = product(range(1, layers + 1), range(1, self.config.heads + 1))
+        return tuple(f"{prefix}layer {layer} head {head}" for layer, head in places)
 
     @property
     def shown_heads(self) -> tuple[int, ...]:
-        return self._shown_heads
+        n_heads = self.config.heads
+        places = product(self.config.shown_layers, range(n_heads))
+        return tuple(layer * n_heads + head for layer, head in places)
 
     def value_norms(self, state: State) -> Float[Tensor, "B N S"]:
         """See Seq2Seq.value_norms: the heads of every decoder layer."""
@@ -301,12 +297,3 @@ class TransformerSeq2Seq(Seq2Seq):
             assert isinstance(layer, DecoderLayer)
             norms.append(layer.source.value_norms(cache.source))
         return torch.cat(norms, dim=1)
-
-
-def _head_names(layers: int, heads: int, prefix: str = "") -> tuple[str, ...]:
-    """`layer 1 head 1`, `layer 1 head 2`, ..., each behind the prefix."""
-    return tuple(
-        f"{prefix}layer {layer} head {head}"
-        for layer in range(1, layers + 1)
-        for head in range(1, heads + 1)
-    )

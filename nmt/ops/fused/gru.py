@@ -5,44 +5,27 @@ pass. Here one product computes the gradient over all steps. The forward pass ke
 the size of the states; the energies of attention, (B, T, S, K) in all, are computed a second time.
 """
 
-from collections.abc import Sequence
-from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmt.ops.precision import without_autocast
-from nmt.ops.products import product, transpose
-from nmt.ops.reference import AdditiveMemory, in_directions
+from nmt.ops.products import product
+from nmt.ops.reference import AdditiveMemory
 from nmt.ops.steps import Steps, n_first, n_last
 
 
-def gru_layer(
-    steps: Steps,
-    x: Float[Tensor, "B S I"],
-    lengths: Int[Tensor, " B"],
-    weights: Sequence[tuple[Tensor, ...]],
-) -> tuple[Float[Tensor, "B S O"], Float[Tensor, "B O"]]:
+class GRU(torch.autograd.Function):
+    """(S B, I) -> (S B, H), rows in the order in which they are read, from a state of 0.
 
-    def read(
-        parameters: tuple[Tensor, ...], n_steps: int, rows: Float[Tensor, "N I"]
-    ) -> Float[Tensor, "N H"]:
-        return cast(Tensor, _GRU.apply(steps, n_steps, rows, *parameters))
-
-    return in_directions(x, lengths, [partial(read, direction) for direction in weights])
-
-
-class _GRU(torch.autograd.Function):
-    """(S B, I) -> (S B, H), rows in the order in which they are read, from a state of 0."""
+    After the steps come the weights of a direction, the number of steps, and the rows.
+    """
 
     @staticmethod
-    def forward(
-        ctx: Any, steps: Steps, n_steps: int, x: Float[Tensor, "N I"], *parameters: Tensor
-    ) -> Float[Tensor, "N H"]:
-        w_ih, w_hh, b_ih, b_hh = parameters
+    def forward(ctx: Any, steps: Steps, *inputs: Any) -> Any:
+        w_ih, w_hh, b_ih, b_hh, n_steps, x = inputs
         compute, accumulate = steps.compute_dtype, steps.accumulate_dtype
         n_rows, size = len(x) // n_steps, w_hh.shape[1]
         with torch.autocast(x.device.type, enabled=False):
@@ -60,7 +43,7 @@ class _GRU(torch.autograd.Function):
                     gates[:, t], None, h, bias, hidden, saved[t], states[t + 1]
                 )
         ctx.save_for_backward(rows, w_ih, w_hh, states, saved)  # ctx itself outlives backward
-        ctx.steps, ctx.dtypes = steps, (x.dtype, *(parameter.dtype for parameter in parameters))
+        ctx.steps = steps
         return states[1:].flatten(0, 1)
 
     @staticmethod
@@ -84,17 +67,15 @@ class _GRU(torch.autograd.Function):
             )  # fmt: skip
             grad_product = steps.product(w_hh_transposed, grad_gates[: 3 * size])
         grad_h, grad_x = grad_gates_all[: 3 * size].flatten(1), grad_gates_all[size:].flatten(1)
-        gradients = (
-            steps.transpose(product(steps.transpose(w_ih), grad_x)),
+        return (
+            None,
             product(grad_x, x),
             n_last(product(grad_h, states[:-1].flatten(0, 1))),
             grad_bias[size:],
             n_last(grad_bias[: 3 * size]),
+            None,
+            steps.transpose(product(steps.transpose(w_ih), grad_x)),
         )
-        cast_back = [
-            gradient.to(dtype) for gradient, dtype in zip(gradients, ctx.dtypes, strict=True)
-        ]
-        return None, None, *cast_back
 
 
 class AttentionalGRU(torch.autograd.Function):
@@ -109,22 +90,24 @@ class AttentionalGRU(torch.autograd.Function):
         gates, hidden, keys, values, keep, v, W_c, W_h, b_h, W_q, W_t, b_t = inputs
         compute, accumulate = steps.compute_dtype, steps.accumulate_dtype
         (n_steps, n_rows), size, n_keys = gates.shape[:2], hidden.shape[1], len(W_q)
-        with torch.autocast(gates.device.type, enabled=False):
+        # Triton launches kernels on the current GPU.
+        with torch.cuda.device_of(gates), torch.autocast(gates.device.type, enabled=False):
             x, W_c_factor = gates.to(compute), W_c.to(compute)
             W_s = torch.cat([W_q, n_first(W_h)]).to(compute)
             bias = _bias(b_h, accumulate)
-            attention = steps.additive_attention(AdditiveMemory(keys, values, keep, v))
             states = x.new_empty(n_steps + 1, n_rows, size)
             contexts = x.new_empty(n_steps, n_rows, values.shape[2])
             weights = x.new_empty(n_steps, n_rows, keys.shape[1], dtype=accumulate)
-            saved_queries = weights.new_empty(n_steps, n_rows, n_keys)
+            queries = weights.new_empty(n_steps, n_rows, n_keys)
+            memory = AdditiveMemory(keys, values, keep, v)
+            attention = steps.attention_type(steps, memory, queries, weights, contexts)
             saved = steps.empty(weights, n_steps, 4 * size, n_rows, units_dim=1)
             W_transition, query_states, saved_inner = None, states[:-1], saved
             if W_t is not None:
                 W_transition, bias_t = n_first(W_t).to(compute), _bias(b_t, accumulate)
                 query_states, saved_inner = torch.empty_like(states[1:]), torch.empty_like(saved)
             states[0] = hidden
-            current = transpose(hidden.to(accumulate))
+            current = hidden.to(accumulate).t().contiguous()
             factor = current.to(compute)
             for t in range(n_steps):
                 x_t = x[t].t()
@@ -134,18 +117,16 @@ class AttentionalGRU(torch.autograd.Function):
                         x_t, None, h, bias_t, current, saved_inner[t], query_states[t]
                     )
                 query_and_h = steps.product(W_s, factor)
-                attention.attend(query_and_h[:n_keys], saved_queries[t], weights[t], contexts[t])
+                attention.attend(t, query_and_h[:n_keys])
                 read = steps.product(W_c_factor, contexts[t].t())
                 x_t, context = (x_t, read) if W_transition is None else (read, None)
                 current, factor = steps.gru_gates(
                     x_t, context, query_and_h[n_keys:], bias, current, saved[t], states[t + 1]
                 )
-        memory = keys, values, keep, W_c_factor, W_s, v
-        decoded = states, contexts, weights, saved_queries, saved
+        decoded = queries, weights, contexts, states, saved, query_states, saved_inner
         # No tensor on ctx itself, which outlives the backward pass.
-        ctx.save_for_backward(*memory, *decoded, W_transition, query_states, saved_inner)
+        ctx.save_for_backward(*memory, *decoded, W_c_factor, W_s, W_transition)
         ctx.steps = steps
-        ctx.dtypes = tuple(x.dtype for x in inputs if x is not None)
         ctx.set_materialize_grads(False)
         return states[1:], contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)
 
@@ -154,8 +135,8 @@ class AttentionalGRU(torch.autograd.Function):
     @without_autocast
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         (
-            keys, values, keep, W_c, W_s, v, states, contexts, weights, saved_queries, saved,
-            W_t, query_states, saved_inner,
+            keys, values, keep, v, queries, weights, contexts, states, saved, query_states,
+            saved_inner, W_c, W_s, W_t,
         ) = ctx.saved_tensors  # fmt: skip
         steps: Steps = ctx.steps
         compute, accumulate = steps.compute_dtype, steps.accumulate_dtype
@@ -165,19 +146,18 @@ class AttentionalGRU(torch.autograd.Function):
             n_steps * [None] if grad is None else grad.to(dtype).contiguous()
             for grad, dtype in zip(grads, (compute, compute, accumulate), strict=True)
         )
-        attention = steps.additive_attention(AdditiveMemory(keys, values, keep, v))
+        memory = AdditiveMemory(keys, values, keep, v)
+        attention = steps.attention_type(steps, memory, queries, weights, contexts)
+        attention.begin_backward(grad_contexts, grad_weights)
         W_s_transposed, W_c_transposed = steps.transpose(W_s), steps.transpose(W_c)
         grad_step = steps.empty(states, n_s + size, n_rows)  # of [q; h_n; r; z; x_n], at one step
         grad_steps = steps.empty(states, n_s + size, n_steps, n_rows)
-        grad_context_sums = torch.empty_like(contexts, dtype=accumulate)
         grad_direct: Tensor = saved.new_zeros(size, n_rows)
         grad_bias = saved.new_zeros(4 * size)
         grad_product: Tensor | None = None
         if W_t is not None:
             W_t_transposed, grad_bias_t = steps.transpose(W_t), torch.zeros_like(grad_bias)
-            grad_inner = steps.empty(
-                states, 4 * size, n_rows
-            )  # of the transition's gates, in order
+            grad_inner = steps.empty(states, 4 * size, n_rows)  # of the transition's gates
             grad_inner_steps = steps.empty(states, 4 * size, n_steps, n_rows)
         for t in reversed(range(n_steps)):
             grad_direct = steps.gru_gates_backward(
@@ -185,10 +165,7 @@ class AttentionalGRU(torch.autograd.Function):
                 grad_step[n_keys:], grad_steps[n_keys:, t], grad_bias,
             )  # fmt: skip
             grad_read = steps.product(W_c_transposed, grad_step[-3 * size :])
-            attention.attend_backward(
-                grad_read, grad_contexts[t], grad_weights[t], saved_queries[t], weights[t],
-                grad_context_sums[t], grad_step[:n_keys], grad_steps[:n_keys, t],
-            )  # fmt: skip
+            attention.attend_backward(t, grad_read, grad_step[:n_keys], grad_steps[:n_keys, t])
             grad_product = steps.product(W_s_transposed, grad_step[:n_s])
             if W_t is not None:
                 grad_direct = steps.gru_gates_backward(
@@ -199,26 +176,27 @@ class AttentionalGRU(torch.autograd.Function):
         assert grad_product is not None
         grad_read, grad_s = grad_steps[-3 * size :], grad_steps[:n_s].flatten(1)
         grad_W_s = product(grad_s, query_states.flatten(0, 1))
-        grad_x, grad_transition = grad_read, []
+        grad_x, grad_W_t, grad_b_t = grad_read, None, None
         if W_t is not None:
             grad_x, grad_h = grad_inner_steps[size:], grad_inner_steps[: 3 * size].flatten(1)
-            grad_W_t = product(grad_h, states[:-1].flatten(0, 1))
-            grad_transition = [n_last(grad_W_t), n_last(grad_bias_t[: 3 * size])]
-        gradients = (
+            grad_W_t = n_last(product(grad_h, states[:-1].flatten(0, 1)))
+            grad_b_t = n_last(grad_bias_t[: 3 * size])
+        grad_keys, grad_v = attention.gradients()
+        return (
+            None,
             grad_x.permute(1, 2, 0),
             (grad_direct + grad_product).t(),
-            attention.grad_keys(),
-            torch.bmm(weights.permute(1, 2, 0), grad_context_sums.transpose(0, 1)),
-            keep,  # a placeholder: the mask has no gradient
-            attention.grad_v(),
+            grad_keys,
+            torch.bmm(weights.permute(1, 2, 0), attention.grad_context_sums.transpose(0, 1)),
+            None,
+            grad_v,
             product(grad_read.flatten(1), contexts.flatten(0, 1)),
             n_last(grad_W_s[n_keys:]),
             n_last(grad_bias[: 3 * size]),
             grad_W_s[:n_keys],
-            *grad_transition,
+            grad_W_t,
+            grad_b_t,
         )
-        typed = [x.to(dtype) for x, dtype in zip(gradients, ctx.dtypes, strict=True)]
-        return None, *typed[:4], None, *typed[5:], *[None] * (12 - len(typed))
 
 
 def _bias(b_h: Tensor, dtype: torch.dtype) -> Tensor:

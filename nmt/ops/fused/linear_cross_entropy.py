@@ -6,7 +6,6 @@ layer's input, weight and bias need of it is kept. As in Liger Kernel (arXiv 241
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,8 +13,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.ops.precision import Dtypes, without_autocast
+from nmt.ops.precision import without_autocast
 from nmt.ops.products import product
+from nmt.ops.steps import Steps
 
 _BYTES_AT_ONCE = 16 * 2**20
 """Of logits. glibc returns larger buffers to the system, and fresh pages are slow."""
@@ -28,29 +28,30 @@ class LossChunks:
 
     def __init__(
         self,
-        rows: Float[Tensor, "N D"],
-        table: Float[Tensor, "V D"],
+        steps: Steps,
+        x: Float[Tensor, "N D"],
+        weight: Float[Tensor, "V D"],
         bias: Float[Tensor, " V"],
-        accumulate_dtype: torch.dtype,
-    ) -> None:
-        self.rows, self.table, self.bias = rows, table, bias.to(accumulate_dtype)
-        self.grad_x = torch.empty_like(rows, dtype=accumulate_dtype)
-        self.grad_table = torch.zeros_like(table, dtype=accumulate_dtype)
-        self.grad_bias = torch.zeros_like(self.bias)
-
-    def add(
-        self,
-        chunk: slice,
-        targets: Int[Tensor, " R"],
+        targets: Int[Tensor, " N"],
         n_real: int,
         smoothing: float,
         with_grad: bool,
-    ) -> tuple[Float[Tensor, " R"], Float[Tensor, ""]]:
+    ) -> None:
+        self.steps, self.targets, self.n_real = steps, targets, n_real
+        self.smoothing, self.with_grad = smoothing, with_grad
+        compute, accumulate = steps.compute_dtype, steps.accumulate_dtype
+        self.rows, self.table, self.bias = x.to(compute), weight.to(compute), bias.to(accumulate)
+        self.grad_x = torch.empty_like(x, dtype=accumulate)
+        self.grad_table = torch.zeros_like(weight, dtype=accumulate)
+        self.grad_bias = torch.zeros_like(self.bias)
+
+    def add(self, chunk: slice) -> tuple[Float[Tensor, " R"], Float[Tensor, ""]]:
         """-log p of the chunk's targets; with smoothing also the sum over rows of the mean -log p.
 
         The mean is over the first `n_real` pieces of the vocabulary.
         """
-        accumulate = self.bias.dtype
+        smoothing, n_real, accumulate = self.smoothing, self.n_real, self.bias.dtype
+        targets = self.targets[chunk]
         at_targets = torch.arange(len(targets), device=targets.device), targets
         logits = product(self.rows[chunk], self.table.t(), self.bias.to(self.table.dtype))
         gradient = torch.softmax(logits, dim=1)
@@ -60,7 +61,7 @@ class LossChunks:
         means = log_z.new_zeros(())
         if smoothing:
             means = (log_z - logits[:, :n_real].mean(dim=1, dtype=accumulate)).sum()
-        if with_grad:
+        if self.with_grad:
             gradient[at_targets] -= 1 - smoothing
             if smoothing:
                 gradient[:, :n_real] -= smoothing / n_real
@@ -73,40 +74,25 @@ class LossChunks:
         return nlls, means
 
 
-MakeChunks = Callable[[Tensor, Tensor, Tensor, torch.dtype], LossChunks]
-
-
 class LinearCrossEntropy(torch.autograd.Function):
-    """See Operations.linear_cross_entropy; `with_grad`: compute the gradients too."""
+    """See Operations.linear_cross_entropy; `inputs` are those of LossChunks."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        make_chunks: MakeChunks,
-        dtypes: Dtypes,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        targets: Tensor,
-        n_real: int,
-        smoothing: float,
-        with_grad: bool,
-    ) -> tuple[Tensor, Tensor]:
-        compute, accumulate = dtypes
-        with torch.autocast(x.device.type, enabled=False):
-            chunks = make_chunks(x.to(compute), weight.to(compute), bias, accumulate)
-            nlls = torch.empty(len(x), dtype=accumulate, device=x.device)
+    def forward(ctx: Any, chunks_type: type[LossChunks], *inputs: Any) -> tuple[Tensor, Tensor]:
+        with torch.autocast(inputs[1].device.type, enabled=False):
+            chunks = chunks_type(*inputs)
+            n_rows, smoothing = len(chunks.rows), chunks.smoothing
+            nlls = chunks.bias.new_empty(n_rows)
             uniform_sum = nlls.new_zeros(())
-            size = _rows_at_once(len(x), len(weight) * compute.itemsize)
-            for start in range(0, len(x), size):
+            size = _rows_at_once(n_rows, len(chunks.table) * chunks.table.itemsize)
+            for start in range(0, n_rows, size):
                 chunk = slice(start, start + size)
-                nlls[chunk], means = chunks.add(chunk, targets[chunk], n_real, smoothing, with_grad)
+                nlls[chunk], means = chunks.add(chunk)
                 uniform_sum += means
             loss = nlls.sum()
             if smoothing:
                 loss = (1 - smoothing) * loss + smoothing * uniform_sum
-        ctx.dtypes = x.dtype, weight.dtype, bias.dtype
-        if with_grad:
+        if chunks.with_grad:
             ctx.save_for_backward(chunks.grad_x, chunks.grad_table, chunks.grad_bias)
         ctx.mark_non_differentiable(nlls)
         return loss, nlls
@@ -115,10 +101,7 @@ class LinearCrossEntropy(torch.autograd.Function):
     @once_differentiable
     @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        gradients = [
-            (saved * grads[0]).to(dtype)
-            for saved, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
-        ]
+        gradients = [saved * grads[0] for saved in ctx.saved_tensors]
         return None, None, *gradients, None, None, None, None
 
 

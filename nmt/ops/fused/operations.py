@@ -1,6 +1,7 @@
 """The operations with backward passes of their own, on torch's operations."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -9,22 +10,27 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
-from nmt.ops.fused.gru import AttentionalGRU, gru_layer
-from nmt.ops.fused.linear_cross_entropy import LinearCrossEntropy, LossChunks, MakeChunks
-from nmt.ops.precision import Dtypes
-from nmt.ops.products import int8_product, is_for_onednn, product
-from nmt.ops.reference import AdditiveMemory, DecoderWeights, Operations, allowed_log_probs
+from nmt.ops.fused.gru import GRU, AttentionalGRU
+from nmt.ops.fused.linear_cross_entropy import LinearCrossEntropy, LossChunks
+from nmt.ops.products import is_for_onednn, product
+from nmt.ops.reference import (
+    AdditiveMemory,
+    DecoderWeights,
+    Operations,
+    allowed_log_probs,
+    in_directions,
+)
 from nmt.ops.steps import Steps
 
 
 class FusedOperations(Operations):
     """See Operations. On a GPU cuDNN's GRU and the decoder's own loop are not replaced."""
 
-    make_chunks: MakeChunks = LossChunks
+    steps_type: type[Steps] = Steps
+    chunks_type: type[LossChunks] = LossChunks
 
-    def __init__(self, dtypes: Dtypes, device_type: str, steps: Steps | None = None) -> None:
-        self.dtypes = dtypes
-        self.steps = steps or Steps(dtypes)
+    def __init__(self, dtype: torch.dtype, device_type: str) -> None:
+        self.steps = self.steps_type(dtype)
         self.has_gru_layer = self.has_attentional_gru = device_type == "cpu"
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -41,7 +47,8 @@ class FusedOperations(Operations):
     def gru_layer(
         self, x: Tensor, lengths: Tensor, weights: Sequence[tuple[Tensor, ...]]
     ) -> tuple[Tensor, Tensor]:
-        return gru_layer(self.steps, x, lengths, weights)
+        readers = [partial(GRU.apply, self.steps, *direction) for direction in weights]
+        return in_directions(x, lengths, readers)
 
     def attentional_gru(
         self, gates: Tensor, hidden: Tensor, memory: AdditiveMemory, weights: DecoderWeights
@@ -50,33 +57,16 @@ class FusedOperations(Operations):
         return cast(tuple[Tensor, Tensor, Tensor], outputs)
 
     def linear_cross_entropy(
-        self,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        targets: Tensor,
-        n_real: int,
-        smoothing: float = 0.0,
+        self, x: Tensor, table: Tensor, bias: Tensor, targets: Tensor, n_real: int, smoothing: float
     ) -> tuple[Tensor, Tensor]:
-        needs_grad = torch.is_grad_enabled()
-        loss = LinearCrossEntropy.apply(
-            self.make_chunks, self.dtypes, x, weight, bias, targets, n_real, smoothing, needs_grad
-        )
-        return cast(tuple[Tensor, Tensor], loss)
+        inputs = x, table, bias, targets, n_real, smoothing, torch.is_grad_enabled()
+        outputs = LinearCrossEntropy.apply(self.chunks_type, self.steps, *inputs)
+        return cast(tuple[Tensor, Tensor], outputs)
 
     def top_k_log_probs(
         self, logits: Tensor, k: int, banned_ids: Tensor, n_real: int
     ) -> tuple[Tensor, Tensor]:
         return top_k(allowed_log_probs(logits, banned_ids, n_real), k)
-
-    def int8_matmul(self, left: Tensor, right: Tensor) -> Tensor:
-        return int8_product(left, right)
-
-    def dequantize(
-        self, products: Tensor, row_scales: Tensor, column_scales: Tensor, bias: Tensor | None
-    ) -> Tensor:
-        y = products.float().mul_(column_scales)
-        return y.mul_(row_scales) if bias is None else torch.addcmul(bias, y, row_scales, out=y)
 
 
 class _Linear(torch.autograd.Function):

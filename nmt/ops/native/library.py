@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch  # noqa: F401  # loads the OpenMP that the library uses
+import torch  # loads the OpenMP that the library uses
 from torch import Tensor
 
 from nmt.ops.native import manifest
@@ -28,8 +28,8 @@ SEQUENCE = {
 }
 """The functions of sequence.cpp, which exist for each of DTYPES."""
 
-DTYPES = ("fp32", "bf16", "fp64")
-"""The suffixes of their names."""
+DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float64: "fp64"}
+"""The dtypes of their factors and products, and the suffixes of their names."""
 
 _SEARCH = {
     "top_k_log_probs": "nnnppnnpp",
@@ -38,7 +38,7 @@ _SEARCH = {
     "additive_attention_step": 4 * "n" + 8 * "p",
 }
 _FUNCTIONS = {
-    **{f"{name}_{dtypes}": kinds for name, kinds in SEQUENCE.items() for dtypes in DTYPES},
+    **{f"{name}_{dtype}": kinds for name, kinds in SEQUENCE.items() for dtype in DTYPES.values()},
     **_SEARCH,
 }
 """Every function with the kinds of its parameters; none returns a value."""
@@ -48,31 +48,20 @@ _KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "r": ctypes.c_double}
 
 
 class Library(NamedTuple):
-    """The functions of a loaded library and its variant, or why nothing was loaded."""
+    """The functions of a loaded library, or why nothing was loaded, in one line.
+
+    `variant` is the processor that it was compiled for: native, x86-64-v3, ...
+    """
 
     functions: dict[str, Any]
     variant: str = ""
     why_not: str = ""
 
 
-def available() -> bool:
-    """Whether native code can be used in this process."""
-    return bool(_library().functions)
-
-
-def why_not() -> str:
-    """Why there is no native code, in one line; empty where there is."""
-    return _library().why_not
-
-
-def variant() -> str:
-    """The processor that the code was compiled for: native, x86-64-v3, ...; empty without code."""
-    return _library().variant
-
-
-def function(name: str) -> Any:
-    """A function of the library. Raises KeyError where `available` is false."""
-    return _library().functions[name]
+@functools.cache
+def loaded() -> Library:
+    """The library that serves this process."""
+    return load(manifest.FOLDER)
 
 
 def address(tensor: Tensor | None) -> int | None:
@@ -81,11 +70,6 @@ def address(tensor: Tensor | None) -> int | None:
         return None
     assert tensor.is_contiguous()
     return tensor.data_ptr()
-
-
-@functools.cache
-def _library() -> Library:
-    return load(manifest.FOLDER)
 
 
 def load(folder: Path) -> Library:

@@ -1,5 +1,6 @@
 """The fused operations with compiled steps, loss and search, on a CPU."""
 
+import functools
 from typing import Any, cast
 
 import torch
@@ -9,15 +10,40 @@ from torch.autograd.function import once_differentiable
 
 from nmt.ops.fused.linear_cross_entropy import LossChunks
 from nmt.ops.fused.operations import FusedOperations
-from nmt.ops.native import library
-from nmt.ops.native.library import address
+from nmt.ops.native.library import address, loaded
 from nmt.ops.native.sequence import NativeSteps
-from nmt.ops.precision import Dtypes
 from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory, Operations
 
 _MOST_INSERTED = 256
 """The compiled top-k inserts each logit among the best so far; beyond this torch's is faster."""
+
+
+class NativeLossChunks(LossChunks):
+    """Logits with pieces before rows: the fast order for both products with their gradient."""
+
+    steps: NativeSteps
+
+    @functools.cached_property
+    def table_transposed(self) -> Float[Tensor, "D V"]:
+        """The weight, transposed once for all chunks."""
+        return self.steps.transpose(self.table)
+
+    def add(self, chunk: slice) -> tuple[Tensor, Tensor]:
+        """See LossChunks. Raises IndexError for a target that is no row of the table."""
+        rows, targets = self.rows[chunk], self.targets[chunk]
+        if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < len(self.table):
+            raise IndexError(f"a target lies outside of the {len(self.table)} rows of the table")
+        logits = product(self.table, rows.t())
+        nlls = self.bias.new_empty(len(targets))
+        means = torch.empty_like(nlls)
+        inputs = *logits.shape, address(logits), address(self.bias), address(targets), self.n_real
+        outputs = map(address, (nlls, means, self.grad_bias))
+        self.steps.functions["softmax_loss"](*inputs, self.smoothing, self.with_grad, *outputs)
+        if self.with_grad:  # the gradient has overwritten the logits
+            self.grad_x[chunk] = product(self.table_transposed, logits).t()
+            self.grad_table += product(logits, rows)
+        return nlls, means.sum()
 
 
 class NativeOperations(FusedOperations):
@@ -26,16 +52,12 @@ class NativeOperations(FusedOperations):
     For other dtypes FusedOperations computes. The result of a row depends on no other row.
     """
 
-    def __init__(self, dtypes: Dtypes) -> None:
-        self.native_steps = NativeSteps(dtypes)
-        super().__init__(dtypes, "cpu", self.native_steps)
-        self.has_additive_attention_step = dtypes.compute == torch.float32
+    steps_type = NativeSteps
+    chunks_type = NativeLossChunks
 
-    def make_chunks(
-        self, rows: Tensor, table: Tensor, bias: Tensor, accumulate_dtype: torch.dtype
-    ) -> LossChunks:
-        """The compiled loss, a chunk of rows at a time."""
-        return _NativeLossChunks(self.native_steps, rows, table, bias)
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__(dtype, "cpu")
+        self.has_additive_attention_step = dtype == torch.float32
 
     def additive_attention_step(
         self, query: Tensor, sentences: Tensor, memory: AdditiveMemory
@@ -55,7 +77,7 @@ class NativeOperations(FusedOperations):
         logits = logits.contiguous()
         log_probs = logits.new_empty(len(logits), k)
         ids = torch.empty_like(log_probs, dtype=torch.long)
-        library.function("top_k_log_probs")(
+        loaded().functions["top_k_log_probs"](
             *logits.shape, k, address(logits), address(banned_ids), len(banned_ids), n_real,
             address(log_probs), address(ids),
         )  # fmt: skip
@@ -66,7 +88,7 @@ class NativeOperations(FusedOperations):
             return super().quantize_rows(x)
         x = x.contiguous()
         quantized, scales = torch.empty_like(x, dtype=torch.int8), x.new_empty(len(x), 1)
-        library.function("quantize_rows")(*x.shape, *map(address, (x, quantized, scales)))
+        loaded().functions["quantize_rows"](*x.shape, *map(address, (x, quantized, scales)))
         return quantized, scales
 
     def dequantize(
@@ -75,7 +97,7 @@ class NativeOperations(FusedOperations):
         if row_scales.dtype != torch.float32 or column_scales.dtype != torch.float32:
             return super().dequantize(products, row_scales, column_scales, bias)
         inputs = products, row_scales, column_scales, bias
-        library.function("dequantize")(*products.shape, *map(address, inputs))
+        loaded().functions["dequantize"](*products.shape, *map(address, inputs))
         return products.view(torch.float32)  # the results have overwritten them
 
 
@@ -87,7 +109,7 @@ def _attend(
     contexts = values.new_empty(len(query), values.shape[2])
     weights = values.new_empty(len(query), keys.shape[1])
     inputs = [x.contiguous() for x in (query, sentences, *memory)]
-    library.function("additive_attention_step")(
+    loaded().functions["additive_attention_step"](
         len(query), *keys.shape[1:], values.shape[2], *map(address, inputs),
         address(weights), address(contexts),
     )  # fmt: skip
@@ -114,30 +136,3 @@ class _AdditiveAttentionStep(torch.autograd.Function):
             )
         torch.autograd.backward(outputs, grads)
         return tuple(tensor.grad for tensor in inputs)
-
-
-class _NativeLossChunks(LossChunks):
-    """Logits with pieces before rows: the fast order for both products with their gradient."""
-
-    def __init__(
-        self,
-        steps: NativeSteps,
-        rows: Float[Tensor, "N D"],
-        table: Float[Tensor, "V D"],
-        bias: Float[Tensor, " V"],
-    ) -> None:
-        super().__init__(rows, table, bias, steps.accumulate_dtype)
-        self.steps = steps
-        self.table_transposed = steps.transpose(table)
-
-    def add(
-        self, chunk: slice, targets: Tensor, n_real: int, smoothing: float, with_grad: bool
-    ) -> tuple[Tensor, Tensor]:
-        rows = self.rows[chunk]
-        logits = product(self.table, rows.t())
-        grad_bias = self.grad_bias if with_grad else None
-        nlls, means = self.steps.loss(logits, self.bias, targets, n_real, smoothing, grad_bias)
-        if with_grad:  # `loss` has written the gradient over the logits
-            self.grad_x[chunk] = product(self.table_transposed, logits).t()
-            self.grad_table += product(logits, rows)
-        return nlls, means.sum()

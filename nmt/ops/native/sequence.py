@@ -1,39 +1,70 @@
-"""The operations of steps.py and the vocabulary's loss in C++, for training on a CPU.
-
-In fp32, in bf16 with sums in fp32, and in fp64 for tests. The functions are in sequence.cpp.
-"""
-
-import functools
+"""The operations of steps.py in C++, for training on a CPU: in fp32, bf16 and, for tests, fp64."""
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
-from nmt.ops.native import library
-from nmt.ops.native.library import address
-from nmt.ops.precision import Dtypes
+from nmt.ops.native.library import DTYPES, SEQUENCE, address, loaded
 from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory
 from nmt.ops.steps import AdditiveSteps, Steps
-
-COMPILED = {
-    Dtypes(torch.float32, torch.float32): "fp32",
-    Dtypes(torch.bfloat16, torch.float32): "bf16",
-    Dtypes(torch.float64, torch.float64): "fp64",
-}
-"""The dtypes of the functions of sequence.cpp, and the suffixes of their names."""
 
 _MAX_COLUMNS = 8
 """The most columns of `product` in sequence.cpp."""
 
 
+class NativeAttention(AdditiveSteps):
+    """See AdditiveSteps."""
+
+    steps: "NativeSteps"
+
+    def _set_memory(self, memory: AdditiveMemory) -> None:
+        compute, accumulate = self.contexts.dtype, self.weights.dtype
+        keys, values = (x.to(compute).contiguous() for x in memory[:2])
+        keep, self.v = memory.keep.contiguous(), memory.v.to(accumulate).contiguous()
+        exp_keys = torch.empty_like(keys, dtype=accumulate)
+        large_keys = torch.empty_like(keep)
+        self.functions = self.steps.functions
+        self.functions["attention_keys"](
+            *(keep.numel(), keys.shape[2], address(keys)), address(exp_keys), address(large_keys)
+        )
+        self.memory = keys, exp_keys, large_keys, values, keep, self.v  # keeps the addresses valid
+        self.sizes = *keys.shape, values.shape[2]
+        self.addresses = tuple(map(address, self.memory))
+
+    def attend(self, t: int, query: Tensor) -> None:
+        outputs = map(address, (self.queries[t], self.weights[t], self.contexts[t]))
+        self.functions["attention_step"](*self.sizes, address(query), *self.addresses, *outputs)
+
+    def _set_sums(self) -> None:
+        """Also a workspace, (B, K)."""
+        self.sum_slopes = torch.zeros_like(self.memory[1])
+        self.sum_v = torch.zeros_like(self.queries[0])
+        self.workspace = torch.empty_like(self.sum_v)
+
+    def attend_backward(
+        self, t: int, grad_read: Tensor, grad_query: Tensor, grad_query_copy: Tensor
+    ) -> None:
+        inputs = grad_read, self.grad_contexts[t], self.grad_weights[t]
+        written = self.queries[t], self.weights[t]
+        outputs = self.grad_context_sums[t], self.workspace, self.sum_slopes, self.sum_v, grad_query
+        self.functions["attention_step_backward"](
+            *self.sizes, *map(address, (*inputs, *written)), *self.addresses,
+            *map(address, outputs), grad_query_copy.data_ptr(), grad_query_copy.stride(0),
+        )  # fmt: skip
+
+    def gradients(self) -> tuple[Tensor, Tensor]:
+        return self.sum_slopes * (4 * self.v), 2 * self.sum_v.sum(0)
+
+
 class NativeSteps(Steps):
     """See Steps. Tensors are contiguous unless their strides are passed on."""
 
-    def __init__(self, dtypes: Dtypes) -> None:
-        super().__init__(dtypes)
-        suffix = COMPILED[dtypes]
-        self.functions = {name: library.function(f"{name}_{suffix}") for name in library.SEQUENCE}
+    attention_type = NativeAttention
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__(dtype)
+        compiled = loaded().functions
+        self.functions = {name: compiled[f"{name}_{DTYPES[dtype]}"] for name in SEQUENCE}
 
     def product(self, weight: Tensor, x: Tensor) -> Tensor:
         """See Steps. With few columns a library's product reads the weight much slower."""
@@ -89,90 +120,7 @@ class NativeSteps(Steps):
         )  # fmt: skip
         return grad_previous
 
-    def additive_attention(self, memory: AdditiveMemory) -> AdditiveSteps:
-        keys, values, keep, v = memory
-        keys, values = (x.to(self.compute_dtype).contiguous() for x in (keys, values))
-        v = v.to(self.accumulate_dtype).contiguous()
-        return _NativeAttention(self, AdditiveMemory(keys, values, keep.contiguous(), v))
-
-    def loss(
-        self,
-        logits: Float[Tensor, "V N"],
-        bias: Float[Tensor, " V"],
-        targets: Int[Tensor, " N"],
-        n_real: int,
-        smoothing: float,
-        grad_bias: Float[Tensor, " V"] | None,
-    ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
-        """-log p(target) of each column in nats and, with smoothing, the mean over the real rows.
-
-        `logits` come without `bias`; the first `n_real` rows are pieces of the vocabulary. Where
-        `grad_bias` is given, the gradient of the smoothed loss overwrites `logits`, and its sums
-        over columns are added to `grad_bias`. Raises IndexError for a target that is no row.
-        """
-        if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < len(logits):
-            raise IndexError(f"a target lies outside of the {len(logits)} rows of the vocabulary")
-        nlls = bias.new_empty(len(targets))
-        means = torch.empty_like(nlls)
-        self.functions["softmax_loss"](
-            *logits.shape, address(logits), address(bias), address(targets), n_real, smoothing,
-            grad_bias is not None, address(nlls), address(means), address(grad_bias),
-        )  # fmt: skip
-        return nlls, means
-
     def transpose(self, weight: Tensor) -> Tensor:
         out = weight.new_empty(weight.shape[1], weight.shape[0])
         self.functions["transpose"](*weight.shape, address(weight), address(out))
         return out
-
-
-class _NativeAttention(AdditiveSteps):
-    """AdditiveSteps in C++; `memory` is contiguous."""
-
-    def __init__(self, steps: NativeSteps, memory: AdditiveMemory) -> None:
-        self.functions, self.dtype = steps.functions, steps.accumulate_dtype
-        keys, values, keep, self.v = memory
-        exp_keys = torch.empty_like(keys, dtype=self.dtype)
-        large_keys = torch.empty_like(keep)
-        self.functions["attention_keys"](
-            *(keep.numel(), keys.shape[2], address(keys)), address(exp_keys), address(large_keys)
-        )
-        self.memory = keys, exp_keys, large_keys, *memory[1:]  # keeps the addresses valid
-        self.sizes = *keys.shape, values.shape[2]
-        self.addresses = tuple(map(address, self.memory))
-
-    @functools.cached_property
-    def gradients(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Sums over all steps for the keys, (B, S, K), and v, (B, K); a workspace, (B, K)."""
-        keys = self.memory[0]
-        rows = keys.new_zeros(len(keys), keys.shape[2], dtype=self.dtype)
-        return torch.zeros_like(keys, dtype=self.dtype), rows, torch.empty_like(rows)
-
-    def attend(self, query: Tensor, saved_query: Tensor, weights: Tensor, context: Tensor) -> None:
-        outputs = map(address, (saved_query, weights, context))
-        self.functions["attention_step"](*self.sizes, address(query), *self.addresses, *outputs)
-
-    def attend_backward(
-        self,
-        grad_read: Tensor,
-        grad_context: Tensor | None,
-        grad_weights: Tensor | None,
-        saved_query: Tensor,
-        weights: Tensor,
-        grad_context_sum: Tensor,
-        grad_query: Tensor,
-        grad_query_copy: Tensor,
-    ) -> None:
-        slopes, grad_v, workspace = self.gradients
-        inputs = grad_read, grad_context, grad_weights, saved_query, weights
-        outputs = grad_context_sum, workspace, slopes, grad_v, grad_query
-        self.functions["attention_step_backward"](
-            *self.sizes, *map(address, inputs), *self.addresses, *map(address, outputs),
-            grad_query_copy.data_ptr(), grad_query_copy.stride(0),
-        )  # fmt: skip
-
-    def grad_keys(self) -> Tensor:
-        return self.gradients[0] * (4 * self.v)
-
-    def grad_v(self) -> Tensor:
-        return 2 * self.gradients[1].sum(0)

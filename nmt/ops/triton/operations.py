@@ -5,8 +5,6 @@ in Steps. The rows of a kernel's output need not be adjacent. Triton comes with 
 nothing imports this module without it.
 """
 
-import contextlib
-import functools
 from typing import Any
 
 import torch
@@ -15,7 +13,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from nmt.ops.fused.operations import FusedOperations
-from nmt.ops.precision import Dtypes
 from nmt.ops.reference import AdditiveMemory
 from nmt.ops.steps import AdditiveSteps, Steps
 from nmt.ops.triton import kernels
@@ -26,16 +23,82 @@ _TILE = {"ROWS": 8, "num_warps": 4}  # a warp reads a row of a tile: 32 threads,
 _SCORES = 128  # positions of a row that a softmax takes at a time
 
 
-class TritonOperations(FusedOperations):
-    """See Operations. cuDNN's GRU is not replaced."""
+class TritonAttention(AdditiveSteps):
+    """See AdditiveSteps; the gradients of keys and v take one launch after all steps."""
 
-    def __init__(self, dtypes: Dtypes) -> None:
-        super().__init__(dtypes, "cuda", TritonSteps(dtypes))
-        self.has_attentional_gru = True
+    def _set_memory(self, memory: AdditiveMemory) -> None:
+        keys, values, v = (x.to(self.contexts.dtype) for x in (*memory[:2], memory.v))
+        self.memory = AdditiveMemory(*rows(keys, values, memory.keep, v))
+
+    def attend(self, t: int, query: Tensor) -> None:
+        asked, weights, context = self.queries[t], self.weights[t], self.contexts[t]
+        asked.copy_(query.t())
+        keys, values, keep, v = self.memory
+        (n_rows, n_places, n_keys), n_values = keys.shape, values.shape[2]
+        scores = torch.empty(n_rows, n_places, dtype=torch.float32, device=keys.device)
+        kernels.scores_kernel[n_rows, _tile_rows(n_places)](
+            asked, keys, keep, v, scores,
+            n_places, n_keys, asked.stride(0), keys.stride(0), keys.stride(1), keep.stride(0),
+            COLUMNS=_columns(n_keys), **_TILE,
+        )  # fmt: skip
+        kernels.context_kernel[n_rows, triton.cdiv(n_values, _columns(n_values))](
+            scores, values, keep, weights, context,
+            n_places, n_values, values.stride(0), values.stride(1), keep.stride(0),
+            weights.stride(0), context.stride(0),
+            SCORES=_SCORES, COLUMNS=_columns(n_values), **_TILE,
+        )  # fmt: skip
+
+    def _set_sums(self) -> None:
+        """Keep the gradients of all scores, w_s (g_s - sum_r w_r g_r); g are those of weights."""
+        self.grad_energies = torch.empty_like(self.weights)
+
+    def attend_backward(
+        self, t: int, grad_read: Tensor, grad_query: Tensor, grad_query_copy: Tensor
+    ) -> None:
+        """See AdditiveSteps. Positions of weight 0 are not read."""
+        of_context, weights = self._sum_of_context(t, grad_read), self.weights[t]
+        of_weights, of_energies = torch.empty_like(weights), self.grad_energies[t]
+        (used,), of_query = rows(self.grad_weights[t]), writable(grad_query.t())
+        keys, values, _, v = self.memory
+        (n_rows, n_places, n_keys), n_values = keys.shape, values.shape[2]
+        kernels.grad_weights_kernel[n_rows, _tile_rows(n_places)](
+            of_context, values, weights, used, of_weights,
+            n_places, n_values, of_context.stride(0), values.stride(0), values.stride(1),
+            weights.stride(0), row_stride(used),
+            COLUMNS=_columns(n_values), **_TILE,
+        )  # fmt: skip
+        kernels.grad_query_kernel[n_rows, triton.cdiv(n_keys, _columns(n_keys))](
+            self.queries[t], keys, v, weights, of_weights, of_energies, of_query,
+            n_places, n_keys, self.queries.stride(1), keys.stride(0), keys.stride(1),
+            weights.stride(0), of_energies.stride(0), of_query.stride(0),
+            SCORES=_SCORES, COLUMNS=_columns(n_keys), **_TILE,
+        )  # fmt: skip
+        grad_query_copy.copy_(grad_query)
+
+    def gradients(self) -> tuple[Float[Tensor, "B S K"], Float[Tensor, " K"]]:
+        """The gradients of keys and v, in their dtypes, over all T steps.
+
+        A block of keys stays in registers while the steps pass. Each program writes its part of
+        v's gradient, and torch adds the parts.
+        """
+        queries, energies, (keys, _, _, v) = self.queries, self.grad_energies, self.memory
+        n_rows, n_places, n_keys = keys.shape
+        blocks = _tile_rows(n_places)
+        grad_keys = torch.empty(keys.shape, dtype=keys.dtype, device=keys.device)
+        shares = torch.empty(n_rows, blocks, n_keys, dtype=torch.float32, device=keys.device)
+        kernels.grad_keys_kernel[n_rows, blocks, triton.cdiv(n_keys, _columns(n_keys))](
+            energies, queries, keys, v, grad_keys, shares,
+            len(queries), n_places, n_keys, energies.stride(1), energies.stride(0),
+            queries.stride(1), queries.stride(0), keys.stride(0), keys.stride(1),
+            COLUMNS=_columns(n_keys), **_TILE,
+        )  # fmt: skip
+        return grad_keys, shares.sum(dim=(0, 1)).to(v.dtype)
 
 
 class TritonSteps(Steps):
     """See Steps."""
+
+    attention_type = TritonAttention
 
     def empty(self, like: Tensor, *shape: int, units_dim: int = 0) -> Tensor:
         n_units = shape[units_dim]
@@ -60,13 +123,12 @@ class TritonSteps(Steps):
         )
         n_rows, n_units = hidden.shape
         following, saved = hidden.new_empty(hidden.shape), writable(saved.t())
-        with device_of(hidden):
-            kernels.gates_kernel[n_rows, triton.cdiv(n_units, _UNITS)](
-                x, read, h, bias, hidden, following, writable(out), saved,
-                n_units, x.stride(0), row_stride(read), h.stride(0), hidden.stride(0),
-                following.stride(0), out.stride(0), saved.stride(0),
-                BLOCK=_UNITS, num_warps=4,
-            )  # fmt: skip
+        kernels.gates_kernel[n_rows, triton.cdiv(n_units, _UNITS)](
+            x, read, h, bias, hidden, following, writable(out), saved,
+            n_units, x.stride(0), row_stride(read), h.stride(0), hidden.stride(0),
+            following.stride(0), out.stride(0), saved.stride(0),
+            BLOCK=_UNITS, num_warps=4,
+        )  # fmt: skip
         return following.t(), out.t()
 
     def gru_gates_backward(
@@ -87,119 +149,15 @@ class TritonSteps(Steps):
         gates, copy = writable(grad_gates.t()), writable(grad_gates_copy.t())
         grad_previous: Tensor = direct.new_empty(previous.shape)
         n_rows, n_units = previous.shape
-        with device_of(previous):
-            kernels.grad_gates_kernel[n_rows, triton.cdiv(n_units, _UNITS)](
-                direct, through, of_out, saved, previous, gates, copy, grad_previous,
-                n_units, direct.stride(0), row_stride(through), row_stride(of_out),
-                saved.stride(0), previous.stride(0),
-                gates.stride(0), copy.stride(0), grad_previous.stride(0),
-                BLOCK=_UNITS, num_warps=4,
-            )  # fmt: skip
+        kernels.grad_gates_kernel[n_rows, triton.cdiv(n_units, _UNITS)](
+            direct, through, of_out, saved, previous, gates, copy, grad_previous,
+            n_units, direct.stride(0), row_stride(through), row_stride(of_out),
+            saved.stride(0), previous.stride(0),
+            gates.stride(0), copy.stride(0), grad_previous.stride(0),
+            BLOCK=_UNITS, num_warps=4,
+        )  # fmt: skip
         grad_bias += grad_gates.sum(1, dtype=self.accumulate_dtype)
         return grad_previous.t()
-
-    def additive_attention(self, memory: AdditiveMemory) -> AdditiveSteps:
-        keys, values, v = (x.to(self.compute_dtype) for x in (memory.keys, memory.values, memory.v))
-        return _TritonAttention(AdditiveMemory(keys, values, memory.keep, v))
-
-
-class _TritonAttention(AdditiveSteps):
-    """See AdditiveSteps; the gradients of keys and v take one launch after all steps."""
-
-    def __init__(self, memory: AdditiveMemory) -> None:
-        self.memory = AdditiveMemory(*rows(*memory))
-        self.queries: list[Tensor] = []
-        self.grad_energies: list[Tensor] = []
-
-    def attend(self, query: Tensor, saved_query: Tensor, weights: Tensor, context: Tensor) -> None:
-        saved_query.copy_(query.t())
-        (asked,) = rows(saved_query)
-        keys, values, keep, v = self.memory
-        (n_rows, n_places, n_keys), n_values = keys.shape, values.shape[2]
-        scores = torch.empty(n_rows, n_places, dtype=torch.float32, device=keys.device)
-        with device_of(keys):
-            kernels.scores_kernel[n_rows, _tile_rows(n_places)](
-                asked, keys, keep, v, scores,
-                n_places, n_keys, asked.stride(0), keys.stride(0), keys.stride(1), keep.stride(0),
-                COLUMNS=_columns(n_keys), **_TILE,
-            )  # fmt: skip
-            kernels.context_kernel[n_rows, triton.cdiv(n_values, _columns(n_values))](
-                scores, values, keep, writable(weights), writable(context),
-                n_places, n_values, values.stride(0), values.stride(1), keep.stride(0),
-                weights.stride(0), context.stride(0),
-                SCORES=_SCORES, COLUMNS=_columns(n_values), **_TILE,
-            )  # fmt: skip
-
-    def attend_backward(
-        self,
-        grad_read: Tensor,
-        grad_context: Tensor | None,
-        grad_weights: Tensor | None,
-        saved_query: Tensor,
-        weights: Tensor,
-        grad_context_sum: Tensor,
-        grad_query: Tensor,
-        grad_query_copy: Tensor,
-    ) -> None:
-        """See AdditiveSteps. Positions of weight 0 are not read.
-
-        The gradients of the scores are w_s (g_s - sum_r w_r g_r), with g the gradients of the
-        weights. They are kept for the gradients of keys and v.
-        """
-        grad_context_sum.copy_(grad_read.t())
-        if grad_context is not None:
-            grad_context_sum += grad_context
-        of_context, asked, weights, used = rows(
-            grad_context_sum, saved_query, weights, grad_weights
-        )
-        keys, values, _, v = self.memory
-        (n_rows, n_places, n_keys), n_values = keys.shape, values.shape[2]
-        of_weights, of_energies = torch.empty_like(weights), torch.empty_like(weights)
-        of_query = writable(grad_query.t())
-        with device_of(keys):
-            kernels.grad_weights_kernel[n_rows, _tile_rows(n_places)](
-                of_context, values, weights, used, of_weights,
-                n_places, n_values, of_context.stride(0), values.stride(0), values.stride(1),
-                weights.stride(0), row_stride(used),
-                COLUMNS=_columns(n_values), **_TILE,
-            )  # fmt: skip
-            kernels.grad_query_kernel[n_rows, triton.cdiv(n_keys, _columns(n_keys))](
-                asked, keys, v, weights, of_weights, of_energies, of_query,
-                n_places, n_keys, asked.stride(0), keys.stride(0), keys.stride(1),
-                weights.stride(0), of_energies.stride(0), of_query.stride(0),
-                SCORES=_SCORES, COLUMNS=_columns(n_keys), **_TILE,
-            )  # fmt: skip
-        grad_query_copy.copy_(grad_query)
-        self.queries.append(saved_query)
-        self.grad_energies.append(of_energies)
-
-    @functools.cached_property
-    def _gradients(self) -> tuple[Float[Tensor, "B S K"], Float[Tensor, " K"]]:
-        """The gradients of keys and v, in their dtypes, over all T steps.
-
-        A block of keys stays in registers while the steps pass. Each program writes its part of
-        v's gradient, and torch adds the parts.
-        """
-        queries, energies = (torch.stack(x, dim=1) for x in (self.queries, self.grad_energies))
-        keys, _, _, v = self.memory
-        n_rows, n_places, n_keys = keys.shape
-        blocks = _tile_rows(n_places)
-        grad_keys = torch.empty(keys.shape, dtype=keys.dtype, device=keys.device)
-        shares = torch.empty(n_rows, blocks, n_keys, dtype=torch.float32, device=keys.device)
-        with device_of(keys):
-            kernels.grad_keys_kernel[n_rows, blocks, triton.cdiv(n_keys, _columns(n_keys))](
-                energies, queries, keys, v, grad_keys, shares,
-                queries.shape[1], n_places, n_keys, energies.stride(0), energies.stride(1),
-                queries.stride(0), queries.stride(1), keys.stride(0), keys.stride(1),
-                COLUMNS=_columns(n_keys), **_TILE,
-            )  # fmt: skip
-        return grad_keys, shares.sum(dim=(0, 1)).to(v.dtype)
-
-    def grad_keys(self) -> Tensor:
-        return self._gradients[0]
-
-    def grad_v(self) -> Tensor:
-        return self._gradients[1]
 
 
 def rows(*tensors: Tensor | None) -> tuple[Any, ...]:
@@ -218,11 +176,6 @@ def writable(x: Tensor) -> Tensor:
     return x
 
 
-def device_of(x: Tensor) -> contextlib.AbstractContextManager[object]:
-    """The context in which launches go to the GPU of `x`, whichever is current."""
-    return torch.cuda.device(x.device) if x.is_cuda else contextlib.nullcontext()
-
-
 def _tile_rows(n_places: int) -> int:
     """The tiles over the places of a source."""
     return int(triton.cdiv(n_places, _TILE["ROWS"]))
@@ -232,3 +185,13 @@ def _columns(size: int) -> int:
     """Columns of a tile over `size` numbers."""
     power: int = triton.next_power_of_2(size)
     return min(_TILE_COLUMNS, max(16, power))
+
+
+class TritonOperations(FusedOperations):
+    """See Operations. cuDNN's GRU is not replaced."""
+
+    steps_type = TritonSteps
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__(dtype, "cuda")
+        self.has_attentional_gru = True

@@ -5,11 +5,7 @@ import torch
 from laws.family import MEMORY, QUERY, attention_config, query_size
 
 from nmt.models.attention.base import Attention
-from nmt.models.attention.coverage import (
-    LocationSensitiveConfig,
-    LocationSensitiveCoverage,
-    SumCoverage,
-)
+from nmt.models.attention.coverage import LocationSensitiveCoverage, SumCoverage
 from nmt.models.attention.scores import AdditiveAttention, AdditiveConfig
 from nmt.models.attention.span import MonotonicSpan, PredictiveSpan
 from nmt.models.base import Memory
@@ -87,14 +83,14 @@ def test_what_is_remembered_of_earlier_weights() -> None:
     """Their sum, or the last ones; before the first step nothing, which adds nothing."""
     torch.manual_seed(0)
     first, second = torch.tensor([[[0.25, 0.75]]]), torch.tensor([[[1.0, 0.0]]])
-    total, last = SumCoverage(3), LocationSensitiveCoverage(LocationSensitiveConfig(), 3)
+    total, last = SumCoverage(3), LocationSensitiveCoverage(3)
     nothing = torch.zeros(1, 2)
     assert total.after(total.after(nothing, first), second).tolist() == [[1.25, 0.75]]
     assert last.after(last.after(nothing, first), second).tolist() == [[1.0, 0.0]]
     attention = AdditiveAttention(5, 3, 7, "reference")
     memory, query = _memory(11), torch.randn(2, 1, 5)
     plain = attention(query, attention.begin(memory))
-    for coverage in (SumCoverage(7), LocationSensitiveCoverage(LocationSensitiveConfig(), 7)):
+    for coverage in (SumCoverage(7), LocationSensitiveCoverage(7)):
         attention.coverage = coverage
         look = attention(query, attention.begin(memory))
         assert torch.equal(look.heads, plain.heads)
@@ -106,10 +102,10 @@ def test_the_features_of_coverage_are_the_formulas() -> None:
     past = torch.rand(1, 6)
     total = SumCoverage(4)
     torch.testing.assert_close(total(past)[0], past[0].unsqueeze(1) @ total.W_f.weight.t())
-    coverage = LocationSensitiveCoverage(LocationSensitiveConfig(filters=2, reach=1), 4)
-    padded = [0.0, *past[0].tolist(), 0.0]
+    coverage = LocationSensitiveCoverage(4)
+    padded = torch.nn.functional.pad(past[0], (3, 3))
     for place in range(6):
-        around = torch.tensor(padded[place : place + 3])
+        around = padded[place : place + 7]
         expected = coverage.W_f.weight @ (coverage.F.weight[:, 0] @ around)
         torch.testing.assert_close(coverage(past)[0, place], expected)
 

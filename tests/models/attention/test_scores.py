@@ -1,5 +1,7 @@
 """Each score against its formula, written out in loops or by hand."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
@@ -9,11 +11,7 @@ from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import (
     AdditiveAttention,
     ConcatAttention,
-    CosineAttention,
     CosineConfig,
-    DotAttention,
-    GaussianAttention,
-    GeneralAttention,
     LocationAttention,
 )
 from nmt.models.base import Memory
@@ -64,41 +62,38 @@ def test_without_gradients_the_scores_are_the_same(kind: str) -> None:
     assert nothing.shape == (0, 2, 3)
 
 
-def test_general() -> None:
-    query, values = _inputs()
-    attention = GeneralAttention(QUERY, MEMORY)
-    expected = torch.einsum("bqh,hm,bsm->bqs", query, attention.W_a.weight, values)
-    torch.testing.assert_close(attention.score(query, attention.project(values)), expected)
+def _distances(query: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    return (query.unsqueeze(2) - values.unsqueeze(1)).norm(dim=-1)
 
 
-@pytest.mark.parametrize("scale", [1.0, MEMORY**-0.5])
-def test_dot(scale: float) -> None:
-    query, values = _inputs(MEMORY)
-    attention = DotAttention(MEMORY, scale)
-    expected = scale * torch.einsum("bqm,bsm->bqs", query, values)
-    torch.testing.assert_close(attention.score(query, attention.project(values)), expected)
-    assert not list(attention.parameters())
+def _cosines(query: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    return torch.cosine_similarity(query.unsqueeze(2), values.unsqueeze(1), dim=-1)
 
 
-def test_gaussian() -> None:
-    """-(w |q - k|)^2 / 2: its softmax is Nadaraya-Watson regression."""
-    query, values = _inputs(MEMORY)
-    attention = GaussianAttention(MEMORY, width=0.7)
+@pytest.mark.parametrize(
+    ("config", "formula"),
+    [
+        ({"kind": "general"}, lambda q, k, m: torch.einsum("bqh,hm,bsm->bqs", q, m.W_a.weight, k)),
+        ({"kind": "dot"}, lambda q, k, _: torch.einsum("bqm,bsm->bqs", q, k)),
+        ({"kind": "scaled_dot"}, lambda q, k, _: torch.einsum("bqm,bsm->bqs", q, k) / MEMORY**0.5),
+        # Its softmax is Nadaraya-Watson regression.
+        (
+            {"kind": "gaussian", "width": 0.7},
+            lambda q, k, m: -((_distances(q, k) * 0.7 * m.theta.exp()) ** 2) / 2,
+        ),
+        ({"kind": "cosine"}, lambda q, k, m: MEMORY**0.5 * m.theta.exp() * _cosines(q, k)),
+    ],
+)
+def test_the_score_is_its_formula(
+    config: dict[str, object], formula: Callable[..., torch.Tensor]
+) -> None:
+    query, values = _inputs(QUERY if config["kind"] == "general" else MEMORY)
+    attention = _attention(query.shape[-1], MEMORY, **config)
     with torch.no_grad():
-        attention.theta.fill_(0.3)
+        for parameter in attention.parameters():
+            parameter.add_(0.3)
     scores = attention.score(query, attention.project(values))
-    distances = (query.unsqueeze(2) - values.unsqueeze(1)).norm(dim=-1)
-    torch.testing.assert_close(scores, -((distances * 0.7 * torch.tensor(0.3).exp()) ** 2) / 2)
-
-
-def test_cosine() -> None:
-    query, values = _inputs(MEMORY)
-    attention = CosineAttention(MEMORY, scale=3.0)
-    with torch.no_grad():
-        attention.theta.fill_(0.3)
-    scores = attention.score(query, attention.project(values))
-    expected = torch.cosine_similarity(query.unsqueeze(2), values.unsqueeze(1), dim=-1)
-    torch.testing.assert_close(scores, 3.0 * torch.tensor(0.3).exp() * expected)
+    torch.testing.assert_close(scores, formula(query, values, attention))
 
 
 @pytest.mark.parametrize(

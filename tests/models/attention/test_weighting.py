@@ -130,11 +130,10 @@ def test_some_sentences_of_hard_attention_are_soft_at_all_steps() -> None:
 CREDITS = ("sentence", "future")
 
 
-@pytest.mark.parametrize(("credit", "expected"), [("sentence", -3.5), ("future", -1.75)])
+@pytest.mark.parametrize(("credit", "expected"), [("sentence", -1.4), ("future", -0.7)])
 def test_the_baseline_moves_once_a_batch_and_is_saved(credit: str, expected: float) -> None:
-    """Towards the mean of sentences, (-12 - 16) / 2, or of pieces, -28 / 4."""
-    config = HardConfig.model_validate({"baseline_decay": 0.75, "credit": credit})
-    hard = HardWeighting(config)
+    """A tenth of the mean of sentences, (-12 - 16) / 2, or of pieces, -28 / 4."""
+    hard = HardWeighting(HardConfig.model_validate({"credit": credit}))
     choice = Choice(torch.zeros(2, 3), torch.zeros(2, 3))
     keep = torch.tensor([[True, True, True], [True, False, False]])
     Reinforce(hard, choice).loss_sum(keep, torch.tensor([-4.0, -7.0, -1.0, -16.0]))

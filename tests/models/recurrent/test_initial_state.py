@@ -1,6 +1,5 @@
 """The decoder's first states, the cell's included."""
 
-import pytest
 import torch
 
 from nmt.models.base import Memory
@@ -14,19 +13,6 @@ def _memory(size: int = M) -> Memory:
     keep = torch.ones(B, S, dtype=torch.bool)
     final, cell = torch.randn(2, B, L, size)
     return Memory(torch.randn(B, S, size), keep, final, cell)
-
-
-@pytest.mark.parametrize("has_cell", [True, False])
-@pytest.mark.parametrize("kind", ["tanh", "tanh_backward", "mean", "learned"])
-def test_states_have_their_sizes_and_parameters_of_their_own(kind: str, has_cell: bool) -> None:
-    initial = InitialState(kind, M, H, L, has_cell)
-    initial.reset_parameters()
-    hidden, cell = initial(_memory())
-    assert hidden.shape == (B, L, H)
-    assert (cell is None) == (not has_cell)
-    if cell is not None:
-        assert cell.shape == hidden.shape
-        assert not torch.equal(cell, hidden)
 
 
 def test_a_cell_state_is_copied_from_the_encoders_cell_state() -> None:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from nmt.models.catalog import build_model
 from nmt.models.quantized import in_int8
-from nmt.models.recurrent.cells import CELLS, Cell, CellState, GRUCell
+from nmt.models.recurrent.cells import CELLS, Cell, CellState
 from nmt.models.recurrent.rnn import RNNConfig, RNNSeq2Seq
 from nmt.ops.masks import keep_from_lengths
 
@@ -35,17 +35,6 @@ class CoupledCell(Cell):
         return o.sigmoid() * torch.tanh(after), after
 
 
-class HalfGRUCell(GRUCell):
-    """The mean of a GRU's state and the last one."""
-
-    packed_layer = None
-    is_gru = False
-
-    @staticmethod
-    def next_state(x_gates: Tensor, h_gates: Tensor, state: CellState) -> CellState:
-        return (GRUCell.next_state(x_gates, h_gates, state)[0] + state[0]) / 2, None
-
-
 CASES: dict[str, dict[str, object]] = {
     "plain": {},
     "layers": {"layers": 2},
@@ -57,7 +46,7 @@ CASES: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.fixture(params=[TanhCell, CoupledCell, HalfGRUCell])
+@pytest.fixture(params=[TanhCell, CoupledCell])
 def cell(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type[Cell]:
     """A new cell under the default name, for which torch has no layers."""
     new: type[Cell] = request.param

@@ -8,7 +8,6 @@ import torch
 from nmt.errors import ConfigError, DataError
 from nmt.models.transformer.positions import (
     LearnedConfig,
-    NoPositionsConfig,
     SinusoidalConfig,
     rotation,
     sinusoids,
@@ -63,12 +62,10 @@ def test_positions_are_added_the_same_for_a_whole_and_its_parts(
     assert torch.equal(torch.cat(parts, dim=1), full)
 
 
-def test_input_precision_is_kept_and_no_positions_change_nothing() -> None:
+def test_input_precision_is_kept() -> None:
     for dtype in (torch.bfloat16, torch.float64):
         x = torch.zeros(1, T, D, dtype=dtype)
         assert torch.equal(SinusoidalConfig().build(D)(x)[0], sinusoids(T, D).to(dtype))
-    x = torch.randn(2, 3, 7)
-    assert torch.equal(NoPositionsConfig().build(7)(x, first=5), x)
 
 
 def test_a_learned_table_learns_rows_it_used_and_refuses_others() -> None:

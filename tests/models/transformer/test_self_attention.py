@@ -79,11 +79,10 @@ def test_a_rotary_score_depends_on_the_distance_alone() -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("values", [False, True])
 @torch.no_grad()
-def test_relative_attention_is_shaws_formula(values: bool, causal: bool) -> None:
+def test_relative_attention_is_shaws_formula(causal: bool) -> None:
     """Written out pair by pair, with the tensor of all pairs that the module never makes."""
-    config = _config(positions={**RELATIVE, "values": values})
+    config = _config(positions=RELATIVE)
     attention, x = _attention(config, causal), _x()
     if causal:
         places, visible = decoder_places(config, x, 0, 0), torch.ones(S, S).tril().bool()
@@ -105,9 +104,7 @@ def test_relative_attention_is_shaws_formula(values: bool, causal: bool) -> None
         scores = (keys @ query[:, :, i, :, None]).squeeze(-1) / math.sqrt(SIZE / HEADS)
         alpha = scores.masked_fill(~visible[i], -torch.inf).softmax(-1)
         torch.testing.assert_close(weights[:, :, i], alpha)
-        value = memory.values
-        if relative.values is not None:
-            value = value + relative.values.weight[rows]
+        value = memory.values + relative.values.weight[rows]
         expected[:, :, i] = (alpha.unsqueeze(-1) * value).sum(2)
     torch.testing.assert_close(result, multi_head.join(expected))
 

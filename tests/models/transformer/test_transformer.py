@@ -13,7 +13,7 @@ from nmt.models.catalog import build_model
 from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.positions import sinusoids
 from nmt.models.transformer.transformer import TransformerConfig, TransformerSeq2Seq
-from nmt.ops.masks import causal_keep, keep_from_lengths
+from nmt.ops.masks import keep_from_lengths
 
 B, S, T, VOCAB = 3, 11, 5, 29
 LENGTHS = torch.tensor([11, 4, 1])
@@ -113,28 +113,6 @@ def test_the_numbers_are_torchs(norm: str, activation: str) -> None:
 def _attention(size: int = 14, heads: int = 7, **options: object) -> MultiHead:
     torch.manual_seed(2)
     return MultiHead(size, heads, **options).double().eval()
-
-
-@pytest.mark.parametrize("with_weights", [False, True])
-def test_heads_together_equal_heads_one_by_one(with_weights: bool) -> None:
-    attention = _attention()
-    query, memory = torch.randn(2, B, S, 14, dtype=torch.float64)
-    every = torch.ones(1, 1, 1, S, dtype=torch.bool)
-    for keep in (every, KEEP[:, None, None], causal_keep(0, S, query.device)[None, None]):
-        mask = None if keep is every else keep
-        together, weights = attention(query, attention.project(memory), mask, with_weights)
-        assert (weights is not None) == with_weights
-        parts = []
-        for head in range(7):
-            rows = slice(2 * head, 2 * head + 2)
-            q = query @ attention.W_q.weight[rows].T + attention.W_q.bias[rows]
-            k = memory @ attention.W_k.weight[rows].T
-            v = memory @ attention.W_v.weight[rows].T + attention.W_v.bias[rows]
-            scores = (q @ k.mT / 2**0.5).masked_fill(~keep[:, 0], -torch.inf)
-            if weights is not None:
-                torch.testing.assert_close(weights[:, head], scores.softmax(-1))
-            parts.append(scores.softmax(-1) @ v)
-        torch.testing.assert_close(together, attention.W_o(torch.cat(parts, dim=-1)))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -14,9 +14,8 @@ import torch
 from triton.backends.compiler import GPUTarget
 from triton.runtime import JITFunction, driver
 
-from nmt.ops.precision import dtypes_of
 from nmt.ops.reference import AdditiveMemory
-from nmt.ops.triton.operations import TritonSteps
+from nmt.ops.triton.operations import TritonAttention, TritonSteps
 
 
 class Absent:
@@ -53,17 +52,16 @@ def everything(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
     def some(*shape: int) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype)
 
-    steps = TritonSteps(dtypes_of(dtype))
-    keep, weights, query = torch.ones(B, S, dtype=torch.bool), torch.empty(B, S), some(B, K)
+    steps = TritonSteps(dtype)
+    keep = torch.ones(B, S, dtype=torch.bool)
     memory = AdditiveMemory(some(B, S, K), some(B, S, M), keep, torch.empty(K))
-    attention = steps.additive_attention(memory)
-    for _ in range(T):
-        attention.attend(query.t(), query, weights, some(B, M))
-        copy = some(B, K).t()
-        attention.attend_backward(
-            some(M, B), None, None, query, weights, some(B, M), some(B, K).t(), copy
-        )
-    attention.grad_keys()
+    outputs = torch.empty(T, B, K), torch.empty(T, B, S), some(T, B, M)
+    attention = TritonAttention(steps, memory, *outputs)
+    attention.begin_backward(T * [None], T * [None])
+    for t in range(T):
+        attention.attend(t, some(B, K).t())
+        attention.attend_backward(t, some(M, B), some(B, K).t(), some(B, K).t())
+    attention.gradients()
     wide, x, state = torch.empty(B, H).t(), some(B, 3 * H), some(B, H)
     saved, shares = torch.empty(B, 4 * H).t(), some(B, 4 * H).t()
     steps.gru_gates(x.t(), x.t(), x.t(), torch.empty(4 * H), wide, saved, state)
