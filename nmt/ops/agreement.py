@@ -64,7 +64,8 @@ def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[_Inputs]:
     generator = torch.Generator().manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator).div(2).to(device, dtype).requires_grad_()
+        x = torch.randn(shape, generator=generator, device="cpu")
+        return x.div(2).to(device, dtype).requires_grad_()
 
     keep = (torch.arange(S) < torch.tensor([[S], [2], [0]])).to(device)
     memory = AdditiveMemory(draw(B, S, K), draw(B, S, M), keep, draw(K))
