@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 import torch
+from devices import IS_CPU, use_device
 
 from nmt.types import Encoded, Hypothesis, TranslatedHypothesis, Translation
 
@@ -15,10 +16,8 @@ from nmt.types import Encoded, Hypothesis, TranslatedHypothesis, Translation
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
-# Tensors and modules of the tests are made on this device: "cuda" tests a GPU, or with
-# `-p pretend_cuda` a pretend one.
-if device := os.environ.get("NMT_TEST_DEVICE"):
-    torch.set_default_device(device)
+if not IS_CPU:
+    use_device()
 
 # A data folder of the person who runs the tests would be searched in place of a test's own.
 os.environ.pop("NMT_DATA", None)

@@ -64,8 +64,8 @@ def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[_Inputs]:
     generator = torch.Generator("cpu").manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
-        drawn = torch.randn(shape, generator=generator, device="cpu")
-        return drawn.div(2).to(device, dtype).requires_grad_()
+        x = torch.randn(shape, generator=generator, device="cpu")
+        return x.div(2).to(device, dtype).requires_grad_()
 
     keep = (torch.arange(S) < torch.tensor([[S], [2], [0]])).to(device)
     memory = AdditiveMemory(draw(B, S, K), draw(B, S, M), keep, draw(K))

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from devices import DEVICE
 from laws.family import MODELS, SRC_VOCAB, TGT_VOCAB
 from pydantic import TypeAdapter
 
@@ -36,6 +37,6 @@ def test_a_seed_gives_first_weights_and_a_bare_model_takes_them(name: str) -> No
         assert torch.equal(weight, same.state_dict()[key]), key
         assert weight.dim() < 2 or not torch.equal(weight, other.state_dict()[key]), key
     bare.load_state_dict(model.state_dict())
-    assert {parameter.device.type for parameter in bare.parameters()} == {"cpu"}
+    assert {parameter.device.type for parameter in bare.parameters()} == {DEVICE}
     args = torch.tensor([[5, 6, 3]]), torch.ones(1, 3, dtype=torch.bool), torch.tensor([[2, 7]])
     assert torch.equal(bare.eval()(*args).logits, model.eval()(*args).logits)

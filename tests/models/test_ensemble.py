@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from devices import DEVICE, IS_CPU
 from search.table_model import ROWS, VOCAB, TableModel
 from search.test_search import SOURCES, assert_all_same, batch, run
 
@@ -124,5 +125,6 @@ def test_the_loss_of_an_ensemble_is_on_its_device() -> None:
     full = Ensemble(members, VOCAB)
     loss = cross_entropy(full(ids, keep, ids), ids).loss_sum
     torch.testing.assert_close(loss, cross_entropy(members[0](ids, keep, ids), ids).loss_sum)
-    weight, bias = Ensemble([members[0].to("meta")], VOCAB).vocabulary.affine()
-    assert weight.device.type == bias.device.type == "meta"
+    member, gpu = (members[0].to("meta"), "meta") if IS_CPU else (members[0], DEVICE)
+    weight, bias = Ensemble([member], VOCAB).vocabulary.affine()
+    assert weight.device.type == bias.device.type == gpu

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from devices import DEVICE
 from torch import nn
 
 from nmt.models.linear import Linear
@@ -20,7 +21,7 @@ def test_it_is_torchs_layer(shape: tuple[int, ...], has_bias: bool, backend: Bac
         assert layer(x).requires_grad
         with torch.inference_mode():
             torch.testing.assert_close(layer(x), expected)
-            with torch.autocast("cpu", dtype=torch.bfloat16):
+            with torch.autocast(DEVICE, dtype=torch.bfloat16):
                 assert layer(x).dtype == torch.bfloat16 or dtype == torch.float64
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from devices import cpu_only
 from torch import nn
 
 from nmt.models.catalog import build_model
@@ -13,6 +14,7 @@ from nmt.models.transformer.transformer import TransformerConfig
 from nmt.models.vocabulary import VocabLinear
 from nmt.ops.masks import keep_from_lengths
 
+pytestmark = cpu_only("int8 is refused on a GPU")
 RNN = {"embedding": 41, "hidden": 67}
 _TRANSFORMER = {"kind": "transformer", "size": 68, "heads": 2, "layers": 2}
 CONFIGS: dict[str, dict[str, object]] = {

@@ -1,13 +1,15 @@
-"""The operations of each backend that can run on a CPU."""
+"""The operations of each backend that can run on the device of the tests."""
 
 import pytest
 import torch
+from devices import DEVICE, IS_CPU
 
 from nmt.ops import Operations
 from nmt.ops.backend import BackendName, choose
 from nmt.ops.native.library import loaded
 
-NEEDS_NATIVE = pytest.mark.skipif(bool(loaded().why_not), reason=loaded().why_not)
+_WHY_NOT = loaded().why_not if IS_CPU else "native code is for a CPU"
+NEEDS_NATIVE = pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT)
 
 
 @pytest.fixture(
@@ -20,5 +22,5 @@ def backend(request: pytest.FixtureRequest) -> BackendName:
 
 
 def operations_of(backend: BackendName, dtype: torch.dtype = torch.float32) -> Operations:
-    """Its operations on a CPU for products of `dtype`."""
-    return choose(backend, torch.device("cpu"), dtype).operations
+    """Its operations for products of `dtype`."""
+    return choose(backend, torch.device(DEVICE), dtype).operations

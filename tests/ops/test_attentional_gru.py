@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 import torch
+from devices import DEVICE, cpu_only
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
@@ -96,7 +97,7 @@ def test_equals_the_reference(operation: partial[Outputs], conditional: bool) ->
         _, contexts, weights = results[:3]
         assert (contexts[:, 3] == 0).all()
         assert (weights[:, 3] == 0).all()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
         rough = _outputs_and_gradients(operation, inputs)
     assert rough[0].dtype == torch.bfloat16
     assert all(gradient.dtype == torch.float32 for gradient in rough[3:])
@@ -105,6 +106,7 @@ def test_equals_the_reference(operation: partial[Outputs], conditional: bool) ->
         assert (result.float() - correct).norm() / correct.norm() < 0.06
 
 
+@cpu_only("the profile is of its memory")
 @pytest.mark.parametrize("operation", OPERATIONS[:2])
 def test_energies_of_all_steps_are_never_in_memory(operation: Operation) -> None:
     """With 40 steps of 30 x 50 energies each nothing near 40 x 30 x 50 numbers is allocated."""

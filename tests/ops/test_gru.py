@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from devices import DEVICE
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -26,7 +27,7 @@ def _by_direction(parameters: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
 
 
 def _packed(layer: nn.GRU, x: Tensor) -> tuple[Tensor, Tensor]:
-    packed = pack_padded_sequence(x, LENGTHS, batch_first=True, enforce_sorted=False)
+    packed = pack_padded_sequence(x, LENGTHS.cpu(), batch_first=True, enforce_sorted=False)
     outputs, last = layer(packed)
     padded, _ = pad_packed_sequence(outputs, batch_first=True, total_length=S)
     return padded, last.transpose(0, 1).flatten(1)
@@ -62,7 +63,7 @@ def test_fp32_and_bf16_products(autocast: bool, tolerance: float, backend: Backe
     layer, x = _layer(), torch.randn(B, S, D)
     reference = _packed(layer, x.double())
     weights = _by_direction(list(layer.float().parameters()))
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+    with torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=autocast):
         outputs = gru_layer(x, LENGTHS, weights)
     for expected, out in zip(reference, outputs, strict=True):
         assert out.dtype == dtype

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from devices import DEVICE
 from torch import Tensor, nn
 
 from nmt.ops.backend import BackendName
@@ -55,7 +56,7 @@ def test_equals_torchs(
 def test_products_in_bf16_are_near(backend: BackendName) -> None:
     linear_cross_entropy = operations_of(backend, torch.bfloat16).linear_cross_entropy
     *learned, targets = _inputs(torch.float32)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
         loss, nlls = linear_cross_entropy(*learned, targets, targets >= 0, REAL, 0.1)
     expected = _torchs(*learned, targets, 0.1)
     assert loss.dtype == nlls.dtype == torch.float32

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from devices import DEVICE
 
 from nmt.ops.masks import (
     causal_keep,
@@ -11,7 +12,7 @@ from nmt.ops.masks import (
     window_keep,
 )
 
-CPU = torch.device("cpu")
+HERE = torch.device(DEVICE)
 
 
 def test_keep_from_lengths_per_sentence_and_per_query() -> None:
@@ -23,15 +24,15 @@ def test_keep_from_lengths_per_sentence_and_per_query() -> None:
 
 
 def test_a_causal_mask_ends_at_the_querys_own_place() -> None:
-    assert torch.equal(causal_keep(0, 5, CPU), torch.ones(5, 5).tril().bool())
-    later = causal_keep(2, 3, CPU)
-    assert torch.equal(later, causal_keep(0, 5, CPU)[2:])
-    assert torch.equal(causal_keep(2, 3, CPU, window=1), later & window_keep(5, 1, CPU)[2:])
+    assert torch.equal(causal_keep(0, 5, HERE), torch.ones(5, 5).tril().bool())
+    later = causal_keep(2, 3, HERE)
+    assert torch.equal(later, causal_keep(0, 5, HERE)[2:])
+    assert torch.equal(causal_keep(2, 3, HERE, window=1), later & window_keep(5, 1, HERE)[2:])
 
 
 def test_a_window_reaches_as_far_on_each_side() -> None:
     expected = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
-    assert window_keep(4, 1, CPU).int().tolist() == expected
+    assert window_keep(4, 1, HERE).int().tolist() == expected
 
 
 def test_masked_softmax_takes_lengths_per_sentence_or_per_query() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from devices import IS_CPU, cpu_only
 from torch import Tensor
 
 from nmt.ops import products
@@ -55,7 +56,8 @@ def test_without_the_private_product_of_torch(monkeypatch: pytest.MonkeyPatch) -
     torch.testing.assert_close(product(left, right, bias), expected)
 
 
-@pytest.mark.parametrize("has_int_mm", [products.has_exact_int_mm(), False])
+@cpu_only("int8 is refused on a GPU")
+@pytest.mark.parametrize("has_int_mm", [IS_CPU and products.has_exact_int_mm(), False])
 @pytest.mark.parametrize(
     "shape", [(0, 5, 3), (5, 1, 71), (1, 131, 64), (7, 1024, 129), (5, 1041, 5)]
 )

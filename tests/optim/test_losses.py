@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from devices import DEVICE
 from torch import nn
 
 from nmt.models.base import DecoderOutput
@@ -62,7 +63,7 @@ def test_padding_gets_no_gradient(smoothing: float) -> None:
 def test_sums_are_in_fp32_under_autocast(dtype: torch.dtype) -> None:
     output, targets = _inputs()
     exact = cross_entropy(output, targets)
-    with torch.autocast("cpu", dtype=dtype):
+    with torch.autocast(DEVICE, dtype=dtype):
         loss = cross_entropy(output, targets)
     assert loss.loss_sum.dtype == loss.nll_sum.dtype == torch.float32
     torch.testing.assert_close(loss.loss_sum, exact.loss_sum, rtol=0.01, atol=0)

@@ -32,7 +32,7 @@ def read(model: Seq2Seq, which: slice = slice(None), **how: object) -> list[Tens
     sources = SOURCES[which]
     lengths = torch.tensor([len(row) for row in sources])
     rows = read_weights(model, pad_ids(sources), lengths, TARGETS[which], **how)  # type: ignore[arg-type]
-    return [torch.from_numpy(weights) for weights in rows]
+    return [torch.tensor(weights) for weights in rows]
 
 
 def first_state(model: Seq2Seq) -> State:
@@ -65,7 +65,7 @@ def test_a_shift_reads_the_rows_of_later_steps(name: str) -> None:
     forced = force_decode(model, pad_ids(SOURCES), lengths, [[*t, EOS_ID] for t in TARGETS], 0.0)
     for shift in (0, 1, 2):
         for weights, full in zip(read(model, shift=shift), forced, strict=True):
-            rows = torch.from_numpy(full.attention)[shift:]
+            rows = torch.tensor(full.attention)[shift:]
             torch.testing.assert_close(weights[: len(rows)], rows[: len(weights)])
 
 

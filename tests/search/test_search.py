@@ -308,7 +308,7 @@ def test_from_another_first_piece() -> None:
         output = model(src_ids[[row]], keep[[row]], tgt_in, with_weights=True)
         log_probs = output.logits.log_softmax(dim=-1)[0, range(len(best.ids)), list(best.ids)]
         np.testing.assert_allclose(best.log_probs, log_probs.tolist(), atol=1e-5)
-        weights = output.weights[0, :, : lengths[row]].detach().numpy()
+        weights = output.weights[0, :, : lengths[row]].detach().cpu().numpy()
         np.testing.assert_allclose(best.attention, weights, atol=1e-5)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from devices import DEVICE, cpu_only
 from torch import nn
 
 from nmt.models.initialisation import initialise
@@ -87,6 +88,7 @@ def test_torchs_layers_draw_no_dropout_themselves(
     assert calls == [(8, (True, 1, 0.0, True, True))] * 3
 
 
+@cpu_only("cuDNN draws its dropout itself")
 @pytest.mark.parametrize("kind", TORCHS)
 def test_dropout_between_layers_is_torchs(kind: CellKind) -> None:
     """On a CPU the same units as one call of torch for all layers drops."""
@@ -120,7 +122,7 @@ def test_the_dtype_of_cudnn_is_autocasts(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(torch, "get_autocast_dtype", lambda _, autocast=dtype: autocast)
         monkeypatch.setattr(torch.backends.cudnn, "version", lambda number=version: number)
         assert dtype_of_layers(SimpleNamespace(is_cuda=True)) is expected
-        assert encoder._dtype_of_layers(torch.zeros(1)) is None
+        assert encoder._dtype_of_layers(torch.zeros(1, device="cpu")) is None
 
 
 @pytest.mark.parametrize("kind", CELLS)
@@ -151,7 +153,7 @@ def test_an_lstm_learns_in_autocast_from_sentences_of_one_length(dtype: torch.dt
     layers = RecurrentLayers("lstm", 16, 16, 2, 0.0, True)
     x, lengths = torch.randn(3, 7, 16), torch.tensor([7, 7, 7])
     expected = layers.read(x, lengths)
-    with torch.autocast("cpu", dtype):
+    with torch.autocast(DEVICE, dtype):
         result = layers.read(x, lengths)
     torch.testing.assert_close(result.values.float(), expected.values, rtol=0, atol=0.02)
     result.values.float().sum().backward()

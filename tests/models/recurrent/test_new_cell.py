@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from devices import IS_CPU
 from torch import Tensor
 
 from nmt.models.catalog import build_model
@@ -86,6 +87,8 @@ def test_a_new_cell_obeys_the_laws_of_a_model(case: str) -> None:
         assert weight.grad is not None, name
         assert weight.grad.isfinite().all(), name
         assert weight.grad.abs().sum() > 0 or "query" in name or "v" in name, name
+    if not IS_CPU:
+        return  # int8 is refused there
     rounded = in_int8(model.float().eval())(src, keep, tgt).logits
     torch.testing.assert_close(rounded, logits.float(), atol=0.1, rtol=0)
     assert not torch.equal(rounded, logits.float())

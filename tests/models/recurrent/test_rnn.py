@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from devices import DEVICE
 from pydantic import ValidationError
 
 from nmt.config import load_config
@@ -126,7 +127,7 @@ def test_every_initial_state_trains_under_autocast(
     )
     keep = keep_from_lengths(torch.tensor([3, 1]), 3)
     args = torch.tensor([[5, 6, 3], [3, 0, 0]]), keep, torch.tensor([[2, 7], [2, 8]])
-    with torch.autocast("cpu", dtype=dtype):
+    with torch.autocast(DEVICE, dtype=dtype):
         output = model(*args)
     output.logits[..., :29].float().logsumexp(-1).sum().backward()
     assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())

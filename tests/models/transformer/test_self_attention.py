@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from devices import cpu_only
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -129,6 +130,7 @@ class _Watch(TorchDispatchMode):
         return result
 
 
+@cpu_only("a GPU has bf16 attention")
 @pytest.mark.parametrize("is_autocast", [True, False])
 def test_bf16_attention_computes_in_fp32_on_a_cpu(is_autocast: bool) -> None:
     torch.manual_seed(1)

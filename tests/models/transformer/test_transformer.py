@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from devices import DEVICE
 from pydantic import ValidationError
 from torch import nn
 
@@ -256,7 +257,7 @@ def test_first_weights_are_random_except_in_normalisations() -> None:
 def test_autocast_trains_and_steps(dtype: torch.dtype, options: dict[str, object]) -> None:
     model = _model(**options).float()
     args = _ids(S), KEEP, _ids(T)
-    with torch.autocast("cpu", dtype=dtype):
+    with torch.autocast(DEVICE, dtype=dtype):
         output = model(*args, with_weights=True)
         fast = model(*args)
         state = model.init_state(model.encode(*args[:2]))
