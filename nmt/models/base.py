@@ -6,7 +6,6 @@ K key size, N heads, V vocabulary.
 """
 
 import abc
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
@@ -35,20 +34,6 @@ class BatchFirst:
             elif isinstance(value, BatchFirst):
                 selected[field.name] = value.select(rows)
         return replace(self, **selected)
-
-    def tensors(self) -> Iterator[Tensor]:
-        """Yield the tensors of the value, and of the values that it holds."""
-        return _tensors(getattr(self, field.name) for field in fields(self))
-
-
-def _tensors(values: Iterable[object]) -> Iterator[Tensor]:
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, BatchFirst):
-            yield from value.tensors()
-        elif isinstance(value, tuple):
-            yield from _tensors(value)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The steps of a search on a GPU as one CUDA graph, replayed without Python."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 
 import torch
 from jaxtyping import Int
@@ -63,15 +63,29 @@ class GraphedSteps:
                 graph.capture_begin(capture_error_mode="thread_local")
                 try:
                     self._out = self._step(self._last_ids, self._state.select(self._parents))
-                    for place, tensor in zip(
-                        self._state.tensors(), self._out.state.tensors(), strict=True
-                    ):
-                        if place.shape != tensor.shape:
-                            return None
-                        place.copy_(tensor)
+                    _keep(self._out.state, self._state)
                 finally:
                     graph.capture_end()
-        except (RuntimeError, ValueError):  # it waits for the GPU, or the state has more tensors
+        except (RuntimeError, ValueError):  # it waits for the GPU, or the state grows
             return None
         here.wait_stream(stream)
         return graph
+
+
+def _keep(after: object, before: object) -> None:
+    """Copy the tensors of a state over those of the state before it, whose form must be the same.
+
+    Raises ValueError where a shape differs, or anything else that is no tensor.
+    """
+    if isinstance(before, Tensor):
+        if not isinstance(after, Tensor) or after.shape != before.shape:
+            raise ValueError("the state grows")
+        before.copy_(after)
+    elif isinstance(before, tuple) and isinstance(after, tuple):
+        for new, old in zip(after, before, strict=True):
+            _keep(new, old)
+    elif is_dataclass(before) and type(after) is type(before):
+        for field in fields(before):
+            _keep(getattr(after, field.name), getattr(before, field.name))
+    elif after != before:
+        raise ValueError("the state counts its steps")
