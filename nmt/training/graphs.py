@@ -54,6 +54,11 @@ class TrainingGraphs:
         self._pool: Any = None
         self._is_able = True
 
+    @property
+    def n_graphs(self) -> int:
+        """The number of recorded shapes."""
+        return len(self._graphs)
+
     def run(self, key: Hashable, passes: PassFunction, batch: Batch, n_tokens: int) -> Tensor:
         """Add the gradients of a batch to those of the weights on the GPU; return its nll_sum.
 

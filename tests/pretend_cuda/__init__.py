@@ -140,9 +140,7 @@ def dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         _pinned.add(copy.untyped_storage().data_ptr())
         return copy
     if not from_cuda and not to_cuda:
-        if graphs.recording is not None:
-            return graphs.recording.run(func, args, kwargs, contextlib.nullcontext)
-        return func(*args, **kwargs)
+        return _run(func, args, kwargs)
     _check_devices(operation, args, tensors)
     generator = kwargs.get("generator")
     if generator is not None and generator.device.type == "cpu":
@@ -158,16 +156,12 @@ def dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         kwargs["device"] = "cpu"
     dtype = None  # of a gradient that the CPU's operation returns in fp32
     if operation in SOFTMAX and args[2]:  # half_to_float, which a CPU lacks
-        args = (args[0].float(), args[1], False)
+        args = (_run(aten._to_copy.default, args[:1], {"dtype": torch.float32}), args[1], False)
     elif operation in SOFTMAX_BACKWARD and args[3] != args[0].dtype:
         args, dtype = (*args[:3], args[0].dtype), args[3]
     is_random = torch.Tag.nondeterministic_seeded in func.tags
     context = _random_numbers if is_random else contextlib.nullcontext
-    if graphs.recording is not None:
-        output = graphs.recording.run(func, args, kwargs, context, dtype)
-    else:
-        with context():
-            output = func(*args, **kwargs)
+    output = _run(func, args, kwargs, context, dtype)
     if operation is aten._pack_padded_sequence:
         return CudaTensor(output[0]), output[1]
     if not to_cuda or operation is aten._local_scalar_dense:
@@ -178,9 +172,24 @@ def dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
             return leaf
         if id(leaf) in wrappers:
             return wrappers[id(leaf)]
-        return CudaTensor(leaf if dtype is None else leaf.to(dtype))
+        return CudaTensor(leaf)
 
     return tree_map(wrap, output)
+
+
+def _run(
+    func: Any,
+    args: Any,
+    kwargs: Any,
+    context: Callable[[], Any] = contextlib.nullcontext,
+    dtype: torch.dtype | None = None,
+) -> Any:
+    """Return the output of an operation on tensors of the CPU, as `dtype`; a graph records it."""
+    if graphs.recording is not None:
+        return graphs.recording.run(func, args, kwargs, context, dtype)
+    with context():
+        output = func(*args, **kwargs)
+    return output if dtype is None else output.to(dtype)
 
 
 def _on_cpu(leaf: Any) -> Any:
