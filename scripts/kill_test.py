@@ -33,11 +33,9 @@ from safetensors import safe_open
 from nmt.cli import app
 from nmt.errors import CheckpointError
 from nmt.runs.checkpoints import CheckpointFolder
+from nmt.runs.metrics import WALL_CLOCK
 
 SYMBOLS = "abcdefgh"
-WALL_CLOCK = ("seconds", "tokens_per_second")
-"""Fields that differ between any two runs."""
-
 CONFIG = """
 name: killed
 data: {{src_lang: en, tgt_lang: de, train: {{file: train.tsv}}, valid: {{file: valid.tsv}}}}

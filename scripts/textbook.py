@@ -90,4 +90,4 @@ def textbook_loss(model: Textbook, batch: Batch, settings: StepSettings) -> Loss
     logits = model(batch.src_ids, keep, batch.tgt_in)
     losses = nn.functional.cross_entropy(logits.transpose(1, 2), batch.tgt_out, reduction="none")
     loss_sum = (losses * (batch.tgt_out != PAD_ID)).sum()
-    return LossSum(loss_sum, loss_sum, batch.n_tokens)
+    return LossSum(loss_sum, loss_sum)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int, Int32
 from torch import Tensor
+from torch.nn.functional import pad
 
 from nmt.batches.mixture import Mixture
 from nmt.batches.plan import EpochPlan, Lengths, Rows, Unit
@@ -86,6 +87,10 @@ class BatchLinks:
     shares: Float[Tensor, " L"]
 
 
+_MULTIPLE = 4
+"""Of the lengths of padded batches."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """Padded ids, each sentence with its eos; `tgt_in` begins with bos instead."""
@@ -110,6 +115,30 @@ class Batch:
     def pinned(self) -> "Batch":
         """Return a copy in page-locked memory, from which `to` does not block."""
         return self._changed(Tensor.pin_memory)
+
+    def clone(self) -> "Batch":
+        """Return a copy on the same device."""
+        return self._changed(Tensor.clone)
+
+    def copy_(self, batch: "Batch") -> None:
+        """Take the numbers of a batch of the same shape, without links."""
+        for name in ("src_ids", "src_lengths", "tgt_in", "tgt_out"):
+            getattr(self, name).copy_(getattr(batch, name), non_blocking=True)
+
+    def padded(self, longest: tuple[int, int]) -> "Batch":
+        """Return the batch with source and target padded to multiples of 4, at most `longest`.
+
+        Batches then have few shapes. One that is longer stays as it is.
+        """
+        sizes = self.src_ids.shape[1], self.tgt_in.shape[1]
+        padding = [
+            max(0, min(-(-size // _MULTIPLE) * _MULTIPLE, most) - size)
+            for size, most in zip(sizes, longest, strict=True)
+        ]
+        src, tgt = (functools.partial(pad, pad=(0, n), value=PAD_ID) for n in padding)
+        return replace(
+            self, src_ids=src(self.src_ids), tgt_in=tgt(self.tgt_in), tgt_out=tgt(self.tgt_out)
+        )
 
     def _changed(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         links = self.links
@@ -206,10 +235,16 @@ class Batcher:
     @property
     def max_positions(self) -> int:
         """An upper bound of `n_positions` of its batches, but for those with sampled pieces."""
-        longest = sum(int(side.max(initial=0)) for side in self.corpus.lengths)
+        longest = sum(self.longest)
         if self.unit == "sentences":
             return min(self.size, len(self.corpus)) * longest
         return max(2 * self.size, longest)
+
+    @property
+    def longest(self) -> tuple[int, int]:
+        """The lengths of the longest source and the longest target, eos included."""
+        src, tgt = (int(side.max(initial=0)) for side in self.corpus.lengths)
+        return src, tgt
 
     @property
     def fingerprint(self) -> int:

@@ -84,11 +84,11 @@ class AuxiliaryLoss(abc.ABC):
 
     @abc.abstractmethod
     def loss_sum(
-        self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, " n"]
+        self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, "B T"]
     ) -> Float[Tensor, ""]:
-        """Return the term, summed over the n steps that `keep` marks, in nats.
+        """Return the term, summed over the steps that `keep` marks, in nats.
 
-        `log_likelihoods` are the log-likelihoods of the right pieces at these steps, row by row,
+        `log_likelihoods` are the log-likelihoods of the right pieces at these steps, 0 elsewhere,
         detached.
         """
 

@@ -50,8 +50,13 @@ def select_sentences(
     Returns the beams of these rows over the remaining sentences (None: row i reads sentence i, as
     where `beams` is None), and the numbers of these sentences (None: all, in their order). A
     sentence that no row reads is dropped.
+
+    On a CUDA GPU each row gets a copy of its sentence: the host would wait for the number of rows
+    of each, which takes longer.
     """
     wanted = rows if beams is None else beams.sentences[rows]
+    if rows.is_cuda:
+        return None, wanted
     left, sentences, counts = torch.unique(wanted, return_inverse=True, return_counts=True)
     numbers = torch.arange(len(rows), device=rows.device)
     if len(left) == len(rows):  # a row each

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -64,11 +64,16 @@ class Vocabulary(nn.Module, abc.ABC):
         return self.table_logits(features)[..., : self.n_pieces]
 
     def cross_entropy(
-        self, features: Float[Tensor, "N R"], targets: Int[Tensor, " N"], smoothing: float = 0.0
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, " N"]]:
+        self,
+        features: Float[Tensor, "*L R"],
+        targets: Int[Tensor, "*L"],
+        keep: Bool[Tensor, "*L"],
+        smoothing: float = 0.0,
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "*L"]]:
         """See Operations.linear_cross_entropy; the smoothing is uniform over the V pieces."""
         ops = operations(self.backend, features)
-        return ops.linear_cross_entropy(features, *self.affine(), targets, self.n_pieces, smoothing)
+        inputs = features, *self.affine(), targets, keep
+        return ops.linear_cross_entropy(*inputs, self.n_pieces, smoothing)
 
     def top_k_log_probs(
         self, features: Float[Tensor, "B R"], k: int, banned_ids: Int[Tensor, " N"]

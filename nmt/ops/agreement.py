@@ -61,7 +61,7 @@ def _relative_error(computed: Tensor, expected: Tensor) -> float:
 
 def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[_Inputs]:
     """A decoder without a transition and one with it; one sentence has no kept position."""
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator("cpu").manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
         x = torch.randn(shape, generator=generator, device="cpu")

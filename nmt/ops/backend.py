@@ -88,7 +88,7 @@ def why_not(name: BackendName, device: torch.device, dtype: torch.dtype) -> str:
         no_code = "" if dtype in DTYPES else f"not compiled for {str(dtype).removeprefix('torch.')}"
         return loaded().why_not or no_code
     if name == "triton":
-        if reason := _why_no_triton():
+        if reason := why_no_triton():
             return reason
         if dtype == torch.float64:
             return "its sums are in fp32, and the dtype is float64"
@@ -96,7 +96,8 @@ def why_not(name: BackendName, device: torch.device, dtype: torch.dtype) -> str:
     return ""
 
 
-def _why_no_triton() -> str:
+def why_no_triton() -> str:
+    """Why Triton's kernels cannot run here; empty where they can."""
     if not torch.cuda.is_available():
         return "there is no CUDA device"
     if importlib.util.find_spec("triton") is None:

@@ -133,25 +133,27 @@ class Operations:
 
     def linear_cross_entropy(
         self,
-        x: Float[Tensor, "N D"],
+        x: Float[Tensor, "*L D"],
         table: Float[Tensor, "V D"],
         bias: Float[Tensor, " V"],
-        targets: Int[Tensor, " N"],
+        targets: Int[Tensor, "*L"],
+        keep: Bool[Tensor, "*L"],
         n_real: int,
         smoothing: float,
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, " N"]]:
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "*L"]]:
         """The training loss summed over rows, and each row's -log p(target), detached; in nats.
 
-        The logits are table x + bias. With smoothing e the loss is against (1 - e) one-hot +
-        e uniform over the first `n_real` rows of the vocabulary (arXiv 1512.00567, section 7).
-        Under autocast the logits are in its dtype, the sums in fp32.
+        Rows that `keep` leaves out count 0 in both. The logits are table x + bias. With smoothing
+        e the loss is against (1 - e) one-hot + e uniform over the first `n_real` rows of the
+        vocabulary (arXiv 1512.00567, section 7). Under autocast the logits are in its dtype, the
+        sums in fp32.
         """
         logits = nn.functional.linear(x, table, bias)
-        log_probs = logits.to(accumulate_dtype(logits.dtype)).log_softmax(dim=1)
-        nlls = -log_probs.gather(1, targets.unsqueeze(1)).squeeze(1)
+        log_probs = logits.to(accumulate_dtype(logits.dtype)).log_softmax(dim=-1)
+        nlls = -log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1) * keep
         loss = nlls.sum()
         if smoothing:
-            uniform = -log_probs[:, :n_real].mean(dim=1).sum()
+            uniform = -(log_probs[..., :n_real].mean(dim=-1) * keep).sum()
             loss = (1 - smoothing) * loss + smoothing * uniform
         return loss, nlls.detach()
 

@@ -125,10 +125,17 @@ class Steps:
         """A tensor for what the steps write; the units may come last in memory."""
         return like.new_empty(shape)
 
+    def products(self, like: Tensor, *shape: int) -> Float[Tensor, "T B F"] | None:
+        """A tensor for the products of all steps, if `product` should write there."""
+        return None
+
     def product(
-        self, weight: Float[Tensor, "M K"], x: Float[Tensor, "K N"]
+        self,
+        weight: Float[Tensor, "M K"],
+        x: Float[Tensor, "K N"],
+        out: Float[Tensor, "N M"] | None = None,
     ) -> Float[Tensor, "M N"]:
-        """weight x, both in compute_dtype; `weight` is contiguous."""
+        """weight x, both in compute_dtype; `weight` is contiguous. `out` is one of `products`."""
         return product(weight, x)
 
     def transpose(self, weight: Float[Tensor, "M K"]) -> Float[Tensor, "K M"]:
@@ -181,7 +188,7 @@ class Steps:
         The gradient of the next state is `grad_direct` + `grad_product` + `grad_out`; the latter
         two are in compute_dtype. The gradients of [h_n; r; z; x_n] are written into `grad_gates`
         and `grad_gates_copy`: the first 3 H are those of `h`, the last 3 H those of `x` and of
-        `context`. Their sums over rows are added to `grad_bias`.
+        `context`. Their sums over rows are added to `grad_bias`, or are left to `bias_gradient`.
         """
         grad = grad_direct if grad_product is None else grad_direct + grad_product
         if grad_out is not None:
@@ -198,6 +205,12 @@ class Steps:
         grad_gates_copy.copy_(grad_gates)
         grad_bias += grad_gates.sum(1, dtype=self.accumulate_dtype)
         return grad_previous
+
+    def bias_gradient(
+        self, grad_bias: Float[Tensor, " F"], grad_gates: Float[Tensor, "F T B"]
+    ) -> Float[Tensor, " F"]:
+        """The gradient of the bias, given what the steps added up and the gates' gradients."""
+        return grad_bias
 
 
 def n_first(gates: Tensor) -> Tensor:

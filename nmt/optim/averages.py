@@ -1,6 +1,6 @@
 """Exponential moving averages of the weights while they are trained; torch keeps them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -22,18 +22,14 @@ class EMAConfig(Config):
 
     def build(self, model: nn.Module) -> AveragedModel:
         """The averages of `model`, in a copy of it; they begin as its weights."""
-        averages = AveragedModel(model, multi_avg_fn=_towards_weights(self.decay))
-        for module in averages.modules():
-            if isinstance(module, nn.RNNBase):
-                module.flatten_parameters()  # a copy's weights are not in one block, as cuDNN wants
+        averages = AveragedModel(model, multi_avg_fn=lambda *_: None)
+        averages.n_averaged = averages.n_averaged.cpu()
+
+        @torch.no_grad()
+        def update(tensors: Sequence[Tensor], weights: Sequence[Tensor], _: Any) -> None:
+            # Its own count is on the device, for which the host would wait.
+            share = max(1 - self.decay, 9 / (10 + int(averages.n_averaged)))
+            torch._foreach_lerp_(list(tensors), list(weights), share)
+
+        averages.multi_avg_fn = update
         return averages
-
-
-def _towards_weights(decay: float) -> Callable[[Any, Any, Tensor | int], None]:
-    @torch.no_grad()
-    def update(averages: Sequence[Tensor], weights: Sequence[Tensor], n: Tensor | int) -> None:
-        """`n` updates were counted before this one."""
-        share = max(1 - decay, 9 / (10 + int(n)))
-        torch._foreach_lerp_(list(averages), list(weights), share)
-
-    return update

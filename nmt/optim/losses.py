@@ -24,15 +24,13 @@ Smoothing = Annotated[
 
 
 class LossSum(NamedTuple):
-    """Sums over a batch: the loss to train on, the plain cross-entropy, and the tokens.
+    """Sums over the targets of a batch, in nats: the loss to train on, and the plain cross-entropy.
 
-    `loss_sum` and `nll_sum` are scalars in nats; they are equal without label smoothing and
-    without an auxiliary loss.
+    They are equal without label smoothing and without an auxiliary loss.
     """
 
     loss_sum: Float[Tensor, ""]
     nll_sum: Float[Tensor, ""]
-    n_tokens: int
 
 
 class Loss(abc.ABC):
@@ -53,11 +51,10 @@ class Loss(abc.ABC):
     @abc.abstractmethod
     def of_targets(
         self, output: DecoderOutput, batch: Batch
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, " N"]]:
-        """Return the loss summed over the targets, and -log p of each of the N targets.
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
+        """Return the loss summed over the targets, and -log p of each target, 0 at padding.
 
-        The targets are the pieces of `batch.tgt_out` that are not padding. The gradient flows
-        through the sum; -log p is for reports and for the auxiliary loss.
+        The gradient flows through the sum; -log p is for reports and for the auxiliary loss.
         """
 
 
@@ -69,7 +66,7 @@ class CrossEntropy(Loss):
 
     def of_targets(
         self, output: DecoderOutput, batch: Batch
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, " N"]]:
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
         return _smoothed(output, batch.tgt_out, self.smoothing)
 
 
@@ -97,7 +94,7 @@ class GuidedAlignment(Loss):
 
     def of_targets(
         self, output: DecoderOutput, batch: Batch
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, " N"]]:
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
         loss_sum, nlls = _smoothed(output, batch.tgt_out, self.smoothing)
         if batch.links is not None:
             loss_sum = loss_sum + self.factor * self.links_sum(output, batch.links)
@@ -141,20 +138,20 @@ def cross_entropy(
 
 def _smoothed(
     output: DecoderOutput, tgt_out: Int[Tensor, "B T"], smoothing: float
-) -> tuple[Float[Tensor, ""], Float[Tensor, " N"]]:
+) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
     keep = tgt_out != PAD_ID
-    return output.vocabulary.cross_entropy(output.features[keep], tgt_out[keep], smoothing)
+    return output.vocabulary.cross_entropy(output.features, tgt_out, keep, smoothing)
 
 
 def _with_auxiliary(
     output: DecoderOutput,
     tgt_out: Int[Tensor, "B T"],
     loss_sum: Float[Tensor, ""],
-    nlls: Float[Tensor, " N"],
+    nlls: Float[Tensor, "B T"],
 ) -> LossSum:
     if output.auxiliary_loss is not None:
         loss_sum = loss_sum + output.auxiliary_loss.loss_sum(tgt_out != PAD_ID, -nlls)
-    return LossSum(loss_sum, nlls.sum(), nlls.numel())
+    return LossSum(loss_sum, nlls.sum())
 
 
 class CrossEntropyConfig(Config):

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import torch
 from pydantic import Field
 
+from nmt.ops.backend import why_no_triton
 from nmt.settings.base import Config
 
 NamedParameters = Iterable[tuple[str, torch.nn.Parameter]]
@@ -83,6 +84,41 @@ class SGDConfig(Config):
         return torch.optim.SGD(parameters, lr, momentum=self.momentum)
 
 
+class Adadelta(torch.optim.Adadelta):
+    """torch's Adadelta; on a CUDA GPU a weight takes one pass over memory, where torch takes 28."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        trained = [
+            (parameter, group)
+            for group in self.param_groups
+            for parameter in group["params"]
+            if parameter.grad is not None
+        ]
+        if why_no_triton() or not all(_is_plain(parameter) for parameter, _ in trained):
+            return super().step(closure)
+        from nmt.ops.triton.operations import adadelta  # imports Triton
+
+        for parameter, group in trained:
+            state = self.state[parameter]
+            if not state:  # as torch begins
+                state["step"] = torch.zeros((), dtype=torch.float32, device="cpu")
+                state |= {k: torch.zeros_like(parameter) for k in ("square_avg", "acc_delta")}
+            state["step"] += 1
+            means = state["square_avg"], state["acc_delta"]
+            numbers = group["lr"], group["rho"], group["eps"]
+            adadelta(parameter, parameter.grad, *means, *numbers)
+        return None
+
+
+def _is_plain(parameter: torch.nn.Parameter) -> bool:
+    """Whether a weight and its gradient are contiguous fp32 on a CUDA GPU."""
+    return all(
+        x is not None and x.is_cuda and x.dtype == torch.float32 and x.is_contiguous()
+        for x in (parameter, parameter.grad)
+    )
+
+
 class AdadeltaConfig(Config):
     """Adadelta (arXiv 1212.5701); with lr 1 the rule of the attention paper."""
 
@@ -91,8 +127,8 @@ class AdadeltaConfig(Config):
     eps: float = Field(default=1e-6, gt=0, description="added to both mean squares")
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
-        """torch.optim.Adadelta."""
-        return torch.optim.Adadelta(parameters, lr, rho=self.rho, eps=self.eps)
+        """torch.optim.Adadelta, in one pass on a GPU."""
+        return Adadelta(parameters, lr, rho=self.rho, eps=self.eps)
 
 
 OptimizerConfig = Annotated[

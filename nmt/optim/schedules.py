@@ -82,13 +82,19 @@ _COUNTERS = {
 """The keys of a schedule's state that are not settings."""
 
 
+def check_alike(name: str, saved: object, current: object) -> None:
+    """Raise ValueError unless `saved` has the keys, lengths and numbers of `current`."""
+    if not _is_alike(current, saved):
+        raise ValueError(f"{name}: got {str(saved)[:100]}, allowed: values like {current}")
+
+
 def _is_alike(one: object, other: object) -> bool:
-    """Whether two values of a state are both numbers, or lists of as many numbers."""
-    if isinstance(one, list):
-        if not isinstance(other, list) or len(one) != len(other):
-            return False
-        return all(_is_alike(*pair) for pair in zip(one, other, strict=True))
-    return isinstance(other, int | float) and not isinstance(other, bool)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_alike(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_alike, one, other))
+    numbers = isinstance(one, int | float) and isinstance(other, int | float)
+    return numbers and not isinstance(other, bool)
 
 
 class Schedule:
@@ -136,10 +142,8 @@ class Schedule:
         `saved_groups` are the optimiser's groups as they were saved, from which each group takes
         the share of its initial learning rate that a plateau has left.
         """
-        scheduler, current = self._scheduler, self.state_dict()
-        is_fit = state.keys() == current.keys()
-        if not is_fit or not all(_is_alike(value, state[key]) for key, value in current.items()):
-            raise ValueError(f"schedule: got {str(state)[:100]}, allowed: values like {current}")
+        scheduler = self._scheduler
+        check_alike("schedule", state, self.state_dict())
         scheduler.load_state_dict({**scheduler.state_dict(), **state})
         for group, saved in zip(scheduler.optimizer.param_groups, saved_groups, strict=True):
             if isinstance(scheduler, LambdaLR):

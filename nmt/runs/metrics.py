@@ -13,6 +13,8 @@ from nmt.storage.bounded import read_bytes, stay_inside
 from nmt.types import rank_of
 
 METRICS = "metrics.jsonl"
+WALL_CLOCK = ("seconds", "tokens_per_second")
+"""Fields that differ between any two runs."""
 
 Record = dict[str, float | int | str | None]
 
@@ -44,7 +46,8 @@ def read_metrics(path: Path) -> Iterator[MetricsLine]:
             step, kind = record["step"], record["type"]
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
-        if isinstance(step, int) and 0 <= step <= _MAX_STEP:
+        is_flat = not any(isinstance(value, list | dict) for value in record.values())
+        if is_flat and isinstance(step, int) and 0 <= step <= _MAX_STEP:
             yield MetricsLine(text, step, kind, record)
 
 

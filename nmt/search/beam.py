@@ -8,20 +8,21 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from nmt.models.base import State, StepOutput
 from nmt.search.back_pointers import Candidates, SearchStep, length_penalty, n_best
 from nmt.search.constraints import Constraint, Constraints
+from nmt.search.graphs import GraphedSteps, StepFunction
 from nmt.search.repetition import Repetitions
 from nmt.search.search_config import MAX_PIECES, SearchConfig
 from nmt.search.selection import Rows, has_all_words, select, with_needed
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.types import Hypothesis
 
-StepFunction = Callable[[Int[Tensor, " R"], State], StepOutput]
-"""`Seq2Seq.step`, or the step of a decoder over another memory than words."""
+_CHECK_EVERY = 4
+"""Steps on a GPU between two looks whether any row remains."""
 
 
 class Draw(NamedTuple):
@@ -41,6 +42,7 @@ class Start(NamedTuple):
     `first_ids` are what the decoder reads before the first piece: bos in translation.
     `src_lengths` say how many of the `n_places` positions S belong to each row, and bound its
     length. `allowed_repeats` are how often each may repeat itself (None: as the search says).
+    `on_step` is called before each step.
     """
 
     step: StepFunction
@@ -50,6 +52,7 @@ class Start(NamedTuple):
     n_places: int
     allowed_repeats: Int[np.ndarray, " B"] | None = None
     constraints: Sequence[Constraint] = ()
+    on_step: Callable[[], None] = lambda: None
 
     def bounds(self, config: SearchConfig) -> list[int]:
         """Return the most pieces of each translation, eos included."""
@@ -65,14 +68,18 @@ def search_from(
     """Search until no row can change the n best hypotheses, and return these.
 
     With `draw`, and a beam of 1, the pieces are those that it chooses. All steps stay on the device
-    of the first ids. The host waits for it several times a step: for the number of rows that
-    remain, and for what options such as a repetition ban look at.
+    of the first ids. Rows that are finished are left out. On a GPU, unless there are constraints,
+    they stay with a total of -infinity: the host then waits for what options such as a repetition
+    ban look at, and every few steps for the end; and all steps have the same shapes.
     """
     bounds, constraints = start.bounds(config), None
     if start.constraints:
         constraints = Constraints(start.constraints, start.n_places, config.beam)
     rows = _first_rows(start, config, constraints)
     device, dtype = rows.totals.device, rows.totals.dtype
+    graphed = GraphedSteps(start.step) if device.type == "cuda" else None
+    keeps_all = _keeps_all_rows(device) and constraints is None
+    parents: Tensor | None = None
     penalties = [length_penalty(n, config.length_penalty) for n in range(max(bounds) + 1)]
     bound_penalties = torch.tensor([[penalties[n]] for n in bounds], dtype=dtype, device=device)
     length_bounds = torch.tensor(bounds, device=device).unsqueeze(1)
@@ -80,10 +87,14 @@ def search_from(
     best_pieces = _BestPieces(config, device, draw, constraints)
     steps: list[SearchStep] = []
     for length in range(1, max(bounds) + 1):
+        start.on_step()
         state = rows.state
         if constraints is not None:
             state = constraints.attend(state, rows.slots, length - 1)
-        out = start.step(rows.last_ids, state)
+        if keeps_all and graphed is not None:
+            out = graphed(rows.last_ids, state, parents)
+        else:
+            out = start.step(rows.last_ids, state if parents is None else state.select(parents))
         log_probs, ids = best_pieces.of_rows(out, rows, length)
         candidates = select(rows, log_probs, ids, len(bounds), config.beam)
         exists = candidates.totals > -torch.inf
@@ -96,6 +107,12 @@ def search_from(
         best_scores = torch.cat([best_scores, scores], dim=1).topk(config.n_best).values
         hopeless = candidates.totals / bound_penalties <= best_scores[:, -1:]
         going_on = exists & ~finished & (length_bounds > length) & ~hopeless
+        if keeps_all:
+            if length % _CHECK_EVERY == 0 and not bool(going_on.any()):
+                break
+            parents = candidates.parents.flatten()
+            rows = _all_rows(candidates, going_on, out.state, rows)
+            continue
         slots = going_on.flatten().nonzero().squeeze(1)
         if len(slots) == 0:
             break
@@ -179,6 +196,28 @@ class _BestPieces:
         log_probs, ids = out.vocabulary.top_k_log_probs(out.features, n_pieces, forbidden)
         hits = torch.zeros_like(ids).index_add_(0, places, (ids[places] == pieces[:, None]).long())
         return log_probs.masked_fill(hits > 0, -torch.inf), ids
+
+
+def _keeps_all_rows(device: torch.device) -> bool:
+    """Whether rows that are finished stay, so that nothing waits for their number."""
+    return device.type == "cuda"
+
+
+def _all_rows(
+    candidates: Candidates, going_on: Bool[Tensor, "B W"], state: State, before: Rows
+) -> Rows:
+    """All candidates as rows, in their order, with the state of `before`, unselected.
+
+    Those that do not go on have a total of -infinity.
+    """
+    last_ids, parents = candidates.ids.flatten(), candidates.parents.flatten()
+    return Rows(
+        slots=torch.arange(len(last_ids), device=last_ids.device),
+        last_ids=last_ids,
+        totals=candidates.totals.masked_fill(~going_on, -torch.inf).flatten(),
+        state=state,
+        repetitions=before.repetitions and before.repetitions.after(parents, last_ids),
+    )
 
 
 def _next_rows(

@@ -9,6 +9,7 @@ between them count. A ban on every repeated n-gram (Paulus et al. 2017, arXiv 17
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
@@ -34,11 +35,13 @@ class Repetitions:
 
     def after(self, parents: Int[Tensor, " N"] | None, ids: Int[Tensor, " N"]) -> "Repetitions":
         """Return the history of N hypotheses that extend rows `parents` (None: all) by a piece."""
-        pieces, allowed, last = self.pieces, self.allowed, ids.cpu().numpy()[:, None]
-        if parents is not None:
-            rows = parents.cpu().numpy()
+        pieces, allowed = self.pieces, self.allowed
+        if parents is None:
+            last = ids.cpu().numpy()
+        else:
+            rows, last = torch.stack([parents, ids]).cpu().numpy()  # one copy, one wait
             pieces, allowed = pieces[rows], allowed[rows]
-        return Repetitions(np.concatenate((pieces, last), axis=1), allowed, self.ngram)
+        return Repetitions(np.concatenate((pieces, last[:, None]), axis=1), allowed, self.ngram)
 
     def blocked(self) -> tuple[list[int], list[int]]:
         """Rows, and the piece that would begin a repetition more than `allowed`, of each.

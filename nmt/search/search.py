@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from nmt.models.base import Seq2Seq, State, StepOutput
+from nmt.models.base import Seq2Seq
 from nmt.ops.masks import keep_from_lengths
 from nmt.search.beam import Start, search_from
 from nmt.search.constraints import Constraint
@@ -61,22 +61,18 @@ def search(
         return []
     keep = keep_from_lengths(src_lengths, src_ids.shape[1])
 
-    def step(last_ids: Int[Tensor, " R"], state: State) -> StepOutput:
-        if on_step is not None:
-            on_step()
-        return model.step(last_ids, state)
-
     allowed = None
     if config.max_repeats is not None:
         allowed = n_repetitions(src_ids, keep, config.max_repeats)
     start = Start(
-        step,
+        model.step,
         state=model.init_search_state(model.encode(src_ids, keep)),
         first_ids=torch.full_like(src_lengths, BOS_ID),
         src_lengths=src_lengths.tolist(),
         n_places=src_ids.shape[1],
         allowed_repeats=allowed,
         constraints=constraints,
+        on_step=on_step or (lambda: None),
     )
     if config.sampling is not None:
         return sample(start, src_ids, config, config.sampling)

@@ -6,6 +6,7 @@ import math
 import os
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +14,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from nmt.runs.metrics import METRICS, Record, read_metrics
+from nmt.runs.metrics import METRICS, WALL_CLOCK, Record, read_metrics
 from nmt.storage.atomic import appending, flush, named_errors, write_text
 from nmt.storage.terminal import escape_controls, give_up
 
@@ -35,6 +36,8 @@ class RunLog:
         self._metrics = appending(self._path)
         self._log = appending(self._log_path)
         self._bar: "tqdm[Any] | None" = None
+        self.checksum = 0
+        """Of all records, but for the fields that tell the time; a checkpoint holds it."""
 
     def __enter__(self) -> "RunLog":
         return self
@@ -76,6 +79,7 @@ class RunLog:
         with named_errors(self._path):
             self._metrics.write(json.dumps(finite, allow_nan=False) + "\n")
             self._metrics.flush()
+        self._count(finite)
 
     def write(self, name: str, text: str) -> None:
         """Write the file `name` of the run, in place of one that a resumed run writes again."""
@@ -98,23 +102,37 @@ class RunLog:
             self._metrics.flush()
             os.fsync(self._metrics.fileno())
 
-    def rewind(self, step: int, validated: bool = True) -> None:
+    def rewind(self, step: int, validated: bool = True, checksum: object = None) -> list[str]:
         """Drop the records that a resumed run writes again, so that each step appears once.
 
         These are the records after `step` and, unless it was `validated`, the validation at `step`.
-        Damaged lines go too. Call it once, before the first record. Raises CheckpointError if the
-        file cannot be read.
+        Damaged lines go too. Call it once, before the first record. Returns a warning if the
+        records do not have the `checksum` of the checkpoint, an older one of which has none. Raises
+        CheckpointError if the file cannot be read.
         """
         if self._folder is None:
-            return
+            return []
         self._metrics.close()
         lines = [
-            f"{line.text}\n"
+            line
             for line in read_metrics(self._path)
             if line.step < step or (line.step == step and (validated or line.kind != "valid"))
         ]
-        write_text(self._path, "".join(lines))
+        write_text(self._path, "".join(f"{line.text}\n" for line in lines))
         self._metrics = appending(self._path)
+        for line in lines:
+            self._count(line.record)
+        if checksum in (None, self.checksum):
+            return []
+        end = f"ends at step {lines[-1].step:,}" if lines else "is empty"
+        return [
+            f"{self._path}: records are missing or changed: it {end}, the checkpoint is of step "
+            f"{step:,}"
+        ]
+
+    def _count(self, record: Record) -> None:
+        timeless = [item for item in record.items() if item[0] not in WALL_CLOCK]
+        self.checksum = zlib.crc32(json.dumps(timeless).encode(), self.checksum)
 
     def open_bar(self, name: str, total: int, done: int) -> None:
         """Show a bar over the batches of one epoch, such as `epoch 3/20`."""

@@ -127,10 +127,9 @@ def train(  # noqa: PLR0913 - one call is a whole training
             lines = [summary(config, run, data, state.model, hardware, seconds)]
             lines += [f"changed       {change}" for change in changes]
             lines += weight_lines
-            lines += _resume(state, run) if has_checkpoint(run) else []
+            lines += _resume(state, run, log) if has_checkpoint(run) else log.rewind(0)
         _check_same(config, data, ranks)
         ranks.equalise(state.model)
-        log.rewind(state.step, state.progress.is_validated)
         log.say("\n".join(lines))
         trainer = Trainer(config, state, data, run, log, lock)
         reason = _fit_and_note(trainer, interrupted, command)
@@ -165,12 +164,13 @@ def _check_same(config: RunConfig, data: TrainingData, ranks: Ranks) -> None:
         ranks.check_same({"seed": config.seed, **sections, "data.train": pairs})
 
 
-def _resume(state: TrainingState, run: RunDirectory) -> list[str]:
-    """Load the newest complete checkpoint. Returns lines that say so."""
+def _resume(state: TrainingState, run: RunDirectory, log: RunLog) -> list[str]:
+    """Load the newest complete checkpoint and rewind the log to it. Returns lines that say so."""
     saved, faults = run.checkpoint_folder.load_newest()
     lines = state.load_checkpoint(saved, f"{run.path}: step {saved.step}")
     if state.ranks.is_first:
         lines = [*restore_checkpoints(run, state.progress, faults), *lines]
+    lines += log.rewind(state.step, state.progress.is_validated, saved.state.get("metrics"))
     return [*lines, f"resuming after step {state.step:,}"]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from nmt.batches.batching import Batcher
 from nmt.batches.plan import Unit
@@ -68,7 +68,12 @@ class Progress:
         Raises ValueError for other keys, and for values of other types.
         """
         if isinstance(values, dict) and values.keys() == cls().__dict__.keys():
-            return _PROGRESS.validate_json(json.dumps(values), strict=True)
+            try:
+                return _PROGRESS.validate_json(json.dumps(values), strict=True)
+            except ValidationError as error:
+                fault = error.errors()[0]
+                place = ".".join(map(str, ("progress", *fault["loc"])))
+                raise ValueError(f"{place}: {fault['msg']}") from None
         raise ValueError("progress: other keys than those of this version")
 
     @property
@@ -96,15 +101,19 @@ class Progress:
         """Whether this step was saved by schedule, not only because the run was stopped."""
         return self.step in self.kept_steps
 
-    def after_update(
-        self, n_batches: int, is_last: bool, nll_sum: float, n_tokens: int
-    ) -> "Progress":
+    def after_update(self, n_batches: int, is_last: bool) -> "Progress":
         """Count an update of `n_batches` micro-batches, and the epoch if it was the last of it."""
         return replace(
             self,
             step=self.step + 1,
             epoch=self.epoch + is_last,
             batch=0 if is_last else self.batch + n_batches,
+        )
+
+    def after_result(self, nll_sum: float, n_tokens: int) -> "Progress":
+        """Add the loss of an update to that of the next record."""
+        return replace(
+            self,
             window_nll_sum=self.window_nll_sum + nll_sum,
             window_tokens=self.window_tokens + n_tokens,
         )

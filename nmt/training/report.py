@@ -51,6 +51,7 @@ class Reporter:
         self._seconds_before = state.progress.seconds
         self._window_tokens = 0
         self._n_largest = 1  # a rank may have had no batch yet
+        self._grad_norm = 0.0
 
     @property
     def seconds(self) -> float:
@@ -68,16 +69,15 @@ class Reporter:
         """Source and target tokens a second, padding not counted."""
         return self._window_tokens / max(1e-9, time.monotonic() - self._window_started)
 
-    def after_update(
-        self,
-        group: Group,
-        result: StepResult,
-        n_src_tokens: int,
-        n_batches_in_epoch: int,
-    ) -> None:
-        """Report an update by this rank's `group`; result and tokens are summed over all ranks."""
+    def after_result(self, result: StepResult) -> None:
+        """Take the result of an update, which a GPU gives some updates later."""
+        self._grad_norm = result.grad_norm
+        self._window_tokens += result.n_tokens
+
+    def after_update(self, group: Group, n_src_tokens: int, n_batches_in_epoch: int) -> None:
+        """Report an update by this rank's `group`; the tokens are summed over all ranks."""
         self._n_largest = max([self._n_largest, *(batch.n_positions for batch in group.batches)])
-        self._window_tokens += result.n_tokens + n_src_tokens
+        self._window_tokens += n_src_tokens
         n_updates = self._state.step - self._first_step
         measurements = self._measurements(n_updates, n_batches_in_epoch)
         self._log.advance_bar(group.n_batches, ", ".join(measurements))
@@ -94,7 +94,7 @@ class Reporter:
                 "train",
                 {
                     "loss": self._loss,
-                    "grad_norm": result.grad_norm,
+                    "grad_norm": self._grad_norm,
                     "tokens_per_second": self._speed,
                 },
             )

@@ -12,7 +12,7 @@ from nmt.batches.batching import Batcher
 from nmt.config import TrainConfig
 from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
-from nmt.optim.schedules import Schedule
+from nmt.optim.schedules import Schedule, check_alike
 from nmt.runs.checkpoints import CheckpointState
 from nmt.runs.trained_run import check_fit
 from nmt.storage.tensor_file import check_specs, specs_of
@@ -75,14 +75,16 @@ class TrainingState:
 
     # ---- progress
 
-    def after_update(self, n_batches: int, is_last: bool, result: StepResult) -> None:
+    def after_update(self, n_batches: int, is_last: bool) -> None:
         """Advance all but the weights after an update; `is_last` is the last one of its epoch."""
         self.schedule.after_update()
         if self.averages is not None:
             self.averages.update_parameters(self.model)
-        self.progress = self.progress.after_update(
-            n_batches, is_last, result.nll_sum, result.n_tokens
-        )
+        self.progress = self.progress.after_update(n_batches, is_last)
+
+    def after_result(self, result: StepResult) -> None:
+        """Count the loss of an update."""
+        self.progress = self.progress.after_result(result.nll_sum, result.n_tokens)
 
     def after_validation(
         self, measured: Mapping[str, float], metric: str, train: TrainConfig
@@ -180,7 +182,9 @@ class TrainingState:
             self.averages.n_averaged.fill_(values["n_averaged"])
             self.model.load_state_dict(trained, strict=False)
         self.schedule.load_state_dict(values["schedule"], values["param_groups"])
-        if values["scaler"]:  # empty if the precision was not fp16
+        scaler = self.scaler.state_dict()
+        if values["scaler"] and scaler:  # one is empty where its precision is not fp16
+            check_alike("scaler", values["scaler"], scaler)
             self.scaler.load_state_dict(values["scaler"])
         self.progress = progress
 

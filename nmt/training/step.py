@@ -6,10 +6,11 @@ the lab and scripts all change weights by `train_step`.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from nmt.batches.batching import Batch
@@ -19,6 +20,7 @@ from nmt.models.base import Seq2Seq
 from nmt.ops.masks import keep_from_lengths
 from nmt.optim.losses import PLAIN, Loss, LossSum
 from nmt.training.distributed import ALONE, Ranks
+from nmt.training.graphs import TrainingGraphs
 
 
 class DivergedError(NMTError):
@@ -40,7 +42,8 @@ class StepSettings:
 
     `precision` is the number format of the forward pass; weights stay fp32. `clip_norm` is the
     largest L2 norm of the gradient, None for any. `scaler` multiplies the loss, so that small fp16
-    gradients do not become 0; None multiplies by 1. `ranks` share the update.
+    gradients do not become 0; None multiplies by 1. `ranks` share the update. `graphs` replay the
+    passes on a GPU.
     """
 
     precision: Precision = "fp32"
@@ -48,6 +51,7 @@ class StepSettings:
     clip_norm: float | None = None
     scaler: torch.amp.GradScaler | None = None
     ranks: Ranks = ALONE
+    graphs: TrainingGraphs | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,15 @@ class StepResult:
     def loss(self) -> float:
         """Nats per target token."""
         return self.nll_sum / self.n_tokens
+
+
+@dataclass(frozen=True)
+class UnreadResult:
+    """The measurements of an update that the device may still compute: nll_sum and grad_norm."""
+
+    numbers: Float[Tensor, " 2"]
+    n_tokens: int
+    is_scaled: bool
 
 
 LossFunction = Callable[[Any, Any, StepSettings], LossSum]
@@ -97,33 +110,15 @@ def train_step(
     the gradient does not depend on how the tokens are spread over micro-batches. Gradients are
     None afterwards, also after an error.
 
-    The sums and the norm come to the host in one transfer, for which the host waits. On a GPU the
-    model and the loss wait too, wherever they pack sequences or select rows by a mask. Raises
+    The sums and the norm come to the host in one transfer, for which the host waits. Raises
     DivergedError where the numbers are NaN or infinite; an fp16 gradient may be, for its scaler
     skips the update. Any error before the optimiser's step leaves the weights, the optimiser and
     the scaler's scale as they were.
     """
-    device = next(model.parameters()).device
-    scaler = settings.scaler or torch.amp.GradScaler(device.type, enabled=False)
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    ranks = settings.ranks
-    (n_tokens,) = ranks.sum(sum(batch.n_tokens for batch in micro_batches))
-    nll_sums = []
+    ranks, scaler = settings.ranks, _scaler(model, settings)
     try:
-        for batch in micro_batches:
-            with autocast(device, settings.precision):
-                loss = loss_function(model, batch, settings)
-            scaler.scale(loss.loss_sum / n_tokens).backward()  # type: ignore[no-untyped-call]
-            nll_sums.append(loss.nll_sum.detach())
-        if not micro_batches and scaler.is_enabled():
-            # Without a backward pass nothing else puts the scale on the device for unscale_.
-            scaler.scale(torch.zeros((), device=device))
-        ranks.sum_gradients(parameters, model)
-        scaler.unscale_(optimizer)
-        grad_norm = nn.utils.clip_grad_norm_(parameters, settings.clip_norm or math.inf)
-        result = _fetch(nll_sums, int(n_tokens), grad_norm)
-        result = replace(result, nll_sum=ranks.sum(result.nll_sum)[0])
-        _refuse_non_finite(result, scaler.is_enabled())
+        unread = _add_gradients(model, optimizer, micro_batches, settings, loss_function)
+        (result,) = read_results([unread], ranks)
         scaler.step(optimizer)
         scaler.update()
     finally:
@@ -131,10 +126,78 @@ def train_step(
     return result
 
 
-def _fetch(nll_sums: Sequence[Tensor], n_tokens: int, grad_norm: Tensor) -> StepResult:
-    """Bring the numbers of an update from the device in one transfer."""
-    *sums, norm = torch.stack([*nll_sums, grad_norm]).tolist()
-    return StepResult(sum(sums, 0.0), n_tokens, norm)
+def queue_step(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    micro_batches: Sequence[MicroBatch],
+    settings: StepSettings,
+) -> UnreadResult:
+    """Update the weights as `train_step` does on a GPU, without waiting for it.
+
+    `read_results` finds numbers that are not finite, after they have reached the weights.
+    """
+    scaler = _scaler(model, settings)
+    try:
+        unread = _add_gradients(model, optimizer, micro_batches, settings, translation_loss)
+        scaler.step(optimizer)
+        scaler.update()
+    finally:
+        optimizer.zero_grad(set_to_none=True)
+    return unread
+
+
+def _scaler(model: nn.Module, settings: StepSettings) -> torch.amp.GradScaler:
+    device = next(model.parameters()).device
+    return settings.scaler or torch.amp.GradScaler(device.type, enabled=False)
+
+
+def _add_gradients(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    micro_batches: Sequence[MicroBatch],
+    settings: StepSettings,
+    loss_function: LossFunction,
+) -> UnreadResult:
+    """Compute the gradient of an update, unscaled and clipped."""
+    device, scaler = next(model.parameters()).device, _scaler(model, settings)
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    ranks, graphs = settings.ranks, settings.graphs
+    n_tokens = int(ranks.sum(sum(batch.n_tokens for batch in micro_batches))[0])
+
+    def passes(batch: MicroBatch, divisor: Tensor | int) -> Tensor:
+        with autocast(device, settings.precision):
+            loss = loss_function(model, batch, settings)
+        scaler.scale(loss.loss_sum / divisor).backward()  # type: ignore[no-untyped-call]
+        return loss.nll_sum.detach()
+
+    nll_sums = []
+    for batch in micro_batches:
+        if graphs is None or not isinstance(batch, Batch):
+            nll_sums.append(passes(batch, n_tokens))
+        else:
+            nll_sums.append(graphs.run(settings.loss, passes, batch, n_tokens))
+    if not micro_batches and scaler.is_enabled():
+        # Without a backward pass nothing else puts the scale on the device for unscale_.
+        scaler.scale(torch.zeros((), device=device))
+    ranks.sum_gradients(parameters, model)
+    scaler.unscale_(optimizer)
+    grad_norm = nn.utils.clip_grad_norm_(parameters, settings.clip_norm or math.inf)
+    nll_sum = torch.stack(nll_sums).sum() if nll_sums else torch.zeros_like(grad_norm)
+    return UnreadResult(torch.stack([nll_sum, grad_norm]), n_tokens, scaler.is_enabled())
+
+
+def read_results(unread: Sequence[UnreadResult], ranks: Ranks = ALONE) -> list[StepResult]:
+    """Bring the numbers of updates from the device in one transfer, for which the host waits.
+
+    Raises DivergedError for the first update whose numbers are NaN or infinite.
+    """
+    rows = torch.stack([result.numbers for result in unread]).tolist()
+    results = []
+    for (nll_sum, grad_norm), each in zip(rows, unread, strict=True):
+        result = StepResult(ranks.sum(nll_sum)[0], each.n_tokens, grad_norm)
+        _refuse_non_finite(result, each.is_scaled)
+        results.append(result)
+    return results
 
 
 def _refuse_non_finite(result: StepResult, is_scaled: bool) -> None:

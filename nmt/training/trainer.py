@@ -12,6 +12,7 @@ from nmt.device import is_out_of_memory, release_freed_memory
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import RunLock
+from nmt.training.graphs import TrainingGraphs
 from nmt.training.guards import (
     collapse_note,
     divergence_note,
@@ -24,9 +25,19 @@ from nmt.training.progress import end_reason, epoch_name
 from nmt.training.report import Reporter
 from nmt.training.samples import sample_file, samples_text
 from nmt.training.state import TrainingState
-from nmt.training.step import StepResult, StepSettings, train_step
+from nmt.training.step import (
+    StepResult,
+    StepSettings,
+    UnreadResult,
+    queue_step,
+    read_results,
+    train_step,
+)
 from nmt.training.training_data import TrainingData, guided_heads
 from nmt.training.validation import ValidationResult, Validator
+
+_READ_EVERY = 10
+"""Updates of a GPU until the host waits for their results."""
 
 
 class Trainer:
@@ -62,6 +73,11 @@ class Trainer:
             clip_norm=train.clip_norm,
             scaler=state.scaler,
             ranks=state.ranks,
+            graphs=TrainingGraphs(state.model) if state.device.type == "cuda" else None,
+        )
+        self._unread: list[UnreadResult] = []
+        self._read_every = (
+            _READ_EVERY if state.device.type == "cuda" and self._ranks.world == 1 else 1
         )
 
     def fit(self, interrupted: Callable[[], bool]) -> str | None:
@@ -104,34 +120,68 @@ class Trainer:
             )
         name = epoch_name(self.config.train, state.progress)
         self.log.open_bar(name, len(plan), state.progress.batch)
-        share, pin = self._ranks.share, state.device.type == "cuda"
+        share, for_gpu = self._ranks.share, state.device.type == "cuda"
         size = self.config.train.accumulate * self._ranks.world
-        loader = Loader(batcher, plan, state.progress.epoch, size, share, pin)
+        loader = Loader(batcher, plan, state.progress.epoch, size, share, for_gpu)
         with contextlib.closing(loader.groups(state.progress.batch)) as groups:
             for group in groups:
-                result = self._update(group.batches)
-                state.after_update(group.n_batches, group.is_last, result)
+                self._update(group.batches)
+                state.after_update(group.n_batches, group.is_last)
                 n_src_tokens = self._agree(sum(batch.n_src_tokens for batch in group.batches))
-                self._reporter.after_update(group, result, n_src_tokens, len(plan))
+                is_ending = self._is_stopped or end_reason(self.config, state.progress) is not None
+                if is_ending or self._must_read:
+                    self._read()
+                self._reporter.after_update(group, n_src_tokens, len(plan))
                 self._validate_or_save_if_due()
                 if self._is_stopped or end_reason(self.config, state.progress) is not None:
                     return
 
-    def _update(self, group: Sequence[Batch]) -> StepResult:
+    def _update(self, group: Sequence[Batch]) -> None:
         """Change the weights once; `group` is this rank's share of the update."""
         state, train = self.state, self.config.train
         settings = replace(self._settings, loss=self._loss.at_epoch(state.progress.epoch))
+        step = queue_step if self._read_every > 1 else train_step
         with explain_update_errors(state.step + 1, train, self.saved_step):
-            result = train_step(state.model, state.optimizer, group, settings)
+            result = step(state.model, state.optimizer, group, settings)
+        if isinstance(result, UnreadResult):
+            self._unread.append(result)
+        else:
+            self._count(result)
+
+    @property
+    def _must_read(self) -> bool:
+        """Whether the results of updates are due: for the log, a validation or a checkpoint."""
+        is_logged = self.state.step % self.config.train.log_every == 0
+        is_due = self._is_validation_due or self._is_save_due
+        return is_logged or is_due or len(self._unread) >= self._read_every
+
+    def _read(self) -> None:
+        """Wait for the updates so far. Raises DivergedError where numbers are not finite."""
+        unread, self._unread = self._unread, []
+        first = self.state.step - len(unread) + 1
+        with explain_update_errors(first, self.config.train, self.saved_step):
+            for result in read_results(unread) if unread else ():
+                self._count(result)
+
+    def _count(self, result: StepResult) -> None:
+        self.state.after_result(result)
         self._last_loss = result.loss
-        return result
+        self._reporter.after_result(result)
+
+    @property
+    def _is_validation_due(self) -> bool:
+        progress, every = self.state.progress, self.config.valid.every
+        return progress.batch == 0 if every is None else progress.step % every == 0
+
+    @property
+    def _is_save_due(self) -> bool:
+        save_every = self.config.train.save_every
+        return save_every is not None and self.state.step % save_every == 0
 
     def _validate_or_save_if_due(self) -> None:
-        progress, train = self.state.progress, self.config.train
-        every, save_every = self.config.valid.every, train.save_every
-        if progress.batch == 0 if every is None else progress.step % every == 0:
+        if self._is_validation_due:
             self._validate_and_save()
-        elif save_every is not None and progress.step % save_every == 0:
+        elif self._is_save_due:
             self._save_scheduled()
 
     def _validate_and_save(self) -> bool:
@@ -192,6 +242,7 @@ class Trainer:
             if self._lock is not None:
                 self._lock.check()
             self.log.sync()
+            values["metrics"] = self.log.checksum
             folder, best_step = self.run.checkpoint_folder, state.progress.best_step
             folder.save(state.step, state.final_model.state_dict(), tensors, values)
             labels = ("best", "last") if best_step in (None, state.step) else ("last",)

@@ -26,10 +26,15 @@ def merged_search(
 
 def str_by_str(texts: Iterable[str], name: str = "texts") -> Iterator[str]:
     """Iterate over `texts`. Raises TypeError for one str, at once, and for what is no str."""
+    check_several(name, texts)
+    return (_str(text, f"{name}[{index}]") for index, text in enumerate(texts))
+
+
+def check_several(name: str, texts: object) -> None:
+    """Raise TypeError for one str, which would be read letter by letter."""
     if isinstance(texts, str | bytes):
         got = type(texts).__name__
         raise TypeError(f"{name}: got one {got}, allowed: several, such as [text]")
-    return (_str(text, f"{name}[{index}]") for index, text in enumerate(texts))
 
 
 def _str(text: object, where: str) -> str:

@@ -14,6 +14,7 @@ from nmt.search.search_config import SearchConfig
 from nmt.search.words import Word, Words
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, RESERVED, UNK_ID
+from nmt.translation.arguments import check_several
 from nmt.types import Encoded
 
 Prefix = str | Sequence[int]
@@ -35,9 +36,11 @@ def constraints_of(
 
     Rows of weights are divided by their sum. Raises DataError for numbers that differ, for text
     that the vocabulary cannot write, for ids that are no pieces, for a step behind the first free
-    piece, and for weights of another shape, below 0, or all 0.
+    piece, and for weights of another shape, below 0, or all 0; TypeError for one prefix that is
+    not in a list.
     """
     words = words_of(tokenizer, config.must, config.must_not)
+    check_several("prefixes", prefixes)
     if prefixes is None:
         return [Constraint(words=words)] * len(sources) if words else []
     weights = list(attention) or [{}] * len(sources)

@@ -10,6 +10,7 @@ from itertools import islice
 import pytest
 import torch
 
+from nmt.batches import loader
 from nmt.batches.batching import Batch, Batcher, EncodedCorpus, encode_pairs
 from nmt.batches.loader import Group, Loader
 from nmt.batches.resampling import Resampling
@@ -17,7 +18,8 @@ from nmt.corpora.sources import DataConfig
 from nmt.errors import DataError
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import Tokenizers, train_tokenizers
-from nmt.training.distributed import Ranks
+from nmt.text.vocabulary import PAD_ID
+from nmt.training.distributed import ALONE, Ranks
 from nmt.types import SentencePair
 
 PAIRS = [
@@ -141,3 +143,26 @@ def test_a_thread_prepares_and_its_error_comes_in_order() -> None:
         assert len(list(islice(groups, 5))) == 5
     assert len(Watched.threads) <= 6 + 8
     assert not [t for t in threading.enumerate() if t.name.startswith("nmt-loader")]
+
+
+def test_processes_prepare_the_groups_of_the_thread_and_draw_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are for a GPU: the batches are padded too."""
+    monkeypatch.setattr(loader, "_spare_processors", lambda: 2)
+    batcher = Batcher(corpus(), 2, "sentences", 1)
+    plan = batcher.plan(5)
+    by_thread = Loader(batcher, plan, 5, 2, ALONE.share)
+    state = torch.get_rng_state()
+    by_processes = list(Loader(batcher, plan, 5, 2, ALONE.share, for_gpu=True).groups(2))
+    assert torch.equal(torch.get_rng_state(), state)
+    for group, expected in zip(by_processes, by_thread.groups(2), strict=True):
+        assert (group.n_batches, group.is_last) == (expected.n_batches, expected.is_last)
+        for batch, plain in zip(group.batches, expected.batches, strict=True):
+            n_places = batch.src_ids.shape[1]
+            assert n_places % 4 == 0 or n_places >= batcher.longest[0]
+            assert batch.n_tokens == plain.n_tokens
+            assert torch.equal(batch.src_lengths, plain.src_lengths)
+            width = plain.tgt_out.shape[1]
+            assert torch.equal(batch.tgt_out[:, :width], plain.tgt_out)
+            assert (batch.tgt_out[:, width:] == PAD_ID).all()

@@ -130,7 +130,7 @@ def test_every_parameter_gets_a_gradient(looking: Attention) -> None:
     auxiliary_loss = looking.auxiliary_loss([look])
     if auxiliary_loss is not None:
         keep = torch.ones(B, Q, dtype=torch.bool)
-        total = total + auxiliary_loss.loss_sum(keep, torch.randn(B * Q))
+        total = total + auxiliary_loss.loss_sum(keep, torch.randn(B, Q))
     total.backward()
     for name, parameter in [("values", memory.values), *looking.named_parameters()]:
         assert parameter.grad is not None, name

@@ -138,7 +138,7 @@ def test_every_parameter_learns_and_padding_rows_do_not(model: Seq2Seq) -> None:
     total = log_likelihoods.sum()
     if output.auxiliary_loss is not None:
         keep = torch.ones_like(log_likelihoods, dtype=torch.bool)
-        total = total + output.auxiliary_loss.loss_sum(keep, log_likelihoods.detach().flatten())
+        total = total + output.auxiliary_loss.loss_sum(keep, log_likelihoods.detach())
     total.backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name

@@ -125,7 +125,7 @@ def test_triton_that_fails_its_check_is_not_used(monkeypatch: pytest.MonkeyPatch
         return "wrong"
 
     monkeypatch.setattr(backend, "check", fail)
-    monkeypatch.setattr(backend, "_why_no_triton", lambda: "")
+    monkeypatch.setattr(backend, "why_no_triton", lambda: "")
     for name in ("choose", "why_not"):
         monkeypatch.setattr(backend, name, functools.cache(getattr(backend, name).__wrapped__))
     devices = [torch.device("cuda", index) for index in (0, 0, 1)]
@@ -165,10 +165,10 @@ def test_kernels_need_a_gpu_triton_and_a_compiler(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: lacks != "CUDA")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
     monkeypatch.setattr(shutil, "which", lambda name: compiler)
-    assert lacks in backend._why_no_triton()
-    assert bool(backend._why_no_triton()) is bool(lacks)
+    assert lacks in backend.why_no_triton()
+    assert bool(backend.why_no_triton()) is bool(lacks)
     monkeypatch.setenv("CC", "/opt/cc")
-    assert bool(backend._why_no_triton()) is (lacks in ("CUDA", "Triton"))
+    assert bool(backend.why_no_triton()) is (lacks in ("CUDA", "Triton"))
 
 
 def test_the_reference_is_plain_torch_throughout(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,21 +31,24 @@ def _torchs(x: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing:
 def test_equals_torchs(
     smoothing: float, rows_at_once: int, backend: BackendName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fused, "_BYTES_AT_ONCE", rows_at_once * ROWS * 8)
+    monkeypatch.setitem(fused._BYTES_AT_ONCE, "cpu", rows_at_once * ROWS * 8)
     for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
         linear_cross_entropy = operations_of(backend, dtype).linear_cross_entropy
         *learned, targets = _inputs(dtype)
-        loss, nlls = linear_cross_entropy(*learned, targets, REAL, smoothing)
-        expected = _torchs(*learned, targets, smoothing)
+        keep = torch.arange(N) % 3 > 0
+        loss, nlls = linear_cross_entropy(*learned, targets, keep, REAL, smoothing)
+        kept = learned[0][keep], *learned[1:], targets[keep]
+        expected = _torchs(*kept, smoothing)
         tolerances = {"rtol": tolerance, "atol": tolerance}
         torch.testing.assert_close(loss, expected, **tolerances)
-        nll_sum = _torchs(*learned, targets, 0.0).detach()
+        nll_sum = _torchs(*kept, 0.0).detach()
+        assert (nlls[~keep] == 0).all()
         torch.testing.assert_close(nlls.sum(), nll_sum, **tolerances)
         gradients = [torch.autograd.grad(3 * total, learned) for total in (expected, loss)]
         for reference, gradient in zip(*gradients, strict=True):
             torch.testing.assert_close(gradient, reference, **tolerances)
         with torch.no_grad():
-            loss_again, nlls_again = linear_cross_entropy(*learned, targets, REAL, smoothing)
+            loss_again, nlls_again = linear_cross_entropy(*learned, targets, keep, REAL, smoothing)
         assert torch.equal(loss.detach(), loss_again)
         assert torch.equal(nlls, nlls_again)
 
@@ -54,7 +57,7 @@ def test_products_in_bf16_are_near(backend: BackendName) -> None:
     linear_cross_entropy = operations_of(backend, torch.bfloat16).linear_cross_entropy
     *learned, targets = _inputs(torch.float32)
     with torch.autocast(DEVICE, dtype=torch.bfloat16):
-        loss, nlls = linear_cross_entropy(*learned, targets, REAL, 0.1)
+        loss, nlls = linear_cross_entropy(*learned, targets, targets >= 0, REAL, 0.1)
     expected = _torchs(*learned, targets, 0.1)
     assert loss.dtype == nlls.dtype == torch.float32
     assert float(loss.detach()) == pytest.approx(float(expected.detach()), rel=0.01)
@@ -67,10 +70,12 @@ def test_products_in_bf16_are_near(backend: BackendName) -> None:
 def test_an_all_but_impossible_piece_and_no_piece_at_all(backend: BackendName) -> None:
     linear_cross_entropy = operations_of(backend).linear_cross_entropy
     x, weight = torch.ones(1, 1), torch.tensor([[300.0], [-300.0]])
-    loss, _ = linear_cross_entropy(x, weight, torch.zeros(2), torch.tensor([1]), 2, 0.0)
+    loss, _ = linear_cross_entropy(
+        x, weight, torch.zeros(2), torch.tensor([1]), torch.tensor([True]), 2, 0.0
+    )
     assert float(loss) == pytest.approx(600)
     x, weight, bias, targets = _inputs(torch.float32)
-    loss, nlls = linear_cross_entropy(x[:0], weight, bias, targets[:0], REAL, 0.0)
+    loss, nlls = linear_cross_entropy(x[:0], weight, bias, targets[:0], targets[:0] >= 0, REAL, 0.0)
     loss.backward()
     assert float(loss.detach()) == len(nlls) == 0
     assert weight.grad is not None

@@ -70,10 +70,11 @@ def gates(by: Steps, inputs: dict[str, Tensor], has_more: bool = True) -> list[T
     rows, units = state.shape[1], len(state)
     saved, out = by.empty(state, 4 * units, rows), x.new_empty(rows, units)
     following, narrow = by.gru_gates(x.t(), read if has_more else None, h, bias, state, saved, out)
-    shares, every = by.empty(x, 4 * units, rows), by.empty(x, 4 * units, 3, rows)
-    of_bias = torch.ones_like(bias)
+    shares, every = by.empty(x, 4 * units, rows), by.empty(x, 4 * units, 3, rows).zero_()
+    of_bias = torch.zeros_like(bias)
     more = (through, of_out) if has_more else (None, None)
     stays = by.gru_gates_backward(of_state, *more, saved, before, shares, every[:, 1], of_bias)
+    of_bias = by.bias_gradient(of_bias, every)
     return [following, narrow, saved, out, shares, every[:, 1], of_bias, stays]
 
 

@@ -1,5 +1,8 @@
 """Optimisers by config."""
 
+import importlib
+import importlib.util
+
 import pytest
 import torch
 from pydantic import TypeAdapter
@@ -22,7 +25,7 @@ def test_every_optimiser_is_torchs_and_gets_its_numbers(
     config = TypeAdapter(OptimizerConfig).validate_python(values)
     parameter = torch.nn.Parameter(torch.tensor([[1.0, -2.0]]))
     optimizer = config.build([("weight", parameter)], lr=0.5)
-    assert type(optimizer) is kind
+    assert isinstance(optimizer, kind)
     group = optimizer.param_groups[0]
     assert group["lr"] == 0.5
     if "beta2" in values:
@@ -46,3 +49,21 @@ def test_adamw_decays_matrices_and_spares_vectors() -> None:
     for name, parameter in layer.named_parameters():
         decay = 0.95 if name == "0.weight" else 1.0
         torch.testing.assert_close(parameter.detach(), decay * before[name])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+def test_adadelta_in_triton_is_torchs() -> None:
+    """Without a GPU Triton's kernel runs in its interpreter (tests/conftest.py)."""
+    adadelta = importlib.import_module("nmt.ops.triton.operations").adadelta
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(0)
+    weight = torch.randn(3, 700, device=device, requires_grad=True)
+    optimizer = torch.optim.Adadelta([weight], lr=0.5, rho=0.95, eps=1e-6)
+    copy = weight.detach().clone()
+    square, delta = torch.zeros_like(copy), torch.zeros_like(copy)
+    for _ in range(3):
+        weight.grad = torch.randn_like(weight)
+        adadelta(copy, weight.grad, square, delta, 0.5, 0.95, 1e-6)
+        optimizer.step()
+        torch.testing.assert_close(copy, weight.detach())
+    torch.testing.assert_close(delta, optimizer.state[weight]["acc_delta"])

@@ -49,6 +49,8 @@ import torch  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves, tree_map  # noqa: E402
 
+from pretend_cuda import graphs  # noqa: E402
+
 aten = torch.ops.aten
 
 launches: Counter[str] = Counter()
@@ -137,6 +139,8 @@ def dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         _pinned.add(copy.untyped_storage().data_ptr())
         return copy
     if not from_cuda and not to_cuda:
+        if graphs.recording is not None:
+            return graphs.recording.run(func, args, kwargs, contextlib.nullcontext)
         return func(*args, **kwargs)
     _check_devices(operation, args, tensors)
     generator = kwargs.get("generator")
@@ -157,8 +161,12 @@ def dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     elif operation in SOFTMAX_BACKWARD and args[3] != args[0].dtype:
         args, dtype = (*args[:3], args[0].dtype), args[3]
     is_random = torch.Tag.nondeterministic_seeded in func.tags
-    with _random_numbers() if is_random else contextlib.nullcontext():
-        output = func(*args, **kwargs)
+    context = _random_numbers if is_random else contextlib.nullcontext
+    if graphs.recording is not None:
+        output = graphs.recording.run(func, args, kwargs, context, dtype)
+    else:
+        with context():
+            output = func(*args, **kwargs)
     if operation is aten._pack_padded_sequence:
         return CudaTensor(output[0]), output[1]
     if not to_cuda or operation is aten._local_scalar_dense:
@@ -205,15 +213,26 @@ def _count(func: Any, args: Any, tensors: Sequence[torch.Tensor], to_cuda: bool)
         is_upload = to_cuda if target is None else isinstance(target, CudaTensor)
         if is_upload and not isinstance(source, CudaTensor):
             if source.dim() and source.untyped_storage().data_ptr() not in _pinned:
+                _refuse_in_capture(name)
                 uploads[place()] += 1
         elif not is_upload:
-            waits[f"{name} at {place()}"] += 1
+            _wait(name)
     elif operation in WAITING and any(isinstance(x, CudaTensor) for x in tensors):
-        waits[f"{name} at {place()}"] += 1
+        _wait(name)
     elif operation in INDEXING and any(x is not None and x.dtype == torch.bool for x in args[1]):
         value = args[2] if len(args) > 2 else None
         if value is None or value.numel() > 1:  # a single value fills by the mask, without nonzero
-            waits[f"{name} by a mask at {place()}"] += 1
+            _wait(f"{name} by a mask")
+
+
+def _wait(name: str) -> None:
+    _refuse_in_capture(name)
+    waits[f"{name} at {place()}"] += 1
+
+
+def _refuse_in_capture(name: str) -> None:
+    if graphs.recording is not None:
+        raise RuntimeError(f"operation not permitted when stream is capturing: {name}")
 
 
 def place() -> str:
@@ -335,6 +354,10 @@ def install() -> None:
     for name, answer in ANSWERS.items():
         setattr(torch.cuda, name, lambda *_, answer=answer, **__: answer)
     torch.cuda.device = torch.cuda.device_of = lambda *_: contextlib.nullcontext()  # type: ignore
+    torch.cuda.Stream = torch.cuda.current_stream = graphs.Stream  # type: ignore
+    torch.cuda.stream = lambda _: contextlib.nullcontext()  # type: ignore
+    torch.cuda.CUDAGraph, torch.cuda.graph = graphs.PretendGraph, graphs.graph  # type: ignore
+    graphs.generator = _generator
     torch.cuda.manual_seed = torch.cuda.manual_seed_all = _seed
     torch.cuda.get_rng_state = lambda *_: torch.tensor(_generator, device="cpu").view(torch.uint8)
     torch.cuda.set_rng_state = _set_rng_state  # type: ignore[assignment]

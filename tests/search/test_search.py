@@ -17,6 +17,7 @@ from nmt.models.catalog import build_model
 from nmt.models.ensemble import Ensemble
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.ops.masks import keep_from_lengths
+from nmt.search import beam
 from nmt.search.beam import Start, search_from
 from nmt.search.forced import force_decode
 from nmt.search.search import search
@@ -316,3 +317,28 @@ def test_nan_is_said() -> None:
     model.table[:] = math.nan
     with pytest.raises(NMTError, match=r"not numbers \(NaN\)"):
         run(model, SearchConfig())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beam": 1},
+        {"beam": 5, "n_best": 3},
+        {"beam": 4, "no_repeat_ngram": 2, "min_length": 3},
+        {"beam": 1, "n_best": 2, "sampling": {"top_k": 5, "seed": 3}},
+    ],
+    ids=lambda options: "-".join(options),
+)
+@MODELS
+def test_rows_that_are_finished_may_stay(
+    model: Seq2Seq, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, which would wait for the number of those that remain."""
+    config = SearchConfig.model_validate({"max_length_extra": 20, **options})
+    expected = run(model, config)
+    monkeypatch.setattr(beam, "_keeps_all_rows", lambda device: True)
+    for hypotheses, references in zip(run(model, config), expected, strict=True):
+        assert [h.ids for h in hypotheses] == [r.ids for r in references]
+        for one, other in zip(hypotheses, references, strict=True):
+            assert one.score == pytest.approx(other.score, rel=1e-5)
+            np.testing.assert_allclose(one.attention, other.attention, atol=1e-5)

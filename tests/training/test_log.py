@@ -30,7 +30,14 @@ def test_infinity_is_null(tmp_path: Path) -> None:
 def test_rewind_drops_later_steps_and_damaged_lines(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     good = [f'{{"type": "{kind}", "step": {n}}}\n' for n, kind in enumerate("ttvt", start=1)]
-    bad = ["[\n", "{}\n", '{"step": "x", "type": 1}\n', "\n", "[" * 100_000 + "\n"]
+    bad = [
+        "[\n",
+        "{}\n",
+        '{"step": "x", "type": 1}\n',
+        "\n",
+        "[" * 100_000 + "\n",
+        '{"step": 1, "type": "t", "x": [1]}\n',
+    ]
     path.write_text("".join([good[0], *bad, *good[1:], '{"type": "tr']), encoding="utf-8")
     with RunLog(tmp_path, quiet=True) as log:
         log.rewind(3)
@@ -93,7 +100,7 @@ def test_an_epoch_has_one_number_in_all_its_updates() -> None:
     progress = Progress()
     numbers = []
     for is_last in (False, True, False, False, True):
-        progress = progress.after_update(1, is_last, 1.0, 1)
+        progress = progress.after_update(1, is_last)
         numbers.append(progress.last_epoch)
     assert numbers == [1, 1, 2, 2, 2]
     assert (progress.step, progress.epoch, progress.batch) == (5, 2, 0)

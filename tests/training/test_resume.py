@@ -2,11 +2,13 @@
 
 import itertools
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from forging import seal
 from training.toy import (
     assert_same_run,
     last_checkpoint,
@@ -187,6 +189,50 @@ def test_the_newest_checkpoint_damaged_the_one_before_goes_on(corpus: Path) -> N
     assert "step-000008/model.safetensors: damaged: not a safetensors file" in log
     assert "set aside as damaged-step-000008, going on from step 4" in log
     assert_same_run(corpus / "whole", corpus / "run")
+
+
+DAMAGES: dict[str, tuple[Callable[[bytes], bytes], int | None]] = {
+    "a damaged line": (lambda log: log.replace(b'"loss"', b"\0\0", 1), 4),
+    "a changed number": (lambda log: log.replace(b'"loss": ', b'"loss": 1', 1), 4),
+    "a changed step": (lambda log: log.replace(b'"step": 4', b'"step": 6'), 3),
+    "a file cut at a line": (lambda log: b"".join(log.splitlines(True)[:2]), 2),
+    "a file cut in its last record": (lambda log: log[:-9], 4),
+    "an emptied file": (lambda log: b"", 0),
+    "an intact file": (lambda log: log, None),
+    "times of another machine": (lambda log: log.replace(b'"seconds": ', b'"seconds": 1'), None),
+    "a kill amid the next record": (lambda log: log + b'{"type": "train", "st', None),
+    "a kill before the next checkpoint": (
+        lambda log: log + log[-300:].replace(b": 4,", b": 5,"),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_log_is_reported(corpus: Path, name: str, capfd) -> None:
+    """In one line, once; what is behind the checkpoint's step comes again anyway."""
+    train_tiny(corpus, train={"epochs": 1})
+    path = corpus / "run" / "metrics.jsonl"
+    damage, last = DAMAGES[name]
+    path.write_bytes(damage(path.read_bytes()))
+    expected = []
+    if last is not None:
+        end = f"ends at step {last}" if last else "is empty"
+        expected = [
+            f"{path}: records are missing or changed: it {end}, the checkpoint is of step 4"
+        ]
+    command = ["nmt", "train"]
+    for lines in (expected, []):
+        train(tiny_config(corpus), corpus / "run", command)
+        stderr = capfd.readouterr().err.splitlines()
+        assert [line for line in stderr if "metrics.jsonl" in line] == lines
+
+
+def test_a_run_of_an_older_version_has_no_checksum(corpus: Path) -> None:
+    train_tiny(corpus, train={"epochs": 1})
+    seal(corpus / "run/checkpoints/step-000004", lambda content: content["state"].pop("metrics"))
+    train_tiny(corpus)
+    assert "missing or changed" not in log_of(corpus / "run")
 
 
 def test_a_best_checkpoint_that_is_gone_is_reported(corpus: Path) -> None:

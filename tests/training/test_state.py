@@ -12,7 +12,6 @@ import torch
 from training.toy import toy_state
 
 from nmt.errors import CheckpointError
-from nmt.optim.averages import EMAConfig
 from nmt.runs.checkpoints import CheckpointState
 from nmt.training import rng
 from nmt.training.state import WEIGHTS, TrainingState
@@ -38,7 +37,8 @@ def update(state: TrainingState, overflow: bool = False) -> float:
     state.scaler.step(state.optimizer)
     state.scaler.update()
     state.optimizer.zero_grad(set_to_none=True)
-    state.after_update(1, False, StepResult(1.0, 1, 1.0))
+    state.after_update(1, False)
+    state.after_result(StepResult(1.0, 1, 1.0))
     return float(state.scaler.get_scale())
 
 
@@ -86,6 +86,22 @@ def replaced(start: str, tensor: torch.Tensor) -> Callable[[CheckpointState], ob
     return change
 
 
+def with_value(value: object, *keys: str | int) -> Callable[[CheckpointState], object]:
+    """Put `value` below the keys in state.json."""
+
+    def change(checkpoint: CheckpointState) -> None:
+        holder: Any = checkpoint.state
+        for key in keys[:-1]:
+            holder = holder[key]
+        holder[keys[-1]] = value
+
+    return change
+
+
+def lacking(*keys: str) -> Callable[[CheckpointState], object]:
+    return lambda checkpoint: checkpoint.state[keys[0]].pop(keys[1])  # type: ignore[attr-defined]
+
+
 MISFITS: dict[str, Callable[[CheckpointState], object]] = {
     "one moment missing": lambda checkpoint: checkpoint.state_tensors.pop(MOMENT),
     "a moment of no numbers": replaced(MOMENT, torch.zeros(0)),
@@ -100,7 +116,28 @@ MISFITS: dict[str, Callable[[CheckpointState], object]] = {
     "a generator of zeros": replaced("rng.cpu", torch.zeros(5056, dtype=torch.uint8)),
     "weights missing": renamed(WEIGHTS, "weights"),
     "weights of another shape": replaced(WEIGHTS, torch.ones(2)),
-    "progress of other keys": lambda checkpoint: checkpoint.state["progress"].update(x=1),  # type: ignore[attr-defined]
+    "progress without a key": lacking("progress", "best"),
+    "progress with another key": with_value(1, "progress", "x"),
+    "progress of a text": with_value("x", "progress"),
+    "a text as step": with_value("4", "progress", "step"),
+    "a fraction as step": with_value(1.5, "progress", "step"),
+    "a truth value as epoch": with_value(True, "progress", "epoch"),
+    "a text as seconds": with_value("1", "progress", "seconds"),
+    "no number as sum": with_value(None, "progress", "window_nll_sum"),
+    "another unit of batches": with_value([8, "bytes"], "progress", "batching"),
+    "a number as list of steps": with_value(1, "progress", "kept_steps"),
+    "a validation without its loss": with_value([[1, 0.5]], "progress", "best"),
+    "a schedule without a key": lacking("schedule", "last_epoch"),
+    "a schedule with another key": with_value(1, "schedule", "x"),
+    "a schedule of a list": with_value([], "schedule"),
+    "a text in the schedule": with_value("1", "schedule", "last_epoch"),
+    "a learning rate of text": with_value(["x"], "schedule", "_last_lr"),
+    "too many learning rates": with_value([0.1, 0.1], "schedule", "_last_lr"),
+    "a scale of text": with_value("x", "scaler", "scale"),
+    "a scaler without a key": lacking("scaler", "scale"),
+    "a scaler of a number": with_value(1, "scaler"),
+    "text as number of averages": with_value("x", "n_averaged"),
+    "text as number of processes": with_value("x", "world"),
     "another number of groups": lambda checkpoint: checkpoint.state["param_groups"].clear(),  # type: ignore[attr-defined]
     **{key: without(key) for key in ("progress", "schedule", "scaler", "n_averaged", "world")},
 }
@@ -118,16 +155,6 @@ def test_what_does_not_fit_the_run_is_one_line(name: str) -> None:
         new_state(ema={}).load_checkpoint(checkpoint, "run: step 1")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
-
-
-def test_weights_of_averaged_layers_are_in_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else cuDNN copies them at every call; a copy of a module has each weight by itself."""
-    flat: list[object] = []
-    monkeypatch.setattr(torch.nn.RNNBase, "flatten_parameters", lambda self: flat.append(self))
-    model = torch.nn.ModuleList([torch.nn.GRU(2, 3), torch.nn.Linear(2, 3)])
-    flat.clear()
-    averages = EMAConfig().build(model)
-    assert flat == [averages.module[0]]
 
 
 # ---- random generators

@@ -60,13 +60,13 @@ def test_an_update_does_not_depend_on_how_its_tokens_are_cut(cuts: tuple[int, ..
 def test_the_loss_and_the_norm_are_those_of_the_weights_before() -> None:
     state = sgd_state()
     loss = translation_loss(state.model, batch(), StepSettings())
-    (loss.loss_sum / loss.n_tokens).backward()  # type: ignore[no-untyped-call]
+    (loss.loss_sum / batch().n_tokens).backward()  # type: ignore[no-untyped-call]
     gradients = {n: p.grad for n, p in state.model.named_parameters() if p.grad is not None}
     state.optimizer.zero_grad()
     before = everything(state)
     result = train_step(state.model, state.optimizer, [batch()], StepSettings())
     assert result.nll_sum == float(loss.nll_sum)
-    assert result.loss == float(loss.nll_sum) / loss.n_tokens
+    assert result.loss == float(loss.nll_sum) / batch().n_tokens
     norm = math.sqrt(sum(float(gradient.square().sum()) for gradient in gradients.values()))
     assert result.grad_norm == pytest.approx(norm, rel=1e-5)
     for name, gradient in gradients.items():

@@ -241,6 +241,8 @@ def test_one_string_is_no_list_of_texts(translator: Translator) -> None:
             translate("He is tired.")
     with pytest.raises(TypeError, match=r"^target_texts: got one str"):
         translator.force(["Is"], "Est")
+    with pytest.raises(TypeError, match=r"^prefixes: got one str, allowed: several, such as"):
+        translator.translate(["a", "b", "c"], prefixes="Est")
     with pytest.raises(DataError, match=r"^force: got 1 translation for 2 texts$"):
         translator.force(["a", "b"], ["c"])
 

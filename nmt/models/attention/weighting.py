@@ -226,12 +226,12 @@ class Reinforce(AuxiliaryLoss):
         self.choice = choice
 
     def loss_sum(
-        self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, " n"]
+        self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, "B T"]
     ) -> Float[Tensor, ""]:
         """See AuxiliaryLoss. It updates the baseline: call it once per batch."""
         config, baseline = self.weighting.config, self.weighting.baseline
         pieces = keep.to(baseline.dtype)
-        likelihoods = pieces.masked_scatter(keep, log_likelihoods.to(baseline.dtype))
+        likelihoods = log_likelihoods.to(baseline.dtype)
         if config.credit == "future":
             rewards, units = (x.flip(1).cumsum(1).flip(1) for x in (likelihoods, pieces))
             n_units = pieces.sum()
@@ -262,7 +262,7 @@ class DoublyStochastic(AuxiliaryLoss):
         self.keep = keep
 
     def loss_sum(
-        self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, " n"]
+        self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, "B T"]
     ) -> Float[Tensor, ""]:
         sums = (self.weights * keep.unsqueeze(2)).sum(dim=1)
         return self.strength * ((1 - sums).square() * self.keep).sum()

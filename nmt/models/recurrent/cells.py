@@ -30,8 +30,8 @@ class Cell(nn.Module, abc.ABC):
     has_cell_state = False
     forget_gate: int | None = None
     """The place of a forget gate among the gates, if there is one."""
-    packed_layer: Callable[..., Any] | None = None
-    """torch's layer of such cells over packed sequences; None where torch has none."""
+    torch_layer: Callable[..., Any] | None = None
+    """torch's layer of such cells, packed or not; None where torch has none."""
     is_gru = False
     """Whether Operations.gru_layer and Operations.attentional_gru compute this cell."""
 
@@ -86,7 +86,7 @@ class GRUCell(Cell):
     """torch.nn.GRUCell; see ops.reference.gru_cell."""
 
     n_gates = 3
-    packed_layer = staticmethod(torch._VF.gru)
+    torch_layer = staticmethod(torch._VF.gru)
     is_gru = True
 
     @staticmethod
@@ -106,7 +106,7 @@ class LSTMCell(Cell):
     n_gates = 4
     forget_gate = 1
     has_cell_state = True
-    packed_layer = staticmethod(torch._VF.lstm)
+    torch_layer = staticmethod(torch._VF.lstm)
 
     @staticmethod
     def next_state(x_gates: Tensor, h_gates: Tensor, state: CellState) -> CellState:

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -23,6 +23,7 @@ from nmt.models.recurrent.cells import (
 from nmt.models.recurrent.rnn_config import EncoderConfig, RecurrentConfig
 from nmt.models.vocabulary import PieceEmbedding
 from nmt.ops.backend import BackendName, operations
+from nmt.ops.masks import keep_from_lengths
 from nmt.ops.reference import in_directions
 
 
@@ -43,8 +44,8 @@ class RecurrentLayers(nn.Module):
     """Layers of cells over padded sentences; padding reaches no state.
 
     Where `backend` has it, each GRU layer is one operation (Operations.gru_layer). Elsewhere
-    torch's layers run, cuDNN's on a GPU, and of a cell that torch lacks one step after another. The
-    weights are named as in torch.nn.GRU.
+    torch's layers run: on a GPU cuDNN's over all positions, on a CPU over packed sentences. A cell
+    that torch lacks runs step by step. The weights are named as in torch.nn.GRU.
     """
 
     def __init__(  # noqa: PLR0913 - parameters of torch.nn.GRU
@@ -92,14 +93,16 @@ class RecurrentLayers(nn.Module):
         """The states of sentences of these lengths, all at least 1."""
         cell, ops = CELLS[self.kind], operations(self.backend, x)
         is_operation = cell.is_gru and ops.has_gru_layer
-        if cell.packed_layer is not None and not is_operation:
-            return self._read_packed(cell.packed_layer, x, lengths)
+        if cell.torch_layer is not None and not is_operation and not x.is_cuda:
+            return self._read_packed(cell.torch_layer, x, lengths)
         finals: list[Sequence[Tensor]] = []
         for i in range(self.num_layers):
             if i > 0:
                 x = nn.functional.dropout(x, self.dropout, self.training)
             if is_operation:
                 x, *final = ops.gru_layer(x, lengths, self.weights(i))
+            elif cell.torch_layer is not None:
+                x, *final = read_by_torch(cell, self.weights(i), x, lengths)
             else:
                 x, *final = read_layer(
                     cell, [self._gates(weights) for weights in self.weights(i)], x, lengths
@@ -116,15 +119,11 @@ class RecurrentLayers(nn.Module):
 
     def _read_packed(
         self,
-        packed_layer: Callable[..., tuple[Tensor, ...]],
+        torch_layer: Callable[..., tuple[Tensor, ...]],
         x: Float[Tensor, "B S D"],
         lengths: Int[Tensor, " B"],
     ) -> EncoderStates:
-        """Read by torch's layers, one call for each.
-
-        In one call for all of them, cuDNN would draw dropout from a generator of its own, which no
-        checkpoint holds.
-        """
+        """Read by torch's layers over packed sentences, one call for each layer."""
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         data, sizes, _, unsorted = packed
         dtype, lasts = _dtype_of_layers(x), []
@@ -136,11 +135,9 @@ class RecurrentLayers(nn.Module):
             for i in range(self.num_layers):
                 if i > 0:
                     data = nn.functional.dropout(data, self.dropout, self.training)
-                weights = [weight for direction in self.weights(i) for weight in direction]
-                if dtype is not None or (x.is_cuda and self.num_layers > 1):
-                    weights = _in_one_block(weights, dtype)
+                weights = [w.to(dtype) for direction in self.weights(i) for w in direction]
                 options = (weights, True, 1, 0.0, self.training, len(self.suffixes) == 2)
-                data, *last = packed_layer(data, sizes, first, *options)
+                data, *last = torch_layer(data, sizes, first, *options)
                 lasts.append(last)
         outputs = packed._replace(data=data)
         values, _ = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])
@@ -192,6 +189,58 @@ def _states_of(
         state = cell.next_state(step, gates.hidden(state[0]), state)
         states.append(torch.cat([part for part in state if part is not None], dim=1))
     return torch.cat(states)
+
+
+_CLOSED_GATE = 1000.0
+"""The sigmoid of it is 1 in every dtype, and that of its negative 0."""
+
+_FLAGS = 8
+"""Columns of an LSTM's input that mark padding: sizes of products stay multiples of 8."""
+
+
+def read_by_torch(
+    cell: type[Cell],
+    directions: Sequence[tuple[Tensor, ...]],
+    x: Float[Tensor, "B S D"],
+    lengths: Int[Tensor, " B"],
+) -> tuple[Tensor, ...]:
+    """Read a layer by torch's own over all positions, a call for each direction; see `read_layer`.
+
+    Packed sentences would need their lengths on the host, which then waits for the GPU, and CUDA
+    graphs need the same kernels for all lengths.
+
+    torch returns an LSTM's cell states after the last position only. At padding an input of its own
+    therefore opens the forget gate and closes the input gate, so that the cell state stays.
+    """
+    lasts: list[Tensor] = []
+
+    def read(
+        weights: tuple[Tensor, ...], n_steps: int, rows: Float[Tensor, "N I"]
+    ) -> Float[Tensor, "N H"]:
+        w_ih, w_hh, b_ih, b_hh = weights
+        if cell.has_cell_state:
+            flags = keep_from_lengths(lengths, n_steps).t().logical_not().reshape(-1, 1)
+            rows = torch.cat([rows, flags.to(rows.dtype).expand(-1, _FLAGS)], dim=1)
+            of_flags = w_ih.new_zeros(len(w_ih), _FLAGS)
+            input_gate, forget_gate, *_ = of_flags.chunk(cell.n_gates)
+            input_gate.fill_(-_CLOSED_GATE / _FLAGS)
+            forget_gate.fill_(_CLOSED_GATE / _FLAGS)
+            w_ih = torch.cat([w_ih, of_flags], dim=1)
+        dtype = _dtype_of_layers(rows)
+        block = _in_one_block([w_ih, w_hh, b_ih, b_hh], dtype)
+        steps = rows.to(dtype).view(n_steps, -1, rows.shape[1])
+        zeros = steps.new_zeros(1, steps.shape[1], w_hh.shape[1])
+        first = (zeros, zeros) if cell.has_cell_state else zeros
+        assert cell.torch_layer is not None
+        no_autocast = torch.autocast(rows.device.type, enabled=False)
+        with contextlib.nullcontext() if dtype is None else no_autocast:
+            options = True, 1, 0.0, torch.is_grad_enabled(), False, False
+            states, *last = cell.torch_layer(steps, first, block, *options)
+        lasts.append(last[-1][0])
+        return cast(Tensor, states.flatten(0, 1))
+
+    states, final = in_directions(x, lengths, [partial(read, weights) for weights in directions])
+    return (states, final, torch.cat(lasts, dim=1)) if cell.has_cell_state else (states, final)
 
 
 def _dtype_of_layers(x: Tensor) -> torch.dtype | None:

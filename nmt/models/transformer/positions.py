@@ -19,16 +19,19 @@ _LONGEST_WAVE = 10_000.0
 """The wavelengths grow from 2 pi to this many times 2 pi positions."""
 
 
-def sinusoids(length: int, size: int, first: int = 0) -> Float64[Tensor, "T D"]:
-    """The encoding of the positions `first` to `first + length - 1`, on the CPU.
+def sinusoids(
+    length: int, size: int, first: int = 0, device: torch.device | None = None
+) -> Float64[Tensor, "T D"]:
+    """The encoding of the positions `first` to `first + length - 1`, on a CUDA `device` or the CPU.
 
     PE(i, 2j) = sin(i / 10000^(2j/D)), PE(i, 2j+1) = cos(i / 10000^(2j/D))
     (arXiv 1706.03762, section 3.5). There is no largest position.
 
     Raises ConfigError where `size` is odd: each sine needs its cosine.
     """
-    positions = torch.arange(first, first + length, dtype=torch.float64)
-    angles = torch.outer(positions, _frequencies(size))
+    place = device if device is not None and device.type == "cuda" else None  # mps has no fp64
+    positions = torch.arange(first, first + length, dtype=torch.float64, device=place)
+    angles = torch.outer(positions, _frequencies(size, place))
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
 
@@ -59,11 +62,11 @@ def rotate(x: Float[Tensor, "B N T P"], waves: Float[Tensor, "T P"]) -> Float[Te
     return turned.flatten(-2).to(x.dtype)
 
 
-def _frequencies(size: int) -> Float64[Tensor, " half"]:
+def _frequencies(size: int, device: torch.device | None = None) -> Float64[Tensor, " half"]:
     """1 / 10000^(2j/D) for j = 0 .. D/2 - 1, in radians per position."""
     if size <= 0 or size % 2:
         raise ConfigError(f"sinusoidal positions: got size {size}, allowed: an even number")
-    exponents = torch.arange(0, size, 2, dtype=torch.float64) / size
+    exponents = torch.arange(0, size, 2, dtype=torch.float64, device=device) / size
     return _LONGEST_WAVE**-exponents
 
 
@@ -89,7 +92,7 @@ class SinusoidalPositions(Positions):
     """x + PE; computed for the positions at hand, in double precision, without a table."""
 
     def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
-        return x + sinusoids(x.shape[1], x.shape[2], first).to(x)
+        return x + sinusoids(x.shape[1], x.shape[2], first, x.device).to(x)
 
 
 class LearnedConfig(Config):

@@ -59,7 +59,7 @@ def _places(
         farthest = positions.max_distance
         return Places(keep, behind.clamp(-farthest, 0 if causal else farthest) + farthest)
     if positions.kind == "rotary":
-        return Places(keep, waves=sinusoids(n_queries, config.head_size, first).to(x))
+        return Places(keep, waves=sinusoids(n_queries, config.head_size, first, x.device).to(x))
     return Places(keep)
 
 

@@ -66,6 +66,7 @@ class GRU(torch.autograd.Function):
                 grad_gates, grad_gates_all[:, t], grad_bias,
             )  # fmt: skip
             grad_product = steps.product(w_hh_transposed, grad_gates[: 3 * size])
+        grad_bias = steps.bias_gradient(grad_bias, grad_gates_all)
         grad_h, grad_x = grad_gates_all[: 3 * size].flatten(1), grad_gates_all[size:].flatten(1)
         return (
             None,
@@ -98,7 +99,10 @@ class AttentionalGRU(torch.autograd.Function):
             states = x.new_empty(n_steps + 1, n_rows, size)
             contexts = x.new_empty(n_steps, n_rows, values.shape[2])
             weights = x.new_empty(n_steps, n_rows, keys.shape[1], dtype=accumulate)
+            products = steps.products(x, n_steps, n_rows, n_keys + 3 * size)
             queries = weights.new_empty(n_steps, n_rows, n_keys)
+            if products is not None:
+                queries = products[:, :, :n_keys]
             memory = AdditiveMemory(keys, values, keep, v)
             attention = steps.attention_type(steps, memory, queries, weights, contexts)
             saved = steps.empty(weights, n_steps, 4 * size, n_rows, units_dim=1)
@@ -116,7 +120,8 @@ class AttentionalGRU(torch.autograd.Function):
                     current, factor = steps.gru_gates(
                         x_t, None, h, bias_t, current, saved_inner[t], query_states[t]
                     )
-                query_and_h = steps.product(W_s, factor)
+                out = None if products is None else products[t]
+                query_and_h = steps.product(W_s, factor, out)
                 attention.attend(t, query_and_h[:n_keys])
                 read = steps.product(W_c_factor, contexts[t].t())
                 x_t, context = (x_t, read) if W_transition is None else (read, None)
@@ -174,13 +179,14 @@ class AttentionalGRU(torch.autograd.Function):
                 )  # fmt: skip
                 grad_product = steps.product(W_t_transposed, grad_inner[: 3 * size])
         assert grad_product is not None
+        grad_bias = steps.bias_gradient(grad_bias, grad_steps[n_keys:])
         grad_read, grad_s = grad_steps[-3 * size :], grad_steps[:n_s].flatten(1)
         grad_W_s = product(grad_s, query_states.flatten(0, 1))
         grad_x, grad_W_t, grad_b_t = grad_read, None, None
         if W_t is not None:
             grad_x, grad_h = grad_inner_steps[size:], grad_inner_steps[: 3 * size].flatten(1)
             grad_W_t = n_last(product(grad_h, states[:-1].flatten(0, 1)))
-            grad_b_t = n_last(grad_bias_t[: 3 * size])
+            grad_b_t = n_last(steps.bias_gradient(grad_bias_t, grad_inner_steps)[: 3 * size])
         grad_keys, grad_v = attention.gradients()
         return (
             None,

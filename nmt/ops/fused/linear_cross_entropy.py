@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -17,8 +17,9 @@ from nmt.ops.precision import without_autocast
 from nmt.ops.products import product
 from nmt.ops.steps import Steps
 
-_BYTES_AT_ONCE = 16 * 2**20
-"""Of logits. glibc returns larger buffers to the system, and fresh pages are slow."""
+_BYTES_AT_ONCE = {"cpu": 2**24, "cuda": 2**28}
+"""Of logits. glibc returns larger buffers to the system, and fresh pages are slow. A GPU is slower
+on small products, and reads the gradient of the whole table for each chunk."""
 
 _VECTOR = 16
 
@@ -33,6 +34,7 @@ class LossChunks:
         weight: Float[Tensor, "V D"],
         bias: Float[Tensor, " V"],
         targets: Int[Tensor, " N"],
+        keep: Bool[Tensor, " N"] | None,
         n_real: int,
         smoothing: float,
         with_grad: bool,
@@ -41,6 +43,9 @@ class LossChunks:
         self.smoothing, self.with_grad = smoothing, with_grad
         compute, accumulate = steps.compute_dtype, steps.accumulate_dtype
         self.rows, self.table, self.bias = x.to(compute), weight.to(compute), bias.to(accumulate)
+        self.keep = None if keep is None else keep.to(compute)
+        if self.keep is not None:  # the table's gradient has nothing of rows of 0
+            self.rows = self.rows * self.keep.unsqueeze(1)
         self.grad_x = torch.empty_like(x, dtype=accumulate)
         self.grad_table = torch.zeros_like(weight, dtype=accumulate)
         self.grad_bias = torch.zeros_like(self.bias)
@@ -58,20 +63,23 @@ class LossChunks:
         # log Z from the greatest logit and its probability: no second pass of exp.
         log_z = logits.amax(1).to(accumulate) - gradient.amax(1).to(accumulate).log()
         nlls = log_z - logits[at_targets]
+        keep = None if self.keep is None else self.keep[chunk]
         means = log_z.new_zeros(())
         if smoothing:
-            means = (log_z - logits[:, :n_real].mean(dim=1, dtype=accumulate)).sum()
+            uniform = log_z - logits[:, :n_real].mean(dim=1, dtype=accumulate)
+            means = (uniform if keep is None else uniform * keep).sum()
         if self.with_grad:
             gradient[at_targets] -= 1 - smoothing
             if smoothing:
                 gradient[:, :n_real] -= smoothing / n_real
-            self.grad_x[chunk] = torch.mm(gradient, self.table)
+            grad_x = torch.mm(gradient, self.table)
+            self.grad_x[chunk] = grad_x if keep is None else grad_x * keep.unsqueeze(1)
             if gradient.dtype == accumulate:
                 self.grad_table.addmm_(gradient.t(), self.rows[chunk])
             else:
                 self.grad_table += torch.mm(gradient.t(), self.rows[chunk])
-            self.grad_bias += gradient.sum(0)
-        return nlls, means
+            self.grad_bias += gradient.sum(0) if keep is None else torch.mv(gradient.t(), keep)
+        return (nlls if keep is None else nlls * keep), means
 
 
 class LinearCrossEntropy(torch.autograd.Function):
@@ -84,7 +92,8 @@ class LinearCrossEntropy(torch.autograd.Function):
             n_rows, smoothing = len(chunks.rows), chunks.smoothing
             nlls = chunks.bias.new_empty(n_rows)
             uniform_sum = nlls.new_zeros(())
-            size = _rows_at_once(n_rows, len(chunks.table) * chunks.table.itemsize)
+            bytes_each = len(chunks.table) * chunks.table.itemsize
+            size = _rows_at_once(n_rows, bytes_each, inputs[1].device.type)
             for start in range(0, n_rows, size):
                 chunk = slice(start, start + size)
                 nlls[chunk], means = chunks.add(chunk)
@@ -102,15 +111,15 @@ class LinearCrossEntropy(torch.autograd.Function):
     @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> Any:
         gradients = [saved * grads[0] for saved in ctx.saved_tensors]
-        return None, None, *gradients, None, None, None, None
+        return None, None, *gradients, None, None, None, None, None
 
 
-def _rows_at_once(n_rows: int, bytes_each: int) -> int:
+def _rows_at_once(n_rows: int, bytes_each: int, device_type: str) -> int:
     """The rows of a chunk: as few chunks of like size as fit the limit.
 
     Where there is more than one chunk, their rows fill the processor's vectors.
     """
-    n_chunks = math.ceil(n_rows * bytes_each / _BYTES_AT_ONCE)
+    n_chunks = math.ceil(n_rows * bytes_each / _BYTES_AT_ONCE.get(device_type, 2**24))
     if n_chunks <= 1:
         return max(1, n_rows)
     return _VECTOR * math.ceil(n_rows / n_chunks / _VECTOR)

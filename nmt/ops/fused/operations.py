@@ -57,11 +57,26 @@ class FusedOperations(Operations):
         return cast(tuple[Tensor, Tensor, Tensor], outputs)
 
     def linear_cross_entropy(
-        self, x: Tensor, table: Tensor, bias: Tensor, targets: Tensor, n_real: int, smoothing: float
+        self,
+        x: Tensor,
+        table: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        keep: Tensor,
+        n_real: int,
+        smoothing: float,
     ) -> tuple[Tensor, Tensor]:
-        inputs = x, table, bias, targets, n_real, smoothing, torch.is_grad_enabled()
-        outputs = LinearCrossEntropy.apply(self.chunks_type, self.steps, *inputs)
-        return cast(tuple[Tensor, Tensor], outputs)
+        """See Operations. A CPU computes the kept rows only. A GPU computes all of them: the host
+        would wait for the number of those that are kept.
+        """
+        options = n_real, smoothing, torch.is_grad_enabled()
+        apply = partial(LinearCrossEntropy.apply, self.chunks_type, self.steps)
+        if x.device.type == "cpu":
+            loss, nlls = apply(x[keep], table, bias, targets[keep], None, *options)
+            return loss, nlls.new_zeros(keep.shape).masked_scatter_(keep, nlls)
+        rows = x.flatten(0, -2), targets.flatten(), keep.flatten()
+        loss, nlls = apply(rows[0], table, bias, *rows[1:], *options)
+        return loss, nlls.view(keep.shape)
 
     def top_k_log_probs(
         self, logits: Tensor, k: int, banned_ids: Tensor, n_real: int

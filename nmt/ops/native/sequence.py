@@ -66,16 +66,16 @@ class NativeSteps(Steps):
         compiled = loaded().functions
         self.functions = {name: compiled[f"{name}_{DTYPES[dtype]}"] for name in SEQUENCE}
 
-    def product(self, weight: Tensor, x: Tensor) -> Tensor:
+    def product(self, weight: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
         """See Steps. With few columns a library's product reads the weight much slower."""
         (n_rows, inner), n_columns = weight.shape, x.shape[1]
         if not 0 < n_columns <= _MAX_COLUMNS:
             return product(weight, x)
-        out = weight.new_empty(n_rows, n_columns)
+        y = weight.new_empty(n_rows, n_columns)
         self.functions["product"](
-            *(n_rows, inner, n_columns, address(weight)), x.data_ptr(), *x.stride(), address(out)
+            *(n_rows, inner, n_columns, address(weight)), x.data_ptr(), *x.stride(), address(y)
         )
-        return out
+        return y
 
     def gru_gates(
         self,

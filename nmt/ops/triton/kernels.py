@@ -123,13 +123,13 @@ def context_kernel(
 )
 @no_type_check
 def grad_weights_kernel(
-    grad_context, values, weights, used, grad_weights,
-    S, M, grad_b, values_b, values_s, weights_b, used_b,
+    read, of_context, sums, values, weights, used, grad_weights,
+    S, M, read_b, context_b, sums_b, values_b, values_s, weights_b, used_b,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """grad_weights[b, s] = grad_context[b] . values[b, s] + used[b, s], if that is given.
+    """grad_weights[b, s] = sums[b] . values[b, s] + used[b, s], where sums = read + of_context.
 
-    It does not matter where the weight is 0, and is whatever costs least there.
+    `of_context` and `used` may be None. What is written does not matter where the weight is 0.
     """
     b = tl.program_id(0).to(tl.int64)
     s = tl.program_id(1).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -139,8 +139,17 @@ def grad_weights_kernel(
     for start in range(0, M, COLUMNS):
         m = start + _tile_columns(ROWS, COLUMNS)
         value = tl.load(rows + m, mask=(m < M) & attended[:, None], other=0).to(tl.float32)
-        grad = tl.load(grad_context + b * grad_b + m, mask=m < M, other=0).to(tl.float32)
+        grad = tl.load(read + b * read_b + m, mask=m < M, other=0).to(tl.float32)
+        if of_context is not None:
+            grad += tl.load(of_context + b * context_b + m, mask=m < M, other=0).to(tl.float32)
         total += grad * value
+        if tl.program_id(1) == 0:
+            column = start + tl.arange(0, COLUMNS)
+            row = tl.load(read + b * read_b + column, mask=column < M, other=0).to(tl.float32)
+            if of_context is not None:
+                at = of_context + b * context_b + column
+                row += tl.load(at, mask=column < M, other=0).to(tl.float32)
+            tl.store(sums + b * sums_b + column, row, mask=column < M)
     result = tl.sum(total, axis=1)
     if used is not None:
         result += tl.load(used + b * used_b + s, mask=attended, other=0)
@@ -153,11 +162,14 @@ def grad_weights_kernel(
 )
 @no_type_check
 def grad_query_kernel(
-    query, keys, v, weights, grad_weights, grad_energies, grad_query,
-    S, K, query_b, keys_b, keys_s, weights_b, energies_b, grad_b,
+    query, keys, v, weights, grad_weights, grad_energies, grad_query, copy,
+    S, K, query_b, keys_b, keys_s, weights_b, energies_b, grad_b, copy_b,
     SCORES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """grad_energies[b] by the softmax's backward; grad_query[b] from it, a block of K a program."""
+    """grad_energies[b] by the softmax's backward; grad_query[b] from it, a block of K a program.
+
+    `copy` gets the same.
+    """
     b = tl.program_id(0).to(tl.int64)
     k = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     weights += b * weights_b
@@ -183,7 +195,9 @@ def grad_query_kernel(
         f = _fall(q[None, :] + tl.load(at, mask=tile, other=0).to(tl.float32))
         total += grad[:, None] * (f - f * f)
     factor = tl.load(v + k, mask=k < K, other=0).to(tl.float32)
-    tl.store(grad_query + b * grad_b + k, 4 * factor * tl.sum(total, axis=0), mask=k < K)
+    result = 4 * factor * tl.sum(total, axis=0)
+    tl.store(grad_query + b * grad_b + k, result, mask=k < K)
+    tl.store(copy + b * copy_b + k, result, mask=k < K)
 
 
 @triton.jit(
@@ -301,3 +315,20 @@ def grad_gates_kernel(
     tl.store(copy + 2 * H, grad_z, mask=inside)
     tl.store(copy + 3 * H, grad_n, mask=inside)
     tl.store(grad_previous + b * grad_b + i, g * z, mask=inside)
+
+
+@triton.jit(do_not_specialize=["lr", "rho", "eps"])
+@no_type_check
+def adadelta_kernel(
+    weights, gradient, squares, deltas, n, lr, rho, eps, BLOCK: tl.constexpr
+):  # fmt: skip
+    """One update by Adadelta (arXiv 1212.5701, algorithm 1), times lr, in one pass over memory."""
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < n
+    g = tl.load(gradient + i, mask=inside, other=0)
+    square = rho * tl.load(squares + i, mask=inside, other=0) + (1 - rho) * g * g
+    before = tl.load(deltas + i, mask=inside, other=0)
+    delta = tl.sqrt_rn(before + eps) / tl.sqrt_rn(square + eps) * g
+    tl.store(squares + i, square, mask=inside)
+    tl.store(deltas + i, rho * before + (1 - rho) * delta * delta, mask=inside)
+    tl.store(weights + i, tl.load(weights + i, mask=inside, other=0) - lr * delta, mask=inside)

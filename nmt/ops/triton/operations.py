@@ -32,7 +32,8 @@ class TritonAttention(AdditiveSteps):
 
     def attend(self, t: int, query: Tensor) -> None:
         asked, weights, context = self.queries[t], self.weights[t], self.contexts[t]
-        asked.copy_(query.t())
+        if asked.data_ptr() != query.data_ptr():  # see TritonSteps.products
+            asked.copy_(query.t())
         keys, values, keep, v = self.memory
         (n_rows, n_places, n_keys), n_values = keys.shape, values.shape[2]
         scores = torch.empty(n_rows, n_places, dtype=torch.float32, device=keys.device)
@@ -56,24 +57,24 @@ class TritonAttention(AdditiveSteps):
         self, t: int, grad_read: Tensor, grad_query: Tensor, grad_query_copy: Tensor
     ) -> None:
         """See AdditiveSteps. Positions of weight 0 are not read."""
-        of_context, weights = self._sum_of_context(t, grad_read), self.weights[t]
+        sums, weights = self.grad_context_sums[t], self.weights[t]
         of_weights, of_energies = torch.empty_like(weights), self.grad_energies[t]
-        (used,), of_query = rows(self.grad_weights[t]), writable(grad_query.t())
+        read, of_context, used = rows(grad_read.t(), self.grad_contexts[t], self.grad_weights[t])
+        of_query, copy = writable(grad_query.t()), writable(grad_query_copy.t())
         keys, values, _, v = self.memory
         (n_rows, n_places, n_keys), n_values = keys.shape, values.shape[2]
         kernels.grad_weights_kernel[n_rows, _tile_rows(n_places)](
-            of_context, values, weights, used, of_weights,
-            n_places, n_values, of_context.stride(0), values.stride(0), values.stride(1),
-            weights.stride(0), row_stride(used),
+            read, of_context, sums, values, weights, used, of_weights,
+            n_places, n_values, read.stride(0), row_stride(of_context), sums.stride(0),
+            values.stride(0), values.stride(1), weights.stride(0), row_stride(used),
             COLUMNS=_columns(n_values), **_TILE,
         )  # fmt: skip
         kernels.grad_query_kernel[n_rows, triton.cdiv(n_keys, _columns(n_keys))](
-            self.queries[t], keys, v, weights, of_weights, of_energies, of_query,
+            self.queries[t], keys, v, weights, of_weights, of_energies, of_query, copy,
             n_places, n_keys, self.queries.stride(1), keys.stride(0), keys.stride(1),
-            weights.stride(0), of_energies.stride(0), of_query.stride(0),
+            weights.stride(0), of_energies.stride(0), of_query.stride(0), copy.stride(0),
             SCORES=_SCORES, COLUMNS=_columns(n_keys), **_TILE,
         )  # fmt: skip
-        grad_query_copy.copy_(grad_query)
 
     def gradients(self) -> tuple[Float[Tensor, "B S K"], Float[Tensor, " K"]]:
         """The gradients of keys and v, in their dtypes, over all T steps.
@@ -105,8 +106,11 @@ class TritonSteps(Steps):
         others = shape[:units_dim] + shape[units_dim + 1 :]
         return like.new_empty(*others, n_units).movedim(-1, units_dim)
 
-    def product(self, weight: Tensor, x: Tensor) -> Tensor:
-        return torch.mm(x.t(), weight.t()).t()
+    def products(self, like: Tensor, *shape: int) -> Tensor:
+        return like.new_empty(shape)
+
+    def product(self, weight: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
+        return torch.mm(x.t(), weight.t(), out=out).t()
 
     def gru_gates(
         self,
@@ -156,8 +160,27 @@ class TritonSteps(Steps):
             gates.stride(0), copy.stride(0), grad_previous.stride(0),
             BLOCK=_UNITS, num_warps=4,
         )  # fmt: skip
-        grad_bias += grad_gates.sum(1, dtype=self.accumulate_dtype)
         return grad_previous.t()
+
+    def bias_gradient(self, grad_bias: Tensor, grad_gates: Tensor) -> Tensor:
+        return grad_gates.sum((1, 2), dtype=self.accumulate_dtype)
+
+
+def adadelta(
+    weight: Tensor,
+    gradient: Tensor,
+    square: Tensor,
+    delta: Tensor,
+    lr: float,
+    rho: float,
+    eps: float,
+) -> None:
+    """Update a weight and the means of its squares by torch.optim.Adadelta's rule, in place."""
+    n = weight.numel()
+    with torch.cuda.device_of(weight):
+        kernels.adadelta_kernel[(triton.cdiv(n, _UNITS),)](
+            weight, gradient, square, delta, n, lr, rho, eps, BLOCK=_UNITS, num_warps=4
+        )
 
 
 def rows(*tensors: Tensor | None) -> tuple[Any, ...]:

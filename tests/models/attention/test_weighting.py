@@ -136,10 +136,10 @@ def test_the_baseline_moves_once_a_batch_and_is_saved(credit: str, expected: flo
     hard = HardWeighting(HardConfig.model_validate({"credit": credit}))
     choice = Choice(torch.zeros(2, 3), torch.zeros(2, 3))
     keep = torch.tensor([[True, True, True], [True, False, False]])
-    Reinforce(hard, choice).loss_sum(keep, torch.tensor([-4.0, -7.0, -1.0, -16.0]))
+    Reinforce(hard, choice).loss_sum(keep, torch.tensor([[-4.0, -7.0, -1.0], [-16.0, 0.0, 0.0]]))
     assert float(hard.baseline) == pytest.approx(expected)
     assert float(hard.state_dict()["baseline"]) == pytest.approx(expected)
-    Reinforce(hard, choice).loss_sum(torch.zeros_like(keep), torch.zeros(0))
+    Reinforce(hard, choice).loss_sum(torch.zeros_like(keep), torch.zeros(2, 3))
     assert float(hard.baseline) == pytest.approx(expected)
 
 

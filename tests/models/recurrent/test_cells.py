@@ -82,7 +82,7 @@ def test_layers_step_by_step_are_torchs(
     torch.manual_seed(0)
     layers = RecurrentLayers(kind, 3, 5, 2, 0.0, True, backend).double()
     expected = layers.read(_x(), LENGTHS)
-    monkeypatch.setattr(CELLS[kind], "packed_layer", None)
+    monkeypatch.setattr(CELLS[kind], "torch_layer", None)
     monkeypatch.setattr(CELLS[kind], "is_gru", False)
     for one, other in zip(layers.read(_x(), LENGTHS), expected, strict=True):
         assert (one is None) == (other is None)

@@ -11,7 +11,7 @@ from torch import nn
 from nmt.models.initialisation import initialise
 from nmt.models.recurrent import encoder
 from nmt.models.recurrent.cells import CELLS, CellKind
-from nmt.models.recurrent.encoder import RecurrentLayers
+from nmt.models.recurrent.encoder import RecurrentLayers, encoder_states, read_by_torch
 
 LENGTHS = (4, 7, 1)
 TORCHS: dict[CellKind, type[nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM}
@@ -35,6 +35,22 @@ def test_each_sentence_is_read_as_torchs_layers_read_it_alone(
         ends = [(final, last)] if kind == "gru" else zip((final, final_cell), last, strict=True)
         for end, expected in ends:
             torch.testing.assert_close(end[i], expected.unflatten(0, (2, -1)).flatten(1))
+
+
+@pytest.mark.parametrize("kind", TORCHS)
+def test_padding_reaches_no_state_of_torchs_layers(kind: CellKind) -> None:
+    """As on a GPU, where all positions of a batch are read."""
+    torch.manual_seed(0)
+    layers = RecurrentLayers(kind, 3, 5, 1, 0.0, True).double()
+    x = torch.randn(3, 7, 3, dtype=torch.float64, requires_grad=True)
+    expected = layers.read(x, torch.tensor(LENGTHS))
+    states, *final = read_by_torch(CELLS[kind], layers.weights(0), x, torch.tensor(LENGTHS))
+    torch.testing.assert_close(encoder_states(states, [final]), expected)
+    gradients = [
+        torch.autograd.grad(sum(part.square().sum() for part in parts if part is not None), x)
+        for parts in (expected, encoder_states(states, [final]))
+    ]
+    torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize("kind", CELLS)
@@ -66,7 +82,7 @@ def test_torchs_layers_draw_no_dropout_themselves(
         return real(data, sizes, hx, weights, *options)
 
     real = getattr(torch._VF, kind)
-    monkeypatch.setattr(CELLS[kind], "packed_layer", staticmethod(spied))
+    monkeypatch.setattr(CELLS[kind], "torch_layer", staticmethod(spied))
     layers = RecurrentLayers(kind, 3, 5, 3, 0.5, True, "reference").train()
     layers.read(torch.randn(3, 7, 3), torch.tensor(LENGTHS))
     assert calls == [(8, (True, 1, 0.0, True, True))] * 3

@@ -15,7 +15,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import JITFunction, driver
 
 from nmt.ops.reference import AdditiveMemory
-from nmt.ops.triton.operations import TritonAttention, TritonSteps
+from nmt.ops.triton.operations import TritonAttention, TritonSteps, adadelta
 
 
 class Absent:
@@ -60,11 +60,12 @@ def everything(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
     attention.begin_backward(T * [None], T * [None])
     for t in range(T):
         attention.attend(t, some(B, K).t())
-        attention.attend_backward(t, some(M, B), some(B, K).t(), some(B, K).t())
+        attention.attend_backward(t, some(B, M).t(), some(B, K).t(), some(B, K).t())
     attention.gradients()
     wide, x, state = torch.empty(B, H).t(), some(B, 3 * H), some(B, H)
     saved, shares = torch.empty(B, 4 * H).t(), some(B, 4 * H).t()
     steps.gru_gates(x.t(), x.t(), x.t(), torch.empty(4 * H), wide, saved, state)
+    adadelta(*(torch.empty(K, 16) for _ in range(4)), 1.0, 0.95, 1e-6)
     steps.gru_gates_backward(
         wide, state.t(), state, saved, state, shares, some(B, 4 * H).t(), torch.zeros(4 * H)
     )

@@ -1,0 +1,91 @@
+"""The steps of a search on a GPU as one CUDA graph, replayed without Python."""
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from nmt.models.base import State, StepOutput
+
+StepFunction = Callable[[Int[Tensor, " R"], State], StepOutput]
+"""`Seq2Seq.step`, or the step of a decoder over another memory than words."""
+
+
+class GraphedSteps:
+    """Calls the step of one search on the states of selected rows.
+
+    From the first step on whose state has the shapes of the state before it, a CUDA graph is
+    replayed: it selects the rows, computes the step and keeps the state after it. A step that
+    cannot be recorded runs without, and so does that of a Transformer, whose state grows.
+    """
+
+    def __init__(self, step: StepFunction) -> None:
+        self._step = step
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._is_able = True
+
+    def __call__(
+        self, last_ids: Int[Tensor, " R"], state: State, parents: Int[Tensor, " R"] | None
+    ) -> StepOutput:
+        """Return the step's output for these rows of `state`; None: for all of them.
+
+        Its features are overwritten by the next call.
+        """
+        if parents is None:
+            return self._step(last_ids, state)
+        if self._graph is None:
+            selected = state.select(parents)
+            if self._is_able:
+                with torch.cuda.device_of(last_ids):  # type: ignore[no-untyped-call]
+                    self._graph = self._record(last_ids, selected)
+                self._is_able = self._graph is not None
+            if self._graph is None:
+                return self._step(last_ids, selected)
+        else:
+            self._parents.copy_(parents)
+        self._last_ids.copy_(last_ids)
+        self._graph.replay()
+        return replace(self._out, weights=self._out.weights.clone())
+
+    def _record(self, last_ids: Int[Tensor, " R"], state: State) -> torch.cuda.CUDAGraph | None:
+        """Record a step from a copy of `state`, whose rows are selected; None if it cannot be."""
+        self._last_ids = last_ids.clone()
+        self._parents = torch.arange(len(last_ids), device=last_ids.device)
+        self._state = state.select(self._parents)  # a copy
+        here = torch.cuda.current_stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(here)
+        try:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.stream(stream):
+                graph.capture_begin(capture_error_mode="thread_local")
+                try:
+                    self._out = self._step(self._last_ids, self._state.select(self._parents))
+                    _keep(self._out.state, self._state)
+                finally:
+                    graph.capture_end()
+        except (RuntimeError, ValueError):  # it waits for the GPU, or the state grows
+            return None
+        here.wait_stream(stream)
+        return graph
+
+
+def _keep(after: object, before: object) -> None:
+    """Copy the tensors of a state over those of the state before it, whose form must be the same.
+
+    Raises ValueError where a shape differs, or anything else that is no tensor.
+    """
+    if isinstance(before, Tensor):
+        if not isinstance(after, Tensor) or after.shape != before.shape:
+            raise ValueError("the state grows")
+        before.copy_(after)
+    elif isinstance(before, tuple) and isinstance(after, tuple):
+        for new, old in zip(after, before, strict=True):
+            _keep(new, old)
+    elif is_dataclass(before) and type(after) is type(before):
+        for field in fields(before):
+            _keep(getattr(after, field.name), getattr(before, field.name))
+    elif after != before:
+        raise ValueError("the state counts its steps")

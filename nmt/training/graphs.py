@@ -1,0 +1,137 @@
+"""CUDA graphs of training: the launches of an update, replayed without Python.
+
+A recurrent model launches some hundred small kernels an update, which a GPU computes faster than
+Python launches them. A graph records them once for each padded shape of a batch
+(https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs).
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nmt.batches.batching import Batch
+
+PassFunction = Callable[[Batch, Tensor], Tensor]
+"""Forward and backward pass of a batch. The loss is divided by the second argument, the tokens of
+the update; returns the sum of -log p."""
+
+_CAPTURE_AT = 3
+"""Batches of a shape until its graph is recorded, which takes as long as dozens of updates."""
+
+_MOST_GRAPHS = 128
+"""Graphs that are kept; batches of further shapes run without one."""
+
+
+@dataclass
+class _Recorded:
+    graph: torch.cuda.CUDAGraph
+    batch: Batch
+    n_tokens: Tensor
+    nll_sum: Tensor
+    trained: list[nn.Parameter]
+
+
+class TrainingGraphs:
+    """The graphs of the forward and backward passes of one model.
+
+    A pass gives the same bits with a graph and without one: both are computed from the same padded
+    shapes by the same kernels. The gradients lie at the same place at every pass. A model that
+    cannot be recorded, because it waits for the GPU, runs without graphs; a warning says why.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._parameters = [p for p in model.parameters() if p.requires_grad]
+        self._buffers = list(model.buffers())
+        self._device = self._parameters[0].device
+        self._gradients: dict[nn.Parameter, Tensor] = {}
+        self._counts: Counter[Hashable] = Counter()
+        self._graphs: dict[Hashable, _Recorded] = {}
+        self._pool: Any = None
+        self._is_able = True
+
+    def run(self, key: Hashable, passes: PassFunction, batch: Batch, n_tokens: int) -> Tensor:
+        """Add the gradients of a batch to those of the weights on the GPU; return its nll_sum.
+
+        `key` stands for all that `passes` depends on beside the shape of the batch.
+        """
+        shape = key, batch.src_ids.shape, batch.tgt_in.shape
+        recorded = self._graphs.get(shape)
+        if recorded is None:
+            self._counts[shape] += 1
+            is_due = self._counts[shape] >= _CAPTURE_AT and len(self._graphs) < _MOST_GRAPHS
+            inputs = batch.to(self._device), torch.full((), float(n_tokens), device=self._device)
+            if self._is_able and is_due and batch.links is None:
+                with torch.cuda.device(self._device):
+                    recorded = self._record(passes, *inputs)
+            if recorded is None:
+                return passes(*inputs)
+            self._graphs[shape] = recorded
+        self._begin_gradients(recorded.trained)
+        recorded.batch.copy_(batch)
+        recorded.n_tokens.fill_(n_tokens)
+        recorded.graph.replay()
+        return recorded.nll_sum.clone()
+
+    def _begin_gradients(self, trained: list[nn.Parameter]) -> None:
+        """Let the gradients so far lie where the graphs add to them."""
+        fresh = []
+        for parameter in trained:
+            place = self._gradients[parameter]
+            if parameter.grad is None:
+                fresh.append(place)
+            elif parameter.grad is not place:
+                place.copy_(parameter.grad)
+            parameter.grad = place
+        if fresh:
+            torch._foreach_zero_(fresh)
+
+    def _record(self, passes: PassFunction, batch: Batch, n_tokens: Tensor) -> _Recorded | None:
+        """Record the launches of a pass, which does not run; None where that is impossible."""
+        before = [parameter.grad for parameter in self._parameters]
+        for parameter in self._parameters:
+            if parameter not in self._gradients:
+                self._gradients[parameter] = torch.zeros_like(parameter)
+            parameter.grad = None
+        inputs = batch.clone()
+        try:
+            graph = torch.cuda.CUDAGraph()
+            # Parameters without a gradient keep none: the optimiser leaves them alone.
+            trained = self._trained(passes, inputs, n_tokens)
+            for parameter in trained:
+                parameter.grad = self._gradients[parameter]
+            # Another thread pins the next batches meanwhile.
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+                nll_sum = passes(inputs, n_tokens)
+        except RuntimeError as error:
+            self._is_able = False
+            reason = str(error).strip().split("\n")[0]
+            warnings.warn(f"training without CUDA graphs: {reason}", RuntimeWarning, stacklevel=2)
+            return None
+        finally:
+            for parameter, gradient in zip(self._parameters, before, strict=True):
+                parameter.grad = gradient
+        self._pool = self._pool or graph.pool()
+        return _Recorded(graph, inputs, n_tokens, nll_sum, trained)
+
+    def _trained(self, passes: PassFunction, batch: Batch, n_tokens: Tensor) -> list[nn.Parameter]:
+        """Run a pass on a stream of its own, as before a capture; return what has a gradient.
+
+        The random numbers are drawn again afterwards, and the buffers set back.
+        """
+        buffers = [buffer.clone() for buffer in self._buffers]
+        stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.random.fork_rng([self._device]), torch.cuda.stream(stream):
+            passes(batch, n_tokens)
+        torch.cuda.current_stream(self._device).wait_stream(stream)
+        for buffer, before in zip(self._buffers, buffers, strict=True):
+            buffer.copy_(before)
+        trained = [parameter for parameter in self._parameters if parameter.grad is not None]
+        for parameter in trained:
+            parameter.grad = None
+        return trained

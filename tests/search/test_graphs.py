@@ -1,0 +1,67 @@
+"""Translations by a CUDA graph are those without, on a GPU, real or pretend."""
+
+import pytest
+import torch
+from devices import DEVICE, IS_CPU
+from laws.family import MODELS, TGT_VOCAB
+from pydantic import TypeAdapter
+
+from nmt.models.catalog import ModelConfig, build_model
+from nmt.search.graphs import GraphedSteps
+from nmt.search.search import search
+from nmt.search.search_config import SearchConfig
+from nmt.types import Hypothesis
+
+pytestmark = pytest.mark.skipif(IS_CPU, reason="CUDA graphs are for a GPU")
+
+NAMES = (
+    "rnn",
+    "rnn-conditional-two-layers-gate",
+    "rnn-luong",
+    "rnn-hard",
+    "rnn-multi-head",
+    "lstm-copy-cosine-coverage-two-layers",
+    "transformer-relative",
+)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_graph_gives_the_translations_of_steps_without(
+    name: str, beam: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(3)
+    model = (
+        build_model(
+            TypeAdapter[ModelConfig](ModelConfig).validate_python(MODELS[name]),
+            TGT_VOCAB,
+            TGT_VOCAB,
+        )
+        .to(DEVICE)
+        .eval()
+    )
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)
+    sources = torch.randint(4, TGT_VOCAB, (5, 7))
+    lengths = torch.tensor([7, 3, 1, 5, 6])
+    config = SearchConfig(beam=beam, max_length_extra=5)
+
+    def translate() -> list[list[Hypothesis]]:
+        return search(model, sources, lengths, config)
+
+    records: list[bool] = []
+    record = GraphedSteps._record
+
+    def spied(*args: object) -> object:
+        graph = record(*args)  # type: ignore[arg-type]
+        records.append(graph is not None)
+        return graph
+
+    monkeypatch.setattr(GraphedSteps, "_record", spied)
+    by_graph = translate()
+    monkeypatch.setattr(GraphedSteps, "_record", lambda *_: None)
+    assert records == [MODELS[name]["kind"] == "rnn"]  # the state of a Transformer grows
+    for hypotheses, expected in zip(by_graph, translate(), strict=True):
+        assert [h.ids for h in hypotheses] == [e.ids for e in expected]
+        assert [h.score for h in hypotheses] == [e.score for e in expected]

@@ -1,0 +1,80 @@
+"""Updates by CUDA graphs are those without, on a GPU, real or pretend."""
+
+import pytest
+import torch
+from devices import DEVICE, IS_CPU
+from laws.family import MODELS, TGT_VOCAB
+from pydantic import TypeAdapter
+
+from nmt.batches.batching import Batch, make_batch
+from nmt.models.base import Seq2Seq
+from nmt.models.catalog import ModelConfig, build_model
+from nmt.optim.losses import CrossEntropy
+from nmt.optim.optimizers import AdamConfig
+from nmt.training.graphs import TrainingGraphs
+from nmt.training.step import StepSettings, queue_step, read_results, train_step
+
+pytestmark = pytest.mark.skipif(IS_CPU, reason="CUDA graphs are for a GPU")
+
+NAMES = (
+    "rnn",
+    "rnn-conditional-two-layers-gate",
+    "rnn-luong",
+    "rnn-hard",
+    "rnn-multi-head",
+    "lstm-copy-cosine-coverage-two-layers",
+    "transformer-relative",
+)
+
+
+def model_of(name: str, dropout: float = 0.0) -> Seq2Seq:
+    """A model of the family, with weights that are the same at every call."""
+    torch.manual_seed(3)
+    config = TypeAdapter[ModelConfig](ModelConfig).validate_python(
+        {**MODELS[name], "dropout": dropout}
+    )
+    return build_model(config, TGT_VOCAB, TGT_VOCAB).to(DEVICE)
+
+
+def batches(n: int) -> list[Batch]:
+    """Of two padded shapes, in turn."""
+    draw = torch.Generator("cpu").manual_seed(1)
+    rows = [
+        [
+            tuple(torch.randint(4, TGT_VOCAB, (length,), generator=draw).tolist())
+            for length in lengths
+        ]
+        for i in range(n)
+        for lengths in ((5, 2, 3 + i % 2 * 6), (4, 6, 1))
+    ]
+    return [make_batch(*sides).padded((12, 8)) for sides in zip(rows[::2], rows[1::2], strict=True)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_graphs_leave_the_bits_of_updates_without(name: str) -> None:
+    weights, losses, recorded = [], [], 0
+    for has_graphs in (False, True):
+        model: Seq2Seq = model_of(name, 0.2).train()
+        optimizer = AdamConfig().build(model.named_parameters(), 1e-2)
+        graphs = TrainingGraphs(model) if has_graphs else None
+        settings = StepSettings(loss=CrossEntropy(0.1), clip_norm=1.0, graphs=graphs)
+        torch.manual_seed(4)
+        losses.append(
+            [train_step(model, optimizer, [batch], settings).nll_sum for batch in batches(9)]
+        )
+        weights.append([parameter.detach().clone() for parameter in model.parameters()])
+        recorded = len(graphs._graphs) if graphs else 0
+    assert recorded == 2
+    assert losses[0] == losses[1]
+    assert all(map(torch.equal, *weights))
+
+
+def test_results_are_read_later() -> None:
+    results = []
+    for is_queued in (False, True):
+        model = model_of("rnn").train()
+        optimizer = AdamConfig().build(model.named_parameters(), 1e-2)
+        step = queue_step if is_queued else train_step
+        done = [step(model, optimizer, [batch], StepSettings()) for batch in batches(4)]
+        results.append(read_results(done) if is_queued else done)  # type: ignore[arg-type]
+    assert results[0] == results[1]
