@@ -1,8 +1,10 @@
 """Shared fixtures: one thread, translations made by hand, and the signals of child processes."""
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +28,9 @@ os.environ.pop("NMT_DATA", None)
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
+ON_DEVICE = ("laws", "models", "ops", "optim", "search")
+"""Folders whose tests make tensors where they compute. Elsewhere nmt itself moves them there."""
+
 MakeTranslation = Callable[..., Translation]
 
 
@@ -41,6 +46,14 @@ def encoded_of(words: Sequence[str]) -> Encoded:
     ids = tuple(4 + sum(map(ord, piece)) % 4000 for piece in pieces)
     surfaces = tuple(word.replace("|", "") for word in words)
     return Encoded(tuple(pieces), ids, surfaces, tuple(spans))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def default_device(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A CPU, as it is for users, where nmt puts tensors on the device."""
+    folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    with contextlib.nullcontext() if IS_CPU or folder in ON_DEVICE else torch.device("cpu"):
+        yield
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 DEVICE = os.environ.get("NMT_TEST_DEVICE", "cpu")
 IS_CPU = DEVICE == "cpu"
+HERE = torch.device("cpu") if IS_CPU else torch.device(DEVICE, 0)
 
 
 def cpu_only(reason: str) -> pytest.MarkDecorator:
@@ -32,6 +33,5 @@ class _DrawOnCpu(TorchFunctionMode):
 def use_device() -> None:
     """Make tensors and modules of this thread on DEVICE, whose products in fp32 are not TF32's."""
     torch.set_default_device(DEVICE)
-    torch.backends.cudnn.rnn.fp32_precision = "ieee"  # type: ignore[attr-defined]
-    torch.backends.cudnn.conv.fp32_precision = "ieee"  # type: ignore[attr-defined]
+    torch.backends.cudnn.allow_tf32 = False
     _DrawOnCpu().__enter__()

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from devices import DEVICE, IS_CPU
+from devices import HERE, IS_CPU
 
 from nmt.ops import Operations
 from nmt.ops.backend import BackendName, choose
@@ -23,4 +23,4 @@ def backend(request: pytest.FixtureRequest) -> BackendName:
 
 def operations_of(backend: BackendName, dtype: torch.dtype = torch.float32) -> Operations:
     """Its operations for products of `dtype`."""
-    return choose(backend, torch.device(DEVICE), dtype).operations
+    return choose(backend, HERE, dtype).operations

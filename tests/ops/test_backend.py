@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from devices import DEVICE, IS_CPU
+from devices import DEVICE, HERE, IS_CPU
 from torch import Tensor
 
 from nmt.errors import ConfigError
@@ -22,7 +22,7 @@ from nmt.ops.native.library import loaded
 from nmt.optim.losses import cross_entropy
 from tests.ops.conftest import NEEDS_NATIVE, operations_of
 
-CPU, HERE = torch.device("cpu"), torch.device(DEVICE)
+CPU = torch.device("cpu")
 COMPILED_TRITON = pytest.mark.skipif(
     IS_CPU or importlib.util.find_spec("triton") is None, reason="needs a GPU and Triton"
 )

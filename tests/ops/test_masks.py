@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from devices import DEVICE
+from devices import HERE
 
 from nmt.ops.masks import (
     causal_keep,
@@ -11,8 +11,6 @@ from nmt.ops.masks import (
     softmax_where,
     window_keep,
 )
-
-HERE = torch.device(DEVICE)
 
 
 def test_keep_from_lengths_per_sentence_and_per_query() -> None:

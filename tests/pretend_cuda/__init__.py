@@ -8,8 +8,7 @@ would do. As there, an operation on tensors of two devices is an error, and so i
 
 torch.nn's recurrent layers stand for cuDNN's: one operation each, which casts to fp16 under any
 autocast. What a CPU cannot show is left out: the rounding of a GPU's products, atomic additions,
-streams, memory, Triton, NCCL and a second GPU. Inference mode becomes no_grad: no wrapper can be
-made in it.
+streams, memory, Triton, NCCL and a second GPU. Inference mode, without wrappers, is no_grad.
 """
 
 import contextlib
@@ -328,8 +327,8 @@ ANSWERS: dict[str, Any] = {
     "get_device_capability": (9, 0),
     "get_device_name": "pretend GPU",
     "is_bf16_supported": True,
-    "memory_allocated": 0,
-    "max_memory_allocated": 0,
+    "memory_allocated": 2**30,
+    "max_memory_allocated": 2**31,
     "_is_in_bad_fork": False,
     "is_current_stream_capturing": False,
     **dict.fromkeys(("_lazy_init", "_lazy_call", "set_device", "synchronize", "empty_cache")),

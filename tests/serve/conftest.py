@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import torch
+from devices import HERE
 from starlette.testclient import TestClient
 
 from nmt.models.catalog import build_model
@@ -38,7 +39,7 @@ def translator() -> Translator:
         for parameter in model.parameters():
             parameter.mul_(2)
     search = SearchConfig(max_length=9, beam=4)
-    return Translator(model, tokenizers, torch.device("cpu"), search)
+    return Translator(model.to(HERE), tokenizers, HERE, search)
 
 
 class Slow(Translator):

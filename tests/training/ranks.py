@@ -9,7 +9,9 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
+from devices import IS_CPU
 
 from nmt.training.distributed import Ranks
 
@@ -30,6 +32,8 @@ def in_world(world: int, work: Callable[[Ranks], Any], connect: bool = True) -> 
 
     Each rank is a process of its own, whose ranks are connected unless `work` does it.
     """
+    if not IS_CPU:
+        pytest.skip("a process that uses a GPU cannot be forked")
     context = multiprocessing.get_context("fork")
     port = str(free_port())
     pipes = [context.Pipe(duplex=False) for _ in range(world)]

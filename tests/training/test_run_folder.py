@@ -21,7 +21,7 @@ SAFE, ASK, NEVER = Verdict.SAFE, Verdict.ASK, Verdict.NEVER
     ("sections", "expected"),
     [
         ({}, {}),
-        ({"train": {"device": "cuda", "epochs": 13}}, {"device": SAFE, "epochs": SAFE}),
+        ({"train": {"device": "auto", "epochs": 13}}, {"device": SAFE, "epochs": SAFE}),
         ({"train": {"save_every": 3, "log_every": 7}}, {"save_every": SAFE, "log_every": SAFE}),
         ({"search": {"beam": 7, "min_length": 7}}, {"beam": SAFE, "min_length": ASK}),
         ({"data": {"train": {"file": "moved.tsv"}, "test": None}}, {"file": SAFE, "test": SAFE}),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from devices import DEVICE, HERE
 
 from nmt.batches.batching import Batcher, EncodedCorpus
 from nmt.config import RunConfig
@@ -57,7 +58,7 @@ def toy_state(**train: Any) -> TrainingState:
     config = toy_config(Path(), train=train)
     model = build_model(config.model, 10, 10)
     batcher = Batcher(EncodedCorpus([(5, 6)], [(7,)]), 32, "sentences", seed=1)
-    return TrainingState.new(model, config.train, batcher, torch.device("cpu"))
+    return TrainingState.new(model, config.train, batcher, HERE)
 
 
 def toy_config(folder: Path, **sections: Any) -> RunConfig:
@@ -71,7 +72,7 @@ def toy_config(folder: Path, **sections: Any) -> RunConfig:
         },
         "tokenizer": {"kind": "word", "min_freq": 1},
         "model": {"kind": "rnn", "embedding": 16, "hidden": 32, "dropout": 0.0},
-        "train": {"epochs": 12, "batch_size": 32, "lr": 0.005, "device": "cpu"},
+        "train": {"epochs": 12, "batch_size": 32, "lr": 0.005, "device": DEVICE},
         "valid": {"samples": 1},
     }
     for name, section in sections.items():

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
+from devices import HERE
 
 from nmt.errors import ConfigError, DataError
 from nmt.models.catalog import build_model
@@ -41,7 +42,7 @@ def translator_of(
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(3)
-    return Translator(model, tokenizers, torch.device("cpu"), SEARCH)
+    return Translator(model.to(HERE), tokenizers, HERE, SEARCH)
 
 
 @pytest.fixture
@@ -188,7 +189,7 @@ def test_a_text_too_long_for_a_reranker_names_it(searcher: Translator) -> None:
     tokenizers = searcher.tokenizers
     config = TransformerConfig(size=8, heads=2, layers=1, positions=LearnedConfig(max_length=3))
     model = build_model(config, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
-    short = Translator(model, tokenizers, torch.device("cpu"))
+    short = Translator(model.to(HERE), tokenizers, HERE)
     searcher.rerankers = (Reranker(short, False),)
     with pytest.raises(DataError, match=r"^reranking by a model without a run: got a sequence"):
         searcher.translate(TEXTS)

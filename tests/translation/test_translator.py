@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from devices import HERE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from search.table_model import TableModel
@@ -43,7 +44,7 @@ def translator_of(
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2)
-    return Translator(model, tokenizers, torch.device("cpu"), search or SearchConfig(max_length=17))
+    return Translator(model.to(HERE), tokenizers, HERE, search or SearchConfig(max_length=17))
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +183,7 @@ def table_translator(translator: Translator) -> Translator:
     n_pieces = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
     model = TableModel(min(n_pieces), max(n_pieces))
     search = SearchConfig(max_length=17, batch_size=2)
-    return Translator(model, tokenizers, translator.device, search)
+    return Translator(model.to(HERE), tokenizers, HERE, search)
 
 
 def test_heads_of_what_was_found(table_translator: Translator) -> None:
@@ -292,6 +293,6 @@ def test_one_call_may_search_otherwise(translator: Translator) -> None:
 
 def test_it_translates_without_dropout(translator: Translator) -> None:
     model = translator.model.train()
-    other = Translator(model, translator.tokenizers, translator.device)
+    other = Translator(model.to(HERE), translator.tokenizers, HERE)
     assert not model.training
     assert other.search == SearchConfig()
