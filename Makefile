@@ -13,9 +13,10 @@ DEMO_HEAT   ?= demo-attention.png
 BENCH_FLAGS ?=
 CHECK_FLAGS ?=
 CONFIG      ?= configs/starter.yaml
+CUDA_TESTS  ?= $(addprefix tests/,laws models ops optim search training translation)
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev wheel demo test check test-slow coverage train eval bench kill-test docs docs-check site release-check clean
+.PHONY: help install install-dev wheel demo test check test-cuda test-slow coverage train eval bench kill-test docs docs-check site release-check clean
 
 # What an installation depends on; the C++ is compiled by it.
 SOURCES := pyproject.toml constraints.txt hatch_build.py $(wildcard nmt/ops/native/*.cpp nmt/ops/native/*.h)
@@ -70,6 +71,10 @@ check:         ## the same without installing
 
 test-slow: $(VENV)/.installed-dev      ## the tests that take minutes
 	$(PY) -m pytest -m slow --numprocesses auto --maxprocesses 2
+
+test-cuda: $(VENV)/.installed-dev      ## the laws, training and search on a pretend GPU (needs g++)
+	NMT_TEST_DEVICE=cuda PYTHONPATH=tests $(PY) -m pytest -p pretend_cuda \
+	  --numprocesses auto --maxprocesses 4 $(CUDA_TESTS)
 
 coverage: $(VENV)/.installed-dev       ## lines that the tests run: 92 % of all, all of runs/directory.py, corpora/, batches/ and text/
 	$(PY) -m pytest --cov=nmt --cov-report=term:skip-covered --cov-fail-under=92

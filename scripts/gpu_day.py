@@ -1,4 +1,4 @@
-"""What a GPU computes and how fast: agreement, bits, resume, training, search, kernels.
+"""Measure a GPU: agreement, bits, resume, training, search and kernels.
 
     python scripts/gpu_day.py --out report.json
     python scripts/gpu_day.py training decoding --rounds 5

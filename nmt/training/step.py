@@ -193,9 +193,9 @@ def read_results(unread: Sequence[UnreadResult], ranks: Ranks = ALONE) -> list[S
     """
     rows = torch.stack([result.numbers for result in unread]).tolist()
     results = []
-    for (nll_sum, grad_norm), each in zip(rows, unread, strict=True):
-        result = StepResult(ranks.sum(nll_sum)[0], each.n_tokens, grad_norm)
-        _refuse_non_finite(result, each.is_scaled)
+    for (nll_sum, grad_norm), pending in zip(rows, unread, strict=True):
+        result = StepResult(ranks.sum(nll_sum)[0], pending.n_tokens, grad_norm)
+        _refuse_non_finite(result, pending.is_scaled)
         results.append(result)
     return results
 

@@ -145,7 +145,7 @@ def test_a_thread_prepares_and_its_error_comes_in_order() -> None:
     assert not [t for t in threading.enumerate() if t.name.startswith("nmt-loader")]
 
 
-def test_processes_prepare_the_groups_of_the_thread_and_draw_nothing(
+def test_processes_prepare_the_groups_of_the_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They are for a GPU: the batches are padded too."""

@@ -37,11 +37,11 @@ def test_equals_torchs(
         *learned, targets = _inputs(dtype)
         keep = torch.arange(N) % 3 > 0
         loss, nlls = linear_cross_entropy(*learned, targets, keep, REAL, smoothing)
-        kept = learned[0][keep], *learned[1:], targets[keep]
-        expected = _torchs(*kept, smoothing)
+        rows = learned[0][keep], *learned[1:], targets[keep]
+        expected = _torchs(*rows, smoothing)
         tolerances = {"rtol": tolerance, "atol": tolerance}
         torch.testing.assert_close(loss, expected, **tolerances)
-        nll_sum = _torchs(*kept, 0.0).detach()
+        nll_sum = _torchs(*rows, 0.0).detach()
         assert (nlls[~keep] == 0).all()
         torch.testing.assert_close(nlls.sum(), nll_sum, **tolerances)
         gradients = [torch.autograd.grad(3 * total, learned) for total in (expected, loss)]
