@@ -13,7 +13,8 @@ DEMO_HEAT   ?= demo-attention.png
 BENCH_FLAGS ?=
 CHECK_FLAGS ?=
 CONFIG      ?= configs/starter.yaml
-CUDA_TESTS  ?= $(addprefix tests/,laws models ops optim search training translation)
+CUDA_TESTS  ?= $(addprefix tests/,laws models search training/test_graphs.py training/test_resume.py \
+  training/test_state.py training/test_step.py training/test_waits.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev wheel demo test check test-cuda test-slow coverage train eval bench kill-test docs docs-check site release-check clean

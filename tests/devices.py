@@ -25,7 +25,8 @@ class _DrawOnCpu(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if kwargs.get("generator") is None or kwargs.get("device") is not None:
+        is_method = bool(args) and isinstance(args[0], torch.Tensor)  # such as random_
+        if is_method or kwargs.get("generator") is None or kwargs.get("device") is not None:
             return func(*args, **kwargs)
         return func(*args, **kwargs, device="cpu").to(DEVICE)
 

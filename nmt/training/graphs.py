@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.batches.batching import Batch
+from nmt.device import is_out_of_memory
 
 PassFunction = Callable[[Batch, Tensor], Tensor]
 """Forward and backward pass of a batch. The loss is divided by the second argument, the tokens of
@@ -113,6 +114,8 @@ class TrainingGraphs:
             with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
                 nll_sum = passes(inputs, n_tokens)
         except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
             self._is_able = False
             reason = str(error).strip().split("\n")[0]
             warnings.warn(f"training without CUDA graphs: {reason}", RuntimeWarning, stacklevel=2)

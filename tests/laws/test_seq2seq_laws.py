@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
 import torch
+from devices import cpu_only
 from laws.family import SRC_VOCAB, TGT_VOCAB
 
 from nmt.batches.batching import pad_ids
@@ -105,6 +106,7 @@ def test_rows_of_a_sentence_part_and_meet_again(model: Seq2Seq) -> None:
         state, searched = step.state, fast.state
 
 
+@cpu_only("on a GPU each row has a copy")
 def test_a_sentence_is_held_once_for_all_its_rows(model: Seq2Seq) -> None:
     state = model.init_state(model.encode(SRC_IDS, KEEP))
     held = [tensor.data_ptr() for tensor in _keys_and_values(state)]

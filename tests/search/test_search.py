@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
+from devices import cpu_only
 from jaxtyping import Int
 from search.table_model import ROWS, VOCAB, TableModel
 from torch import Tensor
@@ -160,6 +161,7 @@ def test_stopping_early_changes_nothing(model: Seq2Seq, alpha: float) -> None:
             assert_all_same(few, all_[:n_best])
 
 
+@cpu_only("a GPU looks for the end every four steps")
 def test_it_does_stop_early_and_where_a_check_raises() -> None:
     n_steps = 0
 

@@ -70,6 +70,7 @@ def test_first_weights_of_layers_are_those_of_a_cell(kind: CellKind) -> None:
         assert (b_hh == 0).all()
 
 
+@cpu_only("a GPU reads layer by layer, and no packed sentences")
 @pytest.mark.parametrize("kind", TORCHS)
 def test_torchs_layers_draw_no_dropout_themselves(
     kind: CellKind, monkeypatch: pytest.MonkeyPatch
