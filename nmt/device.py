@@ -65,6 +65,12 @@ def fast_bf16(device: torch.device) -> str | None:
     return next((name for key, name in names.items() if capabilities.get(key)), None)
 
 
+def has_tf32_layers(device: torch.device) -> bool:
+    """Return whether cuDNN's recurrent layers round the factors of fp32 products, to TF32."""
+    is_rounded: bool = torch.backends.cudnn.rnn.fp32_precision == "tf32"  # type: ignore[attr-defined]
+    return device.type == "cuda" and is_rounded
+
+
 def autocast(
     device: torch.device, precision: Precision
 ) -> contextlib.AbstractContextManager[object]:

@@ -1,6 +1,7 @@
 """Batches of an epoch, prepared by a thread or by processes while the model computes."""
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -59,9 +60,8 @@ class Loader:
 
         An error in the preparation of a group is raised where that group is asked for.
         """
-        n_processes = _spare_processors()
-        if self._for_gpu and n_processes and self._batcher.corpus.resampling is not None:
-            yield from self._by_processes(start, n_processes)
+        if self._for_gpu and self._batcher.corpus.resampling and (n := _spare_processors()):
+            yield from self._by_processes(start, n)
             return
         starts = iter(range(start, len(self._plan), self._size))
         waiting: deque[Future[Group]] = deque()
@@ -108,7 +108,7 @@ class Loader:
 
 def _spare_processors() -> int:
     """Return the processors besides this process's, at most MOST_PROCESSES; 0 without fork."""
-    if "fork" not in get_all_start_methods():
+    if sys.platform != "linux" or "fork" not in get_all_start_methods():
         return 0
     return min(MOST_PROCESSES, len(os.sched_getaffinity(0)) - 1)
 

@@ -11,7 +11,7 @@ import torch
 
 from nmt.config import RunConfig
 from nmt.corpora.corpora import file_digest, resolve_split, split_files
-from nmt.device import Precision, autocast, describe_device, fast_bf16
+from nmt.device import Precision, autocast, describe_device, fast_bf16, has_tf32_layers
 from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.evaluation.metrics import check_scoring
 from nmt.models.catalog import build_model
@@ -108,6 +108,8 @@ def train(  # noqa: PLR0913 - one call is a whole training
                 update={"train": config.train.model_copy(update={"precision": precision})}
             )
             backend = _backend(config.model.backend, precision, device)
+            if precision == "fp32" and has_tf32_layers(device):
+                words += ", TF32 in recurrent layers"
             hardware = {"device": describe_device(device), "precision": words, "backend": backend}
             if ranks.world > 1:
                 hardware["processes"] = str(ranks.world)
