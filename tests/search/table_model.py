@@ -43,10 +43,12 @@ class TableModel(Seq2Seq):
     def __init__(self, vocab_size: int = VOCAB, rows: int = ROWS, seed: int = 0) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
-        self.table = 2 * torch.randn(5, 41, rows, rows, generator=generator)
-        self.table[..., vocab_size:] = -1e4
+        table = 2 * torch.randn(5, 41, rows, rows, generator=generator)
+        table[..., vocab_size:] = -1e4
+        self.register_buffer("table", table, persistent=False)
         self.output = AsTheyAre(vocab_size)
-        self.looks = torch.randn(41, rows, 3, 101, generator=generator)
+        looks = torch.randn(41, rows, 3, 101, generator=generator)
+        self.register_buffer("looks", looks, persistent=False)
 
     @property
     def head_names(self) -> tuple[str, ...]:
