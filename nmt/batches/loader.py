@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing import get_all_start_methods
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -54,6 +53,7 @@ class Loader:
     ) -> None:
         self._batcher, self._plan, self._epoch = batcher, plan, epoch
         self._size, self._share, self._for_gpu = size, share, for_gpu
+        self._longest = batcher.longest if for_gpu else (0, 0)
 
     def groups(self, start: int) -> Generator[Group, None, None]:
         """Yield the groups from batch `start` to the end of the epoch; to be closed if left early.
@@ -100,17 +100,15 @@ class Loader:
         corpus = self._batcher.corpus
         batches = [corpus.batch(rows_of_batches[i], self._epoch) for i in self._share(costs)]
         if self._for_gpu:
-            longest = self._batcher.longest
-            batches = [batch.padded(longest) for batch in batches]
+            batches = [batch.padded(self._longest) for batch in batches]
         n_batches = len(rows_of_batches)
         return Group(n_batches, batches, is_last=start + n_batches >= len(self._plan))
 
 
 def _spare_processors() -> int:
-    """Return the processors besides this process's, at most MOST_PROCESSES; 0 without fork."""
-    if sys.platform != "linux" or "fork" not in get_all_start_methods():
-        return 0
-    return min(MOST_PROCESSES, len(os.sched_getaffinity(0)) - 1)
+    """Return the processors besides this process's, at most MOST_PROCESSES; 0 but on Linux."""
+    is_linux = sys.platform == "linux"
+    return min(MOST_PROCESSES, len(os.sched_getaffinity(0)) - 1) if is_linux else 0
 
 
 class _Groups(Dataset[Group]):

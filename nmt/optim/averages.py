@@ -22,7 +22,7 @@ class EMAConfig(Config):
 
     def build(self, model: nn.Module) -> AveragedModel:
         """The averages of `model`, in a copy of it; they begin as its weights."""
-        averages = AveragedModel(model, multi_avg_fn=lambda *_: None)
+        averages = AveragedModel(model)
         averages.n_averaged = averages.n_averaged.cpu()
 
         @torch.no_grad()

@@ -85,7 +85,7 @@ class SGDConfig(Config):
 
 
 class Adadelta(torch.optim.Adadelta):
-    """torch's Adadelta; on a CUDA GPU a weight takes one pass over memory, where torch takes 28."""
+    """torch's Adadelta by Triton: a weight takes one pass over memory, where torch takes 28."""
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
@@ -95,7 +95,7 @@ class Adadelta(torch.optim.Adadelta):
             for parameter in group["params"]
             if parameter.grad is not None
         ]
-        if why_no_triton() or not all(_is_plain(parameter) for parameter, _ in trained):
+        if closure is not None or not all(_is_plain(parameter) for parameter, _ in trained):
             return super().step(closure)
         from nmt.ops.triton.operations import adadelta  # imports Triton
 
@@ -127,8 +127,9 @@ class AdadeltaConfig(Config):
     eps: float = Field(default=1e-6, gt=0, description="added to both mean squares")
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
-        """torch.optim.Adadelta, in one pass on a GPU."""
-        return Adadelta(parameters, lr, rho=self.rho, eps=self.eps)
+        """torch.optim.Adadelta, in one pass where Triton can run."""
+        kind = torch.optim.Adadelta if why_no_triton() else Adadelta
+        return kind(parameters, lr, rho=self.rho, eps=self.eps)
 
 
 OptimizerConfig = Annotated[

@@ -115,10 +115,10 @@ def train_step(
     skips the update. Any error before the optimiser's step leaves the weights, the optimiser and
     the scaler's scale as they were.
     """
-    ranks, scaler = settings.ranks, _scaler(model, settings)
+    scaler = _scaler(model, settings)
     try:
-        unread = _add_gradients(model, optimizer, micro_batches, settings, loss_function)
-        (result,) = read_results([unread], ranks)
+        unread = _add_gradients(model, optimizer, micro_batches, settings, scaler, loss_function)
+        (result,) = read_results([unread], settings.ranks)
         scaler.step(optimizer)
         scaler.update()
     finally:
@@ -138,7 +138,7 @@ def queue_step(
     """
     scaler = _scaler(model, settings)
     try:
-        unread = _add_gradients(model, optimizer, micro_batches, settings, translation_loss)
+        unread = _add_gradients(model, optimizer, micro_batches, settings, scaler)
         scaler.step(optimizer)
         scaler.update()
     finally:
@@ -156,10 +156,11 @@ def _add_gradients(
     optimizer: torch.optim.Optimizer,
     micro_batches: Sequence[MicroBatch],
     settings: StepSettings,
-    loss_function: LossFunction,
+    scaler: torch.amp.GradScaler,
+    loss_function: LossFunction = translation_loss,
 ) -> UnreadResult:
     """Compute the gradient of an update, unscaled and clipped."""
-    device, scaler = next(model.parameters()).device, _scaler(model, settings)
+    device = next(model.parameters()).device
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     ranks, graphs = settings.ranks, settings.graphs
     n_tokens = int(ranks.sum(sum(batch.n_tokens for batch in micro_batches))[0])
