@@ -13,10 +13,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from nmt.export.onnx_layers import OPSET, OnnxLayers
-from nmt.export.state_tensors import named_tensors, names_of_rows, with_tensors
 from nmt.models.base import Seq2Seq, State
 from nmt.models.recurrent.encoder import RecurrentLayers
 from nmt.models.recurrent.rnn import RNNSeq2Seq
+from nmt.models.state_tensors import named_tensors, names_of_rows, with_tensors
 from nmt.models.transformer.transformer import TransformerState
 from nmt.ops.masks import keep_from_lengths
 from nmt.text.vocabulary import BOS_ID, EOS_ID

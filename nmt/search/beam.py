@@ -77,8 +77,9 @@ def search_from(
         constraints = Constraints(start.constraints, start.n_places, config.beam)
     rows = _first_rows(start, config, constraints)
     device, dtype = rows.totals.device, rows.totals.dtype
-    graphed = GraphedSteps(start.step) if device.type == "cuda" else None
     keeps_all = _keeps_all_rows(device) and constraints is None
+    step = GraphedSteps(start.step, keeps_all and device.type == "cuda")
+    all_slots = torch.arange(len(bounds) * config.beam, device=device)
     parents: Tensor | None = None
     penalties = [length_penalty(n, config.length_penalty) for n in range(max(bounds) + 1)]
     bound_penalties = torch.tensor([[penalties[n]] for n in bounds], dtype=dtype, device=device)
@@ -91,10 +92,7 @@ def search_from(
         state = rows.state
         if constraints is not None:
             state = constraints.attend(state, rows.slots, length - 1)
-        if keeps_all and graphed is not None:
-            out = graphed(rows.last_ids, state, parents)
-        else:
-            out = start.step(rows.last_ids, state if parents is None else state.select(parents))
+        out = step(rows.last_ids, state, parents)
         log_probs, ids = best_pieces.of_rows(out, rows, length)
         candidates = select(rows, log_probs, ids, len(bounds), config.beam)
         exists = candidates.totals > -torch.inf
@@ -111,7 +109,7 @@ def search_from(
             if length % _CHECK_EVERY == 0 and not bool(going_on.any()):
                 break
             parents = candidates.parents.flatten()
-            rows = _all_rows(candidates, going_on, out.state, rows)
+            rows = _all_rows(all_slots, candidates, going_on, out.state, rows)
             continue
         slots = going_on.flatten().nonzero().squeeze(1)
         if len(slots) == 0:
@@ -204,15 +202,19 @@ def _keeps_all_rows(device: torch.device) -> bool:
 
 
 def _all_rows(
-    candidates: Candidates, going_on: Bool[Tensor, "B W"], state: State, before: Rows
+    slots: Int[Tensor, " N"],
+    candidates: Candidates,
+    going_on: Bool[Tensor, "B W"],
+    state: State,
+    before: Rows,
 ) -> Rows:
-    """All candidates as rows, in their order, with the state of `before`, unselected.
+    """Return all candidates as rows, in their order, with a state whose rows are unselected.
 
     Those that do not go on have a total of -infinity.
     """
     last_ids, parents = candidates.ids.flatten(), candidates.parents.flatten()
     return Rows(
-        slots=torch.arange(len(last_ids), device=last_ids.device),
+        slots=slots,
         last_ids=last_ids,
         totals=candidates.totals.masked_fill(~going_on, -torch.inf).flatten(),
         state=state,

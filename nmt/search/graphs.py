@@ -1,13 +1,14 @@
 """The steps of a search on a GPU as one CUDA graph, replayed without Python."""
 
-from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from nmt.models.base import State, StepOutput
+from nmt.models.state_tensors import named_tensors, with_tensors
 
 StepFunction = Callable[[Int[Tensor, " R"], State], StepOutput]
 """`Seq2Seq.step`, or the step of a decoder over another memory than words."""
@@ -16,15 +17,15 @@ StepFunction = Callable[[Int[Tensor, " R"], State], StepOutput]
 class GraphedSteps:
     """Calls the step of one search on the states of selected rows.
 
-    From the first step on whose state has the shapes of the state before it, a CUDA graph is
-    replayed: it selects the rows, computes the step and keeps the state after it. A step that
-    cannot be recorded runs without, and so does that of a Transformer, whose state grows.
+    Where it `is_able`, on a CUDA GPU, the first step on selected rows is recorded as a CUDA graph,
+    which selects the rows, computes the step and keeps the state after it. A step that cannot be
+    recorded runs without, and so does that of a Transformer, whose state grows.
     """
 
-    def __init__(self, step: StepFunction) -> None:
+    def __init__(self, step: StepFunction, is_able: bool) -> None:
         self._step = step
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._is_able = True
+        self._is_able = is_able
 
     def __call__(
         self, last_ids: Int[Tensor, " R"], state: State, parents: Int[Tensor, " R"] | None
@@ -72,20 +73,17 @@ class GraphedSteps:
         return graph
 
 
-def _keep(after: object, before: object) -> None:
-    """Copy the tensors of a state over those of the state before it, whose form must be the same.
+def _keep(after: State, before: State) -> None:
+    """Copy the tensors of the state after a step over those of the state before it.
 
-    Raises ValueError where a shape differs, or anything else that is no tensor.
+    Raises ValueError where anything but their numbers differs: a shape, or a count of steps.
     """
-    if isinstance(before, Tensor):
-        if not isinstance(after, Tensor) or after.shape != before.shape:
-            raise ValueError("the state grows")
-        before.copy_(after)
-    elif isinstance(before, tuple) and isinstance(after, tuple):
-        for new, old in zip(after, before, strict=True):
-            _keep(new, old)
-    elif is_dataclass(before) and type(after) is type(before):
-        for field in fields(before):
-            _keep(getattr(after, field.name), getattr(before, field.name))
-    elif after != before:
-        raise ValueError("the state counts its steps")
+    tensors, following = named_tensors(before), named_tensors(after)
+    if _shapes(following) != _shapes(tensors) or with_tensors(after, tensors) != before:
+        raise ValueError("the state grows")
+    for name, tensor in tensors.items():
+        tensor.copy_(following[name])
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in tensors.items()}

@@ -17,7 +17,7 @@ from training.toy import toy_config, write_reversal
 from nmt.errors import ConfigError, DataError
 from nmt.export.folder import check_packages
 from nmt.export.onnx_folder import check_exportable, export_onnx
-from nmt.export.state_tensors import named_tensors
+from nmt.models.state_tensors import named_tensors
 from nmt.ops.masks import keep_from_lengths
 from nmt.runs.trained_run import TrainedRun
 from nmt.storage.atomic import ASIDE
