@@ -11,7 +11,6 @@ tests' pretend GPU.
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple
 
 import torch
 from bench import Sizes, decode, fixed_shape
-from measuring import forbid_end, machine_card
+from measuring import forbid_end, in_turn, machine_card
 from pydantic import TypeAdapter
 from safetensors.torch import load_file
 from textbook import textbook_loss, textbook_of
@@ -32,12 +31,13 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from nmt.batches.batching import Batch, make_batch
+from nmt.config import load_config
 from nmt.device import Precision, autocast
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import ModelConfig, build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.optim.losses import CrossEntropy
-from nmt.optim.optimizers import AdadeltaConfig, AdamConfig, OptimizerConfig
+from nmt.optim.optimizers import AdamConfig, OptimizerConfig
 from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
 from nmt.training.graphs import TrainingGraphs
@@ -73,46 +73,36 @@ VOCABULARY = 200  # pieces a side of MODELS
 
 
 class Recipe(NamedTuple):
-    """A model, its batches and its optimiser, whose training is timed."""
+    """A model, the sizes of its batches and its optimiser, whose training is timed."""
 
-    model: Mapping[str, Any]
+    model: RNNConfig
     sizes: Mapping[str, int]
     optimizer: OptimizerConfig
 
 
-_MULTI30K = {
-    **{"kind": "rnn", "embedding": 256, "hidden": 320, "dropout": 0.35},
-    "decoder": {
-        **{"kind": "conditional", "initial_state": "mean"},
-        "readout": {"kind": "deep", "size": 256, "activation": "tanh"},
-    },
-    "tie_embeddings": "target",
-}
-_RNNSEARCH50 = {
-    **{"kind": "rnn", "embedding": 620, "hidden": 1000, "dropout": 0.0},
-    "attention": {"kind": "additive", "size": 1000},
-    "decoder": {
-        **{"kind": "bahdanau", "initial_state": "tanh_backward"},
-        "readout": {"kind": "deep", "size": 500},
-    },
-}
+def recipe_of(name: str, **sizes: int) -> Recipe:
+    """Return the model and the optimiser of a file of configs/, with these sizes."""
+    config = load_config(Path(__file__).parents[1] / "configs" / f"{name}.yaml")
+    assert isinstance(config.model, RNNConfig)
+    return Recipe(config.model, sizes, config.train.optimizer)
+
+
 _LONG = {"src": 28, "tgt": 28, "vocabulary": 30000}
 RECIPES = {
-    "multi30k": Recipe(
-        _MULTI30K, {"batch": 64, "src": 16, "tgt": 20, "vocabulary": 6000}, AdamConfig()
-    ),
-    "rnnsearch50": Recipe(_RNNSEARCH50, {"batch": 80, **_LONG}, AdadeltaConfig()),
-    "rnnsearch50, B 512": Recipe(_RNNSEARCH50, {"batch": 512, **_LONG}, AdadeltaConfig()),
+    "multi30k": recipe_of("multi30k", batch=64, src=16, tgt=20, vocabulary=6000),
+    "rnnsearch50": recipe_of("rnnsearch50", batch=80, **_LONG),
+    "rnnsearch50, B 512": recipe_of("rnnsearch50", batch=512, **_LONG),
 }
 
 FORMS = ("graphs", "eager", "graphs, no Triton", "textbook", "textbook, compiled")
 """nmt's update with and without CUDA graphs and Triton, and the textbook's loop beside it."""
 
 
-def model_of(keys: Mapping[str, Any], vocabulary: int) -> Seq2Seq:
-    """Return a model of these keys, with weights that are the same at every call."""
+def model_of(config: ModelConfig | Mapping[str, Any], vocabulary: int) -> Seq2Seq:
+    """Return a model of a config or its keys, with weights that are the same at every call."""
     torch.manual_seed(1)
-    config = TypeAdapter[ModelConfig](ModelConfig).validate_python(keys)
+    if isinstance(config, Mapping):
+        config = TypeAdapter[ModelConfig](ModelConfig).validate_python(config)
     return build_model(config, vocabulary, vocabulary)
 
 
@@ -128,7 +118,7 @@ def random_batch(n: int, src: int, tgt: int) -> Batch:
 
 
 def agreement() -> Iterator[Row]:
-    """Yield the relative errors of loss and gradient beside those of the CPU in fp32."""
+    """Yield the relative errors of loss and gradient; the reference is the CPU in fp32."""
     batch = random_batch(12, 17, 15)
     for name, keys in MODELS.items():
         row: dict[str, Any] = {"model": name}
@@ -205,7 +195,7 @@ def graphs() -> Iterator[Row]:
 
 
 def resume() -> Iterator[Row]:
-    """Yield how many tensors of a run that stopped on its way are those of an unbroken one."""
+    """Yield the number of tensors that an interrupted and an unbroken run have in common."""
     for precision in PRECISIONS:
         with tempfile.TemporaryDirectory() as folder:
             runs = Path(folder, "unbroken"), Path(folder, "broken")
@@ -255,15 +245,14 @@ def training(rounds: int) -> Iterator[Row]:
 
 def update(recipe: Recipe, form: str, batch: Batch, precision: Precision) -> Callable[[], object]:
     """Return an update of a recipe in one of FORMS; ten by graphs are read together."""
-    keys, vocabulary = dict(recipe.model), recipe.sizes["vocabulary"]
+    config, vocabulary = recipe.model, recipe.sizes["vocabulary"]
     if form.endswith("no Triton"):
-        keys["backend"] = "reference"
-    model: nn.Module = model_of(keys, vocabulary).to(CUDA).train()
+        config = config.model_copy(update={"backend": "reference"})
+    model: nn.Module = model_of(config, vocabulary).to(CUDA).train()
     loss: Any = translation_loss
     if form.startswith("textbook"):
-        plain = {"kind": "rnn", **{key: keys[key] for key in ("embedding", "hidden")}}
-        config = RNNConfig.model_validate({**plain, "dropout": 0.0})
-        textbook = textbook_of(model_of(plain, vocabulary), config, vocabulary, vocabulary)
+        plain = RNNConfig(embedding=config.embedding, hidden=config.hidden, dropout=0.0)
+        textbook = textbook_of(model_of(plain, vocabulary), plain, vocabulary, vocabulary)
         model, loss, batch = textbook.to(CUDA).train(), textbook_loss, batch.to(CUDA)
         if form.endswith("compiled"):
             model.compile()
@@ -286,19 +275,10 @@ def update(recipe: Recipe, form: str, batch: Batch, precision: Precision) -> Cal
 def timed(
     work: Callable[[], object], rounds: int, count: int, amount: float, unit: str
 ) -> dict[str, float]:
-    """Return the median, least and greatest milliseconds of a call, and `amount` a second."""
-    taken = []
-    for _ in range(rounds + 1):
-        torch.cuda.synchronize()
-        started = time.perf_counter()
-        for _ in range(count):
-            work()
-        torch.cuda.synchronize()
-        taken.append((time.perf_counter() - started) / count)
-    seconds = taken[1:]  # the first round compiles and records
-    middle = statistics.median(seconds)
-    times = {"ms": middle, "least": min(seconds), "most": max(seconds)}
-    return {**{name: 1e3 * value for name, value in times.items()}, unit: amount / middle}
+    """Return the milliseconds of a call, of which a round makes `count`, and `amount` a second."""
+    works = {"": lambda: [work() for _ in range(count)]}
+    task = in_turn(works, rounds)[0][""]
+    return {"ms": 1e3 / task.rate(count), **task.rates(unit, amount * count)}
 
 
 def decoding(rounds: int) -> Iterator[Row]:
@@ -370,7 +350,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.tiny:
         small = {"batch": 4, "src": 5, "tgt": 6, "vocabulary": 100}
         for name, recipe in RECIPES.items():
-            RECIPES[name] = Recipe({**recipe.model, "hidden": 12}, small, recipe.optimizer)
+            model = recipe.model.model_copy(update={"hidden": 12})
+            RECIPES[name] = Recipe(model, small, recipe.optimizer)
     machine = machine_card(CUDA, "bf16")
     print(as_line(machine), flush=True)
     report: dict[str, Any] = {"machine": machine}

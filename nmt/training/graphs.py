@@ -61,7 +61,7 @@ class TrainingGraphs:
         return len(self._graphs)
 
     def run(self, key: Hashable, passes: PassFunction, batch: Batch, n_tokens: int) -> Tensor:
-        """Add the gradients of a batch to those of the weights on the GPU; return its nll_sum.
+        """Accumulate the gradients of a batch on the GPU, and return its nll_sum.
 
         `key` stands for all that `passes` depends on beside the shape of the batch.
         """

@@ -111,7 +111,7 @@ class Progress:
         )
 
     def after_result(self, nll_sum: float, n_tokens: int) -> "Progress":
-        """Add the loss of an update to that of the next record."""
+        """Add the loss of an update to the sums of the next record."""
         return replace(
             self,
             window_nll_sum=self.window_nll_sum + nll_sum,

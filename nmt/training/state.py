@@ -28,7 +28,7 @@ WEIGHTS = "weights."
 
 
 _MISFITS = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, CheckpointError)
-"""The errors of a checkpoint whose values are not those of this run."""
+"""Errors raised by a checkpoint whose values do not fit the run."""
 
 
 @dataclass

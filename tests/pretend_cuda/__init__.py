@@ -334,7 +334,7 @@ ANSWERS: dict[str, Any] = {
     **dict.fromkeys(("_lazy_init", "_lazy_call", "set_device", "synchronize", "empty_cache")),
     "reset_peak_memory_stats": None,
 }
-"""What the functions of torch.cuda return."""
+"""Return values of the functions of torch.cuda."""
 
 
 BEYOND = {
