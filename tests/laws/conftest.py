@@ -6,17 +6,14 @@ from laws.family import (
     ATTENTIONS,
     MEMORY,
     MODELS,
-    SRC_VOCAB,
-    TGT_VOCAB,
     is_placed,
     looks,
+    model_of,
     query_size,
 )
-from pydantic import TypeAdapter
 
 from nmt.models.attention.base import Attention
 from nmt.models.base import Seq2Seq
-from nmt.models.catalog import ModelConfig, build_model
 
 
 def _built(name: str) -> Attention:
@@ -46,9 +43,7 @@ def placeless(request: pytest.FixtureRequest) -> Attention:
 @pytest.fixture(params=MODELS)
 def model(request: pytest.FixtureRequest) -> Seq2Seq:
     """Every architecture in fp64, in evaluation mode, with weights large enough to matter."""
-    torch.manual_seed(1)
-    config = TypeAdapter[ModelConfig](ModelConfig).validate_python(MODELS[request.param])
-    model = build_model(config, SRC_VOCAB, TGT_VOCAB).double().eval()
+    model = model_of(request.param).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.3)

@@ -6,10 +6,14 @@ A new kind, unless it is a score, is added to the list here and nowhere else in 
 from itertools import product
 from typing import get_args
 
+import torch
+from devices import DEVICE
 from pydantic import TypeAdapter
 
 from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import ScoreKind
+from nmt.models.base import Seq2Seq
+from nmt.models.catalog import ModelConfig, build_model
 
 QUERY, MEMORY = 7, 11
 """Kinds that need one size for both take MEMORY; see `query_size`."""
@@ -265,3 +269,26 @@ MODELS = {
 }
 
 SRC_VOCAB = TGT_VOCAB = 29
+
+RECORDED = (
+    "rnn",
+    "rnn-conditional-two-layers-gate",
+    "rnn-luong",
+    "rnn-hard",
+    "rnn-multi-head",
+    "lstm-copy-cosine-coverage-two-layers",
+    "transformer-relative",
+)
+"""The models whose CUDA graphs are tested."""
+
+
+def config_of(name: str, **changes: object) -> ModelConfig:
+    """The config of a model of MODELS, with changed keys."""
+    values = {**MODELS[name], **changes}
+    return TypeAdapter[ModelConfig](ModelConfig).validate_python(values)
+
+
+def model_of(name: str, seed: int = 1, **changes: object) -> Seq2Seq:
+    """A model of MODELS with the first weights of a seed, on the device of the tests."""
+    torch.manual_seed(seed)
+    return build_model(config_of(name, **changes), SRC_VOCAB, TGT_VOCAB).to(DEVICE)

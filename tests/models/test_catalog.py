@@ -3,11 +3,10 @@
 import pytest
 import torch
 from devices import DEVICE
-from laws.family import MODELS, SRC_VOCAB, TGT_VOCAB
-from pydantic import TypeAdapter
+from laws.family import MODELS, SRC_VOCAB, TGT_VOCAB, config_of
 
 from nmt.models.base import Seq2Seq
-from nmt.models.catalog import ModelConfig, bare_model, build_model
+from nmt.models.catalog import bare_model, build_model
 
 NAMES_OF_A_TABLE = {"none": 1, "target": 2, "all": 3}
 
@@ -22,7 +21,7 @@ def _ties(model: Seq2Seq) -> set[frozenset[str]]:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_seed_gives_first_weights_and_a_bare_model_takes_them(name: str) -> None:
-    config = TypeAdapter[ModelConfig](ModelConfig).validate_python(MODELS[name])
+    config = config_of(name)
     models = []
     for seed in (2, 1, 1):
         torch.manual_seed(seed)

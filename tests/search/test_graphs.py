@@ -2,11 +2,9 @@
 
 import pytest
 import torch
-from devices import DEVICE, IS_CPU
-from laws.family import MODELS, TGT_VOCAB
-from pydantic import TypeAdapter
+from devices import IS_CPU
+from laws.family import MODELS, RECORDED, TGT_VOCAB, model_of
 
-from nmt.models.catalog import ModelConfig, build_model
 from nmt.search.graphs import GraphedSteps
 from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
@@ -14,32 +12,13 @@ from nmt.types import Hypothesis
 
 pytestmark = pytest.mark.skipif(IS_CPU, reason="CUDA graphs are for a GPU")
 
-NAMES = (
-    "rnn",
-    "rnn-conditional-two-layers-gate",
-    "rnn-luong",
-    "rnn-hard",
-    "rnn-multi-head",
-    "lstm-copy-cosine-coverage-two-layers",
-    "transformer-relative",
-)
-
 
 @pytest.mark.parametrize("beam", [1, 4])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", RECORDED)
 def test_a_graph_gives_the_translations_of_steps_without(
     name: str, beam: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch.manual_seed(3)
-    model = (
-        build_model(
-            TypeAdapter[ModelConfig](ModelConfig).validate_python(MODELS[name]),
-            TGT_VOCAB,
-            TGT_VOCAB,
-        )
-        .to(DEVICE)
-        .eval()
-    )
+    model = model_of(name).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2)

@@ -3,14 +3,13 @@
 import pytest
 import torch
 from jaxtyping import Float
-from laws.family import MODELS, SRC_VOCAB, TGT_VOCAB
-from pydantic import TypeAdapter
+from laws.family import SRC_VOCAB, TGT_VOCAB, config_of
 from torch import Tensor
 
 from nmt.batches.batching import pad_ids
 from nmt.errors import ConfigError
 from nmt.models.base import Seq2Seq, State
-from nmt.models.catalog import ModelConfig, build_model
+from nmt.models.catalog import build_model
 from nmt.models.ensemble import Ensemble
 from nmt.models.recurrent.rnn import RNNSeq2Seq
 from nmt.models.transformer.transformer import TransformerSeq2Seq
@@ -24,7 +23,7 @@ TARGETS = [[4, 5], [6, 7, 8, 4], [5]]
 
 def built(name: str) -> Seq2Seq:
     torch.manual_seed(2)
-    config = TypeAdapter[ModelConfig](ModelConfig).validate_python(MODELS[name])
+    config = config_of(name)
     return build_model(config, SRC_VOCAB, TGT_VOCAB).eval()
 
 

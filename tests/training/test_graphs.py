@@ -2,38 +2,16 @@
 
 import pytest
 import torch
-from devices import DEVICE, IS_CPU
-from laws.family import MODELS, TGT_VOCAB
-from pydantic import TypeAdapter
+from devices import IS_CPU
+from laws.family import RECORDED, TGT_VOCAB, model_of
 
 from nmt.batches.batching import Batch, make_batch
-from nmt.models.base import Seq2Seq
-from nmt.models.catalog import ModelConfig, build_model
 from nmt.optim.losses import CrossEntropy
 from nmt.optim.optimizers import AdamConfig
 from nmt.training.graphs import TrainingGraphs
 from nmt.training.step import StepSettings, queue_step, read_results, train_step
 
 pytestmark = pytest.mark.skipif(IS_CPU, reason="CUDA graphs are for a GPU")
-
-NAMES = (
-    "rnn",
-    "rnn-conditional-two-layers-gate",
-    "rnn-luong",
-    "rnn-hard",
-    "rnn-multi-head",
-    "lstm-copy-cosine-coverage-two-layers",
-    "transformer-relative",
-)
-
-
-def model_of(name: str, dropout: float = 0.0) -> Seq2Seq:
-    """A model of the family, with weights that are the same at every call."""
-    torch.manual_seed(3)
-    config = TypeAdapter[ModelConfig](ModelConfig).validate_python(
-        {**MODELS[name], "dropout": dropout}
-    )
-    return build_model(config, TGT_VOCAB, TGT_VOCAB).to(DEVICE)
 
 
 def batches(n: int) -> list[Batch]:
@@ -50,11 +28,11 @@ def batches(n: int) -> list[Batch]:
     return [make_batch(*sides).padded((12, 8)) for sides in zip(rows[::2], rows[1::2], strict=True)]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", RECORDED)
 def test_graphs_leave_the_bits_of_updates_without(name: str) -> None:
     weights, losses, recorded = [], [], 0
     for has_graphs in (False, True):
-        model: Seq2Seq = model_of(name, 0.2).train()
+        model: Seq2Seq = model_of(name, dropout=0.2).train()
         optimizer = AdamConfig().build(model.named_parameters(), 1e-2)
         graphs = TrainingGraphs(model) if has_graphs else None
         settings = StepSettings(loss=CrossEntropy(0.1), clip_norm=1.0, graphs=graphs)

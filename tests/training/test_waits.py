@@ -8,12 +8,9 @@ import sys
 import pytest
 import torch
 from devices import DEVICE
-from laws.family import MODELS, SRC_VOCAB, TGT_VOCAB
-from pydantic import TypeAdapter
+from laws.family import MODELS, model_of
 
 from nmt.batches.batching import Batch, make_batch
-from nmt.models.base import Seq2Seq
-from nmt.models.catalog import ModelConfig, build_model
 from nmt.optim.averages import EMAConfig
 from nmt.optim.losses import CrossEntropy
 from nmt.optim.optimizers import AdamConfig
@@ -27,12 +24,6 @@ if "pretend_cuda" not in sys.modules:
     pytest.skip("the pretend GPU counts them: make test-cuda", allow_module_level=True)
 
 import pretend_cuda
-
-
-def model_of(name: str) -> Seq2Seq:
-    torch.manual_seed(1)
-    config = TypeAdapter[ModelConfig](ModelConfig).validate_python(MODELS[name])
-    return build_model(config, SRC_VOCAB, TGT_VOCAB).to(DEVICE)
 
 
 def pairs(n_pieces: int) -> Batch:
