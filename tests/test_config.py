@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from nmt.config import RunConfig, TrainConfig, config_of, dump_config, load_config
 from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.errors import ConfigError
+from nmt.models.catalog import build_model
 from nmt.optim.optimizers import AdadeltaConfig
 from nmt.search.search_config import SearchConfig
 from nmt.settings.config_file import Override
@@ -35,24 +36,6 @@ def errors(folder: Path, text: str, *overrides: str) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         load(folder, text, *overrides)
     return str(caught.value).replace(f"{folder}/", "").splitlines()
-
-
-@pytest.mark.parametrize(
-    ("override", "line"),
-    [
-        ("train.epochs=null", "train: no end: give at least one of epochs, steps, max_min"),
-        ("search.beam=8001", "search.beam: got 8001, allowed: at most the vocabulary's size, toke"),
-        ("train.device=cuda:x", "train.device: got 'cuda:x', allowed: auto, cpu, cuda, cuda:N, m"),
-        ("name=a/b", "name: got 'a/b', allowed: letters, digits and _ . + -"),
-    ],
-)
-def test_each_check_says_what_is_wrong(tmp_path: Path, override: str, line: str) -> None:
-    data, train = DataConfig(corpus="starter"), TrainConfig(epochs=1)
-    assert load(tmp_path, MINIMAL) == RunConfig(name="x", data=data, train=train)
-    [error] = errors(tmp_path, MINIMAL, "model.embedding=512", override)
-    assert line in error
-    with pytest.raises(ValidationError, match="train: no end"):
-        RunConfig(name="x", data=data)  # Python gets the same checks
 
 
 def test_a_conflict_is_reported_at_its_key(tmp_path: Path) -> None:
@@ -124,6 +107,24 @@ def test_every_shipped_config_is_right_and_bears_its_name() -> None:
         assert (config.name, config.data.folder) == (path.stem, DataConfig().folder)
 
 
+def test_recipes_of_the_family_differ_in_their_model_alone() -> None:
+    """No model is there twice; sizes are within a seventh, so that size explains little."""
+    recipes = {path.stem: load_config(path) for path in CONFIGS[0].parent.glob("family/*.yaml")}
+    baseline = recipes["additive"]
+    assert baseline.data.folder == DataConfig().folder
+    sizes, models = {}, []
+    for stem, config in recipes.items():
+        model = build_model(config.model, 4000, 4000)
+        sizes[stem] = sum(parameter.numel() for parameter in model.parameters())
+        same = {"name": f"family-{stem}", "model": config.model}
+        assert baseline.model_copy(update=same) == config
+        assert config.model not in models
+        models.append(config.model)
+    assert len(models) >= 17
+    for stem, size in sizes.items():
+        assert abs(size - sizes["additive"]) < sizes["additive"] / 7, stem
+
+
 def test_a_bare_name_is_a_recipe_unless_a_file_has_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -174,20 +175,29 @@ def test_nested_dicts_say_what_a_yaml_file_says(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=f"^config: {message}$"):
             config_of(wrong)
     plain = {"name": "x", "data": {"corpus": "starter"}, "train": {"epochs": 1}}
+    with pytest.raises(ValidationError, match="train: no end"):
+        RunConfig(name="x", data=DataConfig(corpus="starter"))
     config = config_of({**plain, "seed": np.int64(3), "search": SearchConfig(beam=2)})
     assert (config.seed, config.search) == (3, SearchConfig(beam=2))
 
 
-def test_a_flag_is_named_as_it_was_typed(tmp_path: Path) -> None:
-    (tmp_path / "x.yaml").write_text(MINIMAL)
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("search.beam", 0, "got 0, allowed: >= 1"),
+        ("search.beam", 10**30, f"got {10**30}, allowed: less than 2^63"),
+        ("search.beam", 9999, "got 9999, allowed: at most the vocabulary's size"),
+        ("train.device", "cuda:x", "got 'cuda:x', allowed: auto, cpu, cuda, cuda:N, m"),
+        ("name", "a/b", "got 'a/b', allowed: letters, digits and _ . + -"),
+    ],
+)
+def test_a_flag_is_named_as_it_was_typed(
+    tmp_path: Path, key: str, value: object, words: str
+) -> None:
     flags = [Override("search.beam", 7, "--beam 7"), "search.beam=3"]
+    (tmp_path / "x.yaml").write_text(MINIMAL)
     assert load_config(tmp_path / "x.yaml", flags[::-1]).search.beam == 7
     assert load_config(tmp_path / "x.yaml", flags).search.beam == 3
-    for value, words in (
-        (0, "got 0, allowed: >= 1"),
-        (10**30, f"got {10**30}, allowed: less than 2^63"),
-        (9999, "got 9999, allowed: at most the vocabulary's size"),
-    ):
-        flag = Override("search.beam", value, f"--beam {value}")
-        with pytest.raises(ConfigError, match=re.escape(f"--beam {value}: search.beam: {words}")):
-            load_config(tmp_path / "x.yaml", [flag])
+    flag = Override(key, value, f"--flag {value}")
+    with pytest.raises(ConfigError, match=re.escape(f"--flag {value}: {key}: {words}")):
+        load_config(tmp_path / "x.yaml", [flag])

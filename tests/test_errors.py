@@ -1,12 +1,10 @@
-"""Counts in words, the messages that have them, and the device that is meant."""
+"""Counts in words, names that are near, memory to come, and the device that is meant."""
 
 import pytest
 import torch
 
-from nmt.config import RunConfig, config_of
 from nmt.device import MemoryUse, resolve_device
 from nmt.errors import ConfigError, counted, most_similar
-from nmt.training.progress import Progress, end_reason
 
 
 def test_one_is_singular() -> None:
@@ -20,22 +18,6 @@ def test_one_is_singular() -> None:
 )
 def test_only_a_near_name_is_suggested(name: str, near: str | None) -> None:
     assert most_similar(name, ["copper", "two", "viridis", "cb", "ui"]) == near
-
-
-def _config(train: dict[str, object], valid: dict[str, object] | None = None) -> RunConfig:
-    data = {"corpus": "starter"}
-    return config_of({"name": "x", "data": data, "train": train, "valid": valid or {}})
-
-
-@pytest.mark.parametrize("n", [1, 2])
-def test_the_reason_of_an_end_agrees_with_its_number(n: int) -> None:
-    done = Progress(step=n, epoch=n, seconds=60.0 * n, bad_validations=n)
-    ending = "" if n == 1 else "s"
-    for key in ("step", "epoch"):
-        assert end_reason(_config({f"{key}s": n}), done) == f"{n} {key}{ending} done"
-    assert end_reason(_config({"max_minutes": n}), done) == f"{n} minute{ending} done"
-    patient = _config({"epochs": 99}, {"patience": n})
-    assert end_reason(patient, done) == f"no better BLEU in {n} validation{ending}"
 
 
 def test_memory_is_estimated_for_the_largest_batch() -> None:

@@ -2,11 +2,8 @@
 
 import importlib.util
 import json
-import os
 import platform
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -123,56 +120,34 @@ def _initialize(hook: ModuleType, version: str) -> dict[str, Any]:
 def test_a_wheel_with_libraries_is_for_its_platform_only(
     hook: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hook, "build", lambda *_: "")
+    """An editable installation has none: its libraries are compiled into the tree."""
+    built: list[Path] = []
+    monkeypatch.setattr(hook, "build", lambda folder, *_: built.append(folder) or "")
     data = _initialize(hook, "standard")
     assert list(data["force_include"].values()) == ["nmt/ops/native/lib"]
     assert not data["pure_python"]
     assert data["tag"].startswith("py3-none-")
     assert data["tag"].endswith(f"_{platform.machine()}")
+    assert _initialize(hook, "editable")["force_include"] == {}
+    assert built[1:] == [manifest.FOLDER]
 
 
-def test_a_wheel_without_a_compiler_is_plain_unless_portable(
-    hook: ModuleType, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("variable", "value", "why"),
+    [
+        ("CXX", "no-such-compiler", "no C++ compiler was found (no-such-compiler)"),
+        ("NMT_NATIVE", "0", "native code was left out (NMT_NATIVE=0)"),
+    ],
+)
+def test_a_wheel_without_libraries_is_plain_unless_portable(
+    variable: str, value: str, why: str, hook: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    data = _initialize(hook, "standard")
-    assert (data["pure_python"], data["tag"]) == (True, None)
-    (folder,) = data["force_include"]
-    assert "no-such-compiler" in _written(Path(folder))["why_not"]
-    monkeypatch.setenv("NMT_PORTABLE_WHEEL", "1")
-    with pytest.raises(hook.CompilationError, match=r"no C\+\+ compiler was found"):
-        _initialize(hook, "standard")
-
-
-def test_the_environment_and_the_kind_of_build_decide(
-    hook: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No native code by NMT_NATIVE=0; an editable installation compiles into the tree."""
-    built: list[Path] = []
-    with monkeypatch.context() as patch:
-        patch.setattr(hook, "build", lambda folder: built.append(folder) or "")
-        assert _initialize(hook, "editable")["force_include"] == {}
-    assert built == [manifest.FOLDER]
-    monkeypatch.setenv("NMT_NATIVE", "0")
+    monkeypatch.setenv(variable, value)
     data = _initialize(hook, "standard")
     assert (data["pure_python"], data["tag"]) == (True, None)
     [folder] = data["force_include"]
-    assert _written(Path(folder))["why_not"] == "native code was left out (NMT_NATIVE=0)"
-
-
-def test_the_command_line_form_reports_a_failure(tmp_path: Path) -> None:
-    """In a copy of the tree, so that this one keeps its libraries."""
-    copy = tmp_path / "nmt" / "ops" / "native"
-    shutil.copytree(manifest.FOLDER.parent, copy, ignore=shutil.ignore_patterns("lib"))
-    shutil.copy(ROOT / "hatch_build.py", tmp_path)
-    done = subprocess.run(
-        [sys.executable, "hatch_build.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "CXX": "no-such-compiler"},
-        check=False,
-    )
-    assert done.returncode == 1
-    assert done.stderr == "no C++ compiler was found (no-such-compiler)\n"
-    assert (copy / "lib" / manifest.NAME).exists()
+    assert _written(Path(folder))["why_not"] == why
+    if variable == "CXX":
+        monkeypatch.setenv("NMT_PORTABLE_WHEEL", "1")
+        with pytest.raises(hook.CompilationError, match=r"no C\+\+ compiler was found"):
+            _initialize(hook, "standard")

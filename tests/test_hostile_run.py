@@ -38,14 +38,6 @@ def with_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Forge:
     return lambda run: forge_tensors(checkpoint(run), "model", change)
 
 
-def with_bytes(content: bytes) -> Forge:
-    def forge(run: Path) -> None:
-        (checkpoint(run) / "model.safetensors").write_bytes(content)
-        seal(checkpoint(run))
-
-    return forge
-
-
 def with_state(**changes: object) -> Forge:
     return lambda run: seal(checkpoint(run), lambda content: content.update(changes))
 
@@ -78,15 +70,18 @@ def with_tokenizer(content: bytes) -> Forge:
     return forge
 
 
-def with_manifest(**changes: object) -> Forge:
-    return lambda run: forge_manifest(run, **changes)
+def with_terabyte(run: Path) -> None:
+    """Claim a terabyte of weights, none of it on the disk: nothing is to be allocated for it."""
+    entry = {"dtype": "F32", "shape": [1 << 38], "data_offsets": [0, 1 << 40]}
+    header = json.dumps({"a": entry}).encode()
+    with (checkpoint(run) / "model.safetensors").open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + (1 << 40))
 
 
 def first(tensors: dict[str, torch.Tensor]) -> torch.Tensor:
     return tensors[sorted(tensors)[0]]
 
-
-HUGE_HEADER = (1 << 40).to_bytes(8, "little") + b"{" + b" " * 100
 
 CASES: list[tuple[str, Forge, str]] = [
     ("a weight is NaN", with_weights(lambda t: first(t).view(-1)[:1].fill_(float("nan"))),
@@ -99,14 +94,13 @@ CASES: list[tuple[str, Forge, str]] = [
      "config.yaml: model: no such model can be built: "),
     ("a model without end", with_config("layers: 1", "layers: 1000000000"),
      "model.layers: got 1000000000, allowed: <= 100"),
-    ("a huge header", with_bytes(HUGE_HEADER),
-     "model.safetensors: damaged: not a safetensors file (a header of 1,099,511,627,776 bytes"),
+    ("another size", with_config("    size: 7", "    size: 5"),
+     "step-000003: does not fit config.yaml and tokenizer: 'decoder.attention.W_k.weight': "),
+    ("a terabyte of weights", with_terabyte, "does not fit config.yaml and tokenizer: "),
     ("no checksums", with_state(sha256={}), "model.safetensors: damaged: its "),
     ("a step that is none", with_state(step="3"), "state.json: damaged: 'step'"),
     ("weights elsewhere", linked("checkpoints/step-000003/model.safetensors"),
      "model.safetensors: a link out of "),
-    ("a checkpoint elsewhere", linked("checkpoints/step-000003"),
-     "step-000003: a symbolic link, expected a folder"),
     ("checkpoints elsewhere", linked("checkpoints"), "labels.json: a link out of "),
     ("tokenizers elsewhere", linked("tokenizer"), "tokenizer: a link out of "),
     ("a tokenizer that is no text", with_tokenizer(b"\xff\xfe\n"),
@@ -115,12 +109,8 @@ CASES: list[tuple[str, Forge, str]] = [
      "joint.vocab.txt: more than the 1,000,000 words that a vocabulary may have"),
     ("a search without end", with_config("max_length: 1000", f"max_length: {2**63 - 1}"),
      "search.max_length: got 9223372036854775807, allowed: <= 100000"),
-    ("a tokenizer outside by name", with_manifest(src={"name": "../x", "sha256": "0"}),
-     "tokenizer.json: 'src.name': "),
-    ("a tokenizer of another kind", with_manifest(config={"kind": "os.system"}),
+    ("a tokenizer of another kind", lambda run: forge_manifest(run, config={"kind": "os.system"}),
      "tokenizer.json: 'config': "),
-    ("a tokenizer.json of another time", with_manifest(format=7),
-     "tokenizer.json: 'format': "),
 ]  # fmt: skip
 
 
@@ -132,19 +122,6 @@ def test_a_forged_run_is_refused_in_one_line(run: Path, forge: Forge, reason: st
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500
-
-
-def test_a_sparse_terabyte_of_weights_is_not_read(run: Path) -> None:
-    """Nothing is allocated where config.yaml and the file do not fit."""
-    path = checkpoint(run) / "model.safetensors"
-    n_numbers = 1 << 38
-    entry = {"dtype": "F32", "shape": [n_numbers], "data_offsets": [0, 4 * n_numbers]}
-    header = json.dumps({"a": entry}).encode()
-    with path.open("wb") as file:
-        file.write(len(header).to_bytes(8, "little") + header)
-        file.truncate(8 + len(header) + 4 * n_numbers)
-    with pytest.raises(CheckpointError, match=r"does not fit config\.yaml and tokenizer: "):
-        TrainedRun.open(run).load_model("last", CPU)
 
 
 def test_links_within_the_run_and_to_it_are_its_own(run: Path) -> None:

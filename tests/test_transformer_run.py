@@ -1,19 +1,14 @@
 """A Transformer by the commands: trained, copied, and the maps of all its heads."""
 
-import json
-import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from click.testing import Result
+from cli.helpers import nmt
 from training.toy import toy_config, write_reversal
-from typer.testing import CliRunner
 
-from nmt.cli.app import app
 from nmt.config import dump_config
 from nmt.errors import ConfigError
 from nmt.models.catalog import build_model
@@ -21,62 +16,36 @@ from nmt.models.recurrent.rnn import RNNConfig
 from nmt.translation.dump import read_npz
 from nmt.translation.translator import Translator
 
-MODEL = {
-    "kind": "transformer",
-    "size": 32,
-    "heads": 4,
-    "layers": 1,
-    "decoder_layers": 2,
-    "dropout": 0.0,
-}
-
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run of two updates."""
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two updates, which lies elsewhere than where it was trained."""
     folder = tmp_path_factory.mktemp("transformer")
     write_reversal(folder, n_train=60, n_test=3)
-    config = toy_config(folder, model=MODEL, train={"steps": 2, "epochs": None})
+    size = {"size": 32, "heads": 4, "layers": 1, "decoder_layers": 2, "dropout": 0.0}
+    model = {"kind": "transformer", **size}
+    config = toy_config(folder, model=model, train={"steps": 2, "epochs": None})
     (folder / "toy.yaml").write_text(dump_config(config), encoding="utf-8")
-    _nmt("train", "--config", folder / "toy.yaml", "--run", folder / "run", "--quiet")
-    return folder
+    nmt("train", "--config", folder / "toy.yaml", "--run", folder / "run", "--quiet")
+    (folder / "run").rename(folder / "elsewhere")
+    return folder / "elsewhere"
 
 
-def _nmt(*arguments: object) -> Result:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == 0, result.output
-    return result
-
-
-@pytest.fixture
-def nmt(folder: Path, tmp_path: Path) -> Callable[..., Result]:
-    """Asks a copy of the run that lies elsewhere."""
-    shutil.copytree(folder / "run", tmp_path / "copy")
-    return lambda command, *rest: _nmt(command, *rest, "--run", tmp_path / "copy")
-
-
-def test_maps_of_each_head_and_their_mean(nmt: Callable[..., Result]) -> None:
-    row = json.loads(nmt("attention", "a b c d", "--heads", "cross", "--beam", "1").stdout)
-    assert row["head_names"] == [f"layer {m} head {n}" for m in (1, 2) for n in (1, 2, 3, 4)]
-    heads, mean = torch.tensor(row["heads"]), torch.tensor(row["weights"])
-    torch.testing.assert_close(heads[:4].mean(0), mean, rtol=0, atol=1e-4)
-    sums = heads.sum(-1)
-    torch.testing.assert_close(sums, torch.ones_like(sums), rtol=0, atol=1e-3)
-
-
-def test_self_attention_of_every_layer_and_head(nmt: Callable[..., Result], tmp_path: Path) -> None:
+def test_self_attention_of_every_layer_and_head(run: Path, tmp_path: Path) -> None:
     """As Python gives it, of all hypotheses of the beam; the same with or without a batch."""
     path = tmp_path / "dump.npz"
     options = ("--beam", "3", "--heads", "all", "--out", path)
-    nmt("attention", "a b c d", "", "h g", *options)
+    nmt("attention", "a b c d", "", "h g", "--run", run, *options)
     dumped = list(read_npz(path))
     assert len(dumped) == 6
-    translator = Translator.load(tmp_path / "copy", "cpu", search={"beam": 3})
+    translator = Translator.load(run, "cpu", search={"beam": 3})
     plain = translator.translate(["a b c d", "h g"], n_best=3)
     alone = [translator.with_self_attention([text])[0] for text in plain]
     hypotheses = [hypothesis for translation in alone for hypothesis in translation.hypotheses]
     for record, hypothesis in zip(dumped, hypotheses, strict=True):
-        assert (len(record.heads), len(record.head_names)) == (8, 8)
+        names = tuple(f"layer {m} head {n}" for m in (1, 2) for n in (1, 2, 3, 4))
+        assert (len(record.heads), record.head_names) == (8, names)
+        np.testing.assert_allclose(record.heads[:4].mean(axis=0), record.weights, atol=1e-4)
         encoder, decoder = record.self_attention["encoder"], record.self_attention["decoder"]
         assert encoder.labels == record.source.pieces
         assert decoder.labels == ("<s>", *hypothesis.target.pieces)
@@ -92,12 +61,12 @@ def test_self_attention_of_every_layer_and_head(nmt: Callable[..., Result], tmp_
     ]
 
 
-def test_self_attention_as_text_and_its_refusals(folder: Path, nmt: Callable[..., Result]) -> None:
-    options = ("--heads", "decoder.2.3", "--format", "text")
+def test_self_attention_as_text_and_its_refusals(run: Path) -> None:
+    options = ("--run", run, "--heads", "decoder.2.3", "--format", "text")
     lines = nmt("attention", "a b", *options, "--target", "b a").stdout.splitlines()
     assert lines[2] == "decoder layer 2 head 3"
     assert [line.split()[0] for line in lines[6:9]] == ["<s>", "b", "a"]
-    translator = Translator.load(folder / "run", "cpu")
+    translator = Translator.load(run, "cpu")
     assert list(translator.model.names_by_attention) == ["encoder", "decoder", "cross"]
     recurrent = build_model(RNNConfig(embedding=7, hidden=5), 20, 20)
     other = Translator(recurrent, translator.tokenizers, torch.device("cpu"))

@@ -3,12 +3,11 @@
 from pathlib import Path
 
 import pytest
-from cli.helpers import brief_config, nmt, refusal, write_lines
-from training.toy import write_reversal
+from cli.helpers import nmt, refusal, write_lines
+from training.toy import train_tiny, write_reversal
 
 from nmt.runs.trained_run import TrainedRun
 from nmt.text.tokenizer import Tokenizers
-from nmt.training.loop import train
 from nmt.translation.unknown_words import read_lexicon
 
 PAIR = ("align", "src", "tgt", "--run", "run")
@@ -19,10 +18,9 @@ def back(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the other direction."""
     folder = tmp_path_factory.mktemp("back")
     write_reversal(folder, n_train=40, n_test=5)
-    config = brief_config(folder, steps=1, epochs=None)
-    data = config.data.model_copy(update={"src_lang": "de", "tgt_lang": "en"})
-    train(config.model_copy(update={"data": data}), folder / "back", ["nmt"], quiet=True)
-    return folder / "back"
+    languages = {"src_lang": "de", "tgt_lang": "en"}
+    train_tiny(folder, data=languages, train={"steps": 1, "epochs": None})
+    return folder / "run"
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 import errno
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from importlib import metadata
@@ -131,15 +130,6 @@ def test_python_m_nmt_is_nmt_for_any_name_and_console(tmp_path: Path) -> None:
         assert done.returncode == code, done.stderr
         assert name in (done.stderr if code else done.stdout).decode("utf-8")
         assert b"Traceback" not in done.stderr
-
-
-def test_a_closed_pipe_is_quiet() -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    command = [*MODULE, "config", "show", "configs/starter.yaml"]
-    result = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False, cwd=ROOT)
-    os.close(writing)
-    assert (result.returncode, result.stderr) == (128 + signal.SIGPIPE, b"")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a Linux device")

@@ -1,6 +1,5 @@
 """`nmt attention` over an untrained run: its sources, formats and files."""
 
-import gzip
 import json
 import os
 from pathlib import Path
@@ -36,20 +35,20 @@ def test_jsonl_of_the_whole_beam_goes_to_stdout() -> None:
     assert max(len(row["target"]["ids"]) for row in rows) <= 2
 
 
-FORMATS = {"jsonl": b"{", "npz": b"PK\x03\x04"}
-PICTURES = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF"}
-TEXTS = {"text": b"[1] ", "html": b"<!doctype html>"}
-
-
-@pytest.mark.parametrize("format", [*FORMATS, *PICTURES, *TEXTS])
-def test_each_format_goes_to_a_file_or_to_stdout(format: str) -> None:
+@pytest.mark.parametrize(
+    ("format", "start"),
+    [
+        *(("jsonl", b"{"), ("npz", b"PK\x03\x04"), ("text", b"[1] "), ("html", b"<!doctype html>")),
+        *(("png", b"\x89PNG\r\n"), ("svg", b"<?xml"), ("pdf", b"%PDF")),
+    ],
+)
+def test_each_format_goes_to_a_file_or_to_stdout(format: str, start: bytes) -> None:
     """A suffix in capitals is one too."""
     run("the cat", "--format", format, "--out", f"new/x.{format}")
-    start = {**FORMATS, **PICTURES, **TEXTS}[format]
     assert Path(f"new/x.{format}").read_bytes().startswith(start)
     assert run("the cat", "--format", format, "--out", "-").stdout_bytes.startswith(start)
     assert not Path("-").exists()
-    if format not in TEXTS:
+    if format not in ("text", "html"):
         assert run("the cat", "--out", f"X.{format.upper()}").stdout == f"X.{format.upper()}\n"
         assert Path(f"X.{format.upper()}").read_bytes().startswith(start)
 
@@ -69,14 +68,11 @@ def test_sentences_come_from_a_file_a_pipe_stdin_or_a_split() -> None:
         return [row["source"]["text"] for row in rows]
 
     text = "un\u2028e\ndeux\n".encode()
-    Path("s.txt").write_bytes(text)
-    Path("s.txt.gz").write_bytes(gzip.compress(text))
     reading, writing = os.pipe()
     os.write(writing, text)
     os.close(writing)
-    for path in ("s.txt", "s.txt.gz", f"/dev/fd/{reading}"):
-        assert sources("--file", path) == ["un\u2028e", "deux"]
-    assert sources("--file", "-", stdin="été\nb".encode()) == ["été", "b"]
+    for path in (f"/dev/fd/{reading}", "-"):
+        assert sources("--file", path, stdin=text) == ["un\u2028e", "deux"]
     assert sources("--file", "-", stdin=b"") == []
     assert sources("--split", "test", "--first", "2") == ENGLISH[:2]
 

@@ -3,10 +3,8 @@
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from cli.helpers import nmt, refusal
 
-from nmt.cli.app import app
 from nmt.config import load_config
 
 
@@ -21,34 +19,30 @@ def write(data: str) -> None:
     Path("x.yaml").write_text(f"name: x\ndata: {data}\ntrain: {{epochs: 1}}\n")
 
 
-def nmt_config(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["config", *arguments])
-
-
 def test_show_prints_what_loads_as_the_same_config() -> None:
     settings = ["train.lr=3e-4", "search.beam=3"]
-    result = nmt_config("show", "x.yaml", *(word for s in settings for word in ("--set", s)))
+    flags = [word for setting in settings for word in ("--set", setting)]
+    result = nmt("config", "show", "x.yaml", *flags)
     Path("shown.yaml").write_text(result.stdout)
     assert load_config(Path("shown.yaml")) == load_config(Path("x.yaml"), settings)
-    wrong = nmt_config("show", "x.yaml", "--set", "train.learning_rate=1")
-    assert wrong.exit_code == 2
-    assert wrong.stderr.startswith("error: --set train.learning_rate=1: train.learning_rate: ")
+    error = refusal("config", "show", "x.yaml", "--set", "train.learning_rate=1")
+    assert error.startswith("--set train.learning_rate=1: train.learning_rate: ")
 
 
 def test_check_reads_every_file_and_reports_every_fault() -> None:
-    result = nmt_config("check", "bad.yaml", "x.yaml", "none.yaml", ".")
-    assert (result.exit_code, result.stdout) == (2, "x.yaml: right\n")
+    result = nmt("config", "check", "bad.yaml", "x.yaml", "none.yaml", ".", code=2)
+    assert result.stdout == "x.yaml: right\n"
     assert result.stderr.splitlines() == [
         "error: bad.yaml:3: train.lr: got 'no', allowed: a number",
         "error: bad.yaml:3: train.epocs: unknown key; did you mean 'train.epochs'?",
         "error: none.yaml: no such file",
         "error: .: a folder, and a config is a YAML file",
     ]
-    result = nmt_config("check", "x.yaml")
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "x.yaml: right\n", "")
+    result = nmt("config", "check", "x.yaml")
+    assert (result.stdout, result.stderr) == ("x.yaml: right\n", "")
     Path("run").mkdir()
     Path("run/config.yaml").write_text("name: x\n")
-    assert "did you mean 'run/config.yaml'?" in nmt_config("check", "run").stderr
+    assert "did you mean 'run/config.yaml'?" in refusal("config", "check", "run")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +61,7 @@ def test_check_refuses_what_training_would(data: str, problem: str) -> None:
     Path("a.en").write_text("a\nb\n")
     Path("b.fr").write_text("a\nb\nc\n")
     write(data)
-    result = nmt_config("check", "x.yaml")
-    assert (result.exit_code, result.stdout) == (2, "")
+    result = nmt("config", "check", "x.yaml", code=2)
+    assert result.stdout == ""
     assert result.stderr.startswith(f"error: x.yaml: {problem}")
     assert result.stderr.count("\n") == 1

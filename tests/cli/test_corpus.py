@@ -16,8 +16,8 @@ train: {epochs: 1}
 """
 
 
-@pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(autouse=True)
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder to work in, with a catalogue, a shelf of files and a run's config."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shelf").mkdir()
@@ -36,18 +36,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "catalog.yaml").write_text(json.dumps({"small": entry}))
     (tmp_path / "run.yaml").write_text(CONFIG)
-    return tmp_path
 
 
-@pytest.fixture
-def fetched(workplace: Path) -> None:
-    nmt("corpus", "fetch", "small", "--from", "shelf")
-
-
-FETCH = ("corpus", "fetch", "small")
-
-
-@pytest.mark.usefixtures("workplace")
 def test_list_shows_builtin_and_own_corpora_and_what_is_on_disk() -> None:
     def small() -> str:
         return nmt("corpus", "list").stdout.split("small (en, fr)")[1]
@@ -55,31 +45,26 @@ def test_list_shows_builtin_and_own_corpora_and_what_is_on_disk() -> None:
     assert "tatoeba-en-fr (en, fr): " in nmt("corpus", "list").stdout
     assert "not on disk; pairs as published: train, valid, test, extra" in small()
     Path("shelf/extra.fr.gz").unlink()
-    nmt(*FETCH, "--from", "shelf")
+    nmt("corpus", "fetch", "small", "--from", "shelf")
     assert "on disk but for extra; pairs" in small()
-    shown = nmt("corpus", "list").stdout
-    assert "multi30k-en-fr (en, fr): " in shown
-    assert "train 29,000" in shown
-    assert "licence: CC BY 2.0 FR" in shown
 
 
-@pytest.mark.usefixtures("workplace")
 def test_fetch_tells_steps_on_stderr_and_the_result_on_stdout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    result = nmt(*FETCH, "--from", "shelf")
+    result = nmt("corpus", "fetch", "small", "--from", "shelf")
     assert result.stdout == "small in data/small: train 4, valid 2, test 1, extra 1 pairs\n"
     assert "train.en.gz: shelf/train.en.gz (main: checksum right)" in result.stderr
     assert "licence: unknown; attribution: none given" in result.stderr
     Path("data").rename("elsewhere")
-    assert "small" in refusal(*FETCH)
-    nmt(*FETCH, "--data", "elsewhere")
+    assert "small" in refusal("corpus", "fetch", "small")
+    nmt("corpus", "fetch", "small", "--data", "elsewhere")
     monkeypatch.setenv("NMT_DATA", "elsewhere")
-    assert "small in elsewhere/small:" in nmt(*FETCH).stdout
+    assert "small in elsewhere/small:" in nmt("corpus", "fetch", "small").stdout
 
 
-@pytest.mark.usefixtures("fetched")
 def test_check_reports_every_split() -> None:
+    nmt("corpus", "fetch", "small", "--from", "shelf")
     result = nmt("corpus", "check", "run.yaml")
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert lines[0] == "train valid test"

@@ -18,14 +18,20 @@ from nmt.config import dump_config
 TIMEOUT = 400
 
 
+def write_config(folder: Path, epochs: int, every: int) -> None:
+    """Write toy.yaml: five updates an epoch, with dropout; a validation after `every` of them."""
+    write_reversal(folder, n_train=160, n_test=20)
+    model = {"kind": "rnn", "embedding": 16, "hidden": 32, "dropout": 0.3}
+    settings = {"batch_size": 32, "log_every": 1, "save_every": 4, "keep_last": 9}
+    train = {"epochs": epochs, **settings}
+    config = toy_config(folder, model=model, train=train, valid={"every": every})
+    (folder / "toy.yaml").write_text(dump_config(config), encoding="utf-8")
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A working folder with a config of 60 updates of two processes, with dropout."""
-    write_reversal(tmp_path, n_train=160, n_test=20)
-    model = {"kind": "rnn", "embedding": 16, "hidden": 32, "dropout": 0.3}
-    settings = {"epochs": 40, "batch_size": 32, "log_every": 1, "save_every": 4, "keep_last": 9}
-    config = toy_config(tmp_path, model=model, train=settings, valid={"every": 30})
-    (tmp_path / "toy.yaml").write_text(dump_config(config), encoding="utf-8")
+    """A working folder with a config of two processes."""
+    write_config(tmp_path, epochs=40, every=30)
     return tmp_path
 
 

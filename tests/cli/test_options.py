@@ -11,12 +11,7 @@ from cli.helpers import members
 from typer.testing import CliRunner
 
 from nmt.cli.app import app
-from nmt.cli.shared.command import Command
-from nmt.cli.shared.errors import is_usage_error
 from nmt.cli.shared.flags import flags_of
-from nmt.cli.shared.messages import complain, say
-from nmt.cli.shared.models import ComputeOptions
-from nmt.cli.shared.options import OutFile, OutFolder, RunOption, with_options
 
 OF_THEIR_OWN = {
     ("--set", "nmt lab"): "options of an experiment",
@@ -89,32 +84,6 @@ def test_help_of_all_is_complete() -> None:
         assert not re.search(r"docs/|configs/|[a-z]\.\.\.\n", result.stdout), name
 
 
-def test_a_dataclass_of_options_is_expanded_into_flags() -> None:
-    toy = typer.Typer(rich_markup_mode=None)
-
-    def one(*, run: RunOption, compute: ComputeOptions, out: OutFile = None) -> None:
-        say("a note")
-        complain("a reason")
-        typer.echo(f"{run.path} {compute.threads} {out}")
-
-    def two(out: OutFolder) -> None:
-        typer.echo(out)
-
-    for function in (one, two):
-        toy.command(cls=Command)(with_options(function))
-    call = CliRunner().invoke
-    result = call(toy, ["one", "r", "--threads", "2", "--out", "-"])
-    assert (result.stdout, result.stderr) == ("r 2 -\n", "a note\na reason\n")
-    result = call(toy, ["one", "--run", "r", "--quiet"])
-    assert (result.stdout, result.stderr) == ("r None None\n", "a reason\n")
-    assert call(toy, ["one", "r"]).stderr == "a note\na reason\n"  # quiet was for one command
-    assert "--force" in call(toy, ["one", "--help"]).stdout
-    assert "--force" not in call(toy, ["two", "--help"]).stdout
-    assert call(toy, ["two", "--out", "x"]).stdout == "x\n"
-    error = call(toy, ["one", "r", "--run", "other"]).exception
-    assert str(error) == "--run: got other and also r, allowed: one of them"
-
-
 @pytest.mark.parametrize(
     ("typed", "line"),
     [
@@ -126,6 +95,7 @@ def test_a_dataclass_of_options_is_expanded_into_flags() -> None:
         ("translate --beam x hi", "nmt translate: --beam: got 'x', allowed: a whole number"),
         ("translate --beam 0 hi", "nmt translate: --beam: got '0', allowed: >= 1"),
         ("config check", "nmt config check: missing argument 'files'"),
+        ("card r --run other", "--run: got other and also r, allowed: one of them"),
     ],
 )
 def test_what_does_not_fit_is_one_line(typed: str, line: str) -> None:
@@ -140,6 +110,3 @@ def test_nothing_typed_is_answered_with_help() -> None:
         result = CliRunner().invoke(app, typed)
         assert "Usage: " in result.output
         assert "error: " not in result.output
-    assert is_usage_error(typer.BadParameter("x"))
-    assert not is_usage_error(typer.Exit(2))
-    assert not is_usage_error(ValueError("x"))

@@ -73,7 +73,7 @@ def test_force_replaces_an_output_and_no_input(case: tuple[str, ...], folder: Pa
     before = content(folder)
     assert "--force" in nmt(*written(case, "mine.png"), code=2).stderr
     for name in (
-        *({"some.txt", "valid.tsv"} & {*case}),
+        *({"some.txt", "valid.tsv", "train.tsv"} & {*case}),
         *("run/config.yaml", "run/eval/new.txt", "within/new"),
     ):
         nmt(*written(case, name), "--force", code=2)

@@ -122,7 +122,6 @@ def test_results_on_stdout_and_the_rest_on_stderr_without_a_bar() -> None:
             "toy.yaml --set data.train.file=no.tsv",
             "no.tsv: no such file; relative paths start in",
         ),
-        ("toy.yaml --epochs 0", "--epochs 0: train.epochs: got 0"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(arguments: str, words: str) -> None:

@@ -19,7 +19,7 @@ from nmt.lab.captioner import (
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.recurrent.rnn_config import RecurrentConfig
 from nmt.search.search_config import SearchConfig
-from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from nmt.text.vocabulary import BOS_ID, EOS_ID
 
 PAGE = Path(__file__).parents[2] / "docs" / "features.md"
 V = 11
@@ -79,14 +79,6 @@ def test_masked_places_are_invisible_wherever_they_are() -> None:
         assert masked.attention[:, holes[row].numpy()] == pytest.approx(alone.attention, abs=1e-5)
         assert not masked.attention[:, ~holes[row].numpy()].any()
         assert masked.attention.sum(axis=1) == pytest.approx(1, abs=1e-5)
-
-
-def test_a_batch_reads_the_first_piece_and_ends_with_eos() -> None:
-    ids = [[BOS_ID, 7, EOS_ID], [BOS_ID, 5, 6, EOS_ID]]
-    batch = CaptionBatch.of(features(3, 2), [1, 0], ids)
-    assert batch.tgt_in.tolist() == [[BOS_ID, 7, PAD_ID], [BOS_ID, 5, 6]]
-    assert batch.tgt_out.tolist() == [[7, EOS_ID, PAD_ID], [5, 6, EOS_ID]]
-    assert (batch.n_tokens, batch.rows.tolist()) == (5, [1, 0])
 
 
 def test_training_takes_no_more_batches_than_updates() -> None:

@@ -8,11 +8,7 @@ from torch import Tensor
 
 from nmt.lab import complexity, costs
 from nmt.lab.complexity import ATTENTION, CONVOLUTION, DILATED, LOCAL, RECURRENCE
-from nmt.lab.costs import (
-    crossing,
-    peak_tensor_bytes,
-    upper_slope,
-)
+from nmt.lab.costs import crossing, peak_tensor_bytes, upper_slope
 
 N = 13
 ONE = N * 4  # bytes of a vector

@@ -1,6 +1,7 @@
 """Every experiment: equal files from equal options, and impossible options named in one line."""
 
 import json
+import time
 from pathlib import Path
 
 import matplotlib as mpl
@@ -20,6 +21,7 @@ LAB = Path(__file__).parents[2] / "nmt" / "lab"
 
 QUICK: dict[str, tuple[str, ...]] = {
     "architectures": (),
+    "captions": ("updates=3", "pictures=4", "asked=12"),
     "cues": ("updates=2", "tests=5"),
     "equivariance": ("permutations=5",),
     "heads": ("updates=2", "letters=4", "size=8"),
@@ -30,7 +32,7 @@ QUICK: dict[str, tuple[str, ...]] = {
     "retrieval": (),
     "scaling": ("sizes=[1,3,64]", "draws=2"),
 }
-"""The deterministic experiments, in their smallest size."""
+"""The experiments that are deterministic but for their time, in their smallest size."""
 
 
 def test_the_catalogue_is_complete_and_options_are_described() -> None:
@@ -43,7 +45,10 @@ def test_the_catalogue_is_complete_and_options_are_described() -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_two_runs_are_equal_and_leave_chance_alone(name: str, tmp_path: Path) -> None:
+def test_two_runs_are_equal_and_leave_chance_alone(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "perf_counter", lambda: 1.0)
     states = torch.get_rng_state(), np.random.get_state()[1].tolist()
     report, experiment = perform(name, QUICK[name], tmp_path), find(name)
     content = json.loads(report.paths[0].read_text())
@@ -53,8 +58,10 @@ def test_two_runs_are_equal_and_leave_chance_alone(name: str, tmp_path: Path) ->
     assert torch.equal(torch.get_rng_state(), states[0])
     assert np.random.get_state()[1].tolist() == states[1]
     height, width, _ = imread(report.paths[1]).shape
-    assert 800 <= width <= 1600
-    assert 370 <= height <= 1600
+    assert width <= 1600
+    assert height <= 1600
+    if name != "captions":  # after three updates its captions, and so its strips, are short
+        assert (width >= 800, height >= 370) == (True, True)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from nmt.lab.architectures import (
-    connections,
-    sequential_steps,
-    shortest_paths,
-)
+from nmt.lab.architectures import connections, sequential_steps, shortest_paths
 from nmt.lab.sequence_layers import (
     Convolution,
     DilatedConvolution,

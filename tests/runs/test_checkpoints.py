@@ -1,6 +1,5 @@
 """Checkpoints: whole or absent wherever a save is killed, exact, and checked when read."""
 
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -8,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from forging import seal
 
 from nmt.errors import CheckpointError
-from nmt.runs import checkpoint_files, checkpoints
+from nmt.runs import checkpoints
 from nmt.runs.checkpoint_files import Tensors
 from nmt.runs.checkpoints import CheckpointFolder
-from nmt.storage import atomic
 
 
 def tensors(value: float) -> Tensors:
@@ -82,13 +81,11 @@ def test_prune_keeps_the_newest_and_what_a_label_points_to(folder: CheckpointFol
         (lambda p: (p / "model.safetensors").unlink(), "model.safetensors: missing; the checkp"),
         (lambda p: (p / "state.json").unlink(), "state.json: missing; the checkpoint is damaged"),
         (lambda p: (p / "state.json").write_text("{"), "state.json: damaged: not JSON"),
-        (lambda p: edit(p, format=3), "state.json: got format 3, allowed: 2; another version of"),
-        (lambda p: edit(p, seal=None), "state.json: damaged: "),
-        (lambda p: edit(p, seal="0"), "state.json: damaged: its content does not have its checks"),
+        (lambda p: (p / "state.json").write_text('{"format": 2}'), "state.json: damaged: 'seal'"),
+        (lambda p: seal(p, lambda state: state.update(format=3)), "state.json: got format 3, allo"),
         (lambda p: flip(p / "model.safetensors", -1), "model.safetensors: damaged: its"),
         (lambda p: flip(p / "state.safetensors", 9), "state.safetensors: damaged: not a safet"),
-        (lambda p: cut(p / "model.safetensors"), "model.safetensors: damaged: not a safetensors"),
-        (lambda p: forge(p / "model.safetensors"), "model.safetensors: damaged: not a safete"),
+        (lambda p: forge(p, b"not tensors"), "model.safetensors: damaged: not a safetensors"),
     ],
 )
 def test_a_damaged_checkpoint_is_named_with_its_fault(
@@ -102,32 +99,16 @@ def test_a_damaged_checkpoint_is_named_with_its_fault(
     assert "\n" not in str(caught.value)
 
 
-def edit(path: Path, **changes: object) -> None:
-    """Change state.json, with a right seal unless it is the seal that is changed."""
-    content = json.loads((path / "state.json").read_text())
-    content.update(changes)
-    content = {key: value for key, value in content.items() if value is not None}
-    if "seal" not in changes:
-        del content["seal"]
-        content["seal"] = checkpoint_files._seal(content)
-    (path / "state.json").write_text(json.dumps(content))
+def forge(checkpoint: Path, content: bytes) -> None:
+    """Replace the weights by damage that has the right checksum."""
+    (checkpoint / "model.safetensors").write_bytes(content)
+    seal(checkpoint)
 
 
 def flip(path: Path, index: int) -> None:
     raw = bytearray(path.read_bytes())
     raw[index] ^= 1
     path.write_bytes(raw)
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-8])
-
-
-def forge(path: Path) -> None:
-    """Damage that has the right checksum."""
-    path.write_bytes(b"not tensors")
-    content = json.loads((path.parent / "state.json").read_text())
-    edit(path.parent, sha256={**content["sha256"], path.name: atomic.digest(path)})
 
 
 @pytest.mark.parametrize("which", ["best", "7", "\u0661", "../checkpoints/last"])
@@ -257,7 +238,7 @@ def test_the_newest_whole_checkpoint_is_found(folder: CheckpointFolder) -> None:
     assert folder.steps() == [1, 2]
     save(folder, 3)
     folder.set_aside(3)
-    cut(folder.path / "step-000001" / "state.safetensors")
+    flip(folder.path / "step-000001" / "state.safetensors", -1)
     with pytest.raises(CheckpointError, match=r"none of the 2 checkpoints is whole \(the newest: "):
         folder.load_newest()
     with pytest.raises(CheckpointError, match=r"no checkpoint here yet$"):
@@ -285,27 +266,13 @@ def test_forged_labels_are_refused_in_a_line(folder: CheckpointFolder, content: 
     assert folder.load("step-000001").step == 1  # which needs no label
 
 
-def test_labels_elsewhere_are_not_read(folder: CheckpointFolder, tmp_path: Path) -> None:
-    save(folder, 1)
-    path = folder.path / "labels.json"
-    path.rename(tmp_path.parent / "labels.json")
-    path.symlink_to(tmp_path.parent / "labels.json")
-    with pytest.raises(CheckpointError, match=r"labels\.json: a link out of "):
-        folder.load("last")
-    path.unlink()
-    os.mkfifo(path)
-    with pytest.raises(CheckpointError, match=r"labels\.json: cannot be read: a FIFO"):
-        folder.load("last")
-
-
 def test_a_checkpoint_that_is_a_link_is_none(folder: CheckpointFolder, tmp_path: Path) -> None:
     save(folder, 1)
     (folder.path / "step-000001").rename(tmp_path / "step-000001")
     (folder.path / "step-000001").symlink_to(tmp_path / "step-000001")
     assert folder.steps() == []
-    for which in ("last", "1"):
-        with pytest.raises(CheckpointError, match=r"step-000001: a symbolic link, expected a f"):
-            folder.load(which)
+    with pytest.raises(CheckpointError, match=r"step-000001: a symbolic link, expected a folder"):
+        folder.load("last")
 
 
 def test_what_may_not_be_read_is_not_called_damaged(

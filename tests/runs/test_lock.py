@@ -2,10 +2,6 @@
 
 import errno
 import os
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,45 +9,9 @@ import pytest
 from nmt.errors import CheckpointError
 from nmt.runs.lock import LOCK_NAME, is_locked, run_lock
 
-HOLDER = """
-import sys, time
-from pathlib import Path
-from nmt.runs.lock import run_lock
-with run_lock(Path(sys.argv[1])):
-    print("held", flush=True)
-    time.sleep(60)
-"""
 
-
-@pytest.fixture
-def holder(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
-    """A process that holds the lock of tmp_path/run."""
-    command = [sys.executable, "-c", HOLDER, str(tmp_path / "run")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-    yield process
-    process.kill()
-    process.communicate()
-
-
-def test_a_second_process_is_refused_and_a_dead_one_is_not(
-    tmp_path: Path, holder: "subprocess.Popen[str]"
-) -> None:
-    with (
-        pytest.raises(CheckpointError, match=rf"run: process {holder.pid} is training in this run"),
-        run_lock(tmp_path / "run"),
-    ):
-        pytest.fail("held twice")
-    assert is_locked(tmp_path / "run")
-    holder.send_signal(signal.SIGKILL)
-    holder.wait()
-    assert not is_locked(tmp_path / "run")
-    with run_lock(tmp_path / "run") as held:
-        assert held.missing is None
-
-
-def test_the_same_process_may_not_train_twice_either(tmp_path: Path) -> None:
+def test_no_run_is_trained_twice_at_a_time(tmp_path: Path) -> None:
+    """Neither by this process, nor by another, which test_train.py of the commands has."""
     with run_lock(tmp_path / "run"):
         with (
             pytest.raises(CheckpointError, match=rf"process {os.getpid()} is training"),
@@ -60,8 +20,10 @@ def test_the_same_process_may_not_train_twice_either(tmp_path: Path) -> None:
             pytest.fail("held twice")
         with run_lock(tmp_path / "other"):
             pass
-    with run_lock(tmp_path / "run"):
-        pass
+        assert is_locked(tmp_path / "run")
+    assert not is_locked(tmp_path / "run")
+    with run_lock(tmp_path / "run") as held:
+        assert held.missing is None
 
 
 @pytest.mark.parametrize(
@@ -82,20 +44,27 @@ def test_who_holds_it_is_said_as_far_as_it_is_known(
             pytest.fail("held twice")
 
 
-def test_a_file_system_without_locks_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("call", "code", "missing"),
+    [
+        (
+            "fcntl.flock",
+            errno.ENOLCK,
+            "this file system has no locks (No locks available); "
+            "let no second process train in this run",
+        ),
+        ("os.write", errno.ENOSPC, None),
+    ],
+)
+def test_a_disk_without_locks_or_room_does_not_hinder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int, missing: str | None
 ) -> None:
-    import fcntl
+    def refused(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
 
-    def refused(descriptor: int, operation: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(fcntl, "flock", refused)
+    monkeypatch.setattr(call, refused)
     with run_lock(tmp_path) as held:
-        assert held.missing == (
-            f"{tmp_path}: this file system has no locks (No locks available); "
-            "let no second process train in this run"
-        )
+        assert held.missing == (missing and f"{tmp_path}: {missing}")
 
 
 def test_the_first_byte_of_the_lock_is_nothing_to_a_reader(tmp_path: Path) -> None:
@@ -118,17 +87,6 @@ def test_a_place_that_cannot_be_written_to(tmp_path: Path, name: str, words: str
     with pytest.raises(CheckpointError, match=words), run_lock(tmp_path / name):
         pytest.fail("held")
     assert (tmp_path / "file").read_bytes() == b""
-
-
-def test_a_full_disk_does_not_hinder_the_lock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(descriptor: int, data: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "write", full)
-    with run_lock(tmp_path) as held:
-        assert held.missing is None
 
 
 def test_a_lock_file_with_a_second_name_is_not_written(tmp_path: Path) -> None:

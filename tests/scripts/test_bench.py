@@ -7,22 +7,8 @@ import bench
 import measuring
 import pytest
 import torch
-from bench import (
-    Learner,
-    Plan,
-    Sizes,
-    Variant,
-    fixed_shape,
-    sizes_of,
-)
-from measuring import (
-    Amount,
-    Reading,
-    Timed,
-    forward_flops,
-    in_turn,
-    speedup,
-)
+from bench import Learner, Plan, Sizes, Variant, fixed_shape, sizes_of
+from measuring import Amount, Reading, Timed, forward_flops, in_turn, speedup
 from textbook import textbook_loss, textbook_of
 from torch.utils.flop_counter import FlopCounterMode
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 import yaml
-from cli.test_launch import ended, wait_for_step
+from cli.test_launch import ended, wait_for_step, write_config
 from training.ranks import free_port
-from training.toy import assert_same_checkpoint, records, toy_config, write_reversal
+from training.toy import assert_same_checkpoint, records
 
-from nmt.config import dump_config, load_config
+from nmt.config import load_config
 
 CLUSTERS = Path(__file__).parents[2] / "scripts" / "clusters"
 NODES = 2
@@ -58,11 +58,7 @@ exec {sys.executable} -m nmt "$@"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A working folder with a config of two processes, and the stand-ins in bin/."""
-    write_reversal(tmp_path, n_train=160, n_test=20)
-    model = {"kind": "rnn", "embedding": 16, "hidden": 32, "dropout": 0.3}
-    settings = {"epochs": 12, "batch_size": 32, "log_every": 1, "save_every": 4, "keep_last": 9}
-    config = toy_config(tmp_path, model=model, train=settings, valid={"every": 15})
-    (tmp_path / "toy.yaml").write_text(dump_config(config), encoding="utf-8")
+    write_config(tmp_path, epochs=12, every=15)
     (tmp_path / "bin").mkdir()
     fakes = {"srun": SRUN, "scontrol": SCONTROL, "scancel": SCANCEL, "nmt": NMT}
     for name, text in fakes.items():
