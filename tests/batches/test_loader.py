@@ -61,16 +61,6 @@ def test_a_pair_depends_on_seed_epoch_and_row_only() -> None:
         assert sum(a != b for a, b in zip(one, other, strict=True)) > 6
 
 
-def test_without_an_epoch_and_without_keys_batches_are_plain() -> None:
-    plain = encode_pairs(PAIRS, tokenizers(), 100)
-    rows = [4, 1]
-    expected = plain.batch(rows)
-    assert torch.equal(corpus().batch(rows).src_ids, expected.src_ids)
-    off = corpus(noise={}, sampling={})
-    assert off.resampling is None
-    assert torch.equal(off.batch(rows, 1).tgt_out, expected.tgt_out)
-
-
 def test_noise_is_the_sources_and_the_target_stays() -> None:
     noisy = corpus(noise={"upper": 1.0})
     for row, pair in enumerate(PAIRS):
@@ -84,11 +74,12 @@ def test_a_pair_that_gets_too_long_stays_plain() -> None:
     longest = max(map(len, (*corpus().src_ids, *corpus().tgt_ids)))
     short = corpus(max_pieces=longest, noise={}, sampling={"src": 1.0, "tgt": 1.0})
     rows = list(range(len(PAIRS)))
-    assert rows_of(short, 1, rows) == rows_of(short, None, rows)
+    plain = rows_of(encode_pairs(PAIRS, tokenizers(), 100), 1, rows)
+    assert rows_of(short, 1, rows) == rows_of(corpus(), None, rows) == plain
 
 
-def loader_of(batcher: Batcher, size: int = 2, ranks: Ranks | None = None) -> Loader:
-    return Loader(batcher, batcher.plan(3), 3, size, (ranks or Ranks(0, 1)).share)
+def loader_of(batcher: Batcher, size: int, ranks: Ranks = ALONE) -> Loader:
+    return Loader(batcher, batcher.plan(3), 3, size, ranks.share)
 
 
 def same(one: Batch, other: Batch) -> bool:
@@ -111,12 +102,11 @@ def test_groups_are_the_batches_of_the_plan_from_any_start(start: int, size: int
 
 def test_processes_share_each_group() -> None:
     batcher = Batcher(corpus(), 2, "sentences", seed=1)
-    of_ranks = [list(loader_of(batcher, 2, Ranks(rank, 2)).groups(0)) for rank in (0, 1)]
-    (groups,) = (list(loader_of(batcher).groups(0)),)
-    for group, parts in zip(groups, zip(*of_ranks, strict=True), strict=True):
-        assert sorted(len(part.batches) for part in parts)[-1] == 1
+    of_ranks = (loader_of(batcher, 2, Ranks(rank, 2)).groups(0) for rank in (0, 1))
+    for group, *parts in zip(loader_of(batcher, 2).groups(0), *of_ranks, strict=True):
         assert {part.n_batches for part in parts} == {group.n_batches}
         assert sum(len(part.batches) for part in parts) == group.n_batches
+        assert max(len(part.batches) for part in parts) == 1
 
 
 class Watched(EncodedCorpus):
@@ -145,9 +135,7 @@ def test_a_thread_prepares_and_its_error_comes_in_order() -> None:
     assert not [t for t in threading.enumerate() if t.name.startswith("nmt-loader")]
 
 
-def test_processes_prepare_the_groups_of_the_thread(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_processes_prepare_the_groups_of_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are for a GPU: the batches are padded too."""
     monkeypatch.setattr(loader, "_spare_processors", lambda: 2)
     batcher = Batcher(corpus(), 2, "sentences", 1)

@@ -100,17 +100,6 @@ def test_large_vocabularies_have_ids_of_four_bytes(cache: Cache) -> None:
     assert corpus.tgt_ids[0] == tokenizers.tgt.encode("w65535 w69998").ids
 
 
-def test_sets_of_a_mixture_follow_one_another(cache: Cache) -> None:
-    short = replace(cache.source, name="short", part="2", pairs=lambda: iter(PAIRS[4:6]))
-    corpus = cached_corpus(cache.folder, [short, cache.source], TOKENIZERS, print)
-    assert list(corpus.src_ids) == [*EXPECTED.src_ids[1:3], *EXPECTED.src_ids]
-    assert corpus.sizes == (2, 6)
-    assert [side.tolist() for side in corpus.lengths_at(np.array([1, 2, 7]), 0)] == [
-        [4, 4, 2],
-        [5, 4, 3],
-    ]
-
-
 def test_whatever_ids_depend_on_makes_another_set(
     cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,15 +2,7 @@
 
 import pytest
 import torch
-from laws.family import (
-    ATTENTIONS,
-    MEMORY,
-    MODELS,
-    is_placed,
-    looks,
-    model_of,
-    query_size,
-)
+from laws.family import ATTENTIONS, MEMORY, MODELS, PLACED, model_of, query_size
 
 from nmt.models.attention.base import Attention
 from nmt.models.base import Seq2Seq
@@ -28,13 +20,13 @@ def attention(request: pytest.FixtureRequest) -> Attention:
     return _built(request.param)
 
 
-@pytest.fixture(params=filter(looks, ATTENTIONS))
+@pytest.fixture(params=[name for name in ATTENTIONS if name != "none"])
 def looking(request: pytest.FixtureRequest) -> Attention:
     """Every one whose weights depend on what it looks at."""
     return _built(request.param)
 
 
-@pytest.fixture(params=[name for name in ATTENTIONS if not is_placed(name)])
+@pytest.fixture(params=[name for name in ATTENTIONS if not PLACED & {*name.split("-")}])
 def placeless(request: pytest.FixtureRequest) -> Attention:
     """Every one that does not know where in the source anything stands."""
     return _built(request.param)

@@ -29,11 +29,7 @@ KINDS: dict[str, dict[str, object]] = {
     "multi_head": _HEADS,
     "multi_head-additive": {**_HEADS, "heads": 5, "over": {"kind": "additive", "size": 2}},
     "multi_head-general": {**_HEADS, "heads": 1, "size": 3, "over": {"kind": "general"}},
-    "multi_head-gaussian": {
-        **_HEADS,
-        "bias": True,
-        "over": {"kind": "gaussian"},
-    },
+    "multi_head-gaussian": {**_HEADS, "bias": True, "over": {"kind": "gaussian"}},
     "location": {"kind": "location", "max_length": 7},
     "none": {"kind": "none"},
 }
@@ -90,10 +86,7 @@ ATTENTIONS: dict[str, AttentionConfig] = {
 }
 """Every kind alone and a pairwise covering of kinds and options."""
 
-BLIND = ("none",)
-"""Kinds whose weights are the same whatever the annotations are and whatever is asked."""
-
-PLACED = ("local_m", "local_p", "location", "location_sensitive")
+PLACED = {"none", "local_m", "local_p", "location", "location_sensitive"}
 """Kinds and options for which it matters where in the source something stands."""
 
 
@@ -103,169 +96,122 @@ def query_size(name: str) -> int:
     return MEMORY if score and any(score().conflicts(QUERY, MEMORY)) else QUERY
 
 
-def looks(name: str) -> bool:
-    """Whether what is looked at, and what is asked, matters."""
-    return name not in BLIND
-
-
-def is_placed(name: str) -> bool:
-    """Whether positions matter."""
-    return name in BLIND or any(part in PLACED for part in name.split("-"))
-
-
-_SMALL = {"kind": "rnn", "embedding": 5, "hidden": 7, "dropout": 0.0}
 _LSTM = {"kind": "bahdanau", "cell": "lstm"}
 _SUM = {"kind": "sum"}
 _HARD = {"kind": "hard", "credit": "sentence"}
 _LOCAL = {"kind": "general", "span": {"kind": "local_p", "window": 1}}
 _DEEP = {"kind": "deep", "size": 13}
 _TANH = {"kind": "deep", "size": 5, "activation": "tanh"}
-_TRANSFORMER = {
-    **{"kind": "transformer", "size": 14, "heads": 2, "feed_forward": 11},
-    **{"layers": 2, "dropout": 0.0},
-}
+_LEARNED = {"kind": "learned", "max_length": 17}
+
+
+def _rnn(**keys: object) -> dict[str, object]:
+    return {"kind": "rnn", "embedding": 5, "hidden": 7, "dropout": 0.0, **keys}
+
+
+def _additive(**keys: object) -> dict[str, object]:
+    return {"kind": "additive", **keys}
+
+
+def _transformer(**keys: object) -> dict[str, object]:
+    sizes = {"size": 14, "heads": 2, "feed_forward": 11, "layers": 2}
+    return {"kind": "transformer", **sizes, "dropout": 0.0, **keys}
+
 
 MODELS = {
-    "rnn": {**_SMALL},
-    "rnn-fixed-context": {**_SMALL, "attention": {"kind": "none"}},
-    "rnn-luong": {**_SMALL, "decoder": {"kind": "luong"}},
-    "rnn-luong-two-layers-local": {
-        **_SMALL,
-        "layers": 2,
-        "decoder": {"kind": "luong", "readout": _DEEP},
-        "attention": _LOCAL,
-    },
-    "rnn-conditional": {**_SMALL, "decoder": {"kind": "conditional"}},
-    "rnn-conditional-two-layers-gate": {
-        **_SMALL,
-        "layers": 2,
-        "decoder": {"kind": "conditional", "readout": _TANH},
-        "attention": {"kind": "additive", "gate": True, "coverage": _SUM},
-        "tie_embeddings": "all",
-    },
-    "rnn-multi-head": {
-        **_SMALL,
-        "attention": {"kind": "multi_head", "heads": 7, "over": {"kind": "additive"}},
-    },
-    "rnn-dot-three-layers": {
-        **_SMALL,
-        "hidden": 14,
-        "layers": 3,
-        "encoder": {"hidden": 7},
-        "attention": {"kind": "dot"},
-    },
-    "rnn-hard": {**_SMALL, "attention": {"kind": "additive", "weights": _HARD}},
-    "rnn-backward-tied-hard-gumbel": {
-        **_SMALL,
-        "encoder": {"hidden": 3},
-        "decoder": {"kind": "bahdanau", "initial_state": "tanh_backward", "readout": _TANH},
-        "attention": {"kind": "concat", "weights": {"kind": "hard_gumbel"}},
-        "tie_embeddings": "target",
-    },
-    "rnn-unidirectional-copy-sparse-coverage": {
-        **_SMALL,
-        "layers": 2,
-        "encoder": {"bidirectional": False},
-        "decoder": {"kind": "bahdanau", "initial_state": "copy"},
-        "attention": {"kind": "additive", "weights": {"kind": "sparsemax"}, "coverage": _SUM},
-    },
-    "rnn-monotonic-location-sensitive": {
-        **_SMALL,
-        "attention": {
+    "rnn": _rnn(),
+    "rnn-fixed-context": _rnn(attention={"kind": "none"}),
+    "rnn-luong": _rnn(decoder={"kind": "luong"}),
+    "rnn-luong-two-layers-local": _rnn(
+        layers=2, decoder={"kind": "luong", "readout": _DEEP}, attention=_LOCAL
+    ),
+    "rnn-conditional": _rnn(decoder={"kind": "conditional"}),
+    "rnn-conditional-two-layers-gate": _rnn(
+        layers=2,
+        decoder={"kind": "conditional", "readout": _TANH},
+        attention=_additive(gate=True, coverage=_SUM),
+        tie_embeddings="all",
+    ),
+    "rnn-multi-head": _rnn(attention={"kind": "multi_head", "heads": 7, "over": _additive()}),
+    "rnn-dot-three-layers": _rnn(
+        hidden=14, layers=3, encoder={"hidden": 7}, attention={"kind": "dot"}
+    ),
+    "rnn-hard": _rnn(attention=_additive(weights=_HARD)),
+    "rnn-backward-tied-hard-gumbel": _rnn(
+        encoder={"hidden": 3},
+        decoder={"kind": "bahdanau", "initial_state": "tanh_backward", "readout": _TANH},
+        attention={"kind": "concat", "weights": {"kind": "hard_gumbel"}},
+        tie_embeddings="target",
+    ),
+    "rnn-unidirectional-copy-sparse-coverage": _rnn(
+        layers=2,
+        encoder={"bidirectional": False},
+        decoder={"kind": "bahdanau", "initial_state": "copy"},
+        attention=_additive(weights={"kind": "sparsemax"}, coverage=_SUM),
+    ),
+    "rnn-monotonic-location-sensitive": _rnn(
+        attention={
             "kind": "general",
             "span": {"kind": "local_m", "window": 1},
             "coverage": {"kind": "location_sensitive"},
-        },
-    },
-    "rnn-luong-location": {
-        **_SMALL,
-        "decoder": {"kind": "luong"},
-        "attention": {"kind": "location", "max_length": 5},
-    },
-    "rnn-gate-penalty": {
-        **_SMALL,
-        "attention": {"kind": "additive", "dropout": 0.3, "gate": True, "doubly_stochastic": 0.7},
-    },
-    "rnn-luong-dropout-mean-penalty": {
-        **_SMALL,
-        "dropout": 0.3,
-        "layers": 2,
-        "decoder": {"kind": "luong", "initial_state": "mean"},
-        "attention": {"kind": "additive", "doubly_stochastic": 0.7},
-    },
-    "lstm": {**_SMALL, "encoder": {"cell": "lstm"}, "decoder": _LSTM},
-    "lstm-above-gru-backward-two-layers": {
-        **_SMALL,
-        "layers": 2,
-        "decoder": {**_LSTM, "initial_state": "tanh_backward"},
-    },
-    "gru-above-lstm-fixed-context": {
-        **_SMALL,
-        "encoder": {"cell": "lstm", "hidden": 3},
-        "attention": {"kind": "none"},
-    },
-    "lstm-copy-cosine-coverage-two-layers": {
-        **_SMALL,
-        "layers": 2,
-        "encoder": {"cell": "lstm", "bidirectional": False},
-        "decoder": {**_LSTM, "initial_state": "copy"},
-        "attention": {"kind": "cosine", "coverage": _SUM},
-    },
-    "lstm-luong-local-two-layers": {
-        **_SMALL,
-        "layers": 2,
-        "encoder": {"cell": "lstm"},
-        "decoder": {**_LSTM, "kind": "luong", "readout": _DEEP},
-        "attention": _LOCAL,
-    },
-    "lstm-conditional-tied-hard": {
-        **_SMALL,
-        "decoder": {"kind": "conditional", "cell": "lstm", "readout": _TANH},
-        "attention": {"kind": "additive", "weights": {"kind": "hard"}},
-        "tie_embeddings": "all",
-    },
-    "lstm-multi-head-mean": {
-        **_SMALL,
-        "layers": 2,
-        "encoder": {"cell": "lstm"},
-        "decoder": {**_LSTM, "initial_state": "mean"},
-        "attention": {"kind": "multi_head", "heads": 7},
-    },
-    "transformer": {**_TRANSFORMER},
-    "transformer-post-all-maps": {**_TRANSFORMER, "norm": "post", "attention_layer": "all"},
-    "transformer-learned-gelu-deep-decoder-tied": {
-        **_TRANSFORMER,
-        "layers": 1,
-        "decoder_layers": 3,
-        "positions": {"kind": "learned", "max_length": 17},
-        "activation": "gelu",
-        "tie_embeddings": "all",
-    },
-    "transformer-no-positions-deep-encoder": {
-        **_TRANSFORMER,
-        "layers": 3,
-        "decoder_layers": 1,
-        "positions": {"kind": "none"},
-    },
-    "transformer-relative": {**_TRANSFORMER, "positions": {"kind": "relative", "max_distance": 2}},
-    "transformer-relative-window": {
-        **_TRANSFORMER,
-        "positions": {"kind": "relative", "max_distance": 3},
-        "self_attention_window": 1,
-    },
-    "transformer-rotary-post": {
-        **_TRANSFORMER,
-        "size": 28,
-        "positions": {"kind": "rotary"},
-        "norm": "post",
-    },
-    "transformer-odd-tied": {
-        **_TRANSFORMER,
-        "size": 7,
-        "heads": 7,
-        "positions": {"kind": "learned", "max_length": 17},
-        "tie_embeddings": "target",
-    },
+        }
+    ),
+    "rnn-luong-location": _rnn(
+        decoder={"kind": "luong"}, attention={"kind": "location", "max_length": 5}
+    ),
+    "rnn-gate-penalty": _rnn(attention=_additive(dropout=0.3, gate=True, doubly_stochastic=0.7)),
+    "rnn-luong-dropout-mean-penalty": _rnn(
+        dropout=0.3,
+        layers=2,
+        decoder={"kind": "luong", "initial_state": "mean"},
+        attention=_additive(doubly_stochastic=0.7),
+    ),
+    "lstm": _rnn(encoder={"cell": "lstm"}, decoder=_LSTM),
+    "lstm-above-gru-backward-two-layers": _rnn(
+        layers=2, decoder={**_LSTM, "initial_state": "tanh_backward"}
+    ),
+    "gru-above-lstm-fixed-context": _rnn(
+        encoder={"cell": "lstm", "hidden": 3}, attention={"kind": "none"}
+    ),
+    "lstm-copy-cosine-coverage-two-layers": _rnn(
+        layers=2,
+        encoder={"cell": "lstm", "bidirectional": False},
+        decoder={**_LSTM, "initial_state": "copy"},
+        attention={"kind": "cosine", "coverage": _SUM},
+    ),
+    "lstm-luong-local-two-layers": _rnn(
+        layers=2,
+        encoder={"cell": "lstm"},
+        decoder={**_LSTM, "kind": "luong", "readout": _DEEP},
+        attention=_LOCAL,
+    ),
+    "lstm-conditional-tied-hard": _rnn(
+        decoder={"kind": "conditional", "cell": "lstm", "readout": _TANH},
+        attention=_additive(weights={"kind": "hard"}),
+        tie_embeddings="all",
+    ),
+    "lstm-multi-head-mean": _rnn(
+        layers=2,
+        encoder={"cell": "lstm"},
+        decoder={**_LSTM, "initial_state": "mean"},
+        attention={"kind": "multi_head", "heads": 7},
+    ),
+    "transformer": _transformer(),
+    "transformer-post-all-maps": _transformer(norm="post", attention_layer="all"),
+    "transformer-learned-gelu-deep-decoder-tied": _transformer(
+        layers=1, decoder_layers=3, positions=_LEARNED, activation="gelu", tie_embeddings="all"
+    ),
+    "transformer-no-positions-deep-encoder": _transformer(
+        layers=3, decoder_layers=1, positions={"kind": "none"}
+    ),
+    "transformer-relative": _transformer(positions={"kind": "relative", "max_distance": 2}),
+    "transformer-relative-window": _transformer(
+        positions={"kind": "relative", "max_distance": 3}, self_attention_window=1
+    ),
+    "transformer-rotary-post": _transformer(size=28, positions={"kind": "rotary"}, norm="post"),
+    "transformer-odd-tied": _transformer(
+        size=7, heads=7, positions=_LEARNED, tie_embeddings="target"
+    ),
 }
 
 SRC_VOCAB = TGT_VOCAB = 29

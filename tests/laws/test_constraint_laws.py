@@ -33,15 +33,10 @@ SEARCHED = [
 pytestmark = pytest.mark.parametrize("model", SEARCHED, indirect=True)
 
 _DRAWN = torch.Generator().manual_seed(3)
-BATCH = (
-    pad_ids(
-        [
-            [*torch.randint(4, SRC_VOCAB, (n - 1,), generator=_DRAWN).tolist(), EOS_ID]
-            for n in LENGTHS
-        ]
-    ),
-    torch.tensor(LENGTHS),
-)
+SOURCES = [
+    [*torch.randint(4, SRC_VOCAB, (n - 1,), generator=_DRAWN).tolist(), EOS_ID] for n in LENGTHS
+]
+BATCH = pad_ids(SOURCES), torch.tensor(LENGTHS)
 
 
 def _search(model: Seq2Seq, constraints: list[Constraint] | None = None) -> list[list[Hypothesis]]:

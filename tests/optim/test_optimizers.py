@@ -11,28 +11,23 @@ from nmt.optim.optimizers import AdamWConfig, OptimizerConfig
 
 
 @pytest.mark.parametrize(
-    ("values", "kind"),
+    ("values", "kind", "numbers"),
     [
-        ({"kind": "adam", "beta2": 0.98}, torch.optim.Adam),
-        ({"kind": "adamw", "weight_decay": 0.1}, torch.optim.AdamW),
-        ({"kind": "sgd", "momentum": 0.5}, torch.optim.SGD),
-        ({"kind": "adadelta"}, torch.optim.Adadelta),
+        ({"kind": "adam", "beta2": 0.98}, torch.optim.Adam, {"betas": (0.9, 0.98)}),
+        ({"kind": "adamw", "weight_decay": 0.1}, torch.optim.AdamW, {"weight_decay": 0.1}),
+        ({"kind": "sgd", "momentum": 0.5}, torch.optim.SGD, {"momentum": 0.5}),
+        ({"kind": "adadelta"}, torch.optim.Adadelta, {}),
     ],
 )
 def test_every_optimiser_is_torchs_and_gets_its_numbers(
-    values: dict[str, object], kind: type
+    values: dict[str, object], kind: type, numbers: dict[str, object]
 ) -> None:
     config = TypeAdapter(OptimizerConfig).validate_python(values)
     parameter = torch.nn.Parameter(torch.tensor([[1.0, -2.0]]))
     optimizer = config.build([("weight", parameter)], lr=0.5)
     assert isinstance(optimizer, kind)
-    group = optimizer.param_groups[0]
-    assert group["lr"] == 0.5
-    if "beta2" in values:
-        assert group["betas"] == (0.9, 0.98)
-    for name in ("weight_decay", "momentum"):
-        if name in values:
-            assert group[name] == values[name]
+    (group,) = optimizer.param_groups
+    assert {name: group[name] for name in ("lr", *numbers)} == {"lr": 0.5, **numbers}
     before = parameter.detach().clone()
     parameter.square().sum().backward()
     optimizer.step()

@@ -1,7 +1,6 @@
 """Learning rates by config, over updates and validations."""
 
 import json
-import math
 
 import pytest
 import torch
@@ -16,68 +15,48 @@ from nmt.optim.schedules import (
 )
 
 
-def _optimizer(lr: float = 2.0) -> torch.optim.Optimizer:
-    return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr)
+def _optimizer() -> torch.optim.Optimizer:
+    return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=2.0)
 
 
-def _lrs(config: ScheduleConfig, n: int, total: int | None = None) -> list[float]:
+@pytest.mark.parametrize(
+    ("config", "rates"),
+    [
+        (ConstantConfig(), [2.0, 2.0, 2.0]),
+        (ConstantConfig(warmup=4), [0.5, 1.0, 1.5, 2.0, 2.0, 2.0]),
+        (InverseSqrtConfig(warmup=2), [1.0, 2.0, 1.63299, 1.41421]),
+        (InverseSqrtConfig(warmup=1, floor=0.6), [2.0, 1.41421, 1.2, 1.2]),
+        (CosineConfig(floor=0.1), [2.0, 1.73640, 1.1, 0.46360, 0.2, 0.2]),
+    ],
+)
+def test_the_rate_of_each_update(config: ScheduleConfig, rates: list[float]) -> None:
+    """Of four updates in all, after which a cosine stays at its floor."""
     optimizer = _optimizer()
-    schedule = Schedule(config, optimizer, total)
-    lrs = []
-    for _ in range(n):
-        lrs.append(optimizer.param_groups[0]["lr"])
+    schedule = Schedule(config, optimizer, 4)
+    for rate in rates:
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(rate, abs=1e-5)
         optimizer.step()
         schedule.after_update()
-    return lrs
 
 
-def test_constant_with_warmup() -> None:
-    assert _lrs(ConstantConfig(), 3) == [2.0, 2.0, 2.0]
-    assert _lrs(ConstantConfig(warmup=4), 6) == [0.5, 1.0, 1.5, 2.0, 2.0, 2.0]
-
-
-def test_inverse_sqrt_peaks_at_the_end_of_the_warmup() -> None:
-    lrs = _lrs(InverseSqrtConfig(warmup=4), 16)
-    assert max(lrs) == lrs[3] == 2.0
-    assert lrs[15] == pytest.approx(2.0 * math.sqrt(4 / 16))
-
-
-def test_no_schedule_falls_below_its_floor() -> None:
-    lrs = _lrs(InverseSqrtConfig(warmup=4, floor=0.4), 99)
-    assert lrs[:4] == [0.5, 1.0, 1.5, 2.0]
-    assert min(lrs[4:]) == lrs[-1] == 0.8
+@pytest.mark.parametrize(
+    ("config", "values", "rates"),
+    [
+        (PlateauConfig(patience=1), [3.0, 2.0, 2.5, 2.5], [2.0, 2.0, 2.0, 1.0]),
+        (PlateauConfig(patience=0, floor=0.4), [1.0, 1.0, 1.0, 1.0], [2.0, 1.0, 0.8, 0.8]),
+        (PlateauConfig(patience=0, metric="bleu"), [0.0, 3.0, 3.0, 4.0], [2.0, 2.0, 1.0, 1.0]),
+    ],
+)
+def test_a_plateau_is_one_of_its_metric(
+    config: PlateauConfig, values: list[float], rates: list[float]
+) -> None:
+    """A higher BLEU is better, a higher loss worse; updates change nothing."""
     optimizer = _optimizer()
-    schedule = Schedule(PlateauConfig(decay=0.5, patience=0, floor=0.4), optimizer, None)
-    rates = []
-    for _ in range(5):
-        schedule.after_validation({"loss": 1.0})
-        rates.append(optimizer.param_groups[0]["lr"])
-    assert rates == [2.0, 1.0, 0.8, 0.8, 0.8]
-
-
-def test_a_plateau_of_bleu_is_one_without_a_higher_bleu() -> None:
-    optimizer = _optimizer()
-    schedule = Schedule(PlateauConfig(patience=0, metric="bleu"), optimizer, None)
-    for bleu, lr in [(0.0, 2.0), (3.0, 2.0), (3.0, 1.0), (4.0, 1.0), (2.0, 0.5)]:
-        schedule.after_validation({"bleu": bleu, "loss": -bleu})
-        assert optimizer.param_groups[0]["lr"] == lr
-
-
-def test_cosine_ends_at_its_floor() -> None:
-    lrs = _lrs(CosineConfig(floor=0.1), 11, total=10)
-    assert lrs[0] == 2.0
-    assert lrs[5] == pytest.approx(2.0 * 0.55)
-    assert lrs[10] == pytest.approx(0.2)
-    assert lrs == sorted(lrs, reverse=True)
-
-
-def test_plateau_halves_after_patience() -> None:
-    optimizer = _optimizer()
-    schedule = Schedule(PlateauConfig(decay=0.5, patience=1), optimizer, None)
-    for loss, lr in [(3.0, 2.0), (2.0, 2.0), (2.5, 2.0), (2.5, 1.0), (1.0, 1.0)]:
+    schedule = Schedule(config, optimizer, None)
+    for value, rate in zip(values, rates, strict=True):
         schedule.after_update()
-        schedule.after_validation({"loss": loss})
-        assert optimizer.param_groups[0]["lr"] == lr
+        schedule.after_validation({"loss": value, "bleu": value})
+        assert optimizer.param_groups[0]["lr"] == rate
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.storage.atomic import (
-    part_stream,
-    remove,
-    write_bytes,
-    write_json,
-    write_text,
-)
+from nmt.storage.atomic import part_stream, remove, write_bytes, write_json, write_text
 
 
 def test_a_second_name_of_a_file_keeps_its_content(tmp_path: Path) -> None:

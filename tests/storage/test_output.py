@@ -1,3 +1,5 @@
+"""Output files: complete or absent, and never in the place of what is to stay."""
+
 import errno
 import os
 from collections.abc import Iterator
@@ -20,17 +22,22 @@ def test_the_file_appears_with_its_folders_and_nothing_beside_it(tmp_path: Path)
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_an_error_leaves_the_old_file_and_no_rest(tmp_path: Path) -> None:
-    path = tmp_path / "x.bin"
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, OSError])
+@pytest.mark.parametrize("name", ["fsync", "replace"])
+def test_an_error_leaves_the_old_file_and_no_rest(
+    kind: type[BaseException], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.txt"
     path.write_bytes(b"old")
 
-    def fail() -> None:
-        with atomic_output(path, force=True) as stream:
-            stream.write(b"new")
-            raise KeyboardInterrupt
+    def fail(*_: object) -> None:
+        raise kind(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(KeyboardInterrupt):
-        fail()
+    monkeypatch.setattr(os, name, fail)
+    with pytest.raises((KeyboardInterrupt, DataError)) as caught:
+        write_lines(["new"], path, force=True)
+    if kind is OSError:
+        assert str(caught.value) == f"cannot write {path}: No space left on device"
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -43,25 +50,6 @@ def test_a_place_that_cannot_be_a_file_is_refused(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=f"^cannot write {path}: "):
             write_lines(["new"], path, force=True)
     assert (tmp_path / "x").is_symlink()
-
-
-@pytest.mark.parametrize("failing", ["fsync", "replace"])
-def test_a_full_disk_is_one_line_and_leaves_no_rest(
-    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "x.txt"
-    path.write_bytes(b"old")
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, failing, full)
-        with pytest.raises(DataError) as caught:
-            write_lines(["new"], path, force=True)
-    assert str(caught.value) == f"cannot write {path}: No space left on device"
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_without_hard_links_no_file_is_replaced_either(

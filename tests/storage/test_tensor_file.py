@@ -11,12 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.errors import CheckpointError
-from nmt.storage.tensor_file import (
-    Spec,
-    check_finite,
-    read_checked,
-    specs_of,
-)
+from nmt.storage.tensor_file import Spec, check_finite, read_checked, specs_of
 
 Header = dict[str, dict[str, object]]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
-from training.toy import assert_same_checkpoint, tiny_config, train_tiny, write_reversal
+from training.toy import assert_same_checkpoint, tiny_config, train_tiny
 
 from nmt.errors import ConfigError
 from nmt.training.loop import train
@@ -13,11 +13,11 @@ from nmt.translation.translator import Translator
 
 
 @pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    """A folder with reversals, and a SentencePiece model of them."""
-    write_reversal(tmp_path, n_train=60, n_test=5)
-    (tmp_path / "own.model").write_bytes(model(tmp_path))
-    return tmp_path
+def corpus(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with reversals and a SentencePiece model of them, in which the process runs."""
+    monkeypatch.chdir(corpus)
+    (corpus / "own.model").write_bytes(model(corpus))
+    return corpus
 
 
 def model(corpus: Path, vocab_size: int = 20) -> bytes:
@@ -45,7 +45,6 @@ def test_a_run_goes_on_without_the_file_and_in_another_folder(
     corpus: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The path is relative, so that it leads nowhere from there; the end is the unbroken run's."""
-    monkeypatch.chdir(corpus)
     train_tiny(corpus, "unbroken", tokenizer=TOKENIZER)
     train_tiny(corpus, stop_after=1, tokenizer=TOKENIZER)
     elsewhere = tmp_path_factory.mktemp("elsewhere")
@@ -58,10 +57,7 @@ def test_a_run_goes_on_without_the_file_and_in_another_folder(
     assert translator.translate(["a b c"])[0].src_text == "a b c"
 
 
-def test_another_file_is_refused_on_a_begun_run(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(corpus)
+def test_another_file_is_refused_on_a_begun_run(corpus: Path) -> None:
     train_tiny(corpus, stop_after=1, tokenizer=TOKENIZER)
     (corpus / "own.model").write_bytes(model(corpus, vocab_size=16))
     with pytest.raises(ConfigError, match=r"not of the file that tokenizer.src_model names, own"):

@@ -32,7 +32,7 @@ def batches(n: int) -> list[Batch]:
 def test_graphs_leave_the_bits_of_updates_without(name: str) -> None:
     weights, losses, recorded = [], [], 0
     for has_graphs in (False, True):
-        model: Seq2Seq = model_of(name, dropout=0.2).train()
+        model = model_of(name, dropout=0.2).train()
         optimizer = AdamConfig().build(model.named_parameters(), 1e-2)
         graphs = TrainingGraphs(model) if has_graphs else None
         settings = StepSettings(loss=CrossEntropy(0.1), clip_norm=1.0, graphs=graphs)

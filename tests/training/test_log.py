@@ -10,7 +10,6 @@ from training.toy import log_of, train_tiny
 from nmt.device import process_bytes
 from nmt.training import report
 from nmt.training.log import RunLog
-from nmt.training.progress import Progress
 
 
 def metrics(folder: Path) -> list[dict[str, object]]:
@@ -45,16 +44,14 @@ def test_rewind_drops_later_steps_and_damaged_lines(tmp_path: Path) -> None:
     assert [record["step"] for record in metrics(tmp_path)] == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(("validated", "kinds"), [(True, ["train", "valid"]), (False, ["train"])])
-def test_rewind_drops_a_validation_that_comes_again(
-    tmp_path: Path, validated: bool, kinds: list[str]
-) -> None:
+def test_rewind_drops_a_validation_that_comes_again(tmp_path: Path) -> None:
     with RunLog(tmp_path, quiet=True) as log:
         for kind in ("train", "valid"):
             log.record({"type": kind, "step": 2})
-    with RunLog(tmp_path, quiet=True) as log:
-        log.rewind(2, validated)
-    assert [record["type"] for record in metrics(tmp_path)] == kinds
+    for is_validated, kinds in ((True, ["train", "valid"]), (False, ["train"])):
+        with RunLog(tmp_path, quiet=True) as log:
+            log.rewind(2, is_validated)
+        assert [record["type"] for record in metrics(tmp_path)] == kinds
 
 
 def test_a_log_without_a_folder_writes_nothing(tmp_path: Path, capfd) -> None:
@@ -88,19 +85,9 @@ def test_a_line_a_minute_has_loss_epoch_and_the_time_left(
     lines = [line for line in log.splitlines() if "tokens/s" in line and " epoch " in line]
     assert len(lines) == 26
     pattern = r"step {}  epoch {}/2  loss \d+\.\d{{3}}  [\d,]+ tokens/s"
-    assert re.search(pattern.format(1, 1) + "$", lines[0])
-    assert re.search(pattern.format(24, 2) + r"  \d+ s left$", lines[23])
+    for step, epoch, end in ((1, 1, "$"), (24, 2, r"  \d+ s left$")):
+        assert re.search(pattern.format(step, epoch) + end, lines[step - 1])
     assert lines[-1].endswith("  0 s left")
     if process_bytes("VmHWM") is not None:
         (peak,) = re.findall(r" about ([0-9.]+) GiB of memory with the largest batch\n", log)
         assert 0.1 < float(peak) < 100
-
-
-def test_an_epoch_has_one_number_in_all_its_updates() -> None:
-    progress = Progress()
-    numbers = []
-    for is_last in (False, True, False, False, True):
-        progress = progress.after_update(1, is_last)
-        numbers.append(progress.last_epoch)
-    assert numbers == [1, 1, 2, 2, 2]
-    assert (progress.step, progress.epoch, progress.batch) == (5, 2, 0)

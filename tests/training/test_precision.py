@@ -2,25 +2,19 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from training.toy import last_checkpoint, log_of, train_tiny
+from training.toy import assert_same_checkpoint, log_of, train_tiny
 
 from nmt.device import fast_bf16
 from nmt.training import loop
 
-AUTO: dict[str, Any] = {"train": {"steps": 2, "precision": "auto"}}
+AUTO = {"steps": 2, "precision": "auto"}
 
 
 def _unit(monkeypatch: pytest.MonkeyPatch, name: str | None) -> None:
     monkeypatch.setattr(loop, "fast_bf16", lambda device: name)
-
-
-def _card(run: Path) -> dict[str, Any]:
-    card: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    return card["hardware"]
 
 
 @pytest.mark.parametrize(
@@ -47,30 +41,24 @@ def test_auto_is_what_it_chooses_and_says_so(
     corpus: Path, monkeypatch: pytest.MonkeyPatch, unit: str | None, expected: str
 ) -> None:
     _unit(monkeypatch, unit)
-    train_tiny(corpus, **AUTO)
-    auto = last_checkpoint(corpus / "run").model_tensors
-    assert _card(corpus / "run")["precision"].startswith(f"{expected} (auto: ")
-    log = log_of(corpus / "run")
-    assert f", {expected} (auto: {unit or 'this device is not faster in bf16'}" in log
-    (corpus / "run").rename(corpus / "auto")
-    train_tiny(corpus, train={"steps": 2, "precision": expected})
-    assert _card(corpus / "run")["precision"] == expected
-    named = last_checkpoint(corpus / "run").model_tensors
-    assert all(torch.equal(auto[name], tensor) for name, tensor in named.items())
+    train_tiny(corpus, "auto", train=AUTO)
+    train_tiny(corpus, "named", train={"steps": 2, "precision": expected})
+    assert_same_checkpoint(corpus / "auto", corpus / "named")
+    reason = unit or "this device is not faster in bf16"
+    for name, words in (("auto", f"{expected} (auto: {reason}"), ("named", expected)):
+        card = json.loads((corpus / name / "run.json").read_text(encoding="utf-8"))
+        assert card["hardware"]["precision"].startswith(words)
+    assert f", {expected} (auto: {reason}" in log_of(corpus / "auto")
 
 
 def test_a_run_keeps_its_format_on_another_machine(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    longer: dict[str, Any] = {"train": {**AUTO["train"], "steps": 4}}
     _unit(monkeypatch, None)
-    train_tiny(corpus, **longer)
-    weights = last_checkpoint(corpus / "run").model_tensors
-    (corpus / "run").rename(corpus / "whole")
-    train_tiny(corpus, stop_after=2, **longer)
+    train_tiny(corpus, "whole", train=AUTO)
+    train_tiny(corpus, stop_after=1, train=AUTO)
     _unit(monkeypatch, "AMX-BF16")
-    train_tiny(corpus, **longer)
-    resumed = last_checkpoint(corpus / "run").model_tensors
-    assert all(torch.equal(weights[name], tensor) for name, tensor in resumed.items())
-    log = log_of(corpus / "run")
-    assert "fp32 (auto: AMX-BF16 of this device, but the run was begun in fp32)" in log
+    train_tiny(corpus, train=AUTO)
+    assert_same_checkpoint(corpus / "whole", corpus / "run")
+    reason = "AMX-BF16 of this device, but the run was begun in fp32"
+    assert f"fp32 (auto: {reason})" in log_of(corpus / "run")

@@ -4,7 +4,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from training.toy import assert_same_checkpoint, log_of, train_tiny, write_reversal
+from training.toy import assert_same_checkpoint, log_of, train_tiny
 
 from nmt.batches.batching import EncodedCorpus
 from nmt.errors import DataError
@@ -12,19 +12,18 @@ from nmt.training import training_data as module
 from nmt.types import SentencePair
 
 
-def test_a_run_from_the_cache_is_the_run_from_memory(tmp_path: Path) -> None:
+def test_a_run_from_the_cache_is_the_run_from_memory(corpus: Path) -> None:
     """Begun from memory, stopped in an epoch and gone on from the cache as well."""
-    write_reversal(tmp_path, n_train=200, n_test=10)
-    disk = {"data": {"cache": str(tmp_path / "cache")}}
-    keys = {"train": {"epochs": 2, "batch_by": "tokens", "batch_size": 150}}
-    train_tiny(tmp_path, "memory", **keys)
-    train_tiny(tmp_path, "disk", **keys, **disk)
-    train_tiny(tmp_path, "both", stop_after=5, **keys)
-    train_tiny(tmp_path, "both", **keys, **disk)
+    disk = {"data": {"cache": str(corpus / "cache")}}
+    keys = {"train": {"epochs": 2, "batch_by": "tokens", "batch_size": 101}}
+    train_tiny(corpus, "memory", **keys)
+    train_tiny(corpus, "disk", **keys, **disk)
+    train_tiny(corpus, "both", stop_after=3, **keys)
+    train_tiny(corpus, "both", **keys, **disk)
     for name in ("disk", "both"):
-        assert_same_checkpoint(tmp_path / "memory", tmp_path / name)
-    assert "encoding: missing" in log_of(tmp_path / "disk")
-    assert "encoding" not in log_of(tmp_path / "both")
+        assert_same_checkpoint(corpus / "memory", corpus / name)
+    assert "encoding: missing" in log_of(corpus / "disk")
+    assert "encoding" not in log_of(corpus / "both")
 
 
 @pytest.mark.parametrize(("count", "expected"), [(1, 1), (4, 4), (9, 5), (99, 10)])
@@ -38,28 +37,25 @@ def test_vocabularies_are_learned_from_pairs_at_equal_distances(count: int, expe
 
 
 @pytest.mark.parametrize("cache", [None, "cache"])
-def test_pairs_of_which_none_is_fit_for_training(tmp_path: Path, cache: str | None) -> None:
-    write_reversal(tmp_path, n_train=20, n_test=5)
-    data = {"max_pieces": 1, "cache": cache and str(tmp_path / cache)}
-    with pytest.raises(DataError, match=r"none of 20 pairs is fit for training: 20 longer than 1"):
-        train_tiny(tmp_path, data=data)
+def test_pairs_of_which_none_is_fit_for_training(corpus: Path, cache: str | None) -> None:
+    data = {"max_pieces": 1, "cache": cache and str(corpus / cache)}
+    with pytest.raises(DataError, match=r"none of 100 pairs is fit for training: 100 longer than"):
+        train_tiny(corpus, data=data)
 
 
-def test_a_mixture_from_the_cache_is_the_mixture_from_memory(tmp_path: Path) -> None:
-    write_reversal(tmp_path, n_train=30, n_test=10)
-    parts = [{"file": str(tmp_path / f"{name}.tsv")} for name in ("train", "test")]
-    for name, cache in (("memory", None), ("disk", str(tmp_path / "cache"))):
+def test_a_mixture_from_the_cache_is_the_mixture_from_memory(corpus: Path) -> None:
+    parts = [{"file": str(corpus / f"{name}.tsv")} for name in ("train", "test")]
+    for name, cache in (("memory", None), ("disk", str(corpus / "cache"))):
         data = {"train": {"mix": parts, "temperature": 5.0}, "cache": cache}
-        train_tiny(tmp_path, name, data=data, train={"batch_size": 8})
-    assert_same_checkpoint(tmp_path / "memory", tmp_path / "disk")
-    assert len(list((tmp_path / "cache").glob("*-*"))) == 2
+        train_tiny(corpus, name, data=data)
+    assert_same_checkpoint(corpus / "memory", corpus / "disk")
+    assert len(list((corpus / "cache").glob("*-*"))) == 2
 
 
 def test_a_corpus_without_pairs_gives_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a forged data set of data.cache may be."""
-    write_reversal(tmp_path, n_train=20, n_test=5)
     monkeypatch.setattr(module, "cached_corpus", lambda *_: EncodedCorpus((), (), {}))
     with pytest.raises(DataError, match=r"none of 0 pairs is fit for training: \w"):
-        train_tiny(tmp_path, data={"cache": str(tmp_path / "cache")})
+        train_tiny(corpus, data={"cache": str(corpus / "cache")})
