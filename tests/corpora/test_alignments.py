@@ -30,10 +30,15 @@ def test_links_are_sure_or_possible_in_every_way_of_writing() -> None:
     assert gold.possible == {(0, 0), (1, 2), (3, 4), (5, 6), (7, 8)}
 
 
-def test_words_may_be_counted_from_one() -> None:
+def test_a_link_is_of_words_that_there_are() -> None:
     assert parse_gold("1-1 2p3", "", first=1).possible == {(0, 0), (1, 2)}
     with pytest.raises(DataError, match=r"gold:1: got the link 0-1, but words are counted from 1"):
         parse_gold("0-1", "gold:1", first=1)
+    check_links([(1, 2)], (2, 3), "f:1")
+    with pytest.raises(DataError, match=r"f:1: got the link 2-0, allowed: source words 0 to 1"):
+        check_links([(2, 0)], (2, 3), "f:1")
+    with pytest.raises(DataError, match=r"f:1: got the link 0-0, .* as the target is empty"):
+        check_links([(0, 0)], (2, 0), "f:1")
 
 
 @pytest.mark.parametrize("text", ["0", "0-", "a-b", "0:0", "1-2-3", "-1-0", "0-0x"])
@@ -44,13 +49,3 @@ def test_another_text_is_refused_by_line(text: str, tmp_path: Path) -> None:
         list(stream_gold(path))
     path.write_text("0-0 1p1\n\n")
     assert list(stream_links(path)) == [{(0, 0), (1, 1)}, frozenset()]
-
-
-def test_a_link_beyond_the_last_word_is_refused() -> None:
-    check_links([(1, 2)], (2, 3), "f:1")
-    with pytest.raises(DataError, match=r"f:1: got the link 2-0, allowed: source words 0 to 1"):
-        check_links([(2, 0)], (2, 3), "f:1")
-    with pytest.raises(
-        DataError, match=r"f:1: got the link 0-0, allowed: none, as the target is empty"
-    ):
-        check_links([(0, 0)], (2, 0), "f:1")

@@ -53,7 +53,6 @@ def resolved(data: DataConfig, name: SplitName) -> SplitConfig:
 
 def test_the_catalogue_names_licences_splits_and_checksums() -> None:
     entries = load_catalog(Path("nowhere"))
-    assert set(entries) == {"starter", "tatoeba-en-fr", "multi30k-en-fr", "wmt14-en-fr"}
     for entry in entries.values():
         assert entry.split_names[:3] == ["train", "valid", "test"]
         assert entry.licence != "unknown"
@@ -61,10 +60,7 @@ def test_the_catalogue_names_licences_splits_and_checksums() -> None:
         for name in entry.split_names:
             named = {path.parts[0] for path in entry.texts(name)}
             assert entry.embedded or named <= set(entry.files), name
-    assert entries["starter"].embedded
-    assert entries["tatoeba-en-fr"].split_names == ["train", "valid", "test", "all"]
     multi30k = entries["multi30k-en-fr"].files
-    assert len(multi30k) == 12
     assert all(str(file.sources[0].checksum).startswith("sha256:") for file in multi30k.values())
 
 
@@ -170,9 +166,7 @@ def test_a_source_that_is_no_corpus_file_is_refused(tmp_path: Path) -> None:
         read_examples(SplitConfig(src=pipe, tgt=(pipe, pipe)), DataConfig())
 
 
-def test_a_corpus_not_on_disk_says_how_to_get_it(
-    data: DataConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_corpus_not_on_disk_says_how_to_get_it(data: DataConfig) -> None:
     split = SplitConfig(corpus="multi30k-en-fr", split="train")
     english = DataConfig(folder=data.folder)
     home = data.folder / "multi30k-en-fr"
@@ -186,15 +180,6 @@ def test_a_corpus_not_on_disk_says_how_to_get_it(
     (data.folder / "village" / "train.tsv").unlink()
     with pytest.raises(DataError, match=r"put it there \(its entry names no address\)"):
         read_split(resolved(data, "train"), data)
-    (data.folder / "catalog.yaml").write_text(
-        "gone: {src_lang: en, tgt_lang: fr, embedded: true, splits: {train: {file: a.tsv}}}"
-    )
-    gone = DataConfig(corpus="gone", folder=data.folder)
-    with pytest.raises(DataError, match=r"'gone': .*a\.tsv: .*; it comes with the package"):
-        read_split(resolved(gone, "train"), gone)
-    monkeypatch.chdir(data.folder)
-    with pytest.raises(DataError, match=r"get it with: nmt corpus fetch multi30k-en-fr \[`from_p"):
-        read_split(split, DataConfig())
 
 
 def test_readable_splits_are_those_with_all_their_files(
@@ -209,19 +194,14 @@ def test_readable_splits_are_those_with_all_their_files(
     assert len(read_split(resolved(elsewhere, "train"), elsewhere)) == 3
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [("Run!", "run ."), ("I'm  OK.", "I’m ok"), ("Un été", "UN E\u0301TE\u0301 !"), ("?!", " ?!")],
-)
-def test_near_identical_sentences_share_key_and_split(one: str, other: str) -> None:
-    assert sentence_key(one) == sentence_key(other)
+def test_near_identical_sentences_alone_share_key_and_split() -> None:
     half = HashSplit(valid=0.3, test=0.3)
-    assert part_of(one, half) == part_of(other, half)
-
-
-@pytest.mark.parametrize(("one", "other"), [("He ran.", "She ran."), ("?", "!"), ("हिन", "हीन")])
-def test_different_sentences_have_different_keys(one: str, other: str) -> None:
-    assert sentence_key(one) != sentence_key(other)
+    near = [("Run!", "run ."), ("I'm  OK.", "I’m ok"), ("Un été", "UN E\u0301TE\u0301 !")]
+    for one, other in [*near, ("?!", " ?!")]:
+        assert sentence_key(one) == sentence_key(other)
+        assert part_of(one, half) == part_of(other, half)
+    for one, other in (("He ran.", "She ran."), ("?", "!"), ("हिन", "हीन")):
+        assert sentence_key(one) != sentence_key(other)
 
 
 def test_the_hash_is_that_of_published_splits() -> None:
@@ -288,6 +268,9 @@ def test_held_out_parts_are_of_distinct_sentences(tmp_path: Path) -> None:
     assert sum(map(len, parts.values())) == len(HELD_OUT)
     sizes = {name: len({sentence_key(p.src_text) for p in parts[name]}) for name in parts}
     assert sizes == {"valid": 20, "test": 30, "train": 150}
+    data = held_out(path, HELD_OUT)
+    examples = read_examples(resolved(data, "test"), data)
+    assert {SentencePair(e.src_text, ref) for e in examples for ref in e.ref_texts} == parts["test"]
     shuffled = random.Random(1).sample(HELD_OUT, len(HELD_OUT))
     assert parts_of(held_out(path, shuffled)) == parts
     assert parts_of(held_out(path, HELD_OUT, valid=20, test=30, seed=4)) != parts
@@ -295,14 +278,6 @@ def test_held_out_parts_are_of_distinct_sentences(tmp_path: Path) -> None:
     data = held_out(path, HELD_OUT)
     cut = data.model_copy(update={"train": SplitConfig(file=path, first=100)})
     assert set.union(*parts_of(cut).values()) == set(HELD_OUT[:100])
-
-
-def test_held_out_references_are_examples_together(tmp_path: Path) -> None:
-    twice = [*HELD_OUT, *(SentencePair(p.src_text, f"{p.tgt_text} bis") for p in HELD_OUT)]
-    data = held_out(tmp_path / "a.tsv", twice)
-    examples = read_examples(resolved(data, "test"), data)
-    assert {len(example.ref_texts) for example in examples} == {2}
-    assert len(examples) >= 30
 
 
 def test_held_out_sentences_contradict_a_second_set(tmp_path: Path) -> None:

@@ -1,20 +1,19 @@
 """Figures of the report counted by hand, and faults put into a right corpus."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from cli.helpers import nmt, refusal
 
 from nmt.batches.batching import encode_pairs
-from nmt.cli.app import app
 from nmt.corpora.cleaning import CleaningRules, judged
 from nmt.corpora.corpora import read_split
 from nmt.corpora.corpus_report import Lengths, corpus_report, render_report
 from nmt.corpora.language_check import language_notes, other_language
-from nmt.corpora.languages import NAMES, check_language, language_of, language_pair_of
+from nmt.corpora.languages import check_language, language_of, language_pair_of
 from nmt.corpora.readers.aligned import stream_aligned
 from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.corpora.suspicions import Suspicions
@@ -49,33 +48,12 @@ def test_figures_of_pairs_and_words() -> None:
     assert (train.name, train.pairs) == ("train", 6)
     assert train.left_out == {"duplicate": 1, "empty": 1}
     assert train.src_words == Lengths(total=11, mean=11 / 6, median=2, p90=3, p99=3, max=3)
+    assert Lengths.of(range(1, 101)) == Lengths(5050, 50.5, 50, 90, 99, 100)  # the nearest rank
+    assert Lengths.of([]) == Lengths(0, 0.0, 0, 0, 0, 0)
     assert train.in_train is None
     assert valid.in_train == {"src": 1, "src_nearly": 2, "tgt": 2, "pair": 1}
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([], Lengths(0, 0.0, 0, 0, 0, 0)),
-        (list(range(1, 101)), Lengths(5050, 50.5, 50, 90, 99, 100)),
-        ([2, 1], Lengths(3, 1.5, 1, 2, 2, 2)),
-    ],
-)
-def test_percentiles_are_nearest_rank(values: Sequence[int], expected: Lengths) -> None:
-    assert Lengths.of(values) == expected
-
-
-def test_the_text_says_what_the_report_says() -> None:
-    text = render_report(corpus_report({"train": TRAIN, "valid": VALID}, DATA))
-    lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert lines[0] == "train valid"
-    for line in (
-        "duplicate 1 (16.67%) 0 (0.00%)",
-        "but for case and punctuation - 2 (50.00%)",
-        "also in train: the pair - 1 (25.00%)",
-    ):
-        assert line in lines
-    assert "also in train" not in render_report(corpus_report({"train": TRAIN}, DATA))
+    lines = [" ".join(line.split()) for line in render_report([train, valid]).splitlines()]
+    assert {"duplicate 1 (16.67%) 0 (0.00%)", "also in train: the pair - 1 (25.00%)"} < {*lines}
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +151,6 @@ def test_codes_of_languages() -> None:
     for name, code in (("english", "en"), ("GERMAN", "de"), ("Chinese", "zh")):
         with pytest.raises(ValueError, match=f"did you mean '{code}'"):
             check_language(name)
-    assert all(len(code) == 2 and name.istitle() for code, name in NAMES.items())
 
 
 @pytest.mark.parametrize(
@@ -243,13 +220,12 @@ def test_clean_writes_the_pairs_that_pass_and_counts_the_rest(
     Path("raw.en").write_text("\n".join(src) + "\n", encoding="utf-8")
     Path("raw.fr").write_text("\n".join(tgt) + "\n", encoding="utf-8")
     files = ["raw.en", "raw.fr", "--out", "a.en", "--out", "a.fr", "--rejected", "bad.tsv"]
-    result = CliRunner().invoke(app, ["corpus", "clean", *files])
+    result = nmt("corpus", "clean", *files)
     assert result.stdout.splitlines()[0] == "kept 2 of 5 pairs (40.00%)"
     assert Path("a.en").read_bytes() == "A dog.\nA cat.\u2028x\n".encode()
     assert Path("a.fr").read_bytes() == b"Un chien.\nUn chat.\tx\n"
     rejected = [line.split("\t")[:2] for line in Path("bad.tsv").read_text().splitlines()]
     assert rejected == [["empty", "2"], ["duplicate", "3"], ["copy", "5"]]
     for name in ("a.parquet", "a.tsv.gz", "a.zip"):
-        refused = CliRunner().invoke(app, ["corpus", "clean", "bad.tsv", "--out", name])
-        assert refused.exit_code == 2
-        assert f"--out: got {name}, allowed: the name of a plain text" in refused.stderr
+        error = refusal("corpus", "clean", "bad.tsv", "--out", name)
+        assert f"--out: got {name}, allowed: the name of a plain text" in error

@@ -158,23 +158,16 @@ def test_more_than_allowed_is_refused_and_not_kept(
     assert list(part.parent.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("location", "reason"),
-    [
-        *(
-            (target, f"{target}.*(refused|not allowed)")
-            for target in (
-                *("file:///etc/passwd", "ftp://127.0.0.1/x"),
-                *("https://x.invalid", "http://example.invalid/x"),
-            )
-        ),
-        *((target, "") for target in ("/moved", "http://[", "/a b")),  # in a circle, or nowhere
-    ],
-)
+ELSEWHERE = ["file:///etc/passwd", "ftp://127.0.0.1/x", "https://x.invalid", "http://x.invalid/x"]
+
+
+@pytest.mark.parametrize("location", [*ELSEWHERE, "/moved", "http://[", "/a b"])
 def test_a_redirect_elsewhere_is_refused_in_one_line(
-    url: str, part: Path, says: Behaviour, location: str, reason: str
+    url: str, part: Path, says: Behaviour, location: str
 ) -> None:
+    """Also one in a circle, or nowhere."""
     says.location = location
+    reason = f"{location}.*(refused|not allowed)" if location in ELSEWHERE else ""
     with pytest.raises(DataError, match=rf"^{url}: [^\n]*{reason}[^\n]*$"):
         download(url, part, len(BODY))
     assert len(says.asked) < 20
@@ -183,14 +176,7 @@ def test_a_redirect_elsewhere_is_refused_in_one_line(
 
 @pytest.mark.parametrize(
     "address",
-    [
-        "http://example.org/x",
-        "file:///etc/passwd",
-        "ftp://h/x",
-        "https:x",
-        r"https://\[",
-        "http://localhost.example.org/x",
-    ],
+    ["http://x.org", "file:///x", "ftp://h/x", "https:x", r"https://\[", "http://localhost.x.org"],
 )
 def test_only_https_is_allowed(address: str, part: Path) -> None:
     with pytest.raises(DataError, match=rf"^{address}: not an address to download from"):

@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from nmt.corpora import readers, text_files
+from nmt.corpora import text_files
 from nmt.corpora.corpora import read_examples, read_split, split_files, split_part
-from nmt.corpora.languages import language_of
 from nmt.corpora.readers import PairFile, parquet
 from nmt.corpora.readers.aligned import read_references, stream_aligned
-from nmt.corpora.sources import DataConfig, SplitConfig, group_by_source, pairs_of
+from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.errors import DataError
 from nmt.types import EvalExample, SentencePair
 
@@ -85,36 +84,6 @@ def test_unequal_files_name_the_first_missing_line(n_src: int, n_tgt: int) -> No
 def test_references_of_many_files() -> None:
     examples = read_examples(split(src="*.en", tgt=["*.fr", "*.en"]), DATA)
     assert examples == [EvalExample(p.src_text, (p.tgt_text, p.src_text)) for p in PAIRS]
-
-
-def test_grouping_keeps_order_and_every_reference() -> None:
-    pairs = [SentencePair(*p) for p in [("b", "1"), ("a", "2"), ("b", "3"), ("B", "4"), ("b", "1")]]
-    grouped = group_by_source(pairs)
-    assert grouped == [
-        EvalExample("b", ("1", "3", "1")),
-        EvalExample("a", ("2",)),
-        EvalExample("B", ("4",)),
-    ]
-    assert group_by_source(pairs_of(grouped)) == grouped
-
-
-def test_a_new_format_is_one_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    class CsvReader:
-        suffixes = (".csv",)
-
-        def stream(self, file: PairFile) -> Iterator[SentencePair]:
-            assert file.languages == ("en", "fr")
-            return (SentencePair(*line.split(",")) for line in file.path.read_text().splitlines())
-
-    monkeypatch.setattr(readers, "READERS", (CsvReader(), *readers.READERS))
-    assert readers.reader_of(Path("a.CSV.gz")) is readers.READERS[0]
-    for name in ("1.csv", "2.csv"):
-        Path(name).write_text(f"{name},x\n")
-    assert read_split(split(file="*.csv"), DATA) == [
-        SentencePair("1.csv", "x"),
-        SentencePair("2.csv", "x"),
-    ]
-    assert language_of(Path("news.fr.tsv")) == "fr"
 
 
 @pytest.mark.parametrize(

@@ -8,20 +8,13 @@ import gzip
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pytest
+from cli.helpers import nmt
+from corpora.test_corpora import resolved
 from corpora.test_text_files import write_tar
-from typer.testing import CliRunner
 
-from nmt.cli.app import app
-from nmt.corpora.corpora import (
-    count_pairs,
-    read_examples,
-    read_split,
-    resolve_split,
-    stream_split,
-)
+from nmt.corpora.corpora import count_pairs, read_examples, read_split, stream_split
 from nmt.corpora.entries import load_catalog
 from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.corpora.text_files import read_lines
@@ -66,18 +59,14 @@ def test_the_archives_become_the_splits(folder: Path) -> None:
     sizes = {"train": sum(SIZES.values()), "valid": 24, "test": 12, "newstest2013": 12, **SIZES}
     assert {split: count_pairs(NAME, split, folder) for split in sizes} == sizes
     data = DataConfig(corpus=NAME, folder=folder)
-    splits = {name: resolve_split(data, name) for name in ("train", "valid", "test")}
-    assert all(splits.values())
+    train, valid = resolved(data, "train"), resolved(data, "valid")
     parts = [SplitConfig(corpus=NAME, split=part) for part in SIZES]
     pairs = [pair for part in parts for pair in stream_split(part, data)]
-    train = splits["train"]
-    assert train is not None
     assert read_split(train, data) == pairs
     assert len(read_split(train.model_copy(update={"first": 260}), data)) == 260
     backwards = DataConfig(corpus=NAME, folder=folder, src_lang="fr", tgt_lang="en")
     assert read_split(train, backwards)[-1].src_text == pairs[-1].tgt_text
-    assert splits["valid"] is not None
-    assert len(read_examples(splits["valid"], data)) == 24
+    assert len(read_examples(valid, data)) == 24
 
 
 SMALL: dict[str, list[str]] = {
@@ -97,12 +86,6 @@ def test_a_recipe_goes_from_the_archives_to_newstest2014(
     """`nmt corpus check`, `train` and `eval`, as docs/scale.md has them."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NMT_DATA", str(folder))
-
-    def nmt(*words: str) -> Any:
-        result = CliRunner().invoke(app, list(words))
-        assert result.exit_code == 0, result.output
-        return result
-
     settings = [word for setting in SMALL[recipe] for word in ("--set", setting)]
     assert "train" in nmt("corpus", "check", recipe, *settings).output
     nmt("train", recipe, *settings, "--set", "train.steps=3", "--run", "run")

@@ -12,20 +12,13 @@ from nmt.types import EvalExample
 OWN = SplitConfig(src=Path("en"), tgt=Path("fr"))
 
 
-def test_a_runs_own_split_comes_before_that_of_its_corpus():
+def test_a_split_is_the_runs_own_or_one_of_the_corpus_it_names():
     data = DataConfig(corpus="multi30k-en-fr", test=OWN)
     assert split_named(data, "test") == OWN
-    assert split_named(data, "valid").corpus == "multi30k-en-fr"
-
-
-def test_any_split_of_the_named_corpus_may_be_scored():
     named = DataConfig(train=OWN, test=SplitConfig(corpus="multi30k-en-fr", split="test"))
-    for data in (DataConfig(corpus="multi30k-en-fr"), named):
+    for any_data in (data, named):
         expected = SplitConfig(corpus="multi30k-en-fr", split="test_2017_flickr")
-        assert split_named(data, "test_2017_flickr") == expected
-
-
-def test_a_run_without_that_split_is_told_what_to_do():
+        assert split_named(any_data, "test_2017_flickr") == expected
     with pytest.raises(ConfigError, match="no test set"):
         split_named(DataConfig(train=OWN), "test")
     with pytest.raises(ConfigError, match="got 'dev', allowed: train, valid, test"):

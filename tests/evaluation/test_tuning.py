@@ -3,13 +3,12 @@
 from copy import copy
 
 import pytest
-from translation.test_translator import PAIRS, translator_of
+from translation.small import PAIRS, translator_of
 
 from nmt.errors import ConfigError
 from nmt.evaluation.evaluate import Scoring, score_translations
 from nmt.evaluation.tuning import SearchGrid, search_grid
 from nmt.search.search_config import SamplingConfig
-from nmt.text.tokenizer import SentencePieceConfig
 from nmt.translation.translator import Translator
 from nmt.types import EvalExample
 
@@ -19,7 +18,7 @@ TEXTS = [pair.src_text for pair in PAIRS[:3]] + [""]
 
 @pytest.fixture(scope="module")
 def translator() -> Translator:
-    return translator_of(SentencePieceConfig(vocab_size=40))
+    return translator_of()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt.explain.fonts import drawable, font, font_hint
+from nmt.explain.fonts import drawable, font_hint
 from nmt.explain.labels import display_width, label, pad, shorten
 
 
@@ -50,4 +50,3 @@ def test_a_missing_glyph_becomes_a_box_where_it_takes_room() -> None:
     assert drawable("a\U0010fffdb\U000e0100") == "a□b"
     assert font_hint([french, "▁a\u200bb"]) == ""
     assert "\U0010fffd" in font_hint(["a\U0010fffdb", "c\U0010fffdd"])
-    assert font(7.5).get_size_in_points() == 7.5

@@ -45,15 +45,9 @@ def show(driver, tmp_path: Path) -> Callable[..., Any]:
 @pytest.fixture
 def several(make_translation) -> list[AttentionRecord]:
     """Two hypotheses and two heads of one sentence, and a second sentence."""
-    first = make_translation(
-        "the cat|s sleep", ["les chat|s dorm|ent", "un été"], n_heads=1, n_self_heads=1
-    )
-    second = make_translation("a dog", ["un chien"], n_heads=1, n_self_heads=1)
-    return [
-        r
-        for i, translation in enumerate((first, second))
-        for r in records(translation, i, heads=HEADS)
-    ]
+    sentences = [("the cat|s sleep", ["les chat|s dorm|ent", "un été"]), ("a dog", ["un chien"])]
+    both = [make_translation(*one, n_heads=1, n_self_heads=1) for one in sentences]
+    return [r for i, one in enumerate(both) for r in records(one, i, heads=HEADS)]
 
 
 def texts(driver: Any, selector: str) -> list[str]:

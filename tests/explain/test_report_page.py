@@ -137,11 +137,12 @@ def test_forged_samples_are_one_line(change, message: str, run: Path) -> None:
     assert path.name in str(error.value)
 
 
-def test_samples_outside_of_the_run_are_not_read(run: Path) -> None:
-    shutil.move(run / "samples", run.parent / "elsewhere")
-    (run / "samples").symlink_to(run.parent / "elsewhere")
+@pytest.mark.parametrize("name", ["samples", "metrics.jsonl"])
+def test_files_outside_of_the_run_are_not_read(name: str, run: Path) -> None:
+    shutil.move(run / name, run.parent / "elsewhere")
+    (run / name).symlink_to(run.parent / "elsewhere")
     with pytest.raises(CheckpointError, match="a link out of"):
-        read_samples(run, steps_of(run)[0])
+        page_of(run)
 
 
 def test_a_run_without_a_loss_is_a_line_and_writes_nothing(run: Path) -> None:

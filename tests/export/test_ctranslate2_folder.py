@@ -10,8 +10,7 @@ import pytest
 import torch
 from training.toy import toy_config, write_reversal
 
-from nmt.errors import ConfigError
-from nmt.export.ctranslate2_folder import check_exportable, export_ctranslate2
+from nmt.export.ctranslate2_folder import export_ctranslate2
 from nmt.ops.masks import keep_from_lengths
 from nmt.runs.trained_run import TrainedRun
 from nmt.text.vocabulary import BOS_ID, EOS_ID
@@ -139,18 +138,3 @@ def test_the_manifest_knows_the_longest_sentence(exported: tuple[TrainedRun, Pat
     positions = run.config.model.positions.kind  # type: ignore[union-attr]
     longest = {"rotary": None, "learned": 1000}.get(positions, run.config.search.max_length + 1)
     assert manifest["max_positions"] == longest
-
-
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        ({"kind": "rnn"}, "model.kind: got 'rnn', allowed: 'transformer'"),
-        ({**_MODEL, "positions": {"kind": "relative"}}, "model.positions.kind: got 'relative'"),
-        ({**_MODEL, "self_attention_window": 3}, "model.self_attention_window: got 3"),
-    ],
-)
-def test_what_the_layout_has_no_place_for_is_named(
-    corpus: Path, model: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=f"cannot export {message}"):
-        check_exportable(toy_config(corpus, model=model))

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import jaxtyping
@@ -15,8 +16,9 @@ import torch
 from training.toy import toy_config, write_reversal
 
 from nmt.errors import ConfigError, DataError
+from nmt.export import ctranslate2_folder, onnx_folder
 from nmt.export.folder import check_packages
-from nmt.export.onnx_folder import check_exportable, export_onnx
+from nmt.export.onnx_folder import export_onnx
 from nmt.models.state_tensors import named_tensors
 from nmt.ops.masks import keep_from_lengths
 from nmt.runs.trained_run import TrainedRun
@@ -25,22 +27,14 @@ from nmt.training.loop import train
 from nmt.translation.translator import Translator
 
 _RNN = {"kind": "rnn", "embedding": 6, "hidden": 10, "dropout": 0.0}
-_TRANSFORMER = {
-    "kind": "transformer",
-    "size": 12,
-    "heads": 2,
-    "layers": 1,
-    "decoder_layers": 2,
-    "dropout": 0.0,
-}
+_LAYERS = {"layers": 1, "decoder_layers": 2, "dropout": 0.0}
+_TRANSFORMER = {"kind": "transformer", "size": 12, "heads": 2, **_LAYERS}
+_TIED = {"tie_embeddings": "target"}
 MODELS: dict[str, dict[str, Any]] = {
     "bahdanau": _RNN,
     "conditional-two-layers": {
-        **_RNN,
-        "layers": 2,
+        **{**_RNN, **_TIED, "layers": 2, "embedding": 10},
         "decoder": {"kind": "conditional"},
-        "tie_embeddings": "target",
-        "embedding": 10,
     },
     "luong-lstm-local-coverage": {
         **_RNN,
@@ -52,10 +46,9 @@ MODELS: dict[str, dict[str, Any]] = {
             "coverage": {"kind": "sum"},
         },
     },
-    "transformer-tied": {**_TRANSFORMER, "tie_embeddings": "target"},
+    "transformer-tied": {**_TRANSFORMER, **_TIED},
     "transformer-learned-post": {
-        **_TRANSFORMER,
-        "norm": "post",
+        **{**_TRANSFORMER, "norm": "post"},
         "positions": {"kind": "learned", "max_length": 1000},
     },
 }
@@ -227,16 +220,21 @@ def test_int8_copies_translate_without_pytorch(exported: tuple[TrainedRun, Path]
 
 
 @pytest.mark.parametrize(
-    ("model", "key"),
+    ("layout", "model", "key"),
     [
-        ({**_RNN, "attention": {"kind": "location"}}, "model.attention.kind"),
-        ({**_TRANSFORMER, "self_attention_window": 3}, "model.self_attention_window"),
+        (onnx_folder, {**_RNN, "attention": {"kind": "location"}}, "attention.kind"),
+        (onnx_folder, {**_TRANSFORMER, "self_attention_window": 3}, "self_attention_window"),
+        (ctranslate2_folder, _RNN, "kind"),
+        (ctranslate2_folder, {**_TRANSFORMER, "positions": {"kind": "relative"}}, "positions.kind"),
+        (ctranslate2_folder, {**_TRANSFORMER, "self_attention_window": 3}, "self_attention_window"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_an_option_without_a_graph_is_named(corpus: Path, model: dict[str, Any], key: str) -> None:
-    with pytest.raises(ConfigError, match=f"cannot export {key}: got "):
-        check_exportable(toy_config(corpus, model=model))
+def test_what_a_layout_has_no_place_for_is_named(
+    corpus: Path, layout: ModuleType, model: dict[str, Any], key: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"cannot export model\.{key}: got "):
+        layout.check_exportable(toy_config(corpus, model=model))
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

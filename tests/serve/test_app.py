@@ -9,9 +9,7 @@ import torch
 from serve.conftest import TEXTS, Serve, Slow
 from starlette.testclient import TestClient
 
-from nmt.errors import ConfigError
 from nmt.serve import schema
-from nmt.serve.app import make_app
 from nmt.translation.translator import Translator
 
 LANGS = {"source": "en", "target": "fr"}
@@ -43,11 +41,6 @@ def test_two_models_are_chosen_by_name_or_languages(serve: Serve, translator: Tr
         assert "model: got 'tow', allowed: one, two; did you mean 'two'?" in answer.text
 
 
-def test_two_models_of_one_name_are_refused(translator: Translator) -> None:
-    with pytest.raises(ConfigError, match="two runs are named 'one'"):
-        make_app([("one", translator), ("one", translator)])
-
-
 def test_the_own_api_gives_what_the_translator_gives(
     client: TestClient, translator: Translator
 ) -> None:
@@ -70,11 +63,6 @@ def test_the_own_api_gives_what_the_translator_gives(
             )
 
 
-def test_an_unknown_field_of_the_own_api_is_refused(client: TestClient) -> None:
-    answer = client.post("/v1/translate", json={"q": "Is", "nbest": 3})
-    assert (answer.status_code, answer.json()) == (400, {"error": "nbest: unknown field"})
-
-
 def test_a_sentence_that_raises_fails_alone_without_its_reason(
     serve: Serve, slow: Slow, translator: Translator
 ) -> None:
@@ -86,6 +74,7 @@ def test_a_sentence_that_raises_fails_alone_without_its_reason(
         slow.go.set()
         is_, bad, he = (other.result(20) for other in others)
         assert first.result(20).status_code == 200
+        assert client.get("/health").status_code == 200  # the device computes
     assert (bad.status_code, bad.json()) == (500, {"error": "internal error"})
     for response, text in ((is_, "Is"), (he, "He is tired.")):
         [expected] = translator.translate([text])
@@ -139,18 +128,6 @@ def test_a_server_with_keys_asks_for_one(serve: Serve) -> None:
             assert client.get(path).status_code == 200
 
 
-def test_other_origins_may_call_only_where_they_are_named(serve: Serve) -> None:
-    origin = {"Origin": "https://example.org"}
-    allowed = "access-control-allow-origin"
-    with serve() as client:
-        assert allowed not in client.post("/translate", json=ASKED, headers=origin).headers
-    with serve(cors=["https://example.org"]) as client:
-        answer = client.post("/translate", json=ASKED, headers=origin)
-        assert answer.headers[allowed] == "https://example.org"
-        other = {"Origin": "https://example.com"}
-        assert allowed not in client.post("/translate", json=ASKED, headers=other).headers
-
-
 @pytest.mark.parametrize(
     ("headers", "cors", "status"),
     [
@@ -173,7 +150,10 @@ def test_hosts_and_origins_are_own_or_named(
     serve: Serve, headers: dict[str, str], cors: tuple[str, ...], status: int
 ) -> None:
     with serve(cors=cors) as client:
-        assert client.post("/translate", data=ASKED, headers=headers).status_code == status
+        answer = client.post("/translate", data=ASKED, headers=headers)
+    assert answer.status_code == status
+    allowed = {headers.get("Origin"), "*"} if cors and status == 200 else {None}
+    assert answer.headers.get("access-control-allow-origin") in allowed
 
 
 def test_health_fails_where_a_model_cannot_compute(serve: Serve, translator: Translator) -> None:

@@ -30,13 +30,7 @@ GOOD = {
 }
 KINDS = (
     *("application/json", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"),
-    *(
-        "",
-        "application/json; charset=utf-16",
-        "multipart/form-data; boundary=x",
-        "\x7f",
-        "a" * 5000,
-    ),
+    *("application/json; charset=utf-16", "multipart/form-data; boundary=x", "\x7f", "", "a" * 999),
 )
 
 
@@ -113,6 +107,11 @@ def test_bad_requests_are_refused_and_good_ones_answered(
         ({"attention_rows": {"0": [1]}}, "attention: got 1 weights, allowed: one for each of"),
         ({"n_best": 5}, "n_best: got 5, allowed: 1 to 4, the beam"),
         ({"model": "x"}, "model: got 'x', allowed: tiny"),
+        ({"prefix_ids": [5] * 10}, "prefix: got 10 pieces, allowed: 9"),
+        ({"prefix": "a " * 10}, "prefix"),
+        ({"nbest": 3}, "nbest: unknown field"),
+        ({"q": {}}, "q: got {}, allowed: text"),
+        ({"attention_rows": 5}, "attention_rows: got 5, allowed: an object"),
     ],
 )
 def test_what_does_not_go_together_is_said(
@@ -122,16 +121,8 @@ def test_what_does_not_go_together_is_said(
     assert (answer.status_code, expected in answer.json()["error"]) == (400, True), answer.text
 
 
-@pytest.mark.parametrize("weight", [-1.0, 0.0])
-def test_weights_are_shares(client: TestClient, translator: Translator, weight: float) -> None:
-    row = [weight] * (len(translator.tokenizers.src.encode("Is").ids) + 1)
-    answer = client.post("/v1/translate", json={"q": "Is", "attention_rows": {"0": row}})
-    assert answer.status_code == 400
-    assert "allowed: shares" in answer.text
-
-
 def test_a_search_steered_over_http_is_the_translator_s(
-    serve: Serve, translator: Translator
+    client: TestClient, translator: Translator
 ) -> None:
     [plain] = translator.translate(["He is tired."])
     ids = plain.hypotheses[0].hypothesis.ids[:2]
@@ -139,18 +130,17 @@ def test_a_search_steered_over_http_is_the_translator_s(
     row[0] = 3.0
     rows = [{1: row, 2: row}]
     [expected] = translator.translate(["He is tired."], prefixes=[ids], attention=rows)
-    with serve() as client:
-        asked = {
-            "q": "He is tired.",
-            "prefix_ids": list(ids),
-            "attention_rows": {"1": row, "2": row},
-            "attention": "piece",
-        }
-        [translation] = client.post("/v1/translate", json=asked).json()["translations"]
+    asked: dict[str, Any] = {"q": "He is tired.", "prefix_ids": list(ids), "attention": "piece"}
+    asked["attention_rows"] = {"1": row, "2": row}
+    [translation] = client.post("/v1/translate", json=asked).json()["translations"]
     [hypothesis] = translation["hypotheses"]
     assert hypothesis["ids"] == list(expected.hypotheses[0].hypothesis.ids)
     assert hypothesis["ids"][:2] == list(ids)
     assert hypothesis["attention"]["weights"][1] == [1.0, *row[1:]]
+    for weight in (-1.0, 0.0):
+        asked["attention_rows"] = {"0": [weight] * len(row)}
+        answer = client.post("/v1/translate", json=asked)
+        assert (answer.status_code, "allowed: shares" in answer.text) == (400, True)
 
 
 @pytest.mark.parametrize(
@@ -188,32 +178,6 @@ def test_a_body_is_utf_8(client: TestClient, charset: str) -> None:
         kind = f"multipart/form-data; boundary=x; charset={value}"
         answer = client.post("/detect", content=body, headers={"content-type": kind})
         assert answer.status_code == status
-
-
-@pytest.mark.parametrize(
-    ("asked", "field"),
-    [
-        ([1, 2], "the body"),
-        ({}, "q"),
-        ({"q": []}, "q"),
-        ({"q": ""}, "q"),
-        ({"q": {}}, "q"),
-        ({"q": "a", "attention_rows": 5}, "attention_rows"),
-    ],
-)
-def test_a_fault_has_no_words_of_yaml_or_the_validator(
-    client: TestClient, asked: object, field: str
-) -> None:
-    text = client.post("/v1/translate", json=asked).json()["error"]
-    assert text.startswith(f"{field}: ")
-    for word in ("quotes", "section", "validation", "default", " or "):
-        assert word not in text
-
-
-def test_a_prefix_is_no_longer_than_a_translation(client: TestClient) -> None:
-    for field, value in (("prefix_ids", [5] * 10), ("prefix", "a " * 10)):
-        answer = client.post("/v1/translate", json={"q": "Is", field: value})
-        assert (answer.status_code, "prefix" in answer.json()["error"]) == (400, True)
 
 
 def test_more_weights_than_an_answer_may_have_are_refused(

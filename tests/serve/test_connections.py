@@ -18,6 +18,8 @@ from nmt.translation.translator import Translator
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HALF = HEALTH[:-4]
 CHUNKED = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+TOO_LONG = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n"
+PART, LAST = b"2710\r\n" + b"x" * 10_000 + b"\r\n", b"0\r\n\r\n"
 BODY = b'{"q": ["Is", "He"], "source": "en", "target": "fr"}'
 REQUEST = (
     b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -121,14 +123,25 @@ def test_a_client_that_takes_no_answer_is_left(
     with_server(translator, scenario)
 
 
-def test_a_length_over_the_limit_is_refused_unread(translator: Translator) -> None:
-    head = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n"
-
+@pytest.mark.parametrize(
+    ("sent", "limits", "status"),
+    [
+        pytest.param([TOO_LONG], {}, b" 413 ", id="unread"),
+        pytest.param([CHUNKED + b"1\r\na\r\n"], {"seconds": 0.2}, b" 408 ", id="never whole"),
+        pytest.param([CHUNKED, PART, PART, LAST], {"characters": 10}, b" 413 ", id="in parts"),
+    ],
+)
+def test_a_body_beyond_a_limit_is_refused(
+    translator: Translator, sent: list[bytes], limits: dict[str, float], status: bytes
+) -> None:
     async def scenario(connect: Connect) -> None:
-        client = await connect(head)
-        assert b"413" in await asyncio.wait_for(client.answer(), 5)
+        client = await connect(sent[0])
+        for part in sent[1:]:
+            client.writer.write(part)
+            await asyncio.sleep(0.1)  # so that the server reads them one by one
+        assert status in await asyncio.wait_for(client.answer(), 5)
 
-    with_server(translator, scenario)
+    with_server(translator, scenario, **limits)
 
 
 def test_an_endless_body_ends_with_its_refusal(
@@ -147,26 +160,6 @@ def test_an_endless_body_ends_with_its_refusal(
 
         with pytest.raises(ConnectionError):
             await send()
-
-    with_server(translator, scenario, characters=10)
-
-
-def test_a_body_must_be_whole_in_time(translator: Translator) -> None:
-    async def scenario(connect: Connect) -> None:
-        client = await connect(CHUNKED + b"1\r\na\r\n")
-        assert b" 408 " in await client.answer()
-
-    with_server(translator, scenario, seconds=0.2)
-
-
-def test_the_parts_of_a_body_share_its_limit(translator: Translator) -> None:
-    async def scenario(connect: Connect) -> None:
-        client = await connect(CHUNKED)
-        for part in (b"2710\r\n" + b"x" * 10_000 + b"\r\n",) * 2:
-            client.writer.write(part)
-            await asyncio.sleep(0.1)  # so that the server reads them one by one
-        client.writer.write(b"0\r\n\r\n")
-        assert b" 413 " in await client.answer()
 
     with_server(translator, scenario, characters=10)
 

@@ -4,15 +4,15 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import browser
 import pytest
 import uvicorn
+from explain.test_page_in_browser import MISSING, texts
 
 from nmt.serve.app import make_app
 from nmt.serve.run import listen, url_of
 from nmt.translation.translator import Translator
 
-browser = pytest.importorskip("browser", reason="no scripts/browser.py")
-MISSING = browser.missing()
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 TEXT = "The cats see"
@@ -47,44 +47,30 @@ def page(chromium: Any, address: str) -> Iterator[Any]:
     assert [line["message"] for line in chromium.get_log("browser")] == []
 
 
-def until(driver: Any, condition: str) -> Any:
-    """The value of a JavaScript expression as soon as it is true."""
+def until(driver: Any, condition: str | Callable[[Any], bool], message: str = "") -> None:
+    """Wait until a JavaScript expression, or a function of the driver, is true."""
     from selenium.webdriver.support.ui import WebDriverWait
 
-    return WebDriverWait(driver, 60).until(lambda _: driver.execute_script(f"return {condition}"))
-
-
-def texts(driver: Any, selector: str) -> list[str]:
-    return list(
-        driver.execute_script(
-            "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)",
-            selector,
-        )
-    )
+    script = f"return {condition}"
+    is_so = condition if callable(condition) else lambda _: driver.execute_script(script)
+    WebDriverWait(driver, 60).until(is_so, message)
 
 
 def hypotheses(driver: Any) -> list[str]:
-    return list(
-        driver.execute_script(
-            "return [...document.querySelectorAll('section:first-child .hypotheses button')]"
-            ".map((e) => e.firstChild.textContent)"
-        )
+    return driver.execute_script(
+        "return [...document.querySelectorAll('section:first-child .hypotheses button')]"
+        ".map((e) => e.firstChild.textContent)"
     )
 
 
-def shown(translator: Translator, **options: Any) -> list[str]:
-    if not options:
-        [translation] = translator.translate([TEXT], n_best=4)
-    else:
-        prefixes, rows = [options["prefix"]], [options.get("attention", {})]
-        [translation] = translator.translate([TEXT], n_best=4, prefixes=prefixes, attention=rows)
+def shown(translator: Translator, prefix: Any = "", attention: Any = None) -> list[str]:
+    rows = [attention or {}]
+    [translation] = translator.translate([TEXT], n_best=4, prefixes=[prefix], attention=rows)
     return [h.text or "(nothing)" for h in translation.hypotheses]
 
 
 def wait_for(driver: Any, expected: list[str], of: Callable[[Any], list[str]] = hypotheses) -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    WebDriverWait(driver, 60).until(lambda _: of(driver) == expected, f"{expected}")
+    until(driver, lambda _: of(driver) == expected, f"{expected}")
 
 
 def test_what_is_typed_is_translated_and_mapped(page: Any, translator: Translator) -> None:
@@ -129,9 +115,7 @@ def test_a_row_of_attention_is_changed(page: Any, translator: Translator) -> Non
         lambda _: texts(page, ".changes span"),
     )
     [translation] = translator.translate([TEXT], n_best=4)
-    n_columns = len(translation.source.pieces) + 1
-    weights = [0.0] * n_columns
-    weights[1] = 1.0
+    weights = [0.0, 1.0, *[0.0] * (len(translation.source.pieces) - 1)]
     ids = translation.hypotheses[0].hypothesis.ids[:1]
     wait_for(page, shown(translator, prefix=ids, attention={1: weights}))
     assert page.switch_to.active_element.text == "take it back"

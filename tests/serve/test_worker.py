@@ -69,20 +69,37 @@ def results(futures: Sequence[Future[Any]]) -> list[object]:
     return [future.result(10) for future in futures]
 
 
-def test_what_waits_is_the_next_batch(worker: Worker, translating: Translating) -> None:
-    futures = [future for text in "abcdefg" for future in worker.submit([text], PLAIN)]
-    translating.go.set()
-    assert results(futures) == [f"{text}1" for text in "ABCDEFG"]
-    assert translating.batches == [["first"], list("abcde"), list("fg")]
-
-
-def test_texts_of_other_options_wait_for_their_own_batch(
-    worker: Worker, translating: Translating
+@pytest.mark.parametrize(
+    ("requests", "batches"),
+    [
+        ([(text, 1) for text in "abcdefg"], ["abcde", "fg"]),
+        ([("a", 0), ("b", 1), ("c", 0), ("d", 1)], ["ac", "bd"]),  # of equal options
+        ([("abcdefghijkl", 1), ("yz", 1)], ["ayzbc", "defgh", "ijkl"]),  # requests take turns
+    ],
+)
+def test_what_waits_is_divided_into_batches(
+    start: Callable[..., Worker],
+    translating: Translating,
+    requests: list[tuple[str, int]],
+    batches: list[str],
 ) -> None:
-    futures = [worker.submit([text], Decoding(n % 2))[0] for n, text in enumerate("abcd")]
+    worker = start(capacity=100)
+    futures = [worker.submit(list(texts), Decoding(n_best)) for texts, n_best in requests]
     translating.go.set()
-    assert results(futures) == ["A0", "B1", "C0", "D1"]
-    assert translating.batches[1:] == [["a", "c"], ["b", "d"]]
+    for (texts, n_best), answers in zip(requests, futures, strict=True):
+        assert results(answers) == [f"{text.upper()}{n_best}" for text in texts]
+    assert translating.batches == [["first"], *map(list, batches)]
+
+
+def test_long_and_short_texts_share_no_batch_and_long_ones_few(
+    start: Callable[..., Worker], translating: Translating
+) -> None:
+    worker = start(batch_size=8)
+    futures = worker.submit(["x" * 120, "a", "y" * 300, "z" * 300, "w" * 300, "b"], PLAIN)
+    translating.go.set()
+    wait(futures, 10)
+    sizes = [[len(text) for text in batch] for batch in translating.batches[1:]]
+    assert sizes == [[120, 1, 1], [300, 300], [300]]
 
 
 @pytest.mark.parametrize("place", range(5))
@@ -191,25 +208,6 @@ def test_a_short_text_comes_between_steps_of_a_long_one(
     assert [len(text) for text in translating.ends] == [100, 600, 2900, 3000]
 
 
-def test_long_and_short_texts_share_no_batch_and_long_ones_few(
-    start: Callable[..., Worker], translating: Translating
-) -> None:
-    worker = start(batch_size=8)
-    futures = worker.submit(["x" * 120, "a", "y" * 300, "z" * 300, "w" * 300, "b"], PLAIN)
-    translating.go.set()
-    wait(futures, 10)
-    sizes = [[len(text) for text in batch] for batch in translating.batches[1:]]
-    assert sizes == [[120, 1, 1], [300, 300], [300]]
-
-
-def test_requests_take_turns(start: Callable[..., Worker], translating: Translating) -> None:
-    worker = start(capacity=100)
-    futures = worker.submit(list("abcdefghijkl"), PLAIN) + worker.submit(["new", "x"], PLAIN)
-    translating.go.set()
-    wait(futures, 10)
-    assert translating.batches[1:] == [["a", "new", "x", "b", "c"], list("defgh"), list("ijkl")]
-
-
 def test_after_a_slow_batch_the_next_are_smaller(
     start: Callable[..., Worker], translating: Translating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,18 +237,3 @@ def test_a_retry_begins_without_the_tensors_of_what_failed() -> None:
     wait(worker.submit(list("abcd"), PLAIN), 10)
     assert max(alive) == 0
     worker.close()
-
-
-@pytest.mark.parametrize("computes", [True, False])
-def test_a_worker_tells_whether_its_device_computes(
-    start: Callable[..., Worker], translating: Translating, computes: bool
-) -> None:
-    def compute() -> None:
-        if not computes:
-            raise RuntimeError("an illegal memory access")
-
-    translating.go.set()
-    worker = start(compute=compute)
-    with pytest.raises(ValueError, match="bad"):
-        worker.submit(["bad"], PLAIN)[0].result(10)
-    assert worker.is_able is computes

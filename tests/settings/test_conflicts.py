@@ -7,7 +7,8 @@ import pytest
 from nmt.config import load_config
 from nmt.errors import ConfigError
 
-MINIMAL = "name: x\ndata: {corpus: starter}\ntrain: {epochs: 1}\n"
+END = "train: {epochs: 1}"
+MINIMAL = f"name: x\ndata: {{corpus: starter}}\n{END}\n"
 
 LEARNED = ("model.kind=transformer", "model.positions.kind=learned")
 
@@ -126,20 +127,13 @@ def test_contradictions_hide_each_other_neither(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("trian: {epochs: 3}", {"trian: unknown key; did you mean 'train'?"}),
-        (
-            "train: {epochs: 1}\nvalid: {beam: 9999}\ntokenizer: {qqq: 1}",
-            {"tokenizer.qqq: unknown key, allowed here"},
-        ),
-        (
-            "train: {epochs: 1}\nmodel: {size: 2, tie_embeddings: all, embedding: 512}",
-            {"model.size: unknown key for kind 'rnn', 'transformer' has it"},
-        ),
+        ("trian: {epochs: 3}", "trian: unknown key; did you mean 'train'?"),
+        (f"{END}\nvalid: {{beam: 9999}}\ntokenizer: {{qqq: 1}}", "tokenizer.qqq: unknown key, all"),
+        (f"{END}\nmodel: {{size: 2, tie_embeddings: all}}", "model.size: unknown key for kind"),
     ],
 )
-def test_an_unknown_key_may_be_what_is_missing(tmp_path: Path, text: str, told: set[str]) -> None:
+def test_an_unknown_key_may_be_what_is_missing(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "x.yaml"
     path.write_text(f"name: x\ndata: {{corpus: starter}}\n{text}\n", encoding="utf-8")
-    lines = faults(path)
-    assert len(lines) == len(told)
-    assert all(any(line.startswith(start) for start in told) for line in lines)
+    [line] = faults(path)
+    assert line.startswith(told)

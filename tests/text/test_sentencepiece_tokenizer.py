@@ -50,10 +50,7 @@ def _trained() -> bytes:
     ("added", "reason"),
     [
         (_field(1, _field(1, b"\xff\xfe")), "a piece of the SentencePiece model is not UTF-8"),
-        (
-            _field(3, _field(2, b"\4\0\0\0abcd\xff\xff")),
-            "with text rules of its own, allowed: none",
-        ),
+        (_field(3, _field(2, b"\4\0\0\0abcd\xff\xff")), "text rules of its own, allowed: none"),
         (_field(5, _field(2, b"\4\0\0\0abcd")), "text rules of its own, allowed: none"),
         (_field(1, b"") * 100, "more than the 100 pieces that a vocabulary may have"),
         (b"\x0a" + b"\xff" * 20, "not a SentencePiece model"),

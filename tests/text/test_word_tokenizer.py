@@ -58,17 +58,3 @@ def test_the_vocabulary_is_ranked_and_cut() -> None:
     assert learned(texts, WordConfig()).vocab.pieces[4:] == ("b", "a", "c")
     assert learned(texts, WordConfig(max_size=6)).vocab.pieces[4:] == ("b", "a")
     assert learned(texts, WordConfig(lower=True)).vocab.pieces[4:] == ("b", "a", "c", "le")
-
-
-def test_an_unknown_word_has_its_surface_and_reads_as_unknown() -> None:
-    tokenizer = learned(["le chat dort ."] * 2, WordConfig())
-    encoded = tokenizer.encode("Le chien dort.")
-    assert encoded.words == encoded.pieces == ("Le", "chien", "dort", ".")
-    assert encoded.ids == (1, 1, tokenizer.vocab.id_of("dort"), tokenizer.vocab.id_of("."))
-    assert tokenizer.decode(encoded.ids) == "<unk> <unk> dort."
-
-
-def test_reserved_names_in_a_text_are_unknown_words() -> None:
-    tokenizer = learned(["<s> <pad> <unk> </s> a"] * 9, WordConfig())
-    assert tokenizer.vocab.pieces[4:] == ("a",)
-    assert tokenizer.encode("<s> <pad> a </s>").ids == (1, 1, 4, 1)

@@ -4,61 +4,39 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-import torch
 from devices import HERE
+from translation.small import TEXTS, changed, translator_of
 
 from nmt.errors import ConfigError, DataError
 from nmt.models.catalog import build_model
-from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.positions import LearnedConfig
 from nmt.models.transformer.transformer import TransformerConfig
 from nmt.search.search_config import SearchConfig
-from nmt.text.tokenizer import SentencePieceConfig, WordConfig, train_tokenizers
+from nmt.text.tokenizer import WordConfig
 from nmt.text.vocabulary import UNK_ID
 from nmt.translation.drawn import DrawnTranslation
 from nmt.translation.reranking import Reranker, is_backward, reordered
 from nmt.translation.translator import Translator
-from nmt.types import Encoded, Hypothesis, SentencePair, TranslatedHypothesis
+from nmt.types import Encoded, Hypothesis, TranslatedHypothesis
 
-PAIRS = [
-    SentencePair("He is tired.", "Il est fatigué."),
-    SentencePair("She isn't here!", "Elle n’est pas ici !"),
-    SentencePair("Where are the cats?", "Où sont les chats ?"),
-    SentencePair("I see two dogs: one is black.", "Je vois deux chiens : l’un est noir."),
-]
-TEXTS = [pair.src_text for pair in PAIRS] + ["", "The cats see two dogs, and he is here."]
 SEARCH = SearchConfig(beam=7, max_length=11)
-
-
-def translator_of(
-    config: SentencePieceConfig | WordConfig, seed: int, backward: bool = False
-) -> Translator:
-    pairs = [SentencePair(p.tgt_text, p.src_text) for p in PAIRS] if backward else PAIRS
-    langs = ("fr", "en") if backward else ("en", "fr")
-    tokenizers = train_tokenizers(config, pairs, *langs, seed=1)
-    torch.manual_seed(seed)
-    sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
-    model = build_model(RNNConfig(embedding=5, hidden=7), *sizes)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(3)
-    return Translator(model.to(HERE), tokenizers, HERE, SEARCH)
+WORDS = WordConfig(min_freq=1)
 
 
 @pytest.fixture
 def searcher() -> Translator:
-    return translator_of(SentencePieceConfig(vocab_size=35), seed=5)
+    return translator_of(search=SEARCH)
 
 
 @pytest.fixture(scope="module")
 def forward() -> Translator:
     """Of the same direction, with other pieces."""
-    return translator_of(WordConfig(min_freq=1), seed=6)
+    return translator_of(WORDS, SEARCH, seed=6)
 
 
 @pytest.fixture(scope="module")
 def backward() -> Translator:
-    return translator_of(WordConfig(min_freq=1), seed=7, backward=True)
+    return translator_of(WORDS, SEARCH, seed=7, backward=True)
 
 
 def texts_of(translation: DrawnTranslation) -> list[str]:
@@ -75,29 +53,23 @@ def translation_of(*outputs: tuple[str, float, bool]) -> DrawnTranslation:
 
 
 @pytest.mark.parametrize(
-    ("scores", "weights", "order"),
+    ("scores", "weights", "order", "best"),
     [
-        pytest.param([[-3.0, -2.0, -1.0]], [0.0], "abc", id="weight 0 keeps the order"),
-        pytest.param([[-3.0, -2.0, -1.0]], [0.9], "abc", id="too little to change it"),
-        pytest.param([[-3.0, -2.0, -1.0]], [1.1], "cba", id="enough"),
-        pytest.param([[-3.0, -2.0, -1.0], [-1.0, -2.0, -3.0]], [5.0, 4.2], "abc", id="two agree"),
-        pytest.param([[-3.0, None, -1.0]], [9.0], "cab", id="what cannot be read is last"),
-        pytest.param([[-3.0, None, -1.0]], [0.0], "abc", id="not by a weight of 0"),
+        ([[-3.0, -2.0, -1.0]], [0.0], "abc", -1.0),
+        ([[-3.0, -2.0, -1.0]], [0.9], "abc", -3.7 / 1.9),
+        ([[-3.0, -2.0, -1.0]], [1.1], "cba", -4.1 / 2.1),
+        ([[-3.0, -2.0, -1.0], [-1.0, -2.0, -3.0]], [5.0, 4.2], "abc", -20.2 / 10.2),
+        ([[-3.0, None, -1.0]], [9.0], "cab", -1.2),  # what cannot be read is last
+        ([[-3.0, None, -1.0]], [0.0], "abc", -1.0),  # but not by a weight of 0
     ],
 )
 def test_the_weighted_mean_orders(
-    scores: list[list[float | None]], weights: list[float], order: str
+    scores: list[list[float | None]], weights: list[float], order: str, best: float
 ) -> None:
     translation = translation_of(("a", -1.0, True), ("b", -2.0, True), ("c", -3.0, True))
     reranked = reordered(translation, scores, weights)
     assert "".join(texts_of(reranked)) == order
-    for output in reranked.hypotheses:
-        place = "abc".index(output.text)
-        known = [
-            (s[place], w) for s, w in zip(scores, weights, strict=True) if s[place] is not None
-        ]
-        total = -1.0 - place + sum(s * w for s, w in known if s is not None)
-        assert output.hypothesis.score == pytest.approx(total / (1 + sum(w for _, w in known)))
+    assert reranked.hypotheses[0].hypothesis.score == pytest.approx(best)
     cut = translation_of(("cut", -1.0, False), ("whole", -9.0, True))
     assert texts_of(reordered(cut, [[0.0, -9.0]], [1.0])) == ["whole", "cut"]
 
@@ -136,7 +108,7 @@ def test_other_sentences_change_nothing(
         assert texts_of(alone) == texts_of(translation)
     stream = searcher.translate_stream(iter(TEXTS))
     assert [translation.text for translation in stream] == [t.text for t in together]
-    assert together[4].hypotheses == ()
+    assert together[TEXTS.index("")].hypotheses == ()
     for translation in searcher.translate(TEXTS, n_best=2, with_heads=True):
         for hypothesis in (output.hypothesis for output in translation.hypotheses):
             assert hypothesis.heads is not None
@@ -164,8 +136,7 @@ def test_the_search_of_a_call_penalises_all_scores(forward: Translator) -> None:
 
     Words have one segmentation, so a hypothesis is read with the pieces that the search wrote.
     """
-    itself = Translator(forward.model, forward.tokenizers, forward.device, SEARCH)
-    searcher = Translator(forward.model, forward.tokenizers, forward.device, SEARCH)
+    itself, searcher = changed(forward, SEARCH), changed(forward, SEARCH)
     changes = {"length_penalty": 2.5, "batch_size": 2}
     plain = searcher.translate(TEXTS, n_best=7, search=changes)
     searcher.rerankers = (Reranker(itself, False, 3.0),)

@@ -12,53 +12,26 @@ from devices import HERE, IS_CPU
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from search.table_model import TableModel
+from translation.small import TEXTS, changed, translator_of
 
 from nmt.errors import ConfigError, DataError
-from nmt.models.catalog import build_model
-from nmt.models.recurrent.rnn import RNNConfig
 from nmt.search.forced import force_decode
 from nmt.search.search_config import SearchConfig
-from nmt.text.tokenizer import SentencePieceConfig, Tokenizers, WordConfig, train_tokenizers
+from nmt.text.tokenizer import Tokenizers, WordConfig
 from nmt.text.vocabulary import EOS_ID
 from nmt.translation.parallel import divide_threads, n_workers
 from nmt.translation.translator import Translator
-from nmt.types import Hypothesis, SentencePair, Translation
-
-PAIRS = [
-    SentencePair("He is tired.", "Il est fatigué."),
-    SentencePair("She isn't here!", "Elle n’est pas ici !"),
-    SentencePair("Where are the cats?", "Où sont les chats ?"),
-    SentencePair("I see two dogs: one is black.", "Je vois deux chiens : l’un est noir."),
-    SentencePair("The garden is beautiful today.", "Le jardin est beau aujourd’hui."),
-]
-TEXTS = [pair.src_text for pair in PAIRS] + ["", "The cats see the garden, and he is here.", "Is"]
-
-
-def translator_of(
-    config: SentencePieceConfig | WordConfig, search: SearchConfig | None = None
-) -> Translator:
-    tokenizers = train_tokenizers(config, PAIRS, "en", "fr", seed=1)
-    torch.manual_seed(5)
-    sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
-    model = build_model(RNNConfig(embedding=11, hidden=13), *sizes)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2)
-    return Translator(model.to(HERE), tokenizers, HERE, search or SearchConfig(max_length=17))
+from nmt.types import Translation
 
 
 @pytest.fixture(scope="module")
 def translator() -> Translator:
-    return translator_of(SentencePieceConfig(vocab_size=40))
+    return translator_of()
 
 
 @pytest.fixture(scope="module")
 def word_translator() -> Translator:
     return translator_of(WordConfig(min_freq=1))
-
-
-def changed(translator: Translator, search: SearchConfig) -> Translator:
-    return Translator(translator.model, translator.tokenizers, translator.device, search)
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 7, 64])
@@ -67,6 +40,7 @@ def test_batches_and_workers_are_invisible(translator: Translator, batch_size: i
     config = SearchConfig(max_length=17, beam=3, batch_size=batch_size)
     other, before = changed(translator, config), torch.get_num_threads()
     expected = [translator.translate([text], n_best=3, search={"beam": 3})[0] for text in TEXTS]
+    assert len({translation.text for translation in expected}) > 1
     batched = other.translate(TEXTS, n_best=3)
     try:
         torch.set_num_threads(3)
@@ -97,14 +71,6 @@ def assert_whole(translation: Translation, text: str, tokenizers: Tokenizers) ->
         assert hypothesis.attention.shape == (len(hypothesis.ids), len(translation.source.ids) + 1)
         np.testing.assert_allclose(hypothesis.attention.sum(axis=1), 1, atol=1e-4)
         assert "\n" not in output.text
-
-
-def test_order_and_number(translator: Translator) -> None:
-    translations = translator.translate(TEXTS, n_best=3)
-    for text, translation in zip(TEXTS, translations, strict=True):
-        assert_whole(translation, text, translator.tokenizers)
-        assert len(translation.hypotheses) == (3 if text else 0)
-    assert len({t.text for t in translations}) > 1
 
 
 @pytest.mark.parametrize("text", ["", " ", "\u202f\t ", "\u200b\ufeff", "\n"])
@@ -142,14 +108,7 @@ def test_any_text(texts: list[str]) -> None:
 
 @functools.cache
 def _fuzzed() -> Translator:
-    return translator_of(SentencePieceConfig(vocab_size=40), SearchConfig(beam=2, max_length=5))
-
-
-def test_typography_is_restored(translator: Translator) -> None:
-    """The pieces of a French sentence, decoded as a hypothesis' are."""
-    ids = (*translator.tokenizers.tgt.encode("Elle n'est pas ici !").ids, EOS_ID)
-    hypothesis = Hypothesis(ids, (), 0.0, np.zeros((len(ids), 1), np.float32), True)
-    assert translator._with_text(hypothesis).text == "Elle n’est pas ici\u202f!"
+    return translator_of(search=SearchConfig(beam=2, max_length=5))
 
 
 def test_forcing_a_translation_found_gives_its_numbers(translator: Translator) -> None:
@@ -293,6 +252,5 @@ def test_one_call_may_search_otherwise(translator: Translator) -> None:
 
 def test_it_translates_without_dropout(translator: Translator) -> None:
     model = translator.model.train()
-    other = Translator(model.to(HERE), translator.tokenizers, HERE)
+    Translator(model.to(HERE), translator.tokenizers, HERE)
     assert not model.training
-    assert other.search == SearchConfig()

@@ -43,33 +43,37 @@ def translated(
     return Translation(src_text, source, (TranslatedHypothesis(text, target, hypothesis),))
 
 
-def test_a_surface_that_the_source_vocabulary_lacks_is_copied() -> None:
-    translation = translated(WORDS, "the Zebra sleeps.", "le zèbre dort.", {1: 1})
-    assert translation.source.ids[1] == UNK_ID
-    assert translation.text == "le <unk> dort."
-    replaced = replace_unknown(translation, WORDS, {})
-    assert replaced.text == "le Zebra dort."
-    assert (
-        replaced.hypotheses[0].target == translation.hypotheses[0].target
-    )  # only the text changes
-    lower = translated(LOWER, "The McZebra sleeps.", "le zèbre dort.", {1: 1})
-    assert lower.source.pieces[1] == "mczebra"
-    assert replace_unknown(lower, LOWER, {}).text == "le McZebra dort."
+SLEEPS = ("the Zebra sleeps.", "le zèbre dort.")
+EATS = ("a Zebra eats.", "un zèbre rayé mange.")
 
 
-def test_the_lexicon_comes_first_as_written_then_in_lower_case() -> None:
-    translation = translated(WORDS, "the Zebra sleeps.", "le zèbre dort.", {1: 1})
-    assert replace_unknown(translation, WORDS, {"zebra": "zèbre"}).text == "le zèbre dort."
-    both = {"Zebra": "Zèbre des plaines", "zebra": "zèbre"}
-    assert replace_unknown(translation, WORDS, both).text == "le Zèbre des plaines dort."
-
-
-def test_adjacent_pieces_without_a_name_are_one_word() -> None:
-    translation = translated(WORDS, "a Zebra eats.", "un zèbre rayé mange.", {1: 1, 2: 1})
-    assert translation.text == "un <unk> <unk> mange."
-    assert replace_unknown(translation, WORDS, {}).text == "un Zebra mange."
-    translation = translated(WORDS, "a Zebra eats.", "un zèbre rayé mange.", {2: 1})
-    assert replace_unknown(translation, WORDS, {}).text == "un Zebra mange."
+@pytest.mark.parametrize(
+    ("tokenizers", "texts", "looks", "lexicon", "expected"),
+    [
+        (WORDS, SLEEPS, {1: 1}, {}, "le Zebra dort."),
+        (LOWER, ("The McZebra eats.", "le zèbre dort."), {1: 1}, {}, "le McZebra dort."),
+        (WORDS, SLEEPS, {1: 1}, {"zebra": "zèbre"}, "le zèbre dort."),
+        (WORDS, SLEEPS, {1: 1}, {"Zebra": "Z", "zebra": "z"}, "le Z dort."),  # as written first
+        (WORDS, EATS, {1: 1, 2: 1}, {}, "un Zebra mange."),  # adjacent pieces are one word
+        (WORDS, EATS, {2: 1}, {}, "un Zebra mange."),
+        (WORDS, ("a Zebra?", "un zèbre ?"), {1: 1}, {}, "un Zebra\u202f?"),
+        (WORDS, SLEEPS, {}, {}, "le <unk> dort."),  # no word has weight
+    ],
+)
+def test_an_unknown_word_gives_way_to_the_word_looked_at(
+    tokenizers: Tokenizers,
+    texts: tuple[str, str],
+    looks: dict[int, int],
+    lexicon: dict[str, str],
+    expected: str,
+) -> None:
+    translation = translated(tokenizers, *texts, looks)
+    assert "<unk>" in translation.text
+    replaced = replace_unknown(translation, tokenizers, lexicon)
+    assert replaced.text == expected
+    assert replaced.hypotheses[0].target == translation.hypotheses[0].target
+    empty = Translation("", tokenizers.src.encode(""), ())
+    assert replace_unknown(empty, tokenizers, lexicon) == empty
 
 
 def test_with_pieces_the_word_is_copied_without_its_marks() -> None:
@@ -80,18 +84,6 @@ def test_with_pieces_the_word_is_copied_without_its_marks() -> None:
     assert translation.text == "le <unk>, un chien"
     assert replace_unknown(translation, PIECES, {}).text == "le 渋谷, un chien"
     assert replace_unknown(translation, PIECES, {"渋谷": "Shibuya"}).text == "le Shibuya, un chien"
-
-
-def test_where_no_word_has_weight_nothing_is_copied() -> None:
-    translation = translated(WORDS, "the Zebra sleeps.", "le zèbre dort.", {})
-    assert replace_unknown(translation, WORDS, {}) == translation
-    empty = Translation("", WORDS.src.encode(""), ())
-    assert replace_unknown(empty, WORDS, {}) == empty
-
-
-def test_typography_is_restored_round_what_is_copied() -> None:
-    translation = translated(WORDS, "a Zebra?", "un zèbre ?", {1: 1})
-    assert replace_unknown(translation, WORDS, {}).text == "un Zebra\u202f?"
 
 
 TEXTS = st.text(st.sampled_from("le chatdorn,.?!é 渋😀\u2028"), max_size=30)

@@ -42,12 +42,6 @@ def test_merge_is_the_mean_over_target_of_the_sum_over_source(
     np.testing.assert_allclose(merged.sum(axis=1), 1, atol=1e-6)
 
 
-def test_words_of_one_piece_change_nothing() -> None:
-    weights = random_rows(5, 7)
-    merged = merge_words(weights, shares_of([1] * 5), shares_of([1] * 7))
-    np.testing.assert_array_equal(merged, weights)
-
-
 def test_a_shared_piece_counts_by_its_share() -> None:
     """A word without pieces has no weight, and takes none."""
     shares = np.array([[1, 0.25, 0], [0, 0.75, 0], [0, 0, 0]], np.float32)
@@ -56,15 +50,6 @@ def test_a_shared_piece_counts_by_its_share() -> None:
     merged = merge_words(weights, shares, columns)
     first = (np.array([0.6, 0.4]) + 0.25 * np.array([1, 0])) / 1.25
     np.testing.assert_allclose(merged, [first, [1, 0], [0, 0]], atol=1e-6)
-
-
-def test_a_table_names_every_row_and_column(make_translation) -> None:
-    translation = make_translation("the cat|s", ["les chat|s", "un chat gris"])
-    for rank, rows in enumerate((("▁les", "▁chat", "s"), ("▁un", "▁chat", "▁gris"))):
-        table = attention_table(translation, rank)
-        assert table.columns == ("▁the", "▁cat", "s", "</s>")
-        assert table.rows == (*rows, "</s>")
-        assert table.weights is translation.hypotheses[rank].hypothesis.attention
 
 
 def test_table_by_words_keeps_eos_apart(make_translation) -> None:
