@@ -40,9 +40,9 @@ class BatchFirst:
 class Memory(BatchFirst):
     """The annotations that attention reads: one per source piece, or per position of a picture.
 
-    `values` are the annotations. `keep` is True where attention is allowed, so not at padding.
-    `final` summarises the whole source for the decoder's initial state. `final_cell` does so by the
-    cell states of an LSTM; None for other encoders.
+    `values` are the annotations. `keep` is the source mask: False at padding. `final` summarises
+    the source for the decoder's initial state, and `final_cell` does so by the cell states of an
+    LSTM (None for other encoders).
     """
 
     values: Float[Tensor, "B S M"]
@@ -211,6 +211,6 @@ class Seq2Seq(nn.Module, abc.ABC):
         """Return ||f_n(v_s)||, the norm of what head n adds to the context for a weight of 1 at s.
 
         f_n combines all linear maps from an annotation to the context (arXiv 2004.10102). `state`
-        comes from `init_state`. Raises ConfigError if the model has no such map, as an ensemble.
+        comes from `init_state`. Raises ConfigError for an ensemble, which has no such map.
         """
         raise ConfigError("norm: an ensemble has no values of its own; align with one of its runs")

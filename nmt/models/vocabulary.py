@@ -82,7 +82,7 @@ class Vocabulary(nn.Module, abc.ABC):
 
         On a CPU it computes a few sentences at a time, so that their logits stay in the cache.
         """
-        # Twice the cache's size was faster than once: it halves the number of small operations.
+        # Blocks of twice the cache's size are faster: they halve the number of small operations.
         n_numbers = 2 * CACHED_NUMBERS if features.device.type == "cpu" else sys.maxsize
         ops, n = operations(self.backend, features), self.n_pieces
         parts = self.in_parts(features, n_numbers)

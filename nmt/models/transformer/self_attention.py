@@ -29,19 +29,19 @@ def encoder_places(
 ) -> Places:
     """Return the Places of an encoder: all real positions see each other, or those in a window."""
     size, window = x.shape[1], config.self_attention_window
-    seen = keep[:, None, None]
+    mask = keep[:, None, None]
     if window is not None:
-        seen = seen & window_keep(size, window, x.device)
-    return _places(config, x, 0, 0, seen)
+        mask = mask & window_keep(size, window, x.device)
+    return _places(config, x, 0, 0, mask)
 
 
 def decoder_places(config: LayerConfig, x: Float[Tensor, "R T D"], first: int, past: int) -> Places:
     """Return the causal Places of T positions from `first` on, after `past` cached positions."""
     # The last position may see all others, so a single new position needs no mask.
-    seen = None
+    mask = None
     if x.shape[1] > 1:
-        seen = causal_keep(past, x.shape[1], x.device, config.self_attention_window)[None, None]
-    return _places(config, x, first, past, seen, causal=True)
+        mask = causal_keep(past, x.shape[1], x.device, config.self_attention_window)[None, None]
+    return _places(config, x, first, past, mask, causal=True)
 
 
 def _places(

@@ -120,7 +120,7 @@ def _last_norm(config: TransformerConfig) -> nn.Module:
     return nn.Identity() if config.norm == "post" else nn.LayerNorm(config.size)
 
 
-def _joined(weights: Iterable[Tensor | None]) -> Tensor | None:
+def _concat_heads(weights: Iterable[Tensor | None]) -> Tensor | None:
     """Concatenate the heads of several layers; return None if no layer has weights."""
     heads = [layer for layer in weights if layer is not None]
     return torch.cat(heads, dim=1) if heads else None
@@ -150,7 +150,7 @@ class TransformerEncoder(nn.Module):
             heads.append(weights)
         values = self.norm(x)
         final = mean_annotation(values, src_keep)
-        return Memory(values=values, keep=src_keep, final=final), _joined(heads)
+        return Memory(values=values, keep=src_keep, final=final), _concat_heads(heads)
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class DecoderPass:
     features: Float[Tensor, "B T D"]
     state: TransformerState
     heads: Float[Tensor, "B N T S"] | None
-    own_heads: Float[Tensor, "B N T past_and_T"] | None
+    self_heads: Float[Tensor, "B N T past_and_T"] | None
 
 
 class TransformerDecoder(nn.Module):
@@ -199,8 +199,8 @@ class TransformerDecoder(nn.Module):
         n_cached = state.layers[0].target.keys.shape[2]
         places = decoder_places(self.config, x, state.length, n_cached)
         outputs, forced = [], state.forced
-        of_layers = repeat(None) if forced is None else forced.chunk(len(self.layers), dim=1)
-        parts = zip(self.layers, state.layers, of_layers, strict=False)
+        forced_by_layer = repeat(None) if forced is None else forced.chunk(len(self.layers), dim=1)
+        parts = zip(self.layers, state.layers, forced_by_layer, strict=False)
         for i, (layer, cache, weights) in enumerate(parts):
             sources = Sources(state.keep, state.beams, weights)
             output = layer(x, cache, places, sources, i in shown, with_own)
@@ -210,8 +210,8 @@ class TransformerDecoder(nn.Module):
         return DecoderPass(
             self.norm(x),
             replace(state, layers=caches, length=state.length + tgt_in.shape[1], forced=None),
-            _joined(output.source_weights for output in outputs),
-            _joined(output.self_weights for output in outputs),
+            _concat_heads(output.source_weights for output in outputs),
+            _concat_heads(output.self_weights for output in outputs),
         )
 
 
@@ -260,9 +260,9 @@ class TransformerSeq2Seq(Seq2Seq):
         memory, encoder = self.encoder(src_ids, src_keep, with_weights=True)
         layers = range(len(self.decoder.layers))
         result: DecoderPass = self.decoder(tgt_in, self.init_state(memory), layers, with_own=True)
-        assert result.own_heads is not None
+        assert result.self_heads is not None
         assert result.heads is not None
-        return {"encoder": encoder, "decoder": result.own_heads, "cross": result.heads}
+        return {"encoder": encoder, "decoder": result.self_heads, "cross": result.heads}
 
     @property
     def names_by_attention(self) -> dict[AttentionKind, tuple[str, ...]]:
