@@ -79,8 +79,8 @@ def _values_and_gradients(operations: Operations, inputs: _Inputs) -> list[Tenso
     gates, hidden, memory, weights = inputs
     outputs = operations.attentional_gru(*inputs)
     tensors = (gates, hidden, *memory, *weights)
-    learned = [x for x in tensors if x is not None and x.requires_grad]
+    leaves = [x for x in tensors if x is not None and x.requires_grad]
     total = torch.zeros((), dtype=torch.float64, device=gates.device)
     for out in outputs:
         total = total + out.double().flatten() @ torch.linspace(-1, 2, out.numel()).to(total)
-    return [*(out.detach() for out in outputs), *torch.autograd.grad(total, learned)]
+    return [*(out.detach() for out in outputs), *torch.autograd.grad(total, leaves)]

@@ -277,8 +277,8 @@ def in_directions(
     rows = torch.arange(n_rows, device=x.device)
     positions = torch.arange(n_steps, device=x.device).unsqueeze(1)
     inside = positions < lengths
-    mirrored = torch.where(inside, lengths - 1 - positions, positions) * n_rows + rows
-    order = mirrored.flatten()  # row t B + b of the other direction; its own inverse
+    mirror = torch.where(inside, lengths - 1 - positions, positions) * n_rows + rows
+    order = mirror.flatten()  # row t B + b of the other direction; its own inverse
     steps = x.transpose(0, 1).reshape(n_steps * n_rows, -1)
     last = (lengths - 1) * n_rows + rows
     outputs: list[Tensor] = []

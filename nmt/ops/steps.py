@@ -112,7 +112,7 @@ class Steps:
         h' = (1 - z) n + z h
 
     as in torch.nn.GRUCell. Pre-activations of the state have the order [h_n; h_r; h_z], those of
-    the input [x_r; x_z; x_n]. In r and z both have the same gradient. So the gradients [h_n; r; z;
+    the input [x_r; x_z; x_n]. Both have the same gradients of r and z. So the gradients [h_n; r; z;
     x_n] are one tensor of F = 4 H: the first 3 H are the state's, the last 3 H the input's.
     """
 

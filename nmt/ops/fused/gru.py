@@ -42,7 +42,7 @@ class GRU(torch.autograd.Function):
                 hidden, factor = steps.gru_gates(
                     gates[:, t], None, h, bias, hidden, saved[t], states[t + 1]
                 )
-        ctx.save_for_backward(rows, w_ih, w_hh, states, saved)  # tensors on ctx stay too long
+        ctx.save_for_backward(rows, w_ih, w_hh, states, saved)  # unlike ctx, freed after backward
         ctx.steps = steps
         return states[1:].flatten(0, 1)
 
@@ -128,9 +128,9 @@ class AttentionalGRU(torch.autograd.Function):
                 current, factor = steps.gru_gates(
                     x_t, context, query_and_h[n_keys:], bias, current, saved[t], states[t + 1]
                 )
-        decoded = queries, weights, contexts, states, saved, query_states, saved_inner
+        results = queries, weights, contexts, states, saved, query_states, saved_inner
         # No tensor on ctx itself, which outlives the backward pass.
-        ctx.save_for_backward(*memory, *decoded, W_c_factor, W_s, W_transition)
+        ctx.save_for_backward(*memory, *results, W_c_factor, W_s, W_transition)
         ctx.steps = steps
         ctx.set_materialize_grads(False)
         return states[1:], contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)

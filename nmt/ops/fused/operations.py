@@ -101,7 +101,7 @@ class _Linear(torch.autograd.Function):
         (grad,), (x, weight), needs = grads, ctx.saved_tensors, ctx.needs_input_grad[1:]
         steps: Steps = ctx.steps
         transposed = grad.t()
-        is_transposed = transposed.is_contiguous()  # as the fused operations leave it
+        is_transposed = transposed.is_contiguous()  # as the fused operations return it
         grad_x: Tensor | None = None
         grad_weight: Tensor | None = None
         if needs[0] and is_transposed:
@@ -149,7 +149,7 @@ def _positions(values: Float[Tensor, "R N"], k: int) -> Int[Tensor, "R {k}"]:
         greatest = values.topk(k + 1, dim=1)
         if not bool((greatest.values[:, 1:] == greatest.values[:, :-1]).any()):
             return greatest.indices[:, :k]
-    bits = (values + 0.0).view(torch.int32).long()  # + 0.0 makes -0.0 and 0.0 one
+    bits = (values + 0.0).view(torch.int32).long()  # + 0.0 turns -0.0 into 0.0
     ordered = bits ^ ((bits >> 63) & 0x7FFFFFFF)
     keys = (ordered << 32) - torch.arange(values.shape[1], device=values.device)
     return keys.topk(k, dim=1).indices

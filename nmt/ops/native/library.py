@@ -26,7 +26,7 @@ SEQUENCE = {
     "product": "nnnppnnp",
     "transpose": "nnpp",
 }
-"""The functions of sequence.cpp with the kinds of their parameters; each exists for all DTYPES."""
+"""The functions of sequence.cpp with the types of their parameters; each exists for all DTYPES."""
 
 DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float64: "fp64"}
 """The dtypes of factors and products, and the suffixes of the functions' names."""
@@ -41,7 +41,7 @@ _FUNCTIONS = {
     **{f"{name}_{dtype}": kinds for name, kinds in SEQUENCE.items() for dtype in DTYPES.values()},
     **_SEARCH,
 }
-"""Every function with the kinds of its parameters; none returns a value."""
+"""Every function with the types of its parameters; none returns a value."""
 
 _KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "r": ctypes.c_double}
 """(p)ointer, integer (n)umber, (r)eal number."""

@@ -28,7 +28,7 @@ import triton.language as tl
 
 @triton.jit
 @no_type_check
-def _fall(x):
+def _sigmoid_minus_2x(x):
     """Return f = 1 / (1 + exp(2 x)); tanh x = 1 - 2 f, and its slope is 4 (f - f^2).
 
     f is the square of rsqrt, which is one instruction; a division would be several.
@@ -66,7 +66,7 @@ def scores_kernel(
         key = tl.load(rows + k, mask=(k < K) & attended[:, None], other=0).to(tl.float32)
         q = tl.load(query + b * query_b + k, mask=k < K, other=0).to(tl.float32)
         factor = tl.load(v + k, mask=k < K, other=0).to(tl.float32)
-        total += factor * (1 - 2 * _fall(q + key))
+        total += factor * (1 - 2 * _sigmoid_minus_2x(q + key))
     tl.store(scores + b * S + s, tl.sum(total, axis=1), mask=attended)
 
 
@@ -191,7 +191,7 @@ def grad_query_kernel(
             tl.store(grad_energies + b * energies_b + s, grad, mask=s < S)
         tile = (k < K)[None, :] & (w != 0)[:, None]
         at = keys + b * keys_b + (s * keys_s)[:, None] + k[None, :]
-        f = _fall(q[None, :] + tl.load(at, mask=tile, other=0).to(tl.float32))
+        f = _sigmoid_minus_2x(q[None, :] + tl.load(at, mask=tile, other=0).to(tl.float32))
         total += grad[:, None] * (f - f * f)
     factor = tl.load(v + k, mask=k < K, other=0).to(tl.float32)
     result = 4 * factor * tl.sum(total, axis=0)
@@ -226,7 +226,7 @@ def grad_keys_kernel(
     steps = queries + b * queries_b + k
     for _ in range(T):
         grad = tl.load(grads, mask=s < S, other=0)[:, None]
-        f = _fall(tl.load(steps, mask=k < K, other=0).to(tl.float32) + key)
+        f = _sigmoid_minus_2x(tl.load(steps, mask=k < K, other=0).to(tl.float32) + key)
         slopes += grad * (f - f * f)
         tanhs += grad * (1 - 2 * f)
         grads += grad_t

@@ -50,7 +50,7 @@ class TritonAttention(AdditiveSteps):
         )  # fmt: skip
 
     def _set_sums(self) -> None:
-        """Allocate the gradients of all scores, w_s (g_s - sum_r w_r g_r); g is that of weights."""
+        """Allocate the gradients of scores, w_s (g_s - sum_r w_r g_r); g is the gradient of w."""
         self.grad_energies = torch.empty_like(self.weights)
 
     def attend_backward(
