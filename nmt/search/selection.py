@@ -79,8 +79,8 @@ def _columns_by_bank(
     columns = []
     for b, n in enumerate(exists.sum(dim=1).tolist()):
         pairs = zip(parents[b, :n].tolist(), ids[b, :n].tolist(), strict=True)
-        picked = shared_among_banks([words.n_written(row, id_) for row, id_ in pairs], beam)
-        columns.append([*picked, *range(n, n + beam - len(picked))])
+        picks = shared_among_banks([words.n_written(row, id_) for row, id_ in pairs], beam)
+        columns.append([*picks, *range(n, n + beam - len(picks))])
     return torch.tensor(columns, device=ids.device)
 
 
@@ -116,12 +116,12 @@ def shared_among_banks(banks: Sequence[int], width: int) -> list[int]:
     highest_first = sorted(set(banks), reverse=True)
     share, left = divmod(width, max(1, len(highest_first)))
     quota = {bank: share + (rank < left) for rank, bank in enumerate(highest_first)}
-    picked: list[int] = []
+    picks: list[int] = []
     others: list[int] = []
     for index, bank in enumerate(banks):
         quota[bank] -= 1
-        (picked if quota[bank] >= 0 else others).append(index)
-    return sorted(picked + others[: width - len(picked)])
+        (picks if quota[bank] >= 0 else others).append(index)
+    return sorted(picks + others[: width - len(picks)])
 
 
 def has_all_words(words: WordHistory, candidates: Candidates) -> Bool[Tensor, "B W"]:
