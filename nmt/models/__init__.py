@@ -1,1 +1,1 @@
-"""The Seq2Seq contract and what fulfils it: attention, recurrent models, Transformer."""
+"""The Seq2Seq interface and its models: attention, recurrent models, Transformer."""

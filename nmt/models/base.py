@@ -1,8 +1,8 @@
-"""The contract of a translation model: encode once, then step; forward equals the steps.
+"""The interface of a translation model: encode once, then decode step by step.
 
-Search, training and attention maps know a model only through these types. Alphabet of shapes
-(docs/design.md): B batch, S source, T target, D embedding, H hidden, M memory, Q queries,
-K key size, N heads, V vocabulary.
+Search, training and attention maps use a model only through these types. Letters of shapes
+(docs/design.md): B batch, S source, T target, D embedding, H hidden, M memory, Q queries, K key
+size, N heads, V vocabulary.
 """
 
 import abc
@@ -22,10 +22,10 @@ _Value = TypeVar("_Value", bound="BatchFirst")  # beartype refuses Self on a lon
 
 @dataclass(frozen=True)
 class BatchFirst:
-    """A value made of batch-first tensors (and nested such values), fit for beam search."""
+    """Base class of dataclasses of batch-first tensors whose rows a beam search can select."""
 
     def select(self: _Value, rows: Int[Tensor, " R"]) -> _Value:
-        """The same value with row i taken from `rows[i]`; rows may repeat or be left out."""
+        """Return a copy whose row i is row `rows[i]` of the value; rows may repeat or be absent."""
         selected: dict[str, object] = {}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -38,11 +38,11 @@ class BatchFirst:
 
 @dataclass(frozen=True)
 class Memory(BatchFirst):
-    """The annotations that attention reads: of words today, of any places in general.
+    """The annotations that attention reads: one per source piece, or per position of a picture.
 
-    `values` are the annotations, `keep` says which may be attended (padding may not), and
-    `final` summarises the whole source for the decoder's initial state; `final_cell` likewise, by
-    the cell states of an LSTM.
+    `values` are the annotations. `keep` is the source mask: False at padding. `final` summarises
+    the source for the decoder's initial state, and `final_cell` does so by the cell states of an
+    LSTM (None for other encoders).
     """
 
     values: Float[Tensor, "B S M"]
@@ -54,7 +54,7 @@ class Memory(BatchFirst):
 def mean_annotation(
     values: Float[Tensor, "B S M"], keep: Bool[Tensor, "B S"]
 ) -> Float[Tensor, "B 1 M"]:
-    """The mean of each sentence's annotations, padding not counted; 0 where there are none."""
+    """Return the mean of each sentence's annotations without padding; 0 if there are none."""
     shares = keep / keep.sum(dim=1, keepdim=True).clamp(min=1)
     return torch.bmm(shares.unsqueeze(1).to(values.dtype), values)
 
@@ -63,23 +63,23 @@ def mean_annotation(
 class State(BatchFirst):
     """Everything a decoder needs for its next step; each model adds its own fields.
 
-    What is known of a sentence, such as its keys, is held once: `select` gives its rows that read
-    it, copies it for none of them, and leaves it out when none is left (beams.py).
+    Data of a sentence, such as its keys, is stored once for all rows that read it (beams.py).
     """
 
     def with_attention(self, weights: Float[Tensor, "R N S"]) -> "State":
-        """The state whose next step, and no other, uses these weights of the N heads.
+        """Return a state whose next step, and only that step, uses these weights of the N heads.
 
-        A head's NaN are the model's own weights. Raises ConfigError where the model takes none.
+        Where the weights are NaN, the model's own are used. Raises ConfigError if the model cannot
+        do this.
         """
-        raise ConfigError("attention: this model takes no weights from outside, expected one run")
+        raise ConfigError("attention: this model does not accept weights; use a single run")
 
 
 class AuxiliaryLoss(abc.ABC):
-    """A term that a model asks the training loss to add to the cross-entropy.
+    """A term that a model adds to the cross-entropy in training.
 
-    Sampled attention needs one because its choices cannot be differentiated: it learns from how
-    likely the right pieces became. A penalty of the attention weights is another.
+    Sampled attention needs one because sampling has no gradient: it learns from the likelihood of
+    the target pieces. A penalty of the attention weights is another example.
     """
 
     @abc.abstractmethod
@@ -88,16 +88,15 @@ class AuxiliaryLoss(abc.ABC):
     ) -> Float[Tensor, ""]:
         """Return the term, summed over the steps that `keep` marks, in nats.
 
-        `log_likelihoods` are the log-likelihoods of the right pieces at these steps, 0 elsewhere,
-        detached.
+        `log_likelihoods` are those of the target pieces at these steps, detached; 0 elsewhere.
         """
 
 
 @dataclass(frozen=True)
 class StepOutput:
-    """One decoding step: what the vocabulary layer reads, where it looked, and the state after it.
+    """The output of one decoding step: the vocabulary layer's input, attention weights, next state.
 
-    `weights` are the mean over the shown heads where there are several.
+    `weights` are the mean over the model's `shown_heads`.
     """
 
     features: Float[Tensor, "B R"]
@@ -113,12 +112,12 @@ class StepOutput:
 
 @dataclass(frozen=True)
 class DecoderOutput:
-    """The teacher-forced pass over all T steps.
+    """The output of the teacher-forced pass over all T steps.
 
-    `features` are what the vocabulary layer reads. `weights` are the mean of the model's shown
-    heads, `heads` are all that attend to the source. Both are None unless `with_weights` was set,
-    because the fastest code computes none. `auxiliary_loss` is there in training mode only,
-    and only for models whose attention samples or has a penalty.
+    `features` are the input of the vocabulary layer. `weights` are the mean over the model's
+    `shown_heads`; `heads` are all heads that attend to the source. Both are None unless
+    `with_weights` was set, because the fastest code does not compute them. `auxiliary_loss` is set
+    in training mode only, for models whose attention samples or has a penalty.
     """
 
     features: Float[Tensor, "B T R"]
@@ -134,37 +133,37 @@ class DecoderOutput:
 
 
 class Seq2Seq(nn.Module, abc.ABC):
-    """The contract of an encoder-decoder with attention.
+    """The interface of an encoder-decoder with attention.
 
-    Laws (tests/laws): `forward` equals `encode`, `init_state` and T times `step`; padding is
-    invisible; weights sum to 1 over the kept positions and are exactly 0 elsewhere. No method
-    stores anything on the model or changes its arguments.
+    Laws (tests/laws): `forward` equals `encode`, `init_state` and T times `step`; padding has no
+    effect; weights sum to 1 over the kept positions and are exactly 0 elsewhere. No method stores
+    anything on the model or changes its arguments.
     """
 
     @abc.abstractmethod
     def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
-        """Read the source once."""
+        """Encode the source."""
 
     @abc.abstractmethod
     def init_state(self, memory: Memory) -> State:
-        """The state before the first target piece; attention keys are projected here."""
+        """Return the state before the first target piece; attention keys are computed here."""
 
     def init_search_state(self, memory: Memory) -> State:
-        """`init_state` for those who will only `step`, and often.
+        """Return the initial state for a search, which calls only `step`, and often.
 
-        A linear map that every step would apply to the annotations may be applied here, once.
+        A linear map that every step would apply to the annotations may be applied here once.
         """
         return self.init_state(memory)
 
     @abc.abstractmethod
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
-        """Advance by one piece, given the piece before it (bos at first)."""
+        """Advance by one piece, given the previous piece (bos at first)."""
 
     @abc.abstractmethod
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
-        """All T steps from `state`, given the target prefix `tgt_in` (bos first)."""
+        """Run all T steps from `state`, given the target prefix `tgt_in` (bos first)."""
 
     def forward(
         self,
@@ -173,45 +172,45 @@ class Seq2Seq(nn.Module, abc.ABC):
         tgt_in: Int[Tensor, "B T"],
         with_weights: bool = False,
     ) -> DecoderOutput:
-        """The teacher-forced pass: encode, init_state, teacher_forced."""
+        """Run the teacher-forced pass: encode, init_state, teacher_forced."""
         return self.teacher_forced(
             tgt_in, self.init_state(self.encode(src_ids, src_keep)), with_weights
         )
 
     @property
     def head_names(self) -> tuple[str, ...]:
-        """The name of each of the N heads of `DecoderOutput.heads`, in order."""
+        """The names of the N heads of `DecoderOutput.heads`, in order."""
         return ("attention",)
 
     @property
     def names_by_attention(self) -> dict[AttentionKind, tuple[str, ...]]:
-        """The names of the heads of each attention of the model.
+        """The head names of each attention of the model.
 
-        Every model has `cross`, of the target over the source; `encoder` and `decoder` are there
-        where these have self-attention.
+        Every model has `cross`, from the target to the source. `encoder` and `decoder` are present
+        if the encoder and the decoder have self-attention.
         """
         return {"cross": self.head_names}
 
     def attention_weights(
         self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> dict[AttentionKind, Float[Tensor, "B _ _ _"]]:
-        """The weights of each head that `names_by_attention` names, in a teacher-forced pass.
+        """Return the weights of each head in `names_by_attention`, from a teacher-forced pass.
 
-        `encoder` has shape (B, N, S, S), `decoder` (B, N, T, T), `cross` (B, N, T, S): a row for
-        each query. Rows of padding have no meaning.
+        `encoder` has shape (B, N, S, S), `decoder` (B, N, T, T), `cross` (B, N, T, S), with one row
+        per query. Rows of padding have no meaning.
         """
         heads = self(src_ids, src_keep, tgt_in, with_weights=True).heads
         return {"cross": heads}
 
     @property
     def shown_heads(self) -> tuple[int, ...]:
-        """The indices of the heads whose mean is `weights`; all, unless the model chooses."""
+        """The indices of the heads whose mean is `weights`; by default all heads."""
         return tuple(range(len(self.head_names)))
 
     def value_norms(self, state: State) -> Float[Tensor, "B N S"]:
-        """||f_n(v_s)||: the length of what head n adds to the context for a weight of 1 on place s.
+        """Return ||f_n(v_s)||, the norm of what head n adds to the context for a weight of 1 at s.
 
-        f_n is every linear map between an annotation and the context (arXiv 2004.10102). `state` is
-        that of `init_state`. Raises ConfigError for a model whose heads share no such map.
+        f_n combines all linear maps from an annotation to the context (arXiv 2004.10102). `state`
+        comes from `init_state`. Raises ConfigError for an ensemble, which has no such map.
         """
         raise ConfigError("norm: an ensemble has no values of its own; align with one of its runs")

@@ -1,4 +1,4 @@
-"""Several rows of a search read one sentence: its keys and values are stored once."""
+"""Beams: several rows of a search share the keys and values of the sentence that they read."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,9 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Beams:
-    """The sentence, of B, that each of R rows reads: row r stands at `places[r]` of a (B, W) table.
+    """Maps R rows to the B sentences that they read; row r is slot `places[r]` of a (B, W) table.
 
-    W is the most rows that a sentence has; where it has fewer, places are unused.
+    W is the largest number of rows of any sentence. A sentence with fewer rows has unused slots.
     """
 
     places: Int[Tensor, " R"]
@@ -20,17 +20,17 @@ class Beams:
 
     @property
     def sentences(self) -> Int[Tensor, " R"]:
-        """The sentence of each row."""
+        """The index of each row's sentence."""
         return self.places // self.width
 
     def group_by_sentence(self, queries: Float[Tensor, "R Q *L"]) -> Float[Tensor, "B W_and_Q *L"]:
-        """The queries of all rows of a sentence side by side; zeros at unused places."""
+        """Return the queries with all rows of a sentence side by side; zeros in unused slots."""
         table = queries.new_zeros(self.n_sentences * self.width, *queries.shape[1:])
         table = table.index_copy(0, self.places, queries)
         return table.view(self.n_sentences, -1, *queries.shape[2:])
 
     def ungroup(self, answers: Float[Tensor, "B W_and_Q *L"]) -> Float[Tensor, "R Q *L"]:
-        """The inverse of `group_by_sentence`: one row for each row of the search."""
+        """Invert `group_by_sentence`: return one row for each row of the search."""
         table = answers.reshape(self.n_sentences * self.width, -1, *answers.shape[2:])
         return table.index_select(0, self.places)
 
@@ -38,30 +38,30 @@ class Beams:
 def select_or_all(
     x: Float[Tensor, "B *L"] | Bool[Tensor, "B *L"], left: Int[Tensor, " N"] | None
 ) -> Tensor:
-    """`x` for the sentences `left`; None: for all, without a copy."""
+    """Return `x` for the sentences `left`; None means all, without a copy."""
     return x if left is None else x.index_select(0, left)
 
 
 def select_sentences(
     beams: Beams | None, n_sentences: int, rows: Int[Tensor, " R"]
 ) -> tuple[Beams | None, Int[Tensor, " B"] | None]:
-    """The sentences that remain when a search keeps `rows` only.
+    """Return the beams and sentences that remain if a search keeps only `rows`.
 
-    Returns the beams of these rows over the remaining sentences (None: row i reads sentence i, as
-    where `beams` is None), and the numbers of these sentences (None: all, in their order). A
-    sentence that no row reads is dropped.
+    The beams map these rows to the remaining sentences (None if row i reads sentence i, as for the
+    argument `beams`). The sentences are indices; None means all, in order. A sentence that no row
+    reads is dropped.
 
-    On a CUDA GPU each row gets a copy of its sentence: the host would wait for the number of rows
-    of each, which takes longer.
+    On a CUDA GPU each row gets a copy of its sentence. Counting the rows of each sentence would
+    make the host wait for the GPU, which takes longer.
     """
-    wanted = rows if beams is None else beams.sentences[rows]
+    reads = rows if beams is None else beams.sentences[rows]
     if rows.is_cuda:
-        return None, wanted
-    left, sentences, counts = torch.unique(wanted, return_inverse=True, return_counts=True)
+        return None, reads
+    left, sentences, counts = torch.unique(reads, return_inverse=True, return_counts=True)
     numbers = torch.arange(len(rows), device=rows.device)
-    if len(left) == len(rows):  # a row each
-        same = len(rows) == n_sentences and torch.equal(wanted, numbers)
-        return None, None if same else wanted
+    if len(left) == len(rows):  # one row per sentence
+        is_same = len(rows) == n_sentences and torch.equal(reads, numbers)
+        return None, None if is_same else reads
     width = int(counts.max())
     order = sentences.argsort(stable=True)
     ranks = torch.empty_like(numbers)

@@ -1,4 +1,4 @@
-"""Every architecture by its config; to add one: its file, and its name in the union below."""
+"""All model architectures. To add one, write its module and add its config to the union below."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ ModelConfig = Annotated[RNNConfig | TransformerConfig, Field(discriminator="kind
 
 
 def build_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
-    """A freshly initialised model; the sizes are real ones, tables are padded inside.
+    """Build a model with random initial weights; the sizes do not include padding of tables.
 
     Initial weights come from torch's global generator: seed it first.
     """
@@ -27,18 +27,18 @@ def build_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
 
 
 def meta_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
-    """The model of these sizes on the meta device: shapes and ties without memory or weights."""
+    """Build the model on the meta device: shapes and tied weights, without memory."""
     with torch.device("meta"), _SkipInit():
         return config.build(src_vocab, tgt_vocab)
 
 
 def bare_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
-    """The model of these sizes on the CPU, with weights that are yet to be loaded.
+    """Build the model on the CPU with uninitialised weights, which are to be loaded.
 
-    They are whatever the memory holds: drawing first values takes longer than loading.
+    Drawing initial weights would take longer than loading.
     """
     model = meta_model(config, src_vocab, tgt_vocab)
-    # Module.to_empty would part tied weights; empty_like of a meta tensor would import SymPy.
+    # Module.to_empty would untie tied weights; empty_like of a meta tensor would import SymPy.
     on_cpu: dict[Tensor, nn.Parameter] = {}
     for module in model.modules():
         for name, weight in module.named_parameters(recurse=False):
@@ -51,7 +51,7 @@ def bare_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
 
 
 class _SkipInit(TorchFunctionMode):
-    """Skips what torch.nn.init would draw; on the meta device that would import torch._dynamo."""
+    """Skips torch.nn.init, which on the meta device would import torch._dynamo."""
 
     def __torch_function__(
         self,
@@ -60,7 +60,7 @@ class _SkipInit(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """The result of `func`; for one of torch.nn.init None, which no module reads."""
+        """Return the result of `func`; None for torch.nn.init, whose results no module reads."""
         if getattr(func, "__module__", "") == "torch.nn.init":
             return None
         return func(*args, **(kwargs or {}))

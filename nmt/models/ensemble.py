@@ -1,4 +1,4 @@
-"""Several models as one, by the mean of their probabilities (Sutskever et al. 2014, section 3)."""
+"""Ensembles of models by the mean of their probabilities (Sutskever et al. 2014, section 3)."""
 
 import math
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from nmt.models.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class _Memories(Memory):
-    """The annotations of each member; the fields of its own are those of the first."""
+    """The memory of each member; the other fields are those of the first member."""
 
     of_members: tuple[Memory, ...] = ()
 
 
 @dataclass(frozen=True)
 class EnsembleState(State):
-    """The state of each member."""
+    """The states of all members."""
 
     of_members: tuple[State, ...]
 
@@ -32,7 +32,7 @@ class EnsembleState(State):
 
 
 class _LogProbabilities(Vocabulary):
-    """The vocabulary layer of features that are log-probabilities of its V pieces already."""
+    """The vocabulary layer of an ensemble, whose features already are log-probabilities."""
 
     scale: Tensor
 
@@ -42,7 +42,7 @@ class _LogProbabilities(Vocabulary):
         self.register_buffer("scale", torch.ones(1, device=device), persistent=False)
 
     def table_logits(self, features: Float[Tensor, "*L V"]) -> Float[Tensor, "*L V"]:
-        """The features."""
+        """Return the features unchanged."""
         return features
 
     def affine(self) -> tuple[Float[Tensor, "V V"], Float[Tensor, " V"]]:
@@ -53,10 +53,10 @@ class _LogProbabilities(Vocabulary):
 class Ensemble(Seq2Seq):
     """p(y) = sum_i w_i p_i(y): the weighted mean of the members' probabilities of each piece.
 
-    The members may be of different architectures, and must have the same vocabularies. `weights`
-    are divided by their sum (None: all equal). Attention weights are the same mean; the heads are
-    the members, each with its own attention weights. Raises ConfigError for weights that are not
-    one positive number for each member.
+    Members may have different architectures but must share the vocabularies. `weights` are divided
+    by their sum (None: all equal). Attention weights are averaged in the same way; head i is the
+    attention of member i. Raises ConfigError unless `weights` has one positive number for each
+    member.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Ensemble(Seq2Seq):
 
     @property
     def models(self) -> list[Seq2Seq]:
-        """The members."""
+        """The members, typed as Seq2Seq."""
         return [member for member in self.members if isinstance(member, Seq2Seq)]
 
     @property
@@ -117,15 +117,14 @@ class Ensemble(Seq2Seq):
         parts = zip(self.models, state.of_members, strict=True)
         outs = [model.teacher_forced(tgt_in, part, with_weights) for model, part in parts]
         features = self._log_mean([out.logits for out in outs])
-        looks = [out.weights.float() for out in outs if out.weights is not None]
         if not with_weights:
             return DecoderOutput(features, self.vocabulary)
-        return DecoderOutput(
-            features, self.vocabulary, self._mean(looks), torch.stack(looks, dim=1)
-        )
+        heads = [out.weights.float() for out in outs if out.weights is not None]
+        weights = self._mean(heads)
+        return DecoderOutput(features, self.vocabulary, weights, torch.stack(heads, dim=1))
 
     def _log_mean(self, logits: Sequence[Float[Tensor, "*L V"]]) -> Float[Tensor, "*L V"]:
-        """log of the mean of the members' probabilities, from their logits."""
+        """Return the log of the members' mean probability, from their logits."""
         parts = [
             member.float().log_softmax(dim=-1) + math.log(weight)
             for member, weight in zip(logits, self.weights, strict=True)

@@ -1,15 +1,15 @@
-"""First weights for translation."""
+"""Initial weights of translation models."""
 
 from torch import nn
 
 
 def initialise(module: nn.Module) -> None:
-    """Draw the first weights of `module` and of all modules inside it, in place.
+    """Draw the initial weights of `module` and all its submodules, in place.
 
-    Linear layers and convolutions: Xavier-uniform (Glorot & Bengio 2010), biases 0; embeddings:
-    N(0, 1/D). Any other module by its own `reset_parameters`, where it has one. It runs after
-    those of the modules inside, whose weights it may therefore draw anew: a recurrent cell does
-    so gate by gate.
+    Linear layers and convolutions: Xavier-uniform (Glorot & Bengio 2010), biases 0. Embeddings:
+    N(0, 1/D). Any other module: its `reset_parameters`, if it has one. That method runs after the
+    submodules are initialised and may draw their weights again; a recurrent cell does so gate by
+    gate.
     """
     module.apply(_reset)
 

@@ -1,4 +1,4 @@
-"""torch's linear layer by the operations of a backend."""
+"""torch's linear layer, computed by the operations of a backend."""
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -7,7 +7,7 @@ from nmt.ops.backend import BackendName, operations
 
 
 class Linear(nn.Linear):
-    """W x + b."""
+    """The linear map W x + b."""
 
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, backend: BackendName = "auto"

@@ -1,7 +1,7 @@
-"""A copy of a model whose matrix products are of 8-bit integers, for decoding on a CPU.
+"""Copies of models whose matrix products are in 8-bit integers, for decoding on a CPU.
 
-It needs no calibration and no second file: weights are quantized when the copy is made, their
-inputs at each call. Embeddings and the arithmetic of attention stay in fp32.
+No calibration and no second file are needed: weights are quantized when the copy is made, inputs at
+each call. Embeddings and the arithmetic of attention stay in fp32.
 """
 
 import copy
@@ -25,14 +25,14 @@ from nmt.ops.backend import BackendName, operations
 from nmt.ops.products import int8_product
 
 _MIN_OUTPUTS = 64
-"""With fewer outputs, quantizing a layer's input costs more than the product saves."""
+"""With fewer outputs, quantizing a layer's input costs more than the int8 product saves."""
 
 
 class Int8Linear(nn.Module):
-    """W x + b, the products in int8 and their sums exact.
+    """W x + b, with int8 products and exact integer sums.
 
-    Each row of W and each x has a scale of its own, its greatest magnitude over 127. The result
-    of one x therefore does not depend on the others in its batch.
+    Each row of W and each x has its own scale: its largest magnitude / 127. Therefore the result
+    for one x does not depend on the others in its batch.
     """
 
     quantized: Tensor
@@ -54,7 +54,7 @@ class Int8Linear(nn.Module):
 
     @property
     def weight(self) -> Float[Tensor, "O I"]:
-        """W after rounding."""
+        """W after quantization."""
         return self.quantized * self.scales.unsqueeze(1)
 
     def forward(self, x: Float[Tensor, "*L I"]) -> Float[Tensor, "*L O"]:
@@ -62,7 +62,7 @@ class Int8Linear(nn.Module):
         return self._dequantize(products, scales).view(*x.shape[:-1], -1)
 
     def in_parts(self, x: Float[Tensor, "N I"], n_numbers: int) -> Iterator[Float[Tensor, "_ O"]]:
-        """`forward`, some rows at a time; see Vocabulary.in_parts."""
+        """Compute `forward` for some rows at a time; see Vocabulary.in_parts."""
         n_rows = max(1, n_numbers // len(self.quantized))
         products, scales = self._products(x)
         yield from map(self._dequantize, torch.split(products, n_rows), torch.split(scales, n_rows))
@@ -70,7 +70,7 @@ class Int8Linear(nn.Module):
     def _products(
         self, x: Float[Tensor, "N I"]
     ) -> tuple[Int32[Tensor, "N O"], Float[Tensor, "N 1"]]:
-        """The integer products, and each row's scale."""
+        """Return the integer products and the scale of each row."""
         quantized, scales = operations(self.backend, x).quantize_rows(x.detach())
         return int8_product(quantized, self.quantized.t()), scales
 
@@ -97,13 +97,13 @@ class Int8Vocabulary(Vocabulary):
         return self.linear.in_parts(features, n_numbers)
 
     def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
-        """See Vocabulary; the weight after rounding."""
+        """Return the weight after quantization, and the bias."""
         assert self.linear.bias is not None
         return self.linear.weight, self.linear.bias
 
 
 class Int8Layers(nn.Module):
-    """The layers of an encoder in int8."""
+    """The recurrent layers of an encoder in int8."""
 
     def __init__(self, exact: RecurrentLayers) -> None:
         super().__init__()
@@ -128,9 +128,9 @@ class Int8Layers(nn.Module):
 
 
 def in_int8(model: Seq2Seq) -> Seq2Seq:
-    """A copy of the model in eval mode, with linear and recurrent layers and vocabulary in int8."""
-    copied = copy.deepcopy(model).eval()
-    modules = list(copied.modules())
+    """Return a copy of the model in eval mode, with linear, recurrent and output layers in int8."""
+    clone = copy.deepcopy(model).eval()
+    modules = list(clone.modules())
     backend = next(module.backend for module in modules if isinstance(module, Vocabulary))
     for module in modules:
         for name, layer in module.named_children():
@@ -140,4 +140,4 @@ def in_int8(model: Seq2Seq) -> Seq2Seq:
                 setattr(module, name, Int8Layers(layer))
             elif isinstance(layer, nn.Linear) and layer.out_features >= _MIN_OUTPUTS:
                 setattr(module, name, Int8Linear(layer.weight, layer.bias, backend))
-    return copied
+    return clone

@@ -1,4 +1,4 @@
-"""A decoder's state as named tensors, and back."""
+"""Conversion of a decoder's state to named tensors and back."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -13,9 +13,9 @@ _Value = TypeVar("_Value")
 
 
 def named_tensors(value: object) -> dict[str, Tensor]:
-    """Tensors of nested dataclasses and tuples, by path such as `layers.0.target.keys`.
+    """Return the tensors in nested dataclasses and tuples, by paths like `layers.0.target.keys`.
 
-    Fields that are no tensors are left out.
+    Other fields are left out.
     """
     tensors: dict[str, Tensor] = {}
     _map(lambda name, tensor: tensors.setdefault(name, tensor), value, "")
@@ -23,13 +23,13 @@ def named_tensors(value: object) -> dict[str, Tensor]:
 
 
 def with_tensors(value: _Value, tensors: Mapping[str, Tensor]) -> _Value:
-    """`value` with other tensors; those that `tensors` does not name stay."""
-    changed: _Value = _map(tensors.get, value, "")
-    return changed
+    """Return a copy of `value` with other tensors; those not named in `tensors` stay."""
+    result: _Value = _map(tensors.get, value, "")
+    return result
 
 
 def _map(new: Callable[[str, Tensor], Tensor], value: Any, name: str) -> Any:
-    """`value` with `new(path, tensor)` in place of each tensor."""
+    """Return `value` with each tensor replaced by `new(path, tensor)`."""
 
     def part(field: object, inner: object) -> Any:
         return _map(new, inner, f"{name}.{field}" if name else str(field))
@@ -45,10 +45,10 @@ def _map(new: Callable[[str, Tensor], Tensor], value: Any, name: str) -> Any:
 
 
 def names_of_rows(state: State) -> frozenset[str]:
-    """The tensors that a search holds for each of its rows; the others belong to a sentence.
+    """Return the names of the tensors that a search stores for each row, not for each sentence.
 
-    `state` is that of at least two sentences. A search with more rows than sentences tells them
-    apart: `State.select` copies only what belongs to a row.
+    `state` must hold at least two sentences. With more rows than sentences, `State.select` copies
+    only the tensors of rows, which tells the two apart.
     """
     tensors = named_tensors(state)
     sentences = torch.arange(len(next(iter(tensors.values()))))

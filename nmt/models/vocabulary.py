@@ -1,4 +1,4 @@
-"""The tables of a vocabulary, whose padding is known to this file alone, and readouts."""
+"""Embedding and output layers of a vocabulary, which alone know their padding; readouts."""
 
 import abc
 import sys
@@ -18,44 +18,44 @@ _TABLE_MULTIPLE = 64  # rows; a matrix product over 8,003 columns is a third slo
 
 
 def padded_rows(vocab_size: int) -> int:
-    """Rows of an embedding or output table: `vocab_size` rounded up to a multiple of 64."""
+    """Return the rows of a vocabulary's table: `vocab_size` rounded up to a multiple of 64."""
     return -(-vocab_size // _TABLE_MULTIPLE) * _TABLE_MULTIPLE
 
 
 class PieceEmbedding(nn.Embedding):
-    """A vector for each piece of a vocabulary, and rows that pad the table."""
+    """The embedding of each piece of a vocabulary, in a table with padding rows."""
 
     def __init__(self, vocab_size: int, size: int) -> None:
         super().__init__(padded_rows(vocab_size), size)
 
 
 class Vocabulary(nn.Module, abc.ABC):
-    """The last layer of a model: from R features to the logits of the V pieces of a vocabulary.
+    """The last layer of a model: maps R features to the logits of the V pieces of a vocabulary.
 
-    It also computes the loss and the best pieces of a search, by its own backend. Its table may
-    have P >= V rows, for faster products; the logits of the others have probability 0, and no
-    result has them.
+    It also computes the loss and the best pieces of a search, using its backend. For faster
+    products its table may have P >= V rows. The extra rows have probability 0 and never appear in a
+    result.
     """
 
     backend: BackendName = "auto"
     n_pieces: int
-    """V."""
+    """The number of pieces V."""
 
     @abc.abstractmethod
     def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
-        """The logits of all rows of the table."""
+        """Return the logits of all P rows of the table."""
 
     @abc.abstractmethod
     def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
-        """Weight and bias of the layer, for a loss that never holds all logits."""
+        """Return the layer's weight and bias, for a loss that never stores all logits."""
 
     def in_parts(
         self, features: Float[Tensor, "B R"], n_numbers: int
     ) -> Iterator[Float[Tensor, "_ P"]]:
-        """`table_logits`, some sentences at a time, in order; about `n_numbers` logits each time.
+        """Yield `table_logits` for some sentences at a time: about `n_numbers` logits, in order.
 
-        One product of all sentences is faster than several. The operations after it are faster on
-        as many logits as fit a cache.
+        One matrix product over all sentences is faster than several. The operations after it are
+        faster if their logits fit in a cache.
         """
         logits = self.table_logits(features)
         yield from torch.split(logits, max(1, n_numbers // logits.shape[1]))
@@ -70,7 +70,7 @@ class Vocabulary(nn.Module, abc.ABC):
         keep: Bool[Tensor, "*L"],
         smoothing: float = 0.0,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "*L"]]:
-        """See Operations.linear_cross_entropy; the smoothing is uniform over the V pieces."""
+        """Compute Operations.linear_cross_entropy, with smoothing over the V pieces."""
         ops = operations(self.backend, features)
         inputs = features, *self.affine(), targets, keep
         return ops.linear_cross_entropy(*inputs, self.n_pieces, smoothing)
@@ -78,11 +78,11 @@ class Vocabulary(nn.Module, abc.ABC):
     def top_k_log_probs(
         self, features: Float[Tensor, "B R"], k: int, banned_ids: Int[Tensor, " N"]
     ) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"]]:
-        """See Operations.top_k_log_probs; K is the smaller of `k` and V.
+        """Compute Operations.top_k_log_probs, with K = min(k, V).
 
-        A CPU takes a few sentences at a time, so that their logits stay in its cache.
+        On a CPU it computes a few sentences at a time, so that their logits stay in the cache.
         """
-        # Twice the cache's size was faster than once: it halves the number of small operations.
+        # Blocks of twice the cache's size are faster: they halve the number of small operations.
         n_numbers = 2 * CACHED_NUMBERS if features.device.type == "cpu" else sys.maxsize
         ops, n = operations(self.backend, features), self.n_pieces
         parts = self.in_parts(features, n_numbers)
@@ -91,15 +91,16 @@ class Vocabulary(nn.Module, abc.ABC):
 
 
 _IMPOSSIBLE_LOGIT = -1e4
-"""exp() of it is exactly 0 in fp32, and it is finite in every dtype and under weight decay."""
+"""A logit that is finite in every dtype and whose exp() is exactly 0 in fp32."""
 
 
 class VocabLinear(Vocabulary):
-    """Logits W x + b; a row that pads the table has a constant logit of probability 0.
+    """Logits W x + b; padding rows of the table have a constant logit of probability 0.
 
-    `rms` is about the root mean square of the features in a trained model: 1 after a
-    normalisation, less for the states of a recurrent network. The variance of the first weights
-    depends on it. `tied` shares its weight with this layer (arXiv 1608.05859).
+    `rms` is about the root mean square of the features in a trained model: 1 after a normalisation,
+    less for recurrent states. The variance of the initial weights depends on it. `tied` is an
+    embedding that shares its weight with this layer (arXiv 1608.05859); None: the layer has its own
+    weight.
     """
 
     def __init__(
@@ -121,17 +122,17 @@ class VocabLinear(Vocabulary):
         self.reset_parameters()
 
     def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
-        """W x + b, in the dtype of x; a padding row has probability 0, hence no gradient either."""
+        """Return W x + b in the dtype of x; padding rows have probability 0 and no gradient."""
         weight, bias = self.affine()
         ops = operations(self.backend, features)
         return ops.linear(features, weight.to(features.dtype), bias.to(features.dtype))
 
     def reset_parameters(self) -> None:
-        """First weights N(0, 1 / (R rms^2)), for logits with a variance of about 1; biases 0.
+        """Draw W from N(0, 1 / (R rms^2)), so that logits have a variance of about 1; set b to 0.
 
-        A rule that counts the V outputs as well, as Xavier's does, makes them so small that what
-        lies below learns next to nothing in the first hundreds of updates. A tied weight is the
-        embedding's to initialise.
+        Rules that also count the V outputs, such as Xavier's, give such small weights that the
+        layers below learn next to nothing in the first hundreds of updates. The embedding
+        initialises a tied weight.
         """
         nn.init.zeros_(self.bias)
         if not self.is_tied:
@@ -144,7 +145,7 @@ class VocabLinear(Vocabulary):
 
 
 class Readout(nn.Module):
-    """From a decoder step to what the vocabulary layer reads: here the hidden state itself."""
+    """Maps a decoder step to the input of the vocabulary layer: here, the hidden state itself."""
 
     reads_context = False
 
@@ -154,7 +155,7 @@ class Readout(nn.Module):
         embedded: Float[Tensor, "*L D"],
         context: Float[Tensor, "*L M"],
     ) -> Float[Tensor, "*L R"]:
-        """R numbers per step, from the new state, the last piece and the context."""
+        """Return R features per step from hidden state, previous piece and context."""
         return hidden
 
 
@@ -164,7 +165,7 @@ class PlainReadoutConfig(Config):
     kind: Literal["plain"] = "plain"
 
     def width(self, hidden: int) -> int:
-        """How many numbers the vocabulary layer reads."""
+        """Return the number of features that the vocabulary layer reads."""
         return hidden
 
     def build(self, hidden: int, embedding: int, context: int) -> Readout:
@@ -172,13 +173,13 @@ class PlainReadoutConfig(Config):
 
 
 class DeepReadoutConfig(Config):
-    """The paper's deep output: a layer over state, last piece and context."""
+    """Deep output: a layer over hidden state, previous piece and context (arXiv 1409.0473)."""
 
     kind: Literal["deep"] = "deep"
-    size: int = Field(default=500, gt=0, description="units that the vocabulary layer reads")
+    size: int = Field(default=500, gt=0, description="features that the vocabulary layer reads")
     activation: Literal["maxout", "tanh"] = Field(
         default="maxout",
-        description="maxout: the larger of each two units, as in the paper; tanh: half the cost",
+        description="maxout: the larger of two units, as in the paper; tanh: half the cost",
     )
 
     def width(self, hidden: int) -> int:

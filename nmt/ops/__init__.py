@@ -1,8 +1,8 @@
-"""The operations that have more than one implementation.
+"""The operations that have several implementations, called backends.
 
-`reference.py` says what each computes and defines it in plain torch; `fused/`, `native/` and
-`triton/` are faster implementations that the tests hold to it, values and gradients. `backend.py`
-chooses one of them for a device and a dtype.
+`reference.py` defines each operation in plain torch. `fused/`, `native/` and `triton/` are faster;
+tests compare their values and gradients with the reference. `backend.py` chooses a backend for a
+device and a dtype.
 """
 
 from nmt.ops.reference import Operations as Operations

@@ -1,4 +1,4 @@
-"""Whether a decoder in Triton agrees with the reference on small tensors, values and gradients."""
+"""A check that a decoder in Triton agrees with the reference, values and gradients."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -10,21 +10,21 @@ from nmt.ops.reference import AdditiveMemory, DecoderWeights, Operations
 
 _TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 _HALF_TOLERANCE = 0.05
-"""The largest norm of an error, relative to the norm of the reference."""
+"""The largest norm of an error in 16 bits, relative to the norm of the reference."""
 
 B, S, T, H, K, M = 3, 5, 4, 32, 48, 16
-"""Sizes of the tensors; several are multiples of 16, for which kernels have code of their own."""
+"""Sizes of the tensors; several are multiples of 16, for which kernels have special code."""
 
 _Inputs = tuple[Tensor, Tensor, AdditiveMemory, DecoderWeights]
 
 
 def check(build: Callable[[], Operations], device: torch.device, dtype: torch.dtype) -> str:
-    """Why operations must not be used: how they differ from the reference on `device`, or fail.
+    """Return why operations must not be used: they differ from the reference, or fail.
 
-    Warns of it once, because these operations were expected to work. `dtype` is that of matrix
-    products; a 16-bit one is computed under autocast. Products in fp32 are exact, also in a process
-    that allows TF32 on a GPU. The state of torch's generators and the caller's gradient mode stay
-    as they are.
+    The result is empty if they agree. Otherwise a warning is given once, because the operations
+    should have worked. `dtype` is the dtype of matrix products; a 16-bit dtype is computed under
+    autocast. Products in fp32 are exact, even if the process allows TF32 on a GPU. The states of
+    torch's generators and the caller's gradient mode do not change.
     """
     matmul = torch.backends.cuda.matmul
     precision, matmul.fp32_precision = matmul.fp32_precision, "ieee"
@@ -41,7 +41,7 @@ def check(build: Callable[[], Operations], device: torch.device, dtype: torch.dt
 
 
 def _disagreement(operations: Operations, device: torch.device, dtype: torch.dtype) -> str:
-    """How `attentional_gru` differs from the reference, in one line; empty where it does not."""
+    """Return how `attentional_gru` differs from the reference, in one line; empty if it agrees."""
     is_half = torch.finfo(dtype).bits < 32
     for inputs in _cases(device, torch.float32 if is_half else dtype):
         with torch.autocast(device.type, enabled=False):
@@ -60,7 +60,7 @@ def _relative_error(computed: Tensor, expected: Tensor) -> float:
 
 
 def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[_Inputs]:
-    """A decoder without a transition and one with it; one sentence has no kept position."""
+    """Yield inputs of a decoder without and with a transition; one sentence is all padding."""
     generator = torch.Generator("cpu").manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
@@ -75,12 +75,12 @@ def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[_Inputs]:
 
 
 def _values_and_gradients(operations: Operations, inputs: _Inputs) -> list[Tensor]:
-    """The outputs, and the gradients of a sum in which each of their numbers counts differently."""
+    """Return the outputs, and the gradients of a sum that weights each number differently."""
     gates, hidden, memory, weights = inputs
     outputs = operations.attentional_gru(*inputs)
     tensors = (gates, hidden, *memory, *weights)
-    learned = [x for x in tensors if x is not None and x.requires_grad]
+    leaves = [x for x in tensors if x is not None and x.requires_grad]
     total = torch.zeros((), dtype=torch.float64, device=gates.device)
     for out in outputs:
         total = total + out.double().flatten() @ torch.linspace(-1, 2, out.numel()).to(total)
-    return [*(out.detach() for out in outputs), *torch.autograd.grad(total, learned)]
+    return [*(out.detach() for out in outputs), *torch.autograd.grad(total, leaves)]

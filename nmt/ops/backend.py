@@ -1,8 +1,8 @@
-"""The one choice of which implementation computes the operations.
+"""The choice of the backend that computes the operations.
 
-It depends on the request, the device and the dtype of products, and on what is installed; never on
-whether a gradient is wanted or on what the process has done before. Training, validation and search
-therefore take the same one.
+It depends on the requested name, the device, the dtype of products, and what is installed. It never
+depends on whether a gradient is wanted or on what the process has done before. Training, validation
+and search therefore use the same backend.
 """
 
 import functools
@@ -26,9 +26,9 @@ BackendName = Literal["auto", "reference", "fused", "native", "triton"]
 """The values of `model.backend`."""
 
 BACKEND_DESCRIPTION = (
-    "what computes: reference (plain torch), fused (backward passes of our own on torch), native "
-    "(C++, on a CPU), triton (on a CUDA GPU); auto: the fastest that can run; all give the same "
-    "numbers up to rounding"
+    "implementation of the operations: reference (plain torch), fused (torch with hand-written "
+    "backward passes), native (C++, on a CPU), triton (on a CUDA GPU); auto: the fastest that can "
+    "run; all give the same numbers up to rounding"
 )
 """The description of the key in every model's config."""
 
@@ -38,11 +38,11 @@ _BY_SPEED: dict[BackendName, str | None] = {
     "fused": None,
     "reference": None,
 }
-"""The backends, fastest first, and the only device type that each is for; None: all."""
+"""The backends, fastest first, each with the only device type that it supports (None: any)."""
 
 
 class Backend(NamedTuple):
-    """The chosen implementation, and why it was chosen, in one line."""
+    """The chosen implementation, and the reason for the choice in one line."""
 
     name: str
     operations: Operations
@@ -53,15 +53,15 @@ class Backend(NamedTuple):
 
 
 def operations(requested: BackendName, x: Tensor) -> Operations:
-    """The operations for `x` as it comes, inside or outside of autocast."""
+    """Return the operations for `x`, considering autocast."""
     return choose(requested, x.device, compute_dtype(x)).operations
 
 
 @functools.cache
 def choose(requested: BackendName, device: torch.device, dtype: torch.dtype) -> Backend:
-    """The backend for products of `dtype` on `device`; the same at every call of a process.
+    """Choose the backend for products of `dtype` on `device`; a process never changes it.
 
-    `auto` takes the fastest that can run. Raises ConfigError where the named one cannot run.
+    `auto` takes the fastest backend that can run. Raises ConfigError if a named backend cannot run.
     """
     here = [name for name, kind in _BY_SPEED.items() if kind in (None, device.type)]
     if requested == "auto":
@@ -83,7 +83,7 @@ def choose(requested: BackendName, device: torch.device, dtype: torch.dtype) -> 
 
 @functools.cache
 def why_not(name: BackendName, device: torch.device, dtype: torch.dtype) -> str:
-    """Why a backend cannot compute products of `dtype` on its device; empty where it can."""
+    """Return why a backend cannot compute products of `dtype` on its device; empty if it can."""
     if name == "native":
         no_code = "" if dtype in DTYPES else f"not compiled for {str(dtype).removeprefix('torch.')}"
         return loaded().why_not or no_code
@@ -97,18 +97,18 @@ def why_not(name: BackendName, device: torch.device, dtype: torch.dtype) -> str:
 
 
 def why_no_triton() -> str:
-    """Why Triton's kernels cannot run here; empty where they can."""
+    """Return why Triton's kernels cannot run here; empty if they can."""
     if not torch.cuda.is_available():
         return "there is no CUDA device"
     if importlib.util.find_spec("triton") is None:
         return "Triton is not installed"
     if "CC" not in os.environ and not any(map(shutil.which, ("gcc", "clang"))):
-        return "Triton starts kernels by C code, and there is no compiler (CC, gcc or clang)"
+        return "Triton needs a C compiler to start kernels, and there is none (CC, gcc or clang)"
     return ""
 
 
 def build(name: BackendName, device: torch.device, dtype: torch.dtype) -> Operations:
-    """The operations of a backend that can run."""
+    """Build the operations of a backend that can run."""
     if name == "triton":
         from nmt.ops.triton.operations import TritonOperations  # imports Triton
 

@@ -1,7 +1,7 @@
 """All masks of the project: bool, True = may be attended.
 
-A mask says which source positions are real; a causal mask, which target positions a position
-may see. Names end in `_keep` wherever they are passed on.
+A padding mask marks the real source positions. A causal mask marks the target positions that a
+position may see. Masks are named `keep` or `*_keep`.
 """
 
 import torch
@@ -10,30 +10,30 @@ from torch import Tensor
 
 
 def keep_from_lengths(lengths: Int[Tensor, "*L"], size: int) -> Bool[Tensor, "*L {size}"]:
-    """True at positions 0 .. length-1 of `size`; lengths per sentence (B,) or per query (B, Q)."""
+    """Return a mask, True at 0 .. length-1; lengths are per sentence (B,) or per query (B, Q)."""
     positions = torch.arange(size, device=lengths.device)
     return positions < lengths.unsqueeze(-1)
 
 
 def keep_like(keep: Bool[Tensor, "B *_ S"], scores: Float[Tensor, "B *L S"]) -> Bool[Tensor, "..."]:
-    """`keep`, per sentence or per query, with as many dimensions as `scores`, to broadcast."""
+    """Add dimensions to `keep`, which is per sentence or per query, to broadcast with `scores`."""
     while keep.dim() < scores.dim():
         keep = keep.unsqueeze(1)
     return keep
 
 
 def offsets(past: int, n_queries: int, device: torch.device) -> Int[Tensor, "Q S"]:
-    """j - i for key j and query i, S = past + Q: the queries stand at the last Q of S places."""
-    places = torch.arange(past + n_queries, device=device)
-    return places - places[past:].unsqueeze(1)
+    """Return j - i for key j and query i, S = past + Q; the queries are the last Q positions."""
+    positions = torch.arange(past + n_queries, device=device)
+    return positions - positions[past:].unsqueeze(1)
 
 
 def causal_keep(
     past: int, n_queries: int, device: torch.device, window: int | None = None
 ) -> Bool[Tensor, "Q S"]:
-    """True at a query's own place and before it, S = past + Q.
+    """Return a mask that is True at a query's own position and before it, S = past + Q.
 
-    The Q queries follow on `past` places. With `window` a query sees at most so many places
+    The Q queries follow `past` positions. With `window`, a query sees at most that many positions
     before its own.
     """
     behind = offsets(past, n_queries, device)
@@ -41,17 +41,17 @@ def causal_keep(
 
 
 def window_keep(size: int, window: int, device: torch.device) -> Bool[Tensor, "S S"]:
-    """True at a query's own place and at most `window` places before and after it."""
+    """Return a mask that is True up to `window` positions before and after a query's own."""
     return offsets(0, size, device).abs() <= window
 
 
 def softmax_where(
     scores: Float[Tensor, "B *L S"], keep: Bool[Tensor, "B *_ S"]
 ) -> Float[Tensor, "B *L S"]:
-    """Softmax over S that gives exactly 0 wherever `keep` is False.
+    """Compute a softmax over S that is exactly 0 wherever `keep` is False.
 
-    `keep` is per sentence (B, S), or per query with the dimensions of `scores`. A row without
-    kept positions gets zeros, not NaN: its context is the zero vector.
+    `keep` is per sentence (B, S), or per query with the dimensions of `scores`. A row without kept
+    positions gets zeros, not NaN: its context is the zero vector.
     """
     keep = keep_like(keep, scores)
     lowest = torch.finfo(scores.dtype).min
@@ -63,7 +63,7 @@ def masked_softmax(
     scores: Float[Tensor, "B Q S"],
     lengths: Int[Tensor, " B"] | Int[Tensor, "B Q"] | None = None,
 ) -> Float[Tensor, "B Q S"]:
-    """Softmax over the first `lengths` positions of S; `None` is the ordinary softmax.
+    """Compute a softmax over the first `lengths` positions of S; None means over all positions.
 
     `lengths` counts the positions that may be attended, per sentence (B,) or per query (B, Q).
     """

@@ -1,4 +1,4 @@
-"""The dtypes in which an operation computes, inside and outside of autocast."""
+"""The dtypes in which operations compute, inside and outside of autocast."""
 
 import functools
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:
-    """Autocast's dtype where it is on (fp64 excepted, which it leaves alone), else that of `x`."""
+    """Return autocast's dtype if it applies (it leaves fp64 alone), otherwise the dtype of `x`."""
     kind = x.device.type
     if x.dtype != torch.float64 and torch.is_autocast_enabled(kind):
         return torch.get_autocast_dtype(kind)
@@ -17,15 +17,15 @@ def compute_dtype(x: Tensor) -> torch.dtype:
 
 
 def accumulate_dtype(compute: torch.dtype) -> torch.dtype:
-    """The dtype of sums and of all arithmetic but products in `compute`: fp32 or, for fp64, fp64.
+    """Return the dtype of sums and of all other arithmetic for products in `compute`.
 
-    oneDNN and cuBLAS sum the products of bf16 factors in fp32.
+    It is fp32 or, for fp64, fp64. oneDNN and cuBLAS also sum products of bf16 factors in fp32.
     """
     return torch.promote_types(compute, torch.float32)
 
 
 def without_autocast(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Run a backward pass in its forward pass's dtypes, whether or not autocast is on by then."""
+    """Disable autocast in a backward pass, which then computes in the forward pass's dtypes."""
 
     @functools.wraps(backward)
     def plain(ctx: Any, *grads: Any) -> Any:

@@ -1,10 +1,10 @@
-"""fp32 matrix products on a CPU by oneDNN, which torch itself uses for other dtypes only.
+"""Matrix products on a CPU by oneDNN: in fp32, where torch itself uses BLAS, and in int8.
 
-torch.mm takes the BLAS that torch was built with. Where a factor has few columns, as at each step
-of a recurrent network, oneDNN takes a third less time (docs/benchmarks.md). torch reaches it by a
-private operation, `mkldnn::_linear_pointwise`, and has a private product of 8-bit integers,
-`torch._int_mm`, which is exact on some processors only. Otherwise the public operations compute the
-same. tests/ops/test_products.py names the versions of torch that have both.
+If a factor has few columns, as at each step of a recurrent network, oneDNN takes a third less time
+than torch.mm (docs/benchmarks.md). torch offers it in fp32 by a private operation,
+`mkldnn::_linear_pointwise`. `torch._int_mm`, a private product of 8-bit integers, is exact on some
+processors only. Without them, public operations compute the same. tests/ops/test_products.py names
+the versions of torch that have both.
 """
 
 import functools
@@ -21,27 +21,27 @@ _HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(
 def product(
     left: Float[Tensor, "M K"], right: Float[Tensor, "K N"], bias: Float[Tensor, " N"] | None = None
 ) -> Float[Tensor, "M N"]:
-    """left right + bias, without a derivative; fastest where the rows of `left` are contiguous."""
+    """Return left right + bias, without a derivative; fastest if rows of `left` are contiguous."""
     if not is_for_onednn(left):
         return torch.mm(left, right) if bias is None else torch.addmm(bias, left, right)
     weight = right.t()
     if not (right.is_contiguous() or weight.is_contiguous()):
-        weight = weight.contiguous()  # oneDNN computes other layouts a thousand times slower
+        weight = weight.contiguous()  # oneDNN is a thousand times slower on other layouts
     out: Tensor = torch.ops.mkldnn._linear_pointwise.default(left, weight, bias, "none", [], "")
     return out
 
 
 def is_for_onednn(x: Tensor) -> bool:
-    """Whether `product` of `x` goes to oneDNN by the private operation."""
+    """Return whether `product` of `x` uses oneDNN's private operation."""
     return _HAS_ONEDNN and x.dtype == torch.float32 and x.device.type == "cpu"
 
 
 def int8_product(left: Int8[Tensor, "N I"], right: Int8[Tensor, "I O"]) -> Int32[Tensor, "N O"]:
-    """left right, exact; in parts whose sums fp32 holds where torch's own product is not exact."""
-    # From one column, torch leaves the product unset (pytorch issue 195066).
+    """Return left right exactly; without an exact product in torch, as a sum of parts in fp32."""
+    # With a single column in `left`, torch leaves the product unset (pytorch issue 195066).
     if len(right) > 1 and has_exact_int_mm():
         return torch._int_mm(left, right)
-    # A product is at most 2^14, so that fp32 holds the sums of 2^10.
+    # Each product is at most 2^14, so fp32 sums 2^10 of them exactly.
     parts = zip(left.split(2**10, dim=1), right.split(2**10), strict=True)
     products = ((x.float() @ y.float()).to(torch.int32) for x, y in parts)
     return sum(products, torch.zeros((), dtype=torch.int32))
@@ -49,9 +49,9 @@ def int8_product(left: Int8[Tensor, "N I"], right: Int8[Tensor, "I O"]) -> Int32
 
 @functools.cache
 def has_exact_int_mm() -> bool:
-    """Whether torch has a product of int8, and exact.
+    """Return whether torch has a matrix product in int8 that is exact here.
 
-    On an x86 processor without VNNI, oneDNN sums products in pairs, in 16 bits that saturate.
+    On x86 without VNNI it is not: oneDNN adds pairs of products in saturating 16-bit arithmetic.
     """
     largest = torch.full((16, 64), 127, dtype=torch.int8)
     exact = 64 * 127**2

@@ -1,9 +1,9 @@
-"""The operations: what each computes, and its definition in plain torch with autograd's gradients.
+"""The definition of every operation, in plain torch with autograd's gradients.
 
-Tests hold every other implementation to these, values and gradients. Shapes: B sentences, S source
-positions, T target steps, H hidden units, G = 3 H gates in the order [r; z; n], K key size, M
-annotation size, V vocabulary, R rows of a search, N rows of a matrix. All operations but those of
-the search are differentiable in every floating-point argument.
+Tests compare the values and gradients of all other implementations with these. Shapes: B sentences,
+S source positions, T target steps, H hidden units, G = 3 H gates in the order [r; z; n], K key
+size, M annotation size, V vocabulary, R rows of a search, N rows of a matrix. All operations except
+those of the search are differentiable in every floating-point argument.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from nmt.ops.precision import accumulate_dtype, compute_dtype
 
 
 class AdditiveMemory(NamedTuple):
-    """The inputs of additive attention: projected keys, values, their mask, and the vector v."""
+    """The inputs of additive attention: projected keys, values, source mask, and the vector v."""
 
     keys: Float[Tensor, "B S K"]
     values: Float[Tensor, "B S M"]
@@ -28,7 +28,7 @@ class AdditiveMemory(NamedTuple):
 
 
 class DecoderWeights(NamedTuple):
-    """The weights of `attentional_gru`; W_t and b_t are those of a transition, if there is one."""
+    """The weights of `attentional_gru`; W_t and b_t are those of a transition, None without one."""
 
     W_c: Float[Tensor, "G M"]
     W_h: Float[Tensor, "G H"]
@@ -41,18 +41,17 @@ class DecoderWeights(NamedTuple):
 class Operations:
     """The operations of one backend, for one device type and one dtype.
 
-    This class is the reference backend. Subclasses replace methods; their signatures are those
-    here.
+    This class is the reference backend. Subclasses override methods, with the same signatures.
     """
 
     has_gru_layer = False
-    """Whether a model should call `gru_layer` rather than torch.nn.GRU."""
+    """Whether a model should call `gru_layer` instead of torch.nn.GRU."""
 
     has_attentional_gru = False
-    """Whether a model should call `attentional_gru` rather than its decoder step by step."""
+    """Whether a model should call `attentional_gru` instead of running its decoder step by step."""
 
     has_additive_attention_step = False
-    """Whether attention should call `additive_attention_step` rather than score, softmax, sum."""
+    """Whether attention should call `additive_attention_step` instead of score, softmax and sum."""
 
     def linear(
         self,
@@ -60,7 +59,7 @@ class Operations:
         weight: Float[Tensor, "O I"],
         bias: Float[Tensor, " O"] | None,
     ) -> Float[Tensor, "*L O"]:
-        """W x + b."""
+        """Return W x + b."""
         return nn.functional.linear(x, weight, bias)
 
     def gru_layer(
@@ -69,11 +68,12 @@ class Operations:
         lengths: Int[Tensor, " B"],
         weights: Sequence[tuple[Tensor, ...]],
     ) -> tuple[Float[Tensor, "B S O"], Float[Tensor, "B O"]]:
-        """A layer of torch.nn.GRU over packed sequences, from a state of 0.
+        """Run a layer of torch.nn.GRU over padded sequences, from a state of 0.
 
         `weights` are weight_ih, weight_hh, bias_ih and bias_hh of each of 1 or 2 directions.
         Returns the states at every position, 0 at padding, and each direction's state after its
-        last word; directions lie side by side, forward first. Under autocast both are in its dtype.
+        last word. Directions are concatenated, forward first. Under autocast both results have its
+        dtype.
         """
         return in_directions(x, lengths, [partial(_read_gru, direction) for direction in weights])
 
@@ -84,7 +84,7 @@ class Operations:
         memory: AdditiveMemory,
         weights: DecoderWeights,
     ) -> tuple[Float[Tensor, "T B H"], Float[Tensor, "T B M"], Float[Tensor, "T B S"]]:
-        """A GRU decoder with additive attention over all its steps (arXiv 1409.0473, A.1.2, A.2.2).
+        """Run all steps of a GRU decoder with additive attention (arXiv 1409.0473, A.1.2, A.2.2).
 
             context = additive attention of the query W_q h
             h' = GRU(gates_t + W_c context, W_h h + b_h)
@@ -95,8 +95,8 @@ class Operations:
             context = additive attention of the query W_q s
             h' = GRU(W_c context, W_h s + b_h)
 
-        `gates` are the embeddings' part of the input's gates. Returns the states after each step,
-        the contexts and the attention weights. Under autocast the states are in its dtype.
+        `gates` are the embeddings' gate pre-activations. Returns the states after each step, the
+        contexts and the attention weights. Under autocast the states have its dtype.
         """
         linear, has_transition = nn.functional.linear, weights.W_t is not None
         sentences = torch.arange(len(hidden), device=hidden.device)
@@ -119,7 +119,7 @@ class Operations:
         sentences: Int[Tensor, " R"],
         memory: AdditiveMemory,
     ) -> tuple[Float[Tensor, "R M"], Float[Tensor, "R S"]]:
-        """Context and weights of one projected query per row; row r reads sentence `sentences[r]`.
+        """Return contexts and weights of a projected query per row; row r reads `sentences[r]`.
 
             weights = softmax over the kept s of v . tanh(query + keys_s)
             context = sum_s weights_s values_s
@@ -141,12 +141,12 @@ class Operations:
         n_real: int,
         smoothing: float,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "*L"]]:
-        """The training loss summed over rows, and each row's -log p(target), detached; in nats.
+        """Return the training loss, summed over rows, and each row's -log p(target); in nats.
 
-        Rows that `keep` leaves out count 0 in both. The logits are table x + bias. With smoothing
-        e the loss is against (1 - e) one-hot + e uniform over the first `n_real` rows of the
-        vocabulary (arXiv 1512.00567, section 7). Under autocast the logits are in its dtype, the
-        sums in fp32.
+        -log p(target) is detached. Rows where `keep` is False count 0. The logits are table x +
+        bias. With smoothing e the loss is against (1 - e) one-hot + e uniform over the first
+        `n_real` rows of the table (arXiv 1512.00567, section 7). Under autocast the logits have its
+        dtype, the sums fp32.
         """
         logits = nn.functional.linear(x, table, bias)
         log_probs = logits.to(accumulate_dtype(logits.dtype)).log_softmax(dim=-1)
@@ -160,11 +160,11 @@ class Operations:
     def top_k_log_probs(
         self, logits: Float[Tensor, "R V"], k: int, banned_ids: Int[Tensor, " N"], n_real: int
     ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-        """The k greatest log-probabilities of each row and their ids, greatest first.
+        """Return the k largest log-probabilities of each row and their ids, largest first.
 
-        Equal log-probabilities come in the order of their ids. Ids in `banned_ids` and from
-        `n_real` on are excluded; where fewer than k <= V remain, the last values are -infinity.
-        `logits` may be overwritten. A row's result does not depend on the other rows.
+        Equal log-probabilities are ordered by id. Ids in `banned_ids` and from `n_real` on are
+        excluded; if fewer than k <= V remain, the last values are -infinity. `logits` may be
+        overwritten. A row's result does not depend on the other rows.
         """
         log_probs = allowed_log_probs(logits, banned_ids, n_real)
         best = log_probs.sort(dim=1, descending=True, stable=True)
@@ -173,9 +173,9 @@ class Operations:
     def quantize_rows(
         self, x: Float[Tensor, "N I"]
     ) -> tuple[Int8[Tensor, "N I"], Float[Tensor, "N 1"]]:
-        """Integers from -127 to 127 and one scale per row, so that x is about integers * scale.
+        """Return integers from -127 to 127 and one scale per row: x is about integers * scale.
 
-        The scale is the row's greatest magnitude / 127.
+        The scale is the row's largest magnitude / 127.
         """
         scales = x.abs().amax(dim=1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny) / 127
         return (x / scales).round().to(torch.int8), scales
@@ -187,7 +187,7 @@ class Operations:
         column_scales: Float[Tensor, " O"],
         bias: Float[Tensor, " O"] | None,
     ) -> Float[Tensor, "N O"]:
-        """products * row_scales * column_scales + bias; `products` may be overwritten."""
+        """Return products * row_scales * column_scales + bias; `products` may be overwritten."""
         y = products.float().mul_(column_scales)
         return y.mul_(row_scales) if bias is None else torch.addcmul(bias, y, row_scales, out=y)
 
@@ -195,12 +195,12 @@ class Operations:
 def gru_cell(
     x: Float[Tensor, "B G"], h: Float[Tensor, "B G"], hidden: Float[Tensor, "B H"]
 ) -> Float[Tensor, "B H"]:
-    """The GRU's next state (arXiv 1406.1078), from its gates' parts [r; z; n] by input and state.
+    """Return a GRU's next state from the pre-activations [r; z; n] of the input (x) and state (h).
 
         r = sigmoid(x_r + h_r);  z = sigmoid(x_z + h_z);  n = tanh(x_n + r * h_n)
         h' = (1 - z) n + z h
 
-    As in torch.nn.GRUCell, the reset gate is applied after the product.
+    See arXiv 1406.1078. As in torch.nn.GRUCell, the reset gate is applied after the matrix product.
     """
     size = hidden.shape[-1]
     r, z = torch.sigmoid(x[:, : 2 * size] + h[:, : 2 * size]).chunk(2, dim=-1)
@@ -209,9 +209,9 @@ def gru_cell(
 
 
 def _tanh(a: Tensor) -> Tensor:
-    """tanh(a) = 2 sigmoid(2 a) - 1: torch's own tanh takes six times as long on a CPU.
+    """Return tanh(a) as 2 sigmoid(2 a) - 1: torch's tanh takes six times as long on a CPU.
 
-    The error is absolute, about the dtype's epsilon. In 16 bits that would be too much.
+    The absolute error is about the dtype's epsilon. In 16 bits that would be too much.
     """
     return torch.tanh(a) if _is_half(a) else 2 * torch.sigmoid(2 * a) - 1
 
@@ -223,9 +223,10 @@ def _is_half(x: Tensor) -> bool:
 def additive_scores(
     query: Float[Tensor, "B Q K"], keys: Float[Tensor, "B S K"], v: Float[Tensor, " K"]
 ) -> Float[Tensor, "B Q S"]:
-    """v . tanh(query + key), every projected query against every key (arXiv 1409.0473, A.1.2).
+    """Return v . tanh(query + key) for every projected query and every key.
 
-    The sum is 2 v . sigmoid(2 (query + key)) - sum v: `_tanh` without its two passes at the end.
+    arXiv 1409.0473, A.1.2. The sum is computed as 2 v . sigmoid(2 (query + key)) - sum v, which
+    saves the last two passes of `_tanh`.
     """
     if _is_half(query):
         tanh = torch.tanh(query.unsqueeze(2) + keys.unsqueeze(1))
@@ -237,7 +238,7 @@ def additive_scores(
 def allowed_log_probs(
     logits: Float[Tensor, "R V"], banned_ids: Int[Tensor, " N"], n_real: int
 ) -> Float[Tensor, "R V"]:
-    """log_softmax over all V, in fp32, then -infinity where a piece may not be produced."""
+    """Return log_softmax over all V, in fp32, with -infinity for pieces that are not allowed."""
     log_probs = logits.float().log_softmax(dim=1)
     log_probs.index_fill_(1, banned_ids, -torch.inf)
     log_probs[:, n_real:] = -torch.inf
@@ -247,7 +248,7 @@ def allowed_log_probs(
 def _read_gru(
     weights: tuple[Tensor, ...], n_steps: int, x: Float[Tensor, "N I"]
 ) -> Float[Tensor, "N H"]:
-    """Every state of one direction, N = S B, steps first, from a state of 0."""
+    """Return every state of one direction, N = S B, steps first, from a state of 0."""
     w_ih, w_hh, b_ih, b_hh = weights
     gates = nn.functional.linear(x, w_ih, b_ih).unflatten(0, (n_steps, -1))
     states = [gates.new_zeros(gates.shape[1], w_hh.shape[1])]
@@ -258,7 +259,7 @@ def _read_gru(
 
 
 Reader = Callable[[int, Float[Tensor, "N I"]], Float[Tensor, "N H"]]
-"""The states after each of S steps of B rows, from a state of 0; N = S B, steps first."""
+"""Returns the states after each of S steps of B rows, from a state of 0; N = S B, steps first."""
 
 
 def in_directions(
@@ -266,18 +267,18 @@ def in_directions(
     lengths: Int[Tensor, " B"],
     readers: Sequence[Reader],
 ) -> tuple[Float[Tensor, "B S O"], Float[Tensor, "B O"]]:
-    """The states at every position, 0 at padding, and each direction's state after its last word.
+    """Return the states at every position, 0 at padding, and each direction's final state.
 
-    There are 1 or 2 readers; the second reads each sentence from its own end. Their states lie
-    side by side, forward first. Padding is read after all words, so that it reaches no state that
-    is returned and gets no gradient.
+    There are 1 or 2 readers; the second reads each sentence backwards from its own end. Their
+    states are concatenated, forward first. Padding is read after all words, so that it affects no
+    returned state and gets no gradient.
     """
     n_rows, n_steps = x.shape[:2]
     rows = torch.arange(n_rows, device=x.device)
     positions = torch.arange(n_steps, device=x.device).unsqueeze(1)
     inside = positions < lengths
-    mirrored = torch.where(inside, lengths - 1 - positions, positions) * n_rows + rows
-    order = mirrored.flatten()  # row t B + b of the other direction; its own inverse
+    mirror = torch.where(inside, lengths - 1 - positions, positions) * n_rows + rows
+    order = mirror.flatten()  # row t B + b of the other direction; its own inverse
     steps = x.transpose(0, 1).reshape(n_steps * n_rows, -1)
     last = (lengths - 1) * n_rows + rows
     outputs: list[Tensor] = []

@@ -1,8 +1,8 @@
-"""The pointwise steps between matrix products, by torch's operations; `native/` has them in C++.
+"""The pointwise steps between matrix products, in torch; `native/` has them in C++.
 
-Tensors have units before rows at a step, (H, B) and not (B, H): a CPU multiplies a weight by few
-columns faster than few rows by a weight. Sizes: G = 3 H, F = 4 H. tanh(x) is computed as
-2 sigmoid(2 x) - 1, which takes a sixth of the time on a CPU.
+At a step, tensors have units before rows, (H, B) and not (B, H): a CPU multiplies a weight by few
+columns faster than few rows by a weight. Sizes: G = 3 H, F = 4 H. tanh(x) is computed as 2
+sigmoid(2 x) - 1, which takes a sixth of the time on a CPU.
 """
 
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ _PerStep = Tensor | Sequence[Tensor | None]
 
 
 class AdditiveSteps:
-    """Additive attention over one memory, a query at a time, and its backward pass.
+    """Additive attention over one memory, one query at a time, and its backward pass.
 
         e_s = v . tanh(q + k_s);  w = softmax(e) over the kept positions;  c = sum_s w_s values_s
 
-    (arXiv 1409.0473, appendix A.1.2). A row that may attend to no position has weights and a
-    context of 0. `attend` writes row t of `queries` and `weights`, in accumulate_dtype, which the
-    backward pass reads, and of `contexts`, in compute_dtype. The -1 of tanh shifts all scores alike
-    and cancels in every result. The energies, (B, S, K), are written into one buffer at every step.
+    See arXiv 1409.0473, appendix A.1.2. A row without kept positions has weights and a context of
+    0. `attend` writes row t of `queries` and `weights` (in accumulate_dtype, for the backward pass)
+    and of `contexts` (in compute_dtype). The -1 of tanh shifts all scores equally and cancels in
+    every result. All steps write the energies, (B, S, K), into one buffer.
     """
 
     def __init__(
@@ -42,31 +42,31 @@ class AdditiveSteps:
         self._set_memory(memory)
 
     def _set_memory(self, memory: AdditiveMemory) -> None:
-        """Keep the memory in the dtypes of the steps, and what all of them need of it."""
+        """Store the memory in the dtypes of the steps, with what all steps need of it."""
         self.keep = memory.keep
         keys, self.values, self.v = (x.to(self.weights.dtype) for x in (*memory[:2], memory.v))
         self.keys2, self.v2 = keys * 2, self.v * 2
         self.energies = torch.empty_like(keys)
 
     def attend(self, t: int, query: Float[Tensor, "K B"]) -> None:
-        """Step t, with the query in compute_dtype."""
+        """Run step t; `query` is in compute_dtype."""
         query, weights = self.queries[t].copy_(query.t()), self.weights[t]
         scores = torch.mv(self._sigmoids(query).flatten(0, 1), self.v2)
         weights.copy_(softmax_where(scores.view(self.keep.shape), self.keep))
         self.contexts[t].copy_(torch.bmm(weights.unsqueeze(1), self.values).squeeze(1))
 
     def _sigmoids(self, query: Float[Tensor, "B K"]) -> Float[Tensor, "B S K"]:
-        """sigmoid(2 (q + k)), in the buffer."""
+        """Return sigmoid(2 (q + k)), in the buffer."""
         return torch.add(self.keys2, query.unsqueeze(1), alpha=2, out=self.energies).sigmoid_()
 
     def begin_backward(self, grad_contexts: _PerStep, grad_weights: _PerStep) -> None:
-        """Take the gradients of all contexts, in compute_dtype, and of all weights."""
+        """Store the gradients of all contexts, in compute_dtype, and of all weights."""
         self.grad_contexts, self.grad_weights = grad_contexts, grad_weights
         self.grad_context_sums = torch.empty_like(self.contexts, dtype=self.weights.dtype)
         self._set_sums()
 
     def _set_sums(self) -> None:
-        """Allocate what the gradients of keys and v are summed in."""
+        """Allocate the sums of the gradients of keys and v."""
         self.sum_slopes, self.sum_v = torch.zeros_like(self.keys2), torch.zeros_like(self.v)
 
     def attend_backward(
@@ -78,11 +78,11 @@ class AdditiveSteps:
     ) -> None:
         """Write the gradient of the query of step t into `grad_query` and `grad_query_copy`.
 
-        The gradient of the context is `grad_read`, in compute_dtype, and its row of the contexts'
-        gradients; the sum is written into row t of `grad_context_sums`.
+        The gradient of the context is `grad_read`, in compute_dtype, plus row t of the contexts'
+        gradients. This sum is written into row t of `grad_context_sums`.
         """
         grad_context, weights = self._sum_of_context(t, grad_read), self.weights[t]
-        # A row on the left: the other way round takes ten times as long.
+        # With the row vector on the right, the product takes ten times as long.
         grad_sum = torch.bmm(grad_context.unsqueeze(1), self.values.transpose(1, 2)).squeeze(1)
         if (grad_weights := self.grad_weights[t]) is not None:
             grad_sum += grad_weights
@@ -101,19 +101,19 @@ class AdditiveSteps:
         return total
 
     def gradients(self) -> tuple[Float[Tensor, "B S K"], Float[Tensor, " K"]]:
-        """The gradients of keys and v, summed over all steps."""
+        """Return the gradients of keys and v, summed over all steps."""
         return self.sum_slopes * (4 * self.v), 2 * self.sum_v
 
 
 class Steps:
-    """The gates of a GRU, products, and the class of additive attention.
+    """The gates of a GRU, matrix products, and the class of additive attention.
 
         r = sigmoid(x_r + h_r);  z = sigmoid(x_z + h_z);  n = tanh(x_n + r h_n)
         h' = (1 - z) n + z h
 
-    as in torch.nn.GRUCell. The state's part of the gates has the order [h_n; h_r; h_z], the
-    input's [x_r; x_z; x_n]. Both parts of r and z have the same gradient; with this order the
-    gradients of all parts, [h_n; r; z; x_n], are one tensor of F = 4 H whose ends overlap.
+    as in torch.nn.GRUCell. Pre-activations of the state have the order [h_n; h_r; h_z], those of
+    the input [x_r; x_z; x_n]. Both have the same gradients of r and z. So the gradients [h_n; r; z;
+    x_n] are one tensor of F = 4 H: the first 3 H are the state's, the last 3 H the input's.
     """
 
     attention_type = AdditiveSteps
@@ -122,11 +122,11 @@ class Steps:
         self.compute_dtype, self.accumulate_dtype = dtype, accumulate_dtype(dtype)
 
     def empty(self, like: Tensor, *shape: int, units_dim: int = 0) -> Tensor:
-        """A tensor for what the steps write; the units may come last in memory."""
+        """Allocate a tensor that the steps write; a backend may store the units last."""
         return like.new_empty(shape)
 
     def products(self, like: Tensor, *shape: int) -> Float[Tensor, "T B F"] | None:
-        """A tensor for the products of all steps, if `product` should write there."""
+        """Return a tensor for the products of all steps; None if `product` allocates its result."""
         return None
 
     def product(
@@ -135,11 +135,11 @@ class Steps:
         x: Float[Tensor, "K N"],
         out: Float[Tensor, "N M"] | None = None,
     ) -> Float[Tensor, "M N"]:
-        """weight x, both in compute_dtype; `weight` is contiguous. `out` is one of `products`."""
+        """Return weight x in compute_dtype; `weight` is contiguous, `out` is one of `products`."""
         return product(weight, x)
 
     def transpose(self, weight: Float[Tensor, "M K"]) -> Float[Tensor, "K M"]:
-        """The transpose of a contiguous matrix in compute_dtype, contiguous."""
+        """Return the contiguous transpose of a contiguous matrix in compute_dtype."""
         return weight.t().contiguous()
 
     def gru_gates(
@@ -152,10 +152,11 @@ class Steps:
         saved: Float[Tensor, "F B"],
         out: Float[Tensor, "B H"],
     ) -> tuple[Float[Tensor, "H B"], Float[Tensor, "H B"]]:
-        """The next state in accumulate_dtype and in compute_dtype; also written into `out`.
+        """Return the next state in accumulate_dtype and in compute_dtype; write it into `out` too.
 
-        The input's part of the gates is `x` + `context`, the state's `h`, all in compute_dtype;
-        `bias` is that of [h_n; r; z; x_n]. `saved` becomes [h_n; r; z; n] for the backward pass.
+        The pre-activations of the input are `x` + `context`, those of the state `h`, all in
+        compute_dtype. `bias` has the order [h_n; r; z; x_n]. `saved` becomes [h_n; r; z; n] for the
+        backward pass.
         """
         size = len(hidden)
         x = x.to(self.accumulate_dtype)
@@ -168,9 +169,9 @@ class Steps:
         x_n = x[2 * size :] + bias[3 * size :].unsqueeze(1)
         torch.addcmul(x_n, r, h_n, out=n)
         n.mul_(2).sigmoid_().mul_(2).sub_(1)  # tanh
-        following = torch.lerp(n, hidden, z)
-        out.copy_(following.t())
-        return following, following.to(self.compute_dtype)
+        state = torch.lerp(n, hidden, z)
+        out.copy_(state.t())
+        return state, state.to(self.compute_dtype)
 
     def gru_gates_backward(
         self,
@@ -183,7 +184,7 @@ class Steps:
         grad_gates_copy: Float[Tensor, "F B"],
         grad_bias: Float[Tensor, " F"],
     ) -> Float[Tensor, "H B"]:
-        """The gradient of the state `previous`, its way through the gates' product left out.
+        """Return the gradient of the state `previous`, except its part through the gates' product.
 
         The gradient of the next state is `grad_direct` + `grad_product` + `grad_out`; the latter
         two are in compute_dtype. The gradients of [h_n; r; z; x_n] are written into `grad_gates`
@@ -209,7 +210,7 @@ class Steps:
     def bias_gradient(
         self, grad_bias: Float[Tensor, " F"], grad_gates: Float[Tensor, "F T B"]
     ) -> Float[Tensor, " F"]:
-        """The gradient of the bias, given what the steps added up and the gates' gradients."""
+        """Return the bias's gradient from the steps' sum `grad_bias` or all gates' gradients."""
         return grad_bias
 
 

@@ -1,1 +1,1 @@
-"""Search over any model: beams, sampling, constraints, forced reading."""
+"""Search over any model: beams, sampling, constraints, forced decoding."""

@@ -1,7 +1,7 @@
-"""Back-pointers: what each step of a search leaves behind, and hypotheses read off from it.
+"""Back-pointers: the record of each search step, and the hypotheses collected from it.
 
-Reordering a beam copies no histories. Each step stores which row every candidate extends, so
-ids, log-probabilities and attention of a hypothesis are collected from its last step backwards.
+Reordering a beam copies no histories. Each step stores which row every candidate extends. The ids,
+log-probabilities and attention of a hypothesis are collected backwards from its last step.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,10 @@ from nmt.types import Hypothesis
 
 @dataclass(frozen=True)
 class Candidates:
-    """The beam after a step: the W best continuations of each of B sentences, best first.
+    """The beam after a step: the W best continuations for each of B sentences, best first.
 
     `log_probs` are those of the new piece, `totals` those of the hypothesis so far. `parents` are
-    the rows extended. A slot whose total is -infinity is empty.
+    the rows that they extend. A slot whose total is -infinity is empty.
     """
 
     ids: Int[Tensor, "B W"]
@@ -35,10 +35,10 @@ class Candidates:
 
 @dataclass(frozen=True)
 class SearchStep:
-    """One step of a search over R rows, the unfinished hypotheses.
+    """One step of a search over R rows, which are the unfinished hypotheses.
 
-    `slots` are the rows' places in the flattened (B, W) beam before the step, and `weights` their
-    attention. `ended` marks the candidates that are finished or cut at the length bound.
+    `slots` are the rows' indices in the flattened (B, W) beam before the step. `weights` are the
+    rows' attention. `ended` marks the candidates that are finished or cut at the length bound.
     """
 
     slots: Int[Tensor, " R"]
@@ -52,8 +52,8 @@ def n_best(
 ) -> list[list[Hypothesis]]:
     """Return the `n` best hypotheses of each sentence: finished before cut ones, then by score.
 
-    Of equal scores the shorter comes first, then the lower slot. Raises NMTError for a sentence
-    without any hypothesis: NaN in the model's logits, or options that leave none.
+    Of equal scores the shorter hypothesis comes first, then the lower slot. Raises NMTError if a
+    sentence has no hypothesis: the model's logits are NaN, or the options exclude all pieces.
     """
     ended = _stack([step.ended for step in steps])
     ids = _stack([step.candidates.ids for step in steps])
@@ -72,8 +72,8 @@ def n_best(
     best = [sorted(candidates)[:n] for candidates in ends]
     places = [(step, slot) for hypotheses in best for _, _, step, slot in hypotheses]
     sizes = [size for size, hypotheses in zip(src_lengths, best, strict=True) for _ in hypotheses]
-    traced = _trace_back(steps, ids, places, sizes, alpha)
-    return [list(islice(traced, len(hypotheses))) for hypotheses in best]
+    traces = _trace_back(steps, ids, places, sizes, alpha)
+    return [list(islice(traces, len(hypotheses))) for hypotheses in best]
 
 
 def _trace_back(
@@ -83,10 +83,10 @@ def _trace_back(
     src_lengths: Sequence[int],
     alpha: float,
 ) -> Iterator[Hypothesis]:
-    """Yield the hypotheses with these last steps and slots; attention has no padding."""
+    """Yield the hypotheses that end at these steps and slots; their attention has no padding."""
     log_probs = _stack([step.candidates.log_probs for step in steps])
     parents = _stack([step.candidates.parents for step in steps])
-    # The rows of all steps stand one after the other.
+    # The rows of all steps are concatenated.
     first_rows = np.cumsum([0, *(len(step.slots) for step in steps)])
     slot_of_row = torch.cat([step.slots for step in steps]).cpu().numpy()
     weights = torch.cat([step.weights for step in steps]).float().cpu().numpy()
@@ -96,10 +96,10 @@ def _trace_back(
     slots = np.zeros((len(ends), len(steps)), np.int64)
     rows = np.zeros_like(slots)
     for step in reversed(range(len(steps))):
-        begun = np.flatnonzero(lengths > step)
-        slots[begun, step] = current[begun]
-        rows[begun, step] = first_rows[step] + parents[step, current[begun]]
-        current[begun] = slot_of_row[rows[begun, step]]
+        longer = np.flatnonzero(lengths > step)
+        slots[longer, step] = current[longer]
+        rows[longer, step] = first_rows[step] + parents[step, current[longer]]
+        current[longer] = slot_of_row[rows[longer, step]]
     for length, size, path, row in zip(lengths, src_lengths, slots, rows, strict=True):
         at = np.arange(length), path[:length]
         attention = weights[row[:length], :size]
@@ -118,7 +118,7 @@ def make_hypothesis(
     alpha: float,
     heads: npt.NDArray[np.float32] | None = None,
 ) -> Hypothesis:
-    """Build the Hypothesis of T ids; its score is its log-probability over the length penalty."""
+    """Build the Hypothesis of T ids; its score is its log-probability / length penalty."""
     return Hypothesis(
         ids=tuple(ids),
         log_probs=tuple(log_probs),
@@ -130,6 +130,6 @@ def make_hypothesis(
 
 
 def _stack(values: list[Tensor]) -> npt.NDArray[np.generic]:
-    """Return the (B, W) values of all steps, a row for each step."""
+    """Return the (B, W) values of all steps, flattened into one row per step."""
     array: npt.NDArray[np.generic] = torch.stack(values).cpu().numpy()
     return array.reshape(len(array), -1)

@@ -1,6 +1,6 @@
-"""The steps of a search: from the rows of a beam to their continuations, until none is left.
+"""The loop of a search: it extends the rows of a beam until no row is left.
 
-They need `step` and `State.select` only, so they decode whatever memory the states attend to.
+It uses only `step` and `State.select` of a model, so the states may attend to any memory.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +22,14 @@ from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.types import Hypothesis
 
 _CHECK_EVERY = 4
-"""Steps on a GPU between two looks whether any row remains."""
+"""On a GPU, the number of steps between two checks whether any row remains."""
 
 
 class Draw(NamedTuple):
-    """A choice of one piece for each row, in place of the most probable ones.
+    """A sampler, which chooses one piece for each row instead of the most probable pieces.
 
-    `choose` gets the `n_pieces` best pieces of each row, their log-probabilities, the rows' slots
-    and the length with the new piece, and returns a column for each row.
+    `choose` gets the log-probabilities of each row's `n_pieces` best pieces, the rows' slots, and
+    the length including the new piece. It returns a column index for each row.
     """
 
     n_pieces: int
@@ -37,12 +37,12 @@ class Draw(NamedTuple):
 
 
 class Start(NamedTuple):
-    """B sentences to search from, and their initial states, whatever memory these attend to.
+    """The start of a search: B sentences and their initial states, which attend to any memory.
 
-    `first_ids` are what the decoder reads before the first piece: bos in translation.
-    `src_lengths` say how many of the `n_places` positions S belong to each row, and bound its
-    length. `allowed_repeats` are how often each may repeat itself (None: as the search says).
-    `on_step` is called before each step.
+    `first_ids` are the first inputs of the decoder: bos in translation. `src_lengths` are the
+    numbers of each row's positions, at most `n_places`; they also bound the length of its
+    hypotheses. `allowed_repeats` is how often each may repeat itself (None: `max_repeats` of the
+    config). `on_step` is called before each step.
     """
 
     step: StepFunction
@@ -55,10 +55,10 @@ class Start(NamedTuple):
     on_step: Callable[[], None] = lambda: None
 
     def bounds(self, config: SearchConfig) -> list[int]:
-        """Return the most pieces of each translation, eos included."""
+        """Return the largest number of pieces of each translation, eos included."""
         bounds = [config.length_bound(length) for length in self.src_lengths]
-        needed = [constraint.n_pieces for constraint in self.constraints] or bounds
-        return list(map(max, bounds, needed))
+        minima = [constraint.n_pieces for constraint in self.constraints] or bounds
+        return list(map(max, bounds, minima))
 
 
 @torch.inference_mode()
@@ -67,10 +67,10 @@ def search_from(
 ) -> list[list[Hypothesis]]:
     """Search until no row can change the n best hypotheses, and return these.
 
-    With `draw`, and a beam of 1, the pieces are those that it chooses. All steps stay on the device
-    of the first ids. Rows that are finished are left out. On a GPU, unless there are constraints,
-    they stay with a total of -infinity: the host then waits for what options such as a repetition
-    ban look at, and every few steps for the end; and all steps have the same shapes.
+    `draw`, which needs a beam of 1, chooses the pieces instead (None: the most probable ones). All
+    steps stay on the device of the first ids. Finished rows are dropped. On a GPU without
+    constraints they stay, with a total of -infinity, so that all steps have the same shapes. The
+    host then waits only every few steps, and for options such as a repetition ban.
     """
     bounds, constraints = start.bounds(config), None
     if start.constraints:
@@ -121,7 +121,7 @@ def search_from(
 
 
 def _first_rows(start: Start, config: SearchConfig, constraints: Constraints | None) -> Rows:
-    """The empty hypotheses, one for each sentence."""
+    """Return the empty hypotheses, one for each sentence."""
     n, device, repetitions = len(start.src_lengths), start.first_ids.device, None
     if config.max_repeats is not None or config.no_repeat_ngram is not None:
         allowed = start.allowed_repeats
@@ -140,7 +140,7 @@ def _first_rows(start: Start, config: SearchConfig, constraints: Constraints | N
 
 
 class _BestPieces:
-    """The pieces among which a step chooses, as the options of the search want them."""
+    """Selects the candidate pieces of each step, subject to the options of the search."""
 
     def __init__(
         self,
@@ -160,18 +160,18 @@ class _BestPieces:
     def of_rows(
         self, out: StepOutput, rows: Rows, length: int
     ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-        """The pieces of each row and their log-probabilities, -infinity where one is blocked."""
+        """Return each row's candidate pieces and their log-probabilities; -infinity if blocked."""
         may_end = length > self.min_length
         must = rows.words is not None and rows.words.must
-        # A beam needs as many pieces of a row; one that lacks a word may not end, which is one.
+        # A row may fill the beam; one more piece, because eos is excluded if it lacks a word.
         n_pieces = self.draw.n_pieces if self.draw else self.beam + must
         log_probs, ids = self._unblocked(out, rows, n_pieces, may_end)
         if self.draw is not None:
             column = self.draw.choose(log_probs, rows.slots, length)
             log_probs, ids = log_probs.gather(1, column), ids.gather(1, column)
         if rows.words is not None and must:
-            every = out.logits.float().log_softmax(dim=1)
-            log_probs, ids = with_needed(rows.words, every, log_probs, ids, may_end)
+            all_log_probs = out.logits.float().log_softmax(dim=1)
+            log_probs, ids = with_needed(rows.words, all_log_probs, log_probs, ids, may_end)
         if self.constraints is not None:
             return self.constraints.force(out, rows.slots, length - 1, log_probs, ids)
         return log_probs, ids
@@ -179,7 +179,7 @@ class _BestPieces:
     def _unblocked(
         self, out: StepOutput, rows: Rows, n_pieces: int, may_end: bool
     ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-        """The `n_pieces` best pieces of each row that are not blocked, and those that are."""
+        """Return each row's `n_pieces` best unblocked pieces, among blocked ones at -infinity."""
         forbidden = self.forbidden if may_end else self.forbidden_early
         blocked = [
             pair
@@ -197,7 +197,7 @@ class _BestPieces:
 
 
 def _keeps_all_rows(device: torch.device) -> bool:
-    """Whether rows that are finished stay, so that nothing waits for their number."""
+    """Return whether finished rows stay, so that nothing waits for the number of the others."""
     return device.type == "cuda"
 
 
@@ -208,9 +208,9 @@ def _all_rows(
     state: State,
     before: Rows,
 ) -> Rows:
-    """Return all candidates as rows, in their order, with a state whose rows are unselected.
+    """Return all candidates as rows, in order, with a state whose rows are not selected yet.
 
-    Those that do not go on have a total of -infinity.
+    Candidates that do not go on have a total of -infinity.
     """
     last_ids, parents = candidates.ids.flatten(), candidates.parents.flatten()
     return Rows(
@@ -225,15 +225,15 @@ def _all_rows(
 def _next_rows(
     candidates: Candidates, slots: Int[Tensor, " R"], state: State, before: Rows, unmoved: bool
 ) -> Rows:
-    """The candidates in these slots as rows, each with its parent's state."""
+    """Return the candidates in these slots as rows, each with its parent's state."""
     last_ids = candidates.ids.flatten()[slots]
     parents = candidates.parents.flatten()[slots]
-    moved = None if unmoved else parents
+    sources = None if unmoved else parents
     return Rows(
         slots=slots,
         last_ids=last_ids,
         totals=candidates.totals.flatten()[slots],
         state=state if unmoved else state.select(parents),
-        repetitions=before.repetitions and before.repetitions.after(moved, last_ids),
-        words=before.words and before.words.after(moved, last_ids),
+        repetitions=before.repetitions and before.repetitions.after(sources, last_ids),
+        words=before.words and before.words.after(sources, last_ids),
     )

@@ -1,8 +1,8 @@
-"""Constraints of a search: how a translation begins, and where the model looks.
+"""Constraints of a search: how a translation begins, its words, and its attention.
 
-Prefix-constrained search is what interactive translation rests on (Barrachina et al. 2009,
-doi 10.1162/coli.2008.07-055-r2-06-29): a user mends a prefix, and the model goes on. Attention rows
-ask instead what a model would have written, had it looked elsewhere.
+Interactive translation rests on prefix-constrained search (Barrachina et al. 2009, doi
+10.1162/coli.2008.07-055-r2-06-29): a user corrects a prefix, and the model continues it. Forced
+attention shows what a model would have written if it had attended elsewhere.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,12 @@ from nmt.search.words import NO_WORDS, WordHistory, Words
 
 @dataclass(frozen=True)
 class Constraint:
-    """The constraints of the translation of one sentence.
+    """The constraints on the translation of one sentence.
 
-    It begins with the pieces `prefix`, none of them eos, pad or bos. `attention[t]` are the weights
-    of each of the model's N heads over the S pieces of the source, its eos included, at step t from
-    0, in place of the model's own; a head whose row is NaN keeps its own. `words` must, or must
-    not, occur in it, outside of a prefix that has them.
+    The translation begins with the pieces `prefix`, which are not eos, pad or bos. `attention[t]`
+    replaces the weights of the model's N heads over the S source pieces, eos included, at step t
+    from 0; a head whose row is NaN keeps its weights. `words` must, or must not, occur in the
+    translation; words that must not may still occur in the prefix.
     """
 
     prefix: tuple[int, ...] = ()
@@ -33,14 +33,14 @@ class Constraint:
 
     @property
     def n_pieces(self) -> int:
-        """The pieces of the prefix and the words, and one more."""
+        """The number of pieces of the prefix and of the required words, plus 1."""
         return len(self.prefix) + self.words.n_pieces + 1
 
 
 class Constraints:
-    """The constraints of B sentences, as the steps of a search ask for them.
+    """The constraints of B sentences, applied at each step of a search.
 
-    `longest` is the number of positions S of the batch, `beam` the slots of a sentence.
+    `longest` is the number of positions S of the batch, `beam` the number of slots of a sentence.
     """
 
     def __init__(self, constraints: Sequence[Constraint], longest: int, beam: int) -> None:
@@ -55,7 +55,7 @@ class Constraints:
         return [self._constraints[slot // self._beam] for slot in slots.tolist()]
 
     def attend(self, state: State, slots: Int[Tensor, " R"], step: int) -> State:
-        """Return the state whose next step uses these rows of attention, if there are any."""
+        """Return a state whose next step uses the constraints' attention weights, if any."""
         rows = [constraint.attention.get(step) for constraint in self._of_rows(slots)]
         n_heads = next((len(row) for row in rows if row is not None), None)
         if n_heads is None:
@@ -75,7 +75,7 @@ class Constraints:
         log_probs: Float[Tensor, "R K"],
         ids: Int[Tensor, "R K"],
     ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-        """The best pieces of each row; of one within its prefix only the prefix's piece remains."""
+        """Return each row's best pieces; within its prefix, only the prefix's piece remains."""
         prefixes = [constraint.prefix for constraint in self._of_rows(slots)]
         rows = [row for row, prefix in enumerate(prefixes) if step < len(prefix)]
         if not rows:

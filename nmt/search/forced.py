@@ -1,7 +1,6 @@
-"""Forced decoding: what a model makes of given translations, in one teacher-forced pass.
+"""Forced decoding: scores and attention of given translations, in one teacher-forced pass.
 
-The translations come one per source, of any lengths. Of what the pass computes, each pair gets its
-part without padding.
+There is one translation per source, of any length. The results of each pair have no padding.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from nmt.types import Hypothesis
 
 
 class _Pass:
-    """The inputs of a teacher-forced pass, and the sizes by which its results are cut."""
+    """The inputs of a teacher-forced pass, and the sizes to which its results are cut."""
 
     src_keep: Bool[Tensor, "B S"]
     tgt_in: Int[Tensor, "B T"]
@@ -39,7 +38,7 @@ class _Pass:
     def parts(
         self, weights: Tensor, rows: Sequence[int], columns: Sequence[int]
     ) -> list[Float32[np.ndarray, "..."]]:
-        """For each pair the first rows and columns, the last two dimensions of `weights`."""
+        """Cut the last two dimensions of `weights` to each pair's numbers of rows and columns."""
         arrays = weights.float().cpu().numpy()
         return [
             array[..., :n_rows, :n_columns].copy()
@@ -47,7 +46,7 @@ class _Pass:
         ]
 
     def cross_attention(self, weights: Tensor) -> list[Float32[np.ndarray, "..."]]:
-        """For each pair a row for each of its target pieces, a column for each source piece."""
+        """Return each pair's weights: one row per target piece, one column per source piece."""
         return self.parts(weights, self.tgt_sizes, self.src_sizes)
 
 
@@ -60,10 +59,10 @@ def force_decode(
     length_penalty: float,
     with_heads: bool = False,
 ) -> list[Hypothesis]:
-    """Score given translations: probabilities, score and attention of each.
+    """Score given translations: return their log-probabilities, scores and attention.
 
-    A translation ends with eos unless it is to be scored as unfinished. The values equal those
-    that `search` reports for the same ids, up to rounding. `with_heads` adds each head's weights.
+    A translation ends with eos unless it is to be scored as unfinished. The values equal those that
+    `search` reports for the same ids, up to rounding. `with_heads` adds the weights of each head.
     """
     inputs = _Pass(src_ids, src_lengths, [[BOS_ID, *ids][: len(ids)] for ids in tgt_ids])
     out = model(src_ids, inputs.src_keep, inputs.tgt_in, with_weights=True)
@@ -83,7 +82,7 @@ def force_decode(
 
 
 @torch.inference_mode()
-def read_weights(  # noqa: PLR0913 - each way to read is one
+def read_weights(  # noqa: PLR0913 - each option is a parameter
     model: Seq2Seq,
     src_ids: Int[Tensor, "B S"],
     src_lengths: Int[Tensor, " B"],
@@ -92,14 +91,14 @@ def read_weights(  # noqa: PLR0913 - each way to read is one
     heads: Sequence[int] | None = None,
     by_norm: bool = False,
 ) -> list[Float32[np.ndarray, "_ _"]]:
-    """Read cross-attention for an alignment: a row for each piece of a target without eos.
+    """Return cross-attention for an alignment: one row for each piece of a target without eos.
 
-    Row t is the weights of step t + `shift` over the source with eos. At step t piece t is
-    predicted, at step t + 1 it is the decoder's input (arXiv 2004.14837), and at step t + 2 a query
-    that is the state before the input knows it. `heads` are averaged; None is the mean that the
-    model shows. `by_norm` takes ||w_s f(v_s)||, of which f(v_s) is what a head adds to the context
-    for a weight of 1 (arXiv 2004.10102), and divides each row by its sum. Raises ConfigError for a
-    model that cannot tell these norms.
+    Row t holds the weights of step t + `shift` over the source with eos. Step t predicts piece t.
+    At step t + 1 piece t is the decoder's input (arXiv 2004.14837). If the query is the state
+    before that input, it has read piece t only at step t + 2. `heads` are averaged; None means the
+    heads that the model shows. `by_norm` replaces a weight w_s by ||w_s f(v_s)||, where f(v_s) is
+    what a head adds to the context for a weight of 1 (arXiv 2004.10102), and divides each row by
+    its sum. Raises ConfigError if the model does not have these norms.
     """
     rows = [[BOS_ID, *ids, *[EOS_ID] * shift][: len(ids) + shift] for ids in tgt_ids]
     inputs = _Pass(src_ids, src_lengths, rows)
@@ -126,10 +125,11 @@ def self_attention(
     src_lengths: Int[Tensor, " B"],
     tgt_ids: Sequence[Sequence[int]],
 ) -> list[dict[str, Float32[np.ndarray, "N L L"]]]:
-    """Read the self-attention of the `encoder` and of the `decoder`, of each head.
+    """Return the self-attention weights of each head, of the `encoder` and of the `decoder`.
 
-    `encoder` has a row and a column for each source piece; `decoder` for bos and each piece of the
-    translation but eos, after which nothing is predicted. A model without has neither.
+    `encoder` has a row and a column for each source piece. `decoder` has them for bos and for each
+    target piece except eos, after which nothing is predicted. A model without self-attention has
+    neither key.
     """
     rows = [[BOS_ID, *(i for i in ids if i != EOS_ID)] for ids in tgt_ids]
     inputs = _Pass(src_ids, src_lengths, rows)

@@ -1,4 +1,4 @@
-"""The steps of a search on a GPU as one CUDA graph, replayed without Python."""
+"""The step of a search on a GPU as a CUDA graph, replayed without Python."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,15 +11,15 @@ from nmt.models.base import State, StepOutput
 from nmt.models.state_tensors import named_tensors, with_tensors
 
 StepFunction = Callable[[Int[Tensor, " R"], State], StepOutput]
-"""`Seq2Seq.step`, or the step of a decoder over another memory than words."""
+"""`Seq2Seq.step`, or the step of a decoder over another kind of memory."""
 
 
 class GraphedSteps:
-    """Calls the step of one search on the states of selected rows.
+    """Calls a search's step on selected rows of a state, as a CUDA graph if possible.
 
-    Where it `is_able`, on a CUDA GPU, the first step on selected rows is recorded as a CUDA graph,
-    which selects the rows, computes the step and keeps the state after it. A step that cannot be
-    recorded runs without, and so does that of a Transformer, whose state grows.
+    If it `is_able`, on a CUDA GPU, the first such step is recorded as a CUDA graph, which selects
+    the rows, runs the step and stores the next state. A step that cannot be recorded runs without a
+    graph, such as the step of a Transformer, whose state grows.
     """
 
     def __init__(self, step: StepFunction, is_able: bool) -> None:
@@ -30,9 +30,9 @@ class GraphedSteps:
     def __call__(
         self, last_ids: Int[Tensor, " R"], state: State, parents: Int[Tensor, " R"] | None
     ) -> StepOutput:
-        """Return the step's output for these rows of `state`; None: for all of them.
+        """Return the step's output for the rows `parents` of `state` (None: for all rows).
 
-        Its features are overwritten by the next call.
+        The next call overwrites the output's features.
         """
         if parents is None:
             return self._step(last_ids, state)
@@ -51,7 +51,7 @@ class GraphedSteps:
         return replace(self._out, weights=self._out.weights.clone())
 
     def _record(self, last_ids: Int[Tensor, " R"], state: State) -> torch.cuda.CUDAGraph | None:
-        """Record a step from a copy of `state`, whose rows are selected; None if it cannot be."""
+        """Record a step from a copy of `state`, whose rows are selected; None if that fails."""
         self._last_ids = last_ids.clone()
         self._parents = torch.arange(len(last_ids), device=last_ids.device)
         self._state = state.select(self._parents)  # a copy
@@ -67,7 +67,7 @@ class GraphedSteps:
                     _keep(self._out.state, self._state)
                 finally:
                     graph.capture_end()
-        except (RuntimeError, ValueError):  # it waits for the GPU, or the state grows
+        except (RuntimeError, ValueError):  # the step waits for the GPU, or its state grows
             return None
         here.wait_stream(stream)
         return graph
@@ -76,13 +76,13 @@ class GraphedSteps:
 def _keep(after: State, before: State) -> None:
     """Copy the tensors of the state after a step over those of the state before it.
 
-    Raises ValueError where anything but their numbers differs: a shape, or a count of steps.
+    Raises ValueError if anything except the tensors' values differs: a shape, or a step count.
     """
-    tensors, following = named_tensors(before), named_tensors(after)
-    if _shapes(following) != _shapes(tensors) or with_tensors(after, tensors) != before:
+    tensors, results = named_tensors(before), named_tensors(after)
+    if _shapes(results) != _shapes(tensors) or with_tensors(after, tensors) != before:
         raise ValueError("the state grows")
     for name, tensor in tensors.items():
-        tensor.copy_(following[name])
+        tensor.copy_(results[name])
 
 
 def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:

@@ -1,9 +1,9 @@
 """A bound on how often a hypothesis repeats itself, so that no search runs into a loop.
 
-A model that meets text unlike its training data may give a loop the highest probability
-(Holtzman et al. 2020, arXiv 1904.09751, section 1). By default only repetitions without anything
-between them count. A ban on every repeated n-gram (Paulus et al. 2017, arXiv 1705.04304, section
-2.5) is offered too; it also forbids what is right, such as an article before each noun.
+On text unlike its training data, a model may give a loop the highest probability (Holtzman et al.
+2020, arXiv 1904.09751, section 1). By default only immediate repetitions count. A ban on every
+repeated n-gram is also available (Paulus et al. 2017, arXiv 1705.04304, section 2.5); it also
+forbids correct text, such as an article before each noun.
 """
 
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from nmt.text.vocabulary import UNK_ID
 
 @dataclass(frozen=True)
 class Repetitions:
-    """The pieces of R hypotheses so far, and how often in a row each may have the same ones.
+    """The pieces of R hypotheses so far, and how often each may repeat a sequence in a row.
 
-    No n-gram of `ngram` pieces may come twice, if that is given. The arrays are NumPy's, for whose
-    small operations a search of one sentence waits less.
+    `allowed` is that number. No n-gram of `ngram` pieces may occur twice (None: n-grams may
+    repeat). The arrays are NumPy's, whose small operations cost a search of one sentence less time.
     """
 
     pieces: Int[np.ndarray, "R T"]
@@ -44,15 +44,15 @@ class Repetitions:
         return Repetitions(np.concatenate((pieces, last[:, None]), axis=1), allowed, self.ngram)
 
     def blocked(self) -> tuple[list[int], list[int]]:
-        """Rows, and the piece that would begin a repetition more than `allowed`, of each.
+        """Return rows, and for each the piece that would begin one repetition too many.
 
-        A row comes as often as it has periods that have been repeated `allowed` times. Its last
-        piece has then come as often, which few rows need to be looked at for.
+        A row occurs once for each period that has been repeated `allowed` times. In such a row the
+        last piece also occurs that often, so few rows need to be examined.
         """
         rows, blocked = ([], []) if self.ngram is None else self._seen(self.ngram)
         same = self.pieces == self.pieces[:, -1:]
         n_rows = len(same)
-        # Each row's last piece is one of these; a single row needs no sum for each.
+        # `same` counts the last pieces themselves too. With few others, no row needs a sum.
         if np.count_nonzero(same) - n_rows < self.allowed.min() - 1:
             return rows, blocked
         for row in (same.sum(axis=1, keepdims=True) >= self.allowed).nonzero()[0].tolist():
@@ -64,7 +64,7 @@ class Repetitions:
         return rows, blocked
 
     def _seen(self, n: int) -> tuple[list[int], list[int]]:
-        """Rows, and the last piece of each n-gram that begins with the row's last n - 1 pieces."""
+        """Return rows and last pieces of n-grams that begin with the row's last n - 1 pieces."""
         length = self.pieces.shape[1]
         if length < n:
             return [], []
@@ -77,16 +77,16 @@ class Repetitions:
 def n_repetitions(
     src_ids: Int[Tensor, "B S"], keep: Bool[Tensor, "B S"], at_least: int
 ) -> Int[np.ndarray, " B"]:
-    """How often in a row each source has the same pieces, of any number; or `at_least`.
+    """Return how often in a row each source repeats a sequence of pieces; `at_least` if less often.
 
-    A repetition that has only begun counts, so that a copy of known pieces is never blocked.
-    Unknown pieces count as different: a source of nothing else would allow any loop.
+    An incomplete repetition counts, so that a copy of known pieces is never blocked. Unknown pieces
+    count as different, because a source of unknown pieces alone would allow any loop.
     """
     ids = src_ids.cpu().numpy()
     known = keep.cpu().numpy() & (ids != UNK_ID)
     ids = np.where(known, ids, -1 - np.arange(ids.shape[1]))
     most = np.full(len(ids), at_least)
-    # More repetitions than `at_least` have a piece that comes more often.
+    # More than `at_least` repetitions need a piece that occurs more often than that.
     ordered = np.sort(ids, axis=1)
     rows = (ordered[:, at_least:] == ordered[:, :-at_least]).any(axis=1).nonzero()[0]
     if len(rows) == 0:

@@ -1,13 +1,13 @@
-"""Translations drawn from a model's distribution.
+"""Translations sampled from a model's distribution.
 
-Ancestral sampling draws each piece from its distribution given the pieces before it. What is
-improbable may be left out: all but k pieces (Fan et al. 2018, arXiv 1805.04833), what is beyond a
-nucleus of probability p (Holtzman et al. 2020, arXiv 1904.09751), or pieces whose probability is
-below epsilon, unless it is the highest (Hewitt et al. 2022, arXiv 2210.15191).
+Ancestral sampling draws each piece from its distribution given the previous pieces. Improbable
+pieces may be excluded: all but the k most probable (Fan et al. 2018, arXiv 1805.04833), those
+outside of a nucleus of probability p (Holtzman et al. 2020, arXiv 1904.09751), or those with a
+probability below epsilon, except the most probable (Hewitt et al. 2022, arXiv 2210.15191).
 
-The noise of a sample is a function of the seed, the source and the sample's number. So neither
-the batch nor the order of the sentences changes a sample, except where rounding does
-(search/search.py): a draw may differ where it falls within rounding of the border of two pieces.
+The noise of a sample is a function of the seed, the source and the sample's number. So neither the
+batch nor the order of the sentences changes a sample, except by rounding (search/search.py): a
+sample may differ if its noise is within rounding of the border between two pieces.
 """
 
 import sys
@@ -25,12 +25,12 @@ from nmt.types import Hypothesis
 def sample(
     start: Start, src_ids: Int[Tensor, "B S"], config: SearchConfig, sampling: SamplingConfig
 ) -> list[list[Hypothesis]]:
-    """Draw `n_best` translations of each sentence independently; some may be equal.
+    """Sample `n_best` translations of each sentence independently; some may be equal.
 
-    The bounds of `config` on length and repetitions hold, and so do `allow_unk` and words that
-    must not occur: what they exclude is never drawn. Words that must occur are not supported.
-    `log_probs` are the model's own, whatever the temperature. More samples begin with the same
-    ones.
+    The bounds of `config` on length and repetitions apply, and so do `allow_unk` and words that
+    must not occur: what they exclude is never sampled. Required words are not supported.
+    `log_probs` are the model's own, whatever the temperature. A larger `n_best` begins with the
+    same samples.
     """
     n, sizes, bounds = config.n_best, start.src_lengths, start.bounds(config)
     noise = np.zeros((len(sizes), n, max(bounds)), np.float32)
@@ -46,21 +46,21 @@ def sample(
         constraints=[constraint for constraint in start.constraints for _ in range(n)],
     )
     draw = _draw(torch.from_numpy(noise).flatten(0, 1).to(src_ids.device), sampling)
-    drawn = [best for [best] in search_from(samples, config.plain_beam(1), draw)]
-    return [drawn[k : k + n] for k in range(0, len(drawn), n)]
+    hypotheses = [best for [best] in search_from(samples, config.plain_beam(1), draw)]
+    return [hypotheses[k : k + n] for k in range(0, len(hypotheses), n)]
 
 
 def _draw(noise: Float[Tensor, "N T"], sampling: SamplingConfig) -> Draw:
-    """The inverse of the distribution function at `noise`, uniform in [0, 1).
+    """Return a Draw by the inverse distribution function at `noise`, uniform in [0, 1).
 
-    At most 1 / epsilon pieces have a probability of epsilon, so no more are looked at.
+    At most 1 / epsilon pieces have a probability of at least epsilon, so only these are examined.
     """
 
     def choose(
         log_probs: Float[Tensor, "R K"], slots: Int[Tensor, " R"], length: int
     ) -> Int[Tensor, "R 1"]:
         dtype = torch.float32 if log_probs.device.type == "mps" else torch.float64
-        if sampling.top_k is not None:  # there are more where some are blocked
+        if sampling.top_k is not None:  # there are more columns if pieces are blocked
             best = log_probs.topk(min(sampling.top_k, log_probs.shape[1]), dim=1).values
             log_probs = log_probs.masked_fill(log_probs < best[:, -1:], -torch.inf)
         if sampling.temperature != 1:
@@ -69,12 +69,12 @@ def _draw(noise: Float[Tensor, "N T"], sampling: SamplingConfig) -> Draw:
         highest = probs.amax(dim=1, keepdim=True)
         probs = probs.masked_fill(probs < highest.clamp(max=sampling.epsilon), 0)
         totals = probs.cumsum(dim=1, dtype=dtype)
-        if sampling.top_p < 1:  # the pieces are ordered: up to the first that completes the nucleus
+        if sampling.top_p < 1:  # pieces are sorted: keep those up to the end of the nucleus
             outside = totals - probs >= sampling.top_p * totals[:, -1:]
             totals = probs.masked_fill(outside, 0).cumsum(dim=1, dtype=dtype)
         threshold = noise[slots, length - 1].unsqueeze(1) * totals[:, -1:]
-        return (totals > threshold).byte().argmax(dim=1, keepdim=True)  # the first that is above
+        return (totals > threshold).byte().argmax(dim=1, keepdim=True)  # the first one above
 
-    is_plain = sampling.temperature == 1  # else the probabilities need the logits of all pieces
+    is_plain = sampling.temperature == 1  # otherwise probabilities need all pieces' logits
     n_likely = int(1 / sampling.epsilon) if sampling.epsilon and is_plain else sys.maxsize
     return Draw(min(n_likely, sampling.top_k or sys.maxsize), choose)

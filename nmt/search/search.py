@@ -1,15 +1,15 @@
 """Beam search, greedy search and sampling over any Seq2Seq.
 
-`search` knows a model by `encode`, `init_search_state`, `step` and `State.select` only.
-All sentences of a batch advance together. A row of the model is one unfinished hypothesis; it is
+`search` uses a model only by `encode`, `init_search_state`, `step` and `State.select`. All
+sentences of a batch advance together. A row of the model is one unfinished hypothesis. It is
 dropped as soon as it is finished or can no longer be among the n best.
 
 Selection is deterministic: of equal candidates the lower beam slot wins, then the lower id.
 Sentences of a batch share nothing: masks, length bounds, totals and stopping are per sentence,
-totals of log-probabilities are fp64, and padding adds exact zeros. One thing is not guaranteed: a
-matrix product over another number of rows may differ in its last bits. So log-probabilities may
-differ by rounding (about 1e-6) between batch sizes, and with them the choice between two
-candidates that are closer than that.
+totals of log-probabilities are fp64, and padding adds exact zeros. One thing is not guaranteed: the
+last bits of a matrix product may depend on its number of rows. So log-probabilities may differ by
+rounding (about 1e-6) between batch sizes, and with them the choice between two candidates that are
+closer than that.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,24 +38,24 @@ def search(
     on_step: Callable[[], None] | None = None,
     constraints: Sequence[Constraint] = (),
 ) -> list[list[Hypothesis]]:
-    """The `n_best` best hypotheses of each sentence, best first.
+    """Return the `n_best` best hypotheses of each sentence, best first.
 
     Each step keeps the `beam` most probable continuations of a sentence; those that end with eos
     leave the beam as finished. Finished hypotheses come before those cut at the length bound
     (`SearchConfig.length_bound`), and both are ordered by score. A piece that would begin a
-    repetition beyond `max_repeats`, or repeat an n-gram, is left out (search/repetition.py). A row
-    is dropped once it cannot be among the n best: its total only falls and the length penalty lp
-    only grows, so its score never exceeds total / lp(bound). A sentence has fewer than `n_best`
-    hypotheses only where fewer sequences exist.
+    repetition beyond `max_repeats`, or repeat an n-gram, is excluded (search/repetition.py). A row
+    is dropped once it cannot be among the n best: its total never rises and the length penalty lp
+    never falls, so its score never exceeds total / lp(bound). A sentence has fewer than `n_best`
+    hypotheses only if fewer sequences exist.
 
-    With `config.sampling` they are drawn instead (see `sample`).
+    With `config.sampling`, hypotheses are sampled instead (see `sample`).
 
-    `src_ids` end with eos, padding follows; pad and bos are never produced. Of `config`, mbr and
-    the texts of words are left to the caller. The model should be in eval mode.
-    `on_step` is called before each step; an exception that it raises ends the search.
-    `constraints` has one for each sentence, if any: its prefix is given whatever `config` forbids,
-    and the length bound lies behind it and leaves room for its words. Raises NMTError for a
-    sentence without a hypothesis: the model's logits are NaN, or the options leave no piece.
+    `src_ids` end with eos, followed by padding; pad and bos are never produced. `config.mbr` and
+    the texts of words are ignored here. The model should be in eval mode. `on_step` is called
+    before each step; an exception from it ends the search. `constraints` has one for each sentence,
+    or is empty. A prefix is produced whatever `config` forbids, and the length bound leaves room
+    for it and for the required words. Raises NMTError if a sentence has no hypothesis: the model's
+    logits are NaN, or the options leave no piece.
     """
     if len(src_ids) == 0:
         return []

@@ -1,4 +1,4 @@
-"""The choice of the continuations that stay in a beam: the most probable, shared among banks."""
+"""Selection of the continuations that stay in a beam: the most probable, shared among banks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from nmt.text.vocabulary import EOS_ID, PAD_ID
 class Rows:
     """The R unfinished hypotheses that the next step extends.
 
-    `slots` are their places in the flattened (B, W) beam, `totals` their log-probabilities.
-    `repetitions` and `words` are None where no option of the search asks for them.
+    `slots` are their indices in the flattened (B, W) beam, `totals` their log-probabilities.
+    `repetitions` and `words` are None if no option of the search needs them.
     """
 
     slots: Int[Tensor, " R"]
@@ -40,10 +40,10 @@ def select(
 ) -> Candidates:
     """Return the W = `beam` most probable continuations of each sentence's rows by K pieces.
 
-    K is at least W, or the vocabulary where that is smaller: W pieces of one row fill the whole
-    beam. Of equal candidates the lower slot wins, then the earlier piece. Where words must occur,
-    the beam is shared among banks (Post and Vilar 2018, arXiv 1804.06609, dynamic beam
-    allocation): the candidates that have written as many of these words' pieces.
+    K is at least W, or the vocabulary size if that is smaller: one row may fill the whole beam. Of
+    equal candidates the lower slot wins, then the earlier piece. If words must occur, the beam is
+    shared among banks (Post and Vilar 2018, arXiv 1804.06609, dynamic beam allocation): a bank
+    holds the candidates that have written the same number of these words' pieces.
     """
     k, device = piece_ids.shape[1], piece_ids.device
     totals = rows.totals.new_full((n_sentences * beam, k), -torch.inf)
@@ -75,12 +75,12 @@ def _columns_by_bank(
     exists: Bool[Tensor, "B N"],
     beam: int,
 ) -> Int[Tensor, "B W"]:
-    """Return the candidates of each sentence that its banks pick, then empty ones."""
+    """Return the columns of the candidates that each sentence's banks pick, then of empty ones."""
     columns = []
     for b, n in enumerate(exists.sum(dim=1).tolist()):
         pairs = zip(parents[b, :n].tolist(), ids[b, :n].tolist(), strict=True)
-        picked = shared_among_banks([words.n_written(row, id_) for row, id_ in pairs], beam)
-        columns.append([*picked, *range(n, n + beam - len(picked))])
+        picks = shared_among_banks([words.n_written(row, id_) for row, id_ in pairs], beam)
+        columns.append([*picks, *range(n, n + beam - len(picks))])
     return torch.tensor(columns, device=ids.device)
 
 
@@ -91,45 +91,45 @@ def with_needed(
     ids: Int[Tensor, "R K"],
     may_end: bool,
 ) -> tuple[Float[Tensor, "R K2"], Int[Tensor, "R K2"]]:
-    """Add the pieces that the words of each row still need, whatever blocks them.
+    """Add each row's pieces that continue or start its missing words, even if they are blocked.
 
-    A row that lacks a word does not end.
+    A row that lacks a required word cannot end with eos.
     """
-    needed = [words.needed(row) for row in range(len(ids))]
-    unmet = torch.tensor([pieces != [EOS_ID] for pieces in needed], device=ids.device)
-    log_probs = log_probs.masked_fill((ids == EOS_ID) & unmet.unsqueeze(1), -torch.inf)
+    additions = [words.needed(row) for row in range(len(ids))]
+    lacks_word = torch.tensor([pieces != [EOS_ID] for pieces in additions], device=ids.device)
+    log_probs = log_probs.masked_fill((ids == EOS_ID) & lacks_word.unsqueeze(1), -torch.inf)
     if not may_end:
-        needed = [[id_ for id_ in pieces if id_ != EOS_ID] for pieces in needed]
-    more = pad_ids(needed).to(ids.device)
-    there = (more.unsqueeze(2) == ids.unsqueeze(1)) & (log_probs > -torch.inf).unsqueeze(1)
+        additions = [[id_ for id_ in pieces if id_ != EOS_ID] for pieces in additions]
+    more = pad_ids(additions).to(ids.device)
+    equal = (more.unsqueeze(2) == ids.unsqueeze(1)) & (log_probs > -torch.inf).unsqueeze(1)
     more_log_probs = all_log_probs.gather(1, more).to(log_probs.dtype)
-    more_log_probs = more_log_probs.masked_fill((more == PAD_ID) | there.any(dim=2), -torch.inf)
+    more_log_probs = more_log_probs.masked_fill((more == PAD_ID) | equal.any(dim=2), -torch.inf)
     return torch.cat([log_probs, more_log_probs], dim=1), torch.cat([ids, more], dim=1)
 
 
 def shared_among_banks(banks: Sequence[int], width: int) -> list[int]:
-    """Return the indices of at most `width` candidates, in order; `banks` are theirs, best first.
+    """Return the indices, in order, of at most `width` candidates; `banks` has each one's bank.
 
-    The banks share alike; the fullest get what is left over. What a bank cannot fill goes to the
-    most probable others.
+    Candidates are sorted, best first. Each bank gets an equal share of `width`; the highest banks
+    get the remainder. What a bank cannot fill goes to the most probable other candidates.
     """
-    fullest_first = sorted(set(banks), reverse=True)
-    share, left = divmod(width, max(1, len(fullest_first)))
-    quota = {bank: share + (rank < left) for rank, bank in enumerate(fullest_first)}
-    picked: list[int] = []
+    highest_first = sorted(set(banks), reverse=True)
+    share, left = divmod(width, max(1, len(highest_first)))
+    quota = {bank: share + (rank < left) for rank, bank in enumerate(highest_first)}
+    picks: list[int] = []
     others: list[int] = []
     for index, bank in enumerate(banks):
         quota[bank] -= 1
-        (picked if quota[bank] >= 0 else others).append(index)
-    return sorted(picked + others[: width - len(picked)])
+        (picks if quota[bank] >= 0 else others).append(index)
+    return sorted(picks + others[: width - len(picks)])
 
 
 def has_all_words(words: WordHistory, candidates: Candidates) -> Bool[Tensor, "B W"]:
-    """Mark the candidates that have every required word, or all where none of a sentence has."""
+    """Mark the candidates with all required words; in a sentence where none has them, mark all."""
     pairs = zip(
         candidates.parents.flatten().tolist(), candidates.ids.flatten().tolist(), strict=True
     )
-    having = [words.has_all(row, id_) for row, id_ in pairs]
-    has = torch.tensor(having, device=candidates.ids.device).view_as(candidates.ids)
+    flags = [words.has_all(row, id_) for row, id_ in pairs]
+    has = torch.tensor(flags, device=candidates.ids.device).view_as(candidates.ids)
     has &= candidates.totals > -torch.inf
     return has | ~has.any(dim=1, keepdim=True)

@@ -1,9 +1,9 @@
-"""Words that a translation must or must not have, found in text that is written piece by piece.
+"""Words that must or must not occur in a translation, matched in text that grows by pieces.
 
-A word is found by its characters, however the model cuts it into pieces. It begins where no letter
-or digit stands before it. A word that must not occur is blocked at the piece that completes it:
-to write a longer word that begins with it, the model needs a piece that does not end there. A
-word that must occur counts once what follows does not continue it.
+A word is matched by its characters, however the model splits it into pieces. It begins where no
+letter or digit precedes it. A forbidden word is blocked at the piece that completes it: to write a
+longer word that begins with it, the model needs a piece that does not end there. A required word
+counts once the next character does not continue it.
 """
 
 import functools
@@ -18,20 +18,20 @@ from torch import Tensor
 from nmt.text.vocabulary import EOS_ID
 
 SPACE = "\u2581"
-"""▁ stands for a space in the texts of pieces, as in SentencePiece."""
+"""The character ▁, which stands for a space in the texts of pieces, as in SentencePiece."""
 
 
 def _continues(char: str) -> bool:
-    """Whether a character is a letter, a mark on one, or a digit."""
+    """Return whether a character is a letter, a mark on a letter, or a digit."""
     return char.isalnum() or unicodedata.category(char)[0] == "M"
 
 
 class Match(NamedTuple):
-    """How far a hypothesis has written a word.
+    """How much of a word a hypothesis has written.
 
-    `positions` are the numbers of its characters at which the text may stand, all of them where
-    the word is complete unless a letter follows. `fresh`: a word may begin here; `spaced`: after a
-    space. `written`: the word stands in the text.
+    `positions` are the numbers of the word's characters that the end of the text may match; the
+    full length means a complete word, unless a letter follows. `fresh`: a word may begin here.
+    `spaced`: the text ends with a space. `written`: the text contains the word.
     """
 
     positions: frozenset[int] = frozenset()
@@ -41,9 +41,9 @@ class Match(NamedTuple):
 
 
 class Word:
-    """One word, or several with spaces: its text and the `ids` by which its tokenizer writes it.
+    """One word, or several with spaces: its text, and the `ids` into which its tokenizer splits it.
 
-    `piece_texts` are the characters that each id of the vocabulary stands for, ▁ for a space.
+    `piece_texts` are the characters of each id of the vocabulary, with ▁ for a space.
     """
 
     def __init__(self, ids: Sequence[int], piece_texts: Sequence[str]) -> None:
@@ -51,21 +51,21 @@ class Word:
         self._piece_texts = piece_texts
         text = "".join(piece_texts[id_] for id_ in ids)
         self.text = text.removeprefix(SPACE)
-        self._n_after: dict[int, int] = {}  # the number of `ids` that end at a position
+        self._n_after: dict[int, int] = {}  # the number of `ids` up to a position in the text
         end = len(self.text) - len(text)
         for n, id_ in enumerate(ids, start=1):
             end += len(piece_texts[id_])
             self._n_after[end] = n
-        self._having = [i for i, text in enumerate(piece_texts) if self.text in text]
+        self._containing = [i for i, text in enumerate(piece_texts) if self.text in text]
         rests = [self.text[k:] for k in range(len(self.text))]
-        self._ending = [
+        self._by_rest = [
             [i for i, text in enumerate(piece_texts) if text.startswith(rest)] for rest in rests
         ]
         self.after = functools.cache(self._after)
         self.completing = functools.cache(self._completing)
 
     def _after(self, match: Match, id_: int) -> Match:
-        """The match once piece `id_` has been written."""
+        """Return the match after piece `id_`."""
         word, (positions, fresh, spaced, written) = self.text, match
         for char in self._piece_texts[id_] if id_ < len(self._piece_texts) else "":
             ends = not (_continues(char) and _continues(word[-1]))
@@ -77,38 +77,39 @@ class Word:
         return Match(positions, fresh, spaced, written)
 
     def is_met(self, match: Match) -> bool:
-        """Whether the text so far has the word, if it ends here."""
+        """Return whether the text so far contains the word, if the text ends here."""
         return match.written or len(self.text) in match.positions
 
     def _completing(self, match: Match) -> tuple[int, ...]:
-        """The pieces that would complete the word."""
+        """Return the pieces that would complete the word."""
         open_match = match._replace(positions=match.positions - {len(self.text)}, written=False)
-        ids = {*self._having, *(i for k in {0, *open_match.positions} for i in self._ending[k])}
+        positions = {0, *open_match.positions}
+        ids = {*self._containing, *(i for k in positions for i in self._by_rest[k])}
         return tuple(sorted(i for i in ids if self.is_met(self.after(open_match, i))))
 
     def n_written(self, match: Match) -> int:
-        """How many of `ids` the text has got to; all of them where the word is met."""
+        """Return how many of `ids` the text has written; all of them if the word is met."""
         if self.is_met(match):
             return len(self.ids)
-        reached = [self._n_after.get(position, 0) for position in match.positions]
-        alone = self._n_after.get(0, 0) if match.spaced else 0  # ▁ is a piece by itself
-        return max([alone, *reached])
+        counts = [self._n_after.get(position, 0) for position in match.positions]
+        n_spaces = self._n_after.get(0, 0) if match.spaced else 0  # 1 if ▁ is a piece by itself
+        return max([n_spaces, *counts])
 
 
 @dataclass(frozen=True)
 class Words:
-    """The words that a translation must have, and those that it must not have."""
+    """The words that must occur in a translation, and those that must not."""
 
     must: tuple[Word, ...] = ()
     must_not: tuple[Word, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Return whether there are any words."""
         return bool(self.must or self.must_not)
 
     @property
     def n_pieces(self) -> int:
-        """The pieces of all words that must occur."""
+        """The total number of pieces in all required words."""
         return sum(len(word.ids) for word in self.must)
 
 
@@ -117,7 +118,7 @@ NO_WORDS = Words()
 
 @dataclass(frozen=True)
 class WordHistory:
-    """How far each of R hypotheses has written each of its words: `must`, then `must_not`."""
+    """How much of each of its words each of R hypotheses has written: `must`, then `must_not`."""
 
     words: tuple[Words, ...]
     matches: tuple[tuple[Match, ...], ...]
@@ -139,7 +140,7 @@ class WordHistory:
 
     @functools.cached_property
     def must(self) -> bool:
-        """Whether a row has words that must occur."""
+        """Whether any row has required words."""
         return any(words.must for words in self.words)
 
     def _pairs(self, row: int) -> "zip[tuple[Word, Match]]":
@@ -150,7 +151,7 @@ class WordHistory:
         return list(self._pairs(row))[: len(self.words[row].must)]
 
     def blocked(self) -> tuple[list[int], list[int]]:
-        """Rows, and a piece that would complete a word that must not occur, of each."""
+        """Return rows, and for each a piece that would complete a forbidden word."""
         rows: list[int] = []
         blocked: list[int] = []
         for row, words in enumerate(self.words):
@@ -161,14 +162,14 @@ class WordHistory:
         return rows, blocked
 
     def needed(self, row: int) -> list[int]:
-        """The next piece of each word that the row must still write; eos where it has them all."""
-        lacking = [(word, match) for word, match in self._must(row) if not word.is_met(match)]
-        return [word.ids[word.n_written(match)] for word, match in lacking] or [EOS_ID]
+        """Return the next piece of each required word that the row lacks; eos if it lacks none."""
+        pairs = [(word, match) for word, match in self._must(row) if not word.is_met(match)]
+        return [word.ids[word.n_written(match)] for word, match in pairs] or [EOS_ID]
 
     def n_written(self, row: int, id_: int) -> int:
-        """The pieces of the words that must occur which the row has, with piece `id_` after it."""
+        """Return how many pieces of required words the row has after piece `id_`."""
         return sum(word.n_written(word.after(match, id_)) for word, match in self._must(row))
 
     def has_all(self, row: int, id_: int) -> bool:
-        """Whether the row has every word that must occur, with piece `id_` after it."""
+        """Return whether the row has every required word after piece `id_`."""
         return self.n_written(row, id_) == self.words[row].n_pieces

@@ -128,5 +128,5 @@ def test_an_ensemble_takes_prefixes_but_no_weights(model: Seq2Seq) -> None:
     both = Ensemble([model, model], TGT_VOCAB).eval()
     assert all(hypotheses[0].ids[0] == 5 for hypotheses in _search(both, [Constraint((5,))] * 3))
     row = np.full((2, LENGTHS[0]), 1 / LENGTHS[0], np.float32)
-    with pytest.raises(ConfigError, match="takes no weights from outside"):
+    with pytest.raises(ConfigError, match="does not accept weights"):
         _search(both, [Constraint((), {0: row}), Constraint(), Constraint()])

@@ -1,10 +1,9 @@
-"""Attention over a memory: everything that the kinds have in common. A kind adds two methods.
+"""The base class of all attention types: everything except the score function.
 
-`project` computes the keys of a memory, once per sentence, unless they are the annotations;
-`score` compares a query with each key.
-The rest is here: the positions that a query sees (span.py), how scores become weights
-(weighting.py), what past weights add to the keys (coverage.py), dropout, the weighted sum, its
-gate, and the terms that training adds to the loss.
+A subclass implements `score`, which compares a query with each key, and may override `project`,
+which computes the keys of a memory once per sentence. This module adds the rest: the positions that
+a query sees (span.py), how scores become weights (weighting.py), coverage of past weights
+(coverage.py), dropout, the weighted sum, the context gate, and auxiliary losses.
 """
 
 import abc
@@ -28,13 +27,13 @@ from nmt.ops.reference import AdditiveMemory
 
 @dataclass(frozen=True)
 class AttentionState(BatchFirst):
-    """B sentences, and the history of R rows that attend to them.
+    """The attention state of R rows (hypotheses) that attend to B sentences.
 
-    `values` are what the weights sum: the annotations, or a linear map of them. `queries` counts
-    the queries answered; `past` is coverage's memory, None without coverage. `soft` marks the rows
-    that take expected weights instead of drawn ones, None where no weighting asks. `beams` says
-    which sentence a row reads; None: row i reads sentence i, R = B. `forced` are the weights of the
-    next query where they are not NaN.
+    `values` are the vectors that the weights sum: the annotations or a linear map of them. `keep`
+    is the source mask. `queries` counts each row's past queries. `past` is the memory of coverage;
+    None without coverage. `soft` marks the rows that use expected weights instead of sampled ones;
+    None if no row does. `beams` maps each row to its sentence; None if row i reads sentence i.
+    `forced` replaces the weights of the next query, except where it is NaN; None: nowhere.
     """
 
     keys: Float[Tensor, "B S K"]
@@ -47,7 +46,7 @@ class AttentionState(BatchFirst):
     forced: Float[Tensor, "R N S"] | None = None
 
     def select(self, rows: Int[Tensor, " N"]) -> "AttentionState":
-        """See BatchFirst.select; sentences are copied only to leave some of them out."""
+        """Select rows; sentences are copied only if some of them are dropped."""
         beams, left = select_sentences(self.beams, len(self.keep), rows)
         past, soft, forced = (
             None if x is None else x.index_select(0, rows)
@@ -58,7 +57,7 @@ class AttentionState(BatchFirst):
         return AttentionState(keys, values, keep, queries, past, soft, beams, forced)
 
     def expand_rows(self) -> "AttentionState":
-        """The same state with a copy of its sentence for each row."""
+        """Return an equal state in which each row has its own copy of its sentence."""
         if self.beams is None:
             return self
         sentences = self.beams.sentences
@@ -70,11 +69,11 @@ class AttentionState(BatchFirst):
 
 @dataclass(frozen=True)
 class AttentionOutput:
-    """The contexts and weights of Q queries, and the state after them.
+    """The contexts and attention weights of Q queries, and the next state.
 
-    `context` is the sum of the state's values by the weights. `heads` are the weights of each head
-    before dropout, so that they sum to 1; `weights` is their mean (N = 1 for most kinds). `choice`
-    describes positions drawn at random; None where none were.
+    `heads` are the weights of each head before dropout, so they sum to 1 (N = 1 for most attention
+    types). `weights` is the mean over the heads. `choice` describes sampled positions; None if none
+    were sampled.
     """
 
     context: Float[Tensor, "B Q M"]
@@ -84,12 +83,12 @@ class AttentionOutput:
 
     @property
     def weights(self) -> Float[Tensor, "B Q S"]:
-        """The mean over the heads."""
+        """The mean of the weights over the heads."""
         return self.heads.squeeze(1) if self.heads.shape[1] == 1 else self.heads.mean(dim=1)
 
 
 class AdditiveScore(NamedTuple):
-    """A score v . tanh(W_q q + key), in the parts that operations take; W_q is `query_weight`."""
+    """The parameters of the score v . tanh(W_q q + key); `query_weight` is W_q."""
 
     project_query: Callable[[Tensor], Tensor]
     query_weight: Float[Tensor, "K H"]
@@ -97,17 +96,17 @@ class AdditiveScore(NamedTuple):
 
 
 class Attention(nn.Module, abc.ABC):
-    """From a query and a memory to a context vector and its weights.
+    """Base class: computes a context vector and attention weights from a query and a memory.
 
-    weights = weighting(score(query, keys)) over the span's kept positions;
-    context = dropout(weights) @ values, times sigmoid(gate(query)) where there is a gate (arXiv
-    1502.03044, section 4.2.1). Dropout acts in training only and divides what it keeps by 1 - p, so
-    that the expected context stays the same. The context has the size of an annotation.
+    weights = weighting(score(query, keys)) over the kept positions of the span;
+    context = dropout(weights) @ values, times sigmoid(gate(query)) if there is a gate (arXiv
+    1502.03044, section 4.2.1). Dropout acts in training only and divides the remaining weights by
+    1 - p. The context has the size of an annotation.
     """
 
     sums_annotations = True
-    """Whether the context is the weighted sum of the annotations. A linear map of the context is
-    then the weighted sum of that map of the annotations."""
+    """Whether the context is the weighted sum of the annotations. If so, a linear map of the
+    context equals the weighted sum of the mapped annotations."""
 
     weighting: Weighting
     dropout: nn.Dropout
@@ -127,24 +126,24 @@ class Attention(nn.Module, abc.ABC):
         self.doubly_stochastic = 0.0
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """The keys of a memory, computed once per sentence; by default the annotations."""
+        """Return the keys of a memory, computed once per sentence; by default the annotations."""
         return values
 
     @abc.abstractmethod
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B Q S"] | Float[Tensor, "B N Q S"]:
-        """How well each query fits each key, unbounded and unmasked; N where there are heads."""
+        """Return the unmasked score of each query with each key, for each of N heads if any."""
 
     def additive_score(self) -> AdditiveScore | None:
-        """The parts of `score` where it is v . tanh(W_q q + key); None where it is not."""
+        """Return the parameters of `score` if it is v . tanh(W_q q + key), otherwise None."""
         return None
 
     def as_additive(self) -> AdditiveScore | None:
-        """The parts of the score where the weights are its softmax over the whole source.
+        """Return the additive score if the weights are its softmax over the whole source, or None.
 
-        None for another score, weighting or span, with coverage or a gate, and where dropout acts:
-        Operations.attentional_gru and Operations.additive_attention_step compute something else.
+        It is None for other scores, weightings and spans, with coverage or a gate, and while
+        dropout acts. Operations.attentional_gru and additive_attention_step support none of these.
         """
         drops = self.training and self.dropout.p > 0
         options = (self.span, self.coverage, self.gate)
@@ -152,19 +151,19 @@ class Attention(nn.Module, abc.ABC):
         return self.additive_score() if is_plain else None
 
     def carry(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S C"]:
-        """The values to sum, computed once per sentence; by default the annotations themselves."""
+        """Return the values to sum, computed once per sentence; by default the annotations."""
         return values
 
     def mix(
         self, heads: Float[Tensor, "B N Q S"], values: Float[Tensor, "B S C"]
     ) -> Float[Tensor, "B Q M"]:
-        """The context: the sum of the values by the weights."""
+        """Return the context: the sum of the values, weighted by the heads."""
         return torch.bmm(heads.squeeze(1), values)
 
     def value_norms(self, values: Float[Tensor, "B S C"]) -> Float[Tensor, "B N S"]:
-        """The length of what each head adds to the context for a weight of 1; a gate not counted.
+        """Return the norm of what each head adds to the context for a weight of 1.
 
-        `values` are those of the state.
+        `values` are the values of an AttentionState. The gate is ignored.
         """
         norms: Tensor = torch.linalg.vector_norm(values, dim=-1)
         return norms.unsqueeze(1)
@@ -175,7 +174,7 @@ class Attention(nn.Module, abc.ABC):
         return ("attention",)
 
     def begin(self, memory: Memory) -> AttentionState:
-        """The state before the first query."""
+        """Return the state before the first query."""
         return self._state(memory.values, memory.values, memory.keep)
 
     def attend(
@@ -185,10 +184,10 @@ class Attention(nn.Module, abc.ABC):
         values: Float[Tensor, "B S C"],
         keep: Bool[Tensor, "B S"] | None = None,
     ) -> AttentionOutput:
-        """f(q, (k_1, v_1), ...) = sum_i softmax_i(score(q, k_i)) v_i, outside of any model.
+        """Compute f(q, (k_1, v_1), ...) = sum_i softmax_i(score(q, k_i)) v_i without a model.
 
-        The kind's own projection is applied to `keys`. `keep` True = may be attended; None: all
-        positions.
+        `keys` are first passed through `project`. `keep` is True where a position may be attended;
+        None means everywhere.
         """
         if keep is None:
             keep = keys.new_ones(keys.shape[:2], dtype=torch.bool)
@@ -200,7 +199,7 @@ class Attention(nn.Module, abc.ABC):
         values: Float[Tensor, "B S C"],
         keep: Bool[Tensor, "B S"],
     ) -> AttentionState:
-        """The state before the first query, with keys computed from the annotations."""
+        """Return the state before the first query, with keys computed from the annotations."""
         return AttentionState(
             keys=self.project(annotations),
             values=self.carry(values),
@@ -211,7 +210,7 @@ class Attention(nn.Module, abc.ABC):
         )
 
     def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
-        """Answer Q queries; one after another where coverage makes them depend on each other."""
+        """Answer Q queries; one by one if coverage makes each depend on the previous ones."""
         if self.coverage is not None and query.shape[1] > 1:
             return self._in_turn(query, state)
         is_forced = state.forced is not None
@@ -224,21 +223,20 @@ class Attention(nn.Module, abc.ABC):
         if beams is None:
             return self._attend(query, state)
         if is_forced or self.coverage is not None or self.span is not None:
-            # The rows of a sentence see it differently.
+            # Rows of one sentence have different keys, windows or weights.
             output = self._attend(query, state.expand_rows())
-            after = output.state
-            after = replace(state, queries=after.queries, past=after.past, forced=None)
-            return replace(output, state=after)
+            queries, past = output.state.queries, output.state.past
+            return replace(output, state=replace(state, queries=queries, past=past, forced=None))
         output = self._attend(beams.group_by_sentence(query), state)
         return AttentionOutput(
             context=beams.ungroup(output.context),
             heads=beams.ungroup(output.heads.transpose(1, 2)).transpose(1, 2),
             state=replace(state, queries=state.queries + query.shape[1]),
-            choice=None,  # a search draws no positions
+            choice=None,  # a search samples no positions
         )
 
     def _attend(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
-        """Answer queries of which row i reads sentence i."""
+        """Answer the queries of a state without `beams`, where row i reads sentence i."""
         keys, past, forced = state.keys, state.past, state.forced
         if self.coverage is not None and past is not None:
             keys = keys + self.coverage(past)
@@ -261,8 +259,8 @@ class Attention(nn.Module, abc.ABC):
 
     def _in_turn(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
         outputs: list[AttentionOutput] = []
-        for one in query.unbind(dim=1):
-            outputs.append(self(one.unsqueeze(1), state))
+        for step_query in query.unbind(dim=1):
+            outputs.append(self(step_query.unsqueeze(1), state))
             state = outputs[-1].state
         choices = [output.choice for output in outputs if output.choice is not None]
         return AttentionOutput(
@@ -279,7 +277,7 @@ class Attention(nn.Module, abc.ABC):
         keys: Float[Tensor, "B S K"],
         state: AttentionState,
     ) -> tuple[Float[Tensor, "B Q M"], Float[Tensor, "B N Q S"], Choice | None]:
-        """Attention of each query to its own W positions; queries become rows, R = B Q."""
+        """Attend from each query to its own W positions; queries become rows, R = B Q."""
         n_rows, n_queries, width = window.positions.shape
         keep = window.keep.flatten(0, 1)
         scores = _per_head(
@@ -291,31 +289,31 @@ class Attention(nn.Module, abc.ABC):
         weights, choice = self.weighting(scores, keep).with_soft(soft)
         context = self.mix(self.dropout(weights), _gather(state.values, window.positions))
         heads = weights.view(n_rows, n_queries, -1, width).transpose(1, 2)
-        everywhere = heads.new_zeros(n_rows, heads.shape[1], n_queries, keys.shape[1])
-        places = window.positions.unsqueeze(1).expand_as(heads)
-        # Positions beyond an end of the source were moved to that end, with a weight of 0.
-        heads = everywhere.scatter_add(-1, places, heads)
+        zeros = heads.new_zeros(n_rows, heads.shape[1], n_queries, keys.shape[1])
+        positions = window.positions.unsqueeze(1).expand_as(heads)
+        # Positions beyond an end of the source were clamped to that end and have weight 0.
+        heads = zeros.scatter_add(-1, positions, heads)
         if choice is not None:
             choice = choice.view(n_rows, n_queries)
         return context.view(n_rows, n_queries, -1), heads, choice
 
     def auxiliary_loss(self, outputs: Sequence[AttentionOutput]) -> AuxiliaryLoss | None:
-        """The term that the training loss must add for T steps, if there is one.
+        """Return the term to add to the training loss of T steps, or None.
 
-        Either that of drawn positions or the doubly stochastic penalty; None in evaluation mode.
+        It is the doubly stochastic penalty or the loss of sampled positions; None in evaluation.
         """
         if self.training and self.doubly_stochastic:
             weights = torch.cat([output.weights for output in outputs], dim=1)
             return DoublyStochastic(self.doubly_stochastic, weights, outputs[-1].state.keep)
         choices = [output.choice for output in outputs if output.choice is not None]
-        together = Choice.concatenated(choices)
-        return None if together is None else self.weighting.auxiliary_loss(together)
+        choice = Choice.concatenated(choices)
+        return None if choice is None else self.weighting.auxiliary_loss(choice)
 
 
 def _additive_step(
     ops: Operations, score: AdditiveScore, query: Float[Tensor, "R 1 H"], state: AttentionState
 ) -> AttentionOutput:
-    """One query a row by `additive_attention_step`; several rows may read one sentence."""
+    """Answer one query per row by `additive_attention_step`; several rows may read one sentence."""
     rows = torch.arange(query.shape[0], device=query.device)
     context, weights = ops.additive_attention_step(
         score.project_query(query).squeeze(1),
@@ -335,6 +333,6 @@ def _per_head(
 def _gather(
     values: Float[Tensor, "B S C"], positions: Int[Tensor, "B Q W"]
 ) -> Float[Tensor, "R W C"]:
-    """The values at each query's positions, R = B Q."""
+    """Return the values at each query's positions, R = B Q."""
     index = positions.flatten(1).unsqueeze(-1).expand(-1, -1, values.shape[-1])
     return values.gather(1, index).view(-1, positions.shape[-1], values.shape[-1])

@@ -1,4 +1,4 @@
-"""Coverage: the weights so far change the scores, since they tell what has been translated."""
+"""Coverage: features of past attention weights, added to the keys."""
 
 import abc
 from typing import Annotated, Literal
@@ -11,24 +11,24 @@ from nmt.settings.base import Config
 
 
 class Coverage(nn.Module, abc.ABC):
-    """A feature of every position, computed from the weights of earlier steps, added to its key.
+    """A feature of each position, computed from past attention weights and added to its key.
 
-    With any score this is possible; additive attention becomes tanh(W_q q + W_k k + W_f f).
+    It works with any score; additive attention becomes tanh(W_q q + W_k k + W_f f).
     """
 
     @abc.abstractmethod
     def forward(self, past: Float[Tensor, "B S"]) -> Float[Tensor, "B S K"]:
-        """The feature of each position."""
+        """Return the feature of each position, given the memory `past`."""
 
     @abc.abstractmethod
     def after(
         self, past: Float[Tensor, "B S"], weights: Float[Tensor, "B 1 S"]
     ) -> Float[Tensor, "B S"]:
-        """The memory after a step with these weights; it is zero before the first step."""
+        """Return the memory after a step with these weights; before the first step it is zero."""
 
 
 class NoCoverageConfig(Config):
-    """Scores do not depend on earlier steps."""
+    """No coverage: scores do not depend on earlier steps."""
 
     kind: Literal["none"] = "none"
 
@@ -37,7 +37,7 @@ class NoCoverageConfig(Config):
 
 
 class SumConfig(Config):
-    """The sum of all weights a position has had (arXiv 1601.04811 and 1704.04368)."""
+    """The sum of a position's past weights (arXiv 1601.04811 and 1704.04368)."""
 
     kind: Literal["sum"] = "sum"
 
@@ -46,7 +46,7 @@ class SumConfig(Config):
 
 
 class SumCoverage(Coverage):
-    """f = W_f c_t, c_t the sum of the weights of the steps before t (arXiv 1704.04368, eq. 11)."""
+    """f = W_f c_t, where c_t is the sum of the weights before step t (arXiv 1704.04368, eq. 11)."""
 
     def __init__(self, key_size: int) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class SumCoverage(Coverage):
 
 
 class LocationSensitiveConfig(Config):
-    """A convolution over the weights of the step before (arXiv 1506.07503, section 2.2)."""
+    """A convolution over the previous step's weights (arXiv 1506.07503, section 2.2)."""
 
     kind: Literal["location_sensitive"] = "location_sensitive"
 
@@ -71,7 +71,7 @@ class LocationSensitiveConfig(Config):
 
 
 class LocationSensitiveCoverage(Coverage):
-    """f = W_f (F * weights of the step before), F a convolution of 10 filters over 7 positions."""
+    """f = W_f (F * the previous step's weights), where F convolves with 10 filters of width 7."""
 
     def __init__(self, key_size: int) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class LocationSensitiveCoverage(Coverage):
     def after(
         self, past: Float[Tensor, "B S"], weights: Float[Tensor, "B 1 S"]
     ) -> Float[Tensor, "B S"]:
-        """The weights of this step alone."""
+        """Return the weights of this step alone."""
         return weights.squeeze(1)
 
 

@@ -1,4 +1,4 @@
-"""The heads of multi-head attention, in recurrent decoders and in Transformers."""
+"""Functions on the heads of multi-head attention, for recurrent decoders and Transformers."""
 
 import torch
 from jaxtyping import Float
@@ -6,19 +6,19 @@ from torch import Tensor
 
 
 def split_heads(x: Float[Tensor, "B S C"], n_heads: int) -> Float[Tensor, "B N S P"]:
-    """Split the last dimension into a vector of each head, P = C / N."""
+    """Split the last dimension into N heads of size P = C / N."""
     return x.view(*x.shape[:2], n_heads, -1).transpose(1, 2)
 
 
 def join_heads(x: Float[Tensor, "B N S P"]) -> Float[Tensor, "B S C"]:
-    """Join the vectors of all heads; the inverse of split_heads."""
+    """Concatenate the vectors of all heads; the inverse of split_heads."""
     return x.transpose(1, 2).flatten(2)
 
 
 def mixed_norms(
     values: Float[Tensor, "B N S P"], weight: Float[Tensor, "M NP"]
 ) -> Float[Tensor, "B N S"]:
-    """||W_n v|| of each head's values, with `weight` = [W_1 ... W_N] side by side."""
+    """Return ||W_n v|| of each head's values; `weight` is the output matrix [W_1 ... W_N]."""
     n_heads, size = values.shape[1], values.shape[3]
     by_head = weight.view(weight.shape[0], n_heads, size)
     mixed = torch.einsum("bnsp,mnp->bnsm", values, by_head)

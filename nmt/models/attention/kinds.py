@@ -1,6 +1,6 @@
-"""Every kind of attention by its config; to add one: its class, and its name in the union.
+"""The union of all attention configs. To add a type, write its class and name it in the union.
 
-A score goes into the union of `scores.py`, so that it works within heads too.
+A new score goes into the union of `scores.py`, so that it also works within multi-head attention.
 """
 
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Several attentions side by side, each in a subspace of its own."""
+"""Multi-head attention of recurrent decoders, with any score in each head."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -20,32 +20,32 @@ class MultiHeadConfig(AttentionOptions):
     """Multi-head attention (Vaswani et al. 2017): h attentions over projections of size d / h."""
 
     kind: Literal["multi_head"] = "multi_head"
-    heads: int = Field(default=8, gt=0, description="h: how many attentions there are")
+    heads: int = Field(default=8, gt=0, description="h: the number of heads")
     size: int | None = Field(
         default=None,
         gt=0,
-        description="d: units of all heads together, a multiple of `heads`; unset: as many as "
-        "the query has",
+        description="d: total size of all heads, a multiple of `heads`; unset: the size of the "
+        "query",
     )
     bias: bool = Field(
         default=False,
-        description="the projections have biases, but for the keys', which softmax would ignore",
+        description="add biases to all projections except the keys', which softmax would cancel",
     )
     over: Annotated[ScoreKind, Field(discriminator="kind")] = Field(
-        default=ScaledDotConfig(), description="the score within a head; its options stand here"
+        default=ScaledDotConfig(), description="the score within each head, and its options"
     )
 
     @model_validator(mode="after")
     def _options_stand_outside(self) -> "MultiHeadConfig":
         conflicts = [
-            (f"over.{name}", f"belongs to the heads together: give it as {name}, beside over")
+            (f"over.{name}", f"applies to all heads: set {name} next to over, not inside it")
             for name, field in AttentionOptions.model_fields.items()
             if name != "kind" and getattr(self.over, name) != field.default
         ]
         if self.size is not None:
             conflicts += self._division(self.size, "size")
         if self.over.kind == "location":
-            problem = "'location' reads no keys, which are what heads project"
+            problem = "'location' does not read keys, so it cannot be used within heads"
             conflicts.append(("over.kind", problem))
         if conflicts:
             raise conflict_error(conflicts)
@@ -55,15 +55,14 @@ class MultiHeadConfig(AttentionOptions):
         if size % self.heads:
             yield (
                 key,
-                f"{self.heads} heads do not divide {size} units: give a size that is a multiple "
-                "of heads",
+                f"{self.heads} heads need a size that is a multiple of {self.heads}: got {size}",
             )
 
     def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         return MultiHeadAttention(self, query_size, memory_size, backend)
 
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
-        """The heads must divide the query's size where no size is given."""
+        """Yield a conflict if `size` is unset and `heads` does not divide the query's size."""
         if self.size is None:
             yield from self._division(query_size, "heads")
 
@@ -71,10 +70,9 @@ class MultiHeadConfig(AttentionOptions):
 class MultiHeadAttention(Attention):
     """context = W_o [head_1; ...; head_h], head_i = f_i(W_q_i q, W_k_i k, W_v_i v).
 
-    arXiv 1706.03762, section 3.2.2; d2l.ai, section 11.5. f_i is attention with a score whose own
-    weights, if it has any, belong to head i alone. Heads of a score without weights are computed
-    together, as so many more sentences. W_o gives back a value's size, so that a decoder need not
-    know how many heads there are.
+    arXiv 1706.03762, section 3.2.2; d2l.ai, section 11.5. f_i is attention with the score
+    `config.over`. If the score has weights, each head has its own. Otherwise all heads are computed
+    together, as additional sentences. W_o maps back to the size of an annotation.
     """
 
     sums_annotations = False
@@ -113,27 +111,27 @@ class MultiHeadAttention(Attention):
         return torch.cat(keys, dim=-1)
 
     def carry(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S C"]:
-        """W_v v for every annotation, the heads side by side."""
+        """Return W_v v for every annotation, with the heads concatenated."""
         return self.W_v(values)
 
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B N Q S"]:
         n = self.n_heads // len(self.scores)
-        both = zip(self._in_shares(self.W_q(query)), self._in_shares(keys), strict=True)
+        pairs = zip(self._in_shares(self.W_q(query)), self._in_shares(keys), strict=True)
         scores = [
-            score.score(_as_sentences(q, n), _as_sentences(k, n)) for (score, q), (_, k) in both
+            score.score(_as_sentences(q, n), _as_sentences(k, n)) for (score, q), (_, k) in pairs
         ]
-        return torch.cat([one.view(-1, n, *one.shape[1:]) for one in scores], dim=1)
+        return torch.cat([part.view(-1, n, *part.shape[1:]) for part in scores], dim=1)
 
     def value_norms(self, values: Float[Tensor, "B S C"]) -> Float[Tensor, "B N S"]:
-        """||W_o_n W_v_n v||; see Attention."""
+        """Return ||W_o_n W_v_n v|| for each head n."""
         return mixed_norms(split_heads(values, self.n_heads), self.W_o.weight)
 
     def _in_shares(
         self, x: Float[Tensor, "B S C"]
     ) -> Iterator[tuple[Attention, Float[Tensor, "B S P"]]]:
-        """Each score with its heads' share of the last dimension."""
+        """Yield each score with its heads' share of the last dimension."""
         for score, share in zip(self.scores, x.chunk(len(self.scores), dim=-1), strict=True):
             assert isinstance(score, Attention)
             yield score, share
@@ -146,10 +144,10 @@ class MultiHeadAttention(Attention):
 
 
 def _as_sentences(x: Float[Tensor, "B S C"], n_heads: int) -> Float[Tensor, "R S P"]:
-    """Each head's share of the last dimension as a sentence by itself, R = B N, P = C / N."""
+    """Turn heads into additional sentences, R = B N, each with its share P = C / N."""
     return split_heads(x, n_heads).flatten(0, 1)
 
 
 def _as_heads(x: Float[Tensor, "R S P"], n_heads: int) -> Float[Tensor, "B S C"]:
-    """The inverse of _as_sentences."""
+    """Invert _as_sentences."""
     return join_heads(x.view(-1, n_heads, *x.shape[1:]))

@@ -1,4 +1,4 @@
-"""No attention: a context that is the same for every query."""
+"""No attention: the same context vector for every query."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,17 +17,17 @@ from nmt.settings.base import Config, Conflict
 
 
 class NoAttentionConfig(Config):
-    """No attention: the same context at every step, the encoder's summary of the whole source.
+    """No attention: at every step, the context is the encoder's summary of the whole source.
 
-    The encoder-decoder that attention was invented for (arXiv 1406.1078, 1409.3215), as the
-    baseline beside it. The summary of a bidirectional encoder is [forward state after the last
-    word; backward state after the first].
+    This is the encoder-decoder of arXiv 1406.1078 and 1409.3215, as a baseline for attention. The
+    summary of a bidirectional encoder is [forward state after the last word; backward state after
+    the first].
     """
 
     kind: Literal["none"] = "none"
 
     def build(self, query_size: int, memory_size: int, backend: BackendName = "auto") -> Attention:
-        """The module for queries and annotations of these sizes; no operation computes it."""
+        """Build the module; `query_size` and `backend` have no effect."""
         return NoAttention(memory_size)
 
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
@@ -35,10 +35,10 @@ class NoAttentionConfig(Config):
 
 
 class NoAttention(Attention):
-    """context = `Memory.final` of the top layer, whatever the weights.
+    """The context is always `Memory.final` of the top layer, whatever the weights.
 
-    All the weight is on the last kept position, the end of the sentence, so that alignments
-    have no links.
+    All weight is on the last kept position, the end of the sentence, so that alignments have no
+    links.
     """
 
     def __init__(self, memory_size: int) -> None:
@@ -46,20 +46,20 @@ class NoAttention(Attention):
         self.weighting = _LargestWeighting()
 
     def begin(self, memory: Memory) -> AttentionState:
-        """See Attention; each position carries the summary, so that any weights give it."""
+        """Return the initial state, in which the value of every position is the summary."""
         summary = memory.final[:, -1:].expand_as(memory.values)
         return replace(super().begin(memory), values=summary)
 
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B Q S"]:
-        """The later, the higher."""
+        """Return scores that grow with the position."""
         positions = torch.arange(keys.shape[1], device=keys.device, dtype=keys.dtype)
         return positions.expand(query.shape[0], query.shape[1], -1)
 
 
 class _LargestWeighting(Weighting):
-    """All the weight on the largest score."""
+    """Puts all weight on the largest score."""
 
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
         return Weighted(one_hot_where(scores, keep_like(keep, scores)))

@@ -1,4 +1,4 @@
-"""Scores that compare one query with one key: additive, multiplicative, by distance or place."""
+"""Scores of a query and a key: additive, multiplicative, by distance or by position."""
 
 import abc
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from nmt.ops.backend import BackendName
 from nmt.ops.reference import additive_scores
 from nmt.settings.base import Conflict
 
-_SIZE = "units of the hidden layer that compares query and key; unset: as many as the query has"
+_SIZE = "size of the hidden layer that compares query and key; unset: the size of the query"
 
 
 class AdditiveConfig(AttentionOptions):
@@ -30,7 +30,7 @@ class AdditiveConfig(AttentionOptions):
 
 
 class _Additive(Attention):
-    """Base of the kinds with the score v^T tanh(W_q q + key)."""
+    """Base class of attention with the score v^T tanh(W_q q + key)."""
 
     @abc.abstractmethod
     def additive_score(self) -> AdditiveScore: ...
@@ -38,7 +38,7 @@ class _Additive(Attention):
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B Q S"]:
-        """v^T tanh(W_q q + key), every query against every key."""
+        """Return v^T tanh(W_q q + key) for every query and every key."""
         parts = self.additive_score()
         return additive_scores(parts.project_query(query), keys, parts.v)
 
@@ -62,7 +62,7 @@ class AdditiveAttention(_Additive):
 
 
 class ConcatConfig(AttentionOptions):
-    """Luong's concat: v^T tanh(W [q; k]). Additive attention with its two matrices as one."""
+    """Luong's concat, v^T tanh(W [q; k]): additive attention whose two matrices are one."""
 
     kind: Literal["concat"] = "concat"
     size: int | None = Field(default=None, gt=0, description=_SIZE)
@@ -74,9 +74,9 @@ class ConcatConfig(AttentionOptions):
 class ConcatAttention(_Additive):
     """score(q, k) = v_a^T tanh(W_a [q; k]) (arXiv 1508.04025, section 3.1).
 
-    W_a [q; k] is the sum of the products with the two halves of W_a, so that the keys' half is
-    computed once per sentence. Only the initial weights differ from the additive kind: one matrix
-    of query size + memory size columns is drawn with a smaller variance than two matrices.
+    W_a [q; k] is the sum of two products, one for each half of W_a, so the keys' product is
+    computed once per sentence. Only the initial weights differ from additive attention: a single
+    matrix of query size + memory size columns is drawn with a smaller variance than two matrices.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class ConcatAttention(_Additive):
         self.v_a = nn.Linear(size, 1, bias=False)
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """The product of every annotation with its half of W_a."""
+        """Multiply every annotation by the keys' half of W_a."""
         return nn.functional.linear(values, self.W_a.weight[:, self.query_size :])
 
     def additive_score(self) -> AdditiveScore:
-        """See Attention; W_q is the queries' half of W_a."""
+        """Return the parameters of the score; W_q is the queries' half of W_a."""
         W_q = self.W_a.weight[:, : self.query_size]
         return AdditiveScore(
             lambda query: nn.functional.linear(query, W_q), W_q, self.v_a.weight.squeeze(0)
@@ -100,7 +100,7 @@ class ConcatAttention(_Additive):
 
 
 class _Product(Attention):
-    """Base of the kinds whose score is the product of query and key."""
+    """Base class of attention whose score is the dot product of query and key."""
 
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
@@ -109,7 +109,7 @@ class _Product(Attention):
 
 
 class GeneralConfig(AttentionOptions):
-    """Bilinear attention (Luong et al. 2015): q^T W k, for any two sizes."""
+    """Bilinear attention (Luong et al. 2015): q^T W k, for vectors of any two sizes."""
 
     kind: Literal["general"] = "general"
 
@@ -129,16 +129,16 @@ class GeneralAttention(_Product):
 
 
 class _SameSizes(AttentionOptions):
-    """Base of the kinds without projections, which compare vectors of one size only."""
+    """Base class of scores without projections, which need query and key of the same size."""
 
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
         if query_size != memory_size:
             kind = type(self).model_fields["kind"].default
             yield (
                 "kind",
-                f"'{kind}' needs queries and annotations of one size: got {query_size} (the "
-                f"decoder's hidden) and {memory_size} (the encoder's, directions together); set "
-                "encoder.hidden, or take 'general', which needs no equal sizes",
+                f"'{kind}' needs queries and annotations of the same size: got {query_size} (the "
+                f"decoder's hidden) and {memory_size} (the encoder's, summed over directions); "
+                "set encoder.hidden, or use 'general', which allows different sizes",
             )
 
 
@@ -163,8 +163,9 @@ class ScaledDotConfig(_SameSizes):
 class DotAttention(_Product):
     """score(q, k) = scale q^T k.
 
-    scale = 1 is the dot of arXiv 1508.04025; scale = 1 / sqrt(d) that of arXiv 1706.03762,
-    equation 1: of components with variance 1 it makes scores with variance 1, whatever d is.
+    scale = 1 gives the dot score of arXiv 1508.04025. scale = 1 / sqrt(d) gives the scaled dot
+    product of arXiv 1706.03762, equation 1: if the components of q and k have variance 1, so do the
+    scores.
     """
 
     def __init__(self, size: int, scale: float) -> None:
@@ -172,19 +173,19 @@ class DotAttention(_Product):
         self.scale = scale
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """The annotations themselves, times the scale, once for all queries."""
+        """Multiply the annotations by the scale, once for all queries."""
         return values if self.scale == 1 else values * self.scale
 
 
 class GaussianConfig(_SameSizes):
-    """A Gaussian kernel with a learned width: Nadaraya-Watson regression as an attention."""
+    """A Gaussian kernel with a learned width: Nadaraya-Watson regression as attention."""
 
     kind: Literal["gaussian"] = "gaussian"
     width: float | None = Field(
         default=None,
         gt=0,
-        description="w at the start of training, the inverse of a distance; unset: "
-        "(2 size)^(-1/4), which gives scores of variance 1 to components of variance 1",
+        description="initial value of w, an inverse distance; unset: (2 size)^(-1/4), which gives "
+        "scores of variance 1 if the components of query and key have variance 1",
     )
 
     def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
@@ -194,7 +195,7 @@ class GaussianConfig(_SameSizes):
 class GaussianAttention(Attention):
     """score(q, k) = -(||q - k|| w)^2 / 2 (Nadaraya 1964, Watson 1964; d2l.ai, section 11.2).
 
-    w = width exp(theta), so that it stays positive; theta is learned and starts at 0.
+    w = width exp(theta) is always positive; theta is learned and starts at 0.
     """
 
     def __init__(self, size: int, width: float) -> None:
@@ -204,16 +205,16 @@ class GaussianAttention(Attention):
 
     @property
     def width(self) -> Float[Tensor, " 1"]:
-        """w as it is now."""
+        """The current value of w."""
         return self.initial_width * self.theta.exp()
 
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B Q S"]:
-        """||q - k||^2 = ||q||^2 - 2 q^T k + ||k||^2, of which ||q||^2 is the same for every key."""
+        """Return the scores, from ||q - k||^2 = ||q||^2 - 2 q^T k + ||k||^2."""
         products = torch.bmm(query, keys.transpose(1, 2))
         squares = query.square().sum(-1).unsqueeze(2) + keys.square().sum(-1).unsqueeze(1)
-        distances = (squares - 2 * products).clamp(min=0)  # rounding may go below
+        distances = (squares - 2 * products).clamp(min=0)  # rounding may give less
         return -distances * self.width.square() / 2
 
 
@@ -229,10 +230,10 @@ class CosineConfig(_SameSizes):
 class CosineAttention(Attention):
     """score(q, k) = beta q^T k / (|q| |k|) (arXiv 1410.5401, equations 5 and 6).
 
-    A cosine lies in [-1, 1]: without beta no weight over S positions could exceed
-    1 / (1 + (S - 1) / e^2), 0.35 for S = 15. There the controller emits a beta for each query;
-    here beta = sqrt(size) exp(theta) is one positive number, learned from theta = 0, at which
-    components of variance 1 give scores of variance 1.
+    A cosine lies in [-1, 1]. Without beta, no weight over S positions could exceed 1 / (1 + (S - 1)
+    / e^2), which is 0.35 for S = 15. In the paper the controller emits a beta for each query. Here
+    beta = sqrt(size) exp(theta) is one positive number, learned from theta = 0. There, components
+    of variance 1 give scores of variance 1.
     """
 
     def __init__(self, size: int) -> None:
@@ -241,7 +242,7 @@ class CosineAttention(Attention):
 
     @property
     def scale(self) -> Float[Tensor, " 1"]:
-        """beta as it is now."""
+        """The current value of beta."""
         return self.key_size**0.5 * self.theta.exp()
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
@@ -254,19 +255,19 @@ class CosineAttention(Attention):
 
 
 def _unit(x: Float[Tensor, "*L K"]) -> Float[Tensor, "*L K"]:
-    """x / |x|; norms below 1e-3 count as 1e-3, so that no gradient exceeds 1,000."""
+    """Return x / |x|. Norms below 1e-3 count as 1e-3, so that no gradient exceeds 1,000."""
     return nn.functional.normalize(x, dim=-1, eps=1e-3)
 
 
 class LocationConfig(AttentionOptions):
-    """Luong's location: softmax(W q), a score for each place whatever stands there."""
+    """Luong's location, softmax(W q): one score per position, whatever the position holds."""
 
     kind: Literal["location"] = "location"
     max_length: int = Field(
         default=101,
         gt=0,
-        description="places with a score, </s> included; those behind them get no weight. Training "
-        "reaches the first data.max_pieces + 1",
+        description="number of positions with a score, </s> included; later positions get no "
+        "weight. Training reaches the first data.max_pieces + 1",
     )
 
     def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
@@ -274,11 +275,11 @@ class LocationConfig(AttentionOptions):
 
 
 class LocationAttention(Attention):
-    """score(q, s) = (W_a q)_s, s the position (arXiv 1508.04025, equation 8).
+    """score(q, s) = (W_a q)_s, where s is the position (arXiv 1508.04025, equation 8).
 
-    As in the paper's footnote 6, a short sentence uses the first rows of W_a only, and words behind
-    the last row are ignored. The key of a position is its row of W_a, and a 0 that is added to
-    its scores; behind the last row it is a number so low that the weight is 0.
+    As in the paper's footnote 6, a short sentence uses only the first rows of W_a, and words after
+    the last row are ignored. The key of a position is its row of W_a and a number that is added to
+    the score. The number is 0, or after the last row so low that the weight is 0.
     """
 
     def __init__(self, query_size: int, max_length: int) -> None:
@@ -287,13 +288,13 @@ class LocationAttention(Attention):
         self.W_a = nn.Linear(query_size, max_length, bias=False)
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """The rows of W_a, the same for every sentence."""
+        """Return the rows of W_a as keys, the same for every sentence."""
         length = values.shape[1]
         rows = self.W_a.weight[:length]
         rows = nn.functional.pad(rows, (0, 0, 0, length - len(rows)))
-        is_behind = torch.arange(length, device=values.device) >= self.max_length
-        added = is_behind.to(rows.dtype).unsqueeze(1) * _NO_WEIGHT
-        return torch.cat([rows, added], dim=1).expand(len(values), -1, -1)
+        has_no_row = torch.arange(length, device=values.device) >= self.max_length
+        summand = has_no_row.to(rows.dtype).unsqueeze(1) * _NO_WEIGHT
+        return torch.cat([rows, summand], dim=1).expand(len(values), -1, -1)
 
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
@@ -302,7 +303,7 @@ class LocationAttention(Attention):
 
 
 _NO_WEIGHT = -1e4
-"""A score whose exponential is 0 beside any other in every dtype, which is finite in all."""
+"""A score that is finite in every dtype and whose softmax weight is 0 next to any other score."""
 
 
 ScoreKind = (
@@ -315,4 +316,4 @@ ScoreKind = (
     | CosineConfig
     | LocationConfig
 )
-"""Every score. A new one is added here and nowhere else: it then works alone and within heads."""
+"""The configs of all scores. A score in this union works alone and within multi-head attention."""

@@ -1,4 +1,4 @@
-"""The positions that a query sees: all, or a window whose cost does not grow with the source."""
+"""The source positions that a query sees: all, or a window of constant size."""
 
 import abc
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from nmt.settings.base import Config
 
 @dataclass(frozen=True)
 class Window:
-    """W positions for each query, of which those with `keep` False lie outside of the source.
+    """W source positions for each query; `keep` is False at padding and outside of the source.
 
-    `bias`, if given, is added to the scores at these positions.
+    `bias` is added to the scores at these positions; None adds nothing.
     """
 
     positions: Int[Tensor, "B Q W"]
@@ -25,7 +25,7 @@ class Window:
 
 
 class Span(nn.Module, abc.ABC):
-    """Chooses a window for each query."""
+    """Selects a window of source positions for each query."""
 
     @abc.abstractmethod
     def forward(
@@ -34,11 +34,11 @@ class Span(nn.Module, abc.ABC):
         keep: Bool[Tensor, "B S"],
         queries: Int[Tensor, " B"],
     ) -> Window:
-        """The windows of Q queries that follow on `queries` earlier ones; `keep`: the source's."""
+        """Return each query's window, given the number of earlier `queries` and the source mask."""
 
 
 class GlobalConfig(Config):
-    """Every position of the source."""
+    """Every query sees every position of the source."""
 
     kind: Literal["global"] = "global"
 
@@ -47,11 +47,11 @@ class GlobalConfig(Config):
 
 
 class _LocalConfig(Config):
-    """Base of the spans with a window."""
+    """Base class of the configs of windows."""
 
     kind: str
     window: int = Field(
-        default=10, gt=0, description="D: positions seen on each side of the centre"
+        default=10, gt=0, description="D: number of positions on each side of the centre"
     )
 
 
@@ -65,7 +65,7 @@ class MonotonicConfig(_LocalConfig):
 
 
 class MonotonicSpan(Span):
-    """[p_t - D, p_t + D] with p_t = t, or the last position where t lies behind it."""
+    """The window [p_t - D, p_t + D] around p_t = t, or around the last position if t is larger."""
 
     def __init__(self, window: int) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class MonotonicSpan(Span):
 
 
 class PredictiveConfig(_LocalConfig):
-    """The query predicts the centre, and nearer positions count more (local-p, same paper)."""
+    """The query predicts the window's centre; near positions weigh more (local-p, same paper)."""
 
     kind: Literal["local_p"] = "local_p"
 
@@ -92,12 +92,12 @@ class PredictiveConfig(_LocalConfig):
 
 
 class PredictiveSpan(Span):
-    """p_t = length * sigmoid(v_p^T tanh(W_p q)); the window is [p_t - D, p_t + D], rounded.
+    """The window [p_t - D, p_t + D], rounded, where p_t = length * sigmoid(v_p^T tanh(W_p q)).
 
     Equation 9 of arXiv 1508.04025. A Gaussian of standard deviation D / 2 around p_t favours near
-    positions. The paper multiplies the weights by it, so that they no longer sum to 1. Here its
-    logarithm -(s - p_t)^2 / (2 (D/2)^2) is added to the scores: the weights sum to 1, and the
-    gradient reaches p_t all the same.
+    positions. The paper multiplies the weights by the Gaussian, so that they no longer sum to 1.
+    Here its logarithm -(s - p_t)^2 / (2 (D/2)^2) is added to the scores: the weights sum to 1, and
+    the gradient still reaches p_t.
     """
 
     def __init__(self, window: int, query_size: int) -> None:
@@ -112,29 +112,29 @@ class PredictiveSpan(Span):
         keep: Bool[Tensor, "B S"],
         queries: Int[Tensor, " B"],
     ) -> Window:
-        place = self.v_p(torch.tanh(self.W_p(query))).squeeze(-1)
+        logits = self.v_p(torch.tanh(self.W_p(query))).squeeze(-1)
         # 16 bits would round positions beyond 256.
-        place = place.to(torch.promote_types(place.dtype, torch.float32))
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         lengths = _lengths(keep)
-        centres = lengths * torch.sigmoid(place)
+        centres = lengths * torch.sigmoid(logits)
         window = _window(torch.minimum(centres.long(), lengths - 1), self.window, keep)
         distances = (window.positions - centres.unsqueeze(-1)) / (self.window / 2)
         return Window(window.positions, window.keep, -distances.square() / 2)
 
 
 def _lengths(keep: Bool[Tensor, "B S"]) -> Int[Tensor, "B 1"]:
-    """The number of positions, counted up to the last kept one."""
-    places = torch.arange(1, keep.shape[1] + 1, device=keep.device)
-    return (keep * places).amax(dim=1, keepdim=True)
+    """Return the number of positions up to and including the last kept one."""
+    lengths = torch.arange(1, keep.shape[1] + 1, device=keep.device)
+    return (keep * lengths).amax(dim=1, keepdim=True)
 
 
 def _window(centres: Int[Tensor, "B Q"], reach: int, keep: Bool[Tensor, "B S"]) -> Window:
-    """`reach` positions on each side; those beyond an end are moved to it and not kept."""
+    """Return the positions up to `reach` from each centre; those outside are clamped, not kept."""
     offsets = torch.arange(-reach, reach + 1, device=centres.device)
-    wanted = centres.unsqueeze(-1) + offsets
-    positions = wanted.clamp(0, keep.shape[1] - 1)
-    seen = keep.gather(1, positions.flatten(1)).view_as(positions)
-    return Window(positions, seen & (positions == wanted), None)
+    ideals = centres.unsqueeze(-1) + offsets
+    positions = ideals.clamp(0, keep.shape[1] - 1)
+    window_keep = keep.gather(1, positions.flatten(1)).view_as(positions)
+    return Window(positions, window_keep & (positions == ideals), None)
 
 
 SpanConfig = Annotated[

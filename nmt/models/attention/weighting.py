@@ -1,4 +1,4 @@
-"""How scores become weights: softmax, sparsemax, or one position chosen by its probability."""
+"""How scores become weights: softmax, sparsemax, or hard attention to one position."""
 
 import abc
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ from nmt.settings.base import Config
 
 @dataclass(frozen=True)
 class Choice:
-    """The terms of REINFORCE for positions drawn at random, summed over the heads.
+    """The REINFORCE terms of sampled positions, in nats, summed over the heads.
 
-    `log_probs`: of the drawn position, 0 where none was drawn; `entropies`: of the distribution
-    that it was drawn from. Both in nats.
+    `log_probs`: log-probability of the sampled position, 0 if none was sampled; `entropies`:
+    entropy of the distribution that it was sampled from.
     """
 
     log_probs: Float[Tensor, "B Q"]
@@ -28,7 +28,7 @@ class Choice:
 
     @staticmethod
     def concatenated(choices: Sequence["Choice"]) -> "Choice | None":
-        """The choices concatenated along Q; None where there are none."""
+        """Concatenate the choices along Q; return None if there are none."""
         if not choices:
             return None
         return Choice(
@@ -37,17 +37,16 @@ class Choice:
         )
 
     def view(self, n_rows: int, n_queries: int) -> "Choice":
-        """Both tensors in the shape (n_rows, n_queries)."""
+        """Reshape both tensors to (n_rows, n_queries)."""
         shape = (n_rows, n_queries)
         return Choice(self.log_probs.view(shape), self.entropies.view(shape))
 
 
 @dataclass(frozen=True)
 class Weighted:
-    """Weights, and the positions that were drawn for them, if any were.
+    """Attention weights, and the sampled positions, if any.
 
-    `expected` are the probabilities that positions were drawn from, where a sentence may take these
-    as its weights instead.
+    `expected` are the probabilities of the samples, which a sentence may use as weights instead.
     """
 
     weights: Float[Tensor, "B N Q S"]
@@ -57,7 +56,7 @@ class Weighted:
     def with_soft(
         self, soft: Bool[Tensor, " B"] | None
     ) -> tuple[Float[Tensor, "B N Q S"], Choice | None]:
-        """The weights and choices, where the rows `soft` take the expected weights."""
+        """Return weights and choice, with the expected weights in the rows that `soft` marks."""
         if soft is None or self.expected is None or self.choice is None:
             return self.weights, self.choice
         weights = torch.where(soft[:, None, None, None], self.expected, self.weights)
@@ -66,26 +65,26 @@ class Weighted:
 
 
 class Weighting(nn.Module, abc.ABC):
-    """From scores to weights >= 0 that sum to 1 over S, exactly 0 where `keep` is False."""
+    """Maps scores to weights >= 0 that sum to 1 over S and are exactly 0 where `keep` is False."""
 
     is_softmax = False
-    """Whether the weights are the softmax of the scores and nothing else."""
+    """Whether the weights are just the softmax of the scores."""
 
     @abc.abstractmethod
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        """The weights of each query of each head."""
+        """Return the weights of each query of each head."""
 
     def draw_soft(self, keep: Bool[Tensor, "B S"]) -> Bool[Tensor, " B"] | None:
-        """The sentences that take Weighted.expected at all their steps; None where none may."""
+        """Sample the sentences that use Weighted.expected at all steps; None if none may."""
         return None
 
     def auxiliary_loss(self, choice: Choice) -> AuxiliaryLoss | None:
-        """The term that the training loss must add for these choices, if there is one."""
+        """Return the term that the training loss must add for these choices, or None."""
         return None
 
 
 class SoftConfig(Config):
-    """The softmax of the scores: every position gets some weight."""
+    """Softmax of the scores: every position gets some weight."""
 
     kind: Literal["soft"] = "soft"
 
@@ -103,7 +102,7 @@ class SoftWeighting(Weighting):
 
 
 class SparsemaxConfig(Config):
-    """The point of the simplex nearest to the scores: few positions, the others exactly 0."""
+    """The point of the simplex nearest to the scores: few positions have a weight above 0."""
 
     kind: Literal["sparsemax"] = "sparsemax"
 
@@ -121,10 +120,10 @@ class SparsemaxWeighting(Weighting):
 def sparsemax_where(
     scores: Float[Tensor, "*L S"], keep: Bool[Tensor, "*#L S"]
 ) -> Float[Tensor, "*L S"]:
-    """p = max(scores - tau, 0), with tau such that p sums to 1 over the kept positions.
+    """Return p = max(scores - tau, 0), with tau such that p sums to 1 over the kept positions.
 
-    Only scores within 1 of the largest can be in the support, so the others are lifted to 2
-    below it: the same result without infinities. Computed in fp32 at least.
+    Only scores within 1 of the largest can get weight. Lower scores are raised to 2 below the
+    largest: the same result without infinities. Computed in fp32 at least.
     """
     dtype = torch.promote_types(scores.dtype, torch.float32)
     lowest = torch.finfo(dtype).min
@@ -140,31 +139,31 @@ def sparsemax_where(
 
 
 class HardConfig(Config):
-    """One position, drawn at random in training, the most likely one afterwards.
+    """Hard attention to one position: sampled in training, the most probable one otherwise.
 
-    Trained by REINFORCE with a baseline, the mean of earlier batches, and an entropy term (arXiv
-    1502.03044, section 4.1). The paper's own form has the credit `sentence`, and learns slowly.
+    Trained by REINFORCE with an entropy term and a baseline, the mean of earlier batches (arXiv
+    1502.03044, section 4.1). `credit: sentence` is the paper's form, and learns slowly.
     """
 
     kind: Literal["hard"] = "hard"
     credit: Literal["sentence", "future"] = Field(
         default="future",
-        description="what rewards a draw: the log-likelihood of the whole sentence, as in the "
-        "paper, or of its own and later pieces only, which has the same mean and less variance",
+        description="reward of a sample: the log-likelihood of the whole sentence, as in the "
+        "paper, or of this and later pieces only (the same mean, less variance)",
     )
     reward: float = Field(
         default=0.05,
         gt=0,
-        description="weight of REINFORCE in the loss; 1 makes its mean the gradient of the bound",
+        description="weight of REINFORCE in the loss; 1 gives the gradient of the paper's bound",
     )
     entropy: float = Field(
-        default=0.01, ge=0, description="weight of the entropy, which keeps it exploring"
+        default=0.01, ge=0, description="weight of the entropy term, which favours exploration"
     )
     soft_share: float = Field(
         default=0.5,
         ge=0,
         lt=1,
-        description="probability that a sentence takes the softmax weights instead of positions",
+        description="probability that a sentence uses softmax weights instead of samples",
     )
 
     def build(self) -> Weighting:
@@ -172,7 +171,7 @@ class HardConfig(Config):
 
 
 _DECAY = 0.9
-"""The share of the old baseline in the new one, at each batch (arXiv 1502.03044, section 4.1)."""
+"""Share of the old baseline in the new one, per batch (arXiv 1502.03044, section 4.1)."""
 
 
 class HardWeighting(Weighting):
@@ -183,10 +182,10 @@ class HardWeighting(Weighting):
     def __init__(self, config: HardConfig) -> None:
         super().__init__()
         self.config = config
-        self.register_buffer("baseline", torch.zeros(()))  # saved: a resumed run needs it
+        self.register_buffer("baseline", torch.zeros(()))  # saved, for resumed runs
 
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        """See Weighting. The choice has no gradient here; the auxiliary loss gives it one."""
+        """Sample positions. Samples have no gradient here; the auxiliary loss gives them one."""
         mask = keep_like(keep, scores)
         if not self.training:
             return Weighted(one_hot_where(scores, mask))
@@ -198,7 +197,7 @@ class HardWeighting(Weighting):
         return Weighted(hard, Choice(log_probs.sum(dim=1), entropies.sum(dim=1)), soft)
 
     def draw_soft(self, keep: Bool[Tensor, "B S"]) -> Bool[Tensor, " B"] | None:
-        """See Weighting; each sentence with the probability `soft_share`, in training."""
+        """Select each sentence with probability `soft_share`, in training only."""
         if not self.training or not self.config.soft_share:
             return None
         return torch.rand(len(keep), device=keep.device) < self.config.soft_share
@@ -208,17 +207,19 @@ class HardWeighting(Weighting):
 
 
 class Reinforce(AuxiliaryLoss):
-    """-sum_t [reward (R_t - b_t) log p(s_t) + entropy H_t], s_t the position drawn at step t.
+    """-sum_t [reward (R_t - b_t) log p(s_t) + entropy H_t], s_t the position sampled at step t.
 
-    Added to -log p(y | s), whose gradient goes through everything but the draws, its gradient is,
-    with reward 1, an unbiased estimate of that of -L_s (arXiv 1502.03044, equations 10 to 12):
+    It is added to -log p(y | s), whose gradient flows through everything except the samples. With
+    reward 1 the expected gradient of the sum is that of -L_s (arXiv 1502.03044, equations 10 to
+    12):
 
         L_s = sum over all s of p(s) log p(y | s) <= log p(y).
 
-    With the credit `sentence`, R_t = log p(y | s) is the same for all draws of a sentence, and b_t
+    With the credit `sentence`, R_t = log p(y | s) is the same at all steps of a sentence, and b_t
     is its moving average over batches, b <- 0.9 b + 0.1 mean log p(y | s). With `future`, R_t sums
-    over the pieces from t on: those before a draw do not depend on it, and only add variance. b_t
-    is then the moving average of a piece's log-likelihood, times the number of pieces in the sum.
+    over the pieces from t on: earlier pieces do not depend on the sample, and would only add
+    variance. b_t is then the moving average of a piece's log-likelihood, times the number of pieces
+    in the sum.
     """
 
     def __init__(self, weighting: HardWeighting, choice: Choice) -> None:
@@ -228,7 +229,7 @@ class Reinforce(AuxiliaryLoss):
     def loss_sum(
         self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, "B T"]
     ) -> Float[Tensor, ""]:
-        """See AuxiliaryLoss. It updates the baseline: call it once per batch."""
+        """Return the term and update the baseline: call this once per batch."""
         config, baseline = self.weighting.config, self.weighting.baseline
         pieces = keep.to(baseline.dtype)
         likelihoods = log_likelihoods.to(baseline.dtype)
@@ -248,10 +249,10 @@ class Reinforce(AuxiliaryLoss):
 class DoublyStochastic(AuxiliaryLoss):
     """strength * sum over source positions i of (1 - sum over target steps t of weights_ti)^2.
 
-    Equation 14 of arXiv 1502.03044: every position should be attended to as much as every other in
-    the course of a sentence. Padding of the source and of the target is left out. The term of a
-    sentence is that of the paper, added to its -log p(y); both are summed over sentences, and
-    divided by the tokens of the whole update. So the gradient does not depend on micro-batches.
+    Equation 14 of arXiv 1502.03044: over a sentence, all positions should get the same total
+    weight. Padding of source and target is left out. As in the paper, a sentence's term is added to
+    its -log p(y). Both are summed over sentences and divided by the tokens of the whole update, so
+    the gradient does not depend on micro-batches.
     """
 
     def __init__(
@@ -269,14 +270,14 @@ class DoublyStochastic(AuxiliaryLoss):
 
 
 class HardGumbelConfig(Config):
-    """One position in the forward pass, the gradient of a softmax in the backward pass.
+    """Hard attention to one position, whose backward pass takes the gradient of a softmax.
 
     Straight-through Gumbel-softmax (arXiv 1611.01144, section 2.2).
     """
 
     kind: Literal["hard_gumbel"] = "hard_gumbel"
     temperature: float = Field(
-        default=1.0, gt=0, description="of the softmax whose gradient is used; low is sharp"
+        default=1.0, gt=0, description="temperature of the softmax; lower is sharper"
     )
 
     def build(self) -> Weighting:
@@ -303,14 +304,14 @@ class HardGumbelWeighting(Weighting):
 def one_hot_where(
     scores: Float[Tensor, "*L S"], keep: Bool[Tensor, "*#L S"]
 ) -> Float[Tensor, "*L S"]:
-    """1 at the largest kept score (the first of equals), 0 elsewhere."""
+    """Return 1 at the largest kept score (the first of equals) and 0 elsewhere."""
     lowest = torch.finfo(scores.dtype).min
     best = scores.masked_fill(~keep, lowest).argmax(dim=-1, keepdim=True)
     return torch.zeros_like(scores).scatter(-1, best, 1.0) * keep
 
 
 def gumbel_like(scores: Float[Tensor, "*L S"]) -> Float[Tensor, "*L S"]:
-    """Noise whose argmax over scores + noise draws from softmax(scores)."""
+    """Return Gumbel noise: the argmax of scores + noise is a sample from softmax(scores)."""
     return -torch.empty_like(scores).exponential_().log()
 
 

@@ -1,4 +1,4 @@
-"""GRU and LSTM cells: one step, from the pre-activations of the gates. `CELLS` has every kind."""
+"""GRU and LSTM cells: one step, computed from gate pre-activations. `CELLS` lists the cells."""
 
 import abc
 from collections.abc import Callable
@@ -19,19 +19,18 @@ CellState = tuple[Float[Tensor, "B H"], Float[Tensor, "B H"] | None]
 
 
 class Cell(nn.Module, abc.ABC):
-    """One step of a recurrent layer whose input is x, or [x; context] with `context_size`.
+    """One step of a recurrent layer with input x, or [x; context] if `context_size` is given.
 
-    The input's weights are two modules: `input_gates` can be applied to all steps at once,
-    `context_gates` only at each step. The gates' pre-activations are the sum of both and of
-    `hidden_gates`.
+    The input has two weights: `input_gates` can be applied to all steps at once, `context_gates`
+    only step by step. The gate pre-activations are the sum of both and of `hidden_gates`.
     """
 
     n_gates: int
     has_cell_state = False
     forget_gate: int | None = None
-    """The place of a forget gate among the gates, if there is one."""
+    """The index of the forget gate; None for a cell without one."""
     torch_layer: Callable[..., Any] | None = None
-    """torch's layer of such cells, packed or not; None where torch has none."""
+    """The function of torch for a layer of such cells, packed or not; None if torch has none."""
     is_gru = False
     """Whether Operations.gru_layer and Operations.attentional_gru compute this cell."""
 
@@ -56,7 +55,7 @@ class Cell(nn.Module, abc.ABC):
     def next_state(
         x_gates: Float[Tensor, "B G"], h_gates: Float[Tensor, "B G"], state: CellState
     ) -> CellState:
-        """The state after `state`, from the pre-activations from the input and from the state."""
+        """Return the next state, from the pre-activations of the input and of the hidden state."""
 
     def forward(
         self,
@@ -64,16 +63,16 @@ class Cell(nn.Module, abc.ABC):
         state: CellState,
         hidden: Float[Tensor, "B H"] | None = None,
     ) -> CellState:
-        """The state after `state`; `gates` are the pre-activations from x and the context.
+        """Return the next state; `gates` are the pre-activations of x and of the context.
 
-        `hidden` is the hidden state once more, in a view of its own: autograd then sums the
-        gradients of a state in the order of its uses.
+        `hidden` is the hidden state in a separate view (None: that of `state`). With it, autograd
+        sums the gradients of a state in the order of its uses.
         """
         h_gates = self.hidden_gates(state[0] if hidden is None else hidden)
         return self.next_state(gates, h_gates, state)
 
     def reset_parameters(self) -> None:
-        """See `reset_gates`; an LSTM's forget gate as in `reset_gate_biases`."""
+        """Draw the weights by `reset_gates`, and set the biases by `reset_gate_biases`."""
         reset_gates(self.n_gates, self.input_gates.weight, nn.init.xavier_uniform_)
         if self.context_gates is not None:
             reset_gates(self.n_gates, self.context_gates.weight, nn.init.xavier_uniform_)
@@ -83,7 +82,7 @@ class Cell(nn.Module, abc.ABC):
 
 
 class GRUCell(Cell):
-    """torch.nn.GRUCell; see ops.reference.gru_cell."""
+    """The cell of torch.nn.GRU; see ops.reference.gru_cell."""
 
     n_gates = 3
     torch_layer = staticmethod(torch._VF.gru)
@@ -95,7 +94,7 @@ class GRUCell(Cell):
 
 
 class LSTMCell(Cell):
-    """torch.nn.LSTMCell (Hochreiter & Schmidhuber 1997; arXiv 1308.0850, without its peepholes).
+    """The cell of torch.nn.LSTM (Hochreiter & Schmidhuber 1997; arXiv 1308.0850 without peepholes).
 
     From the pre-activations a of its gates [i; f; g; o]:
 
@@ -111,11 +110,11 @@ class LSTMCell(Cell):
     @staticmethod
     def next_state(x_gates: Tensor, h_gates: Tensor, state: CellState) -> CellState:
         assert state[1] is not None
-        input_gate, forget_gate, new, output_gate = (x_gates + h_gates).chunk(4, dim=-1)
-        cell = state[1].to(new.dtype)  # under autocast they differ
-        remembered = torch.sigmoid(forget_gate) * cell
-        after = torch.addcmul(remembered, torch.sigmoid(input_gate), torch.tanh(new))
-        return torch.sigmoid(output_gate) * torch.tanh(after), after
+        input_gate, forget_gate, candidate, output_gate = (x_gates + h_gates).chunk(4, dim=-1)
+        cell = state[1].to(candidate.dtype)  # under autocast their dtypes differ
+        cell = torch.sigmoid(forget_gate) * cell
+        cell = torch.addcmul(cell, torch.sigmoid(input_gate), torch.tanh(candidate))
+        return torch.sigmoid(output_gate) * torch.tanh(cell), cell
 
 
 CELLS: dict[CellKind, type[Cell]] = {"gru": GRUCell, "lstm": LSTMCell}
@@ -124,10 +123,10 @@ CELLS: dict[CellKind, type[Cell]] = {"gru": GRUCell, "lstm": LSTMCell}
 def reset_gates(
     n_gates: int, weight: Float[Tensor, "G I"], draw: Callable[[Tensor], Tensor]
 ) -> None:
-    """Draw first weights gate by gate: a gate is a layer, several in one matrix are not.
+    """Draw initial weights gate by gate, because each gate is a layer of its own.
 
-    In translation an input's weights are Xavier-uniform, a state's orthogonal (arXiv 1409.0473,
-    appendix B.1).
+    In translation, input weights are Xavier-uniform and hidden-state weights orthogonal (arXiv
+    1409.0473, appendix B.1).
     """
     with torch.no_grad():
         for gate in weight.chunk(n_gates):
@@ -135,10 +134,10 @@ def reset_gates(
 
 
 def reset_gate_biases(cell: type[Cell], *biases: Float[Tensor, " G"]) -> None:
-    """Set biases to 0, those of a forget gate to a sum of 1.
+    """Set biases to 0, except that the biases of a forget gate have the sum 1.
 
-    An LSTM then remembers until it learns to forget (Jozefowicz et al. 2015, An
-    empirical exploration of recurrent network architectures, section 2.2).
+    An LSTM then remembers until it learns to forget (Jozefowicz et al. 2015, An empirical
+    exploration of recurrent network architectures, section 2.2).
     """
     with torch.no_grad():
         for bias in biases:

@@ -1,4 +1,4 @@
-"""The recurrent decoders with attention, over any memory: of words, or of places in a picture."""
+"""Recurrent decoders with attention, over any memory: of a text or of a picture."""
 
 import abc
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from nmt.ops.reference import AdditiveMemory, DecoderWeights
 
 @dataclass(frozen=True)
 class RNNState(State):
-    """The states of every layer, and what attention remembers.
+    """The hidden states of all layers, and the state of attention.
 
     `cell` are the cell states of LSTMs, None for GRUs.
     """
@@ -43,9 +43,9 @@ class RNNState(State):
 class RNNDecoder(nn.Module, abc.ABC):
     """GRUs or LSTMs that attend to a memory at every step; the methods are those of Seq2Seq.
 
-    With x_t the embedding of the last piece and s_t the top layer's hidden state, each kind of
-    decoder says in `_advance` what asks, what the first layer reads and what the readout reads.
-    From the second on, a layer's input is the hidden state of the layer below.
+    x_t is the embedding of the previous piece, s_t the top layer's hidden state. Each subclass
+    defines in `_advance` what is the query, what the first layer reads, and what the readout reads.
+    A higher layer reads the hidden state of the layer below.
     """
 
     def __init__(self, config: RecurrentConfig, memory_size: int, vocab_size: int) -> None:
@@ -68,10 +68,10 @@ class RNNDecoder(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def _add_cells(self, config: RecurrentConfig, memory_size: int) -> None:
-        """Add the modules between attention and readout; their order is that of first weights."""
+        """Add the modules between attention and readout; their order fixes the initial weights."""
 
     def _add_layers(self, config: RecurrentConfig, size: int, context: int | None) -> None:
-        """Add the `cell` of the first layer, over an input of `size`, and those above it."""
+        """Add the first layer's `cell`, whose input has size `size`, and the layers above it."""
         kind, hidden = CELLS[config.decoder.cell], config.hidden
         self.cell = kind(size, hidden, context, config.backend, input_bias=context is not None)
         self.upper = nn.ModuleList(
@@ -82,26 +82,26 @@ class RNNDecoder(nn.Module, abc.ABC):
     def _advance(
         self, input_gates: Float[Tensor, "B G"], state: RNNState
     ) -> tuple[Float[Tensor, "B H"], AttentionOutput, RNNState]:
-        """One step: what the readout reads, the attention's output, and the state after it."""
+        """Run one step: return the readout's input, the attention output and the next state."""
 
     @property
     def _input_cell(self) -> Cell:
-        """The cell that reads the last piece."""
+        """The cell that reads the previous piece."""
         return self.cell
 
     def init_state(self, memory: Memory) -> RNNState:
-        """The state before the first piece, the keys projected."""
+        """Return the state before the first piece; it holds the projected attention keys."""
         hidden, cell = self.initial(memory)
         return RNNState(hidden, cell, self.attention.begin(memory))
 
     def init_search_state(self, memory: Memory) -> RNNState:
-        """`init_state` for `step` alone."""
+        """Return the initial state for a search, with contiguous values."""
         state = self.init_state(memory)
         values = state.attention.values.contiguous()
         return replace(state, attention=replace(state.attention, values=values))
 
     def step(self, last_ids: Int[Tensor, " B"], state: RNNState) -> StepOutput:
-        """Advance by one piece, given the piece before it."""
+        """Advance by one piece, given the previous piece."""
         embedded = self.dropout(self.embedding(last_ids))
         top, attended, state = self._advance(self._input_cell.input_gates(embedded), state)
         features = self._features(top, embedded, attended.context.squeeze(1))
@@ -110,7 +110,7 @@ class RNNDecoder(nn.Module, abc.ABC):
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool = False
     ) -> DecoderOutput:
-        """All T steps; what does not depend on the state is done for all of them at once."""
+        """Run all T steps; what does not depend on the state is computed for all steps at once."""
         embedded = self.dropout(self.embedding(tgt_in))
         tops: list[Tensor] = []
         outputs: list[AttentionOutput] = []
@@ -128,7 +128,7 @@ class RNNDecoder(nn.Module, abc.ABC):
         return DecoderOutput(features, self.output, weights, heads, auxiliary_loss)
 
     def _after(self, bottom: CellState, state: RNNState, attention: AttentionState) -> RNNState:
-        """`state` after a step, given the first layer's next state and what attention remembers."""
+        """Return the next state, given the first layer's next state and attention's next state."""
         states, below = [bottom], bottom[0]
         for i, layer in enumerate(self.upper, start=1):
             assert isinstance(layer, Cell)
@@ -149,15 +149,15 @@ class RNNDecoder(nn.Module, abc.ABC):
         embedded: Float[Tensor, "*L D"],
         context: Float[Tensor, "*L M"],
     ) -> Float[Tensor, "*L R"]:
-        """The input of the vocabulary layer, for one step or for all."""
+        """Return the input of the vocabulary layer, for one step or for all steps."""
         return self.dropout(self.readout(hidden, embedded, context))
 
 
 @dataclass(frozen=True)
 class SearchState(RNNState):
-    """The state of a search whose attention sums the context's part of the gates.
+    """A search state whose attention values are the context's pre-activations of the gates.
 
-    The cell's weight has been applied to the annotations, once.
+    The cell's context weight has been applied to the annotations once.
     """
 
 
@@ -172,16 +172,16 @@ class BahdanauDecoder(RNNDecoder):
 
     @property
     def _context_layer(self) -> nn.Module:
-        """The linear map from the context to its part of the gates."""
+        """The linear map from the context to its gate pre-activations."""
         layer = self.cell.context_gates
         assert layer is not None
         return layer
 
     def init_search_state(self, memory: Memory) -> RNNState:
-        """See RNNDecoder; the context's weight is applied to the annotations where it can be.
+        """Return the initial search state, with the annotations mapped to gates if possible.
 
         The gates are linear in the context, and a search takes more steps than a sentence has
-        annotations: one product for each annotation is then less work than one for each step.
+        annotations. So one product per annotation is less work than one per step.
         """
         state = super().init_search_state(memory)
         if self.readout.reads_context or not self.attention.sums_annotations:
@@ -208,7 +208,7 @@ class BahdanauDecoder(RNNDecoder):
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool = False
     ) -> DecoderOutput:
-        """See RNNDecoder; as one operation where the backend has it for these options."""
+        """Run all T steps, as one operation if the backend has it for these options."""
         ops = operations(self.backend, state.hidden)
         is_one_gru = self.cell.is_gru and len(self.upper) == 0
         score = self.attention.as_additive() if is_one_gru else None
@@ -281,7 +281,7 @@ class ConditionalDecoder(BahdanauDecoder):
 
 @dataclass(frozen=True)
 class LuongState(RNNState):
-    """`feed` is h~ of the last step, zeros at first."""
+    """The state of a Luong decoder; `feed` is h~ of the previous step, zeros at first."""
 
     feed: Float[Tensor, "B H"]
 
@@ -319,9 +319,9 @@ _DECODERS: dict[str, type[RNNDecoder]] = {
     "conditional": ConditionalDecoder,
     "luong": LuongDecoder,
 }
-"""The decoder of each kind of DecoderConfig."""
+"""The decoder for each kind of DecoderConfig."""
 
 
 def build_decoder(config: RecurrentConfig, memory_size: int, vocab_size: int) -> RNNDecoder:
-    """The decoder of `config.decoder.kind`."""
+    """Build the decoder of `config.decoder.kind`."""
     return _DECODERS[config.decoder.kind](config, memory_size, vocab_size)

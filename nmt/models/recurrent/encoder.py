@@ -28,11 +28,10 @@ from nmt.ops.reference import in_directions
 
 
 class EncoderStates(NamedTuple):
-    """The top layer's hidden states, 0 at padding, and the last states of every layer.
+    """The top layer's hidden states, 0 at padding, and the final states of every layer.
 
-    Both directions stand side by side, forward first, M = 2 H; a layer's last states are those
-    after its last word, which is the sentence's first for the backward direction. `final_cell`
-    are the cell states of LSTMs, None for GRUs.
+    The directions are concatenated, forward first, M = 2 H. Final states follow the last word that
+    is read, which is the first word in the backward direction. `final_cell` is None for GRUs.
     """
 
     values: Float[Tensor, "B S M"]
@@ -41,11 +40,11 @@ class EncoderStates(NamedTuple):
 
 
 class RecurrentLayers(nn.Module):
-    """Layers of cells over padded sentences; padding reaches no state.
+    """Layers of cells over padded sentences; padding does not affect any state.
 
-    Where `backend` has it, each GRU layer is one operation (Operations.gru_layer). Elsewhere
-    torch's layers run: on a GPU cuDNN's over all positions, on a CPU over packed sentences. A cell
-    that torch lacks runs step by step. The weights are named as in torch.nn.GRU.
+    If `backend` has it, each GRU layer is one operation (Operations.gru_layer). Otherwise torch's
+    layers run: on a GPU cuDNN's over all positions, on a CPU over packed sentences. A cell that
+    torch lacks runs step by step. The weights are named as in torch.nn.GRU.
     """
 
     def __init__(  # noqa: PLR0913 - parameters of torch.nn.GRU
@@ -73,7 +72,7 @@ class RecurrentLayers(nn.Module):
         self.reset_parameters()
 
     def weights(self, layer: int) -> list[tuple[Tensor, ...]]:
-        """weight_ih, weight_hh, bias_ih and bias_hh of each direction of a layer."""
+        """Return weight_ih, weight_hh, bias_ih and bias_hh of each direction of a layer."""
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         return [
             tuple(getattr(self, f"{name}_l{layer}{suffix}") for name in names)
@@ -81,7 +80,7 @@ class RecurrentLayers(nn.Module):
         ]
 
     def reset_parameters(self) -> None:
-        """First weights as a decoder cell's; see cells.reset_gates and cells.reset_gate_biases."""
+        """Draw the initial weights as in a decoder's cell; see reset_gates, reset_gate_biases."""
         cell = CELLS[self.kind]
         for layer in range(self.num_layers):
             for w_ih, w_hh, b_ih, b_hh in self.weights(layer):
@@ -90,7 +89,7 @@ class RecurrentLayers(nn.Module):
                 reset_gate_biases(cell, b_ih, b_hh)
 
     def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
-        """The states of sentences of these lengths, all at least 1."""
+        """Return the states of sentences of these lengths, which are all at least 1."""
         cell, ops = CELLS[self.kind], operations(self.backend, x)
         is_operation = cell.is_gru and ops.has_gru_layer
         if cell.torch_layer is not None and not is_operation and not x.is_cuda:
@@ -123,7 +122,7 @@ class RecurrentLayers(nn.Module):
         x: Float[Tensor, "B S D"],
         lengths: Int[Tensor, " B"],
     ) -> EncoderStates:
-        """Read by torch's layers over packed sentences, one call for each layer."""
+        """Read with torch's layers over packed sentences, one call per layer."""
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         data, sizes, _, unsorted = packed
         dtype, lasts = _dtype_of_layers(x), []
@@ -141,7 +140,7 @@ class RecurrentLayers(nn.Module):
                 lasts.append(last)
         outputs = packed._replace(data=data)
         values, _ = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])
-        # Each is of shape (directions, B, H), with the sentences in the order of their lengths.
+        # Final states have shape (directions, B, H), with sentences in the order of their lengths.
         finals = [[x[:, unsorted].transpose(0, 1).flatten(1) for x in last] for last in lasts]
         return encoder_states(values, finals)
 
@@ -149,13 +148,13 @@ class RecurrentLayers(nn.Module):
 def encoder_states(
     values: Float[Tensor, "B S M"], finals: Sequence[Sequence[Float[Tensor, "B M"]]]
 ) -> EncoderStates:
-    """The states of the top layer, and of every layer its last states: hidden, then cell."""
+    """Stack the final states of all layers (hidden, then cell) beside the top layer's states."""
     hidden, *cell = (torch.stack(states, dim=1) for states in zip(*finals, strict=True))
     return EncoderStates(values, hidden, cell[0] if cell else None)
 
 
 class Gates(NamedTuple):
-    """The maps from the input and from the hidden state to their parts of the gates."""
+    """The linear maps of the input and of the hidden state to the gate pre-activations."""
 
     input: Callable[[Tensor], Tensor]
     hidden: Callable[[Tensor], Tensor]
@@ -167,7 +166,7 @@ def read_layer(
     x: Float[Tensor, "B S D"],
     lengths: Int[Tensor, " B"],
 ) -> tuple[Tensor, ...]:
-    """A layer step by step: the hidden states, then the last hidden and, of LSTMs, cell states."""
+    """Read with one layer step by step; return hidden states, final hidden (and cell) states."""
     readers = [partial(_states_of, cell, gates) for gates in directions]
     states, final = in_directions(x, lengths, readers)
     n_states = 1 + cell.has_cell_state
@@ -179,7 +178,7 @@ def read_layer(
 def _states_of(
     cell: type[Cell], gates: Gates, n_steps: int, x: Float[Tensor, "N I"]
 ) -> Float[Tensor, "N X"]:
-    """The states after each step, an LSTM's cell state beside them; see ops.directions.Reader."""
+    """Return the states after each step, for LSTMs [hidden; cell]; see ops.reference.Reader."""
     x_gates = gates.input(x)
     x_gates = x_gates.view(n_steps, -1, x_gates.shape[1])
     zeros = x_gates.new_zeros(x_gates.shape[1], x_gates.shape[2] // cell.n_gates)
@@ -192,10 +191,10 @@ def _states_of(
 
 
 _CLOSED_GATE = 1000.0
-"""The sigmoid of it is 1 in every dtype, and that of its negative 0."""
+"""A number whose sigmoid is 1 in every dtype; the sigmoid of its negative is 0."""
 
 _FLAGS = 8
-"""Columns of an LSTM's input that mark padding: sizes of products stay multiples of 8."""
+"""Columns of an LSTM's input that mark padding: 8, so that product sizes stay multiples of 8."""
 
 
 def read_by_torch(
@@ -204,13 +203,13 @@ def read_by_torch(
     x: Float[Tensor, "B S D"],
     lengths: Int[Tensor, " B"],
 ) -> tuple[Tensor, ...]:
-    """Read a layer by torch's own over all positions, a call for each direction; see `read_layer`.
+    """Read with torch's layer over all positions, one call per direction; see `read_layer`.
 
-    Packed sentences would need their lengths on the host, which then waits for the GPU, and CUDA
+    Packed sentences would need their lengths on the host, which would then wait for the GPU. CUDA
     graphs need the same kernels for all lengths.
 
-    torch returns an LSTM's cell states after the last position only. At padding an input of its own
-    therefore opens the forget gate and closes the input gate, so that the cell state stays.
+    torch returns an LSTM's cell states after the last position only. Therefore an additional input
+    opens the forget gate and closes the input gate at padding, which keeps the cell state.
     """
     lasts: list[Tensor] = []
 
@@ -221,11 +220,11 @@ def read_by_torch(
         if cell.has_cell_state:
             flags = keep_from_lengths(lengths, n_steps).t().logical_not().reshape(-1, 1)
             rows = torch.cat([rows, flags.to(rows.dtype).expand(-1, _FLAGS)], dim=1)
-            of_flags = w_ih.new_zeros(len(w_ih), _FLAGS)
-            input_gate, forget_gate, *_ = of_flags.chunk(cell.n_gates)
+            flag_weights = w_ih.new_zeros(len(w_ih), _FLAGS)
+            input_gate, forget_gate, *_ = flag_weights.chunk(cell.n_gates)
             input_gate.fill_(-_CLOSED_GATE / _FLAGS)
             forget_gate.fill_(_CLOSED_GATE / _FLAGS)
-            w_ih = torch.cat([w_ih, of_flags], dim=1)
+            w_ih = torch.cat([w_ih, flag_weights], dim=1)
         dtype = _dtype_of_layers(rows)
         block = _in_one_block([w_ih, w_hh, b_ih, b_hh], dtype)
         steps = rows.to(dtype).view(n_steps, -1, rows.shape[1])
@@ -244,12 +243,12 @@ def read_by_torch(
 
 
 def _dtype_of_layers(x: Tensor) -> torch.dtype | None:
-    """Return the dtype in which torch's layers must read `x`, or None where autocast casts it.
+    """Return the dtype in which torch's layers must read `x`, or None if it need not change.
 
-    Under autocast torch casts the inputs and weights of cuDNN's layers to fp16, also where its
-    dtype is bf16 (AutocastRNN.cpp). cuDNN has had layers in bf16 since 9.13. On a CPU torch asks
-    oneDNN for an LSTM of autocast's dtype if all sentences are of one length. oneDNN has none of
-    fp16 for training, and of bf16 on some processors only.
+    Under autocast torch casts the inputs and weights of cuDNN's layers to fp16, even if autocast's
+    dtype is bf16 (AutocastRNN.cpp). cuDNN has layers in bf16 since 9.13. On a CPU torch asks oneDNN
+    for an LSTM of autocast's dtype if all sentences have the same length. oneDNN has no LSTM in
+    fp16 for training, and one in bf16 on some processors only.
     """
     device = "cuda" if x.is_cuda else "cpu"
     if not torch.is_autocast_enabled(device):
@@ -265,9 +264,9 @@ def _dtype_of_layers(x: Tensor) -> torch.dtype | None:
 
 
 def _in_one_block(weights: Sequence[Tensor], dtype: torch.dtype | None) -> list[Tensor]:
-    """Return the weights of a layer as `dtype` in one block, matrices first, as cuDNN reads them.
+    """Return a layer's weights as `dtype` in one block of memory, matrices first, as cuDNN needs.
 
-    It copies weights that lie elsewhere itself, with a warning at every call.
+    torch copies weights that lie elsewhere at every call, with a warning.
     """
     order = sorted(range(len(weights)), key=lambda i: -weights[i].dim())
     block = torch.cat([weights[i].flatten() for i in order]).to(dtype)
@@ -277,7 +276,7 @@ def _in_one_block(weights: Sequence[Tensor], dtype: torch.dtype | None) -> list[
 
 
 class RNNEncoder(nn.Module):
-    """Embeds and reads the source."""
+    """Embeds the source and reads it with recurrent layers."""
 
     def __init__(self, config: EncoderConfig, shared: RecurrentConfig, vocab_size: int) -> None:
         super().__init__()
@@ -294,7 +293,7 @@ class RNNEncoder(nn.Module):
         )
 
     def forward(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
-        """The top layer's states as annotations, and the last states; see EncoderStates."""
+        """Return the top layer's states as annotations, and the final states; see EncoderStates."""
         embedded = self.dropout(self.embedding(src_ids))
         states = self.rnn.read(embedded, src_keep.sum(dim=1))
         values = self.dropout(states.values)

@@ -1,4 +1,4 @@
-"""The decoder's first state."""
+"""The decoder's initial state."""
 
 from typing import Literal
 
@@ -11,19 +11,19 @@ from nmt.models.base import Memory, mean_annotation
 InitialStateKind = Literal["tanh", "tanh_backward", "mean", "copy"]
 
 LayerStates = tuple[Float[Tensor, "B L H"], Float[Tensor, "B L H"] | None]
-"""The hidden states of L layers, and their cell states where they are LSTMs."""
+"""The hidden states of L layers, and their cell states (None unless they are LSTMs)."""
 
 
 class InitialState(nn.Module):
-    """The first state of every decoder layer, from the encoder's last state of the same layer.
+    """The initial state of every decoder layer, from the encoder's final state of the same layer.
 
-    tanh            h_0 = tanh(W_s final + b_s) (arXiv 1409.0473, appendix A.2.2)
-    tanh_backward   the same over the backward half of `final`, as in the paper
-    mean            the same over the mean of the annotations (arXiv 1703.04357)
-    copy            h_0 = final (arXiv 1409.3215)
+        tanh            h_0 = tanh(W_s final + b_s) (arXiv 1409.0473, appendix A.2.2)
+        tanh_backward   the same over the backward half of `final`, as in that paper
+        mean            the same over the mean of the annotations (arXiv 1703.04357)
+        copy            h_0 = final (arXiv 1409.3215)
 
-    An LSTM's cell state c_0 comes from a layer of its own, tanh(W_c final + b_c) (arXiv
-    1502.03044, section 3.1.2), or from the encoder's last cell state (copy).
+    An LSTM's cell state c_0 has a layer of its own, tanh(W_c final + b_c) (arXiv 1502.03044,
+    section 3.1.2). With `copy` it is the encoder's final cell state.
     """
 
     def __init__(
@@ -56,5 +56,5 @@ def _per_layer(inputs: int, outputs: int, layers: int) -> nn.ModuleList:
 
 
 def _tanh(layers: nn.ModuleList, final: Float[Tensor, "B L M"]) -> Float[Tensor, "B L H"]:
-    """tanh(W x + b) with each layer's own W and b."""
+    """Return tanh(W x + b), where each layer has its own W and b."""
     return torch.stack([torch.tanh(layer(final[:, i])) for i, layer in enumerate(layers)], dim=1)

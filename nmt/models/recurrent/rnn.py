@@ -17,7 +17,7 @@ from nmt.settings.base import Conflict, conflict_error
 class RNNConfig(RecurrentConfig):
     """A recurrent encoder-decoder with attention."""
 
-    encoder: EncoderConfig = Field(default=EncoderConfig(), description="what reads the source")
+    encoder: EncoderConfig = Field(default=EncoderConfig(), description="the recurrent encoder")
 
     @model_validator(mode="after")
     def _parts_agree(self) -> "RNNConfig":
@@ -27,24 +27,24 @@ class RNNConfig(RecurrentConfig):
 
     @property
     def memory_size(self) -> int:
-        """The size M of an annotation: encoder units, both directions together."""
+        """The size M of an annotation: the encoder's units, summed over directions."""
         return (self.encoder.hidden or self.hidden) * (2 if self.encoder.bidirectional else 1)
 
     def build(self, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
-        """The model for vocabularies of these sizes; catalog.build_model initialises it."""
+        """Build the model for vocabularies of these sizes; catalog.build_model initialises it."""
         return RNNSeq2Seq(self, src_vocab, tgt_vocab)
 
 
 def _conflicts(config: RNNConfig) -> Iterator[Conflict]:
-    """The keys that do not go together, each with what is wrong."""
+    """Yield each key that contradicts another one, with the problem."""
     decoder, units = config.decoder, config.memory_size
     for key, problem in config.attention.conflicts(config.hidden, units):
         yield f"attention.{key}", problem
     if decoder.initial_state == "copy" and units != config.hidden:
         yield (
             "decoder.initial_state",
-            f"'copy' needs encoder states of the decoder's size: got {units} from the encoder "
-            f"(directions together), hidden is {config.hidden}",
+            f"'copy' needs encoder states of the decoder's size: got {units} (the encoder's, "
+            f"summed over directions), allowed: {config.hidden} (hidden)",
         )
     if decoder.initial_state == "tanh_backward" and not config.encoder.bidirectional:
         yield "decoder.initial_state", "'tanh_backward' needs encoder.bidirectional: true"
@@ -52,8 +52,8 @@ def _conflicts(config: RNNConfig) -> Iterator[Conflict]:
     if copies_cell and not CELLS[config.encoder.cell].has_cell_state:
         yield (
             "decoder.initial_state",
-            f"'copy' for a decoder of cell '{decoder.cell}' needs an encoder of the same cell: got "
-            f"'{config.encoder.cell}', which has no cell state to copy",
+            f"'copy' to a decoder with cell '{decoder.cell}' needs an encoder with the same cell: "
+            f"got '{config.encoder.cell}', which has no cell state to copy",
         )
     width = decoder.readout.width(config.hidden)
     if config.tie_embeddings != "none" and width != config.embedding:
@@ -65,7 +65,7 @@ def _conflicts(config: RNNConfig) -> Iterator[Conflict]:
 
 
 class RNNSeq2Seq(Seq2Seq):
-    """The attentional encoder-decoder; see Seq2Seq for its contract."""
+    """The recurrent encoder-decoder with attention; see Seq2Seq for its methods."""
 
     def __init__(self, config: RNNConfig, src_vocab: int, tgt_vocab: int) -> None:
         super().__init__()
@@ -98,6 +98,6 @@ class RNNSeq2Seq(Seq2Seq):
         return self.decoder.attention.head_names
 
     def value_norms(self, state: State) -> Float[Tensor, "B N S"]:
-        """See Seq2Seq.value_norms; an attention without maps of values sums the annotations."""
+        """Return the norms of the decoder's attention; see Seq2Seq.value_norms."""
         assert isinstance(state, RNNState)
         return self.decoder.attention.value_norms(state.attention.values)

@@ -18,21 +18,21 @@ class EncoderConfig(Config):
 
     cell: CellKind = Field(default="gru", description="the recurrent cell of each layer")
     hidden: int | None = Field(
-        default=None, gt=0, description="units of a layer, each direction; unset: model.hidden"
+        default=None, gt=0, description="units per layer and direction; unset: model.hidden"
     )
     bidirectional: bool = Field(default=True, description="read the source in both directions")
 
 
 class _DecoderConfig(Config):
-    """The settings that all kinds of decoder share."""
+    """The settings that all decoders share."""
 
     kind: str  # declared here to be the first key in the generated documents
     cell: CellKind = Field(default="gru", description="the recurrent cell of each layer")
     initial_state: InitialStateKind = Field(
         default="tanh",
-        description="the first state: tanh layer over the encoder's last states; the same over "
-        "the backward ones alone (arXiv 1409.0473), or over the mean of the annotations (arXiv "
-        "1703.04357); or those states copied",
+        description="initial state: a tanh layer over the encoder's final states; the same over "
+        "the backward ones (arXiv 1409.0473) or over the mean of the annotations (arXiv "
+        "1703.04357); or a copy of the final states",
     )
     readout: ReadoutConfig = Field(
         default=PlainReadoutConfig(), description="what the vocabulary layer reads at each step"
@@ -40,16 +40,16 @@ class _DecoderConfig(Config):
 
 
 class BahdanauConfig(_DecoderConfig):
-    """The previous state is the query, and the cell reads the context (arXiv 1409.0473)."""
+    """The query is the previous hidden state, and the cell reads the context (arXiv 1409.0473)."""
 
     kind: Literal["bahdanau"] = "bahdanau"
 
 
 class LuongConfig(_DecoderConfig):
-    """The new state is the query; the attentional state is fed to the next step's cell.
+    """The query is the new hidden state; the attentional state h~ is fed to the next step's cell.
 
-    h~ = tanh(W_c [c; h]) is what the readout reads and what is fed (arXiv 1508.04025, equation
-    5 and section 3.3).
+    h~ = tanh(W_c [c; h]) is also what the readout reads (arXiv 1508.04025, equation 5 and section
+    3.3).
     """
 
     kind: Literal["luong"] = "luong"
@@ -58,8 +58,8 @@ class LuongConfig(_DecoderConfig):
 class ConditionalConfig(_DecoderConfig):
     """The conditional GRU (or LSTM): one cell before the attention, another after it.
 
-    The first reads the last piece, and its new state is the query; the second reads the context
-    alone (arXiv 1703.04357, section 2).
+    The first cell reads the previous piece, and its new state is the query. The second cell reads
+    only the context (arXiv 1703.04357, section 2).
     """
 
     kind: Literal["conditional"] = "conditional"
@@ -71,11 +71,11 @@ DecoderConfig = Annotated[
 
 
 class RecurrentConfig(Config):
-    """The recurrent decoder with attention, and the sizes that an encoder shares with it."""
+    """A recurrent decoder with attention, and the sizes that an encoder shares with it."""
 
     kind: Literal["rnn"] = "rnn"
     embedding: int = Field(default=256, gt=0, description="size of a piece's embedding")
-    hidden: int = Field(default=512, gt=0, description="units of a decoder layer")
+    hidden: int = Field(default=512, gt=0, description="hidden units of a decoder layer")
     layers: int = Field(
         default=1, gt=0, le=100, description="layers of the encoder and of the decoder"
     )
@@ -84,19 +84,19 @@ class RecurrentConfig(Config):
         ge=0,
         lt=1,
         description="share of units dropped in embeddings, annotations, between layers and "
-        "before the vocabulary",
+        "before the vocabulary layer",
     )
     layer_dropout: float | None = Field(
         default=None,
         ge=0,
         lt=1,
-        description="share of units dropped between layers alone; unset: dropout",
+        description="share of units dropped between layers; unset: dropout",
     )
     attention: AttentionConfig = Field(
         default=AdditiveConfig(), description="how a decoder step scores the annotations"
     )
     decoder: DecoderConfig = Field(
-        default=BahdanauConfig(), description="the cell, its first state, and what it reads"
+        default=BahdanauConfig(), description="the decoder's cell, initial state and readout"
     )
     tie_embeddings: Literal["none", "target", "all"] = Field(
         default="none",

@@ -1,4 +1,4 @@
-"""The configuration that every layer of a Transformer reads."""
+"""The configuration of a Transformer's layers."""
 
 from typing import Literal
 
@@ -9,36 +9,36 @@ from nmt.settings.base import Config, conflict_error
 
 
 class LayerConfig(Config):
-    """The keys of a layer of the encoder or of the decoder; TransformerConfig adds the rest."""
+    """The settings of an encoder or decoder layer; TransformerConfig adds the rest."""
 
     kind: Literal["transformer"] = "transformer"
-    size: int = Field(default=256, gt=0, description="numbers in the vector of a piece")
-    heads: int = Field(default=4, gt=0, description="attention heads of a layer; they share `size`")
+    size: int = Field(default=256, gt=0, description="model size: the size of a piece's vector")
+    heads: int = Field(default=4, gt=0, description="attention heads per layer; a divisor of size")
     feed_forward: int | None = Field(
-        default=None, gt=0, description="units between the two feed-forward layers; unset: 4 * size"
+        default=None, gt=0, description="hidden units of the feed-forward network; unset: 4 * size"
     )
     activation: Literal["relu", "gelu"] = Field(
-        default="relu", description="between the two feed-forward layers"
+        default="relu", description="activation function of the feed-forward network"
     )
     norm: Literal["pre", "post"] = Field(
         default="pre",
-        description="layer normalisation before each part of a layer (arXiv 2002.04745), which "
-        "trains more steadily, or after its residual sum, as in the paper",
+        description="layer normalisation before each sublayer (arXiv 2002.04745), which trains "
+        "more stably, or after the residual sum, as in the original paper",
     )
     positions: PositionsConfig = Field(
-        default=SinusoidalConfig(), description="how a piece's place is told"
+        default=SinusoidalConfig(), description="the positional encoding"
     )
     self_attention_window: int | None = Field(
         default=None,
         gt=0,
-        description="places that self-attention sees on each side of a piece, in the decoder only "
-        "before it (restricted self-attention, arXiv 1706.03762, section 4); unset: all",
+        description="positions that self-attention sees before and after a piece (in the decoder "
+        "only before; restricted self-attention, arXiv 1706.03762, section 4); unset: all",
     )
     dropout: float = Field(
         default=0.1,
         ge=0,
         lt=1,
-        description="share of units dropped in embeddings and in what each part of a layer adds",
+        description="share of units dropped in embeddings and in the output of each sublayer",
     )
     attention_dropout: float = Field(
         default=0.0, ge=0, lt=1, description="share of attention weights dropped"
@@ -63,5 +63,5 @@ class LayerConfig(Config):
 
     @property
     def head_size(self) -> int:
-        """The numbers in a query, key or value of one head."""
+        """The size of a query, key or value of one head."""
         return self.size // self.heads

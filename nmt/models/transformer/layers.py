@@ -14,13 +14,13 @@ from nmt.models.transformer.self_attention import Places, SelfAttention
 
 @dataclass(frozen=True)
 class LayerCache:
-    """The keys and values of a decoder layer: of R targets so far, and of the B sources."""
+    """The keys and values of a decoder layer: of R target prefixes, and of the B sources."""
 
     target: KeyValues
     source: KeyValues
 
     def read_by(self, rows: Int[Tensor, " R"], left: Int[Tensor, " B"] | None) -> "LayerCache":
-        """The cache of the targets `rows` and of the sources `left` (None: all, not copied)."""
+        """Select the target `rows` and the sources `left` (None: all sources, not copied)."""
         source = self.source if left is None else self.source.select(left)
         return LayerCache(self.target.select(rows), source)
 
@@ -40,7 +40,7 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """The residual sum around a part f: x + f(norm(x)) (pre) or norm(x + f(x)) (post)."""
+    """The residual sum around a sublayer f: x + f(norm(x)) (pre) or norm(x + f(x)) (post)."""
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
@@ -49,19 +49,19 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def enter(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """The input of the part."""
+        """Return the sublayer's input."""
         return self.norm(x) if self.pre else x
 
     def leave(
         self, x: Float[Tensor, "B T D"], result: Float[Tensor, "B T D"]
     ) -> Float[Tensor, "B T D"]:
-        """The sum of `x` and `result`, the output of the part."""
+        """Return the sublayer's output: the sum of `x` and `result`, normalised if post."""
         total: Tensor = x + self.dropout(result)
         return total if self.pre else self.norm(total)
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward."""
+    """An encoder layer: self-attention, then feed-forward."""
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S D"], places: Places, with_weights: bool = False
     ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B N S S"] | None]:
-        """The output, and the weights of self-attention if `with_weights`."""
+        """Return the output, and the weights of self-attention if `with_weights`."""
         result, _, weights = self.self_attention(
             self.around_self_attention.enter(x), places, None, with_weights
         )
@@ -82,10 +82,10 @@ class EncoderLayer(nn.Module):
 
 
 class Sources(NamedTuple):
-    """The sources of cross-attention: the mask, which of them each row reads, forced weights.
+    """The inputs of cross-attention: source mask, which source each row reads, forced weights.
 
-    `beams` are those of TransformerState. `forced` are the weights of the layer's heads at the one
-    place that it computes, where they are not NaN.
+    `beams` is TransformerState.beams. `forced` replaces the weights of the layer's heads at the
+    single position that is computed, except where it is NaN; None replaces nothing.
     """
 
     keep: Bool[Tensor, "B S"]
@@ -95,7 +95,7 @@ class Sources(NamedTuple):
 
 @dataclass(frozen=True)
 class DecoderLayerOutput:
-    """The output of T places, the cache after them, and the weights that were asked for."""
+    """The output at T positions, the next cache, and the attention weights if requested."""
 
     x: Float[Tensor, "R T D"]
     cache: LayerCache
@@ -104,7 +104,7 @@ class DecoderLayerOutput:
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention over the target so far, attention over the source, then feed-forward."""
+    """A decoder layer: self-attention over the target prefix, cross-attention, feed-forward."""
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class DecoderLayer(nn.Module):
         self.window = config.self_attention_window
 
     def init_cache(self, values: Float[Tensor, "B S D"]) -> LayerCache:
-        """The source's keys and values, and nothing of the target yet."""
+        """Return a cache with the source's keys and values, and no target positions yet."""
         source = self.source.project(values)
         return LayerCache(target=source.last(0), source=source)
 
@@ -129,10 +129,10 @@ class DecoderLayer(nn.Module):
         with_weights: bool = False,
         with_own: bool = False,
     ) -> DecoderLayerOutput:
-        """T more places after those in `cache`.
+        """Compute T more positions after those in `cache`.
 
         `with_weights` adds the weights over the source, `with_own` those of self-attention. With a
-        window the cache holds no more places than the next one can see.
+        window, the cache holds no more positions than the next one can see.
         """
         result, targets, self_weights = self.self_attention(
             self.around_self_attention.enter(x), places, cache.target, with_own

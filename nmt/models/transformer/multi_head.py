@@ -14,13 +14,13 @@ from nmt.ops.precision import accumulate_dtype, compute_dtype
 
 @dataclass(frozen=True)
 class KeyValues(BatchFirst):
-    """The keys and values of N heads at S places, each of P = size / heads numbers."""
+    """The keys and values of N heads at S positions, each of size P = size / heads."""
 
     keys: Float[Tensor, "B N S P"]
     values: Float[Tensor, "B N S P"]
 
     def and_then(self, later: "KeyValues") -> "KeyValues":
-        """These and, behind them, later ones."""
+        """Append later keys and values."""
         if self.keys.shape[2] == 0:
             return later
         return KeyValues(
@@ -28,7 +28,7 @@ class KeyValues(BatchFirst):
         )
 
     def last(self, n: int) -> "KeyValues":
-        """The keys and values of the last `n` places, or all where there are fewer."""
+        """Return the last `n` positions, or all positions if there are fewer."""
         first = max(self.keys.shape[2] - n, 0)
         return KeyValues(self.keys[:, :, first:], self.values[:, :, first:])
 
@@ -40,7 +40,7 @@ def attention_weights(
     scale: float,
     bias: Float[Tensor, "B N Q S"] | None = None,
 ) -> Float[Tensor, "B N Q S"]:
-    """softmax(scale (q^T k + bias)) over the kept keys; all 0 where a query may look nowhere."""
+    """Return softmax(scale (q^T k + bias)) over the kept keys; all 0 if a query has none."""
     products = query @ keys.mT
     scores = scale * (products if bias is None else products + bias)
     if keep is None:
@@ -55,19 +55,20 @@ def fused_attention(
     dropout: float,
     scale: float,
 ) -> Float[Tensor, "B N Q P"]:
-    """torch's fused attention, which never holds all weights; on a CPU it computes in fp32.
+    """Compute attention with torch's fused function, which never stores all weights.
 
-    There, in torch 2.13, its backward pass is 2 to 6 times slower in bf16 up to 60 places.
+    On a CPU it computes in fp32: in torch 2.13 its backward pass is 2 to 6 times slower in bf16 for
+    up to 60 positions.
     """
     attend = nn.functional.scaled_dot_product_attention
-    narrow = compute_dtype(query)
-    wide = accumulate_dtype(narrow)
+    dtype = compute_dtype(query)
+    sum_dtype = accumulate_dtype(dtype)
     keys, values = memory.keys, memory.values
-    if query.device.type != "cpu" or narrow == wide:
+    if query.device.type != "cpu" or dtype == sum_dtype:
         return attend(query, keys, values, keep, dropout, scale=scale)
-    query, keys, values = query.to(wide), keys.to(wide), values.to(wide)
+    query, keys, values = (x.to(sum_dtype) for x in (query, keys, values))
     with torch.autocast("cpu", enabled=False):
-        return attend(query, keys, values, keep, dropout, scale=scale).to(narrow)
+        return attend(query, keys, values, keep, dropout, scale=scale).to(dtype)
 
 
 class MultiHead(nn.Module):
@@ -75,11 +76,10 @@ class MultiHead(nn.Module):
 
         head_n = softmax(scale (W_q^n q)^T (W_k^n k)) W_v^n v;  W_o [head_1; ...; head_N]
 
-    `size` is the size of the result, and the sum of the sizes of the heads, which it must be
-    divisible by. `query_size`, `key_size` and `value_size` are those of the inputs (None: `size`).
-    `dropout` is the share of weights dropped in training. `scale` is 1 / sqrt(size / heads). Keys
-    have no bias: it would add the same number to all the scores of a query, which the softmax takes
-    away again.
+    `size` is the size of the result and of all heads together; `heads` must divide it.
+    `query_size`, `key_size` and `value_size` are the sizes of the inputs (None: `size`). `dropout`
+    is the share of weights dropped in training. `scale` is 1 / sqrt(size / heads). Keys have no
+    bias: it would add the same number to all scores of a query, which softmax cancels.
     """
 
     def __init__(  # noqa: PLR0913 - the sizes of three inputs
@@ -105,9 +105,9 @@ class MultiHead(nn.Module):
     def project(
         self, keys: Float[Tensor, "B S K"], values: Float[Tensor, "B S M"] | None = None
     ) -> KeyValues:
-        """The keys and values of all heads, from one sequence where `values` is None.
+        """Return the keys and values of all heads; if `values` is None, both come from `keys`.
 
-        It is called once for a sequence that many queries read.
+        Call this once for a sequence that many queries read.
         """
         values = keys if values is None else values
         return KeyValues(self.split(self.W_k(keys)), self.split(self.W_v(values)))
@@ -120,10 +120,10 @@ class MultiHead(nn.Module):
         with_weights: bool = False,
         forced: Float[Tensor, "B N Q S"] | None = None,
     ) -> tuple[Float[Tensor, "B Q D"], Float[Tensor, "B N Q S"] | None]:
-        """The result for each query, and the weights of each head if `with_weights`.
+        """Return the result for each query, and the weights of each head if `with_weights`.
 
-        `keep` is True where a key may be attended. A query that may look nowhere gets W_o 0.
-        `forced` takes the place of the weights where it is not NaN.
+        `keep` is True where a key may be attended; None: everywhere. A query without any such key
+        gets W_o 0. `forced` replaces the weights, except where it is NaN.
         """
         sums, weights = self.attend(self.split(self.W_q(query)), memory, keep, with_weights, forced)
         return self.join(sums), weights
@@ -136,9 +136,9 @@ class MultiHead(nn.Module):
         with_weights: bool,
         forced: Float[Tensor, "B N Q S"] | None = None,
     ) -> tuple[Float[Tensor, "B N Q P"], Float[Tensor, "B N Q S"] | None]:
-        """The weighted sum of values of each head, and its weights if `with_weights`.
+        """Return each head's weighted sum of values, and its weights if `with_weights`.
 
-        Without weights, torch's fused attention computes it, which never holds them all.
+        Without weights, torch's fused attention is used, which never stores all of them.
         """
         if with_weights or forced is not None:
             weights = attention_weights(query, memory.keys, keep, self.scale)
@@ -150,17 +150,17 @@ class MultiHead(nn.Module):
         return fused_attention(query, memory, keep, dropout, self.scale), None
 
     def value_norms(self, memory: KeyValues) -> Float[Tensor, "B N S"]:
-        """||W_o^n W_v^n v|| of each head n at each place."""
+        """Return ||W_o^n W_v^n v|| of each head n at each position."""
         return mixed_norms(memory.values, self.W_o.weight)
 
     def drop(self, weights: Float[Tensor, "B N Q S"]) -> Float[Tensor, "B N Q S"]:
-        """The weights after dropout."""
+        """Apply dropout to the weights."""
         return nn.functional.dropout(weights, self.dropout, self.training)
 
     def split(self, x: Float[Tensor, "B S D"]) -> Float[Tensor, "B N S P"]:
-        """A vector of each head from each vector of all heads."""
+        """Split each vector into one vector per head."""
         return split_heads(x, self.heads)
 
     def join(self, sums: Float[Tensor, "B N Q P"]) -> Float[Tensor, "B Q D"]:
-        """W_o [head_1; ...; head_N]."""
+        """Return W_o [head_1; ...; head_N]."""
         return self.W_o(join_heads(sums))

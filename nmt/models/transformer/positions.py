@@ -1,7 +1,7 @@
-"""How self-attention is told the order of pieces, which it does not see.
+"""Positional encodings, which tell self-attention the order of pieces.
 
-Positions are added to embeddings (sinusoids, a learned table), or enter the attention of each
-layer (relative, rotary; self_attention.py), or are left out.
+They are added to embeddings (sinusoids, a learned table), enter the attention of each layer
+(relative, rotary; self_attention.py), or are left out.
 """
 
 import abc
@@ -22,12 +22,11 @@ _LONGEST_WAVE = 10_000.0
 def sinusoids(
     length: int, size: int, first: int = 0, device: torch.device | None = None
 ) -> Float64[Tensor, "T D"]:
-    """The encoding of the positions `first` to `first + length - 1`, on a CUDA `device` or the CPU.
+    """Return the encodings of positions `first` to `first + length - 1`.
 
-    PE(i, 2j) = sin(i / 10000^(2j/D)), PE(i, 2j+1) = cos(i / 10000^(2j/D))
-    (arXiv 1706.03762, section 3.5). There is no largest position.
-
-    Raises ConfigError where `size` is odd: each sine needs its cosine.
+    PE(i, 2j) = sin(i / 10000^(2j/D)), PE(i, 2j+1) = cos(i / 10000^(2j/D)) (arXiv 1706.03762,
+    section 3.5). There is no largest position. They are computed on a CUDA `device`, otherwise on
+    the CPU. Raises ConfigError if `size` is odd: each sine needs a cosine.
     """
     place = device if device is not None and device.type == "cuda" else None  # mps has no fp64
     positions = torch.arange(first, first + length, dtype=torch.float64, device=place)
@@ -36,12 +35,12 @@ def sinusoids(
 
 
 def rotation(offset: int, size: int) -> Float64[Tensor, "D D"]:
-    """R(d) with PE(i + d) = PE(i) R(d) for every position i, as rows: d steps are one rotation.
+    """Return R(d) with PE(i + d) = PE(i) R(d) for every position i: d steps are one rotation.
 
-    Each pair (sin, cos) of frequency w turns by the angle d w, whatever i is:
-    R(d) has the blocks [[cos(d w), -sin(d w)], [sin(d w), cos(d w)]] on its diagonal.
+    Encodings are row vectors. Each pair (sin, cos) of frequency w turns by the angle d w, whatever
+    i is: R(d) has the blocks [[cos(d w), -sin(d w)], [sin(d w), cos(d w)]] on its diagonal.
 
-    Raises ConfigError where `size` is odd.
+    Raises ConfigError if `size` is odd.
     """
     angles = offset * _frequencies(size)
     turn = torch.diag(angles.cos().repeat_interleave(2))
@@ -52,18 +51,19 @@ def rotation(offset: int, size: int) -> Float64[Tensor, "D D"]:
 
 
 def rotate(x: Float[Tensor, "B N T P"], waves: Float[Tensor, "T P"]) -> Float[Tensor, "B N T P"]:
-    """R_i x_i for each place i: pair j turns by i / 10000^(2j/P) (arXiv 2104.09864, eq. 34).
+    """Return R_i x_i for each position i: pair j turns by i / 10000^(2j/P).
 
-    A product of two such vectors depends on their places by their distance alone:
-    (R_m q)^T R_n k = q^T R_(n-m) k (eq. 16). `waves` are the `sinusoids` of the places.
+    See arXiv 2104.09864, eq. 34. A dot product of rotated vectors depends only on the distance of
+    their positions: (R_m q)^T R_n k = q^T R_(n-m) k (eq. 16). `waves` are `sinusoids` of the
+    positions.
     """
     sin, cos, even, odd = waves[..., 0::2], waves[..., 1::2], x[..., 0::2], x[..., 1::2]
-    turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
-    return turned.flatten(-2).to(x.dtype)
+    pairs = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
+    return pairs.flatten(-2).to(x.dtype)
 
 
 def _frequencies(size: int, device: torch.device | None = None) -> Float64[Tensor, " half"]:
-    """1 / 10000^(2j/D) for j = 0 .. D/2 - 1, in radians per position."""
+    """Return 1 / 10000^(2j/D) for j = 0 .. D/2 - 1, in radians per position."""
     if size <= 0 or size % 2:
         raise ConfigError(f"sinusoidal positions: got size {size}, allowed: an even number")
     exponents = torch.arange(0, size, 2, dtype=torch.float64, device=device) / size
@@ -71,11 +71,11 @@ def _frequencies(size: int, device: torch.device | None = None) -> Float64[Tenso
 
 
 class Positions(nn.Module, abc.ABC):
-    """Adds an encoding of its place to each vector of a sequence."""
+    """Adds a positional encoding to each vector of a sequence."""
 
     @abc.abstractmethod
     def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
-        """`x` with its positions, the first of which is `first`."""
+        """Return `x` plus the encodings; its first vector has position `first`."""
 
 
 class SinusoidalConfig(Config):
@@ -84,25 +84,25 @@ class SinusoidalConfig(Config):
     kind: Literal["sinusoidal"] = "sinusoidal"
 
     def build(self, size: int) -> Positions | None:
-        """The module for vectors of this size, which must be even."""
+        """Build the module for vectors of this size, which must be even."""
         return SinusoidalPositions()
 
 
 class SinusoidalPositions(Positions):
-    """x + PE; computed for the positions at hand, in double precision, without a table."""
+    """x + PE, computed in double precision when needed, without a table."""
 
     def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
         return x + sinusoids(x.shape[1], x.shape[2], first, x.device).to(x)
 
 
 class LearnedConfig(Config):
-    """A learned vector for each place (arXiv 1705.03122), up to the last one of the table."""
+    """A learned vector for each position (arXiv 1705.03122), up to a maximum length."""
 
     kind: Literal["learned"] = "learned"
     max_length: int = Field(
         default=1024,
         gt=0,
-        description="places in the table; a longer sequence, bos or eos included, is an error",
+        description="positions in the table; a longer sequence, bos or eos included, is an error",
     )
 
     def build(self, size: int) -> Positions | None:
@@ -110,7 +110,7 @@ class LearnedConfig(Config):
 
 
 class LearnedPositions(Positions):
-    """x + the table's rows; raises DataError beyond the last of them, for it learned no more."""
+    """x + the rows of a learned table; raises DataError for positions beyond the table."""
 
     def __init__(self, max_length: int, size: int) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class LearnedPositions(Positions):
 
 
 class NoPositionsConfig(Config):
-    """No positions at all: the encoder then reads a bag of pieces."""
+    """No positional encoding: the encoder then reads a bag of pieces."""
 
     kind: Literal["none"] = "none"
 
@@ -137,11 +137,11 @@ class NoPositionsConfig(Config):
 
 
 class RelativeConfig(Config):
-    """Learned vectors for the distance of two pieces, within self-attention (arXiv 1803.02155)."""
+    """Learned vectors for the distance between two pieces, in self-attention (arXiv 1803.02155)."""
 
     kind: Literal["relative"] = "relative"
     max_distance: int = Field(
-        default=16, gt=0, description="places; all greater distances share the vector of this one"
+        default=16, gt=0, description="largest distance with its own vector; larger ones share it"
     )
 
     def build(self, size: int) -> Positions | None:
@@ -149,7 +149,7 @@ class RelativeConfig(Config):
 
 
 class RotaryConfig(Config):
-    """Queries and keys are rotated by angles that grow with their place (arXiv 2104.09864)."""
+    """Queries and keys are rotated by angles proportional to their positions (arXiv 2104.09864)."""
 
     kind: Literal["rotary"] = "rotary"
 

@@ -1,4 +1,4 @@
-"""Self-attention: which places see one another, and how their distance enters the scores."""
+"""Self-attention: which positions see one another, and how their distance enters the scores."""
 
 from dataclasses import dataclass, replace
 
@@ -13,11 +13,10 @@ from nmt.ops.masks import causal_keep, offsets, window_keep
 
 @dataclass(frozen=True)
 class Places:
-    """Where the queries and keys of one pass stand, computed once for the layers of a stack.
+    """The mask and positional data of one pass, computed once for all layers of a stack.
 
-    `keep` is True where a key may be attended (None: everywhere). `distances` are the rows of
-    RelativePositions, `waves` the sines and cosines for `rotate`; each is None unless the model
-    has such positions.
+    `keep` is True where a key may be attended (None: everywhere). `distances` are row indices for
+    RelativePositions, `waves` the `sinusoids` for `rotate`; None if the model does not use them.
     """
 
     keep: Bool[Tensor, "#B 1 #Q S"] | None
@@ -28,21 +27,21 @@ class Places:
 def encoder_places(
     config: LayerConfig, x: Float[Tensor, "B S D"], keep: Bool[Tensor, "B S"]
 ) -> Places:
-    """Every place sees all real ones, or those in its window."""
+    """Return the Places of an encoder: all real positions see each other, or those in a window."""
     size, window = x.shape[1], config.self_attention_window
-    seen = keep[:, None, None]
+    mask = keep[:, None, None]
     if window is not None:
-        seen = seen & window_keep(size, window, x.device)
-    return _places(config, x, 0, 0, seen)
+        mask = mask & window_keep(size, window, x.device)
+    return _places(config, x, 0, 0, mask)
 
 
 def decoder_places(config: LayerConfig, x: Float[Tensor, "R T D"], first: int, past: int) -> Places:
-    """T places from the place `first` on see themselves, those before, and `past` cached ones."""
-    # The last place may see all: with one more piece nothing is masked.
-    seen = None
+    """Return the causal Places of T positions from `first` on, after `past` cached positions."""
+    # The last position may see all others, so a single new position needs no mask.
+    mask = None
     if x.shape[1] > 1:
-        seen = causal_keep(past, x.shape[1], x.device, config.self_attention_window)[None, None]
-    return _places(config, x, first, past, seen, causal=True)
+        mask = causal_keep(past, x.shape[1], x.device, config.self_attention_window)[None, None]
+    return _places(config, x, first, past, mask, causal=True)
 
 
 def _places(
@@ -55,9 +54,9 @@ def _places(
 ) -> Places:
     positions, n_queries = config.positions, x.shape[1]
     if isinstance(positions, RelativeConfig):
-        behind = offsets(past, n_queries, x.device)
-        farthest = positions.max_distance
-        return Places(keep, behind.clamp(-farthest, 0 if causal else farthest) + farthest)
+        distances = offsets(past, n_queries, x.device)
+        limit = positions.max_distance
+        return Places(keep, distances.clamp(-limit, 0 if causal else limit) + limit)
     if positions.kind == "rotary":
         return Places(keep, waves=sinusoids(n_queries, config.head_size, first, x.device).to(x))
     return Places(keep)
@@ -68,9 +67,9 @@ class RelativePositions(nn.Module):
 
         e_ij = scale q_i^T (k_j + a^K_(j-i));  z_i = sum_j alpha_ij (v_j + a^V_(j-i))   (eq. 3, 4)
 
-    Distances are clipped to `max_distance` (section 3.2), and not above 0 where attention is
-    causal. The heads of a layer share the vectors. No tensor of size Q S P is made: the products
-    with q, and the sums of alpha, are taken once for each distance (section 3.3).
+    Distances are clipped to `max_distance` (section 3.2), and to at most 0 in causal attention. The
+    heads of a layer share the vectors. No tensor of size Q S P is stored: products with q, and sums
+    of alpha, are computed once per distance (section 3.3).
     """
 
     def __init__(self, config: RelativeConfig, head_size: int, causal: bool) -> None:
@@ -82,14 +81,14 @@ class RelativePositions(nn.Module):
     def scores(
         self, query: Float[Tensor, "B N Q P"], distances: Int[Tensor, "Q S"]
     ) -> Float[Tensor, "B N Q S"]:
-        """q_i^T a^K_(j-i); `distances` are the rows of the table."""
+        """Return q_i^T a^K_(j-i); `distances` are the row indices of a^K."""
         by_distance = query @ self.keys.weight.T
         return by_distance.gather(-1, distances.expand(*query.shape[:2], -1, -1))
 
     def mix(
         self, weights: Float[Tensor, "B N Q S"], distances: Int[Tensor, "Q S"]
     ) -> Float[Tensor, "B N Q P"]:
-        """sum_j alpha_ij a^V_(j-i)."""
+        """Return sum_j alpha_ij a^V_(j-i)."""
         table = self.values.weight
         sums = weights.new_zeros(*weights.shape[:3], len(table))
         sums = sums.scatter_add(-1, distances.expand_as(weights), weights)
@@ -97,7 +96,7 @@ class RelativePositions(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Attention of a sequence over itself: queries, keys and values are of one input."""
+    """Attention of a sequence to itself: queries, keys and values come from one input."""
 
     def __init__(self, config: LayerConfig, causal: bool) -> None:
         super().__init__()
@@ -113,7 +112,7 @@ class SelfAttention(nn.Module):
         past: KeyValues | None = None,
         with_weights: bool = False,
     ) -> tuple[Float[Tensor, "B Q D"], KeyValues, Float[Tensor, "B N Q S"] | None]:
-        """The result, the keys and values after `past` and these places, the weights if wanted."""
+        """Return the result, `past` with the new keys and values, and weights if `with_weights`."""
         query, new = self.multi_head.split(self.multi_head.W_q(x)), self.multi_head.project(x)
         if places.waves is not None:
             query = rotate(query, places.waves)
@@ -132,10 +131,10 @@ class SelfAttention(nn.Module):
         memory: KeyValues,
         places: Places,
     ) -> tuple[Float[Tensor, "B N Q P"], Float[Tensor, "B N Q S"]]:
-        """The weighted sum of values of each head, and its weights, which cannot be left out."""
+        """Return each head's weighted sum of values, and its weights, which are always computed."""
         assert places.distances is not None
         bias = relative.scores(query, places.distances)
         weights = attention_weights(query, memory.keys, places.keep, self.multi_head.scale, bias)
-        used = self.multi_head.drop(weights)
-        sums = used.to(memory.values.dtype) @ memory.values
-        return sums + relative.mix(used, places.distances).to(sums.dtype), weights
+        shares = self.multi_head.drop(weights)
+        sums = shares.to(memory.values.dtype) @ memory.values
+        return sums + relative.mix(shares, places.distances).to(sums.dtype), weights

@@ -22,7 +22,7 @@ from nmt.types import AttentionKind
 
 
 class TransformerConfig(LayerConfig):
-    """A Transformer: self-attention in place of recurrence."""
+    """A Transformer: self-attention instead of recurrence."""
 
     layers: int = Field(
         default=3, gt=0, le=100, description="layers of the encoder and of the decoder"
@@ -40,9 +40,9 @@ class TransformerConfig(LayerConfig):
     )
     attention_layer: int | Literal["all"] | None = Field(
         default=None,
-        description="decoder layer, from 1, whose attention over the source is shown in maps as "
-        "the mean of its heads; or all; unset: the last but one, which comes closest to an "
-        "alignment (arXiv 1909.02074)",
+        description="decoder layer, from 1, whose cross-attention is shown in maps as the mean of "
+        "its heads; or all; unset: the last but one, which is closest to an alignment (arXiv "
+        "1909.02074)",
     )
 
     backend: BackendName = Field(default="auto", description=BACKEND_DESCRIPTION)
@@ -57,28 +57,28 @@ class TransformerConfig(LayerConfig):
 
     @property
     def decoder_depth(self) -> int:
-        """How many layers the decoder has."""
+        """The number of decoder layers."""
         return self.decoder_layers or self.layers
 
     @property
     def shown_layers(self) -> tuple[int, ...]:
-        """The decoder layers, from 0, whose heads make the mean that maps show."""
+        """The indices, from 0, of the decoder layers whose heads are averaged for maps."""
         if self.attention_layer == "all":
             return tuple(range(self.decoder_depth))
         return ((self.attention_layer or max(1, self.decoder_depth - 1)) - 1,)
 
     def build(self, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
-        """The model for vocabularies of these sizes; catalog.build_model initialises it."""
+        """Build the model for vocabularies of these sizes; catalog.build_model initialises it."""
         return TransformerSeq2Seq(self, src_vocab, tgt_vocab)
 
 
 @dataclass(frozen=True)
 class TransformerState(State):
-    """The cache of every decoder layer, and which source places are real.
+    """The cache of every decoder layer, and the source mask `keep`.
 
-    `length` counts the target pieces that have been read, bos included. `beams` say which of the B
-    sources a row reads; None: row i reads source i. `forced` are the weights over the source of the
-    next place, for the heads of all layers, where they are not NaN.
+    `length` is the number of target pieces that have been read, bos included. `beams` maps each row
+    to its source; None if row i reads source i. `forced` replaces the cross-attention weights of
+    all layers' heads at the next position, except where it is NaN; None replaces nothing.
     """
 
     layers: tuple[LayerCache, ...]
@@ -88,11 +88,11 @@ class TransformerState(State):
     forced: Float[Tensor, "R N S"] | None = None
 
     def with_attention(self, weights: Float[Tensor, "R N S"]) -> "TransformerState":
-        """See State; the heads are those of all layers."""
+        """Return a state with forced weights, for the heads of all layers; see State."""
         return replace(self, forced=weights)
 
     def select(self, rows: Int[Tensor, " R"]) -> "TransformerState":
-        """See BatchFirst.select; sources are copied only to leave some of them out."""
+        """Select rows; sources are copied only if some of them are dropped."""
         beams, left = select_sentences(self.beams, len(self.keep), rows)
         layers = tuple(layer.read_by(rows, left) for layer in self.layers)
         forced = None if self.forced is None else self.forced.index_select(0, rows)
@@ -100,7 +100,7 @@ class TransformerState(State):
 
 
 class Pieces(nn.Module):
-    """The vectors of pieces: sqrt(D) E[id] and, where positions are added to it, the position."""
+    """The vectors of pieces: sqrt(D) E[id], plus the positional encoding if it is an added one."""
 
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
@@ -109,25 +109,25 @@ class Pieces(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, ids: Int[Tensor, "B T"], first: int = 0) -> Float[Tensor, "B T D"]:
-        """The vectors of T pieces, of which the first stands at position `first`."""
+        """Return the vectors of T pieces; the first piece has position `first`."""
         embedded: Tensor = self.embedding(ids)
         x = embedded * embedded.shape[-1] ** 0.5
         return self.dropout(x if self.positions is None else self.positions(x, first))
 
 
 def _last_norm(config: TransformerConfig) -> nn.Module:
-    """The normalisation of a stack's output; pre-norm layers leave a sum that has had none."""
+    """Return the normalisation after a stack; the output of pre-norm layers has had none."""
     return nn.Identity() if config.norm == "post" else nn.LayerNorm(config.size)
 
 
-def _joined(weights: Iterable[Tensor | None]) -> Tensor | None:
-    """The heads of several layers as those of one; None where no layer gave any."""
+def _concat_heads(weights: Iterable[Tensor | None]) -> Tensor | None:
+    """Concatenate the heads of several layers; return None if no layer has weights."""
     heads = [layer for layer in weights if layer is not None]
     return torch.cat(heads, dim=1) if heads else None
 
 
 class TransformerEncoder(nn.Module):
-    """Every source piece attends to all others that it may see, layer after layer."""
+    """The encoder: layers in which every source piece attends to the others."""
 
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
@@ -139,9 +139,9 @@ class TransformerEncoder(nn.Module):
     def forward(
         self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"], with_weights: bool = False
     ) -> tuple[Memory, Float[Tensor, "B N S S"] | None]:
-        """The annotations, and the weights of all heads, layer by layer, if `with_weights`.
+        """Return the memory, and the weights of all heads, layer by layer, if `with_weights`.
 
-        `final`, which the decoder does not read, is the mean of the annotations.
+        The decoder does not read `Memory.final`; it is the mean of the annotations.
         """
         x = self.pieces(src_ids)
         places, heads = encoder_places(self.config, x, src_keep), []
@@ -150,21 +150,21 @@ class TransformerEncoder(nn.Module):
             heads.append(weights)
         values = self.norm(x)
         final = mean_annotation(values, src_keep)
-        return Memory(values=values, keep=src_keep, final=final), _joined(heads)
+        return Memory(values=values, keep=src_keep, final=final), _concat_heads(heads)
 
 
 @dataclass(frozen=True)
 class DecoderPass:
-    """The output of T places, the state after them, and the heads that were asked for."""
+    """The output at T positions, the next state, and the attention weights if requested."""
 
     features: Float[Tensor, "B T D"]
     state: TransformerState
     heads: Float[Tensor, "B N T S"] | None
-    own_heads: Float[Tensor, "B N T past_and_T"] | None
+    self_heads: Float[Tensor, "B N T past_and_T"] | None
 
 
 class TransformerDecoder(nn.Module):
-    """Every target piece attends to those before it and to the source, layer after layer."""
+    """The decoder: layers in which target pieces attend to earlier ones and to the source."""
 
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
@@ -176,7 +176,7 @@ class TransformerDecoder(nn.Module):
         self.output = VocabLinear(config.size, vocab_size, tied=tied, backend=config.backend)
 
     def init_state(self, memory: Memory) -> TransformerState:
-        """The state before the first piece: each layer's keys and values of the source."""
+        """Return the state before the first piece: each layer's keys and values of the source."""
         caches = []
         for layer in self.layers:
             assert isinstance(layer, DecoderLayer)
@@ -190,17 +190,17 @@ class TransformerDecoder(nn.Module):
         shown: Collection[int],
         with_own: bool = False,
     ) -> DecoderPass:
-        """T more pieces after `state`.
+        """Compute T more pieces after `state`.
 
         The weights over the source are those of the layers `shown`, from 0. `with_own` adds the
-        weights of self-attention, of all layers.
+        self-attention weights of all layers.
         """
         x = self.pieces(tgt_in, state.length)
         n_cached = state.layers[0].target.keys.shape[2]
         places = decoder_places(self.config, x, state.length, n_cached)
         outputs, forced = [], state.forced
-        of_layers = repeat(None) if forced is None else forced.chunk(len(self.layers), dim=1)
-        parts = zip(self.layers, state.layers, of_layers, strict=False)
+        forced_by_layer = repeat(None) if forced is None else forced.chunk(len(self.layers), dim=1)
+        parts = zip(self.layers, state.layers, forced_by_layer, strict=False)
         for i, (layer, cache, weights) in enumerate(parts):
             sources = Sources(state.keep, state.beams, weights)
             output = layer(x, cache, places, sources, i in shown, with_own)
@@ -210,16 +210,16 @@ class TransformerDecoder(nn.Module):
         return DecoderPass(
             self.norm(x),
             replace(state, layers=caches, length=state.length + tgt_in.shape[1], forced=None),
-            _joined(output.source_weights for output in outputs),
-            _joined(output.self_weights for output in outputs),
+            _concat_heads(output.source_weights for output in outputs),
+            _concat_heads(output.self_weights for output in outputs),
         )
 
 
 class TransformerSeq2Seq(Seq2Seq):
-    """The Transformer; see Seq2Seq for its contract.
+    """The Transformer; see Seq2Seq for its methods.
 
-    A step costs what its t predecessors cost to look at: their keys and values are kept. Its
-    heads are those of every decoder layer; the mean is that of `config.shown_layers`.
+    The keys and values of earlier pieces are cached, so step t costs O(t). `heads` are those of
+    every decoder layer; `weights` average the heads of `config.shown_layers`.
     """
 
     def __init__(self, config: TransformerConfig, src_vocab: int, tgt_vocab: int) -> None:
@@ -246,7 +246,7 @@ class TransformerSeq2Seq(Seq2Seq):
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
-        """See Seq2Seq.teacher_forced; all steps at once, each blind to those after it."""
+        """Run all T steps at once, with causal self-attention."""
         assert isinstance(state, TransformerState)
         shown = range(len(self.decoder.layers)) if with_weights else ()
         result: DecoderPass = self.decoder(tgt_in, state, shown)
@@ -258,15 +258,15 @@ class TransformerSeq2Seq(Seq2Seq):
         self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> dict[AttentionKind, Float[Tensor, "B _ _ _"]]:
         memory, encoder = self.encoder(src_ids, src_keep, with_weights=True)
-        every = range(len(self.decoder.layers))
-        result: DecoderPass = self.decoder(tgt_in, self.init_state(memory), every, with_own=True)
-        assert result.own_heads is not None
+        layers = range(len(self.decoder.layers))
+        result: DecoderPass = self.decoder(tgt_in, self.init_state(memory), layers, with_own=True)
+        assert result.self_heads is not None
         assert result.heads is not None
-        return {"encoder": encoder, "decoder": result.own_heads, "cross": result.heads}
+        return {"encoder": encoder, "decoder": result.self_heads, "cross": result.heads}
 
     @property
     def names_by_attention(self) -> dict[AttentionKind, tuple[str, ...]]:
-        """See Seq2Seq.names_by_attention: `encoder layer 2 head 3`, both counted from 1."""
+        """The head names of each attention, such as `encoder layer 2 head 3`, counted from 1."""
         depth = self.config.decoder_depth
         return {
             "encoder": self._names(self.config.layers, "encoder "),
@@ -276,21 +276,21 @@ class TransformerSeq2Seq(Seq2Seq):
 
     @property
     def head_names(self) -> tuple[str, ...]:
-        """See Seq2Seq.head_names: `layer 2 head 3`, both counted from 1."""
+        """The names of the cross-attention heads, such as `layer 2 head 3`, counted from 1."""
         return self._names(self.config.decoder_depth)
 
     def _names(self, layers: int, prefix: str = "") -> tuple[str, ...]:
-        places = product(range(1, layers + 1), range(1, self.config.heads + 1))
-        return tuple(f"{prefix}layer {layer} head {head}" for layer, head in places)
+        pairs = product(range(1, layers + 1), range(1, self.config.heads + 1))
+        return tuple(f"{prefix}layer {layer} head {head}" for layer, head in pairs)
 
     @property
     def shown_heads(self) -> tuple[int, ...]:
         n_heads = self.config.heads
-        places = product(self.config.shown_layers, range(n_heads))
-        return tuple(layer * n_heads + head for layer, head in places)
+        pairs = product(self.config.shown_layers, range(n_heads))
+        return tuple(layer * n_heads + head for layer, head in pairs)
 
     def value_norms(self, state: State) -> Float[Tensor, "B N S"]:
-        """See Seq2Seq.value_norms: the heads of every decoder layer."""
+        """Return the norms for the heads of every decoder layer; see Seq2Seq.value_norms."""
         assert isinstance(state, TransformerState)
         norms = []
         for layer, cache in zip(self.decoder.layers, state.layers, strict=True):

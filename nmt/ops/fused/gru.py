@@ -1,8 +1,8 @@
 """GRUs over a whole sequence, each as one differentiable operation.
 
-torch's own GRU computes a small product for each weight's gradient at every step of its backward
-pass. Here one product computes the gradient over all steps. The forward pass keeps only what has
-the size of the states; the energies of attention, (B, T, S, K) in all, are computed a second time.
+At every step of its backward pass, torch's own GRU computes a small product for each weight's
+gradient. Here one product computes the gradient over all steps. The forward pass stores only
+tensors of the states' size; the energies of attention, (B, T, S, K) in all, are recomputed.
 """
 
 from typing import Any
@@ -18,9 +18,9 @@ from nmt.ops.steps import Steps, n_first, n_last
 
 
 class GRU(torch.autograd.Function):
-    """(S B, I) -> (S B, H), rows in the order in which they are read, from a state of 0.
+    """A direction of a GRU layer: (S B, I) -> (S B, H), rows in reading order, from a state of 0.
 
-    After the steps come the weights of a direction, the number of steps, and the rows.
+    The arguments are Steps, the weights of the direction, the number of steps, and the rows.
     """
 
     @staticmethod
@@ -42,7 +42,7 @@ class GRU(torch.autograd.Function):
                 hidden, factor = steps.gru_gates(
                     gates[:, t], None, h, bias, hidden, saved[t], states[t + 1]
                 )
-        ctx.save_for_backward(rows, w_ih, w_hh, states, saved)  # ctx itself outlives backward
+        ctx.save_for_backward(rows, w_ih, w_hh, states, saved)  # unlike ctx, freed after backward
         ctx.steps = steps
         return states[1:].flatten(0, 1)
 
@@ -80,10 +80,10 @@ class GRU(torch.autograd.Function):
 
 
 class AttentionalGRU(torch.autograd.Function):
-    """See Operations.attentional_gru; the first argument computes the steps.
+    """Operations.attentional_gru in autograd; the first argument is Steps.
 
-    The other inputs are the state and the fields of the memory and of the weights. The queries
-    are computed from `query_states`, the states after the transition where there is one.
+    The other inputs are the gates, the state, and the fields of the memory and of the weights. The
+    queries are computed from `query_states`: the states after the transition, if there is one.
     """
 
     @staticmethod
@@ -128,9 +128,9 @@ class AttentionalGRU(torch.autograd.Function):
                 current, factor = steps.gru_gates(
                     x_t, context, query_and_h[n_keys:], bias, current, saved[t], states[t + 1]
                 )
-        decoded = queries, weights, contexts, states, saved, query_states, saved_inner
+        results = queries, weights, contexts, states, saved, query_states, saved_inner
         # No tensor on ctx itself, which outlives the backward pass.
-        ctx.save_for_backward(*memory, *decoded, W_c_factor, W_s, W_transition)
+        ctx.save_for_backward(*memory, *results, W_c_factor, W_s, W_transition)
         ctx.steps = steps
         ctx.set_materialize_grads(False)
         return states[1:], contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)

@@ -1,8 +1,8 @@
-"""Cross-entropy of a vocabulary layer that never holds all logits at once.
+"""Cross-entropy of a vocabulary layer that never stores all logits at once.
 
-The logits of some rows at a time are computed, and their gradient in the same pass: only what the
-layer's input, weight and bias need of it is kept. As in Liger Kernel (arXiv 2410.10989, section
-3.2) and Cut Your Losses (arXiv 2411.09009).
+The logits of some rows at a time are computed together with their gradient. Only the gradients of
+the layer's input, weight and bias are stored. As in Liger Kernel (arXiv 2410.10989, section 3.2)
+and Cut Your Losses (arXiv 2411.09009).
 """
 
 import math
@@ -18,14 +18,14 @@ from nmt.ops.products import product
 from nmt.ops.steps import Steps
 
 _BYTES_AT_ONCE = {"cpu": 2**24, "cuda": 2**28}
-"""Of logits. glibc returns larger buffers to the system, and fresh pages are slow. A GPU is slower
-on small products, and reads the gradient of the whole table for each chunk."""
+"""Bytes of logits per chunk. glibc returns larger buffers to the system, and new pages are slow. A
+GPU is slower on small products, and reads the gradient of the whole table for each chunk."""
 
 _VECTOR = 16
 
 
 class LossChunks:
-    """The loss of a chunk of rows at a time, and its gradients summed over the chunks so far."""
+    """Computes the loss of one chunk of rows at a time, and sums the gradients over the chunks."""
 
     def __init__(
         self,
@@ -44,23 +44,23 @@ class LossChunks:
         compute, accumulate = steps.compute_dtype, steps.accumulate_dtype
         self.rows, self.table, self.bias = x.to(compute), weight.to(compute), bias.to(accumulate)
         self.keep = None if keep is None else keep.to(compute)
-        if self.keep is not None:  # the table's gradient has nothing of rows of 0
+        if self.keep is not None:  # rows of 0 add nothing to the table's gradient
             self.rows = self.rows * self.keep.unsqueeze(1)
         self.grad_x = torch.empty_like(x, dtype=accumulate)
         self.grad_table = torch.zeros_like(weight, dtype=accumulate)
         self.grad_bias = torch.zeros_like(self.bias)
 
     def add(self, chunk: slice) -> tuple[Float[Tensor, " R"], Float[Tensor, ""]]:
-        """-log p of the chunk's targets; with smoothing also the sum over rows of the mean -log p.
+        """Return -log p of the chunk's targets, and with smoothing the summed mean -log p.
 
-        The mean is over the first `n_real` pieces of the vocabulary.
+        The sum is over rows, the mean over the first `n_real` pieces of the vocabulary.
         """
         smoothing, n_real, accumulate = self.smoothing, self.n_real, self.bias.dtype
         targets = self.targets[chunk]
         at_targets = torch.arange(len(targets), device=targets.device), targets
         logits = product(self.rows[chunk], self.table.t(), self.bias.to(self.table.dtype))
         gradient = torch.softmax(logits, dim=1)
-        # log Z from the greatest logit and its probability: no second pass of exp.
+        # log Z from the largest logit and its probability: no second pass of exp.
         log_z = logits.amax(1).to(accumulate) - gradient.amax(1).to(accumulate).log()
         nlls = log_z - logits[at_targets]
         keep = None if self.keep is None else self.keep[chunk]
@@ -83,7 +83,7 @@ class LossChunks:
 
 
 class LinearCrossEntropy(torch.autograd.Function):
-    """See Operations.linear_cross_entropy; `inputs` are those of LossChunks."""
+    """Operations.linear_cross_entropy in autograd; `inputs` are the arguments of LossChunks."""
 
     @staticmethod
     def forward(ctx: Any, chunks_type: type[LossChunks], *inputs: Any) -> tuple[Tensor, Tensor]:
@@ -115,9 +115,9 @@ class LinearCrossEntropy(torch.autograd.Function):
 
 
 def _rows_at_once(n_rows: int, bytes_each: int, device_type: str) -> int:
-    """The rows of a chunk: as few chunks of like size as fit the limit.
+    """Return the rows of a chunk, for as few chunks of similar size as the limit allows.
 
-    Where there is more than one chunk, their rows fill the processor's vectors.
+    If there is more than one chunk, their rows fill the processor's vectors.
     """
     n_chunks = math.ceil(n_rows * bytes_each / _BYTES_AT_ONCE.get(device_type, 2**24))
     if n_chunks <= 1:

@@ -1,4 +1,4 @@
-"""The operations with backward passes of their own, on torch's operations."""
+"""The operations with hand-written backward passes, on top of torch's operations."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -24,7 +24,7 @@ from nmt.ops.steps import Steps
 
 
 class FusedOperations(Operations):
-    """See Operations. On a GPU cuDNN's GRU and the decoder's own loop are not replaced."""
+    """Operations with hand-written backward passes, on a GPU except for GRUs and decoder loops."""
 
     steps_type: type[Steps] = Steps
     chunks_type: type[LossChunks] = LossChunks
@@ -34,7 +34,7 @@ class FusedOperations(Operations):
         self.has_gru_layer = self.has_attentional_gru = device_type == "cpu"
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """See Operations; by oneDNN on a CPU in fp32."""
+        """Return W x + b; by oneDNN for fp32 on a CPU."""
         if torch.is_autocast_enabled(x.device.type) or not is_for_onednn(x):
             return nn.functional.linear(x, weight, bias)
         rows = x.reshape(-1, x.shape[-1])
@@ -66,9 +66,7 @@ class FusedOperations(Operations):
         n_real: int,
         smoothing: float,
     ) -> tuple[Tensor, Tensor]:
-        """See Operations. A CPU computes the kept rows only. A GPU computes all of them: the host
-        would wait for the number of those that are kept.
-        """
+        """Compute kept rows on a CPU, all rows on a GPU, where counting would block the host."""
         options = n_real, smoothing, torch.is_grad_enabled()
         apply = partial(LinearCrossEntropy.apply, self.chunks_type, self.steps)
         if x.device.type == "cpu":
@@ -103,7 +101,7 @@ class _Linear(torch.autograd.Function):
         (grad,), (x, weight), needs = grads, ctx.saved_tensors, ctx.needs_input_grad[1:]
         steps: Steps = ctx.steps
         transposed = grad.t()
-        is_transposed = transposed.is_contiguous()  # as the fused operations leave it
+        is_transposed = transposed.is_contiguous()  # as the fused operations return it
         grad_x: Tensor | None = None
         grad_weight: Tensor | None = None
         if needs[0] and is_transposed:
@@ -122,11 +120,11 @@ _GROUP = 64  # a divisor of the rows of a vocabulary's table: grouping its logit
 def top_k(
     values: Float[Tensor, "R V"], k: int
 ) -> tuple[Float[Tensor, "R {k}"], Int[Tensor, "R {k}"]]:
-    """The k greatest fp32 values of each row and their positions, greatest first; k <= V.
+    """Return the k largest fp32 values of each row and their positions, largest first; k <= V.
 
-    They lie in the k groups of 64 with the greatest maxima (of equal groups the first), so that
-    only those groups are searched. One group more is searched: where there are 64 times as many
-    numbers as wanted ones, `torch.topk` takes half the time that it takes for fewer.
+    They lie in the k groups of 64 with the largest maxima (of equal groups the first), so only
+    these groups are searched. One more group is searched: `torch.topk` takes half the time if there
+    are at least 64 times as many numbers as results.
     """
     if values.shape[1] % _GROUP:
         values = pad(values, (0, -values.shape[1] % _GROUP), value=-torch.inf)
@@ -135,23 +133,23 @@ def top_k(
     best = _positions(maxima, min(k + 1, maxima.shape[1])).sort(dim=1).values
     starts = torch.arange(0, maxima.numel(), maxima.shape[1], device=values.device)
     members = groups.index_select(0, (best + starts.unsqueeze(1)).flatten()).view(len(values), -1)
-    places = _positions(members, k)
-    return members.gather(1, places), best.gather(1, places // _GROUP) * _GROUP + places % _GROUP
+    at = _positions(members, k)
+    return members.gather(1, at), best.gather(1, at // _GROUP) * _GROUP + at % _GROUP
 
 
 def _positions(values: Float[Tensor, "R N"], k: int) -> Int[Tensor, "R {k}"]:
-    """Positions of the k greatest, of equal ones the lower first.
+    """Return the positions of the k largest values, of equal values the lower position first.
 
-    `torch.topk` leaves the order of ties open. Where the k + 1 greatest are distinct there are
-    none, and on a CPU that test costs nothing. Otherwise the keys are made distinct: the bits of
-    an fp32 number, as a signed integer with the magnitude of negative ones inverted, have the
+    `torch.topk` does not define the order of ties. If the k + 1 largest values are distinct, there
+    are no ties; on a CPU that check costs nothing. Otherwise the keys are made distinct. The bits
+    of an fp32 number, as a signed integer with the magnitude of negative ones inverted, have the
     order of the numbers; the position fills the 32 bits below.
     """
     if values.device.type == "cpu" and k < values.shape[1]:
         greatest = values.topk(k + 1, dim=1)
         if not bool((greatest.values[:, 1:] == greatest.values[:, :-1]).any()):
             return greatest.indices[:, :k]
-    bits = (values + 0.0).view(torch.int32).long()  # + 0.0 makes -0.0 and 0.0 one
+    bits = (values + 0.0).view(torch.int32).long()  # + 0.0 turns -0.0 into 0.0
     ordered = bits ^ ((bits >> 63) & 0x7FFFFFFF)
     keys = (ordered << 32) - torch.arange(values.shape[1], device=values.device)
     return keys.topk(k, dim=1).indices

@@ -22,7 +22,7 @@ inline bool exp_minus_2x(const Compute* x, Accumulate* out, int64_t n) {
     return largest > LARGE;
 }
 
-// sigmoid(2 (q + k)). Where neither is large, exp(-2 q) and exp(-2 k) spare another exp.
+// sigmoid(2 (q + k)). If neither is large, the product of exp(-2 q) and exp(-2 k) saves an exp.
 template <bool large, class Compute, class Accumulate>
 inline Accumulate sigmoid_of_sum(Accumulate q, Accumulate exp_q, Compute k, Accumulate exp_k) {
     if constexpr (large)

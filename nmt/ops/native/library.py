@@ -1,7 +1,7 @@
-"""The compiled library that serves this process, or the reason why there is none.
+"""The compiled library that this process uses, or the reason why there is none.
 
-It is compiled when nmt is installed (hatch_build.py), never while nmt runs. What is loaded depends
-on the installation and the processor alone.
+It is compiled when nmt is installed (hatch_build.py), never while nmt runs. Which library is loaded
+depends only on the installation and the processor.
 """
 
 import ctypes
@@ -26,10 +26,10 @@ SEQUENCE = {
     "product": "nnnppnnp",
     "transpose": "nnpp",
 }
-"""The functions of sequence.cpp, which exist for each of DTYPES."""
+"""The functions of sequence.cpp with the types of their parameters; each exists for all DTYPES."""
 
 DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float64: "fp64"}
-"""The dtypes of their factors and products, and the suffixes of their names."""
+"""The dtypes of factors and products, and the suffixes of the functions' names."""
 
 _SEARCH = {
     "top_k_log_probs": "nnnppnnpp",
@@ -41,16 +41,16 @@ _FUNCTIONS = {
     **{f"{name}_{dtype}": kinds for name, kinds in SEQUENCE.items() for dtype in DTYPES.values()},
     **_SEARCH,
 }
-"""Every function with the kinds of its parameters; none returns a value."""
+"""Every function with the types of its parameters; none returns a value."""
 
 _KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "r": ctypes.c_double}
 """(p)ointer, integer (n)umber, (r)eal number."""
 
 
 class Library(NamedTuple):
-    """The functions of a loaded library, or why nothing was loaded, in one line.
+    """The functions of a loaded library, or why none was loaded, in one line.
 
-    `variant` is the processor that it was compiled for: native, x86-64-v3, ...
+    `variant` is the processor for which it was compiled: native, x86-64-v3, ...
     """
 
     functions: dict[str, Any]
@@ -60,12 +60,12 @@ class Library(NamedTuple):
 
 @functools.cache
 def loaded() -> Library:
-    """The library that serves this process."""
+    """Return the library that this process uses."""
     return load(manifest.FOLDER)
 
 
 def address(tensor: Tensor | None) -> int | None:
-    """The address of a tensor that C++ takes without strides: it must be contiguous."""
+    """Return the address of a contiguous tensor, which C++ reads without strides; None for None."""
     if tensor is None:
         return None
     assert tensor.is_contiguous()
@@ -75,21 +75,21 @@ def address(tensor: Tensor | None) -> int | None:
 def load(folder: Path) -> Library:
     """Load the best library in `folder` that this processor can run."""
     try:
-        written = json.loads((folder / manifest.NAME).read_text(encoding="utf-8"))
-        if reason := written.get("why_not"):
+        content = json.loads((folder / manifest.NAME).read_text(encoding="utf-8"))
+        if reason := content.get("why_not"):
             return Library({}, why_not=f"when nmt was installed, {reason}")
-        if written["sources"] != manifest.source_digest():
+        if content["sources"] != manifest.source_digest():
             return Library({}, why_not="the C++ files have changed since they were compiled")
         flags = manifest.instruction_sets()
-        for entry in written["libraries"]:
+        for entry in content["libraries"]:
             if flags.issuperset(entry["requires"]):
                 return _open(folder / entry["file"], entry["sha256"], entry["variant"])
-        lacking = ", ".join(sorted(set(written["libraries"][-1]["requires"]) - flags))
+        lack = ", ".join(sorted(set(content["libraries"][-1]["requires"]) - flags))
     except FileNotFoundError:
         return Library({}, why_not="it was not compiled for this copy of nmt")
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         return Library({}, why_not=f"{folder / manifest.NAME} cannot be read: {error!r}")
-    return Library({}, why_not=f"compiled for another processor: this one lacks {lacking}")
+    return Library({}, why_not=f"compiled for another processor: this one lacks {lack}")
 
 
 def _open(path: Path, sha256: str, variant: str) -> Library:

@@ -1,6 +1,6 @@
-"""The list of compiled libraries: hatch_build.py writes it and library.py reads it.
+"""The list of compiled libraries, which hatch_build.py writes and library.py reads.
 
-Imports the standard library only, because nmt is built where torch is not installed.
+This module imports only the standard library, because nmt is built without torch.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ FOLDER = Path(__file__).with_name("lib")
 NAME = "manifest.json"
 
 _X86_FLAGS = re.compile(r"(pni|s?sse|avx|fma|f16c|bmi|abm|lzcnt|movbe|popcnt|gfni|xop|tbm)\w*")
-"""Of the flags in /proc/cpuinfo, those whose instructions a compiler may choose by itself."""
+"""The flags in /proc/cpuinfo whose instructions a compiler may choose by itself."""
 
 _X86_64_V3 = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"}
 _X86_64_V4 = _X86_64_V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
@@ -21,11 +21,11 @@ PORTABLE = {
     "x86_64": {"x86-64-v4": _X86_64_V4, "x86-64-v3": _X86_64_V3},
     "aarch64": {"armv8-a": {"fp", "asimd"}},
 }
-"""For each architecture the variants of a wheel, best first: -march and the flags it requires."""
+"""The variants in a wheel for each architecture, best first: -march and the required flags."""
 
 
 def instruction_sets(cpuinfo: Path = Path("/proc/cpuinfo")) -> set[str]:
-    """The instruction sets of this processor, as Linux names them; empty where it does not say."""
+    """Return the instruction sets of this processor, as Linux names them; empty if unknown."""
     try:
         lines = cpuinfo.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -40,7 +40,7 @@ def instruction_sets(cpuinfo: Path = Path("/proc/cpuinfo")) -> set[str]:
 
 
 def source_digest(folder: Path = FOLDER.parent) -> str:
-    """The SHA-256 of the C++ files in `folder`: libraries compiled from others are not loaded."""
+    """Return the SHA-256 of the C++ files in `folder`, which must match to load a library."""
     digest = hashlib.sha256()
     for path in sorted([*folder.glob("*.h"), *folder.glob("*.cpp")]):
         digest.update(f"{path.name}\n".encode() + path.read_bytes())

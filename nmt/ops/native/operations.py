@@ -1,4 +1,4 @@
-"""The fused operations with compiled steps, loss and search, on a CPU."""
+"""The fused operations with steps, loss and search in C++, on a CPU."""
 
 import functools
 from typing import Any, cast
@@ -16,21 +16,21 @@ from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory, Operations
 
 _MOST_INSERTED = 256
-"""The compiled top-k inserts each logit among the best so far; beyond this torch's is faster."""
+"""The largest k of the compiled top-k, which inserts each logit; beyond it torch's is faster."""
 
 
 class NativeLossChunks(LossChunks):
-    """Logits with pieces before rows: the fast order for both products with their gradient."""
+    """LossChunks in C++; logits have pieces before rows, which makes their products fast."""
 
     steps: NativeSteps
 
     @functools.cached_property
     def table_transposed(self) -> Float[Tensor, "D V"]:
-        """The weight, transposed once for all chunks."""
+        """The transposed weight, computed once for all chunks."""
         return self.steps.transpose(self.table)
 
     def add(self, chunk: slice) -> tuple[Tensor, Tensor]:
-        """See LossChunks. Raises IndexError for a target that is no row of the table."""
+        """Compute LossChunks.add; raises IndexError for a target that is not a row of the table."""
         rows, targets = self.rows[chunk], self.targets[chunk]
         if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < len(self.table):
             raise IndexError(f"a target lies outside of the {len(self.table)} rows of the table")
@@ -47,9 +47,9 @@ class NativeLossChunks(LossChunks):
 
 
 class NativeOperations(FusedOperations):
-    """See Operations. The functions of a search, in search.cpp, read addresses of fp32 numbers.
+    """Operations in C++; the functions of a search, in search.cpp, are compiled for fp32 only.
 
-    For other dtypes FusedOperations computes. The result of a row depends on no other row.
+    For other dtypes FusedOperations computes. The result of a row does not depend on other rows.
     """
 
     steps_type = NativeSteps
@@ -98,13 +98,13 @@ class NativeOperations(FusedOperations):
             return super().dequantize(products, row_scales, column_scales, bias)
         inputs = products, row_scales, column_scales, bias
         loaded().functions["dequantize"](*products.shape, *map(address, inputs))
-        return products.view(torch.float32)  # the results have overwritten them
+        return products.view(torch.float32)  # the results have overwritten the products
 
 
 def _attend(
     query: Float[Tensor, "R K"], sentences: Int[Tensor, " R"], memory: AdditiveMemory
 ) -> tuple[Float[Tensor, "R M"], Float[Tensor, "R S"]]:
-    """Operations.additive_attention_step in C++."""
+    """Compute Operations.additive_attention_step in C++."""
     keys, values, _, _ = memory
     contexts = values.new_empty(len(query), values.shape[2])
     weights = values.new_empty(len(query), keys.shape[1])
@@ -117,7 +117,7 @@ def _attend(
 
 
 class _AdditiveAttentionStep(torch.autograd.Function):
-    """Compiled forward; the backward pass differentiates the reference."""
+    """The forward pass in C++; the backward pass differentiates the reference."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, sentences: Tensor, *memory: Tensor) -> Any:

@@ -1,5 +1,5 @@
-// The operations between the matrix products of a beam search on a CPU, in fp32; search.py calls them.
-// The result of a row depends neither on the other rows nor on the number of threads.
+// The operations between the matrix products of a beam search on a CPU, in fp32; operations.py calls
+// them. The result of a row depends neither on the other rows nor on the number of threads.
 
 #include <memory>
 #include <utility>
@@ -7,8 +7,8 @@
 #include "additive.h"
 #include "numbers.h"
 
-// Additive attention for R rows of a beam. Row r attends to sentence sentences[r]; it is fastest where
-// the rows of one sentence follow each other.
+// Additive attention for R rows of a beam. Row r attends to sentence sentences[r]; it is fastest if the
+// rows of one sentence follow each other.
 EXPORTED void additive_attention_step(int64_t R, int64_t S, int64_t K, int64_t M, const float* queries,
                                       const int64_t* sentences, const float* keys, const float* values,
                                       const bool* keep, const float* v, float* weights,
@@ -36,7 +36,7 @@ EXPORTED void additive_attention_step(int64_t R, int64_t S, int64_t K, int64_t M
 }
 
 // For each row the k token ids with the largest logits and their log-probabilities, largest first; ties
-// go to the lower id. Ids in `banned` or from n_real on are left out. Missing places get -infinity.
+// go to the lower id. Ids in `banned` or from n_real on are excluded. Missing results get -infinity.
 EXPORTED void top_k_log_probs(int64_t R, int64_t V, int64_t k, const float* logits,
                               const int64_t* banned, int64_t n_banned, int64_t n_real,
                               float* log_probs, int64_t* ids) {
@@ -80,7 +80,7 @@ EXPORTED void top_k_log_probs(int64_t R, int64_t V, int64_t k, const float* logi
 }
 
 // Quantizes each row to int8 in [-127, 127] (round to nearest, ties to even) with a scale per row. The
-// scale is NaN where a row holds NaN or an infinity.
+// scale is NaN if a row holds NaN or an infinity.
 EXPORTED void quantize_rows(int64_t R, int64_t n, const float* x, int8_t* quantized, float* scales) {
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < R; r++) {

@@ -1,9 +1,8 @@
 // The operations between the matrix products of a training step on a CPU, each in one pass over memory;
-// sequence.py calls them, and ops/steps.py says what each computes. Compute is the number format of factors, products and what is stored in bulk,
-// Accumulate that of all arithmetic here. The file is compiled once for each pair, which DTYPES names.
-// Every sum has a fixed order, so that the number of threads does not change a result.
-//
-// Units come before rows, (units, rows): _du is the stride of a unit, _dr that of a row.
+// sequence.py calls them, and ops/steps.py defines them. Compute is the number format of factors,
+// products and bulk storage, Accumulate that of all arithmetic here. The file is compiled once for each
+// pair; DTYPES is the suffix of its functions' names. Every sum has a fixed order, so that the number of
+// threads does not change a result. Units come before rows, (units, rows): _du and _dr are their strides.
 
 #include <memory>
 #include <type_traits>
@@ -278,7 +277,7 @@ OPERATION(attention_keys)(int64_t n_keys, int64_t K, const Compute* keys, Accumu
         large_keys[i] = exp_minus_2x(keys + i * K, exp_keys + i * K, K);
 }
 
-// Adds what one position gives to the gradients of v, its key and the query, up to factors of 2 and v.
+// Adds one position's part to the gradients of v, its key and the query, up to factors of 2 and v.
 template <bool large, class Compute, class Accumulate>
 inline void score_backward(const Accumulate* q, const Accumulate* exp_q, const Compute* key,
                            const Accumulate* exp_key, Accumulate grad_score, Accumulate* grad_v,

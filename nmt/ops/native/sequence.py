@@ -1,4 +1,4 @@
-"""The operations of steps.py in C++, for training on a CPU: in fp32, bf16 and, for tests, fp64."""
+"""The steps of steps.py in C++, for training on a CPU: in fp32, bf16 and, for tests, fp64."""
 
 import torch
 from torch import Tensor
@@ -9,11 +9,11 @@ from nmt.ops.reference import AdditiveMemory
 from nmt.ops.steps import AdditiveSteps, Steps
 
 _MAX_COLUMNS = 8
-"""The most columns of `product` in sequence.cpp."""
+"""The largest number of columns of `product` in sequence.cpp."""
 
 
 class NativeAttention(AdditiveSteps):
-    """See AdditiveSteps."""
+    """AdditiveSteps in C++."""
 
     steps: "NativeSteps"
 
@@ -36,7 +36,7 @@ class NativeAttention(AdditiveSteps):
         self.functions["attention_step"](*self.sizes, address(query), *self.addresses, *outputs)
 
     def _set_sums(self) -> None:
-        """Also a workspace, (B, K)."""
+        """Allocate the sums of the gradients of keys and v, and a workspace (B, K)."""
         self.sum_slopes = torch.zeros_like(self.memory[1])
         self.sum_v = torch.zeros_like(self.queries[0])
         self.workspace = torch.empty_like(self.sum_v)
@@ -57,7 +57,7 @@ class NativeAttention(AdditiveSteps):
 
 
 class NativeSteps(Steps):
-    """See Steps. Tensors are contiguous unless their strides are passed on."""
+    """Steps in C++; tensors must be contiguous unless their strides are passed on."""
 
     attention_type = NativeAttention
 
@@ -67,7 +67,7 @@ class NativeSteps(Steps):
         self.functions = {name: compiled[f"{name}_{DTYPES[dtype]}"] for name in SEQUENCE}
 
     def product(self, weight: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """See Steps. With few columns a library's product reads the weight much slower."""
+        """Return weight x; BLAS and oneDNN read the weight much slower if there are few columns."""
         (n_rows, inner), n_columns = weight.shape, x.shape[1]
         if not 0 < n_columns <= _MAX_COLUMNS:
             return product(weight, x)
@@ -87,16 +87,16 @@ class NativeSteps(Steps):
         saved: Tensor,
         out: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        following = torch.empty_like(hidden)
-        rounded = None
+        state = torch.empty_like(hidden)
+        factor = None
         if self.compute_dtype != self.accumulate_dtype:
-            rounded = torch.empty_like(hidden, dtype=self.compute_dtype)
+            factor = torch.empty_like(hidden, dtype=self.compute_dtype)
         self.functions["gru_gates"](
             *hidden.shape, x.data_ptr(), *x.stride(), address(context),
             address(h), address(bias), address(hidden), address(saved),
-            address(following), address(rounded), out.data_ptr(), *out.t().stride(),
+            address(state), address(factor), out.data_ptr(), *out.t().stride(),
         )  # fmt: skip
-        return following, following if rounded is None else rounded
+        return state, state if factor is None else factor
 
     def gru_gates_backward(
         self,

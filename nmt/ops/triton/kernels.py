@@ -1,24 +1,23 @@
-"""Kernels in Triton for a CUDA GPU: additive attention and the gates of a GRU, both ways.
+"""Triton kernels for a CUDA GPU: additive attention and GRU gates, forward and backward.
 
     e_s = v . tanh(q + k_s);  w = softmax(e) over the kept positions;  c = sum_s w_s values_s
 
-The kernel published for this attention, in NVIDIA's MLPerf submissions for GNMT (mlcommons
-training_results_v0.7, .../gnmt/implementations/pytorch/seq2seq/csrc/attn_score_cuda_kernel.cu),
-writes the scores e and, given their gradient, recomputes the tanh; mask, softmax and context are
-separate operations there, forward and backward. Here two launches make a step: the scores, then
-mask, softmax, weights and context together; and two its backward: the gradient of the weights,
-then those of softmax and query together. What needs no loop over steps, the gradients of keys
-and v, is one launch after it. No tanh is ever stored: memory never holds B S K numbers.
+NVIDIA's MLPerf submissions for GNMT have a kernel for this attention (mlcommons
+training_results_v0.7, .../gnmt/implementations/pytorch/seq2seq/csrc/attn_score_cuda_kernel.cu). It
+computes the scores e and, in its backward pass, recomputes the tanh; mask, softmax and context are
+separate operations there. Here a forward step takes two launches: the scores, then mask, softmax,
+weights and context together. A backward step takes two: the gradient of the weights, then the
+gradients of softmax and query together. The gradients of keys and v need no loop over steps; one
+launch after the loop computes them. No tanh is stored: memory never holds B S K numbers.
 
-Keys and values are read once a step, masked positions of them never. A launch has a program for
-each row and each block of S, K or M, so that a batch of a few rows fills a GPU too. Whatever the
-inputs' dtypes (fp32, bf16, fp16), sums are fp32. The order of every sum is fixed by the sizes of
-blocks: no atomics, no autotuning; a row's result is the same bits in any batch and with any
-padding. Where K and M are multiples of 16, reads are 16 bytes wide, and nothing is compiled anew
-for another B, S or T.
+A step reads keys and values once, and never at masked positions. A launch has a program for each
+row and each block of S, K or M, so that a batch of a few rows also fills a GPU. Inputs may be fp32,
+bf16 or fp16; sums are fp32. The block sizes fix the order of every sum, without atomics and
+autotuning: a row's result is the same bits in any batch and with any padding. If K and M are
+multiples of 16, reads are 16 bytes wide, and nothing is recompiled for another B, S or T.
 
-ops.steps.Steps has the equations of the gates, their order and the bias. Here a row is contiguous
-memory: what Steps calls (F, B) is read as (B, F).
+ops.steps.Steps defines the equations of the gates, their order and the bias. Here a row is
+contiguous memory: what Steps calls (F, B) is read as (B, F).
 """
 
 from typing import no_type_check
@@ -29,10 +28,10 @@ import triton.language as tl
 
 @triton.jit
 @no_type_check
-def _fall(x):
-    """f = 1 / (1 + exp(2 x)); tanh x = 1 - 2 f, and its slope is 4 (f - f^2).
+def _sigmoid_minus_2x(x):
+    """Return f = 1 / (1 + exp(2 x)); tanh x = 1 - 2 f, and its slope is 4 (f - f^2).
 
-    The reciprocal is a square of rsqrt, one instruction where a division is several.
+    f is the square of rsqrt, which is one instruction; a division would be several.
     """
     root = tl.rsqrt(1 + tl.exp2(x * 2.8853900817779268))  # 2 / log(2)
     return root * root
@@ -41,10 +40,10 @@ def _fall(x):
 @triton.jit
 @no_type_check
 def _tile_columns(ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """0 .. COLUMNS - 1 in each of the rows.
+    """Return 0 .. COLUMNS - 1 in each of the rows.
 
-    A vector read at these comes in the layout of a tile; read once, threads would have to
-    exchange it and wait for each other at every turn of a loop.
+    A vector that is read at these indices has the layout of a tile. If only one row were read,
+    threads would have to exchange it and wait for each other in every iteration of a loop.
     """
     return tl.broadcast_to(tl.arange(0, COLUMNS)[None, :], (ROWS, COLUMNS))
 
@@ -56,7 +55,7 @@ def scores_kernel(
     S, K, query_b, keys_b, keys_s, keep_b,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """scores[b, s] = v . tanh(query[b] + keys[b, s]), written for kept positions only."""
+    """Write scores[b, s] = v . tanh(query[b] + keys[b, s]) at kept positions only."""
     b = tl.program_id(0).to(tl.int64)
     s = tl.program_id(1).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     attended = tl.load(keep + b * keep_b + s, mask=s < S, other=0) != 0
@@ -67,7 +66,7 @@ def scores_kernel(
         key = tl.load(rows + k, mask=(k < K) & attended[:, None], other=0).to(tl.float32)
         q = tl.load(query + b * query_b + k, mask=k < K, other=0).to(tl.float32)
         factor = tl.load(v + k, mask=k < K, other=0).to(tl.float32)
-        total += factor * (1 - 2 * _fall(q + key))
+        total += factor * (1 - 2 * _sigmoid_minus_2x(q + key))
     tl.store(scores + b * S + s, tl.sum(total, axis=1), mask=attended)
 
 
@@ -80,9 +79,9 @@ def context_kernel(
     S, M, values_b, values_s, keep_b, weights_b, context_b,
     SCORES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """weights[b] = softmax of the kept scores[b]; context[b] = weights[b] values[b].
+    """Write weights[b] = softmax of the kept scores[b], and context[b] = weights[b] values[b].
 
-    A program sums a block of M; each knows the softmax of the whole row, one writes it.
+    A program sums one block of M. All programs of a row compute its softmax; one of them writes it.
     """
     b = tl.program_id(0).to(tl.int64)
     m = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -127,9 +126,9 @@ def grad_weights_kernel(
     S, M, read_b, context_b, sums_b, values_b, values_s, weights_b, used_b,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """grad_weights[b, s] = sums[b] . values[b, s] + used[b, s], where sums = read + of_context.
+    """Write grad_weights[b, s] = sums[b] . values[b, s] + used[b, s], sums = read + of_context.
 
-    `of_context` and `used` may be None. What is written does not matter where the weight is 0.
+    `of_context` and `used` may be None. Where a weight is 0, the written value has no effect.
     """
     b = tl.program_id(0).to(tl.int64)
     s = tl.program_id(1).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -166,9 +165,9 @@ def grad_query_kernel(
     S, K, query_b, keys_b, keys_s, weights_b, energies_b, grad_b, copy_b,
     SCORES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """grad_energies[b] by the softmax's backward; grad_query[b] from it, a block of K a program.
+    """Write grad_energies[b], by the softmax's backward pass, and grad_query[b] from it.
 
-    `copy` gets the same.
+    A program computes one block of K. `copy` gets the same values as grad_query.
     """
     b = tl.program_id(0).to(tl.int64)
     k = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -192,7 +191,7 @@ def grad_query_kernel(
             tl.store(grad_energies + b * energies_b + s, grad, mask=s < S)
         tile = (k < K)[None, :] & (w != 0)[:, None]
         at = keys + b * keys_b + (s * keys_s)[:, None] + k[None, :]
-        f = _fall(q[None, :] + tl.load(at, mask=tile, other=0).to(tl.float32))
+        f = _sigmoid_minus_2x(q[None, :] + tl.load(at, mask=tile, other=0).to(tl.float32))
         total += grad[:, None] * (f - f * f)
     factor = tl.load(v + k, mask=k < K, other=0).to(tl.float32)
     result = 4 * factor * tl.sum(total, axis=0)
@@ -210,9 +209,9 @@ def grad_keys_kernel(
     T, S, K, grad_b, grad_t, queries_b, queries_t, keys_b, keys_s,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """grad_keys[b, s] = sum_t grad_energies[b, t, s] v tanh'(queries[b, t] + keys[b, s]).
+    """Write grad_keys[b, s] = sum_t grad_energies[b, t, s] v tanh'(queries[b, t] + keys[b, s]).
 
-    shares[b, block of s] = its sum of grad_energies tanh(...): what is left to add up for v.
+    shares[b, block of s] is the block's sum of grad_energies tanh(...); v's gradient is their sum.
     """
     b = tl.program_id(0).to(tl.int64)
     s = tl.program_id(1).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -227,7 +226,7 @@ def grad_keys_kernel(
     steps = queries + b * queries_b + k
     for _ in range(T):
         grad = tl.load(grads, mask=s < S, other=0)[:, None]
-        f = _fall(tl.load(steps, mask=k < K, other=0).to(tl.float32) + key)
+        f = _sigmoid_minus_2x(tl.load(steps, mask=k < K, other=0).to(tl.float32) + key)
         slopes += grad * (f - f * f)
         tanhs += grad * (1 - 2 * f)
         grads += grad_t
@@ -246,7 +245,7 @@ def gates_kernel(
     H, x_b, context_b, h_b, hidden_b, following_b, out_b, saved_b,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """See Steps.gru_gates; a program computes a block of units of a row."""
+    """Compute Steps.gru_gates; a program computes a block of units of a row."""
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = i < H
@@ -286,7 +285,7 @@ def grad_gates_kernel(
     H, direct_b, through_b, out_b, saved_b, previous_b, gates_b, copy_b, grad_b,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """See Steps.gru_gates_backward; a program computes a block of units of a row."""
+    """Compute Steps.gru_gates_backward; a program computes a block of units of a row."""
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = i < H
@@ -322,7 +321,7 @@ def grad_gates_kernel(
 def adadelta_kernel(
     weights, gradient, squares, deltas, n, lr, rho, eps, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """One update by Adadelta (arXiv 1212.5701, algorithm 1), times lr, in one pass over memory."""
+    """Update by Adadelta (arXiv 1212.5701, algorithm 1), times lr, in one pass over memory."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = i < n
     g = tl.load(gradient + i, mask=inside, other=0)

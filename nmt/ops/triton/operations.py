@@ -1,8 +1,8 @@
 """The fused operations with the decoder's steps in Triton, on a CUDA GPU.
 
 Rows come before units in memory, because the kernels read a row as contiguous memory. Shapes are as
-in Steps. The rows of a kernel's output need not be adjacent. Triton comes with PyTorch for CUDA;
-nothing imports this module without it.
+in Steps. The rows of a kernel's output need not be adjacent. PyTorch for CUDA includes Triton;
+without Triton, nothing imports this module.
 """
 
 from typing import Any
@@ -17,29 +17,29 @@ from nmt.ops.reference import AdditiveMemory
 from nmt.ops.steps import AdditiveSteps, Steps
 from nmt.ops.triton import kernels
 
-_UNITS = 1024  # that a program takes: 128 threads, 8 numbers of bf16 each
+_UNITS = 1024  # units per program: 128 threads, 8 numbers of bf16 each
 _TILE_COLUMNS = 256
 _TILE = {"ROWS": 8, "num_warps": 4}  # a warp reads a row of a tile: 32 threads, 8 numbers of bf16
-_SCORES = 128  # positions of a row that a softmax takes at a time
+_SCORES = 128  # positions of a row that a softmax reads at a time
 
 
 class TritonAttention(AdditiveSteps):
-    """See AdditiveSteps; the gradients of keys and v take one launch after all steps."""
+    """AdditiveSteps in Triton; one launch after all steps computes the gradients of keys and v."""
 
     def _set_memory(self, memory: AdditiveMemory) -> None:
         keys, values, v = (x.to(self.contexts.dtype) for x in (*memory[:2], memory.v))
         self.memory = AdditiveMemory(*rows(keys, values, memory.keep, v))
 
     def attend(self, t: int, query: Tensor) -> None:
-        asked, weights, context = self.queries[t], self.weights[t], self.contexts[t]
-        if asked.data_ptr() != query.data_ptr():  # see TritonSteps.products
-            asked.copy_(query.t())
+        queries, weights, context = self.queries[t], self.weights[t], self.contexts[t]
+        if queries.data_ptr() != query.data_ptr():  # see TritonSteps.products
+            queries.copy_(query.t())
         keys, values, keep, v = self.memory
         (n_rows, n_places, n_keys), n_values = keys.shape, values.shape[2]
         scores = torch.empty(n_rows, n_places, dtype=torch.float32, device=keys.device)
         kernels.scores_kernel[n_rows, _tile_rows(n_places)](
-            asked, keys, keep, v, scores,
-            n_places, n_keys, asked.stride(0), keys.stride(0), keys.stride(1), keep.stride(0),
+            queries, keys, keep, v, scores,
+            n_places, n_keys, queries.stride(0), keys.stride(0), keys.stride(1), keep.stride(0),
             COLUMNS=_columns(n_keys), **_TILE,
         )  # fmt: skip
         kernels.context_kernel[n_rows, triton.cdiv(n_values, _columns(n_values))](
@@ -50,13 +50,13 @@ class TritonAttention(AdditiveSteps):
         )  # fmt: skip
 
     def _set_sums(self) -> None:
-        """Keep the gradients of all scores, w_s (g_s - sum_r w_r g_r); g are those of weights."""
+        """Allocate the gradients of scores, w_s (g_s - sum_r w_r g_r); g is the gradient of w."""
         self.grad_energies = torch.empty_like(self.weights)
 
     def attend_backward(
         self, t: int, grad_read: Tensor, grad_query: Tensor, grad_query_copy: Tensor
     ) -> None:
-        """See AdditiveSteps. Positions of weight 0 are not read."""
+        """Compute AdditiveSteps.attend_backward; positions of weight 0 are not read."""
         sums, weights = self.grad_context_sums[t], self.weights[t]
         of_weights, of_energies = torch.empty_like(weights), self.grad_energies[t]
         read, of_context, used = rows(grad_read.t(), self.grad_contexts[t], self.grad_weights[t])
@@ -77,10 +77,10 @@ class TritonAttention(AdditiveSteps):
         )  # fmt: skip
 
     def gradients(self) -> tuple[Float[Tensor, "B S K"], Float[Tensor, " K"]]:
-        """The gradients of keys and v, in their dtypes, over all T steps.
+        """Return the gradients of keys and v, in their dtypes, over all T steps.
 
-        A block of keys stays in registers while the steps pass. Each program writes its part of
-        v's gradient, and torch adds the parts.
+        A block of keys stays in registers during the loop over steps. Each program writes its part
+        of v's gradient, and torch adds the parts.
         """
         queries, energies, (keys, _, _, v) = self.queries, self.grad_energies, self.memory
         n_rows, n_places, n_keys = keys.shape
@@ -97,7 +97,7 @@ class TritonAttention(AdditiveSteps):
 
 
 class TritonSteps(Steps):
-    """See Steps."""
+    """Steps in Triton."""
 
     attention_type = TritonAttention
 
@@ -175,7 +175,7 @@ def adadelta(
     rho: float,
     eps: float,
 ) -> None:
-    """Update a weight and the means of its squares by torch.optim.Adadelta's rule, in place."""
+    """Update a weight and its means of squares by the rule of torch.optim.Adadelta, in place."""
     n = weight.numel()
     with torch.cuda.device_of(weight):
         kernels.adadelta_kernel[(triton.cdiv(n, _UNITS),)](
@@ -184,34 +184,34 @@ def adadelta(
 
 
 def rows(*tensors: Tensor | None) -> tuple[Any, ...]:
-    """The tensors with contiguous last dimensions; one that has not is copied."""
+    """Return the tensors with contiguous last dimensions, copied if necessary; None stays None."""
     return tuple(x if x is None or x.stride(-1) == 1 else x.contiguous() for x in tensors)
 
 
 def row_stride(x: Tensor | None) -> int:
-    """How far the rows of a matrix lie apart; 0 for none."""
+    """Return the stride between the rows of a matrix; 0 for None."""
     return 0 if x is None else x.stride(0)
 
 
 def writable(x: Tensor) -> Tensor:
-    """`x` itself, for a kernel to write: its rows must be contiguous."""
+    """Return `x`, for a kernel to write into; its rows must be contiguous."""
     assert x.stride(-1) == 1
     return x
 
 
 def _tile_rows(n_places: int) -> int:
-    """The tiles over the places of a source."""
+    """Return the number of tiles over the positions of a source."""
     return int(triton.cdiv(n_places, _TILE["ROWS"]))
 
 
 def _columns(size: int) -> int:
-    """Columns of a tile over `size` numbers."""
+    """Return the number of columns of a tile over `size` numbers."""
     power: int = triton.next_power_of_2(size)
     return min(_TILE_COLUMNS, max(16, power))
 
 
 class TritonOperations(FusedOperations):
-    """See Operations. cuDNN's GRU is not replaced."""
+    """The fused operations with steps in Triton; cuDNN's GRU is not replaced."""
 
     steps_type = TritonSteps
 
