@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.device import CACHED_NUMBERS
+from nmt.errors import ConfigError
 from nmt.ops.backend import BackendName, operations
 from nmt.settings.base import Config
 
@@ -48,6 +49,13 @@ class Vocabulary(nn.Module, abc.ABC):
     @abc.abstractmethod
     def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
         """Weight and bias of the layer, for a loss that never holds all logits."""
+
+    def of_pieces(self, ids: Int[Tensor, " U"]) -> "Vocabulary":
+        """Return the layer of these pieces alone, in this order. Raises ConfigError for ensembles.
+
+        Changes of this layer do not reach it.
+        """
+        raise ConfigError("shortlist: got an ensemble, allowed: one run")
 
     def in_parts(
         self, features: Float[Tensor, "B R"], n_numbers: int
@@ -90,11 +98,38 @@ class Vocabulary(nn.Module, abc.ABC):
         return torch.cat([log_probs for log_probs, _ in top]), torch.cat([ids for _, ids in top])
 
 
+class AffineVocabulary(Vocabulary):
+    """Logits W x + b, in the dtype of x."""
+
+    def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
+        weight, bias = self.affine()
+        ops = operations(self.backend, features)
+        return ops.linear(features, weight.to(features.dtype), bias.to(features.dtype))
+
+    def of_pieces(self, ids: Int[Tensor, " U"]) -> Vocabulary:
+        weight, bias = self.affine()
+        return _SomePieces(weight[ids], bias[ids], self.backend)
+
+
+class _SomePieces(AffineVocabulary):
+    """Rows of an AffineVocabulary."""
+
+    def __init__(
+        self, weight: Float[Tensor, "U R"], bias: Float[Tensor, " U"], backend: BackendName
+    ) -> None:
+        super().__init__()
+        self.backend, self.n_pieces = backend, len(bias)
+        self._weight_and_bias = weight, bias
+
+    def affine(self) -> tuple[Float[Tensor, "U R"], Float[Tensor, " U"]]:
+        return self._weight_and_bias
+
+
 _IMPOSSIBLE_LOGIT = -1e4
 """exp() of it is exactly 0 in fp32, and it is finite in every dtype and under weight decay."""
 
 
-class VocabLinear(Vocabulary):
+class VocabLinear(AffineVocabulary):
     """Logits W x + b; a row that pads the table has a constant logit of probability 0.
 
     `rms` is about the root mean square of the features in a trained model: 1 after a
@@ -120,12 +155,6 @@ class VocabLinear(Vocabulary):
         self.bias = nn.Parameter(torch.empty(rows))
         self.reset_parameters()
 
-    def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
-        """W x + b, in the dtype of x; a padding row has probability 0, hence no gradient either."""
-        weight, bias = self.affine()
-        ops = operations(self.backend, features)
-        return ops.linear(features, weight.to(features.dtype), bias.to(features.dtype))
-
     def reset_parameters(self) -> None:
         """First weights N(0, 1 / (R rms^2)), for logits with a variance of about 1; biases 0.
 
@@ -138,6 +167,7 @@ class VocabLinear(Vocabulary):
             nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5 / self.rms)
 
     def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
+        """See Vocabulary. A padding row has probability 0, hence no gradient either."""
         n_padding = len(self.bias) - self.n_pieces
         impossible = self.bias.new_full((n_padding,), _IMPOSSIBLE_LOGIT)
         return self.weight, torch.cat([self.bias[: self.n_pieces], impossible])
