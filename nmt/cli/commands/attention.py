@@ -105,7 +105,8 @@ def attention(
 
     from nmt.translation.heads import choose_heads
 
-    translator = models.load(runs, compute, config.model_copy(update={"n_best": n_best}))
+    config = config.model_copy(update={"n_best": n_best})
+    translator = models.load(runs, compute, config, shortlist=search.shortlist)
     sources = sources[:first]
     n_maps = len(sources) * (1 if targets else n_best)
     chosen_heads = choose_heads(heads, translator.model.names_by_attention)

@@ -1,17 +1,21 @@
-"""Compile the Triton kernels for an H100 or H200 (sm_90) on a machine without one.
+"""Compile the Triton kernels for a GPU that need not be there.
 
 Run by itself, in a process in which Triton interprets nothing. Calls the kernels' functions with
-launches replaced by compilation, and prints a line of JSON per launch. Arguments: a dtype, then
-sizes as B,T,S,K,M,H, any number.
+launches replaced by compilation, and prints a line of JSON per launch. Arguments: the compute
+capability (80: A100; 90: H100, H200; 100: B200), a dtype, then sizes as B,T,S,K,M,H, any number.
 """
 
 import json
 import re
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import torch
 from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import get_ptxas, sm_arch_from_capability
 from triton.runtime import JITFunction, driver
 
 from nmt.ops.reference import AdditiveMemory
@@ -28,7 +32,25 @@ class Absent:
         return 0
 
     def get_current_target(self) -> GPUTarget:
-        return GPUTarget("cuda", 90, 32)
+        return GPUTarget("cuda", CAPABILITY, 32)
+
+
+def usage(ptx: str) -> dict[str, int]:
+    """Registers of a thread and bytes that it spills, as Triton's assembler reports them."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "kernel.ptx")
+        source.write_text(ptx)
+        command = [
+            get_ptxas(CAPABILITY).path,
+            "-v",
+            f"--gpu-name={sm_arch_from_capability(CAPABILITY)}",
+        ]
+        done = subprocess.run(
+            [*command, str(source), "-o", str(source.with_suffix(".cubin"))],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    patterns = {"registers": r"Used (\d+) registers", "spilled": r"(\d+) bytes spill stores"}
+    return {name: int(re.findall(pattern, done.stderr)[0]) for name, pattern in patterns.items()}
 
 
 def compile_only(self: JITFunction, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -40,6 +62,8 @@ def compile_only(self: JITFunction, *args: Any, grid: Any, warmup: bool, **kwarg
         "hash": compiled.hash,
         "wide_loads": len(re.findall(r"ld\.global\S*\.v4\.b32", ptx)),
         "atomics": len(re.findall(r"\b(?:atom|red)\.", ptx)),
+        "shared": compiled.metadata.shared,
+        **usage(ptx),
     }
     sys.stdout.write(json.dumps(row) + "\n")
     return compiled
@@ -71,7 +95,8 @@ def everything(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
     )
 
 
+CAPABILITY = int(sys.argv[1])
 driver.set_active(Absent())
 run, JITFunction.run = JITFunction.run, compile_only
-for argument in sys.argv[2:]:
-    everything(tuple(map(int, argument.split(","))), getattr(torch, sys.argv[1]))
+for argument in sys.argv[3:]:
+    everything(tuple(map(int, argument.split(","))), getattr(torch, sys.argv[2]))
