@@ -57,18 +57,6 @@ def test_a_layer_is_near_the_exact_one_row_by_row(has_bias: bool) -> None:
     assert torch.equal(zeros, layer.bias if has_bias else torch.zeros(71))
 
 
-def test_its_sums_are_exact() -> None:
-    """Of numbers that int8 holds there is nothing to round; saturation would show here."""
-    generator = torch.Generator().manual_seed(0)
-    weight = torch.randint(-127, 128, (71, 1031), generator=generator).float()
-    x = torch.randint(-127, 128, (5, 1031), generator=generator).float()
-    x[0], weight[0] = 127, 127
-    x[:, 0], weight[:, 0] = 127, 127
-    layer = Int8Linear(weight, None)
-    assert torch.equal(layer.weight, weight)
-    assert torch.equal(layer(x), (x.double() @ weight.double().t()).float())
-
-
 @pytest.mark.parametrize("n_numbers", [1, 300, 10**6])
 def test_some_rows_at_a_time_are_those_of_all(n_numbers: int) -> None:
     torch.manual_seed(0)
