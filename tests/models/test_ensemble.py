@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 import torch
 from devices import DEVICE, IS_CPU
-from search.table_model import ROWS, VOCAB, TableModel
-from search.test_search import SOURCES, assert_all_same, batch, run
+from search.table_model import VOCAB
+from search.test_search import SOURCES, assert_all_same, batch, lively, run
 
 from nmt.errors import ConfigError
-from nmt.models.base import Seq2Seq
-from nmt.models.catalog import build_model
 from nmt.models.ensemble import Ensemble
 from nmt.models.quantized import in_int8
 from nmt.models.recurrent.rnn import RNNConfig
@@ -23,35 +21,14 @@ from nmt.search.search_config import SearchConfig
 from nmt.text.vocabulary import BOS_ID, EOS_ID
 
 WIDE = SearchConfig(beam=4, n_best=4, max_length=9)
-
-
-def small(config: RNNConfig | TransformerConfig, seed: int) -> Seq2Seq:
-    torch.manual_seed(seed)
-    model = build_model(config, src_vocab=19, tgt_vocab=VOCAB)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(1.5)
-    return model.eval()
-
-
-RNN = small(RNNConfig(embedding=13, hidden=17), 3)
-LSTM = small(RNNConfig(embedding=11, hidden=16, layers=2), 4)
-TRANSFORMER = small(TransformerConfig(size=12, heads=3), 5)
-
-
-def _assert_same_results(one: Seq2Seq, other: Seq2Seq) -> None:
-    for ours, theirs in zip(run(one, WIDE), run(other, WIDE), strict=True):
-        assert_all_same(ours, theirs)
-
-
-@pytest.mark.parametrize(("model", "n_copies"), [(RNN, 2), (TRANSFORMER, 1), (TableModel(), 2)])
-def test_copies_of_a_model_are_that_model(model: Seq2Seq, n_copies: int) -> None:
-    _assert_same_results(Ensemble([model] * n_copies, VOCAB), model)
+RNN = lively(RNNConfig(embedding=13, hidden=17), 3, 1.5)
+DEEP = lively(RNNConfig(embedding=11, hidden=16, layers=2), 4, 1.5)
+TRANSFORMER = lively(TransformerConfig(size=12, heads=3), 5, 1.5)
 
 
 @pytest.mark.parametrize("weights", [None, (2.0, 1.0, 5.0)])
 def test_probabilities_are_the_weighted_mean(weights: tuple[float, ...] | None) -> None:
-    members = [RNN, TRANSFORMER, LSTM]
+    members = [RNN, TRANSFORMER, DEEP]
     shares = np.array(weights or (1, 1, 1)) / sum(weights or (1, 1, 1))
     targets = [(4, 5, EOS_ID), (6, EOS_ID), (5,), (4, 4, 6, EOS_ID), (EOS_ID,), (6, 5)]
     alone = [force_decode(model, *batch(SOURCES), targets, length_penalty=0.6) for model in members]
@@ -102,18 +79,16 @@ def test_forward_equals_the_steps_and_heads_are_the_members() -> None:
 
 
 def test_int_8_is_int_8_of_each_member() -> None:
-    together = in_int8(Ensemble([RNN, LSTM], VOCAB))
-    _assert_same_results(together, Ensemble([in_int8(RNN), in_int8(LSTM)], VOCAB))
+    together = in_int8(Ensemble([RNN, DEEP], VOCAB))
+    members = Ensemble([in_int8(RNN), in_int8(DEEP)], VOCAB)
+    for ours, theirs in zip(run(together, WIDE), run(members, WIDE), strict=True):
+        assert_all_same(ours, theirs)
 
 
 @pytest.mark.parametrize("weights", [(1.0,), (1.0, 0.0), (1.0, -2.0), (1.0, float("nan"))])
 def test_weights_are_positive_and_as_many_as_members(weights: tuple[float, ...]) -> None:
     with pytest.raises(ConfigError, match=r"^weights: got 1.0.*2 models"):
-        Ensemble([RNN, LSTM], VOCAB, weights)
-
-
-def test_a_row_that_pads_a_table_has_no_probability() -> None:
-    assert Ensemble([TableModel(), RNN], VOCAB).vocabulary.n_pieces == VOCAB < ROWS
+        Ensemble([RNN, DEEP], VOCAB, weights)
 
 
 def test_the_loss_of_an_ensemble_is_on_its_device() -> None:
@@ -121,7 +96,7 @@ def test_the_loss_of_an_ensemble_is_on_its_device() -> None:
     torch.manual_seed(1)
     ids = torch.randint(4, VOCAB, (2, 3))
     keep = torch.ones(2, 3, dtype=torch.bool)
-    members = [small(RNNConfig(embedding=5, hidden=6, backend="reference"), 1)]
+    members = [lively(RNNConfig(embedding=5, hidden=6, backend="reference"))]
     full = Ensemble(members, VOCAB)
     loss = cross_entropy(full(ids, keep, ids), ids).loss_sum
     torch.testing.assert_close(loss, cross_entropy(members[0](ids, keep, ids), ids).loss_sum)

@@ -78,5 +78,4 @@ def test_an_all_but_impossible_piece_and_no_piece_at_all(backend: BackendName) -
     loss, nlls = linear_cross_entropy(x[:0], weight, bias, targets[:0], targets[:0] >= 0, REAL, 0.0)
     loss.backward()
     assert float(loss.detach()) == len(nlls) == 0
-    assert weight.grad is not None
     assert (weight.grad == 0).all()

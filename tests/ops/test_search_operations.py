@@ -33,24 +33,17 @@ def _sorted(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("size", [1, 5, 63, 64, 65, 397, 640])
 def test_top_k_equals_a_stable_sort(size: int) -> None:
     generator = torch.Generator().manual_seed(size)
-    # Halves between -1.5 and 1.5: nearly everything is a tie, among negatives and zeros too.
-    ties = torch.randint(-3, 4, (11, size), generator=generator) / 2
+    # Halves between -1.5 and 1.5: nearly everything is a tie, among zeros of either sign too.
+    ties, places = torch.randint(-3, 4, (2, 11, size), generator=generator)
+    near = ties.sign() * (1 + places * 2.0**-23)
+    ties = torch.where(ties == 0, places.sign() * 0.0, ties / 2)
     ties[ties == 1.5] = -torch.inf
-    ties[ties == 0] *= -1.0
-    for values in (ties, torch.randn(11, size, generator=generator)):
+    for values in (ties, near, torch.randn(11, size, generator=generator)):
         for k in {1, min(7, size), size}:
             expected = values.sort(dim=1, descending=True, stable=True)
             best, positions = top_k(values, k)
             assert torch.equal(positions, expected.indices[:, :k])
             assert torch.equal(best, expected.values[:, :k])
-
-
-def test_top_k_of_signed_zeros_and_of_neighbouring_numbers() -> None:
-    assert top_k(torch.tensor([[-0.0, 0.0, -0.0, -1.0]]), 3)[1].tolist() == [[0, 1, 2]]
-    one = torch.tensor([1.0])
-    above = torch.nextafter(one, torch.tensor([2.0]))
-    assert top_k(torch.stack([one, above], dim=1), 1)[1].item() == 1
-    assert top_k(torch.stack([-one, -above], dim=1), 1)[1].item() == 0
 
 
 @pytest.mark.parametrize("spread", [0.1, 3.0, 60.0])
@@ -158,7 +151,6 @@ def test_a_step_of_a_beam_is_that_of_the_reference(
             again = operations.additive_attention_step(inputs[0], rows, memory)
         assert all(map(torch.equal, outputs, again))
         total = sum((out.double() * torch.linspace(-1, 2, out.shape[1])).sum() for out in outputs)
-        assert isinstance(total, Tensor)
         return [*outputs, *torch.autograd.grad(total, inputs)]
 
     context, weights, *gradients = results(by, dtype)

@@ -1,6 +1,6 @@
 """Laws of the options of a search, each held to what it says by other means than the search."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from search.table_model import TableModel
@@ -12,9 +12,9 @@ from search.test_search import (
     assert_same,
     batch,
     every_sequence,
+    lively,
     short,
 )
-from search.test_search import rnn_model as make_rnn
 
 from nmt.errors import NMTError
 from nmt.models.base import Seq2Seq
@@ -26,7 +26,7 @@ from nmt.search.words import SPACE, Match, Word, Words
 from nmt.text.vocabulary import EOS_ID, RESERVED
 from nmt.types import Hypothesis
 
-MODELS = {"table": TableModel(), "rnn": make_rnn()}
+MODELS = {"table": TableModel(), "rnn": lively()}
 PIECES = (*RESERVED, f"{SPACE}a", "b", f"{SPACE}ab")
 """The pieces of VOCAB ids, so that `ab` may be written in two ways, and `a` begins both."""
 TEXTS = ("",) * len(RESERVED) + PIECES[len(RESERVED) :]
@@ -85,30 +85,23 @@ def _has_twice(ids: Sequence[int], n: int) -> bool:
     return len(set(ngrams)) < len(ngrams)
 
 
-@pytest.mark.parametrize("option", ["min_length", "no_repeat_ngram"])
-def test_a_wide_beam_is_brute_force(option: str) -> None:
-    """The best of all sequences that the option allows, by the score that it gives them."""
+@pytest.mark.parametrize(
+    ("options", "words", "is_allowed"),
+    [
+        ({"min_length": 2}, None, lambda ids: ids[-1] != EOS_ID or len(ids) > 2),
+        ({"no_repeat_ngram": 2}, None, lambda ids: not _has_twice(ids, 2)),
+        ({}, WORDS["must"], lambda ids: "ab" in words_of(ids)),
+    ],
+    ids=["min_length", "no_repeat_ngram", "must"],
+)
+def test_a_wide_beam_is_brute_force(
+    options: dict[str, int], words: Words | None, is_allowed: Callable[[Sequence[int]], bool]
+) -> None:
+    """The best of all sequences that the option allows, a word spelt in either way."""
     model, sources = MODELS["table"], SOURCES[:2]
-    update = {**OPTIONS[option], "max_repeats": None}
-    if option == "min_length":
-        update["min_length"] = 2
-    config = short(4, 400, 5).model_copy(update=update)
-    sequences = [
-        ids
-        for ids in every_sequence(bound=4)
-        if (ids[-1] != EOS_ID or len(ids) > config.min_length)
-        and not (config.no_repeat_ngram and _has_twice(ids, config.no_repeat_ngram))
-    ]
-    assert_best(model, config, sources, run(model, config, sources), sequences)
-
-
-def test_a_word_that_occurs_by_itself_costs_nothing() -> None:
-    """A wide beam finds the best of all sequences that have the word, spelt in either way."""
-    config = short(4, 400, 3).model_copy(update={"max_repeats": None})
-    sources = SOURCES[:2]
-    hypotheses = run(MODELS["table"], config, sources, WORDS["must"])
-    sequences = [ids for ids in every_sequence(bound=4) if "ab" in words_of(ids)]
-    assert_best(MODELS["table"], config, sources, hypotheses, sequences)
+    config = short(4, 400, 3).model_copy(update={"max_repeats": None, **options})
+    sequences = list(filter(is_allowed, every_sequence(bound=4)))
+    assert_best(model, config, sources, run(model, config, sources, words), sequences)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -149,30 +142,23 @@ def test_words_of_each_sentence_are_its_own() -> None:
 
 
 def test_a_word_is_found_however_it_is_cut() -> None:
-    pieces = [*RESERVED, f"{SPACE}chat", "on", f"{SPACE}ch", "at", f"{SPACE}l'", "chat", "s", "."]
-    texts = ["" if piece in RESERVED else piece for piece in pieces]
-    pieces.append(SPACE)
-    texts.append(SPACE)
-    word = Word([4], texts)
+    pieces = [*RESERVED, "▁chat", "on", "▁ch", "at", "▁l'", "chat", "s", ".", SPACE]
+    word = Word([4], ["" if piece in RESERVED else piece for piece in pieces])
 
-    def is_met(*written: str) -> bool:
+    def is_met(written: str) -> bool:
         match = first
-        for piece in written:
+        for piece in written.split():
             match = word.after(match, pieces.index(piece))
         return word.is_met(match)
 
     first = Match()
-    assert is_met(f"{SPACE}chat")
-    assert is_met(f"{SPACE}ch", "at")
-    assert is_met(f"{SPACE}l'", "chat")
-    assert is_met(SPACE, "chat", ".")
-    assert is_met(f"{SPACE}chat", f"{SPACE}ch", "on")
-    assert not is_met(f"{SPACE}chat", "on")
-    assert not is_met(f"{SPACE}ch", "on", "chat")
-    assert not is_met("s", "chat")
-    assert {pieces[i] for i in word.completing(first)} == {f"{SPACE}chat", "chat"}
-    after_ch = word.after(first, pieces.index(f"{SPACE}ch"))
-    assert {pieces[i] for i in word.completing(after_ch)} == {f"{SPACE}chat", "at"}
+    for written in ("▁chat", "▁ch at", "▁l' chat", "▁ chat .", "▁chat ▁ch on"):
+        assert is_met(written), written
+    for written in ("▁chat on", "▁ch on chat", "s chat"):
+        assert not is_met(written), written
+    assert {pieces[i] for i in word.completing(first)} == {"▁chat", "chat"}
+    after_ch = word.after(first, pieces.index("▁ch"))
+    assert {pieces[i] for i in word.completing(after_ch)} == {"▁chat", "at"}
 
 
 def test_banks_share_the_beam() -> None:

@@ -3,16 +3,13 @@
 import pytest
 import torch
 from jaxtyping import Float
-from laws.family import SRC_VOCAB, TGT_VOCAB, config_of
+from laws.family import TGT_VOCAB, model_of
+from search.test_search import batch
 from torch import Tensor
 
-from nmt.batches.batching import pad_ids
 from nmt.errors import ConfigError
 from nmt.models.base import Seq2Seq, State
-from nmt.models.catalog import build_model
 from nmt.models.ensemble import Ensemble
-from nmt.models.recurrent.rnn import RNNSeq2Seq
-from nmt.models.transformer.transformer import TransformerSeq2Seq
 from nmt.ops.masks import keep_from_lengths
 from nmt.search.forced import force_decode, read_weights
 from nmt.text.vocabulary import EOS_ID
@@ -21,21 +18,13 @@ SOURCES = [[5, 6, 7, 4, EOS_ID], [9, EOS_ID], [6, 5, 9, EOS_ID]]
 TARGETS = [[4, 5], [6, 7, 8, 4], [5]]
 
 
-def built(name: str) -> Seq2Seq:
-    torch.manual_seed(2)
-    config = config_of(name)
-    return build_model(config, SRC_VOCAB, TGT_VOCAB).eval()
-
-
 def read(model: Seq2Seq, which: slice = slice(None), **how: object) -> list[Tensor]:
-    sources = SOURCES[which]
-    lengths = torch.tensor([len(row) for row in sources])
-    rows = read_weights(model, pad_ids(sources), lengths, TARGETS[which], **how)  # type: ignore[arg-type]
+    rows = read_weights(model, *batch(SOURCES[which]), TARGETS[which], **how)  # type: ignore[arg-type]
     return [torch.tensor(weights) for weights in rows]
 
 
 def first_state(model: Seq2Seq) -> State:
-    src_ids, lengths = pad_ids(SOURCES), torch.tensor([len(row) for row in SOURCES])
+    src_ids, lengths = batch(SOURCES)
     return model.init_state(model.encode(src_ids, keep_from_lengths(lengths, src_ids.shape[1])))
 
 
@@ -47,7 +36,7 @@ each_model = pytest.mark.parametrize("name", SOME)
 @pytest.mark.parametrize(("shift", "by_norm"), [(0, True), (2, False)])
 def test_a_batch_equals_its_sentences(name: str, shift: int, by_norm: bool) -> None:
     """Neither another sentence nor padding changes a weight; rows sum to 1."""
-    model = built(name)
+    model = model_of(name).eval()
     together = read(model, shift=shift, by_norm=by_norm)
     for i, weights in enumerate(together):
         assert weights.shape == (len(TARGETS[i]), len(SOURCES[i]))
@@ -59,9 +48,8 @@ def test_a_batch_equals_its_sentences(name: str, shift: int, by_norm: bool) -> N
 @each_model
 def test_a_shift_reads_the_rows_of_later_steps(name: str) -> None:
     """Forced decoding has a row for each piece and one for eos: those are shifts of 0 and 1."""
-    model = built(name)
-    lengths = torch.tensor([len(row) for row in SOURCES])
-    forced = force_decode(model, pad_ids(SOURCES), lengths, [[*t, EOS_ID] for t in TARGETS], 0.0)
+    model = model_of(name).eval()
+    forced = force_decode(model, *batch(SOURCES), [[*ids, EOS_ID] for ids in TARGETS], 0.0)
     for shift in (0, 1, 2):
         for weights, full in zip(read(model, shift=shift), forced, strict=True):
             rows = torch.tensor(full.attention)[shift:]
@@ -72,8 +60,7 @@ def test_a_shift_reads_the_rows_of_later_steps(name: str) -> None:
 def test_norms_are_of_what_is_added_to_the_context(name: str) -> None:
     """With all the weight of one head on one place, the context is f(v) of this head, but for a
     bias."""
-    model = built(name)
-    assert isinstance(model, RNNSeq2Seq)
+    model = model_of(name).eval()
     state = first_state(model)
     norms = model.value_norms(state)
     attention, values = model.decoder.attention, state.attention.values
@@ -90,8 +77,7 @@ def test_norms_are_of_what_is_added_to_the_context(name: str) -> None:
 
 
 def test_norms_of_a_transformer_are_of_what_each_head_adds() -> None:
-    model = built("transformer")
-    assert isinstance(model, TransformerSeq2Seq)
+    model = model_of("transformer").eval()
     state = first_state(model)
     norms = model.value_norms(state)
     n_heads = norms.shape[1] // len(state.layers)
@@ -106,7 +92,7 @@ def test_norms_of_a_transformer_are_of_what_each_head_adds() -> None:
 
 
 def test_heads_are_averaged() -> None:
-    model = built("transformer")
+    model = model_of("transformer").eval()
     single = [read(model, heads=[n]) for n in (0, 3)]
     for weights, one, two in zip(read(model, heads=[0, 3]), *single, strict=True):
         torch.testing.assert_close(weights, (one + two) / 2)
@@ -115,7 +101,7 @@ def test_heads_are_averaged() -> None:
 
 
 def test_an_ensemble_has_weights_and_no_norms() -> None:
-    model = Ensemble([built("rnn"), built("transformer")], TGT_VOCAB)
+    model = Ensemble([model_of("rnn").eval(), model_of("transformer").eval()], TGT_VOCAB)
     assert read(model)[0].shape == (2, 5)
     with pytest.raises(ConfigError, match="an ensemble has no values of its own"):
         read(model, by_norm=True)

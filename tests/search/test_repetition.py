@@ -40,13 +40,6 @@ def most_repeats(ids: Sequence[int]) -> int:
     return most
 
 
-def test_what_is_counted() -> None:
-    assert most_repeats([4, 5, 6, 4]) == 2
-    assert [most_repeats([7] * n) for n in (1, 2, 3, 9)] == [1, 2, 3, 9]
-    assert most_repeats([9, 4, 5, 4, 5, 4, 5, 8]) == 3
-    assert most_repeats([9, 4, 5, 4, 5, 4, 5, 4, 8]) == 4
-
-
 @settings(max_examples=100, deadline=None)
 @given(ids=IDS, allowed=st.integers(2, 4))
 def test_blocked_is_what_would_repeat_too_often(ids: list[int], allowed: int) -> None:

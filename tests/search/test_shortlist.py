@@ -3,7 +3,7 @@
 import pytest
 import torch
 from search.table_model import VOCAB
-from search.test_search import SOURCES, assert_all_same, batch, rnn_model
+from search.test_search import SOURCES, assert_all_same, batch, lively
 
 from nmt.errors import ConfigError
 from nmt.models.base import Seq2Seq
@@ -30,12 +30,12 @@ def among(model: Seq2Seq, allowed: list[bool]) -> Seq2Seq:
 
 @pytest.mark.parametrize("int8", [False, True])
 def test_other_pieces_have_no_probability(int8: bool) -> None:
-    model = in_int8(rnn_model()) if int8 else rnn_model()
+    model = in_int8(lively()) if int8 else lively()
     together = search(model, *batch(SOURCES), CONFIG, shortlist=SHORTLIST)
     for source, hypotheses in zip(SOURCES, together, strict=True):
         src_ids, lengths = batch([source])
         [allowed] = SHORTLIST.allowed(src_ids).tolist()
-        reference = among(rnn_model(), allowed)
+        reference = among(lively(), allowed)
         expected = search(in_int8(reference) if int8 else reference, src_ids, lengths, CONFIG)[0]
         assert all(allowed[id_] for h in hypotheses for id_ in h.ids)
         finite = [h for h in expected if h.score > -1000]
@@ -44,9 +44,9 @@ def test_other_pieces_have_no_probability(int8: bool) -> None:
 
 def test_all_pieces_are_the_whole_vocabulary() -> None:
     everything = Shortlist({}, range(VOCAB), 19, VOCAB)
-    usual = search(rnn_model(), *batch(SOURCES), CONFIG)
+    usual = search(lively(), *batch(SOURCES), CONFIG)
     for hypotheses, expected in zip(
-        search(rnn_model(), *batch(SOURCES), CONFIG, shortlist=everything), usual, strict=True
+        search(lively(), *batch(SOURCES), CONFIG, shortlist=everything), usual, strict=True
     ):
         assert_all_same(hypotheses, expected)
 
@@ -54,13 +54,13 @@ def test_all_pieces_are_the_whole_vocabulary() -> None:
 def test_a_prefix_may_have_other_pieces() -> None:
     def best(shortlist: Shortlist | None) -> Hypothesis:
         constraints = [Constraint(prefix=(6, 5))]
-        return search(rnn_model(), *batch([[7, 3]]), CONFIG, None, constraints, shortlist)[0][0]
+        return search(lively(), *batch([[7, 3]]), CONFIG, None, constraints, shortlist)[0][0]
 
     assert best(SHORTLIST).ids[:2] == (6, 5)
     assert best(SHORTLIST).log_probs[:2] == best(None).log_probs[:2]
 
 
 def test_an_ensemble_is_refused() -> None:
-    ensemble = Ensemble([rnn_model(), rnn_model()], VOCAB)
+    ensemble = Ensemble([lively(), lively()], VOCAB)
     with pytest.raises(ConfigError, match="shortlist"):
         search(ensemble, *batch(SOURCES), CONFIG, shortlist=SHORTLIST)

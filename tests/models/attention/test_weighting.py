@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 import torch
-from pydantic import ValidationError
+from laws.family import model_of
 from torch import nn
 
 from nmt.batches.batching import Batch, make_batch
@@ -20,9 +20,7 @@ from nmt.models.attention.weighting import (
     SparsemaxWeighting,
     sparsemax_where,
 )
-from nmt.models.base import DecoderOutput, Memory
-from nmt.models.catalog import build_model
-from nmt.models.recurrent.rnn import RNNConfig, RNNSeq2Seq
+from nmt.models.base import DecoderOutput, Memory, Seq2Seq
 from nmt.models.vocabulary import VocabLinear
 from nmt.ops.masks import keep_from_lengths
 from nmt.optim.losses import LossSum, cross_entropy
@@ -122,7 +120,6 @@ def test_some_sentences_of_hard_attention_are_soft_at_all_steps() -> None:
     assert torch.equal(is_hard[:, 0], is_hard[:, 1])
     assert float((~is_hard).float().mean()) == pytest.approx(0.3, abs=0.04)
     for output in outputs:
-        assert output.choice is not None
         assert ((output.choice.log_probs == 0) == ~is_hard[:, :1]).all()
     assert attention.eval().begin(memory).soft is None
 
@@ -180,10 +177,7 @@ def test_the_mean_gradient_of_draws_is_that_of_the_lower_bound(
     torch.manual_seed(0)
     weights = {"kind": "hard", "credit": credit, "reward": 1.0, "soft_share": 0.0, "entropy": 0.0}
     attention = {"kind": "additive", "weights": weights}
-    sizes = {"embedding": 3, "hidden": 5, "dropout": 0.0}
-    config = RNNConfig.model_validate({**sizes, "attention": attention})
-    model = build_model(config, 7, 7).double().train()
-    assert isinstance(model, RNNSeq2Seq)
+    model = model_of("rnn", attention=attention).double().train()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter))
@@ -201,7 +195,6 @@ def test_the_mean_gradient_of_draws_is_that_of_the_lower_bound(
         drawn.extend(path)
         baseline.fill_(-2.0)
         output = model(src, keep, tgt_in)
-        assert isinstance(output.auxiliary_loss, Reinforce)
         log_p = output.auxiliary_loss.choice.log_probs.sum()
         loss = cross_entropy(output, tgt_out)
         log_likelihood = -cross_entropy(replace(output, auxiliary_loss=None), tgt_out).loss_sum
@@ -215,20 +208,7 @@ def test_the_mean_gradient_of_draws_is_that_of_the_lower_bound(
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-8)
 
 
-def _penalty_model(backend: str) -> RNNSeq2Seq:
-    torch.manual_seed(0)
-    attention = {"kind": "additive", "doubly_stochastic": 0.3}
-    sizes = {"embedding": 3, "hidden": 5, "dropout": 0.0, "backend": backend}
-    model = build_model(RNNConfig.model_validate({**sizes, "attention": attention}), 11, 11)
-    assert isinstance(model, RNNSeq2Seq)
-    return model
-
-
 BATCH = make_batch([(4, 5, 6, 7), (8,)], [(5,), (4, 9, 10)])
-
-
-def _loss(model: RNNSeq2Seq, batch: Batch) -> LossSum:
-    return translation_loss(model, batch, StepSettings())
 
 
 @pytest.mark.parametrize(
@@ -236,8 +216,15 @@ def _loss(model: RNNSeq2Seq, batch: Batch) -> LossSum:
 )
 def test_doubly_stochastic_penalty_is_the_papers_without_padding(backend: str) -> None:
     """It is the sum over the sentences, and of training only."""
-    model = _penalty_model(backend).train()
-    loss = _loss(model, BATCH)
+
+    def loss_of(model: Seq2Seq, batch: Batch = BATCH) -> LossSum:
+        return translation_loss(model, batch, StepSettings())
+
+    attention = {"kind": "additive", "doubly_stochastic": 0.3}
+    model, reference = (
+        model_of("rnn", attention=attention, backend=by).train() for by in (backend, "reference")
+    )
+    loss = loss_of(model)
     keep = keep_from_lengths(BATCH.src_lengths, BATCH.src_ids.shape[1])
     weights = model(BATCH.src_ids, keep, BATCH.tgt_in, with_weights=True).weights
     penalty = torch.zeros(())
@@ -246,15 +233,9 @@ def test_doubly_stochastic_penalty_is_the_papers_without_padding(backend: str) -
             penalty = penalty + (1 - weights[row, :n_tgt, i].sum()) ** 2
     torch.testing.assert_close(loss.loss_sum - loss.nll_sum, 0.3 * penalty)
     gradients = torch.autograd.grad(loss.loss_sum, list(model.parameters()))
-    reference = _penalty_model("reference").train()
-    expected = torch.autograd.grad(_loss(reference, BATCH).loss_sum, list(reference.parameters()))
+    expected = torch.autograd.grad(loss_of(reference).loss_sum, list(reference.parameters()))
     torch.testing.assert_close(gradients, expected)
     halves = [make_batch([(4, 5, 6, 7)], [(5,)]), make_batch([(8,)], [(4, 9, 10)])]
-    torch.testing.assert_close(sum(_loss(model, half).loss_sum for half in halves), loss.loss_sum)
-    evaluated = _loss(model.eval(), BATCH)
+    torch.testing.assert_close(sum(loss_of(model, half).loss_sum for half in halves), loss.loss_sum)
+    evaluated = loss_of(model.eval())
     torch.testing.assert_close(evaluated.loss_sum, evaluated.nll_sum)
-
-
-def test_a_penalty_of_weights_without_a_gradient_is_refused() -> None:
-    with pytest.raises(ValidationError, match="doubly_stochastic: weights 'hard'"):
-        AdditiveConfig(weights=HardConfig(), doubly_stochastic=1.0)

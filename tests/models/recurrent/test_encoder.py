@@ -1,31 +1,46 @@
 """Recurrent layers over padded sentences."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 from devices import DEVICE, cpu_only
 from torch import nn
 
-from nmt.models.initialisation import initialise
 from nmt.models.recurrent import encoder
 from nmt.models.recurrent.cells import CELLS, CellKind
 from nmt.models.recurrent.encoder import RecurrentLayers, encoder_states, read_by_torch
+from nmt.ops.backend import BackendName
 
 LENGTHS = (4, 7, 1)
 TORCHS: dict[CellKind, type[nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM}
 
 
 @pytest.mark.parametrize("kind", TORCHS)
-@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize(
+    ("backend", "bidirectional", "by_steps"),
+    [
+        ("auto", True, False),
+        ("auto", False, False),
+        ("reference", True, True),
+        ("fused", True, True),
+    ],
+)
 def test_each_sentence_is_read_as_torchs_layers_read_it_alone(
-    kind: CellKind, bidirectional: bool
+    kind: CellKind,
+    backend: BackendName,
+    bidirectional: bool,
+    by_steps: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Also step by step, as a cell that torch lacks."""
     torch.manual_seed(0)
-    layers = RecurrentLayers(kind, 3, 5, 2, 0.0, bidirectional).double()
+    layers = RecurrentLayers(kind, 3, 5, 2, 0.0, bidirectional, backend).double()
     alone = TORCHS[kind](3, 5, num_layers=2, batch_first=True, bidirectional=bidirectional).double()
     alone.load_state_dict(layers.state_dict())
+    if by_steps:
+        monkeypatch.setattr(CELLS[kind], "torch_layer", None)
+        monkeypatch.setattr(CELLS[kind], "is_gru", False)
     x = torch.randn(3, 7, 3, dtype=torch.float64)
     values, final, final_cell = layers.read(x, torch.tensor(LENGTHS))
     for i, length in enumerate(LENGTHS):
@@ -51,42 +66,6 @@ def test_padding_reaches_no_state_of_torchs_layers(kind: CellKind) -> None:
         for parts in (expected, encoder_states(states, [final]))
     ]
     torch.testing.assert_close(*gradients)
-
-
-@pytest.mark.parametrize("kind", CELLS)
-def test_first_weights_of_layers_are_those_of_a_cell(kind: CellKind) -> None:
-    torch.manual_seed(0)
-    layers = RecurrentLayers(kind, 16, 16, 2, 0.0, True)
-    initialise(layers)
-    n_gates = CELLS[kind].n_gates
-    for w_ih, w_hh, b_ih, b_hh in (*layers.weights(0), *layers.weights(1)):
-        for gate in w_hh.chunk(n_gates):
-            torch.testing.assert_close(gate @ gate.t(), torch.eye(16), atol=1e-5, rtol=0)
-        for gate in w_ih.chunk(n_gates):
-            assert gate.abs().max() <= (6 / sum(gate.shape)) ** 0.5
-        ones = 16 if kind == "lstm" else 0  # of the forget gate
-        assert [bias.sum().item() for bias in b_ih.chunk(n_gates)][:2] == [0, ones]
-        assert b_ih.sum() == ones
-        assert (b_hh == 0).all()
-
-
-@cpu_only("a GPU reads layer by layer, and no packed sentences")
-@pytest.mark.parametrize("kind", TORCHS)
-def test_torchs_layers_draw_no_dropout_themselves(
-    kind: CellKind, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """cuDNN would draw it from a generator that no checkpoint holds."""
-    calls = []
-
-    def spied(data: Any, sizes: Any, hx: Any, weights: Any, *options: Any) -> Any:
-        calls.append((len(weights), options))
-        return real(data, sizes, hx, weights, *options)
-
-    real = getattr(torch._VF, kind)
-    monkeypatch.setattr(CELLS[kind], "torch_layer", staticmethod(spied))
-    layers = RecurrentLayers(kind, 3, 5, 3, 0.5, True, "reference").train()
-    layers.read(torch.randn(3, 7, 3), torch.tensor(LENGTHS))
-    assert calls == [(8, (True, 1, 0.0, True, True))] * 3
 
 
 @cpu_only("cuDNN draws its dropout itself")

@@ -1,43 +1,33 @@
 """The decoder's first states, the cell's included."""
 
+import pytest
 import torch
 
 from nmt.models.base import Memory
-from nmt.models.recurrent.initial_state import InitialState
+from nmt.models.recurrent.initial_state import InitialState, InitialStateKind
+from nmt.ops.masks import keep_from_lengths
 
 B, S, L, M, H = 3, 5, 2, 14, 7
 
 
-def _memory(size: int = M) -> Memory:
-    torch.manual_seed(1)
-    keep = torch.ones(B, S, dtype=torch.bool)
-    final, cell = torch.randn(2, B, L, size)
-    return Memory(torch.randn(B, S, size), keep, final, cell)
-
-
 def test_a_cell_state_is_copied_from_the_encoders_cell_state() -> None:
-    memory = _memory(H)
-    hidden, cell = InitialState("copy", H, H, L, has_cell=True)(memory)
-    assert torch.equal(hidden, memory.final)
-    assert torch.equal(cell, memory.final_cell)
+    final, cell = torch.randn(2, B, L, H)
+    memory = Memory(torch.randn(B, S, H), torch.ones(B, S).bool(), final, cell)
+    states = InitialState("copy", H, H, L, has_cell=True)(memory)
+    assert all(map(torch.equal, states, (final, cell)))
     assert InitialState("copy", H, H, L, has_cell=False)(memory)[1] is None
 
 
-def test_the_backward_state_alone_is_read() -> None:
-    memory = _memory()
-    initial = InitialState("tanh_backward", M, H, L, has_cell=True)
-    forward_changed = memory.final.clone()
-    forward_changed[..., : M // 2] += 1
-    other = Memory(memory.values, memory.keep, forward_changed)
-    for one, same in zip(initial(memory), initial(other), strict=True):
-        assert torch.equal(one, same)
-
-
-def test_the_mean_counts_no_padding() -> None:
-    memory, initial = _memory(), InitialState("mean", M, H, L, has_cell=True)
-    keep = torch.tensor([[True] * n + [False] * (S - n) for n in (5, 2, 1)])
-    states = initial(Memory(memory.values, keep, memory.final))
-    means = torch.stack([memory.values[i, :n].mean(dim=0) for i, n in enumerate((5, 2, 1))])
-    for i in range(L):
-        torch.testing.assert_close(states[0][:, i], torch.tanh(initial.W_s[i](means)))
-        torch.testing.assert_close(states[1][:, i], torch.tanh(initial.W_c[i](means)))
+@pytest.mark.parametrize("kind", ["tanh", "tanh_backward", "mean"])
+def test_first_states_are_the_formulas(kind: InitialStateKind) -> None:
+    """A layer over the last states, over their backward half, or over the mean without padding."""
+    torch.manual_seed(1)
+    lengths, values, final = (5, 2, 1), torch.randn(B, S, M), torch.randn(B, L, M)
+    initial = InitialState(kind, M, H, L, has_cell=True)
+    states = initial(Memory(values, keep_from_lengths(torch.tensor(lengths), S), final))
+    means = torch.stack([values[i, :n].mean(dim=0) for i, n in enumerate(lengths)])
+    for state, layers in zip(states, (initial.W_s, initial.W_c), strict=True):
+        for i, layer in enumerate(layers):
+            backward = final[:, i, M // 2 :]
+            x = {"tanh": final[:, i], "tanh_backward": backward, "mean": means}[kind]
+            torch.testing.assert_close(state[:, i], torch.tanh(layer(x)))

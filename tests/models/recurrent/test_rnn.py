@@ -5,25 +5,17 @@ from pathlib import Path
 import pytest
 import torch
 from devices import DEVICE
+from laws.family import model_of
 from pydantic import ValidationError
 
 from nmt.config import load_config
 from nmt.models.base import Memory
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.cells import CellKind
-from nmt.models.recurrent.decoder import RNNState, SearchState
-from nmt.models.recurrent.rnn import RNNConfig, RNNSeq2Seq
+from nmt.models.recurrent.decoder import SearchState
+from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.vocabulary import DeepReadout, DeepReadoutConfig, padded_rows
 from nmt.ops.masks import keep_from_lengths
-from nmt.text.word_tokenizer import WordConfig
-
-
-def _model(**options: object) -> RNNSeq2Seq:
-    torch.manual_seed(0)
-    config = RNNConfig.model_validate({"hidden": 7, "embedding": 5, **options})
-    model = build_model(config, 29, 31)
-    assert isinstance(model, RNNSeq2Seq)
-    return model
 
 
 def test_parameters_of_rnnsearch_are_the_papers() -> None:
@@ -40,7 +32,6 @@ def test_parameters_of_rnnsearch_are_the_papers() -> None:
     expected = 2 * K * m + encoder + decoder + alignment + output
     assert expected == 80_401_000
     config = load_config(Path(__file__).parents[3] / "configs/rnnsearch50.yaml")
-    assert isinstance(config.tokenizer, WordConfig)
     assert config.tokenizer.max_size == K
     with torch.device("meta"):
         parameters = list(build_model(config.model, K, K).parameters())
@@ -53,22 +44,19 @@ def test_parameters_of_rnnsearch_are_the_papers() -> None:
 
 def test_a_search_projects_once_annotations_nothing_else_reads() -> None:
     keep = torch.ones(2, 3, dtype=torch.bool)
-    memory = Memory(values=torch.randn(2, 3, 22), keep=keep, final=torch.randn(2, 1, 22))
+    memory = Memory(values=torch.randn(2, 3, 14), keep=keep, final=torch.randn(2, 1, 14))
     for setting, is_in_gates in (
         ({}, True),
-        ({"attention": {"kind": "multi_head", "heads": 11}}, False),
+        ({"attention": {"kind": "multi_head", "heads": 7}}, False),
         ({"decoder": {"kind": "bahdanau", "readout": {"kind": "deep"}}}, False),
         ({"decoder": {"kind": "luong"}}, False),
         ({"decoder": {"kind": "conditional"}}, True),
         ({"decoder": {"kind": "conditional", "readout": {"kind": "deep"}}}, False),
     ):
-        config = RNNConfig.model_validate({"embedding": 5, "hidden": 11, **setting})
-        model = build_model(config, 13, 13)
-        state = model.init_search_state(memory)
-        assert isinstance(state, RNNState)
+        state = model_of("rnn", **setting).init_search_state(memory)
         assert isinstance(state, SearchState) == is_in_gates
         values = state.attention.values if is_in_gates else None
-        assert values is None or values.shape == (2, 3, 33)
+        assert values is None or values.shape == (2, 3, 21)
 
 
 def test_maxout_takes_the_larger_of_each_two_units() -> None:
@@ -83,7 +71,7 @@ def test_maxout_takes_the_larger_of_each_two_units() -> None:
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_layer_dropout_acts_between_layers_alone(layers: int) -> None:
-    model = _model(layers=layers, dropout=0.0, layer_dropout=0.5).train()
+    model = model_of("rnn", layers=layers, dropout=0.0, layer_dropout=0.5).train()
     args = torch.tensor([[5, 6]]), torch.ones(1, 2, dtype=torch.bool), torch.tensor([[2, 5]])
     memory, other = (model.encode(*args[:2]) for _ in range(2))
     assert torch.equal(memory.values, other.values) == (layers == 1)
@@ -93,8 +81,8 @@ def test_layer_dropout_acts_between_layers_alone(layers: int) -> None:
 
 @pytest.mark.parametrize("backend", ["reference", "fused"])
 def test_dropout_acts_in_training_alone(backend: str) -> None:
-    model = _model(dropout=0.6, backend=backend).train()
-    src, tgt_in = torch.randint(4, 29, (2, 5)), torch.randint(4, 31, (2, 3))
+    model = model_of("rnn", dropout=0.6, backend=backend).train()
+    src, tgt_in = torch.randint(4, 29, (2, 5)), torch.randint(4, 29, (2, 3))
     keep = torch.ones(2, 5, dtype=torch.bool)
     for is_training in (True, False):
         memory, other = (model.train(is_training).encode(src, keep) for _ in range(2))
@@ -118,7 +106,8 @@ def test_dropout_acts_in_training_alone(backend: str) -> None:
 def test_every_initial_state_trains_under_autocast(
     cell: CellKind, initial_state: str, layers: int, dtype: torch.dtype
 ) -> None:
-    model = _model(
+    model = model_of(
+        "rnn",
         encoder={"cell": cell, "hidden": 4},
         decoder={"kind": "bahdanau", "cell": cell, "initial_state": initial_state},
         hidden=8,
@@ -135,17 +124,19 @@ def test_every_initial_state_trains_under_autocast(
 
 
 def test_a_decoder_layer_reads_the_state_of_the_layer_below() -> None:
-    model, inputs = _model(layers=3).eval(), []
+    model, inputs = model_of("rnn", layers=3).eval(), []
     for layer in model.decoder.upper:
         layer.input_gates.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
     memory = model.encode(torch.randint(4, 29, (2, 5)), torch.ones(2, 5, dtype=torch.bool))
     after = model.step(torch.tensor([2, 2]), model.init_state(memory)).state
-    assert isinstance(after, RNNState)
     torch.testing.assert_close(torch.stack(inputs, dim=1), after.hidden[:, :2])
 
 
 _BACKWARD = {"kind": "bahdanau", "initial_state": "tanh_backward"}
 _COPIED = {"kind": "conditional", "initial_state": "copy"}
+_HEADS = {"kind": "multi_head"}
+_HARD = {"kind": "hard"}
+_PENALTY = {"kind": "additive", "doubly_stochastic": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -158,11 +149,19 @@ _COPIED = {"kind": "conditional", "initial_state": "copy"}
             "same cell: got 'gru'",
         ),
         ({"tie_embeddings": "target"}, "got 7 and 5"),
+        ({"attention": {"kind": "dot"}}, "attention.kind: 'dot' .*got 7 .* 14 "),
+        ({"attention": {"kind": "scaled_dot"}}, "attention.kind: 'scaled_dot' .*got 7 .* 14 "),
+        ({"attention": {"kind": "gaussian"}}, "attention.kind: 'gaussian' .*got 7 .* 14 "),
+        ({"attention": {"kind": "cosine"}}, "attention.kind: 'cosine' .*got 7 .* 14 "),
+        ({"attention": {**_HEADS, "heads": 2, "size": 15}}, "size: 2 heads .* 15"),
+        ({"attention": {**_HEADS, "over": {"kind": "location"}}}, "over.kind: 'location'"),
+        ({"attention": {**_HEADS, "over": {"kind": "dot", "weights": _HARD}}}, "over.weights"),
+        ({"attention": {**_PENALTY, "weights": _HARD}}, "doubly_stochastic: weights 'hard'"),
     ],
 )
-def test_sizes_that_do_not_fit_are_refused(options: dict[str, object], words: str) -> None:
+def test_what_does_not_fit_is_refused(options: dict[str, object], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
-        _model(**options)
+        RNNConfig.model_validate({"hidden": 7, "embedding": 5, **options})
 
 
 @pytest.mark.parametrize(("bidirectional", "layers"), [(True, 1), (False, 2), (True, 2)])
@@ -171,7 +170,7 @@ def test_without_attention_the_context_is_the_directions_ends(
 ) -> None:
     """All the weight is on the end."""
     options = {"encoder": {"bidirectional": bidirectional}, "layers": layers, "dropout": 0.0}
-    model = _model(attention={"kind": "none"}, **options).eval()
+    model = model_of("rnn", attention={"kind": "none"}, **options).eval()
     src_ids, lengths = torch.randint(4, 29, (2, 4)), torch.tensor([4, 2])
     keep = keep_from_lengths(lengths, 4)
     memory = model.encode(src_ids, keep)
