@@ -5,16 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 
-import numpy as np
-from jaxtyping import Float32
-
 from nmt.explain.aligner import Reading, piece_weights
 from nmt.explain.alignment import strongest_links
 from nmt.text.word_pieces import own_words
 from nmt.text.word_tokenizer import core
 from nmt.translation.translator import Translator
 from nmt.translation.words import merge_words, with_eos
-from nmt.types import Encoded, SentencePair
+from nmt.types import SentencePair
 
 _CHUNK = 512
 """Sentence pairs that are aligned together."""
@@ -43,20 +40,17 @@ def lexicon(
     reading: Reading | None = None,
     min_count: int = 2,
     best: int = 5,
-    by_piece: bool = False,
 ) -> list[Entry]:
     """Return the dictionary of the pairs, by source word, the most frequent translation first.
 
     Words are those of the tokenizers, without the marks around them: what `replace_unknown` looks
     up. Each target word is linked with the source word of its greatest weight. Entries with a lower
-    `count` are left out, and all but the `best` of a source word. `by_piece` links pieces in place
-    of words, the end of the source among them: what `read_shortlist` reads.
+    `count` are left out, and all but the `best` of a source word.
     """
-    linked = _linked_pieces if by_piece else _linked_words
     counts: Counter[tuple[str, str]] = Counter()
     rest = iter(pairs)
     while chunk := list(islice(rest, _CHUNK)):
-        counts.update(linked(translator, chunk, reading or Reading()))
+        counts.update(_linked_words(translator, chunk, reading or Reading()))
     ranked = sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0][1]))
     entries = []
     for source, group in groupby(ranked, key=lambda item: item[0][0]):
@@ -70,32 +64,16 @@ def lexicon(
     return entries
 
 
-def _read(
-    translator: Translator, pairs: Sequence[SentencePair], reading: Reading
-) -> Iterator[tuple[Encoded, Encoded, Float32[np.ndarray, "T S"]]]:
-    """Yield the sides of each pair, the source with eos, and the weights of their pieces."""
-    sides = translator.tokenizers
-    sources = [sides.src.encode(pair.src_text) for pair in pairs]
-    targets = [sides.tgt.encode(pair.tgt_text) for pair in pairs]
-    weights = piece_weights(translator, sources, targets, reading)
-    yield from zip(map(with_eos, sources), targets, weights, strict=True)
-
-
-def _linked_pieces(
-    translator: Translator, pairs: Sequence[SentencePair], reading: Reading
-) -> Iterator[tuple[str, str]]:
-    """Yield the pieces of every link."""
-    for source, target, matrix in _read(translator, pairs, reading):
-        strongest = matrix.argmax(axis=1)
-        yield from zip((source.pieces[i] for i in strongest), target.pieces, strict=True)
-
-
 def _linked_words(
     translator: Translator, pairs: Sequence[SentencePair], reading: Reading
 ) -> Iterator[tuple[str, str]]:
     """Yield the words of every link; marks alone are left out."""
-    for source, target, matrix in _read(translator, pairs, reading):
-        shares = own_words(target).shares, own_words(source).shares
+    sides = translator.tokenizers
+    sources = [sides.src.encode(pair.src_text) for pair in pairs]
+    targets = [sides.tgt.encode(pair.tgt_text) for pair in pairs]
+    weights = piece_weights(translator, sources, targets, reading)
+    for source, target, matrix in zip(sources, targets, weights, strict=True):
+        shares = own_words(target).shares, own_words(with_eos(source)).shares
         for i, j in strongest_links(merge_words(matrix, *shares)):
             words = core(source.words[i]), core(target.words[j])
             if all(any(map(str.isalnum, word)) for word in words):

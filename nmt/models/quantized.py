@@ -8,7 +8,7 @@ import copy
 from collections.abc import Iterator, Sequence
 
 import torch
-from jaxtyping import Float, Int, Int8, Int32
+from jaxtyping import Float, Int, Int32
 from torch import Tensor, nn
 
 from nmt.models.base import Seq2Seq
@@ -41,33 +41,16 @@ class Int8Linear(nn.Module):
 
     def __init__(
         self,
-        quantized: Int8[Tensor, "O I"],
-        scales: Float[Tensor, " O"],
-        bias: Float[Tensor, " O"] | None,
-        backend: BackendName,
-    ) -> None:
-        super().__init__()
-        self.backend: BackendName = backend
-        self.register_buffer("quantized", quantized)
-        self.register_buffer("scales", scales)
-        self.register_buffer("bias", bias)
-
-    @classmethod
-    def quantize(
-        cls,
         weight: Float[Tensor, "O I"],
         bias: Float[Tensor, " O"] | None,
         backend: BackendName = "auto",
-    ) -> "Int8Linear":
-        """Return the layer with a copy of the bias, and the weight rounded."""
+    ) -> None:
+        super().__init__()
+        self.backend: BackendName = backend
         quantized, scales = operations(backend, weight).quantize_rows(weight.detach())
-        copied = None if bias is None else bias.detach().clone()
-        return cls(quantized, scales.squeeze(1), copied, backend)
-
-    def of_rows(self, rows: Int[Tensor, " U"]) -> "Int8Linear":
-        """Return the layer of these rows of W alone, in this order."""
-        bias = None if self.bias is None else self.bias[rows]
-        return Int8Linear(self.quantized[rows], self.scales[rows], bias, self.backend)
+        self.register_buffer("quantized", quantized)
+        self.register_buffer("scales", scales.squeeze(1))
+        self.register_buffer("bias", None if bias is None else bias.detach().clone())
 
     @property
     def weight(self) -> Float[Tensor, "O I"]:
@@ -100,18 +83,10 @@ class Int8Linear(nn.Module):
 class Int8Vocabulary(Vocabulary):
     """VocabLinear in int8."""
 
-    def __init__(self, linear: Int8Linear, n_pieces: int) -> None:
+    def __init__(self, exact: Vocabulary) -> None:
         super().__init__()
-        self.backend, self.n_pieces = linear.backend, n_pieces
-        self.linear = linear
-
-    @classmethod
-    def quantize(cls, exact: Vocabulary) -> "Int8Vocabulary":
-        """Return the layer with the weight rounded."""
-        return cls(Int8Linear.quantize(*exact.affine(), exact.backend), exact.n_pieces)
-
-    def of_pieces(self, ids: Int[Tensor, " U"]) -> Vocabulary:
-        return Int8Vocabulary(self.linear.of_rows(ids), len(ids))
+        self.backend, self.n_pieces = exact.backend, exact.n_pieces
+        self.linear = Int8Linear(*exact.affine(), exact.backend)
 
     def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
         return self.linear(features)
@@ -135,7 +110,7 @@ class Int8Layers(nn.Module):
         self.kind: CellKind = exact.kind
         self.layers = nn.ModuleList(
             nn.ModuleList(
-                Int8Linear.quantize(weight, bias, exact.backend)
+                Int8Linear(weight, bias, exact.backend)
                 for w_ih, w_hh, b_ih, b_hh in exact.weights(i)
                 for weight, bias in ((w_ih, b_ih), (w_hh, b_hh))
             )
@@ -160,9 +135,9 @@ def in_int8(model: Seq2Seq) -> Seq2Seq:
     for module in modules:
         for name, layer in module.named_children():
             if isinstance(layer, VocabLinear):
-                setattr(module, name, Int8Vocabulary.quantize(layer))
+                setattr(module, name, Int8Vocabulary(layer))
             elif isinstance(layer, RecurrentLayers):
                 setattr(module, name, Int8Layers(layer))
             elif isinstance(layer, nn.Linear) and layer.out_features >= _MIN_OUTPUTS:
-                setattr(module, name, Int8Linear.quantize(layer.weight, layer.bias, backend))
+                setattr(module, name, Int8Linear(layer.weight, layer.bias, backend))
     return clone

@@ -11,7 +11,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.device import CACHED_NUMBERS
-from nmt.errors import ConfigError
 from nmt.ops.backend import BackendName, operations
 from nmt.settings.base import Config
 
@@ -49,13 +48,6 @@ class Vocabulary(nn.Module, abc.ABC):
     @abc.abstractmethod
     def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
         """Return the layer's weight and bias, for a loss that never stores all logits."""
-
-    def of_pieces(self, ids: Int[Tensor, " U"]) -> "Vocabulary":
-        """Return the layer of these pieces alone, in this order. Raises ConfigError for ensembles.
-
-        Changes of this layer do not reach it.
-        """
-        raise ConfigError("shortlist: got an ensemble, allowed: one run")
 
     def in_parts(
         self, features: Float[Tensor, "B R"], n_numbers: int
@@ -98,38 +90,11 @@ class Vocabulary(nn.Module, abc.ABC):
         return torch.cat([log_probs for log_probs, _ in top]), torch.cat([ids for _, ids in top])
 
 
-class AffineVocabulary(Vocabulary):
-    """Logits W x + b, in the dtype of x."""
-
-    def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
-        weight, bias = self.affine()
-        ops = operations(self.backend, features)
-        return ops.linear(features, weight.to(features.dtype), bias.to(features.dtype))
-
-    def of_pieces(self, ids: Int[Tensor, " U"]) -> Vocabulary:
-        weight, bias = self.affine()
-        return _SomePieces(weight[ids], bias[ids], self.backend)
-
-
-class _SomePieces(AffineVocabulary):
-    """Rows of an AffineVocabulary."""
-
-    def __init__(
-        self, weight: Float[Tensor, "U R"], bias: Float[Tensor, " U"], backend: BackendName
-    ) -> None:
-        super().__init__()
-        self.backend, self.n_pieces = backend, len(bias)
-        self._weight_and_bias = weight, bias
-
-    def affine(self) -> tuple[Float[Tensor, "U R"], Float[Tensor, " U"]]:
-        return self._weight_and_bias
-
-
 _IMPOSSIBLE_LOGIT = -1e4
 """A logit that is finite in every dtype and whose exp() is exactly 0 in fp32."""
 
 
-class VocabLinear(AffineVocabulary):
+class VocabLinear(Vocabulary):
     """Logits W x + b; padding rows of the table have a constant logit of probability 0.
 
     `rms` is about the root mean square of the features in a trained model: 1 after a normalisation,
@@ -156,6 +121,12 @@ class VocabLinear(AffineVocabulary):
         self.bias = nn.Parameter(torch.empty(rows))
         self.reset_parameters()
 
+    def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
+        """Return W x + b in the dtype of x; padding rows have probability 0 and no gradient."""
+        weight, bias = self.affine()
+        ops = operations(self.backend, features)
+        return ops.linear(features, weight.to(features.dtype), bias.to(features.dtype))
+
     def reset_parameters(self) -> None:
         """Draw W from N(0, 1 / (R rms^2)), so that logits have a variance of about 1; set b to 0.
 
@@ -168,7 +139,6 @@ class VocabLinear(AffineVocabulary):
             nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5 / self.rms)
 
     def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
-        """See Vocabulary. A padding row has probability 0, hence no gradient either."""
         n_padding = len(self.bias) - self.n_pieces
         impossible = self.bias.new_full((n_padding,), _IMPOSSIBLE_LOGIT)
         return self.weight, torch.cat([self.bias[: self.n_pieces], impossible])

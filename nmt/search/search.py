@@ -22,24 +22,21 @@ from nmt.models.base import Seq2Seq
 from nmt.ops.masks import keep_from_lengths
 from nmt.search.beam import Start, search_from
 from nmt.search.constraints import Constraint
-from nmt.search.graphs import StepFunction
 from nmt.search.repetition import n_repetitions
 from nmt.search.sampling import sample
 from nmt.search.search_config import SearchConfig
-from nmt.search.shortlist import Shortlist, shortlisted
 from nmt.text.vocabulary import BOS_ID
 from nmt.types import Hypothesis
 
 
 @torch.inference_mode()
-def search(  # noqa: PLR0913 - each bounds the search in another way
+def search(
     model: Seq2Seq,
     src_ids: Int[Tensor, "B S"],
     src_lengths: Int[Tensor, " B"],
     config: SearchConfig,
     on_step: Callable[[], None] | None = None,
     constraints: Sequence[Constraint] = (),
-    shortlist: Shortlist | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the `n_best` best hypotheses of each sentence, best first.
 
@@ -57,8 +54,7 @@ def search(  # noqa: PLR0913 - each bounds the search in another way
     the texts of words are ignored here. The model should be in eval mode. `on_step` is called
     before each step; an exception from it ends the search. `constraints` has one for each sentence,
     or is empty. A prefix is produced whatever `config` forbids, and the length bound leaves room
-    for it and for the required words. With a `shortlist`, the other pieces of each sentence are
-    those that the shortlist allows. Raises NMTError if a sentence has no hypothesis: the model's
+    for it and for the required words. Raises NMTError if a sentence has no hypothesis: the model's
     logits are NaN, or the options leave no piece.
     """
     if len(src_ids) == 0:
@@ -68,13 +64,9 @@ def search(  # noqa: PLR0913 - each bounds the search in another way
     allowed = None
     if config.max_repeats is not None:
         allowed = n_repetitions(src_ids, keep, config.max_repeats)
-    step: StepFunction = model.step
-    state = model.init_search_state(model.encode(src_ids, keep))
-    if shortlist is not None:
-        step, state = shortlisted(step, state, shortlist.allowed(src_ids))
     start = Start(
-        step,
-        state=state,
+        model.step,
+        state=model.init_search_state(model.encode(src_ids, keep)),
         first_ids=torch.full_like(src_lengths, BOS_ID),
         src_lengths=src_lengths.tolist(),
         n_places=src_ids.shape[1],

@@ -15,7 +15,6 @@ from nmt.models.base import Seq2Seq
 from nmt.search.constraints import Constraint
 from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
-from nmt.search.shortlist import Shortlist
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.vocabulary import EOS_ID
 from nmt.translation.minimum_risk import expected_utilities, minimum_risk
@@ -36,8 +35,7 @@ class BatchedModel:
 
     Empty sources are left out. `tokenizer` is the target's. With `bf16` matrix products are of
     bf16 numbers, and totals stay as they are (nmt.device.autocast). `check_cancelled` is called
-    before each step of a search, which ends with the exception that it raises. `shortlist` has the
-    pieces of translations (None: all).
+    before each step of a search, which ends with the exception that it raises.
     """
 
     model: Seq2Seq
@@ -45,7 +43,6 @@ class BatchedModel:
     device: torch.device
     precision: DecodingPrecision = "fp32"
     check_cancelled: CheckCancelled = never_cancelled
-    shortlist: Shortlist | None = None
 
     def search(
         self,
@@ -59,9 +56,7 @@ class BatchedModel:
             inputs = self._padded([sources[i] for i in batch])
             rows = [constraints[i] for i in batch] if constraints else ()
             with autocast(self.device, self.precision):  # of this thread only
-                candidates = search(
-                    self.model, *inputs, config.of_candidates(), check, rows, self.shortlist
-                )
+                candidates = search(self.model, *inputs, config.of_candidates(), check, rows)
             if config.mbr is None:
                 return candidates
             return [self._least_risk(hypotheses, config, check) for hypotheses in candidates]

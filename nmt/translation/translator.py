@@ -30,7 +30,6 @@ from nmt.translation.reranking import (
     is_backward,
     rerank,
 )
-from nmt.translation.shortlist import FREQUENT, read_shortlist
 from nmt.types import Encoded, FilePath, Hypothesis, TranslatedHypothesis
 
 _BATCHES_PER_CHUNK = 16
@@ -135,16 +134,6 @@ class Translator:
             backward = is_backward(self.languages, other.languages, other.origin)
             rerankers.append(Reranker(other, backward, weight))
         self.rerankers = tuple(rerankers)
-
-    def shortlist_by(self, path: FilePath, frequent: int = FREQUENT) -> None:
-        """From now on, search among the pieces that a file of `nmt lexicon --pieces` allows.
-
-        So do the `frequent` most frequent target pieces. Probabilities are shared among these
-        pieces, so scores are higher than those of `force`. Raises DataError for a file of another
-        form; a search by an ensemble then raises ConfigError.
-        """
-        shortlist = read_shortlist(path, self.tokenizers, frequent)
-        self.batched = replace(self.batched, shortlist=shortlist)
 
     def cancelled_by(self, check: CheckCancelled) -> "Translator":
         """Return a translator that calls `check` before each step of a search.

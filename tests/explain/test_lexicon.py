@@ -56,12 +56,6 @@ def test_links_are_counted_and_shared_out(diagonal: Translator) -> None:
     assert only.target == "le"
 
 
-def test_links_of_pieces_have_the_end_of_the_source(diagonal: Translator) -> None:
-    pairs = [SentencePair("a cat", "un chat !")]
-    links = {(e.source, e.target) for e in lexicon(diagonal, pairs, min_count=1, by_piece=True)}
-    assert links == {("a", "un"), ("cat", "chat"), ("</s>", "!")}
-
-
 def test_the_most_probable_translation_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "lexicon.tsv"
     entries = [Entry("the", "la", 0.25, 1), Entry("the", "le", 0.75, 3)]

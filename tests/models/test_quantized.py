@@ -45,7 +45,7 @@ def test_a_layer_is_near_the_exact_one_row_by_row(has_bias: bool) -> None:
     """The output of a row does not depend on its neighbours; zeros give the bias."""
     torch.manual_seed(0)
     exact = nn.Linear(131, 71, bias=has_bias)
-    layer = Int8Linear.quantize(exact.weight, exact.bias)
+    layer = Int8Linear(exact.weight, exact.bias)
     x = torch.randn(3, 5, 131) * torch.tensor([1e-3, 1.0, 1e3]).view(3, 1, 1)
     expected, rounded = exact(x), layer(x)
     assert rounded.shape == expected.shape
@@ -64,7 +64,7 @@ def test_its_sums_are_exact() -> None:
     x = torch.randint(-127, 128, (5, 1031), generator=generator).float()
     x[0], weight[0] = 127, 127
     x[:, 0], weight[:, 0] = 127, 127
-    layer = Int8Linear.quantize(weight, None)
+    layer = Int8Linear(weight, None)
     assert torch.equal(layer.weight, weight)
     assert torch.equal(layer(x), (x.double() @ weight.double().t()).float())
 
@@ -75,7 +75,7 @@ def test_some_rows_at_a_time_are_those_of_all(n_numbers: int) -> None:
     exact = VocabLinear(41, 130)
     nn.init.normal_(exact.weight)
     features = torch.randn(7, 41)
-    for vocabulary in (exact, Int8Vocabulary.quantize(exact)):
+    for vocabulary in (exact, Int8Vocabulary(exact)):
         parts = list(vocabulary.in_parts(features, n_numbers))
         assert torch.equal(torch.cat(parts), vocabulary.table_logits(features))
         n_rows = max(1, n_numbers // 192)

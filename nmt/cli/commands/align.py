@@ -125,13 +125,7 @@ def lexicon(
     split: Annotated[str, split_option("train")] = "train",
     first: First = None,
     min_count: Annotated[int, Option(min=1, help="Leave out rarer links.")] = 2,
-    per_word: Annotated[
-        int | None,
-        Option(min=1, help="The most translations of a word.", show_default="5; of a piece 50"),
-    ] = None,
-    pieces: Annotated[
-        bool, Option("--pieces", help="Link pieces, for --shortlist of nmt translate.")
-    ] = False,
+    per_word: Annotated[int, Option(min=1, help="The most translations of a word.")] = 5,
     reading: ReadingOptions,
     out: OutFile = None,
     checkpoint: Checkpoint = None,
@@ -141,7 +135,7 @@ def lexicon(
 
     It reads the run's training pairs and writes a line for each pair of words: source, tab, target,
     tab, probability, tab, count. nmt translate --replace-unk --lexicon takes the most probable
-    translation of a word from it. --shortlist of a search takes a file of --pieces.
+    translation of a word from it.
     """
     trained = compute.with_search(open_run(run.path))
 
@@ -151,12 +145,11 @@ def lexicon(
     from nmt.storage.output import STDIN_OR_STDOUT, write_lines
 
     translator = compute.load([trained], checkpoint)
-    data, best = trained.config.data, per_word or (50 if pieces else 5)
+    data = trained.config.data
     pairs = islice(stream_split(split_named(data, split), data), first)
-    entries = entries_of(translator, pairs, reading.value(), min_count, best, pieces)
+    entries = entries_of(translator, pairs, reading.value(), min_count, per_word)
     write_lines((entry.line() for entry in entries), out or STDIN_OR_STDOUT)
-    what = "pieces" if pieces else "words"
-    say(f"{len(entries):,} entries for {len({entry.source for entry in entries}):,} {what}")
+    say(f"{len(entries):,} entries for {len({entry.source for entry in entries}):,} words")
 
 
 def _links(aligner: "Aligner", src: Path, tgt: Path, tokenised: bool) -> "Iterator[Links]":

@@ -105,8 +105,7 @@ def attention(
 
     from nmt.translation.heads import choose_heads
 
-    config = config.model_copy(update={"n_best": n_best})
-    translator = models.load(runs, compute, config, shortlist=search.shortlist)
+    translator = models.load(runs, compute, config.model_copy(update={"n_best": n_best}))
     sources = sources[:first]
     n_maps = len(sources) * (1 if targets else n_best)
     chosen_heads = choose_heads(heads, translator.model.names_by_attention)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from nmt.evaluation.significance import Comparison
     from nmt.runs.trained_run import TrainedRun
     from nmt.search.search_config import SearchConfig
-    from nmt.translation.translator import Translator
 
 
 def evaluate(
@@ -77,18 +76,12 @@ def evaluate(
     choices = [f"hyp-{hyp.name}"] if hyp else []
     if config is not None:
         choices += _choices(models, rerank, compute, keys, config.search)
-        if search.shortlist is not None:
-            choices.append(f"shortlist-{search.shortlist.stem}")
         test_set.about["run"] = str(runs[0].path)
     name = report_name(test_set.name, choices)
     if hyp:
         evaluation = score_file(hyp, test_set, scoring)
     else:
-        translator = models.load(runs, compute, None, rerank, search.shortlist)
-        _describe(translator, runs, models, rerank, test_set)
-        if search.shortlist is not None:
-            test_set.about["shortlist"] = str(search.shortlist)
-        evaluation = translate_test_set(translator, test_set, scoring)
+        evaluation = _translated(runs, models, rerank, compute, test_set, scoring)
     report = _report(name, scoring, evaluation, test_set, hyp, baseline)
     if out is not None:
         write_lines(evaluation.hyp_texts, out)
@@ -129,14 +122,16 @@ def _joined(numbers: list[float]) -> str:
     return ",".join(f"{number:g}" for number in numbers)
 
 
-def _describe(
-    translator: "Translator",
+def _translated(
     runs: "list[TrainedRun]",
     models: ModelOptions,
     rerank: RerankOptions,
+    compute: ComputeOptions,
     test_set: "TestSet",
-) -> None:
-    """Write into `about` of the test set which models translate it, and by which search."""
+    scoring: "Scoring",
+) -> "Evaluation":
+    """Translate and score the test set, whose `about` then says by which models and search."""
+    translator = models.load(runs, compute, rerank=rerank)
     if len(runs) > 1:
         members = [str(run.path) for run in runs]
         test_set.about.update(ensemble=members, weights=models.weights)
@@ -152,6 +147,7 @@ def _describe(
         weights = [reranker.weight for reranker in translator.rerankers]
         names = [str(path) for path in rerank.rerank]
         test_set.about.update(rerank=names, rerank_weights=weights)
+    return translate_test_set(translator, test_set, scoring)
 
 
 def _report(

@@ -70,8 +70,7 @@ def serve(
     )
     with listen(host, port) as listener:
         translators = [
-            (run.path.resolve().name, models.load([run], compute, shortlist=search.shortlist))
-            for run in runs
+            (run.path.resolve().name, compute.load([run], models.checkpoint)) for run in runs
         ]
         app = make_app(translators, options)
         for name, translator in translators:

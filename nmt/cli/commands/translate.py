@@ -85,7 +85,7 @@ def translate(
     for text in filter(os.path.isfile, texts):
         say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
     runs = models.open(compute, {**search.keys(), "n_best": n_best})
-    translator = models.load(runs, compute, None, rerank, search.shortlist)
+    translator = models.load(runs, compute, rerank=rerank)
     several = translator.search.n_best > 1
     translations: Iterator[Translation]
     output = _Output(as_json, show_attention, several, runs[0].config.data.max_pieces)

@@ -107,9 +107,8 @@ class ModelOptions:
         compute: ComputeOptions,
         search: "SearchConfig | None" = None,
         rerank: RerankOptions = RerankOptions(),
-        shortlist: Path | None = None,
     ) -> "Translator":
-        """Load the translator of the runs that `open` has opened, its rerankers and shortlist."""
+        """Load the translator of the runs that `open` has opened, with its rerankers."""
         from nmt.runs.find import split_checkpoint
 
         named = [split_checkpoint(path) for path in rerank.rerank or ()]
@@ -117,8 +116,6 @@ class ModelOptions:
         translator = compute.load(runs, self.checkpoint, self.weights, search)
         checkpoints = [checkpoint or "best" for _, checkpoint in named]
         translator.rerank_by(rerankers, rerank.rerank_weights, checkpoints)
-        if shortlist is not None:
-            translator.shortlist_by(shortlist)
         return translator
 
 

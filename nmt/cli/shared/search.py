@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
@@ -63,17 +62,11 @@ class SearchOptions:
         Option(help="A word that none has; may be repeated."),
     ] = None
 
-    shortlist: Annotated[
-        Path | None,
-        Option(help="Search among the pieces of this file of nmt lexicon --pieces: faster."),
-    ] = None
-
     def keys(self) -> dict[str, object]:
         """Return the keys of SearchConfig that the flags set."""
         sections = {"mbr": "mbr.samples"}
         sections |= {name: f"sampling.{name}" for name in ("temperature", "top_k", "top_p", "seed")}
         flags = {sections.get(name, name): value for name, value in vars(self).items()}
-        del flags["shortlist"]
         return {key: value for key, value in flags.items() if value not in (None, [])}
 
 
