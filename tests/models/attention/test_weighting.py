@@ -205,7 +205,7 @@ def test_the_mean_gradient_of_draws_is_that_of_the_lower_bound(
     parameters = list(model.parameters())
     estimated = torch.autograd.grad(-mean, parameters, retain_graph=True)
     for one, other in zip(estimated, torch.autograd.grad(bound, parameters), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-8)
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)  # losses are fp32
 
 
 BATCH = make_batch([(4, 5, 6, 7), (8,)], [(5,), (4, 9, 10)])
