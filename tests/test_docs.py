@@ -78,10 +78,12 @@ def test_every_setting_shown_is_right() -> None:
 def test_every_experiment_has_its_page_and_its_picture() -> None:
     index = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
     for name in EXPERIMENTS:
-        page = (ROOT / "docs" / "lab" / f"{name}.md").read_text(encoding="utf-8")
         assert f"](lab/{name}.md)" in index
+        page = (ROOT / "docs" / "lab" / f"{name}.md").read_text(encoding="utf-8")
+        assert page.startswith(f"# {name}\n")
         assert f"\nnmt lab {name}\n" in page
         assert f"]({name}.png)" in page
+        assert (ROOT / "docs" / "lab" / f"{name}.png").stat().st_size < 200_000
 
 
 @pytest.mark.parametrize(

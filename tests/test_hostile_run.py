@@ -111,6 +111,9 @@ CASES: list[tuple[str, Forge, str]] = [
      "search.max_length: got 9223372036854775807, allowed: <= 100000"),
     ("a tokenizer of another kind", lambda run: forge_manifest(run, config={"kind": "os.system"}),
      "tokenizer.json: 'config': "),
+    ("a vocabulary outside of the folder",
+     lambda run: forge_manifest(run, src={"name": "../x.vocab.txt", "sha256": "0" * 64}),
+     "tokenizer.json: 'src.name': "),
 ]  # fmt: skip
 
 
