@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from nmt.batches.batching import Batch
 from nmt.models.base import Seq2Seq
 from nmt.models.recurrent.rnn import RNNConfig
-from nmt.ops.masks import keep_from_lengths, softmax_where
+from nmt.ops.masks import keep_from_lengths, softmax_over_kept
 from nmt.optim.losses import LossSum
 from nmt.text.vocabulary import PAD_ID
 from nmt.training.step import StepSettings
@@ -50,7 +50,7 @@ class Textbook(nn.Module):
         for last_ids in tgt_in.unbind(dim=1):
             query = self.W_q(hidden).unsqueeze(1)
             scores = self.w_v(torch.tanh(query + self.W_k(values))).squeeze(-1)
-            weights = softmax_where(scores, src_keep)
+            weights = softmax_over_kept(scores, src_keep)
             context = torch.bmm(weights.unsqueeze(1), values).squeeze(1)
             inputs = torch.cat([self.dropout(self.tgt_embedding(last_ids)), context], dim=-1)
             hidden = self.cell(inputs, hidden)

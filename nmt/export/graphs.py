@@ -16,7 +16,7 @@ from nmt.export.onnx_layers import OPSET, OnnxLayers
 from nmt.models.base import Seq2Seq, State
 from nmt.models.recurrent.encoder import RecurrentLayers
 from nmt.models.recurrent.rnn import RNNSeq2Seq
-from nmt.models.state_tensors import named_tensors, names_of_rows, with_tensors
+from nmt.models.state_tensors import named_tensors, row_tensor_names, with_tensors
 from nmt.models.transformer.transformer import TransformerState
 from nmt.ops.masks import keep_from_lengths
 from nmt.text.vocabulary import BOS_ID, EOS_ID
@@ -98,7 +98,7 @@ class StepGraph(nn.Module):
 def graphs_of(model: Seq2Seq) -> tuple[Graph, Graph]:
     """The graphs of a model on the CPU, in evaluation mode, whose backend is `reference`."""
     (small, sources), (large, _) = (_example(model, n) for n in (0, 1))
-    larger, row_names = named_tensors(large), names_of_rows(small)
+    larger, row_names = named_tensors(large), row_tensor_names(small)
     ports = [
         Port(name, _dtype(tensor), _axes(tensor, larger[name], name in row_names))
         for name, tensor in named_tensors(small).items()

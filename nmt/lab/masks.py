@@ -16,7 +16,13 @@ from torch import Tensor
 
 from nmt.lab.experiment import Experiment, Options, Result
 from nmt.lab.figure import GREY, heat, new_figure
-from nmt.ops.masks import causal_keep, keep_from_lengths, masked_softmax, softmax_where, window_keep
+from nmt.ops.masks import (
+    causal_keep,
+    keep_from_lengths,
+    masked_softmax,
+    softmax_over_kept,
+    window_keep,
+)
 
 BEFORE = "no mask"
 PADDING = "padding: one length"
@@ -147,7 +153,7 @@ def _attend(
 ) -> tuple[Float[Tensor, "1 Q S"], Float[Tensor, "1 Q D"]]:
     """Scaled dot-product attention (arXiv 1706.03762, equation 1) over the kept places."""
     scores = queries @ keys.mT / queries.shape[-1] ** 0.5
-    weights = softmax_where(scores, keep.unsqueeze(0))
+    weights = softmax_over_kept(scores, keep.unsqueeze(0))
     return weights, weights @ values
 
 

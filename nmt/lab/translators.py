@@ -18,11 +18,11 @@ from nmt.lab.experiment import Options
 from nmt.lab.small_language import ENGLISH, FRENCH, Pair, draw_pair
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.attention.weighting import (
-    Weighted,
     Weighting,
     WeightingConfig,
+    WeightingOutput,
     gumbel_like,
-    one_hot_where,
+    masked_argmax_one_hot,
 )
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig, RNNSeq2Seq
@@ -58,8 +58,12 @@ class TranslatorOptions(Options):
 class SampledWeighting(Weighting):
     """weights = one_hot(position), position ~ softmax(scores), in training or not."""
 
-    def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        return Weighted(one_hot_where(scores + gumbel_like(scores), keep_like(keep, scores)))
+    def forward(
+        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
+    ) -> WeightingOutput:
+        return WeightingOutput(
+            masked_argmax_one_hot(scores + gumbel_like(scores), keep_like(keep, scores))
+        )
 
 
 def train(

@@ -88,7 +88,8 @@ class AuxiliaryLoss(abc.ABC):
     ) -> Float[Tensor, ""]:
         """Return the term, summed over the steps that `keep` marks, in nats.
 
-        `log_likelihoods` are those of the target pieces at these steps, detached; 0 elsewhere.
+        `log_likelihoods[b, t]` is log p of target piece t if `keep[b, t]`, otherwise 0. It is
+        detached.
         """
 
 

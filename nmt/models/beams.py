@@ -54,14 +54,14 @@ def select_sentences(
     On a CUDA GPU each row gets a copy of its sentence. Counting the rows of each sentence would
     make the host wait for the GPU, which takes longer.
     """
-    reads = rows if beams is None else beams.sentences[rows]
+    sentence_ids = rows if beams is None else beams.sentences[rows]
     if rows.is_cuda:
-        return None, reads
-    left, sentences, counts = torch.unique(reads, return_inverse=True, return_counts=True)
+        return None, sentence_ids
+    left, sentences, counts = torch.unique(sentence_ids, return_inverse=True, return_counts=True)
     numbers = torch.arange(len(rows), device=rows.device)
     if len(left) == len(rows):  # one row per sentence
-        is_same = len(rows) == n_sentences and torch.equal(reads, numbers)
-        return None, None if is_same else reads
+        is_same = len(rows) == n_sentences and torch.equal(sentence_ids, numbers)
+        return None, None if is_same else sentence_ids
     width = int(counts.max())
     order = sentences.argsort(stable=True)
     ranks = torch.empty_like(numbers)

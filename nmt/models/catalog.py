@@ -32,7 +32,7 @@ def meta_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
         return config.build(src_vocab, tgt_vocab)
 
 
-def bare_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
+def uninitialised_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
     """Build the model on the CPU with uninitialised weights, which are to be loaded.
 
     Drawing initial weights would take longer than loading.

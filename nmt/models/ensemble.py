@@ -16,7 +16,7 @@ from nmt.models.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class _Memories(Memory):
-    """The memory of each member; the other fields are those of the first member."""
+    """The memories of all members; the inherited fields repeat the first member's memory."""
 
     of_members: tuple[Memory, ...] = ()
 

@@ -44,7 +44,7 @@ def _map(new: Callable[[str, Tensor], Tensor], value: Any, name: str) -> Any:
     return value
 
 
-def names_of_rows(state: State) -> frozenset[str]:
+def row_tensor_names(state: State) -> frozenset[str]:
     """Return the names of the tensors that a search stores for each row, not for each sentence.
 
     `state` must hold at least two sentences. With more rows than sentences, `State.select` copies

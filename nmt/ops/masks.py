@@ -45,7 +45,7 @@ def window_keep(size: int, window: int, device: torch.device) -> Bool[Tensor, "S
     return offsets(0, size, device).abs() <= window
 
 
-def softmax_where(
+def softmax_over_kept(
     scores: Float[Tensor, "B *L S"], keep: Bool[Tensor, "B *_ S"]
 ) -> Float[Tensor, "B *L S"]:
     """Compute a softmax over S that is exactly 0 wherever `keep` is False.
@@ -69,4 +69,4 @@ def masked_softmax(
     """
     if lengths is None:
         return scores.softmax(dim=-1)
-    return softmax_where(scores, keep_from_lengths(lengths, scores.shape[-1]))
+    return softmax_over_kept(scores, keep_from_lengths(lengths, scores.shape[-1]))

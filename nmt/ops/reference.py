@@ -2,8 +2,9 @@
 
 Tests compare the values and gradients of all other implementations with these. Shapes: B sentences,
 S source positions, T target steps, H hidden units, G = 3 H gates in the order [r; z; n], K key
-size, M annotation size, V vocabulary, R rows of a search, N rows of a matrix. All operations except
-those of the search are differentiable in every floating-point argument.
+size, M annotation size, V vocabulary, R rows of a search, N rows of a matrix. All operations
+except top_k_log_probs, quantize_rows and dequantize are differentiable in every floating-point
+argument.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Int8, Int32
 from torch import Tensor, nn
 
-from nmt.ops.masks import softmax_where
+from nmt.ops.masks import softmax_over_kept
 from nmt.ops.precision import accumulate_dtype, compute_dtype
 
 
@@ -28,7 +29,7 @@ class AdditiveMemory(NamedTuple):
 
 
 class DecoderWeights(NamedTuple):
-    """The weights of `attentional_gru`; W_t and b_t are those of a transition, None without one."""
+    """The weights of `attentional_gru`. W_t and b_t belong to the transition; None without one."""
 
     W_c: Float[Tensor, "G M"]
     W_h: Float[Tensor, "G H"]
@@ -75,7 +76,7 @@ class Operations:
         last word. Directions are concatenated, forward first. Under autocast both results have its
         dtype.
         """
-        return in_directions(x, lengths, [partial(_read_gru, direction) for direction in weights])
+        return read_directions(x, lengths, [partial(_read_gru, direction) for direction in weights])
 
     def attentional_gru(
         self,
@@ -128,7 +129,7 @@ class Operations:
         """
         keys, values, keep, v = memory
         scores = additive_scores(query.unsqueeze(1), keys[sentences], v)
-        weights = softmax_where(scores.squeeze(1), keep[sentences])
+        weights = softmax_over_kept(scores.squeeze(1), keep[sentences])
         return torch.bmm(weights.unsqueeze(1), values[sentences]).squeeze(1), weights
 
     def linear_cross_entropy(
@@ -262,7 +263,7 @@ Reader = Callable[[int, Float[Tensor, "N I"]], Float[Tensor, "N H"]]
 """Returns the states after each of S steps of B rows, from a state of 0; N = S B, steps first."""
 
 
-def in_directions(
+def read_directions(
     x: Float[Tensor, "B S I"],
     lengths: Int[Tensor, " B"],
     readers: Sequence[Reader],

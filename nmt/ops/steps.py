@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nmt.ops.masks import softmax_where
+from nmt.ops.masks import softmax_over_kept
 from nmt.ops.precision import accumulate_dtype
 from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory
@@ -52,7 +52,7 @@ class AdditiveSteps:
         """Run step t; `query` is in compute_dtype."""
         query, weights = self.queries[t].copy_(query.t()), self.weights[t]
         scores = torch.mv(self._sigmoids(query).flatten(0, 1), self.v2)
-        weights.copy_(softmax_where(scores.view(self.keep.shape), self.keep))
+        weights.copy_(softmax_over_kept(scores.view(self.keep.shape), self.keep))
         self.contexts[t].copy_(torch.bmm(weights.unsqueeze(1), self.values).squeeze(1))
 
     def _sigmoids(self, query: Float[Tensor, "B K"]) -> Float[Tensor, "B S K"]:
@@ -111,9 +111,10 @@ class Steps:
         r = sigmoid(x_r + h_r);  z = sigmoid(x_z + h_z);  n = tanh(x_n + r h_n)
         h' = (1 - z) n + z h
 
-    as in torch.nn.GRUCell. Pre-activations of the state have the order [h_n; h_r; h_z], those of
-    the input [x_r; x_z; x_n]. Both have the same gradients of r and z. So the gradients [h_n; r; z;
-    x_n] are one tensor of F = 4 H: the first 3 H are the state's, the last 3 H the input's.
+    as in torch.nn.GRUCell. The state's pre-activations have the order [h_n; h_r; h_z], the input's
+    pre-activations the order [x_r; x_z; x_n]. Both have the same gradients of r and z. So the
+    gradients [h_n; r; z; x_n] are one tensor of F = 4 H: the first 3 H are the state's, the last
+    3 H the input's.
     """
 
     attention_type = AdditiveSteps
@@ -154,9 +155,9 @@ class Steps:
     ) -> tuple[Float[Tensor, "H B"], Float[Tensor, "H B"]]:
         """Return the next state in accumulate_dtype and in compute_dtype; write it into `out` too.
 
-        The pre-activations of the input are `x` + `context`, those of the state `h`, all in
-        compute_dtype. `bias` has the order [h_n; r; z; x_n]. `saved` becomes [h_n; r; z; n] for the
-        backward pass.
+        The input's pre-activations are `x` + `context`, and the state's are `h`; all three tensors
+        are in compute_dtype. `bias` has the order [h_n; r; z; x_n]. `saved` becomes [h_n; r; z; n]
+        for the backward pass.
         """
         size = len(hidden)
         x = x.to(self.accumulate_dtype)

@@ -9,7 +9,7 @@ import torch
 from nmt.config import RunConfig
 from nmt.errors import CheckpointError, ConfigError
 from nmt.models.base import Seq2Seq
-from nmt.models.catalog import bare_model, meta_model
+from nmt.models.catalog import meta_model, uninitialised_model
 from nmt.models.ensemble import Ensemble
 from nmt.runs.checkpoint_files import Tensors
 from nmt.runs.directory import RunDirectory
@@ -72,7 +72,9 @@ class TrainedRun:
         """
         tokenizers = self.tokenizers()
         step, tensors = self.load_tensors(checkpoint, tokenizers)
-        model = bare_model(self.config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+        model = uninitialised_model(
+            self.config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
+        )
         model.load_state_dict(tensors)
         return LoadedModel(model.to(device).eval(), tokenizers, self.config, step)
 

@@ -17,7 +17,7 @@ from nmt.search.constraints import Constraint, Constraints
 from nmt.search.graphs import GraphedSteps, StepFunction
 from nmt.search.repetition import Repetitions
 from nmt.search.search_config import MAX_PIECES, SearchConfig
-from nmt.search.selection import Rows, has_all_words, select, with_needed
+from nmt.search.selection import Rows, add_required_pieces, has_all_words, select
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.types import Hypothesis
 
@@ -171,7 +171,7 @@ class _BestPieces:
             log_probs, ids = log_probs.gather(1, column), ids.gather(1, column)
         if rows.words is not None and must:
             all_log_probs = out.logits.float().log_softmax(dim=1)
-            log_probs, ids = with_needed(rows.words, all_log_probs, log_probs, ids, may_end)
+            log_probs, ids = add_required_pieces(rows.words, all_log_probs, log_probs, ids, may_end)
         if self.constraints is not None:
             return self.constraints.force(out, rows.slots, length - 1, log_probs, ids)
         return log_probs, ids

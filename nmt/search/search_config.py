@@ -162,7 +162,7 @@ class SearchConfig(Config):
         """Whether translations, or the candidates of `mbr`, are sampled instead of searched for."""
         return self.sampling is not None or (self.mbr is not None and self.mbr.samples is not None)
 
-    def of_candidates(self) -> "SearchConfig":
+    def candidate_search(self) -> "SearchConfig":
         """Return the search for the candidates of `mbr`; without `mbr`, this search."""
         if self.mbr is None:
             return self

@@ -79,12 +79,12 @@ def _columns_by_bank(
     columns = []
     for b, n in enumerate(exists.sum(dim=1).tolist()):
         pairs = zip(parents[b, :n].tolist(), ids[b, :n].tolist(), strict=True)
-        picks = shared_among_banks([words.n_written(row, id_) for row, id_ in pairs], beam)
+        picks = select_across_banks([words.n_written(row, id_) for row, id_ in pairs], beam)
         columns.append([*picks, *range(n, n + beam - len(picks))])
     return torch.tensor(columns, device=ids.device)
 
 
-def with_needed(
+def add_required_pieces(
     words: WordHistory,
     all_log_probs: Float[Tensor, "R V"],
     log_probs: Float[Tensor, "R K"],
@@ -107,7 +107,7 @@ def with_needed(
     return torch.cat([log_probs, more_log_probs], dim=1), torch.cat([ids, more], dim=1)
 
 
-def shared_among_banks(banks: Sequence[int], width: int) -> list[int]:
+def select_across_banks(banks: Sequence[int], width: int) -> list[int]:
     """Return the indices, in order, of at most `width` candidates; `banks` has each one's bank.
 
     Candidates are sorted, best first. Each bank gets an equal share of `width`; the highest banks

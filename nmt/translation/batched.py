@@ -56,7 +56,7 @@ class BatchedModel:
             inputs = self._padded([sources[i] for i in batch])
             rows = [constraints[i] for i in batch] if constraints else ()
             with autocast(self.device, self.precision):  # of this thread only
-                candidates = search(self.model, *inputs, config.of_candidates(), check, rows)
+                candidates = search(self.model, *inputs, config.candidate_search(), check, rows)
             if config.mbr is None:
                 return candidates
             return [self._least_risk(hypotheses, config, check) for hypotheses in candidates]

@@ -172,12 +172,12 @@ def test_the_manifest_is_true(exported: tuple[TrainedRun, Path]) -> None:
         content = (folder / name).read_bytes()
         assert hashlib.sha256(content).hexdigest() == checksum
         assert b"/nmt/models/" not in content  # no traces of this machine
-    names_of_rows = {
+    row_tensor_names = {
         "bahdanau": {"hidden"},
         "transformer-tied": {f"layers.{i}.target.{x}" for i in (0, 1) for x in ("keys", "values")},
     }
-    if folder.stem in names_of_rows:
-        assert set(manifest["state"].values()) == names_of_rows[folder.stem]
+    if folder.stem in row_tensor_names:
+        assert set(manifest["state"].values()) == row_tensor_names[folder.stem]
     assert manifest["ids"] == {"pad": 0, "unk": 1, "bos": 2, "eos": 3}
     assert manifest["languages"] == {"src": "en", "tgt": "de"}
     assert manifest["search"] == run.config.search.model_dump(mode="json")

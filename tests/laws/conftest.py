@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from laws.family import ATTENTIONS, MEMORY, MODELS, PLACED, model_of, query_size
+from laws.family import ATTENTIONS, MEMORY, MODELS, POSITIONAL, model_of, query_size
 
 from nmt.models.attention.base import Attention
 from nmt.models.base import Seq2Seq
@@ -26,7 +26,7 @@ def looking(request: pytest.FixtureRequest) -> Attention:
     return _built(request.param)
 
 
-@pytest.fixture(params=[name for name in ATTENTIONS if not PLACED & {*name.split("-")}])
+@pytest.fixture(params=[name for name in ATTENTIONS if not POSITIONAL & {*name.split("-")}])
 def placeless(request: pytest.FixtureRequest) -> Attention:
     """Every one that does not know where in the source anything stands."""
     return _built(request.param)

@@ -86,7 +86,7 @@ ATTENTIONS: dict[str, AttentionConfig] = {
 }
 """Every kind alone and a pairwise covering of kinds and options."""
 
-PLACED = {"none", "local_m", "local_p", "location", "location_sensitive"}
+POSITIONAL = {"none", "local_m", "local_p", "location", "location_sensitive"}
 """Kinds and options for which it matters where in the source something stands."""
 
 

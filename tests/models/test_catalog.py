@@ -6,7 +6,7 @@ from devices import DEVICE
 from laws.family import MODELS, SRC_VOCAB, TGT_VOCAB, config_of
 
 from nmt.models.base import Seq2Seq
-from nmt.models.catalog import bare_model, build_model
+from nmt.models.catalog import build_model, uninitialised_model
 
 NAMES_OF_A_TABLE = {"none": 1, "target": 2, "all": 3}
 
@@ -27,7 +27,7 @@ def test_a_seed_gives_first_weights_and_a_bare_model_takes_them(name: str) -> No
         torch.manual_seed(seed)
         models.append(build_model(config, SRC_VOCAB, TGT_VOCAB))
     before = torch.random.get_rng_state()
-    bare = bare_model(config, SRC_VOCAB, TGT_VOCAB)
+    bare = uninitialised_model(config, SRC_VOCAB, TGT_VOCAB)
     assert torch.equal(torch.random.get_rng_state(), before), "a bare model draws nothing"
     other, same, model = models
     assert max(map(len, _ties(model))) == NAMES_OF_A_TABLE[config.tie_embeddings]

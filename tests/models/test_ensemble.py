@@ -7,7 +7,7 @@ import pytest
 import torch
 from devices import DEVICE, IS_CPU
 from search.table_model import VOCAB
-from search.test_search import SOURCES, assert_all_same, batch, lively, run
+from search.test_search import SOURCES, assert_all_same, batch, run, varied_model
 
 from nmt.errors import ConfigError
 from nmt.models.ensemble import Ensemble
@@ -21,9 +21,9 @@ from nmt.search.search_config import SearchConfig
 from nmt.text.vocabulary import BOS_ID, EOS_ID
 
 WIDE = SearchConfig(beam=4, n_best=4, max_length=9)
-RNN = lively(RNNConfig(embedding=13, hidden=17), 3, 1.5)
-DEEP = lively(RNNConfig(embedding=11, hidden=16, layers=2), 4, 1.5)
-TRANSFORMER = lively(TransformerConfig(size=12, heads=3), 5, 1.5)
+RNN = varied_model(RNNConfig(embedding=13, hidden=17), 3, 1.5)
+DEEP = varied_model(RNNConfig(embedding=11, hidden=16, layers=2), 4, 1.5)
+TRANSFORMER = varied_model(TransformerConfig(size=12, heads=3), 5, 1.5)
 
 
 @pytest.mark.parametrize("weights", [None, (2.0, 1.0, 5.0)])
@@ -96,7 +96,7 @@ def test_the_loss_of_an_ensemble_is_on_its_device() -> None:
     torch.manual_seed(1)
     ids = torch.randint(4, VOCAB, (2, 3))
     keep = torch.ones(2, 3, dtype=torch.bool)
-    members = [lively(RNNConfig(embedding=5, hidden=6, backend="reference"))]
+    members = [varied_model(RNNConfig(embedding=5, hidden=6, backend="reference"))]
     full = Ensemble(members, VOCAB)
     loss = cross_entropy(full(ids, keep, ids), ids).loss_sum
     torch.testing.assert_close(loss, cross_entropy(members[0](ids, keep, ids), ids).loss_sum)

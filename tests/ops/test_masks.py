@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from nmt.ops.masks import masked_softmax, softmax_where
+from nmt.ops.masks import masked_softmax, softmax_over_kept
 
 
 def test_masked_softmax_takes_lengths_per_sentence_or_per_query() -> None:
@@ -19,7 +19,7 @@ def test_masked_softmax_takes_lengths_per_sentence_or_per_query() -> None:
 
 def test_a_row_that_sees_nothing_gets_zeros_and_finite_gradients() -> None:
     scores = torch.randn(1, 2, 3, requires_grad=True)
-    weights = softmax_where(scores, torch.tensor([[[True, False, True], [False] * 3]]))
+    weights = softmax_over_kept(scores, torch.tensor([[[True, False, True], [False] * 3]]))
     assert weights[0, 1].tolist() == [0, 0, 0]
     weights.square().sum().backward()
     assert torch.isfinite(scores.grad).all()
@@ -29,5 +29,5 @@ def test_a_row_that_sees_nothing_gets_zeros_and_finite_gradients() -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_huge_scores_in_every_precision(dtype: torch.dtype) -> None:
     scores = torch.tensor([[[6e4, -6e4, 6e4]]], dtype=dtype)
-    weights = softmax_where(scores, torch.tensor([[True, True, False]]))
+    weights = softmax_over_kept(scores, torch.tensor([[True, True, False]]))
     assert weights.tolist() == [[[1.0, 0.0, 0.0]]]

@@ -12,8 +12,8 @@ from search.test_search import (
     assert_same,
     batch,
     every_sequence,
-    lively,
     short,
+    varied_model,
 )
 
 from nmt.errors import NMTError
@@ -21,12 +21,12 @@ from nmt.models.base import Seq2Seq
 from nmt.search.constraints import Constraint
 from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
-from nmt.search.selection import shared_among_banks
+from nmt.search.selection import select_across_banks
 from nmt.search.words import SPACE, Match, Word, Words
 from nmt.text.vocabulary import EOS_ID, RESERVED
 from nmt.types import Hypothesis
 
-MODELS = {"table": TableModel(), "rnn": lively()}
+MODELS = {"table": TableModel(), "rnn": varied_model()}
 PIECES = (*RESERVED, f"{SPACE}a", "b", f"{SPACE}ab")
 """The pieces of VOCAB ids, so that `ab` may be written in two ways, and `a` begins both."""
 TEXTS = ("",) * len(RESERVED) + PIECES[len(RESERVED) :]
@@ -162,10 +162,10 @@ def test_a_word_is_found_however_it_is_cut() -> None:
 
 
 def test_banks_share_the_beam() -> None:
-    assert shared_among_banks([0, 0, 0, 0, 1], 2) == [0, 4]
-    assert shared_among_banks([0, 1, 0, 0, 2], 1) == [4]
-    assert shared_among_banks([0, 0, 0, 1], 4) == [0, 1, 2, 3]
-    assert shared_among_banks([0, 0, 0, 0, 0, 2], 5) == [0, 1, 2, 3, 5]
+    assert select_across_banks([0, 0, 0, 0, 1], 2) == [0, 4]
+    assert select_across_banks([0, 1, 0, 0, 2], 1) == [4]
+    assert select_across_banks([0, 0, 0, 1], 4) == [0, 1, 2, 3]
+    assert select_across_banks([0, 0, 0, 0, 0, 2], 5) == [0, 1, 2, 3, 5]
 
 
 @pytest.mark.parametrize(

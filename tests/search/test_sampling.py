@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from search.table_model import VOCAB, TableModel
-from search.test_search import SOURCES, assert_all_same, batch, lively
+from search.test_search import SOURCES, assert_all_same, batch, varied_model
 
 from nmt.models.base import Seq2Seq
 from nmt.models.ensemble import Ensemble
@@ -18,7 +18,7 @@ from nmt.types import Hypothesis
 CONFIG = SearchConfig(max_length=9, length_penalty=0.8)
 MODELS = pytest.mark.parametrize(
     "model",
-    [TableModel(), lively(), Ensemble([lively(), TableModel(seed=1)], VOCAB)],
+    [TableModel(), varied_model(), Ensemble([varied_model(), TableModel(seed=1)], VOCAB)],
     ids=["table", "rnn", "ensemble"],
 )
 

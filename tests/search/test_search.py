@@ -43,7 +43,7 @@ class ConstantModel(TableModel):
 TWO_LAYERS = RNNConfig(embedding=13, hidden=17, layers=2)
 
 
-def lively(config: ModelConfig = TWO_LAYERS, seed: int = 3, factor: float = 2.5) -> Seq2Seq:
+def varied_model(config: ModelConfig = TWO_LAYERS, seed: int = 3, factor: float = 2.5) -> Seq2Seq:
     """A small model with weights large enough that its choices vary."""
     torch.manual_seed(seed)
     model = build_model(config, src_vocab=19, tgt_vocab=VOCAB)
@@ -53,7 +53,7 @@ def lively(config: ModelConfig = TWO_LAYERS, seed: int = 3, factor: float = 2.5)
     return model.eval()
 
 
-MODELS = pytest.mark.parametrize("model", [TableModel(), lively()], ids=["table", "rnn"])
+MODELS = pytest.mark.parametrize("model", [TableModel(), varied_model()], ids=["table", "rnn"])
 
 
 def batch(sources: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]:
@@ -101,7 +101,7 @@ def assert_all_same(hypotheses: Sequence[Hypothesis], expected: Sequence[Hypothe
 
 @pytest.mark.parametrize(
     "model",
-    [TableModel(), lively(), Ensemble([lively(), TableModel()], VOCAB, (1.0, 2.0))],
+    [TableModel(), varied_model(), Ensemble([varied_model(), TableModel()], VOCAB, (1.0, 2.0))],
     ids=["table", "rnn", "ensemble"],
 )
 @torch.no_grad()
@@ -272,7 +272,7 @@ def test_fewer_sequences_than_asked_for_and_no_sentences() -> None:
 
 def test_from_another_first_piece() -> None:
     """The caller gives the ids that are read before the first piece: here another for each row."""
-    model = lively()
+    model = varied_model()
     src_ids, lengths = batch(SOURCES)
     keep = keep_from_lengths(lengths, src_ids.shape[1])
     state = model.init_state(model.encode(src_ids, keep))

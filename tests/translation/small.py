@@ -41,6 +41,6 @@ def translator_of(
     return Translator(model.to(HERE), tokenizers, HERE, search or SearchConfig(max_length=17))
 
 
-def changed(translator: Translator, search: SearchConfig) -> Translator:
-    """The same translator with another search."""
+def with_search(translator: Translator, search: SearchConfig) -> Translator:
+    """Return a translator of the same model with another search config."""
     return Translator(translator.model, translator.tokenizers, translator.device, search)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
-from translation.small import TEXTS, changed, translator_of
+from translation.small import TEXTS, translator_of, with_search
 
 from nmt.search.search_config import SearchConfig
 from nmt.translation.minimum_risk import Utility, expected_utilities, minimum_risk
@@ -74,6 +74,6 @@ def test_of_the_beam_and_of_one_sample(translator: Translator) -> None:
         utilities = expected_utilities(before_texts, "chrf", "fr") if texts else {}
         order = [(not f, -utilities[t]) for f, t in zip(finished, texts, strict=True)]
         assert order == sorted(order)
-    one = changed(translator, SearchConfig(max_length=11))
+    one = with_search(translator, SearchConfig(max_length=11))
     first = one.translate(TEXTS, search={"mbr": {"samples": 1}})
     assert all(len(t.hypotheses) == bool(t.src_text) for t in first)

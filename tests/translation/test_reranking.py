@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from devices import HERE
-from translation.small import TEXTS, changed, translator_of
+from translation.small import TEXTS, translator_of, with_search
 
 from nmt.errors import ConfigError, DataError
 from nmt.models.catalog import build_model
@@ -136,7 +136,7 @@ def test_the_search_of_a_call_penalises_all_scores(forward: Translator) -> None:
 
     Words have one segmentation, so a hypothesis is read with the pieces that the search wrote.
     """
-    itself, searcher = changed(forward, SEARCH), changed(forward, SEARCH)
+    itself, searcher = with_search(forward, SEARCH), with_search(forward, SEARCH)
     changes = {"length_penalty": 2.5, "batch_size": 2}
     plain = searcher.translate(TEXTS, n_best=7, search=changes)
     searcher.rerankers = (Reranker(itself, False, 3.0),)

@@ -12,7 +12,7 @@ from devices import HERE, IS_CPU
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from search.table_model import TableModel
-from translation.small import TEXTS, changed, translator_of
+from translation.small import TEXTS, translator_of, with_search
 
 from nmt.errors import ConfigError, DataError
 from nmt.search.forced import force_decode
@@ -38,7 +38,7 @@ def word_translator() -> Translator:
 def test_batches_and_workers_are_invisible(translator: Translator, batch_size: int) -> None:
     """The last bits of a score may differ with the batch."""
     config = SearchConfig(max_length=17, beam=3, batch_size=batch_size)
-    other, before = changed(translator, config), torch.get_num_threads()
+    other, before = with_search(translator, config), torch.get_num_threads()
     expected = [translator.translate([text], n_best=3, search={"beam": 3})[0] for text in TEXTS]
     assert len({translation.text for translation in expected}) > 1
     batched = other.translate(TEXTS, n_best=3)
@@ -112,7 +112,7 @@ def _fuzzed() -> Translator:
 
 
 def test_forcing_a_translation_found_gives_its_numbers(translator: Translator) -> None:
-    wide = changed(translator, SearchConfig(beam=30, max_length=3))
+    wide = with_search(translator, SearchConfig(beam=30, max_length=3))
     source, best = next(
         (translation.src_text, output)
         for translation in wide.translate(TEXTS, n_best=30)
@@ -183,14 +183,14 @@ def test_a_stream_is_answered_in_order_and_by_chunks(translator: Translator) -> 
     for batch_size, at_first in ((1, 1), (2, 32)):
         read = 0
         search = SearchConfig(beam=1, max_length=5, batch_size=batch_size)
-        other = changed(translator, search)
+        other = with_search(translator, search)
         expected = [t.text for t in other.translate(TEXTS)] * 5
         stream = other.translate_stream(source())
         assert next(stream).text == expected[0]
         assert read == at_first
         assert [t.text for t in stream] == expected[1:]
     assert list(translator.translate_stream([])) == []
-    endless = changed(translator, SearchConfig(max_length=17, batch_size=2**62))
+    endless = with_search(translator, SearchConfig(max_length=17, batch_size=2**62))
     assert len(list(endless.translate_stream(["a", "b"]))) == 2
 
 
@@ -230,7 +230,7 @@ def test_equal_results_are_equal_and_have_one_hash(table_translator: Translator)
 
 
 def test_one_call_may_search_otherwise(translator: Translator) -> None:
-    greedy = changed(translator, SearchConfig(max_length=17, beam=1, length_penalty=0))
+    greedy = with_search(translator, SearchConfig(max_length=17, beam=1, length_penalty=0))
     search = {"beam": 1, "length_penalty": 0}
     assert translator.translate(TEXTS, search=search) == greedy.translate(TEXTS)
     assert translator.search.beam == 5

@@ -139,7 +139,7 @@ class Attention(nn.Module, abc.ABC):
         """Return the parameters of `score` if it is v . tanh(W_q q + key), otherwise None."""
         return None
 
-    def as_additive(self) -> AdditiveScore | None:
+    def plain_additive_score(self) -> AdditiveScore | None:
         """Return the additive score if the weights are its softmax over the whole source, or None.
 
         It is None for other scores, weightings and spans, with coverage or a gate, and while
@@ -206,7 +206,7 @@ class Attention(nn.Module, abc.ABC):
             keep=keep,
             queries=torch.zeros(keep.shape[0], dtype=torch.long, device=keep.device),
             past=None if self.coverage is None else values.new_zeros(keep.shape),
-            soft=self.weighting.draw_soft(keep),
+            soft=self.weighting.sample_soft_rows(keep),
         )
 
     def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
@@ -214,7 +214,7 @@ class Attention(nn.Module, abc.ABC):
         if self.coverage is not None and query.shape[1] > 1:
             return self._in_turn(query, state)
         is_forced = state.forced is not None
-        additive = None if is_forced or query.shape[1] > 1 else self.as_additive()
+        additive = None if is_forced or query.shape[1] > 1 else self.plain_additive_score()
         if additive is not None:
             ops = operations(self.backend, query)
             if ops.has_additive_attention_step:
@@ -242,7 +242,7 @@ class Attention(nn.Module, abc.ABC):
             keys = keys + self.coverage(past)
         if self.span is None:
             scores = _per_head(self.score(query, keys))
-            heads, choice = self.weighting(scores, state.keep).with_soft(state.soft)
+            heads, choice = self.weighting(scores, state.keep).mix_expected(state.soft)
             context = self.mix(self.dropout(heads), state.values)
         else:
             window = self.span(query, state.keep, state.queries)
@@ -286,7 +286,7 @@ class Attention(nn.Module, abc.ABC):
         if window.bias is not None:
             scores = scores + window.bias.flatten(0, 1)[:, None, None, :].to(scores.dtype)
         soft = None if state.soft is None else state.soft.repeat_interleave(n_queries)
-        weights, choice = self.weighting(scores, keep).with_soft(soft)
+        weights, choice = self.weighting(scores, keep).mix_expected(soft)
         context = self.mix(self.dropout(weights), _gather(state.values, window.positions))
         heads = weights.view(n_rows, n_queries, -1, width).transpose(1, 2)
         zeros = heads.new_zeros(n_rows, heads.shape[1], n_queries, keys.shape[1])

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from nmt.models.attention.base import Attention, AttentionState
-from nmt.models.attention.weighting import Weighted, Weighting, one_hot_where
+from nmt.models.attention.weighting import Weighting, WeightingOutput, masked_argmax_one_hot
 from nmt.models.base import Memory
 from nmt.ops.backend import BackendName
 from nmt.ops.masks import keep_like
@@ -61,5 +61,7 @@ class NoAttention(Attention):
 class _LargestWeighting(Weighting):
     """Puts all weight on the largest score."""
 
-    def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        return Weighted(one_hot_where(scores, keep_like(keep, scores)))
+    def forward(
+        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
+    ) -> WeightingOutput:
+        return WeightingOutput(masked_argmax_one_hot(scores, keep_like(keep, scores)))

@@ -131,10 +131,10 @@ def _lengths(keep: Bool[Tensor, "B S"]) -> Int[Tensor, "B 1"]:
 def _window(centres: Int[Tensor, "B Q"], reach: int, keep: Bool[Tensor, "B S"]) -> Window:
     """Return the positions up to `reach` from each centre; those outside are clamped, not kept."""
     offsets = torch.arange(-reach, reach + 1, device=centres.device)
-    ideals = centres.unsqueeze(-1) + offsets
-    positions = ideals.clamp(0, keep.shape[1] - 1)
+    raw_positions = centres.unsqueeze(-1) + offsets
+    positions = raw_positions.clamp(0, keep.shape[1] - 1)
     window_keep = keep.gather(1, positions.flatten(1)).view_as(positions)
-    return Window(positions, window_keep & (positions == ideals), None)
+    return Window(positions, window_keep & (positions == raw_positions), None)
 
 
 SpanConfig = Annotated[

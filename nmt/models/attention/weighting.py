@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.models.base import AuxiliaryLoss
-from nmt.ops.masks import keep_like, softmax_where
+from nmt.ops.masks import keep_like, softmax_over_kept
 from nmt.settings.base import Config
 
 
@@ -43,7 +43,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Weighted:
+class WeightingOutput:
     """Attention weights, and the sampled positions, if any.
 
     `expected` are the probabilities of the samples, which a sentence may use as weights instead.
@@ -53,7 +53,7 @@ class Weighted:
     choice: Choice | None = None
     expected: Float[Tensor, "B N Q S"] | None = None
 
-    def with_soft(
+    def mix_expected(
         self, soft: Bool[Tensor, " B"] | None
     ) -> tuple[Float[Tensor, "B N Q S"], Choice | None]:
         """Return weights and choice, with the expected weights in the rows that `soft` marks."""
@@ -71,11 +71,13 @@ class Weighting(nn.Module, abc.ABC):
     """Whether the weights are just the softmax of the scores."""
 
     @abc.abstractmethod
-    def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
+    def forward(
+        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
+    ) -> WeightingOutput:
         """Return the weights of each query of each head."""
 
-    def draw_soft(self, keep: Bool[Tensor, "B S"]) -> Bool[Tensor, " B"] | None:
-        """Sample the sentences that use Weighted.expected at all steps; None if none may."""
+    def sample_soft_rows(self, keep: Bool[Tensor, "B S"]) -> Bool[Tensor, " B"] | None:
+        """Sample the sentences that use WeightingOutput.expected at all steps; None if none may."""
         return None
 
     def auxiliary_loss(self, choice: Choice) -> AuxiliaryLoss | None:
@@ -97,8 +99,10 @@ class SoftWeighting(Weighting):
 
     is_softmax = True
 
-    def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        return Weighted(softmax_where(scores, keep))
+    def forward(
+        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
+    ) -> WeightingOutput:
+        return WeightingOutput(softmax_over_kept(scores, keep))
 
 
 class SparsemaxConfig(Config):
@@ -113,11 +117,13 @@ class SparsemaxConfig(Config):
 class SparsemaxWeighting(Weighting):
     """weights = argmin_p ||p - scores||^2 over the simplex (arXiv 1602.02068, algorithm 1)."""
 
-    def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        return Weighted(sparsemax_where(scores, keep_like(keep, scores)))
+    def forward(
+        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
+    ) -> WeightingOutput:
+        return WeightingOutput(masked_sparsemax(scores, keep_like(keep, scores)))
 
 
-def sparsemax_where(
+def masked_sparsemax(
     scores: Float[Tensor, "*L S"], keep: Bool[Tensor, "*#L S"]
 ) -> Float[Tensor, "*L S"]:
     """Return p = max(scores - tau, 0), with tau such that p sums to 1 over the kept positions.
@@ -184,19 +190,21 @@ class HardWeighting(Weighting):
         self.config = config
         self.register_buffer("baseline", torch.zeros(()))  # saved, for resumed runs
 
-    def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
+    def forward(
+        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
+    ) -> WeightingOutput:
         """Sample positions. Samples have no gradient here; the auxiliary loss gives them one."""
         mask = keep_like(keep, scores)
         if not self.training:
-            return Weighted(one_hot_where(scores, mask))
-        soft = softmax_where(scores, keep)
+            return WeightingOutput(masked_argmax_one_hot(scores, mask))
+        soft = softmax_over_kept(scores, keep)
         log_soft = soft.clamp(min=torch.finfo(soft.dtype).tiny).log()
-        hard = one_hot_where(log_soft + gumbel_like(scores), mask)
+        hard = masked_argmax_one_hot(log_soft + gumbel_like(scores), mask)
         log_probs = (hard * log_soft).sum(dim=-1)
         entropies = -(soft * log_soft).sum(dim=-1)
-        return Weighted(hard, Choice(log_probs.sum(dim=1), entropies.sum(dim=1)), soft)
+        return WeightingOutput(hard, Choice(log_probs.sum(dim=1), entropies.sum(dim=1)), soft)
 
-    def draw_soft(self, keep: Bool[Tensor, "B S"]) -> Bool[Tensor, " B"] | None:
+    def sample_soft_rows(self, keep: Bool[Tensor, "B S"]) -> Bool[Tensor, " B"] | None:
         """Select each sentence with probability `soft_share`, in training only."""
         if not self.training or not self.config.soft_share:
             return None
@@ -291,17 +299,19 @@ class HardGumbelWeighting(Weighting):
         super().__init__()
         self.temperature = temperature
 
-    def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
+    def forward(
+        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
+    ) -> WeightingOutput:
         mask = keep_like(keep, scores)
         if not self.training:
-            return Weighted(one_hot_where(scores, mask))
+            return WeightingOutput(masked_argmax_one_hot(scores, mask))
         noisy = (scores + gumbel_like(scores)) / self.temperature
-        soft = softmax_where(noisy, keep)
-        hard = one_hot_where(noisy, mask)
-        return Weighted(hard + soft - soft.detach())
+        soft = softmax_over_kept(noisy, keep)
+        hard = masked_argmax_one_hot(noisy, mask)
+        return WeightingOutput(hard + soft - soft.detach())
 
 
-def one_hot_where(
+def masked_argmax_one_hot(
     scores: Float[Tensor, "*L S"], keep: Bool[Tensor, "*#L S"]
 ) -> Float[Tensor, "*L S"]:
     """Return 1 at the largest kept score (the first of equals) and 0 elsewhere."""

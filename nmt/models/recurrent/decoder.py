@@ -211,7 +211,7 @@ class BahdanauDecoder(RNNDecoder):
         """Run all T steps, as one operation if the backend has it for these options."""
         ops = operations(self.backend, state.hidden)
         is_one_gru = self.cell.is_gru and len(self.upper) == 0
-        score = self.attention.as_additive() if is_one_gru else None
+        score = self.attention.plain_additive_score() if is_one_gru else None
         if score is None or not ops.has_attentional_gru:
             return super().teacher_forced(tgt_in, state, with_weights)
         return self._in_one_operation(ops, score, tgt_in, state, with_weights)

@@ -24,7 +24,7 @@ from nmt.models.recurrent.rnn_config import EncoderConfig, RecurrentConfig
 from nmt.models.vocabulary import PieceEmbedding
 from nmt.ops.backend import BackendName, operations
 from nmt.ops.masks import keep_from_lengths
-from nmt.ops.reference import in_directions
+from nmt.ops.reference import read_directions
 
 
 class EncoderStates(NamedTuple):
@@ -168,7 +168,7 @@ def read_layer(
 ) -> tuple[Tensor, ...]:
     """Read with one layer step by step; return hidden states, final hidden (and cell) states."""
     readers = [partial(_states_of, cell, gates) for gates in directions]
-    states, final = in_directions(x, lengths, readers)
+    states, final = read_directions(x, lengths, readers)
     n_states = 1 + cell.has_cell_state
     by_state = states.reshape(*states.shape[:2], len(directions), n_states, -1)
     last = final.view(len(final), len(directions), n_states, -1)
@@ -238,7 +238,7 @@ def read_by_torch(
         lasts.append(last[-1][0])
         return cast(Tensor, states.flatten(0, 1))
 
-    states, final = in_directions(x, lengths, [partial(read, weights) for weights in directions])
+    states, final = read_directions(x, lengths, [partial(read, weights) for weights in directions])
     return (states, final, torch.cat(lasts, dim=1)) if cell.has_cell_state else (states, final)
 
 

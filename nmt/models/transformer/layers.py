@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from nmt.models.beams import Beams
 from nmt.models.transformer.layer_config import LayerConfig
 from nmt.models.transformer.multi_head import KeyValues, MultiHead
-from nmt.models.transformer.self_attention import Places, SelfAttention
+from nmt.models.transformer.self_attention import SelfAttention, SelfAttentionInputs
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
 
     def forward(
-        self, x: Float[Tensor, "B S D"], places: Places, with_weights: bool = False
+        self, x: Float[Tensor, "B S D"], inputs: SelfAttentionInputs, with_weights: bool = False
     ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B N S S"] | None]:
         """Return the output, and the weights of self-attention if `with_weights`."""
         result, _, weights = self.self_attention(
-            self.around_self_attention.enter(x), places, None, with_weights
+            self.around_self_attention.enter(x), inputs, None, with_weights
         )
         x = self.around_self_attention.leave(x, result)
         y = self.around_feed_forward.enter(x)
@@ -124,18 +124,18 @@ class DecoderLayer(nn.Module):
         self,
         x: Float[Tensor, "R T D"],
         cache: LayerCache,
-        places: Places,
+        inputs: SelfAttentionInputs,
         sources: Sources,
         with_weights: bool = False,
-        with_own: bool = False,
+        with_self_weights: bool = False,
     ) -> DecoderLayerOutput:
         """Compute T more positions after those in `cache`.
 
-        `with_weights` adds the weights over the source, `with_own` those of self-attention. With a
-        window, the cache holds no more positions than the next one can see.
+        `with_weights` adds the weights over the source, `with_self_weights` those of
+        self-attention. With a window, the cache holds no more positions than the next one can see.
         """
         result, targets, self_weights = self.self_attention(
-            self.around_self_attention.enter(x), places, cache.target, with_own
+            self.around_self_attention.enter(x), inputs, cache.target, with_self_weights
         )
         x = self.around_self_attention.leave(x, result)
         y = self.around_source.enter(x)

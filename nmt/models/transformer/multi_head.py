@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from nmt.models.attention.heads import join_heads, mixed_norms, split_heads
 from nmt.models.base import BatchFirst
-from nmt.ops.masks import softmax_where
+from nmt.ops.masks import softmax_over_kept
 from nmt.ops.precision import accumulate_dtype, compute_dtype
 
 
@@ -45,7 +45,7 @@ def attention_weights(
     scores = scale * (products if bias is None else products + bias)
     if keep is None:
         return scores.softmax(dim=-1)
-    return softmax_where(scores, keep.expand_as(scores))
+    return softmax_over_kept(scores, keep.expand_as(scores))
 
 
 def fused_attention(

@@ -12,7 +12,7 @@ from nmt.ops.masks import causal_keep, offsets, window_keep
 
 
 @dataclass(frozen=True)
-class Places:
+class SelfAttentionInputs:
     """The mask and positional data of one pass, computed once for all layers of a stack.
 
     `keep` is True where a key may be attended (None: everywhere). `distances` are row indices for
@@ -24,42 +24,46 @@ class Places:
     waves: Float[Tensor, "Q P"] | None = None
 
 
-def encoder_places(
+def encoder_inputs(
     config: LayerConfig, x: Float[Tensor, "B S D"], keep: Bool[Tensor, "B S"]
-) -> Places:
-    """Return the Places of an encoder: all real positions see each other, or those in a window."""
+) -> SelfAttentionInputs:
+    """Return the inputs of an encoder: real positions see all others, or those in a window."""
     size, window = x.shape[1], config.self_attention_window
     mask = keep[:, None, None]
     if window is not None:
         mask = mask & window_keep(size, window, x.device)
-    return _places(config, x, 0, 0, mask)
+    return _inputs(config, x, 0, 0, mask)
 
 
-def decoder_places(config: LayerConfig, x: Float[Tensor, "R T D"], first: int, past: int) -> Places:
-    """Return the causal Places of T positions from `first` on, after `past` cached positions."""
+def decoder_inputs(
+    config: LayerConfig, x: Float[Tensor, "R T D"], first: int, past: int
+) -> SelfAttentionInputs:
+    """Return the causal inputs of T positions from `first` on, after `past` cached positions."""
     # The last position may see all others, so a single new position needs no mask.
     mask = None
     if x.shape[1] > 1:
         mask = causal_keep(past, x.shape[1], x.device, config.self_attention_window)[None, None]
-    return _places(config, x, first, past, mask, causal=True)
+    return _inputs(config, x, first, past, mask, causal=True)
 
 
-def _places(
+def _inputs(
     config: LayerConfig,
     x: Float[Tensor, "B Q D"],
     first: int,
     past: int,
     keep: Bool[Tensor, "#B 1 #Q S"] | None,
     causal: bool = False,
-) -> Places:
+) -> SelfAttentionInputs:
     positions, n_queries = config.positions, x.shape[1]
     if isinstance(positions, RelativeConfig):
         distances = offsets(past, n_queries, x.device)
         limit = positions.max_distance
-        return Places(keep, distances.clamp(-limit, 0 if causal else limit) + limit)
+        return SelfAttentionInputs(keep, distances.clamp(-limit, 0 if causal else limit) + limit)
     if positions.kind == "rotary":
-        return Places(keep, waves=sinusoids(n_queries, config.head_size, first, x.device).to(x))
-    return Places(keep)
+        return SelfAttentionInputs(
+            keep, waves=sinusoids(n_queries, config.head_size, first, x.device).to(x)
+        )
+    return SelfAttentionInputs(keep)
 
 
 class RelativePositions(nn.Module):
@@ -108,20 +112,20 @@ class SelfAttention(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B Q D"],
-        places: Places,
+        inputs: SelfAttentionInputs,
         past: KeyValues | None = None,
         with_weights: bool = False,
     ) -> tuple[Float[Tensor, "B Q D"], KeyValues, Float[Tensor, "B N Q S"] | None]:
         """Return the result, `past` with the new keys and values, and weights if `with_weights`."""
         query, new = self.multi_head.split(self.multi_head.W_q(x)), self.multi_head.project(x)
-        if places.waves is not None:
-            query = rotate(query, places.waves)
-            new = replace(new, keys=rotate(new.keys, places.waves))
+        if inputs.waves is not None:
+            query = rotate(query, inputs.waves)
+            new = replace(new, keys=rotate(new.keys, inputs.waves))
         memory = new if past is None else past.and_then(new)
         if self.relative is None:
-            sums, weights = self.multi_head.attend(query, memory, places.keep, with_weights)
+            sums, weights = self.multi_head.attend(query, memory, inputs.keep, with_weights)
         else:
-            sums, weights = self._attend_by_distance(self.relative, query, memory, places)
+            sums, weights = self._attend_by_distance(self.relative, query, memory, inputs)
         return self.multi_head.join(sums), memory, weights if with_weights else None
 
     def _attend_by_distance(
@@ -129,12 +133,12 @@ class SelfAttention(nn.Module):
         relative: RelativePositions,
         query: Float[Tensor, "B N Q P"],
         memory: KeyValues,
-        places: Places,
+        inputs: SelfAttentionInputs,
     ) -> tuple[Float[Tensor, "B N Q P"], Float[Tensor, "B N Q S"]]:
         """Return each head's weighted sum of values, and its weights, which are always computed."""
-        assert places.distances is not None
-        bias = relative.scores(query, places.distances)
-        weights = attention_weights(query, memory.keys, places.keep, self.multi_head.scale, bias)
+        assert inputs.distances is not None
+        bias = relative.scores(query, inputs.distances)
+        weights = attention_weights(query, memory.keys, inputs.keep, self.multi_head.scale, bias)
         shares = self.multi_head.drop(weights)
         sums = shares.to(memory.values.dtype) @ memory.values
-        return sums + relative.mix(shares, places.distances).to(sums.dtype), weights
+        return sums + relative.mix(shares, inputs.distances).to(sums.dtype), weights

@@ -14,7 +14,7 @@ from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, m
 from nmt.models.beams import Beams, select_or_all, select_sentences
 from nmt.models.transformer.layer_config import LayerConfig
 from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, LayerCache, Sources
-from nmt.models.transformer.self_attention import decoder_places, encoder_places
+from nmt.models.transformer.self_attention import decoder_inputs, encoder_inputs
 from nmt.models.vocabulary import PieceEmbedding, VocabLinear
 from nmt.ops.backend import BACKEND_DESCRIPTION, BackendName
 from nmt.settings.base import conflict_error
@@ -144,9 +144,9 @@ class TransformerEncoder(nn.Module):
         The decoder does not read `Memory.final`; it is the mean of the annotations.
         """
         x = self.pieces(src_ids)
-        places, heads = encoder_places(self.config, x, src_keep), []
+        inputs, heads = encoder_inputs(self.config, x, src_keep), []
         for layer in self.layers:
-            x, weights = layer(x, places, with_weights)
+            x, weights = layer(x, inputs, with_weights)
             heads.append(weights)
         values = self.norm(x)
         final = mean_annotation(values, src_keep)
@@ -188,22 +188,22 @@ class TransformerDecoder(nn.Module):
         tgt_in: Int[Tensor, "B T"],
         state: TransformerState,
         shown: Collection[int],
-        with_own: bool = False,
+        with_self_weights: bool = False,
     ) -> DecoderPass:
         """Compute T more pieces after `state`.
 
-        The weights over the source are those of the layers `shown`, from 0. `with_own` adds the
-        self-attention weights of all layers.
+        The weights over the source are those of the layers `shown`, from 0. `with_self_weights`
+        adds the self-attention weights of all layers.
         """
         x = self.pieces(tgt_in, state.length)
         n_cached = state.layers[0].target.keys.shape[2]
-        places = decoder_places(self.config, x, state.length, n_cached)
+        inputs = decoder_inputs(self.config, x, state.length, n_cached)
         outputs, forced = [], state.forced
         forced_by_layer = repeat(None) if forced is None else forced.chunk(len(self.layers), dim=1)
         parts = zip(self.layers, state.layers, forced_by_layer, strict=False)
         for i, (layer, cache, weights) in enumerate(parts):
             sources = Sources(state.keep, state.beams, weights)
-            output = layer(x, cache, places, sources, i in shown, with_own)
+            output = layer(x, cache, inputs, sources, i in shown, with_self_weights)
             x = output.x
             outputs.append(output)
         caches = tuple(output.cache for output in outputs)
@@ -218,8 +218,9 @@ class TransformerDecoder(nn.Module):
 class TransformerSeq2Seq(Seq2Seq):
     """The Transformer; see Seq2Seq for its methods.
 
-    The keys and values of earlier pieces are cached, so step t costs O(t). `heads` are those of
-    every decoder layer; `weights` average the heads of `config.shown_layers`.
+    The keys and values of earlier pieces are cached, so step t costs O(t). `heads` holds the
+    cross-attention heads of every decoder layer. `weights` averages the heads of
+    `config.shown_layers`.
     """
 
     def __init__(self, config: TransformerConfig, src_vocab: int, tgt_vocab: int) -> None:
@@ -259,7 +260,9 @@ class TransformerSeq2Seq(Seq2Seq):
     ) -> dict[AttentionKind, Float[Tensor, "B _ _ _"]]:
         memory, encoder = self.encoder(src_ids, src_keep, with_weights=True)
         layers = range(len(self.decoder.layers))
-        result: DecoderPass = self.decoder(tgt_in, self.init_state(memory), layers, with_own=True)
+        result: DecoderPass = self.decoder(
+            tgt_in, self.init_state(memory), layers, with_self_weights=True
+        )
         assert result.self_heads is not None
         assert result.heads is not None
         return {"encoder": encoder, "decoder": result.self_heads, "cross": result.heads}

@@ -24,7 +24,7 @@ GPU is slower on small products, and reads the gradient of the whole table for e
 _VECTOR = 16
 
 
-class LossChunks:
+class ChunkedLoss:
     """Computes the loss of one chunk of rows at a time, and sums the gradients over the chunks."""
 
     def __init__(
@@ -83,10 +83,10 @@ class LossChunks:
 
 
 class LinearCrossEntropy(torch.autograd.Function):
-    """Operations.linear_cross_entropy in autograd; `inputs` are the arguments of LossChunks."""
+    """Operations.linear_cross_entropy in autograd; `inputs` are the arguments of ChunkedLoss."""
 
     @staticmethod
-    def forward(ctx: Any, chunks_type: type[LossChunks], *inputs: Any) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, chunks_type: type[ChunkedLoss], *inputs: Any) -> tuple[Tensor, Tensor]:
         with torch.autocast(inputs[1].device.type, enabled=False):
             chunks = chunks_type(*inputs)
             n_rows, smoothing = len(chunks.rows), chunks.smoothing

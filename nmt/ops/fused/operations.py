@@ -11,14 +11,14 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from nmt.ops.fused.gru import GRU, AttentionalGRU
-from nmt.ops.fused.linear_cross_entropy import LinearCrossEntropy, LossChunks
+from nmt.ops.fused.linear_cross_entropy import ChunkedLoss, LinearCrossEntropy
 from nmt.ops.products import is_for_onednn, product
 from nmt.ops.reference import (
     AdditiveMemory,
     DecoderWeights,
     Operations,
     allowed_log_probs,
-    in_directions,
+    read_directions,
 )
 from nmt.ops.steps import Steps
 
@@ -27,7 +27,7 @@ class FusedOperations(Operations):
     """Operations with hand-written backward passes, on a GPU except for GRUs and decoder loops."""
 
     steps_type: type[Steps] = Steps
-    chunks_type: type[LossChunks] = LossChunks
+    chunks_type: type[ChunkedLoss] = ChunkedLoss
 
     def __init__(self, dtype: torch.dtype, device_type: str) -> None:
         self.steps = self.steps_type(dtype)
@@ -48,7 +48,7 @@ class FusedOperations(Operations):
         self, x: Tensor, lengths: Tensor, weights: Sequence[tuple[Tensor, ...]]
     ) -> tuple[Tensor, Tensor]:
         readers = [partial(GRU.apply, self.steps, *direction) for direction in weights]
-        return in_directions(x, lengths, readers)
+        return read_directions(x, lengths, readers)
 
     def attentional_gru(
         self, gates: Tensor, hidden: Tensor, memory: AdditiveMemory, weights: DecoderWeights

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.ops.fused.linear_cross_entropy import LossChunks
+from nmt.ops.fused.linear_cross_entropy import ChunkedLoss
 from nmt.ops.fused.operations import FusedOperations
 from nmt.ops.native.library import address, loaded
 from nmt.ops.native.sequence import NativeSteps
@@ -19,8 +19,8 @@ _MOST_INSERTED = 256
 """The largest k of the compiled top-k, which inserts each logit; beyond it torch's is faster."""
 
 
-class NativeLossChunks(LossChunks):
-    """LossChunks in C++; logits have pieces before rows, which makes their products fast."""
+class NativeChunkedLoss(ChunkedLoss):
+    """ChunkedLoss in C++; logits have pieces before rows, which makes their products fast."""
 
     steps: NativeSteps
 
@@ -30,7 +30,7 @@ class NativeLossChunks(LossChunks):
         return self.steps.transpose(self.table)
 
     def add(self, chunk: slice) -> tuple[Tensor, Tensor]:
-        """Compute LossChunks.add; raises IndexError for a target that is not a row of the table."""
+        """Compute ChunkedLoss.add. Raises IndexError for a target that is no row of the table."""
         rows, targets = self.rows[chunk], self.targets[chunk]
         if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < len(self.table):
             raise IndexError(f"a target lies outside of the {len(self.table)} rows of the table")
@@ -53,7 +53,7 @@ class NativeOperations(FusedOperations):
     """
 
     steps_type = NativeSteps
-    chunks_type = NativeLossChunks
+    chunks_type = NativeChunkedLoss
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__(dtype, "cpu")

@@ -52,7 +52,7 @@ def test_without_gradients_the_scores_are_the_same(kind: str) -> None:
     with torch.no_grad():
         scores = attention.score(query, keys)
         nothing = attention.score(query[:0], attention.project(values[:0]))
-        parts = attention.as_additive()
+        parts = attention.plain_additive_score()
         sums = parts.project_query(query).unsqueeze(2) + keys.unsqueeze(1)
         torch.testing.assert_close(scores, torch.tanh(sums) @ parts.v)
         torch.testing.assert_close(parts.project_query(query), query @ parts.query_weight.t())

@@ -18,7 +18,7 @@ from nmt.models.attention.weighting import (
     HardWeighting,
     Reinforce,
     SparsemaxWeighting,
-    sparsemax_where,
+    masked_sparsemax,
 )
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq
 from nmt.models.catalog import build_model
@@ -48,14 +48,14 @@ def test_sparsemax_is_the_projection_on_the_simplex() -> None:
     torch.manual_seed(0)
     by_hand = torch.tensor([[0.5, 0.3, -2.0], [3.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
     expected = torch.tensor([[0.6, 0.4, 0.0], [1.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3]])
-    torch.testing.assert_close(sparsemax_where(by_hand, _all(by_hand)), expected)
+    torch.testing.assert_close(masked_sparsemax(by_hand, _all(by_hand)), expected)
     scores = 2 * torch.randn(100, 17, dtype=torch.float64)
-    weights = sparsemax_where(scores, _all(scores))
+    weights = masked_sparsemax(scores, _all(scores))
     for row, nearest in zip(weights, map(_projection, scores), strict=True):
         torch.testing.assert_close(row, nearest)
     assert 0.1 < float((weights == 0).double().mean()) < 0.95
     scores = torch.randn(5, 7, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda z: sparsemax_where(z, _all(z)), scores)
+    assert torch.autograd.gradcheck(lambda z: masked_sparsemax(z, _all(z)), scores)
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1e4])

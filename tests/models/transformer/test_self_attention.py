@@ -20,7 +20,7 @@ from nmt.models.transformer.multi_head import (
     fused_attention,
 )
 from nmt.models.transformer.positions import rotate, rotation, sinusoids
-from nmt.models.transformer.self_attention import SelfAttention, decoder_places, encoder_places
+from nmt.models.transformer.self_attention import SelfAttention, decoder_inputs, encoder_inputs
 
 B, S, SIZE, HEADS = 2, 11, 12, 3
 RELATIVE = {"kind": "relative", "max_distance": 2}
@@ -65,11 +65,11 @@ def test_relative_attention_is_shaws_formula(causal: bool) -> None:
     config = _config(positions=RELATIVE)
     attention, x = _attention(config, causal), _x()
     if causal:
-        places, visible = decoder_places(config, x, 0, 0), torch.ones(S, S).tril().bool()
+        inputs, visible = decoder_inputs(config, x, 0, 0), torch.ones(S, S).tril().bool()
     else:
-        places, visible = encoder_places(config, x, _all()), torch.ones(S, S).bool()
-    result, memory, weights = attention(x, places, with_weights=True)
-    fast, *_ = attention(x, places)
+        inputs, visible = encoder_inputs(config, x, _all()), torch.ones(S, S).bool()
+    result, memory, weights = attention(x, inputs, with_weights=True)
+    fast, *_ = attention(x, inputs)
     torch.testing.assert_close(result, fast)
 
     multi_head, relative = attention.multi_head, attention.relative
@@ -127,9 +127,9 @@ def test_no_vector_of_each_pair_is_made() -> None:
     torch.manual_seed(1)
     attention = SelfAttention(config, causal=False)
     x = torch.randn(B, 50, 192, requires_grad=True)
-    places = encoder_places(config, x, _all(50))
+    inputs = encoder_inputs(config, x, _all(50))
     with _Watch() as watch:
-        attention(x, places)[0].sum().backward()
+        attention(x, inputs)[0].sum().backward()
     assert watch.numbers < 5 * B * HEADS * 50 * 50
     assert watch.numbers < 50 * 50 * config.head_size
 
@@ -143,7 +143,7 @@ def _model(**options: object) -> Seq2Seq:
 
 @pytest.mark.parametrize("kind", ["relative", "rotary", "sinusoidal"])
 def test_a_sentence_read_from_a_later_place_is_the_same_sentence(kind: str) -> None:
-    """The shift law: nothing depends on where a sentence begins, unless places are added."""
+    """The shift law: nothing depends on where a sentence begins, unless inputs are added."""
     model = _model(positions={"kind": kind})
     ids = torch.randint(4, TGT_VOCAB, (B, S))
     plain = model.encode(ids, _all()).values
@@ -167,9 +167,9 @@ def test_a_sentence_read_from_a_later_place_is_the_same_sentence(kind: str) -> N
 def test_a_window_hides_what_is_outside(positions: str, causal: bool) -> None:
     config = _config(self_attention_window=2, positions={"kind": positions})
     attention, x = _attention(config, causal), _x().requires_grad_()
-    places = decoder_places(config, x, 0, 0) if causal else encoder_places(config, x, _all())
+    inputs = decoder_inputs(config, x, 0, 0) if causal else encoder_inputs(config, x, _all())
     for with_weights in (False, True):
-        result, _, weights = attention(x, places, None, with_weights)
+        result, _, weights = attention(x, inputs, None, with_weights)
         for i in range(S):
             (gradient,) = torch.autograd.grad(result[:, i].sum(), x, retain_graph=True)
             seen = gradient.abs().sum((0, 2)).nonzero().flatten().tolist()
