@@ -1,9 +1,8 @@
 """Connections of four layers: a convolution, a dilated one, a GRU, self-attention.
 
-Connections are read from the gradients of real layers, paths are found hop by hop; after figure
-10.6.1 of d2l.ai, "Dive into Deep Learning". A hop is one application of the layer to a signal: a
-stacked layer, or a step of a recurrence (arXiv 1706.03762, section 4: the path between any two
-input and output positions).
+Connections are read from the gradients of real layers, and paths are found hop by hop. A hop is
+one application of a layer to a signal: one stacked layer, or one step of a recurrence. Section 4 of
+arXiv 1706.03762 defines paths; the drawing follows figure 10.6.1 of d2l.ai.
 """
 
 import itertools
@@ -19,8 +18,9 @@ from matplotlib.patches import FancyArrowPatch
 from pydantic import Field
 from torch import Tensor
 
+from nmt.explain.colours import GREY, ORANGE
 from nmt.lab.experiment import Experiment, Odd, Options, Result, seeded
-from nmt.lab.figure import GREY, ORANGE, new_figure
+from nmt.lab.figure import new_figure
 from nmt.lab.sequence_layers import (
     Convolution,
     DilatedConvolution,
@@ -29,27 +29,27 @@ from nmt.lab.sequence_layers import (
     SequenceLayer,
 )
 
-_SIZE = 4  # numbers in a vector; connections are the same at every size
+_SIZE = 4  # size of a vector; the connections are the same for every size
 
 
 class ArchitecturesOptions(Options):
     """The sizes of the layers whose connections are drawn."""
 
-    positions: int = Field(default=8, ge=3, le=16, description="n: positions of the sequence")
-    kernel: Odd = Field(default=3, ge=3, le=9, description="k: positions a convolution sees; odd")
+    positions: int = Field(default=8, ge=3, le=16, description="n: length of the sequence")
+    kernel: Odd = Field(default=3, ge=3, le=9, description="k: kernel width of convolutions; odd")
 
 
 Connections = npt.NDArray[np.bool_]
-"""(n, n): whether output i, of the row, depends directly on position j, of the column."""
+"""(n, n): whether output i (the row) depends directly on position j (the column)."""
 
 
 @dataclass(frozen=True)
 class Paths:
     """The shortest paths from every input j to every output i of a stack of layers.
 
-    `hops[h][i, p]` says whether hop h + 1 leads from position p to i; the first goes from inputs to
-    outputs. `lengths[i, j]` is the number of hops from j to i, 0 where they are not connected.
-    `within` says whether later hops are steps inside the same layer rather than further layers.
+    `hops[h][i, p]`: whether hop h + 1 leads from position p to i. The first hop leads from inputs
+    to outputs. `lengths[i, j]`: the number of hops from j to i, or 0 if they are not connected.
+    `within`: whether later hops are steps inside the same layer, rather than further layers.
     """
 
     hops: tuple[Connections, ...]
@@ -58,28 +58,29 @@ class Paths:
 
     @property
     def longest(self) -> int:
-        """The greatest number of hops between two positions that are connected."""
+        """The largest number of hops between two connected positions."""
         return int(self.lengths.max())
 
     def between(self, first: int, last: int) -> list[int]:
-        """The positions of a shortest path: `first`, then the one after each hop, up to `last`."""
+        """Return the positions on a shortest path, from `first` to `last`, both included."""
         path = [last]
         for hop in range(int(self.lengths[last, first]) - 1, 0, -1):
-            known = (self.lengths[:, first] > 0) & (self.lengths[:, first] <= hop)
-            path.append(int(np.flatnonzero(self.hops[hop][path[-1]] & known)[0]))
+            candidates = (self.lengths[:, first] > 0) & (self.lengths[:, first] <= hop)
+            path.append(int(np.flatnonzero(self.hops[hop][path[-1]] & candidates)[0]))
         return [first, *reversed(path)]
 
 
 def connections(layer: SequenceLayer, n: int, size: int) -> tuple[Connections, Connections]:
-    """Direct connections of outputs with inputs, and with other outputs of the same layer.
+    """Return the direct connections of outputs with inputs, and with outputs of the same layer.
 
-    A connection is a gradient of one `sweep` that is not 0, at random vectors of `size` numbers.
+    Two positions are connected if the gradient of one `sweep` between them is not 0. The vectors
+    are random, of `size` numbers.
     """
     x, before = (torch.randn(n, n, size).to(_weight(layer)).requires_grad_() for _ in range(2))
     y = layer.sweep(x, before)
-    # Sequence i of the batch is asked for its output i alone.
-    asked = y[torch.arange(n), torch.arange(n)].sum()
-    gradients = torch.autograd.grad(asked, (x, before), allow_unused=True, materialize_grads=True)
+    # Sequence i of the batch contributes its output i only.
+    total = y[torch.arange(n), torch.arange(n)].sum()
+    gradients = torch.autograd.grad(total, (x, before), allow_unused=True, materialize_grads=True)
     inputs, outputs = (gradient.any(dim=-1).numpy() for gradient in gradients)
     return inputs, outputs
 
@@ -87,7 +88,7 @@ def connections(layer: SequenceLayer, n: int, size: int) -> tuple[Connections, C
 def shortest_paths(layer: SequenceLayer, n: int, size: int) -> Paths:
     """Follow the connections hop by hop until no further pair of positions is connected.
 
-    Hops stay within the layer where its outputs depend on each other, else they go through a stack.
+    Hops stay inside the layer if its outputs depend on each other; otherwise, they climb a stack.
     """
     edges, steps = connections(layer, n, size)
     within = bool(steps.any())
@@ -105,9 +106,9 @@ def shortest_paths(layer: SequenceLayer, n: int, size: int) -> Paths:
 
 
 def sequential_steps(layer: SequenceLayer, n: int, size: int) -> int:
-    """The number of sweeps until every output is known.
+    """Return the number of sweeps until every output is known.
 
-    Outputs that are not known yet are NaN, which spreads to all that is computed from them.
+    Unknown outputs are NaN, and NaN spreads to every value computed from them.
     """
     with torch.no_grad():
         x = torch.randn(1, n, size).to(_weight(layer))
@@ -123,20 +124,20 @@ def _weight(layer: SequenceLayer) -> Float[Tensor, "..."]:
 
 @dataclass(frozen=True)
 class Architecture:
-    """The paths of a layer over n positions, and its sequential steps."""
+    """The paths of a layer over n positions, and its number of sequential steps."""
 
     paths: Paths
     steps: int
 
     @property
     def n_layers(self) -> int:
-        """The layers of a stack that connect all positions that can be connected."""
+        """The number of stacked layers that connect every pair that can be connected."""
         return 1 if self.paths.within else self.paths.longest
 
 
 @dataclass(frozen=True)
 class ArchitecturesResult(Result):
-    """The architectures of n positions by name."""
+    """The architectures over n positions, by name."""
 
     n: int
     architectures: dict[str, Architecture]
@@ -155,7 +156,7 @@ class ArchitecturesResult(Result):
 
 
 def run(options: ArchitecturesOptions) -> ArchitecturesResult:
-    """Read the connections of new layers and follow them."""
+    """Find the paths and count the sequential steps of each layer."""
     n = options.positions
     with seeded(options.seed):
         layers: dict[str, SequenceLayer] = {
@@ -176,18 +177,18 @@ def run(options: ArchitecturesOptions) -> ArchitecturesResult:
 
 
 def draw(result: ArchitecturesResult) -> Figure:
-    """A net of connections with a path, for each layer."""
+    """Draw the connections of each layer, with one path."""
     figure = new_figure(8.4, 3.4)
     nets = figure.subplots(1, len(result.architectures))
-    for net, (name, kind) in zip(nets, result.architectures.items(), strict=True):
-        _draw_net(net, kind, result.n)
+    for net, (name, architecture) in zip(nets, result.architectures.items(), strict=True):
+        _draw_net(net, architecture, result.n)
         net.set_title(name)
     nets[0].set_ylabel("inputs below, outputs above", color=GREY)
     return figure
 
 
 def _draw_net(axes: Axes, architecture: Architecture, n: int) -> None:
-    """Inputs below, outputs above; grey: direct connections, orange: a path from 1 to n."""
+    """Draw inputs below, outputs above, connections in grey, and a path from 1 to n in orange."""
     paths, top = architecture.paths, architecture.n_layers
     for level in range(top):
         for i, j in np.argwhere(paths.hops[0 if paths.within else level]):
@@ -196,9 +197,9 @@ def _draw_net(axes: Axes, architecture: Architecture, n: int) -> None:
         for i, j in np.argwhere(paths.hops[1]).tolist():
             _arrow(axes, (j, 1), (i, 1), "0.6", 0.9)
     path, level = paths.between(0, n - 1), 0
-    for hop, (one, other) in enumerate(itertools.pairwise(path)):
+    for hop, (start, end) in enumerate(itertools.pairwise(path)):
         after = 1 if paths.within else hop + 1
-        _arrow(axes, (one, level), (other, after), ORANGE, 2.0)
+        _arrow(axes, (start, level), (end, after), ORANGE, 2.0)
         level = after
     for level in range(top + 1):
         axes.plot(range(n), [level] * n, "o", color="0.35", markersize=4.5, zorder=3)

@@ -1,8 +1,8 @@
-"""Attend and tell: the decoder that translates, over annotations of anything.
+"""Captioning: the recurrent decoder of the translation models over annotations of any input.
 
-Show, Attend and Tell (Xu et al. 2015, arXiv 1502.03044) is such a model of pictures. An encoder
-makes a Memory of its input; the decoder of the translation models, unchanged, attends to it and
-writes words. docs/features.md shows how to use it with features of one's own.
+An encoder turns the input into a Memory. The unchanged decoder attends to the memory and writes
+words. With pictures as input, the model is Show, Attend and Tell (Xu et al. 2015, arXiv
+1502.03044). docs/features.md shows how to use it with your own features.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,32 +29,32 @@ from nmt.text.vocabulary import EOS_ID, PAD_ID
 from nmt.training.step import StepSettings, train_step
 from nmt.types import Hypothesis
 
-_BETA2 = 0.98  # a run of 1,000 updates is too short for a mean over 1,000
-_WARMUP = 0.05  # share of the updates
-_FLOOR = 0.02  # share of the learning rate at the end
-_CLIP = 1.0  # greatest norm of the gradient
+_BETA2 = 0.98  # 0.999 averages over 1,000 updates, as many as a short run has
+_WARMUP = 0.05  # fraction of the updates
+_FLOOR = 0.02  # fraction of the learning rate at the end
+_CLIP = 1.0  # largest gradient norm
 
 
 @dataclass(frozen=True)
 class Features(BatchFirst):
-    """Feature vectors of S places; at least one place of every row is kept, padding is not."""
+    """Feature vectors of S positions; `keep` is False at padding and True at least once per row."""
 
     values: Float[Tensor, "B S D"]
     keep: Bool[Tensor, "B S"]
 
     @classmethod
     def padded(cls, sequences: Sequence[Float[Tensor, "_ D"]]) -> "Features":
-        """The features of things with different numbers of places, as one table."""
+        """Pad sequences of different lengths to one batch."""
         lengths = torch.tensor([len(sequence) for sequence in sequences])
         values = pad_sequence(list(sequences), batch_first=True)
         return cls(values, keep_from_lengths(lengths, values.shape[1]))
 
 
 class FeatureEncoder(nn.Module):
-    """annotation = ReLU(W feature + b); their mean starts the decoder, as in Xu et al.
+    """Encodes feature vectors as ReLU(W feature + b); the mean initialises the decoder (Xu et al.).
 
-    `normalise` applies layer normalisation (arXiv 1607.06450) to each feature vector first: for
-    features of an unknown scale, such as a network's. It removes the length of a vector.
+    `normalise` first applies layer normalisation (arXiv 1607.06450) to each feature vector. It
+    suits features of unknown scale, such as those of a network; the length of a vector is lost.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class FeatureEncoder(nn.Module):
         )
 
     def forward(self, features: Features) -> Memory:
-        """The memory; what padding holds changes nothing."""
+        """Return the memory. Values at padding have no effect."""
         keep = features.keep
         values = self.layers(features.values).masked_fill(~keep.unsqueeze(-1), 0.0)
         mean = values.sum(dim=1, keepdim=True) / keep.sum(dim=1).view(-1, 1, 1)
@@ -77,20 +77,20 @@ class FeatureEncoder(nn.Module):
 
 
 class Eye(nn.Module):
-    """Encode a picture as the annotations of a grid of places, row by row; one is 8 by 8 pixels.
+    """Encodes a picture as one annotation per 8 by 8 pixels: a grid of cells, row by row.
 
     Three convolutions of stride 2 and one of stride 1, each with batch normalisation (arXiv
-    1502.03167) and a ReLU. A place sees 38 by 38 pixels, with its own 8 by 8 in the middle;
-    therefore the first kernels are even. A learned vector for each place adds its position, which
-    a convolution alone does not know.
+    1502.03167) and a ReLU. The receptive field of a cell is 38 by 38 pixels. Even kernels centre
+    this field on the cell. A learned vector per cell adds its position, which a convolution does
+    not know.
     """
 
-    def __init__(self, n_places: int, size: int) -> None:
+    def __init__(self, n_positions: int, size: int) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         before = 3
         for channels, kernel, stride in [(16, 4, 2), (32, 4, 2), (64, 4, 2), (size, 3, 1)]:
-            # The normalisation's shift is the bias.
+            # No bias: batch normalisation adds one.
             layers += [
                 nn.Conv2d(before, channels, kernel, stride, padding=1, bias=False),
                 nn.BatchNorm2d(channels),
@@ -98,17 +98,17 @@ class Eye(nn.Module):
             ]
             before = channels
         self.layers = nn.Sequential(*layers)
-        self.places = nn.Parameter(0.1 * torch.randn(n_places, size))
+        self.places = nn.Parameter(0.1 * torch.randn(n_positions, size))
 
     def forward(self, pictures: Float[Tensor, "B 3 H W"]) -> Memory:
-        """All places may be attended; the mean over them starts the decoder (arXiv 1502.03044)."""
+        """Return the memory; the mean annotation initialises the decoder (arXiv 1502.03044)."""
         values = self.layers(2 * pictures - 1).flatten(2).transpose(1, 2) + self.places
         keep = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device)
         return Memory(values=values, keep=keep, final=values.mean(dim=1, keepdim=True))
 
 
 class Captioner(nn.Module):
-    """An encoder of anything, and the recurrent decoder over the annotations that it makes.
+    """An encoder of any input, and the recurrent decoder over its annotations.
 
     `encoder` is a module from its input to a Memory with M = `memory_size`. The input is
     Features for FeatureEncoder, and a tensor of pictures for Eye.
@@ -123,11 +123,11 @@ class Captioner(nn.Module):
         initialise(self.decoder)
 
     def init_state(self, memory: Memory) -> RNNState:
-        """The state before the first word."""
+        """Return the decoder state before the first word."""
         return self.decoder.init_state(memory)
 
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
-        """Advance by one word; what search needs."""
+        """Advance by one word. The search calls this method."""
         assert isinstance(state, RNNState)
         return self.decoder.step(last_ids, state)
 
@@ -138,14 +138,14 @@ class Captioner(nn.Module):
         tgt_in: Int[Tensor, "R T"],
         with_weights: bool = False,
     ) -> DecoderOutput:
-        """The teacher-forced pass: sentence i is about input `rows[i]`, which is encoded once."""
+        """Run the teacher-forced pass: sentence i describes input `rows[i]`, encoded only once."""
         state = self.init_state(self.encoder(inputs).select(rows))
         return self.decoder.teacher_forced(tgt_in, state, with_weights)
 
 
 @dataclass(frozen=True)
 class CaptionBatch:
-    """Inputs, and what is said of them: sentence i is about input `rows[i]`."""
+    """Inputs and sentences about them: sentence i describes input `rows[i]`."""
 
     inputs: Tensor | Features
     rows: Int[Tensor, " R"]
@@ -156,7 +156,7 @@ class CaptionBatch:
     def of(
         cls, inputs: Tensor | Features, rows: Sequence[int], sentences: Sequence[Sequence[int]]
     ) -> "CaptionBatch":
-        """The ids of a sentence begin with what the decoder reads first (bos) and end with eos."""
+        """Build a batch. A sentence is its ids: the decoder's first input (bos), the words, eos."""
         padded = pad_ids(sentences)
         before = padded[:, :-1]
         tgt_in = before.where(before != EOS_ID, PAD_ID)
@@ -164,12 +164,12 @@ class CaptionBatch:
 
     @property
     def n_tokens(self) -> int:
-        """Words of the sentences, their ends included."""
+        """The number of target words, eos included."""
         return int((self.tgt_out != PAD_ID).sum())
 
 
 def caption_loss(model: Captioner, batch: CaptionBatch, settings: StepSettings) -> LossSum:
-    """The cross-entropy of the sentences, summed."""
+    """Return the summed cross-entropy of the sentences."""
     output = model(batch.inputs, batch.rows, batch.tgt_in)
     return cross_entropy(output, batch.tgt_out)
 
@@ -177,10 +177,10 @@ def caption_loss(model: Captioner, batch: CaptionBatch, settings: StepSettings) 
 def train(
     model: Captioner, batches: Iterable[CaptionBatch], updates: int, lr: float
 ) -> Iterator[float]:
-    """Train in place, an update of Adam for each of the first `updates` batches.
+    """Train `model` by Adam, one update per batch, and yield each update's loss in nats per word.
 
-    Yields the loss of each update, in nats a word, after it. `lr` is the greatest learning rate: it
-    rises in the first updates, then falls as a cosine does.
+    Stops after `updates` batches. `lr` is the peak learning rate: it rises linearly in the first
+    updates, then falls as a cosine.
     """
     optimizer = AdamConfig(beta2=_BETA2).build(model.named_parameters(), lr)
     cosine = CosineConfig(warmup=int(_WARMUP * updates), floor=_FLOOR)
@@ -196,7 +196,7 @@ def train(
 
 @torch.inference_mode()
 def annotate(model: Captioner, inputs: Tensor | Features) -> Memory:
-    """The annotations of the inputs, by the model in eval mode."""
+    """Return the memory of the inputs, and leave the model in eval mode."""
     return model.eval().encoder(inputs)
 
 
@@ -207,12 +207,12 @@ def describe(
     first_ids: Int[Tensor, " B"],
     config: SearchConfig,
 ) -> list[Hypothesis]:
-    """The best sentence about each row of the memory, by the project's search.
+    """Return the best sentence for each row of the memory, found by beam search.
 
-    A hypothesis' `attention` has a row for each word, the end included, and S columns.
+    The `attention` of a hypothesis has a row for each word, eos included, and S columns.
     """
-    n_places = memory.keep.shape[1]
+    n_positions = memory.keep.shape[1]
     state = model.eval().init_state(memory)
-    start = Start(model.step, state, first_ids, [n_places] * len(first_ids), n_places)
+    start = Start(model.step, state, first_ids, [n_positions] * len(first_ids), n_positions)
     results = search_from(start, config)
     return [hypotheses[0] for hypotheses in results]

@@ -1,8 +1,8 @@
-"""Show, Attend and Tell (Xu et al. 2015, arXiv 1502.03044) with the decoder that translates.
+"""Show, Attend and Tell (Xu et al. 2015, arXiv 1502.03044) with the translation models' decoder.
 
-Pictures of coloured shapes are captioned in French and in English. The decoder is that of the
-translation models, unchanged: its memory holds the places of a picture in place of the words of a
-sentence. The test pictures show arrangements not seen in training (captioning/scenes.py).
+Pictures of coloured shapes are captioned in French and in English. The decoder is unchanged: it
+attends to the grid cells of a picture instead of the words of a sentence. The test pictures show
+arrangements that do not occur in training (captioning/scenes.py).
 """
 
 import random
@@ -36,43 +36,43 @@ from nmt.settings.base import conflict_error
 
 _ASPECTS: tuple[Aspect, ...] = ("size", "colour", "shape")
 _SHOWN = ("left", "between", "alike")
-_LONGEST = 20  # words, eos included; the longest right caption has 13
-_SEARCHED = 64  # pictures searched at a time
-_EMBEDDING = 48  # size of a word's embedding
-_NOISE = 0.04  # standard deviation of what is added to pixels
+_LONGEST = 20  # words, eos included; the longest correct caption has 13
+_SEARCHED = 64  # pictures per search
+_EMBEDDING = 48  # size of a word embedding
+_NOISE = 0.04  # standard deviation of the noise added to pixels
 
 
 class CaptionsOptions(Options):
-    """The captioner's attention, sizes, training and test."""
+    """Options of the captioner, its training and its test."""
 
     attention: AttentionConfig = Field(
-        default=AdditiveConfig(size=48), description="the decoder's, any of a translation model's"
+        default=AdditiveConfig(size=48), description="the decoder's attention, of any type"
     )
     hidden: int = Field(default=128, ge=8, description="units of the decoder")
-    annotation: int = Field(default=64, ge=8, description="numbers that describe one place")
+    annotation: int = Field(default=64, ge=8, description="size of a grid cell's annotation")
     updates: int = Field(default=2000, ge=1, description="updates of Adam")
     pictures: int = Field(
-        default=32, ge=2, description="new pictures an update, with captions in both languages"
+        default=32, ge=2, description="new pictures per update, each captioned in both languages"
     )
-    lr: float = Field(default=0.004, gt=0, description="greatest learning rate; a cosine lowers it")
+    lr: float = Field(default=0.004, gt=0, description="peak learning rate; falls as a cosine")
     asked: int = Field(
         default=1600,
         ge=4,
-        description="unseen arrangements asked, at most; and a quarter as many with new kinds",
+        description="most unseen arrangements to test; for new kinds, a quarter as many",
     )
-    beam: int = Field(default=1, ge=1, description="hypotheses kept in search; 1 is greedy")
+    beam: int = Field(default=1, ge=1, description="beam size of the search; 1 is greedy")
 
     @model_validator(mode="after")
     def _attention_fits(self) -> "CaptionsOptions":
         conflicts = list(self.attention.conflicts(self.hidden, self.annotation))
         if conflicts:
-            note = "; here the sizes are called hidden and annotation"
+            note = "; in this experiment, set hidden or annotation"
             raise conflict_error([(f"attention.{key}", why + note) for key, why in conflicts])
         return self
 
 
 def new_captioner(options: CaptionsOptions, vocab_size: int) -> Captioner:
-    """Return a captioner whose first weights come from torch's global generator."""
+    """Return a captioner with initial weights from torch's global generator."""
     config = RecurrentConfig(
         embedding=_EMBEDDING,
         hidden=options.hidden,
@@ -85,9 +85,10 @@ def new_captioner(options: CaptionsOptions, vocab_size: int) -> Captioner:
 def caption_batches(
     arrangements: Sequence[Arrangement], options: CaptionsOptions, lexicon: Lexicon
 ) -> Iterator[CaptionBatch]:
-    """Yield new pictures with their captions in every language, without end.
+    """Yield endless batches of new pictures with their captions in every language.
 
-    A relation is drawn first, then an arrangement with it, because few arrangements have one thing.
+    A relation is drawn first, then an arrangement of this relation: otherwise, pictures of a single
+    thing would be rare.
     """
     rng = random.Random(f"lessons {options.seed}")
     by_relation: dict[str, list[Arrangement]] = {}
@@ -109,7 +110,7 @@ def ask(
     lexicon: Lexicon,
     rng: random.Random,
 ) -> list[Answer]:
-    """Caption one new picture of each arrangement in every language, by the project's search."""
+    """Caption one new picture of each arrangement in every language, by beam search."""
     config = SearchConfig(beam=options.beam, max_length_factor=0, max_length_extra=_LONGEST)
     answers = []
     for start in range(0, len(arrangements), _SEARCHED):
@@ -130,10 +131,10 @@ def ask(
 
 @dataclass(frozen=True)
 class CaptionsResult(Result):
-    """The captions of unseen arrangements and of new kinds of things (Split), and the cost.
+    """The captions of unseen arrangements and of new kinds of things (see Split), and the cost.
 
-    `losses` are the losses of each update, in nats per word. `seconds` is the time of training,
-    with the drawing of pictures.
+    `losses` has the loss of each update, in nats per word. `seconds` is the time of training,
+    including the drawing of pictures.
     """
 
     unseen: tuple[Answer, ...]
@@ -144,7 +145,7 @@ class CaptionsResult(Result):
     seconds: float
 
     def numbers(self) -> dict[str, object]:
-        asked = {"unseen_arrangements": self.unseen, "new_kinds_of_things": self.new_kinds}
+        answers_of = {"unseen_arrangements": self.unseen, "new_kinds_of_things": self.new_kinds}
         return {
             "seconds_of_training": self.seconds,
             "parameters": self.n_parameters,
@@ -154,12 +155,13 @@ class CaptionsResult(Result):
                     "asked": len(answers) // len(LANGUAGES),
                     **{language: accuracy(_in(answers, language)) for language in LANGUAGES},
                 }
-                for name, answers in asked.items()
+                for name, answers in answers_of.items()
             },
             "where_words_look": {
-                f"{language} {aspect}": asdict(looks(_in(self.unseen, language), aspect))
+                f"{language} {aspect}": asdict(shares)
                 for language in LANGUAGES
                 for aspect in _ASPECTS
+                if (shares := looks(_in(self.unseen, language), aspect)) is not None
             },
             "loss": [float(part.mean()) for part in np.array_split(self.losses, 20) if len(part)],
             "mistakes": [
@@ -178,13 +180,13 @@ def _in(answers: Iterable[Answer], language: Language) -> list[Answer]:
 
 
 def run(options: CaptionsOptions) -> CaptionsResult:
-    """Train a captioner on one part of the arrangements and test it on the others."""
+    """Train a captioner on the seen arrangements and test it on the others."""
     parts = split(random.Random(f"split {options.seed}"))
     lexicon = Lexicon()
     with seeded(options.seed):
         model = new_captioner(options, len(lexicon.vocab))
     started = time.perf_counter()
-    with seeded(options.seed):  # only attention that samples draws from it
+    with seeded(options.seed):  # only hard attention, which samples, uses this generator
         batches = caption_batches(parts.seen, options, lexicon)
         losses = list(train(model, batches, options.updates, options.lr))
     seconds = time.perf_counter() - started
@@ -205,17 +207,17 @@ def run(options: CaptionsOptions) -> CaptionsResult:
 
 
 def draw(result: CaptionsResult) -> Figure:
-    """Draw the attention at every word, for one unseen arrangement of each of three relations."""
+    """Draw the attention of every word, for one unseen arrangement of each of three relations."""
     pairs = list(zip(*(_in(result.unseen, language) for language in LANGUAGES), strict=True))
-    shown = []
+    strips: list[tuple[Answer, ...]] = []
     for relation in _SHOWN:
         candidates = [pair for pair in pairs if pair[0].arrangement.relation == relation]
-        shown += sorted(candidates, key=_is_clear, reverse=True)[:1]
-    return draw_strips(shown or pairs[:1])
+        strips += sorted(candidates, key=_is_clear, reverse=True)[:1]
+    return draw_strips(strips or pairs[:1])
 
 
 def _is_clear(pair: Sequence[Answer]) -> tuple[bool, bool, bool]:
-    """Prefer captions right in both languages, of things of two shapes, colours and genders."""
+    """Return a sort key: correct captions first, then things of different shapes and colours."""
     things = pair[0].arrangement.things
     shapes, colours = ({getattr(t, name) for t in things} for name in ("shape", "colour"))
     genders = {word.text[-3:] for word in pair[-1].reference if word.aspect == "number"}

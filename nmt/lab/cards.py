@@ -1,8 +1,9 @@
-"""A task in which near and far dependencies both matter, and an encoder that learns it.
+"""A task that needs both near and distant positions, and an encoder trained on the task.
 
-A card shows a letter and a digit. Each half of a sequence has every letter once, in any order;
-digits are drawn anew. Every position answers two questions: the digit of the card before it (near,
-found by place) and the digit of the card with its letter in the other half (far, found by content).
+A card shows a letter and a digit. Each half of a sequence has every letter once, in random order;
+digits are random. Every position answers two questions: the digit of the previous card (near, found
+by position), and the digit of the card with the same letter in the other half (distant, found by
+content).
 """
 
 from dataclasses import dataclass
@@ -18,23 +19,25 @@ from nmt.models.transformer.transformer import TransformerConfig, TransformerEnc
 
 
 class CardOptions(Options):
-    """The task, the encoder and its training."""
+    """Options of the task, the encoder and its training."""
 
-    letters: int = Field(default=6, ge=2, le=26, description="a sequence is twice as long")
-    digits: int = Field(default=4, ge=2, le=10, description="digits that a card may have")
-    size: int = Field(default=32, gt=0, multiple_of=2, description="numbers in a card's vector")
+    letters: int = Field(
+        default=6, ge=2, le=26, description="letters; a sequence has two cards of each"
+    )
+    digits: int = Field(default=4, ge=2, le=10, description="different digits on the cards")
+    size: int = Field(default=32, gt=0, multiple_of=2, description="size of the encoder's vectors")
     layers: int = Field(default=1, gt=0, le=8, description="encoder layers")
-    updates: int = Field(default=800, gt=0, description="of each encoder, in training")
-    batch: int = Field(default=32, gt=0, description="new sequences in an update")
-    lr: float = Field(default=0.01, gt=0, description="learning rate of Adam, falling to 0")
+    updates: int = Field(default=800, gt=0, description="training updates of each encoder")
+    batch: int = Field(default=32, gt=0, description="new sequences per update")
+    lr: float = Field(default=0.01, gt=0, description="initial learning rate of Adam; falls to 0")
 
 
 @dataclass(frozen=True)
 class Cards:
-    """B sequences of n cards; a card's id is letter * digits + digit.
+    """B sequences of n cards; the id of a card is letter * digits + digit.
 
-    `twins` are the places of the other card with the letter; `answers` the digits of the card
-    before (of itself, for the first card) and of the twin.
+    `twins` are the positions of the other card with the same letter. `answers` are the digits of
+    the previous card (at the first position: of the card itself) and of the twin.
     """
 
     ids: Int[Tensor, "B n"]
@@ -42,20 +45,20 @@ class Cards:
     answers: Int[Tensor, "B n 2"]
 
 
-def draw_cards(count: int, options: CardOptions, chance: torch.Generator) -> Cards:
-    """Sequences in each half of which every letter stands once."""
+def draw_cards(count: int, options: CardOptions, generator: torch.Generator) -> Cards:
+    """Draw `count` random sequences; each half has every letter once."""
     n = options.letters
-    letters = torch.rand(count, 2, n, generator=chance).argsort(dim=-1)
-    places = letters.argsort(dim=-1)  # where each letter stands within a half
-    twins = places.flip(1).gather(2, letters) + torch.tensor([n, 0])[:, None]
-    digits = torch.randint(options.digits, (count, 2 * n), generator=chance)
-    before = torch.cat([digits[:, :1], digits[:, :-1]], dim=1)
-    answers = torch.stack([before, digits.gather(1, twins.flatten(1))], dim=-1)
+    letters = torch.rand(count, 2, n, generator=generator).argsort(dim=-1)
+    positions = letters.argsort(dim=-1)  # position of each letter within its half
+    twins = positions.flip(1).gather(2, letters) + torch.tensor([n, 0])[:, None]
+    digits = torch.randint(options.digits, (count, 2 * n), generator=generator)
+    previous = torch.cat([digits[:, :1], digits[:, :-1]], dim=1)
+    answers = torch.stack([previous, digits.gather(1, twins.flatten(1))], dim=-1)
     return Cards(letters.flatten(1) * options.digits + digits, twins.flatten(1), answers)
 
 
 class CardReader(nn.Module):
-    """The encoder of the project's Transformer, and a linear layer that answers both questions."""
+    """A Transformer encoder with a linear layer that answers both questions."""
 
     def __init__(self, heads: int, options: CardOptions) -> None:
         super().__init__()
@@ -72,7 +75,7 @@ class CardReader(nn.Module):
 
 
 def losses(model: CardReader, cards: Cards) -> Float[Tensor, " 2"]:
-    """Nats per answer, of each question."""
+    """Return the mean loss of each question, in nats per answer."""
     log_probs: Tensor = model(cards.ids).log_softmax(dim=-1)
     return -log_probs.gather(-1, cards.answers.unsqueeze(-1)).mean(dim=(0, 1, 3))
 
@@ -80,7 +83,7 @@ def losses(model: CardReader, cards: Cards) -> Float[Tensor, " 2"]:
 def self_attention(
     encoder: TransformerEncoder, ids: Int[Tensor, "B n"]
 ) -> Float[Tensor, "B N n n"]:
-    """The weights of every head, layer after layer, where all positions are real."""
+    """Return the weights of all heads, layer by layer, on sequences without padding."""
     weights: Tensor | None
     _, weights = encoder(ids, torch.ones_like(ids, dtype=torch.bool), with_weights=True)
     assert weights is not None
@@ -88,16 +91,16 @@ def self_attention(
 
 
 def train(heads: int, options: CardOptions) -> CardReader:
-    """A reader with new weights, trained on sequences that do not depend on `heads`."""
+    """Return a new, trained reader. The training sequences do not depend on `heads`."""
     with seeded(options.seed):
         model = CardReader(heads, options)
         initialise(model)
-    chance = torch.Generator().manual_seed(options.seed + 2**32)
+    generator = torch.Generator().manual_seed(options.seed + 2**32)
     optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.updates)
     for _ in range(options.updates):
         optimizer.zero_grad()
-        loss = losses(model, draw_cards(options.batch, options, chance)).sum()
+        loss = losses(model, draw_cards(options.batch, options, generator)).sum()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()

@@ -1,7 +1,7 @@
-"""Cost of convolution, recurrence, self-attention and local attention as sequences grow.
+"""Costs of convolution, recurrence, self-attention and local attention by sequence length.
 
-Table 1 of arXiv 1706.03762 beside measured time and memory; local attention is that of arXiv
-1508.04025, section 3.2.
+Compares table 1 of arXiv 1706.03762 with measured time and memory. Local attention is described in
+arXiv 1508.04025, section 3.2.
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field, field_validator
 
+from nmt.explain.colours import BLUE, GREEN, GREY, ORANGE, PURPLE
 from nmt.lab.costs import (
     FORWARD,
     SLOPE_NOTE,
@@ -23,7 +24,7 @@ from nmt.lab.costs import (
     measure,
 )
 from nmt.lab.experiment import Experiment, Odd, Options, Result, one_thread, seeded
-from nmt.lab.figure import BLUE, GREEN, GREY, ORANGE, PURPLE, new_figure
+from nmt.lab.figure import new_figure
 from nmt.lab.sequence_layers import (
     Convolution,
     DilatedConvolution,
@@ -39,7 +40,7 @@ CONVOLUTION, DILATED, RECURRENCE = "convolution", "dilated convolution", "recurr
 ATTENTION, LOCAL = "self-attention", "local attention"
 ALL_WEIGHTS = f"{ATTENTION}, with weights"
 _LINES: dict[str, tuple[Any, ...]] = {
-    CONVOLUTION: (GREEN, "-", 3.2),  # it may lie exactly under another
+    CONVOLUTION: (GREEN, "-", 3.2),  # wide, since another curve may cover it
     DILATED: (GREEN, "--"),
     RECURRENCE: (ORANGE, "-", 3.2),
     ATTENTION: (BLUE, "-"),
@@ -50,19 +51,19 @@ _PAIRS = tuple((ATTENTION, other) for other in (CONVOLUTION, RECURRENCE, LOCAL))
 
 
 class ComplexityOptions(Options):
-    """The sizes, and how carefully time is taken."""
+    """Options of the layers, and the number of timings."""
 
     longest: int = Field(
-        default=4096, ge=256, le=65536, description="the longest sequence, 32 times a power of 2"
+        default=4096, ge=256, le=65536, description="longest sequence: 32 times a power of 2"
     )
-    size: int = Field(default=64, ge=2, le=1024, description="d: numbers in a position's vector")
-    kernel: Odd = Field(
-        default=7, ge=3, le=255, description="k: positions that the convolution sees; odd"
-    )
+    size: int = Field(default=64, ge=2, le=1024, description="d: size of a position's vector")
+    kernel: Odd = Field(default=7, ge=3, le=255, description="k: kernel width of convolutions; odd")
     window: int = Field(
-        default=10, gt=0, description="D: positions on each side that local attention sees"
+        default=10, gt=0, description="D: window of local attention: positions on each side"
     )
-    repetitions: int = Field(default=5, gt=0, description="a time is the median of so many")
+    repetitions: int = Field(
+        default=5, gt=0, description="number of timings; the median is reported"
+    )
 
     @field_validator("longest")
     @classmethod
@@ -73,11 +74,11 @@ class ComplexityOptions(Options):
 
     @property
     def lengths(self) -> list[int]:
-        """32, 64 ... `longest`."""
+        """The sequence lengths: 32, 64, ..., `longest`."""
         return [SHORTEST << i for i in range((self.longest // SHORTEST).bit_length())]
 
     def layers(self) -> dict[str, SequenceLayer]:
-        """New layers by name."""
+        """Return new layers by name."""
         size = self.size
         return {
             CONVOLUTION: Convolution(size, self.kernel),
@@ -91,7 +92,7 @@ class ComplexityOptions(Options):
 
 @dataclass(frozen=True)
 class ComplexityResult(Result):
-    """The costs of every layer by length, and its theory."""
+    """The measured costs and the theory of each layer, by name."""
 
     size: int
     lengths: list[int]
@@ -99,16 +100,16 @@ class ComplexityResult(Result):
     theory: dict[str, Theory]
 
     def crossings(self, cost: Callable[[Costs], Amounts]) -> dict[str, float | None]:
-        """The lengths from which on the first of a pair costs more than the second."""
+        """Return for each pair the length from which the first costs more (None: never)."""
         return {
-            f"{one} / {other}": crossing(
-                self.lengths, cost(self.layers[one]), cost(self.layers[other])
+            f"{first} / {second}": crossing(
+                self.lengths, cost(self.layers[first]), cost(self.layers[second])
             )
-            for one, other in _PAIRS
+            for first, second in _PAIRS
         }
 
     def numbers(self) -> dict[str, object]:
-        """See Result.numbers; all but `timed` is the same at every run."""
+        """Return the content of the JSON file; all but `timed` is equal in every run."""
         longest = self.lengths[-1]
         return {
             "lengths": self.lengths,
@@ -128,7 +129,7 @@ class ComplexityResult(Result):
 
 
 def run(options: ComplexityOptions) -> ComplexityResult:
-    """Count and measure every layer at every length."""
+    """Measure every layer at every length."""
     with seeded(options.seed), one_thread():
         layers = options.layers()
         return ComplexityResult(
@@ -143,7 +144,7 @@ def run(options: ComplexityOptions) -> ComplexityResult:
 
 
 def draw(result: ComplexityResult) -> Figure:
-    """Operations, seconds and bytes of the layers by length."""
+    """Plot operations, seconds and bytes of the layers by sequence length."""
     figure = new_figure(9.0, 6.6)
     panels = figure.subplots(2, 2)
     rows: dict[str, Callable[[Costs], list[float]]] = {

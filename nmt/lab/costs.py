@@ -1,4 +1,4 @@
-"""Costs of a computation by size: seconds and bytes of tensors, and the growth of both."""
+"""Costs of a computation by input size: seconds, bytes of tensors, and their growth."""
 
 import math
 import statistics
@@ -19,24 +19,24 @@ from torch.utils._pytree import tree_leaves
 
 from nmt.lab.sequence_layers import SequenceLayer
 
-_LEAST_SECONDS = 0.03  # a single time below a millisecond says little
+_LEAST_SECONDS = 0.03  # short work is repeated for this long: single timings are noisy
 
 
 Amounts = Sequence[int | float]
 
 UPPER = 3
-"""The number of sizes, the largest ones, to fit a slope to: small ones measure overhead."""
+"""The number of largest sizes that a slope is fitted to; small sizes measure overhead."""
 
 
 def upper_slope(sizes: Sequence[int], costs: Amounts) -> float:
-    """The exponent p of the law cost ~ size^p that fits the largest sizes best, on log axes."""
+    """Return p of the law cost ~ size^p, fitted to the largest sizes on logarithmic axes."""
     return float(np.polyfit(np.log(sizes[-UPPER:]), np.log(costs[-UPPER:]), 1)[0])
 
 
 def crossing(sizes: Sequence[int], costs: Amounts, others: Amounts) -> float | None:
-    """The size from which on `costs` exceed `others`; None if they do not at the largest size.
+    """Return the size above which `costs` exceed `others`; None if no such size exists.
 
-    Both are interpolated linearly on logarithmic axes.
+    Between two sizes, costs are interpolated linearly on logarithmic axes.
     """
     gaps = np.log(costs) - np.log(others)
     below = np.flatnonzero(gaps <= 0)
@@ -50,9 +50,9 @@ def crossing(sizes: Sequence[int], costs: Amounts, others: Amounts) -> float | N
 
 
 def median_seconds(work: Callable[[], object], repetitions: int) -> float:
-    """The median time of `work` in seconds, after one warm-up. Short work is repeated more often.
+    """Return the median time of `work` in seconds, after one warm-up; short work runs more often.
 
-    Processor time: on one thread it is the wall time without that of other programs.
+    The time is processor time, which excludes other programs.
     """
     work()
     seconds: list[float] = []
@@ -64,19 +64,19 @@ def median_seconds(work: Callable[[], object], repetitions: int) -> float:
 
 
 def peak_tensor_bytes(work: Callable[[], object]) -> int:
-    """The peak number of bytes in tensors created by `work`; the same in every run.
+    """Return the peak number of bytes in tensors created by `work`; it is equal in every run.
 
     Older tensors and the temporary memory inside a kernel are not counted.
     """
     with _LiveBytes() as live:
         result = work()
-    del result  # alive until here: the result of `work` is part of the peak
+    del result  # not earlier: the result of `work` is part of the peak
     peak: int = live.peak
     return peak
 
 
 class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the size of every new storage that an operator returns, until it is freed."""
+    """Counts the bytes of each new storage that an operator returns, until the storage is freed."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -96,8 +96,8 @@ class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if storage in self._seen:
             return
         inputs = (x.untyped_storage() for x in tree_leaves(args) if isinstance(x, Tensor))
-        if any(storage is one for one in inputs):
-            return  # an older storage: written in place, or returned unchanged
+        if any(storage is input_storage for input_storage in inputs):
+            return  # the storage of an input: written in place, or returned unchanged
         self._seen.add(storage)
         self.now += storage.nbytes()
         self.peak = max(self.peak, self.now)
@@ -112,10 +112,10 @@ FORWARD, TRAINING = "forward", "forward and backward"
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs of a computation at each of several sizes.
+    """The costs of a computation at several input sizes.
 
-    `macs` are multiply-accumulate operations. `peak_bytes` is the greatest memory of tensors in the
-    forward pass.
+    `macs` are multiply-accumulate operations. `peak_bytes` is the peak memory of tensors in the
+    forward pass. `seconds` has the keys FORWARD and TRAINING.
     """
 
     sizes: list[int]
@@ -124,7 +124,7 @@ class Costs:
     seconds: dict[str, list[float]]
 
     def counted(self) -> dict[str, object]:
-        """The figures that are the same in every run."""
+        """Return the costs that are equal in every run, with their slopes."""
         return {
             "macs": self.macs,
             "macs_slope": upper_slope(self.sizes, self.macs),
@@ -133,13 +133,13 @@ class Costs:
         }
 
     def timed(self) -> dict[str, object]:
-        """The figures that vary between runs."""
+        """Return the costs that vary between runs, with their slopes."""
         slopes = {name: upper_slope(self.sizes, row) for name, row in self.seconds.items()}
         return {"seconds": self.seconds, "seconds_slope": slopes}
 
 
 def measure(layer: SequenceLayer, sizes: Sequence[int], repetitions: int, d: int) -> Costs:
-    """Count and time the layer over one sequence of each size, of vectors of `d` numbers."""
+    """Measure `layer` on one sequence of each length in `sizes`, with vectors of `d` numbers."""
     peak_bytes: list[int] = []
     seconds: dict[str, list[float]] = {FORWARD: [], TRAINING: []}
     for n in sizes:
@@ -162,11 +162,11 @@ def _gradients(layer: SequenceLayer, x: Tensor) -> tuple[Tensor, ...]:
 
 
 SLOPE_NOTE = "The number at the right end of a curve is its slope over the three largest sizes."
-"""The note below a figure that draw_growth draws."""
+"""Explains the numbers that draw_growth writes; to be put below the figure."""
 
 
 class Curve(NamedTuple):
-    """Costs by size, and how they are drawn."""
+    """The costs of one curve by size, and its line style."""
 
     costs: Amounts
     colour: str
@@ -175,7 +175,7 @@ class Curve(NamedTuple):
 
 
 def draw_growth(axes: Axes, sizes: list[int], curves: Sequence[Curve]) -> None:
-    """Curves on logarithmic axes; beside the end of each the slope that was fitted there."""
+    """Draw curves on logarithmic axes, with the fitted slope at the end of each curve."""
     axes.set(xscale="log", yscale="log")
     for costs, colour, line, width in curves:
         axes.plot(sizes, costs, line, color=colour, linewidth=width)
@@ -187,7 +187,7 @@ def draw_growth(axes: Axes, sizes: list[int], curves: Sequence[Curve]) -> None:
     labelled: list[tuple[str, Amounts]] = []
     for costs, colour, _, _ in sorted(curves, key=lambda curve: curve.costs[-1]):
         if (colour, costs) in labelled:
-            continue  # two coinciding curves of one colour
+            continue  # a curve of this colour has the same costs
         labelled.append((colour, costs))
         height = max(math.log(costs[-1]), height + least)
         text = f"{upper_slope(sizes, costs):.2f}"

@@ -1,9 +1,9 @@
-"""Volitional and nonvolitional cues: what a layer attends to with a query and without one.
+"""Volitional and nonvolitional cues: what layers attend to with and without a query.
 
-A salient item, a red cup among papers, draws the eye whatever is wanted: a nonvolitional cue. A
-task, such as reading, makes the eye seek the book: a volitional cue (James 1890; d2l.ai, section
-"Attention Cues"). Convolutions, fully connected layers and pooling see the items alone; attention
-adds a query. Here each layer learns to read the digit on the item that a task asks for.
+A salient item, such as a red cup among papers, always draws the eye: a nonvolitional cue. A task,
+such as reading, makes the eye seek the book: a volitional cue (James 1890; d2l.ai, section
+"Attention Cues"). Convolutions, fully connected layers and pooling see the items only; attention
+adds a query. Here the task of a scene is one kind of item, and the answer is the digit on the item.
 """
 
 from dataclasses import dataclass
@@ -17,8 +17,9 @@ from matplotlib.figure import Figure
 from pydantic import Field
 from torch import Tensor, nn
 
+from nmt.explain.colours import BLUE, GREY, ORANGE
 from nmt.lab.experiment import Experiment, Options, Result, seeded
-from nmt.lab.figure import BLUE, GREY, ORANGE, heat, label_cells, new_figure, signed_heat
+from nmt.lab.figure import heat, label_cells, new_figure, signed_heat
 from nmt.models.attention.scores import GeneralAttention
 
 KINDS = ("newspaper", "paper", "cup", "notebook", "book", "pen", "phone", "lamp")
@@ -30,25 +31,25 @@ _FEATURES = len(FEATURES)
 
 
 class CuesOptions(Options):
-    """The scenes, and how each layer is trained."""
+    """Options of the scenes and of the training."""
 
-    items: int = Field(default=5, ge=5, le=len(KINDS), description="items of a scene")
+    items: int = Field(default=5, ge=5, le=len(KINDS), description="items per scene")
     salient: float = Field(
-        default=0.4, ge=0, le=1, description="share of tasks that ask for the salient item"
+        default=0.4, ge=0, le=1, description="share of scenes whose task is the salient item"
     )
-    hidden: int = Field(default=64, gt=0, description="units of each layer but attention")
-    updates: int = Field(default=1000, gt=0, description="updates of each network, by Adam")
-    batch: int = Field(default=128, gt=0, description="scenes of an update, all new")
-    lr: float = Field(default=0.01, gt=0, description="learning rate, falling linearly to 0")
-    tests: int = Field(default=20_000, gt=0, description="scenes that accuracy is measured on")
+    hidden: int = Field(default=64, gt=0, description="units of each layer except attention")
+    updates: int = Field(default=1000, gt=0, description="updates of Adam for each network")
+    batch: int = Field(default=128, gt=0, description="new scenes per update")
+    lr: float = Field(default=0.01, gt=0, description="initial learning rate; falls linearly to 0")
+    tests: int = Field(default=20_000, gt=0, description="scenes in the test of accuracy")
 
 
 @dataclass(frozen=True)
 class Scenes:
-    """B scenes of S items, with the kind of item asked for and the digit on it.
+    """B scenes of S items. `task` is the kind of one item, and `digit` the digit on this item.
 
-    An item is its brightness (1 if salient, up to 1/2 otherwise), its kind and its digit (one-hot).
-    `ceiling` is the greatest probability with which the digit can be told from the items alone.
+    The features of an item are its brightness (1 if salient, up to 1/2 otherwise), and its kind and
+    its digit as one-hot vectors. `ceiling` is the best accuracy possible without the task.
     """
 
     items: Float[Tensor, "B S F"]
@@ -60,45 +61,45 @@ class Scenes:
 def make_items(
     brightness: Float[Tensor, "*B S"], kinds: Int[Tensor, "*B S"], digits: Int[Tensor, "*B S"]
 ) -> Float[Tensor, "*B S F"]:
-    """The features of the items."""
-    of_digit = nn.functional.one_hot(digits, _DIGITS).float()
-    return torch.cat([brightness.unsqueeze(-1), _one_hot_kind(kinds), of_digit], dim=-1)
+    """Return the features of items (see Scenes)."""
+    one_hot_digits = nn.functional.one_hot(digits, _DIGITS).float()
+    return torch.cat([brightness.unsqueeze(-1), _one_hot_kind(kinds), one_hot_digits], dim=-1)
 
 
-def draw_scenes(n_scenes: int, options: CuesOptions, chance: torch.Generator) -> Scenes:
-    """Scenes with items of different kinds, one of them salient, and a task for each scene."""
+def draw_scenes(n_scenes: int, options: CuesOptions, generator: torch.Generator) -> Scenes:
+    """Draw scenes, each with items of different kinds, one salient item, and a task."""
     size = options.items
-    kinds = torch.rand(n_scenes, len(KINDS), generator=chance).argsort(dim=1)[:, :size]
-    digits = torch.randint(_DIGITS, (n_scenes, size), generator=chance)
-    salient = torch.randint(size, (n_scenes, 1), generator=chance)
-    brightness = torch.rand(n_scenes, size, generator=chance) / 2
+    kinds = torch.rand(n_scenes, len(KINDS), generator=generator).argsort(dim=1)[:, :size]
+    digits = torch.randint(_DIGITS, (n_scenes, size), generator=generator)
+    salient = torch.randint(size, (n_scenes, 1), generator=generator)
+    brightness = torch.rand(n_scenes, size, generator=generator) / 2
     brightness.scatter_(1, salient, 1.0)
-    another = (salient + torch.randint(1, size, (n_scenes, 1), generator=chance)) % size
-    by_salience = torch.rand(n_scenes, 1, generator=chance) < options.salient
-    place = torch.where(by_salience, salient, another)
+    other_item = (salient + torch.randint(1, size, (n_scenes, 1), generator=generator)) % size
+    asks_salient = torch.rand(n_scenes, 1, generator=generator) < options.salient
+    position = torch.where(asks_salient, salient, other_item)
     shares = torch.full((n_scenes, size), (1 - options.salient) / (size - 1))
     shares.scatter_(1, salient, options.salient)
-    of_digits = torch.zeros(n_scenes, _DIGITS).scatter_add_(1, digits, shares)
+    probabilities = torch.zeros(n_scenes, _DIGITS).scatter_add_(1, digits, shares)
     return Scenes(
         items=make_items(brightness, kinds, digits),
-        task=kinds.gather(1, place).squeeze(1),
-        digit=digits.gather(1, place).squeeze(1),
-        ceiling=of_digits.amax(dim=1),
+        task=kinds.gather(1, position).squeeze(1),
+        digit=digits.gather(1, position).squeeze(1),
+        ceiling=probabilities.amax(dim=1),
     )
 
 
 class Reader(nn.Module):
-    """A layer over the items of a scene, then a linear layer over the digits.
+    """A layer over the items of a scene, then a linear layer that predicts the digit.
 
-    If `told`, the task is one more feature of every item. Pooling follows a layer that sees each
-    item by itself; max pooling follows the convolution, of width 3.
+    If `with_task`, the one-hot task is added to the features of every item. Pooling follows a
+    linear layer on single items. Max pooling follows the convolution, which has width 3.
     """
 
-    def __init__(self, layer: str, told: bool, options: CuesOptions) -> None:
+    def __init__(self, layer: str, with_task: bool, options: CuesOptions) -> None:
         super().__init__()
         self.layer = layer
-        self.told = told
-        size = _FEATURES + (len(KINDS) if told else 0)
+        self.with_task = with_task
+        size = _FEATURES + (len(KINDS) if with_task else 0)
         n_seen = {"convolution": 3, "fully connected": options.items}.get(layer, 1)
         self.inner = nn.Linear(size * n_seen, options.hidden)
         self.outer = nn.Linear(options.hidden, _DIGITS)
@@ -106,9 +107,9 @@ class Reader(nn.Module):
     def forward(
         self, items: Float[Tensor, "B S F"], task: Int[Tensor, " B"]
     ) -> Float[Tensor, "B digits"]:
-        if self.told:
-            wanted = _one_hot_kind(task).unsqueeze(1).expand(-1, items.shape[1], -1)
-            items = torch.cat([items, wanted], dim=-1)
+        if self.with_task:
+            task_features = _one_hot_kind(task).unsqueeze(1).expand(-1, items.shape[1], -1)
+            items = torch.cat([items, task_features], dim=-1)
         if self.layer == "fully connected":
             items = items.flatten(1).unsqueeze(1)
         elif self.layer == "convolution":
@@ -119,15 +120,15 @@ class Reader(nn.Module):
 
 
 class AttentionReader(nn.Module):
-    """The attention softmax(q^T W x) over the items x, then a linear layer over the digits.
+    """The attention softmax(q^T W x) over the items x, then a linear layer that predicts the digit.
 
-    If `told`, the query is the task; otherwise it is learned, the same for every scene.
+    If `with_task`, the query q is the one-hot task. Otherwise, q is a learned constant.
     """
 
-    def __init__(self, told: bool) -> None:
+    def __init__(self, with_task: bool) -> None:
         super().__init__()
         self.attention = GeneralAttention(len(KINDS), _FEATURES)
-        self.query = None if told else nn.Parameter(torch.randn(len(KINDS)))
+        self.query = None if with_task else nn.Parameter(torch.randn(len(KINDS)))
         self.outer = nn.Linear(_FEATURES, _DIGITS)
 
     def forward(
@@ -138,7 +139,7 @@ class AttentionReader(nn.Module):
         return self.outer((weights @ items).squeeze(1))
 
     def feature_scores(self) -> Float[Tensor, "Q F"]:
-        """q^T W: what each feature of an item adds to its score, for every query."""
+        """Return q^T W: what each feature of an item adds to its score, for every query."""
         queries = torch.eye(len(KINDS)) if self.query is None else self.query.unsqueeze(0)
         return queries @ self.attention.W_a.weight
 
@@ -148,12 +149,8 @@ def _one_hot_kind(kinds: Int[Tensor, "*B"]) -> Float[Tensor, "*B kinds"]:
 
 
 @dataclass(frozen=True)
-class Trained:
-    """One trained network: its accuracy, and what its answer depends on.
-
-    `influence` says how much the answer on the desk changes with the digit of each item, as shares
-    of all items: a row for each item asked for, or one row where the task is not told.
-    """
+class TrainedNetwork:
+    """A trained network: its accuracy, and its result of the function `influence`."""
 
     accuracy: float
     parameters: int
@@ -162,52 +159,55 @@ class Trained:
 
 @dataclass(frozen=True)
 class CuesResult(Result):
-    """Each layer by name, told the task or not; the scores of features in both attentions."""
+    """The networks by layer, without and with the task; feature scores of both attentions.
+
+    `desk` has the kinds of items in the scene on which `influence` is measured.
+    """
 
     ceiling_without_the_task: float
     desk: tuple[str, ...]
-    without_the_task: dict[str, Trained]
-    with_the_task: dict[str, Trained]
+    without_the_task: dict[str, TrainedNetwork]
+    with_the_task: dict[str, TrainedNetwork]
     features: tuple[str, ...]
     scores_for_the_constant_query: npt.NDArray[np.float32]
     scores_for_each_query: npt.NDArray[np.float32]
 
 
 def run(options: CuesOptions) -> CuesResult:
-    """Train every layer with and without the task, and ask each about the desk."""
-    chance = torch.Generator().manual_seed(options.seed)
-    tests = draw_scenes(options.tests, options, chance)
-    scenes = draw_scenes(options.updates * options.batch, options, chance)
-    both: dict[bool, dict[str, Trained]] = {False: {}, True: {}}
+    """Train every layer with and without the task; measure its accuracy and influence."""
+    generator = torch.Generator().manual_seed(options.seed)
+    tests = draw_scenes(options.tests, options, generator)
+    scenes = draw_scenes(options.updates * options.batch, options, generator)
+    reports: dict[bool, dict[str, TrainedNetwork]] = {False: {}, True: {}}
     scores: dict[bool, npt.NDArray[np.float32]] = {}
-    for told, trained in both.items():
+    for with_task, networks in reports.items():
         for layer in LAYERS:
-            network = learn(layer, told, scenes, options)
+            network = learn(layer, with_task, scenes, options)
             with torch.no_grad():
-                right = network(tests.items, tests.task).argmax(dim=1) == tests.digit
-                trained[layer] = Trained(
-                    accuracy=float(right.float().mean()),
+                hits = network(tests.items, tests.task).argmax(dim=1) == tests.digit
+                networks[layer] = TrainedNetwork(
+                    accuracy=float(hits.float().mean()),
                     parameters=sum(parameter.numel() for parameter in network.parameters()),
-                    influence=influence(network, told, options.items).numpy(),
+                    influence=influence(network, with_task, options.items).numpy(),
                 )
                 if isinstance(network, AttentionReader):
-                    scores[told] = network.feature_scores().numpy()
+                    scores[with_task] = network.feature_scores().numpy()
     return CuesResult(
         ceiling_without_the_task=float(tests.ceiling.mean()),
         desk=KINDS[: options.items],
-        without_the_task=both[False],
-        with_the_task=both[True],
+        without_the_task=reports[False],
+        with_the_task=reports[True],
         features=FEATURES,
         scores_for_the_constant_query=scores[False][0],
         scores_for_each_query=scores[True],
     )
 
 
-def learn(layer: str, told: bool, scenes: Scenes, options: CuesOptions) -> nn.Module:
-    """The network after one pass over the scenes, in their order."""
+def learn(layer: str, with_task: bool, scenes: Scenes, options: CuesOptions) -> nn.Module:
+    """Return a new network, trained by one pass over the scenes in order."""
     with seeded(options.seed):
         attends = layer == "attention"
-        network = AttentionReader(told) if attends else Reader(layer, told, options)
+        network = AttentionReader(with_task) if attends else Reader(layer, with_task, options)
     optimizer = torch.optim.Adam(network.parameters(), lr=options.lr)
     parts = (scenes.items, scenes.task, scenes.digit)
     batches = [torch.split(tensor, options.batch) for tensor in parts]
@@ -220,42 +220,43 @@ def learn(layer: str, told: bool, scenes: Scenes, options: CuesOptions) -> nn.Mo
     return network
 
 
-def influence(network: nn.Module, told: bool, n_items: int) -> Float[Tensor, "tasks S"]:
-    """How much the answer on the desk changes when the digit of one item changes.
+def influence(network: nn.Module, with_task: bool, n_items: int) -> Float[Tensor, "tasks S"]:
+    """Return how much the answer changes if the digit of one item changes, as a share of all items.
 
-    The change is the total variation between two answers, a mean over all other digits of the
-    item; shares of all items. The desk has the first kinds, a bright cup, and different digits.
+    A change is the total variation distance between answers, averaged over the item's other digits.
+    The scene is the desk: the first kinds of items, a bright cup, different digits. There is a row
+    for each task, or one row without a task.
     """
-    kinds, places = torch.arange(n_items), torch.arange(n_items)
+    kinds, positions = torch.arange(n_items), torch.arange(n_items)
     brightness = torch.where(kinds == SALIENT, 1.0, 0.2)
     digits = torch.eye(n_items, dtype=torch.long).unsqueeze(1) * torch.arange(_DIGITS)[:, None]
-    digits = (places + digits) % _DIGITS  # (S, digits, S): item s moved on by 0 to 7
+    digits = (positions + digits) % _DIGITS  # (S, digits, S): item s's digit increased by 0 to 7
     items = make_items(brightness.expand(digits.shape), kinds.expand(digits.shape), digits)
     rows = []
-    for task in kinds if told else kinds[:1]:
+    for task in kinds if with_task else kinds[:1]:
         answers = network(items.flatten(0, 1), task.expand(n_items * _DIGITS)).softmax(dim=1)
         answers = answers.view(n_items, _DIGITS, _DIGITS)
         changes = (answers[:, 1:] - answers[:, :1]).abs().sum(dim=2).mean(dim=1) / 2
-        rows.append(changes / changes.sum().clamp(min=1e-9))  # 0 where the answer never changes
+        rows.append(changes / changes.sum().clamp(min=1e-9))  # 0 if the answer never changes
     return torch.stack(rows)
 
 
 def draw(result: CuesResult) -> Figure:
-    """The influence of each item, the accuracy of each layer, and what each query looks for."""
+    """Draw the influence of items, the accuracy of layers, and the scores of features."""
     figure = new_figure(11.5, 7.4)
-    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[1.25, 1], hspace=0.03).flat
-    eyes, bars = above.subplots(1, 2, width_ratios=[1, 1.1])
-    _draw_influence(eyes, result)
-    above.colorbar(eyes.images[0], ax=eyes, pad=0.01, label="share of the answer's change")
-    _draw_accuracy(bars, result)
-    axes = below.subplots()
+    upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=[1.25, 1], hspace=0.03).flat
+    left, right = upper.subplots(1, 2, width_ratios=[1, 1.1])
+    _draw_influence(left, result)
+    upper.colorbar(left.images[0], ax=left, pad=0.01, label="share of the answer's change")
+    _draw_accuracy(right, result)
+    axes = lower.subplots()
     table = np.vstack([result.scores_for_the_constant_query, result.scores_for_each_query])
     image = signed_heat(axes, table, float(np.abs(table).max()))
     axes.set_yticks(range(len(table)), ["constant query", *(f"query: {kind}" for kind in KINDS)])
     axes.set_xticks(range(len(FEATURES)), FEATURES, rotation=40, ha="right")
     axes.axhline(0.5, color=GREY, linewidth=1.2)
     axes.set(title="What each feature of an item adds to its score, as learned")
-    below.colorbar(image, ax=axes, pad=0.01, label="score")
+    lower.colorbar(image, ax=axes, pad=0.01, label="score")
     return figure
 
 
@@ -283,19 +284,19 @@ def _draw_influence(axes: Axes, result: CuesResult) -> None:
 
 
 def _draw_accuracy(axes: Axes, result: CuesResult) -> None:
-    places = np.arange(len(LAYERS))
+    positions = np.arange(len(LAYERS))
     ceiling = result.ceiling_without_the_task
     networks = {"without the task": result.without_the_task, "with the task": result.with_the_task}
     for shift, colour, (label, trained) in zip(
         (-0.2, 0.2), (ORANGE, BLUE), networks.items(), strict=True
     ):
         accuracy = [trained[name].accuracy for name in LAYERS]
-        bars = axes.barh(places + shift, accuracy, height=0.38, color=colour, label=label)
+        bars = axes.barh(positions + shift, accuracy, height=0.38, color=colour, label=label)
         labels = [f"{share:.1%}" for share in accuracy]
         axes.bar_label(bars, labels, label_type="center", color="white", fontsize=8)
     bayes = axes.axvline(ceiling, color="0.2", linestyle="--", linewidth=1.2, zorder=0)
     bayes.set_label(f"Bayes' rule without it: {ceiling:.1%}")
-    axes.set_yticks(places, LAYERS)
+    axes.set_yticks(positions, LAYERS)
     axes.set(title="Scenes with the right digit", xlim=(0, 1), ylim=(len(LAYERS) - 0.4, -1.4))
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
     handles = [*axes.containers, bayes]

@@ -1,7 +1,7 @@
-"""The frame of an experiment: options, a run that returns numbers, a picture, and their files.
+"""The framework of experiments: options, a run that returns numbers, a figure, and output files.
 
-To add one, write nmt/lab/NAME.py with `EXPERIMENT`, and add its name with a line of description to
-nmt/lab/experiments.py.
+To add an experiment, define `EXPERIMENT` in nmt/lab/NAME.py, and add NAME and a line of description
+to nmt/lab/experiments.py.
 """
 
 import contextlib
@@ -28,9 +28,9 @@ from nmt.storage.output import check_output, command_files, output_errors, write
 
 
 class Options(Config):
-    """The settings of `--set KEY=VALUE`; each experiment adds its own."""
+    """The options common to all experiments; each experiment adds its own in a subclass."""
 
-    seed: int = Field(default=1, ge=0, lt=2**48, description="seed of all chance")
+    seed: int = Field(default=1, ge=0, lt=2**48, description="seed of all random numbers")
 
 
 def _odd(value: int) -> int:
@@ -46,24 +46,21 @@ def _some(items: tuple[object, ...]) -> tuple[object, ...]:
 
 
 Odd = Annotated[int, AfterValidator(_odd)]
-"""An odd number, such as the width of a window with a middle."""
+"""An odd number, such as the width of a centred window."""
 
 ItemT = TypeVar("ItemT")
 Some = Annotated[tuple[ItemT, ...], AfterValidator(_some)]
-"""A list that is not empty."""
+"""A tuple of at least one item."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a run: a frozen value of numbers, equal for equal options.
-
-    Only measured times may differ.
-    """
+    """The result of a run, frozen. Equal options give equal results, except for measured times."""
 
     def numbers(self) -> dict[str, object]:
-        """Return the content of NAME.json: numbers, text, arrays, lists and dicts of these.
+        """Return the content of NAME.json: numbers, text, arrays, and lists and dicts of these.
 
-        No number is NaN. The summary shows the scalars, dicts of dicts as tables.
+        No number is NaN. The summary shows scalars as lines and dicts of dicts as tables.
         """
         return asdict(self)
 
@@ -75,7 +72,7 @@ ResultT = TypeVar("ResultT", bound=Result)
 @dataclass(frozen=True)
 class Experiment(Generic[OptionsT, ResultT]):
     """An experiment. `run` seeds all randomness with `options.seed` and leaves torch's and numpy's
-    global generators unchanged. `draw` makes the picture in the style of figure.py.
+    global generators unchanged. `draw` returns the figure of a result.
     """
 
     options: type[OptionsT]
@@ -85,9 +82,9 @@ class Experiment(Generic[OptionsT, ResultT]):
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Within the block torch's global generator is seeded with `seed`; after it, it is restored.
+    """Seed torch's global generator with `seed` in the block, and restore the generator afterwards.
 
-    For code that takes no generator of its own, such as the initial weights of a layer.
+    This is for code that takes no generator, such as the initialisation of a layer.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -96,7 +93,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Within the block torch computes on one thread; after it, on as many as before."""
+    """Limit torch to one thread in the block, and restore the number of threads afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -107,7 +104,7 @@ def one_thread() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Report:
-    """The result as lines and as JSON, and the files that it was written to."""
+    """The summary of a result as lines, its JSON text, and the paths of the JSON and PNG files."""
 
     summary: list[str]
     json: str
@@ -115,10 +112,10 @@ class Report:
 
 
 def perform(name: str, overrides: Overrides, folder: Path, force: bool = False) -> Report:
-    """Run the experiment with `overrides` (`key=value`); write NAME.json and NAME.png to `folder`.
+    """Run an experiment with `overrides` (`key=value`); write NAME.json and NAME.png to `folder`.
 
-    The files must be new unless `force`. Raises ConfigError for an unknown name or option,
-    DataError where `folder` cannot be written, NMTError for results that are not finite.
+    Existing files are replaced only with `force`. Raises ConfigError for an unknown name or option,
+    DataError if `folder` cannot be written, and NMTError if a result is not finite.
     """
     experiment = find(name)
     options = load_overrides(overrides, experiment.options)
@@ -145,7 +142,7 @@ def perform(name: str, overrides: Overrides, folder: Path, force: bool = False) 
             text = readable_json(content)
         except ValueError:
             raise NMTError(
-                f"{name}: got NaN or infinity with these options, such as a large lr"
+                f"{name}: got NaN or infinity with these options (is lr too large?)"
             ) from None
         write_lines([text], paths[0])
         with house_style():
@@ -154,7 +151,7 @@ def perform(name: str, overrides: Overrides, folder: Path, force: bool = False) 
 
 
 def describe_options(name: str) -> list[str]:
-    """The options of an experiment as lines: key, default, meaning. Raises as `perform` does."""
+    """Return an experiment's options as lines: key, default, meaning. Raises as `find` does."""
     defaults = find(name).options()
     values = defaults.model_dump(mode="json")
     keys = columns([(key, _default(value)) for key, value in values.items()])
@@ -163,7 +160,7 @@ def describe_options(name: str) -> list[str]:
 
 
 def _default(value: object) -> str:
-    """A default in one word; for a section with a `kind`, its kind."""
+    """Return a default value as text; a section is represented by its `kind`."""
     return (
         str(value["kind"]) if isinstance(value, dict) and "kind" in value else readable_json(value)
     )

@@ -1,4 +1,4 @@
-"""All experiments by name, each with a line of description. Imports nothing heavy."""
+"""The names and descriptions of all experiments. Imports nothing heavy."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -9,25 +9,26 @@ if TYPE_CHECKING:
     from nmt.lab.experiment import Experiment
 
 EXPERIMENTS = {
-    "cues": "what draws the eye and what it seeks: layers with and without a query",
-    "retrieval": "query, key and value as a look-up made soft; the dot product and the cosine",
-    "kernel-regression": "attention as kernel regression, with a fixed and with a learned width",
-    "masks": "padding, causal masks and windows: a masked place changes no output",
+    "cues": "what layers attend to with a query and, by salience alone, without one",
+    "retrieval": "query, key and value as a soft look-up, by dot product and by cosine",
+    "kernel-regression": "attention as kernel regression, with a fixed and a learned width",
+    "masks": "padding masks, causal masks and windows: masked positions change no output",
     "positions": "sinusoidal positions: a counter and a rotation, beside other counters",
-    "equivariance": "self-attention does not know the order of its input, a full layer does",
-    "complexity": "what five layers cost as sequences grow: counted, timed, in bytes",
-    "architectures": "who is connected with whom in four layers, and how far a signal goes",
+    "equivariance": "self-attention ignores the order of its input, a dense layer does not",
+    "complexity": "operations, time and memory of five layers by sequence length",
+    "architectures": "which positions four layers connect, and the length of the paths",
     "hard-soft": "one trained model decoded with soft, sampled and argmax attention",
-    "scaling": "why scores are divided by the square root of d, and which attention needs it",
-    "key-size": "additive against dot products over the size of keys, after training",
-    "heads": "heads that look near and heads that look far, one against several",
-    "captions": "pictures captioned in two languages by the decoder that translates",
+    "scaling": "why scores are divided by the square root of d, and which attention needs this",
+    "key-size": "additive and dot-product attention by key size, after training",
+    "heads": "near and distant attention: several heads compared with one",
+    "truth": "attribution methods scored by a known alignment, by deletion and by insertion",
+    "captions": "captions of pictures in two languages, by the translation models' decoder",
 }
-"""Name to description; the experiment `a-b` is `EXPERIMENT` in nmt/lab/a_b.py."""
+"""Descriptions by name. The experiment `a-b` is `EXPERIMENT` in nmt/lab/a_b.py."""
 
 
 def check_name(name: str) -> None:
-    """Raise ConfigError, with the nearest name, unless there is an experiment `name`."""
+    """Raise ConfigError, with the nearest name, if there is no experiment `name`."""
     if name not in EXPERIMENTS:
         near = did_you_mean(name.replace("_", "-").lower(), EXPERIMENTS)
         hint = near or f"; allowed: {', '.join(EXPERIMENTS)}"
@@ -35,7 +36,7 @@ def check_name(name: str) -> None:
 
 
 def find(name: str) -> "Experiment[Any, Any]":
-    """The experiment called `name`. Raises ConfigError where there is none."""
+    """Return the experiment called `name`. Raises ConfigError if there is none."""
     check_name(name)
     module = importlib.import_module(f"nmt.lab.{name.replace('-', '_')}")
     experiment: Experiment[Any, Any] = module.EXPERIMENT

@@ -1,4 +1,4 @@
-"""The style of the laboratory's figures, independent of the user's matplotlib settings."""
+"""The style of the experiments' figures, independent of the user's matplotlib settings."""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,16 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from PIL import Image
 
-from nmt.explain.map_style import COLOUR_MAP
+from nmt.explain.colours import COLOUR_MAP, CYCLE, SIGNED_MAP
 from nmt.storage.output import atomic_output
 
 DPI = 110
-
-BLUE, ORANGE, GREEN, PURPLE, RED = "#2a6fbb", "#d9772b", "#2f8f5b", "#7a4fa3", "#c0392b"
-GREY, PALE = "0.45", "0.8"
-TEAL, PINK = "#58b6c4", "#e39ac0"
-CYCLE = (BLUE, ORANGE, GREEN, PURPLE, RED, TEAL, PINK)
-"""Colours of curves, in order; they differ in lightness too."""
 
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -49,7 +43,7 @@ _STYLE: dict[Any, Any] = {
 
 @contextlib.contextmanager
 def house_style() -> Iterator[None]:
-    """Use matplotlib's defaults plus this style within the block; restore the user's after it."""
+    """Use matplotlib's defaults plus `_STYLE` in the block; restore the settings afterwards."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
@@ -57,33 +51,33 @@ def house_style() -> Iterator[None]:
 
 
 def new_figure(width_inches: float, height_inches: float) -> Figure:
-    """An empty figure with constrained layout, not registered with pyplot."""
+    """Return an empty figure with constrained layout, not registered with pyplot."""
     figure = Figure(figsize=(width_inches, height_inches), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
 def heat(axes: Axes, table: npt.NDArray[np.floating], top: float) -> AxesImage:
-    """Draw `table`, its first row on top, as a heat map from 0 to `top`."""
+    """Draw `table` as a heat map of values from 0 to `top`, with the first row uppermost."""
     return axes.imshow(
         table, cmap=COLOUR_MAP, vmin=0.0, vmax=top, aspect="auto", interpolation="nearest"
     )
 
 
 def signed_heat(axes: Axes, table: npt.NDArray[np.floating], top: float) -> AxesImage:
-    """Draw `table`, its first row on top, as a heat map from -top in blue to top in red."""
-    return axes.imshow(table, cmap="RdBu_r", vmin=-top, vmax=top, aspect="auto")
+    """Draw a heat map of values from -`top` (blue) to `top` (red), with the first row uppermost."""
+    return axes.imshow(table, cmap=SIGNED_MAP, vmin=-top, vmax=top, aspect="auto")
 
 
 def label_cells(axes: Axes, table: npt.NDArray[np.floating]) -> None:
-    """Write the numbers of a heat map from 0 to 1 into its cells."""
+    """Write each number of `table`, from 0 to 1, into its cell of the heat map."""
     for (row, column), value in np.ndenumerate(table):
         ink = "white" if value > 0.5 else "0.2"
         axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
 
 
 def write_png(figure: Figure, path: Path, force: bool = False) -> None:
-    """Write the picture atomically, without transparency, to a new file unless `force`.
+    """Write the figure atomically as an opaque PNG. An existing file is replaced only with `force`.
 
     Equal figures give equal bytes.
     """

@@ -1,9 +1,8 @@
-"""The same trained model with soft, hard-sampled and argmax attention, however it was trained.
+"""One trained model decoded with soft, sampled and argmax attention.
 
-Soft attention averages over all positions; hard attention takes one, drawn from the same
-distribution or the most probable (arXiv 1502.03044, section 4). The loss of a
-model that is decoded in another way than it was trained shows how well one position can replace
-the average.
+Soft attention averages over all positions. Hard attention takes one position: a sample from the
+same distribution, or the most probable (arXiv 1502.03044, section 4). The accuracy that a model
+loses if decoded in another way than trained shows how well one position replaces the average.
 """
 
 import random
@@ -15,8 +14,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from nmt.explain.colours import BLUE, GREEN, ORANGE, RED
 from nmt.lab.experiment import Experiment, Result, one_thread, seeded
-from nmt.lab.figure import BLUE, GREEN, ORANGE, RED, heat, new_figure
+from nmt.lab.figure import heat, new_figure
 from nmt.lab.small_language import translate
 from nmt.lab.translators import (
     Looks,
@@ -25,6 +25,7 @@ from nmt.lab.translators import (
     TranslatorOptions,
     draw_pairs,
     looks_along,
+    recurrent,
     train,
     translated,
     weighted_by,
@@ -35,9 +36,10 @@ from nmt.models.attention.weighting import (
     SoftConfig,
     WeightingConfig,
 )
+from nmt.models.recurrent.rnn import RNNSeq2Seq
 from nmt.text.vocabulary import EOS_ID, RESERVED
 
-SHOWN = translate("my big green house follows the small black mouse")
+EXAMPLE = translate("my big green house follows the small black mouse")
 TRAINED: dict[str, WeightingConfig] = {
     "soft": SoftConfig(),
     "hard": HardConfig(credit="sentence", reward=1),
@@ -50,36 +52,41 @@ _COLOURS = {SOFT: BLUE, SAMPLED: ORANGE, ARGMAX: GREEN}
 
 
 class HardSoftOptions(TranslatorOptions):
-    """The sizes of models and training, and the number of test sentences and draws."""
+    """Settings of the models, of their training, and of the test."""
 
-    sentences: int = Field(default=200, gt=0, description="unseen ones that are translated")
+    bidirectional: bool = Field(
+        default=False,
+        description="bidirectional encoder; otherwise it reads an article before its noun",
+    )
+    sentences: int = Field(default=200, gt=0, description="unseen sentences to translate")
     draws: int = Field(default=5, gt=1, description="how often sampled decoding is repeated")
 
 
 @dataclass(frozen=True)
 class Model:
-    """One trained model: its translations by way of decoding, one per draw if positions are
-    sampled, and the attention of its softmax.
+    """Measurements of a trained model. `looks` measures its soft attention.
+
+    `decoded` holds the translations of each way of decoding, one per draw for sampled decoding.
     """
 
     decoded: dict[str, list[Translations]]
     looks: Looks
 
     def words_right(self, way: str) -> list[float]:
-        """The percentage of right words, draw by draw."""
+        """Return the percentage of right words of each draw."""
         return [translations.words_right for translations in self.decoded[way]]
 
 
 @dataclass(frozen=True)
 class HardSoftResult(Result):
-    """The models by the weights of their training."""
+    """The models by the name of the weighting that they were trained with (keys of TRAINED)."""
 
     models: dict[str, Model]
 
     def numbers(self) -> dict[str, object]:
-        """See Result.numbers; spreads are standard deviations over the draws."""
+        """Return the numbers of NAME.json; spreads are standard deviations over the draws."""
         return {
-            "shown": {"english": " ".join(SHOWN.english), "french": " ".join(SHOWN.french)},
+            "shown": {"english": " ".join(EXAMPLE.english), "french": " ".join(EXAMPLE.french)},
             **{f"trained_{name}": _numbers(model) for name, model in self.models.items()},
         }
 
@@ -108,14 +115,16 @@ def _with_spread(row: Sequence[float]) -> str:
 
 
 def run(options: HardSoftOptions) -> HardSoftResult:
-    """Train each model on the same sentences, and decode each in every way."""
+    """Train each model on the same sentences, and decode it in each of the three ways."""
     chance = random.Random(options.seed)
-    unseen = [SHOWN, *draw_pairs(chance, options.sentences, frozenset([SHOWN]))]
+    unseen = [EXAMPLE, *draw_pairs(chance, options.sentences, frozenset([EXAMPLE]))]
     models: dict[str, Model] = {}
     with one_thread():
         for name, weights in TRAINED.items():
+            config = recurrent(options, weights, options.bidirectional)
             with seeded(options.seed):
-                trained = train(weights, frozenset(unseen), options)
+                trained = train(config, frozenset(unseen), options)
+            assert isinstance(trained, RNNSeq2Seq)
             soft, sampled, argmax = (
                 weighted_by(trained, weighting)
                 for weighting in (SoftConfig().build(), SampledWeighting(), HardConfig().build())
@@ -131,7 +140,7 @@ def run(options: HardSoftOptions) -> HardSoftResult:
 
 
 def draw(result: HardSoftResult) -> Figure:
-    """A row per model: the share of right words, and its attention on the shown sentence."""
+    """Draw a row per model: the share of right words, and its attention on the example sentence."""
     figure = new_figure(10.6, 9.4)
     panels = figure.subplots(
         len(result.models), 4, width_ratios=[1.05, 1, 1, 1], sharex="col", squeeze=False
@@ -152,24 +161,24 @@ def draw(result: HardSoftResult) -> Figure:
 
 
 def _draw_bars(axes: Axes, model: Model) -> None:
-    for place, (way, colour) in enumerate(_COLOURS.items()):
+    for x, (way, colour) in enumerate(_COLOURS.items()):
         row = model.words_right(way)
-        axes.bar(place, float(np.mean(row)), color=colour, width=0.65)
-        axes.text(place, float(np.mean(row)) + 1.5, _with_spread(row), ha="center", fontsize=7.5)
+        axes.bar(x, float(np.mean(row)), color=colour, width=0.65)
+        axes.text(x, float(np.mean(row)) + 1.5, _with_spread(row), ha="center", fontsize=7.5)
     axes.set_xticks(range(len(_COLOURS)), list(_COLOURS))
     axes.set(ylim=(0, 112), yticks=[0, 50, 100], ylabel="words right, %")
     axes.tick_params(axis="x", labelbottom=True, labelsize=8)
 
 
-def _draw_map(axes: Axes, shown: Translations) -> None:
-    """The weights, a row per word. Wrong words are red."""
-    heat(axes, shown.first_weights, 1.0)
-    columns_of = [*SHOWN.english, END]
-    axes.set_xticks(range(len(columns_of)), columns_of, rotation=60, fontsize=7.5)
-    axes.set_yticks(range(len(shown.first)), shown.first, fontsize=7.5)
-    right = [*SHOWN.french, END]
-    for place, label in enumerate(axes.get_yticklabels()):
-        if shown.first[place : place + 1] != right[place : place + 1]:
+def _draw_map(axes: Axes, translations: Translations) -> None:
+    """Draw the weights on the example sentence, a row per target word. Wrong words are red."""
+    words = translations.first
+    heat(axes, translations.first_weights, 1.0)
+    source, reference = [*EXAMPLE.english, END], [*EXAMPLE.french, END]
+    axes.set_xticks(range(len(source)), source, rotation=60, fontsize=7.5)
+    axes.set_yticks(range(len(words)), words, fontsize=7.5)
+    for i, label in enumerate(axes.get_yticklabels()):
+        if words[i : i + 1] != reference[i : i + 1]:
             label.set_color(RED)
     axes.tick_params(length=0)
 

@@ -1,8 +1,8 @@
-"""Heads that look near and heads that look far: self-attention with one head and with several.
+"""Heads that attend to near and to far positions: self-attention with one and with several heads.
 
-Each position must look at one near and at one far card (nmt/lab/cards.py). With one head a single
-softmax serves both, and the sum of what it looks at does not say what came from where; several
-heads can each look at one card (arXiv 1706.03762, section 3.2.2).
+Each position must attend to one near and one far card (nmt/lab/cards.py). A single head has one
+softmax for both, and its context does not tell which value came from which card. Of several heads,
+each can attend to one card (arXiv 1706.03762, section 3.2.2).
 """
 
 import math
@@ -18,9 +18,10 @@ from matplotlib.figure import Figure, SubFigure
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from nmt.explain.colours import CYCLE, GREY
 from nmt.lab.cards import CardOptions, CardReader, Cards, draw_cards, losses, self_attention, train
 from nmt.lab.experiment import Experiment, Result, Some, one_thread
-from nmt.lab.figure import CYCLE, GREY, heat, new_figure
+from nmt.lab.figure import heat, new_figure
 from nmt.settings.base import conflict_error
 
 QUESTIONS = ("near", "far")
@@ -29,7 +30,7 @@ _MOST_MAPS = 4
 
 
 class HeadsOptions(CardOptions):
-    """The numbers of heads, the task, the encoder and its training."""
+    """Settings of the task, the encoders and their training."""
 
     heads: Some[Annotated[int, Field(gt=0)]] = Field(
         default=(1, 2, 4, 8), description="numbers of heads to compare; each must divide `size`"
@@ -48,17 +49,16 @@ class HeadsOptions(CardOptions):
 
     @property
     def shown(self) -> int:
-        """The number of heads whose maps are drawn: the greatest that fits the picture."""
+        """The number of heads of the encoder whose maps are drawn: the largest that fits."""
         return max((n for n in self.heads if n <= _MOST_MAPS), default=min(self.heads))
 
 
 @dataclass(frozen=True)
 class Heads:
-    """A trained encoder with N heads, those that look nearest first.
+    """Measurements of a trained encoder with N heads, sorted by their mean attention distance.
 
-    `loss` (nats) and `right` are by question. `measures` are means over all positions: of the
-    distance in positions, the entropy in nats, and two weights. `weights` are those over the first
-    test sequence.
+    `loss` (nats) and `right` (share of right answers) have one value per question. `measures` has
+    N values of each measure in `measure`. `weights` (N, n, n) belong to the first test sequence.
     """
 
     parameters: int
@@ -70,7 +70,10 @@ class Heads:
 
 @dataclass(frozen=True)
 class HeadsResult(Result):
-    """Every encoder by its number of heads, and the first test sequence."""
+    """The encoders by number of heads, and the first test sequence (`cards`).
+
+    `twin_distance` is the mean distance in positions of the two cards with the same letter.
+    """
 
     options: HeadsOptions
     encoders: dict[int, Heads]
@@ -79,7 +82,7 @@ class HeadsResult(Result):
 
     @property
     def equal_distance(self) -> float:
-        """The mean distance of weights that are all alike: (n^2 - 1) / 3n."""
+        """The mean attention distance of uniform weights: (n^2 - 1) / 3n."""
         n = len(self.cards)
         return (n * n - 1) / (3 * n)
 
@@ -100,7 +103,7 @@ class HeadsResult(Result):
 
 
 def run(options: HeadsOptions) -> HeadsResult:
-    """Train an encoder with each number of heads on the same sequences, and measure its heads."""
+    """Train an encoder with each number of heads on the same sequences, and measure the heads."""
     test = draw_cards(_TEST_SEQUENCES, options, torch.Generator().manual_seed(options.seed))
     with one_thread():
         encoders = {n: _measure(train(n, options), test) for n in options.heads}
@@ -114,7 +117,7 @@ def _distances(cards: Cards) -> Float[Tensor, "B n"]:
 
 @torch.inference_mode()
 def _measure(model: CardReader, test: Cards) -> Heads:
-    """The answers of the model to the test sequences, and its heads, sorted by distance."""
+    """Measure the answers and the heads of the model on the test sequences."""
     right = model(test.ids).argmax(dim=-1) == test.answers
     weights = self_attention(model.encoder, test.ids).double()
     measures = measure(weights, test.twins)
@@ -132,25 +135,27 @@ def _measure(model: CardReader, test: Cards) -> Heads:
 def measure(
     weights: Float[Tensor, "B N n n"], twins: Int[Tensor, "B n"]
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """The measures of each head, (N,): means over the sequences and their positions."""
-    places = torch.arange(weights.shape[-1])
-    before = (places - 1).clamp(min=0).expand_as(twins)
+    """Return measures of each head (N,), averaged over sequences and positions: the distance in
+    positions, the entropy in nats, and the weights on the previous card and on the twin card.
+    """
+    positions = torch.arange(weights.shape[-1])
+    before = (positions - 1).clamp(min=0).expand_as(twins)
 
-    def on(targets: Int[Tensor, "B n"]) -> Float[Tensor, "B N n"]:
+    def weight_on(targets: Int[Tensor, "B n"]) -> Float[Tensor, "B N n"]:
         index = targets[:, None, :, None].expand(-1, weights.shape[1], -1, 1)
         return weights.gather(-1, index).squeeze(-1)
 
     measures = {
-        "distance": (weights * (places[:, None] - places).abs()).sum(dim=-1),
+        "distance": (weights * (positions[:, None] - positions).abs()).sum(dim=-1),
         "entropy": -torch.xlogy(weights, weights).sum(dim=-1),
-        "weight_before": on(before),
-        "weight_twin": on(twins),
+        "weight_before": weight_on(before),
+        "weight_twin": weight_on(twins),
     }
     return {name: values.mean(dim=(0, 2)).numpy() for name, values in measures.items()}
 
 
 def draw(result: HeadsResult) -> Figure:
-    """Loss by the number of heads, every head by distance and entropy, the shown heads' maps."""
+    """Draw the loss, all heads by distance and entropy, and the maps of some heads."""
     figure = new_figure(10.6, 6.9)
     above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[1, 1.05]).flat
     loss, heads = above.subplots(1, 2, width_ratios=[1, 1.5])
@@ -193,7 +198,7 @@ def _draw_heads(axes: Axes, result: HeadsResult) -> None:
 
 
 def _draw_maps(figure: SubFigure, result: HeadsResult) -> None:
-    """Maps of the encoder with the fewest heads, and of the shown one, over one sequence."""
+    """Draw the attention of the encoders with the fewest and with `shown` heads."""
     fewest = result.encoders[min(result.encoders)]
     shown = result.encoders[result.options.shown]
     maps = [

@@ -1,9 +1,9 @@
 """Attention before neural networks: kernel regression, with a fixed and with a learned width.
 
-y = 2 sin x + x^0.8 + noise is predicted at new places by an average of the y that were seen,
-weighted by how near their x are (Nadaraya 1964, Watson 1964): places are queries, the x that
-were seen are keys, their y values. Average pooling is the case without a query: every y weighs the
-same at every place. The width is learned as in d2l.ai, section 11.2.
+y = 2 sin x + x^0.8 + noise is predicted at new x by an average of the training y, weighted by the
+distance of their x from the new x (Nadaraya 1964, Watson 1964). The new x are queries, the training
+x are keys, and the training y are values. Average pooling has no query: every y has the same
+weight. The width is learned as in d2l.ai, section 11.2.
 """
 
 import math
@@ -18,8 +18,9 @@ from matplotlib.figure import Figure
 from pydantic import Field
 from torch import Tensor
 
+from nmt.explain.colours import BLUE, GREEN, ORANGE
 from nmt.lab.experiment import Experiment, Options, Result
-from nmt.lab.figure import BLUE, GREEN, ORANGE, heat, new_figure
+from nmt.lab.figure import heat, new_figure
 from nmt.models.attention.base import Attention
 from nmt.models.attention.scores import GaussianAttention, GaussianConfig
 from nmt.training.step import DivergedError
@@ -32,13 +33,13 @@ _COLOURS = {AVERAGE: GREEN, "fixed": ORANGE, "learned": BLUE}
 
 
 class KernelOptions(Options):
-    """The number of points, the fixed kernel, and how the width is learned."""
+    """Settings of the data, of the fixed kernel, and of learning the width."""
 
     seed: int = Field(
-        default=16, ge=0, lt=2**48, description="seed of all chance: of the draw shown"
+        default=16, ge=0, lt=2**48, description="random seed of the points in the picture"
     )
     draws: int = Field(
-        default=20, gt=0, le=1000, description="the range of errors is over the seeds 1 to this"
+        default=20, gt=0, le=1000, description="the range of errors is over the seeds 1 to `draws`"
     )
     points: int = Field(default=50, ge=5, le=1000, description="training points in [0, 5)")
     noise: float = Field(default=0.5, ge=0, description="standard deviation of the noise on y")
@@ -47,7 +48,7 @@ class KernelOptions(Options):
         description="the fixed kernel: gaussian, boxcar, epanechnikov or constant",
     )
     width: float = Field(
-        default=1.0, gt=0, description="w in K(w |x - x_i|): of the fixed kernel, and before SGD"
+        default=1.0, gt=0, description="w in K(w |x - x_i|), fixed or as the initial value of SGD"
     )
     epochs: int = Field(default=40, gt=0, description="passes over the points to learn w")
     batch: int = Field(default=10, gt=0, description="points in an update")
@@ -56,10 +57,10 @@ class KernelOptions(Options):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A predictor: its weights at every place, its curve, and its errors.
+    """The predictions of a kernel at the queries (`curve`), their weights, and their errors.
 
-    `rmse` is the error against the truth without noise. `loss` is the leave-one-out mean squared
-    error at the noisy points. `lonely` counts the places where the kernel reaches no point.
+    `rmse` is the error against the true function. `loss` is the leave-one-out mean squared error at
+    the noisy points. `lonely` counts the queries without a point in the range of the kernel.
     """
 
     weights: Float64[Tensor, "Q S"]
@@ -69,9 +70,9 @@ class Estimate:
     lonely: int
 
     def numbers(self) -> dict[str, object]:
-        """The errors, how peaked the weights are, and how much the curve's slope changes.
+        """Return the errors, the sharpness of the weights, and the changes of the curve's slope.
 
-        `points_used` is the effective number: exp of the weights' entropy, a mean over places.
+        `points_used` is the effective number: exp(entropy of the weights), averaged over queries.
         """
         entropy = -torch.xlogy(self.weights, self.weights).sum(dim=1)
         return {
@@ -87,7 +88,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Learning:
-    """The width w before SGD and after each epoch, and its leave-one-out loss."""
+    """The width w and its leave-one-out loss, before SGD and after each epoch."""
 
     widths: tuple[float, ...]
     losses: tuple[float, ...]
@@ -95,9 +96,9 @@ class Learning:
 
 @dataclass(frozen=True)
 class KernelResult(Result):
-    """The points, three estimates by name, and how the width was learned.
+    """The points, the three estimates by name, and the course of learning the width.
 
-    `draws` are the estimates of other seeds, by name.
+    `draws` holds the estimates for other seeds, by name.
     """
 
     options: KernelOptions
@@ -127,23 +128,23 @@ class KernelResult(Result):
 
 
 def places() -> Float64[Tensor, " Q"]:
-    """Where the estimates are made."""
+    """Return the queries: the x at which y is predicted."""
     return torch.arange(_PLACES, dtype=torch.float64) * _END / _PLACES
 
 
 def truth(x: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
-    """The true function: 2 sin x + x^0.8."""
+    """Return the true function, 2 sin x + x^0.8."""
     return 2 * x.sin() + x**0.8
 
 
 def _spread(estimates: tuple[Estimate, ...]) -> dict[str, float]:
-    """The least, the median and the greatest error against the truth."""
+    """Return the least, the median and the greatest error against the true function."""
     errors = sorted(fit.rmse for fit in estimates)
     return {"least": errors[0], "median": median(errors), "greatest": errors[-1]}
 
 
 def run(options: KernelOptions) -> KernelResult:
-    """Draw the points, predict in three ways, and measure each against the truth."""
+    """Draw random points, predict in three ways, and measure the errors."""
     x, y, learning, estimates = _estimates(options)
     seeds = [options.model_copy(update={"seed": seed + 1}) for seed in range(options.draws)]
     others = [_estimates(variant)[-1] for variant in seeds]
@@ -160,12 +161,12 @@ def run(options: KernelOptions) -> KernelResult:
 def _estimates(
     options: KernelOptions,
 ) -> tuple[Float64[Tensor, " S"], Float64[Tensor, " S"], Learning, dict[str, Estimate]]:
-    """The points of one draw, the learned width, and the three estimates."""
-    chance = torch.Generator().manual_seed(options.seed)
-    x = (torch.rand(options.points, generator=chance, dtype=torch.float64) * _END).sort().values
-    noise = torch.randn(options.points, generator=chance, dtype=torch.float64)
+    """Return x and y of random points, the learned width, and the three estimates."""
+    generator = torch.Generator().manual_seed(options.seed)
+    x = (torch.rand(options.points, generator=generator, dtype=torch.float64) * _END).sort().values
+    noise = torch.randn(options.points, generator=generator, dtype=torch.float64)
     y = truth(x) + options.noise * noise
-    learning = learn_width(x, y, options, chance)
+    learning = learn_width(x, y, options, generator)
     estimates = {
         AVERAGE: estimate(x, y, "constant", 1.0),
         "fixed": estimate(x, y, options.kernel, options.width),
@@ -178,32 +179,32 @@ def learn_width(
     x: Float64[Tensor, " S"],
     y: Float64[Tensor, " S"],
     options: KernelOptions,
-    chance: torch.Generator,
+    generator: torch.Generator,
 ) -> Learning:
-    """The widths found by SGD on the leave-one-out loss.
+    """Learn the width of a Gaussian kernel by SGD on the leave-one-out loss.
 
-    If a point could attend to itself, the narrowest kernel would be the best. Raises DivergedError
-    where w is then not a positive number.
+    If points could attend to themselves, the narrowest kernel would have the smallest loss. Raises
+    DivergedError if the learned w is not positive and finite.
     """
     attention = GaussianConfig(width=options.width).build(1, 1).double()
     assert isinstance(attention, GaussianAttention)
     optimizer = torch.optim.SGD(attention.parameters(), lr=options.lr)
-    everyone = torch.arange(len(x))
+    indices = torch.arange(len(x))
 
     def loss_of(rows: Int[Tensor, " B"]) -> Float64[Tensor, ""]:
-        weights = _attend(attention, x[rows], x, rows[:, None] != everyone)
+        weights = _attend(attention, x[rows], x, rows[:, None] != indices)
         return (weights @ y - y[rows]).square().mean()
 
-    widths, losses = [attention.width.item()], [loss_of(everyone).item()]
+    widths, losses = [attention.width.item()], [loss_of(indices).item()]
     for epoch in range(options.epochs):
         for group in optimizer.param_groups:
             group["lr"] = options.lr * (1 - epoch / options.epochs)
-        for rows in torch.split(torch.randperm(len(x), generator=chance), options.batch):
+        for rows in torch.split(torch.randperm(len(x), generator=generator), options.batch):
             optimizer.zero_grad()
             loss_of(rows).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         widths.append(attention.width.item())
-        losses.append(loss_of(everyone).item())
+        losses.append(loss_of(indices).item())
     if not 0 < widths[-1] < math.inf:
         raise DivergedError(
             f"SGD diverged to the width {widths[-1]:g}; take a smaller lr, or less noise"
@@ -214,9 +215,9 @@ def learn_width(
 def estimate(
     x: Float64[Tensor, " S"], y: Float64[Tensor, " S"], kernel: Kernel, width: float
 ) -> Estimate:
-    """The estimate by a kernel of this width."""
-    everything = torch.ones(_PLACES, len(x), dtype=torch.bool)
-    weights, lonely = kernel_weights(places(), x, everything, kernel, width)
+    """Predict y at the queries with a kernel of this width, and measure the errors."""
+    all_kept = torch.ones(_PLACES, len(x), dtype=torch.bool)
+    weights, lonely = kernel_weights(places(), x, all_kept, kernel, width)
     others = ~torch.eye(len(x), dtype=torch.bool)
     curve = weights @ y
     rmse = float((curve - truth(places())).square().mean().sqrt())
@@ -231,9 +232,10 @@ def kernel_weights(
     kernel: Kernel,
     width: float,
 ) -> tuple[Float64[Tensor, "Q S"], int]:
-    """K(w |q - k|), made to sum to 1 over the kept keys, and the number of queries that reach none.
+    """Return the weights K(w |q - k|), normalised over the keys that `keep` marks as True.
 
-    Such queries get equal weights.
+    Also returns the number of queries without a key in the range of the kernel. The weights of
+    these queries are uniform.
     """
     if kernel == "gaussian":
         gaussian = GaussianConfig(width=width).build(1, 1).double()
@@ -256,13 +258,13 @@ def _attend(
     keys: Float64[Tensor, " S"],
     keep: Bool[Tensor, "Q S"],
 ) -> Float64[Tensor, "Q S"]:
-    """The weights of an attention of the models over keys that all queries share."""
+    """Return the weights of an attention of nmt.models, over keys shared by all queries."""
     rows = keys.view(1, -1, 1).expand(len(queries), -1, -1)
     return attention.attend(queries.view(-1, 1, 1), rows, rows, keep).weights.squeeze(1)
 
 
 def draw(result: KernelResult) -> Figure:
-    """The curves, the loss per epoch, and the two maps of weights."""
+    """Draw the curves, the loss per epoch, and the weights for both widths."""
     figure = new_figure(11.0, 7.4)
     above, below = figure.subfigures(2, 1, squeeze=False, hspace=0.03).flat
     curves, losses = above.subplots(1, 2, width_ratios=[1.6, 1])

@@ -1,10 +1,10 @@
-"""Additive against dot products over the size d of queries and keys, after training.
+"""Trained additive attention compared with dot products, for several sizes d of queries and keys.
 
-A memory holds items with different names; a query asks by name for the answer of one item. Queries
-and keys are learned vectors, drawn from N(0, 1), so that q^T k has the variance d at first. The
-larger d, the nearer the softmax is to a choice of the wrong item, and the less it learns; divided
-by sqrt(d), or compared by a tanh layer, scores stay moderate for any d (arXiv 1706.03762, section
-3.2.1; arXiv 1703.03906, section 4.4).
+A memory holds items with different names and answers; a query asks for the answer of a name. The
+queries and keys of the names are learned vectors with initial values from N(0, 1), so that q^T k
+has variance d. The larger d is, the closer the initial softmax is to the choice of a wrong item,
+and the less it learns. Scores divided by sqrt(d), or computed by a tanh layer, stay moderate for
+any d (arXiv 1706.03762, section 3.2.1; arXiv 1703.03906, section 4.4).
 """
 
 import math
@@ -19,8 +19,9 @@ from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from nmt.explain.colours import CYCLE, GREY
 from nmt.lab.experiment import Experiment, Options, Result, Some, one_thread, seeded
-from nmt.lab.figure import CYCLE, GREY, new_figure
+from nmt.lab.figure import new_figure
 from nmt.lab.scaling import CONFIGS, Kind
 from nmt.models.attention.base import Attention
 from nmt.models.initialisation import initialise
@@ -32,21 +33,21 @@ _TEST_MEMORIES = 256
 
 
 class KeySizeOptions(Options):
-    """The attentions, the sizes, the task and the training."""
+    """Settings of the attention, the task and the training."""
 
     kinds: Some[Kind] = Field(
-        default=("dot", "scaled_dot", "additive"), description="kinds of attention to train"
+        default=("dot", "scaled_dot", "additive"), description="attention scores to compare"
     )
     sizes: Some[Annotated[int, Field(gt=0, le=4096)]] = Field(
         default=(4, 16, 64, 256, 512), description="sizes d of q and k"
     )
-    names: int = Field(default=64, ge=2, description="different names")
+    names: int = Field(default=64, ge=2, description="number of different names")
     items: int = Field(default=16, ge=2, description="items in a memory, at most `names`")
     draws: int = Field(
-        default=3, ge=2, le=100, description="trainings, each with a seed of its own"
+        default=3, ge=2, le=100, description="trainings of each model, with different seeds"
     )
-    updates: int = Field(default=300, gt=0, description="of each training")
-    batch: int = Field(default=8, gt=0, description="memories in an update; each item is asked for")
+    updates: int = Field(default=300, gt=0, description="updates of each training")
+    batch: int = Field(default=8, gt=0, description="memories per update, with a query per item")
     lr: float = Field(default=0.003, gt=0, description="learning rate of Adam")
 
     @model_validator(mode="after")
@@ -58,7 +59,7 @@ class KeySizeOptions(Options):
 
 
 class Retrieval(nn.Module):
-    """Attention over items whose names are their keys; the context becomes an answer."""
+    """Attention over items with their names as keys; a linear layer turns context into answers."""
 
     def __init__(self, kind: Kind, size: int, options: KeySizeOptions) -> None:
         super().__init__()
@@ -78,22 +79,22 @@ class Retrieval(nn.Module):
 
 @dataclass(frozen=True)
 class Memories:
-    """B memories of S items: the names, and the answers that they lead to."""
+    """B memories of S items: their names, and the answer stored under each name."""
 
     names: Int[Tensor, "B S"]
     answers: Int[Tensor, "B S"]
 
 
-def draw_memories(count: int, options: KeySizeOptions, chance: torch.Generator) -> Memories:
-    """Memories in which no name stands twice."""
-    shuffled = torch.rand(count, options.names, generator=chance).argsort(dim=-1)
+def draw_memories(count: int, options: KeySizeOptions, generator: torch.Generator) -> Memories:
+    """Draw random memories. Within a memory all names are different."""
+    shuffled = torch.rand(count, options.names, generator=generator).argsort(dim=-1)
     names = shuffled[:, : options.items]
-    return Memories(names, torch.randint(_ANSWERS, names.shape, generator=chance))
+    return Memories(names, torch.randint(_ANSWERS, names.shape, generator=generator))
 
 
 @dataclass(frozen=True)
-class Learned:
-    """A kind of attention at every size, (n, draws): nats per answer, and right answers."""
+class KindResult:
+    """Test results (sizes, draws) of an attention: nats per answer, and share of right answers."""
 
     loss: npt.NDArray[np.float64]
     right: npt.NDArray[np.float64]
@@ -101,14 +102,14 @@ class Learned:
 
 @dataclass(frozen=True)
 class KeySizeResult(Result):
-    """The accuracy and loss that each kind learned."""
+    """The test results of every kind of attention."""
 
     options: KeySizeOptions
-    learned: dict[Kind, Learned]
+    kinds: dict[Kind, KindResult]
 
     def numbers(self) -> dict[str, object]:
         numbers: dict[str, object] = {"sizes": self.options.sizes}
-        for kind, entry in self.learned.items():
+        for kind, entry in self.kinds.items():
             numbers[kind] = {
                 "loss": entry.loss.mean(axis=1),
                 "loss_spread": entry.loss.std(axis=1, ddof=1),
@@ -118,51 +119,51 @@ class KeySizeResult(Result):
 
 
 def run(options: KeySizeOptions) -> KeySizeResult:
-    """Train every kind at every size."""
+    """Train and test every kind of attention at every size."""
     test = draw_memories(_TEST_MEMORIES, options, torch.Generator().manual_seed(options.seed))
     with one_thread():
-        learned = {kind: _learn(kind, options, test) for kind in options.kinds}
-    return KeySizeResult(options, learned)
+        kinds = {kind: _train_and_test(kind, options, test) for kind in options.kinds}
+    return KeySizeResult(options, kinds)
 
 
-def _learn(kind: Kind, options: KeySizeOptions, test: Memories) -> Learned:
+def _train_and_test(kind: Kind, options: KeySizeOptions, test: Memories) -> KindResult:
     results = np.empty((2, len(options.sizes), options.draws))
-    for place, size in enumerate(options.sizes):
+    for row, size in enumerate(options.sizes):
         for number in range(options.draws):
             model = _train(kind, size, options, options.seed * 10_007 + number)
             with torch.inference_mode():
                 right = model(test.names, test.answers).argmax(dim=-1) == test.answers
                 loss = _loss(model, test)
-            results[:, place, number] = float(loss), float(right.double().mean())
-    return Learned(*results)
+            results[:, row, number] = float(loss), float(right.double().mean())
+    return KindResult(*results)
 
 
 def _train(kind: Kind, size: int, options: KeySizeOptions, seed: int) -> Retrieval:
     with seeded(seed):
         model = Retrieval(kind, size, options)
-    chance = torch.Generator().manual_seed(seed + 2**32)
+    generator = torch.Generator().manual_seed(seed + 2**32)
     optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
     for _ in range(options.updates):
         optimizer.zero_grad()
-        loss = _loss(model, draw_memories(options.batch, options, chance))
+        loss = _loss(model, draw_memories(options.batch, options, generator))
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return model
 
 
 def _loss(model: Retrieval, memories: Memories) -> Float[Tensor, ""]:
-    """Nats per answer."""
+    """Return the mean loss in nats per answer."""
     logits = model(memories.names, memories.answers)
     return nn.functional.cross_entropy(logits.flatten(0, 1), memories.answers.flatten())
 
 
 def draw(result: KeySizeResult) -> Figure:
-    """Right answers and loss by the size."""
+    """Draw right answers and loss over the size."""
     figure = new_figure(9.0, 4.0)
     right, loss = figure.subplots(1, 2)
     sizes, options = result.options.sizes, result.options
-    for colour, (kind, learned) in zip(CYCLE * 2, result.learned.items(), strict=False):
-        for axes, values in ((right, 100 * learned.right), (loss, learned.loss)):
+    for colour, (kind, entry) in zip(CYCLE * 2, result.kinds.items(), strict=False):
+        for axes, values in ((right, 100 * entry.right), (loss, entry.loss)):
             axes.plot(sizes, values.mean(axis=1), ".-", color=colour, label=kind)
             axes.plot(sizes, values, ".", color=colour, alpha=0.35, markersize=4)
     for axes, guess in ((right, 100 / _ANSWERS), (loss, math.log(_ANSWERS))):

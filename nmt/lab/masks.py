@@ -1,8 +1,8 @@
-"""Masks: which places a query may attend to, and that the others have no part in its output.
+"""Masks: which positions a query may attend to, and that other positions do not affect its output.
 
-Padding, places to come and places far away are taken out by one rule: the softmax runs over the
-places that are kept, all others weigh exactly 0. Each mask is measured by changing every place in
-turn and looking at every output.
+Padding, future positions and distant positions are all masked in the same way: the softmax runs
+over the kept positions only, and all others have weight 0. Each mask is tested by changing one
+position after another and measuring the change of every output.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,9 @@ from matplotlib.figure import Figure, SubFigure
 from pydantic import Field, field_validator
 from torch import Tensor
 
+from nmt.explain.colours import GREY
 from nmt.lab.experiment import Experiment, Options, Result
-from nmt.lab.figure import GREY, heat, new_figure
+from nmt.lab.figure import heat, new_figure
 from nmt.ops.masks import (
     causal_keep,
     keep_from_lengths,
@@ -34,12 +35,12 @@ _PAD = "<pad>"
 
 
 class MasksOptions(Options):
-    """The sentence, its padding, and the reach of the window."""
+    """Settings of the sentence, its padding, and the window."""
 
-    sentence: str = Field(default="the cat sat on the mat", description="words, one a place")
-    padding: int = Field(default=2, ge=0, le=12, description="places of padding behind the words")
-    reach: int = Field(default=1, ge=0, description="places on each side that the window shows")
-    size: int = Field(default=8, gt=0, description="numbers in a query, a key and a value")
+    sentence: str = Field(default="the cat sat on the mat", description="words, one per position")
+    padding: int = Field(default=2, ge=0, le=12, description="padding positions after the words")
+    reach: int = Field(default=1, ge=0, description="positions on each side within the window")
+    size: int = Field(default=8, gt=0, description="size of queries, keys and values")
 
     @field_validator("sentence")
     @classmethod
@@ -50,9 +51,9 @@ class MasksOptions(Options):
 
 
 @dataclass(frozen=True)
-class Masked:
-    """Attention under one mask: the places kept (Q, S), the weights, and the greatest change of
-    each output when the key and the value of one place are changed.
+class MaskedAttention:
+    """Attention under one mask. `keep` is True if query q may attend to position s. `change` is the
+    largest change of output q if the key and the value of position s are replaced.
     """
 
     keep: Bool[Tensor, "Q S"]
@@ -61,7 +62,7 @@ class Masked:
 
     @property
     def blind(self) -> int:
-        """The number of queries that may attend to nothing."""
+        """The number of queries that may attend to no position."""
         return int((~self.keep.any(dim=1)).sum())
 
     def numbers(self) -> dict[str, object]:
@@ -80,30 +81,31 @@ class Masked:
 
 @dataclass(frozen=True)
 class MasksResult(Result):
-    """Each mask by name. `nowhere`: the weights of a query that may attend to nothing, by the
-    number that its scores are filled with, and here.
+    """The measurements of each mask by name.
+
+    `nowhere`: the weight of each position for a query that may attend to none, by way of masking.
     """
 
     words: tuple[str, ...]
-    masks: dict[str, Masked]
+    masks: dict[str, MaskedAttention]
     nowhere: dict[str, str]
 
     def numbers(self) -> dict[str, object]:
         return {
             "words": self.words,
-            "masks": {name: masked.numbers() for name, masked in self.masks.items()},
+            "masks": {name: attention.numbers() for name, attention in self.masks.items()},
             "weight_of_a_place_where_none_is_kept": self.nowhere,
         }
 
 
 def run(options: MasksOptions) -> MasksResult:
-    """Attend under every mask, and change every place in turn."""
+    """Attend under every mask, and change every position in turn."""
     words = (*options.sentence.split(), *[_PAD] * options.padding)
-    chance = torch.Generator().manual_seed(options.seed)
+    generator = torch.Generator().manual_seed(options.seed)
     shape = (3, 1, len(words), options.size)
-    queries, keys, values = torch.randn(shape, generator=chance)
-    others = torch.randn(shape, generator=chance)[1:]
-    masks = keeps(options, chance)
+    queries, keys, values = torch.randn(shape, generator=generator)
+    others = torch.randn(shape, generator=generator)[1:]
+    masks = keeps(options, generator)
     return MasksResult(
         words=words,
         masks={name: _measure(queries, keys, values, others, keep) for name, keep in masks.items()},
@@ -111,8 +113,8 @@ def run(options: MasksOptions) -> MasksResult:
     )
 
 
-def keeps(options: MasksOptions, chance: torch.Generator) -> dict[str, Bool[Tensor, "Q S"]]:
-    """The masks by name, for one sentence: True may be attended."""
+def keeps(options: MasksOptions, generator: torch.Generator) -> dict[str, Bool[Tensor, "Q S"]]:
+    """Return the masks for one sentence by name; True if a position may be attended to."""
     n_words = len(options.sentence.split())
     size = n_words + options.padding
     cpu = torch.device("cpu")
@@ -121,7 +123,7 @@ def keeps(options: MasksOptions, chance: torch.Generator) -> dict[str, Bool[Tens
     return {
         BEFORE: torch.ones(size, size, dtype=torch.bool),
         PADDING: padding,
-        EACH: keep_from_lengths(torch.randperm(size, generator=chance), size),
+        EACH: keep_from_lengths(torch.randperm(size, generator=generator), size),
         CAUSAL: causal,
         WINDOW: window,
         TOGETHER: padding & causal & window,
@@ -134,15 +136,15 @@ def _measure(
     values: Float[Tensor, "1 S D"],
     others: Float[Tensor, "2 1 S D"],
     keep: Bool[Tensor, "Q S"],
-) -> Masked:
+) -> MaskedAttention:
     weights, output = _attend(queries, keys, values, keep)
     changes = []
-    for place in range(keys.shape[1]):
-        changed = torch.arange(keys.shape[1])[:, None] == place
-        new_keys, new_values = torch.where(changed, others, torch.stack([keys, values]))
+    for position in range(keys.shape[1]):
+        is_changed = torch.arange(keys.shape[1])[:, None] == position
+        new_keys, new_values = torch.where(is_changed, others, torch.stack([keys, values]))
         _, new_output = _attend(queries, new_keys, new_values, keep)
         changes.append((new_output - output).abs().amax(dim=-1).squeeze(0))
-    return Masked(keep, weights.squeeze(0), torch.stack(changes, dim=1))
+    return MaskedAttention(keep, weights.squeeze(0), torch.stack(changes, dim=1))
 
 
 def _attend(
@@ -151,25 +153,25 @@ def _attend(
     values: Float[Tensor, "1 S D"],
     keep: Bool[Tensor, "Q S"],
 ) -> tuple[Float[Tensor, "1 Q S"], Float[Tensor, "1 Q D"]]:
-    """Scaled dot-product attention (arXiv 1706.03762, equation 1) over the kept places."""
+    """Compute scaled dot-product attention (arXiv 1706.03762, equation 1) under a mask."""
     scores = queries @ keys.mT / queries.shape[-1] ** 0.5
     weights = softmax_over_kept(scores, keep.unsqueeze(0))
     return weights, weights @ values
 
 
 def _nowhere(size: int) -> dict[str, str]:
-    """The weight of one place where none may be attended, for three ways to mask."""
-    scores, no_places = torch.zeros(1, 1, size), torch.zeros(1, dtype=torch.long)
+    """Return the weight of a position if none may be attended to, for three ways of masking."""
+    scores, no_length = torch.zeros(1, 1, size), torch.zeros(1, dtype=torch.long)
     ways = {
         "scores filled with minus infinity": scores.fill_(-torch.inf).softmax(dim=-1),
         "scores filled with -1e6": scores.fill_(-1e6).softmax(dim=-1),
-        "masked_softmax": masked_softmax(scores.zero_(), no_places),
+        "masked_softmax": masked_softmax(scores.zero_(), no_length),
     }
     return {name: f"{float(weights[0, 0, 0]):g}" for name, weights in ways.items()}
 
 
 def draw(result: MasksResult) -> Figure:
-    """A column for each mask: the weights, and the change of each output by each place."""
+    """Draw a column per mask: the weights, and the change of each output by each position."""
     figure = new_figure(13.4, 6.2)
     above, below = figure.subfigures(2, 1, squeeze=False, hspace=0.02).flat
     masks = result.masks
@@ -189,16 +191,16 @@ def draw(result: MasksResult) -> Figure:
 def _draw_row(
     part: SubFigure, result: MasksResult, tables: dict[str, tuple[Tensor, Tensor]]
 ) -> None:
-    """A heat map for each table, in one scale, with a cross in the cells of its second part."""
+    """Draw a heat map of each table (values, crosses), with a cross in cells where it is True."""
     panels = part.subplots(1, len(tables), sharey=True)
     top = max(float(table.max()) for table, _ in tables.values())
-    places = range(len(result.words))
-    for axes, (table, crossed) in zip(panels, tables.values(), strict=True):
+    positions = range(len(result.words))
+    for axes, (table, crosses) in zip(panels, tables.values(), strict=True):
         image = heat(axes, table.numpy(), top)
-        rows, columns_ = np.nonzero(crossed.numpy())
-        axes.plot(columns_, rows, "x", color=GREY, markersize=3.5, markeredgewidth=0.7)
-        axes.set_xticks(places, result.words, rotation=90)
-    panels[0].set_yticks(places, result.words)
+        y, x = np.nonzero(crosses.numpy())
+        axes.plot(x, y, "x", color=GREY, markersize=3.5, markeredgewidth=0.7)
+        axes.set_xticks(positions, result.words, rotation=90)
+    panels[0].set_yticks(positions, result.words)
     part.colorbar(image, ax=list(panels), pad=0.005)
 
 

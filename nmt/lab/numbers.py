@@ -1,4 +1,4 @@
-"""Numbers as text: JSON that people read, and aligned columns."""
+"""Numbers as text: readable JSON, and tables with aligned columns."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 DIGITS = 6
-"""Significant digits of a number in JSON; further ones depend on rounding and the machine."""
+"""Significant digits of a number in JSON; further digits depend on the machine."""
 
 
 def readable_json(value: object, indent: str = "") -> str:
-    """JSON with a line for each key and each row of numbers; arrays become lists.
+    """Return `value` as JSON, with a line per key and per row of numbers. Arrays become lists.
 
-    Raises ValueError for NaN and infinity, which JSON lacks.
+    Raises ValueError for NaN and infinity, which JSON cannot express.
     """
     deeper = indent + " "
     if isinstance(value, np.ndarray | np.generic):
@@ -35,7 +35,7 @@ def _block(brackets: str, lines: list[str], indent: str) -> str:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as lines: the first column flush left, the others flush right."""
+    """Return rows of cells as aligned lines: the first column flush left, the others right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for first, *others in rows:
@@ -45,13 +45,13 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def summary(numbers: Mapping[str, object]) -> list[str]:
-    """Return the scalars as lines; dicts of the same keys are one table. Lists are left out."""
+    """Return the scalars as lines. Dicts with the same keys become a table; lists are left out."""
     lines = [line for section in _sections(numbers, "") for line in ("", *columns(section))]
     return [line.replace("_", " ") for line in lines[1:]]
 
 
 def _sections(numbers: Mapping[str, object], title: str) -> Iterator[list[tuple[str, ...]]]:
-    """Yield the scalars under a title, then the inner dicts, grouped by equal keys."""
+    """Yield tables: first the scalars under `title`, then the inner dicts, grouped by keys."""
     if scalars := _scalars(numbers):
         yield [*([(title, "")] if title else []), *scalars.items()]
     groups: dict[tuple[str, ...], dict[str, Mapping[str, object]]] = {}

@@ -1,6 +1,6 @@
-"""Sinusoidal positions: a counter whose digits are waves, and whose steps are rotations.
+"""Sinusoidal positional encoding: a counter whose digits are waves, and whose steps are rotations.
 
-Beside them other counters, which are not unique, not bounded, or not even.
+Other counters beside it are unbounded, or depend on the length of the text, or are uneven.
 """
 
 from collections.abc import Callable
@@ -18,34 +18,35 @@ from matplotlib.ticker import NullLocator
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from nmt.explain.colours import GREY, ORANGE
 from nmt.lab.experiment import Experiment, Options, Result, Some
-from nmt.lab.figure import GREY, ORANGE, new_figure, signed_heat
+from nmt.lab.figure import new_figure, signed_heat
 from nmt.models.transformer.positions import rotation, sinusoids
 from nmt.settings.base import conflict_error
 
-_COUNT = 16  # numbers that the binary counter counts
+_COUNT = 16  # rows of the binary counter
 _BITS = 4
 
 
 class PositionsOptions(Options):
-    """The length and width of the encoding. Nothing in it is random."""
+    """Settings of the encoding. Nothing in the experiment is random."""
 
-    length: int = Field(default=60, ge=_COUNT, le=4096, description="positions encoded")
+    length: int = Field(default=60, ge=_COUNT, le=4096, description="number of encoded positions")
     size: int = Field(
         default=32,
         ge=2 * _BITS,
         le=1024,
         multiple_of=2,
-        description="numbers in an encoding: half as many waves, each as sine and cosine",
+        description="size of an encoding: sine and cosine of size / 2 waves",
     )
     columns: Some[Annotated[int, Field(ge=0)]] = Field(
-        default=(6, 7, 8, 9), description="columns of the encoding drawn as curves, from 0"
+        default=(6, 7, 8, 9), description="columns of the encoding to draw as curves, from 0"
     )
     positions: int = Field(
-        default=1000, ge=2, le=4000, description="positions whose distances and norms are measured"
+        default=1000, ge=2, le=4000, description="positions for measuring distances and norms"
     )
     offsets: Some[Annotated[int, Field(ge=0, le=10**6)]] = Field(
-        default=(1, 2, 5, 10, 100, 1000), description="steps whose rotation is checked"
+        default=(1, 2, 5, 10, 100, 1000), description="offsets d whose rotation R(d) is checked"
     )
 
     @model_validator(mode="after")
@@ -57,13 +58,13 @@ class PositionsOptions(Options):
 
 
 @dataclass(frozen=True)
-class PlaceCode:
-    """Measurements of an encoding of n positions. Distances and norms are Euclidean.
+class EncodingStatistics:
+    """Statistics of an encoding p of n positions. Distances and norms are Euclidean.
 
-    `nearest` is the smallest distance of two positions, `norm` the largest norm. `uneven` is the
-    spread of |p(i + d) - p(i)| over i as a share of its maximum, for the worst d: 0 if d places
-    are the same distance everywhere. `moved` is the farthest that a position moves when the text
-    is twice as long.
+    `nearest` is the smallest distance between two positions, `norm` the largest norm. `uneven` is
+    the largest (max - min) / max of |p(i + d) - p(i)| over i, for any d: 0 if positions d apart
+    always have the same distance. `moved` is the largest distance that the encoding of a position
+    moves if the text becomes twice as long.
     """
 
     n: int
@@ -75,11 +76,11 @@ class PlaceCode:
 
 @dataclass(frozen=True)
 class PositionsResult(Result):
-    """The encoding (T, D), its wavelengths (D/2) in positions, and the error of the identity
-    PE(i + d) = PE(i) R(d), with R(d) for each offset d and, for contrast, with R(d + 1).
+    """Measurements of the encoding PE (T, D). Its `wavelengths` (D/2) are in positions.
 
-    `similarity[d]` is PE(i) . PE(i + d) / (D/2), the mean over i; `similarity_spread` is how much
-    it varies with i.
+    `residuals` are the errors of PE(i + d) = PE(i) R(d) for each offset d. `wrong_residuals` are
+    the errors with R(d + 1) instead. `similarity[d]` is PE(i) . PE(i + d) / (D/2), averaged over i;
+    `similarity_spread` is the largest difference of this product between two i.
     """
 
     encoding: npt.NDArray[np.float64]
@@ -90,7 +91,7 @@ class PositionsResult(Result):
     similarity: npt.NDArray[np.float64]
     similarity_spread: float
     columns: tuple[int, ...]
-    codes: dict[str, PlaceCode]
+    codes: dict[str, EncodingStatistics]
 
     def numbers(self) -> dict[str, object]:
         return {
@@ -111,7 +112,7 @@ class PositionsResult(Result):
 
 
 def run(options: PositionsOptions) -> PositionsResult:
-    """Encode the positions and compare them with their rotations."""
+    """Encode the positions, and measure rotations, similarities and other encodings."""
     length, size = options.length, options.size
     encoding = sinusoids(length, size)
     products = encoding @ encoding.T / (size / 2)
@@ -129,8 +130,8 @@ def run(options: PositionsOptions) -> PositionsResult:
     )
 
 
-def place_codes(n: int, size: int) -> dict[str, PlaceCode]:
-    """Measure counters and the sinusoidal encoding of n positions."""
+def place_codes(n: int, size: int) -> dict[str, EncodingStatistics]:
+    """Measure four encodings of n positions: i, i / n, the bits of i, and sinusoids."""
     bits = (2 * n - 1).bit_length()
     codes: dict[str, Callable[[int], Tensor]] = {
         "i": lambda length: torch.arange(length).double().unsqueeze(1),
@@ -143,7 +144,7 @@ def place_codes(n: int, size: int) -> dict[str, PlaceCode]:
     return {name: _examine(code(n), code(2 * n)) for name, code in codes.items()}
 
 
-def _examine(code: Float64[Tensor, "n D"], longer: Float64[Tensor, "m D"]) -> PlaceCode:
+def _examine(code: Float64[Tensor, "n D"], longer: Float64[Tensor, "m D"]) -> EncodingStatistics:
     """Measure an encoding; `longer` is the encoding of a text that is twice as long."""
     n = len(code)
     distances = torch.cdist(code, code, compute_mode="donot_use_mm_for_euclid_dist")
@@ -151,23 +152,23 @@ def _examine(code: Float64[Tensor, "n D"], longer: Float64[Tensor, "m D"]) -> Pl
     diagonals = [distances.diagonal(d) for d in range(1, n)]
     uneven = max(float((d.max() - d.min()) / d.max()) for d in diagonals)
     moved = float((longer[:n] - code).norm(dim=1).max())
-    return PlaceCode(n, float(nearest), float(code.norm(dim=1).max()), uneven, moved)
+    return EncodingStatistics(n, float(nearest), float(code.norm(dim=1).max()), uneven, moved)
 
 
-def _residual(encoding: Tensor, offset: int, turned: int) -> float:
-    """max over i of |PE(i + offset) - PE(i) R(turned)|."""
+def _residual(encoding: Tensor, offset: int, angle: int) -> float:
+    """Return the maximum over i of |PE(i + offset) - PE(i) R(angle)|."""
     length, size = encoding.shape
-    moved = sinusoids(length, size, first=offset)
-    return float((moved - encoding @ rotation(turned, size)).abs().max())
+    shifted = sinusoids(length, size, first=offset)
+    return float((shifted - encoding @ rotation(angle, size)).abs().max())
 
 
 def _bits() -> npt.NDArray[np.int64]:
-    """Row n: the bits of n, the fastest first as in the encoding."""
+    """Return the bits of n in row n, the least significant first, like the fastest wave of PE."""
     return np.arange(_COUNT)[:, None] >> np.arange(_BITS) & 1
 
 
 def draw(result: PositionsResult) -> Figure:
-    """The encoding, some columns, the counter beside its first waves, the rotation, similarity."""
+    """Draw the encoding, some columns, a binary counter, the rotation and the similarity."""
     figure = new_figure(9.0, 5.0)
     rows = figure.subfigures(2, 1, squeeze=False, hspace=0.03).flat
     table, curves = rows[0].subplots(1, 2, width_ratios=[1.1, 1])
@@ -212,11 +213,11 @@ def _draw_counter(bits: Axes, waves: Axes, result: PositionsResult) -> AxesImage
 
 
 def _draw_turn(axes: Axes, result: PositionsResult) -> None:
-    places = range(len(result.offsets))
+    ticks = range(len(result.offsets))
     floor = 1e-17  # a difference of exactly 0 has no logarithm
-    axes.semilogy(places, np.maximum(result.residuals, floor), "o", label="turned by R(d)")
-    axes.semilogy(places, result.wrong_residuals, "s", color=ORANGE, label="turned by R(d+1)")
-    axes.set_xticks(places, [f"{d:,}" for d in result.offsets])
+    axes.semilogy(ticks, np.maximum(result.residuals, floor), "o", label="turned by R(d)")
+    axes.semilogy(ticks, result.wrong_residuals, "s", color=ORANGE, label="turned by R(d+1)")
+    axes.set_xticks(ticks, [f"{d:,}" for d in result.offsets])
     axes.set(title="Greatest |PE(i+d) - PE(i) R|", xlabel="steps d", ylim=(floor / 3, 1e3))
     axes.legend(loc="center right")
 

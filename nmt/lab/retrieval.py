@@ -1,9 +1,9 @@
-"""Query, key and value as retrieval: a look-up in a dictionary, made soft.
+"""Query, key and value as retrieval: attention as a soft look-up in a dictionary.
 
-A shop finds products by what a customer types: the text is the query, the description of a product
-its key, what comes back its value. A dictionary answers an exact key only; attention compares the
-query with every key, and answers with all values, weighted by softmax(score / temperature). The
-dot product is the product of both lengths and the cosine of the angle between them.
+In a shop's search the text that a customer types is the query, the description of a product is a
+key, and its price is the value. A dictionary finds exact keys only. Attention compares the query
+with every key and returns the mean of the values, weighted by softmax(score / temperature). A dot
+product is the product of the two lengths and the cosine of the angle between the vectors.
 """
 
 import textwrap
@@ -18,8 +18,9 @@ from pydantic import Field, field_validator
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
+from nmt.explain.colours import BLUE, GREEN, ORANGE
 from nmt.lab.experiment import Experiment, Options, Result
-from nmt.lab.figure import BLUE, GREEN, ORANGE, heat, label_cells, new_figure
+from nmt.lab.figure import heat, label_cells, new_figure
 from nmt.models.attention.scores import DotAttention
 
 SHOP = {
@@ -30,19 +31,19 @@ SHOP = {
     "white summer dress": 50.0,
     "thin thick red blue winter summer jacket sale": 10.0,
 }
-"""Descriptions and prices; the last one is stuffed with words, to be found by every query."""
+"""Descriptions and prices. The last description has many words, so as to match every query."""
 
 Score = Literal["dot", "cosine"]
 SCORES: tuple[Score, ...] = ("dot", "cosine")
 _COLOURS = {"dot": ORANGE, "cosine": BLUE}
-_TEMPERATURES = [0.01, 0.1, 0.3, 1.0, 100.0]  # whose weights are drawn
+_TEMPERATURES = [0.01, 0.1, 0.3, 1.0, 100.0]  # of the weights in the picture
 _GRID = torch.logspace(-2.5, 2.0, 91, dtype=torch.float64)
 
 
 class RetrievalOptions(Options):
-    """The query. Nothing in it is random."""
+    """The query. Nothing in the experiment is random."""
 
-    query: str = Field(default="thin red winter jacket", description="words that are looked for")
+    query: str = Field(default="thin red winter jacket", description="words to look for")
 
     @field_validator("query")
     @classmethod
@@ -54,9 +55,9 @@ class RetrievalOptions(Options):
 
 @dataclass(frozen=True)
 class RetrievalResult(Result):
-    """Every product compared with the query, and the soft look-ups over the temperature.
+    """The scores of all products, and the results of soft look-ups at several temperatures.
 
-    `exact` is the price by a dictionary; None where the query is no key.
+    `exact` is the price found by an exact look-up, or None if the query is not a key.
     """
 
     exact: float | None
@@ -68,7 +69,7 @@ class RetrievalResult(Result):
 
     @property
     def identity_error(self) -> float:
-        """max |q . k - |q| |k| cos(q, k)|."""
+        """The maximum over the keys of |q . k - |q| |k| cos(q, k)|."""
         product = self.query_length * self.lengths * self.scores["cosine"]
         return float((self.scores["dot"] - product).abs().max())
 
@@ -93,7 +94,7 @@ class RetrievalResult(Result):
         }
 
     def best(self, score: Score) -> str:
-        """The product with the greatest score, the first of equals."""
+        """Return the product with the largest score, or the first of several."""
         return list(SHOP)[int(self.scores[score].argmax())]
 
 
@@ -102,7 +103,7 @@ def _prices() -> Float64[Tensor, " S"]:
 
 
 def vectors(query: str) -> tuple[Float64[Tensor, "1 D"], Float64[Tensor, "S D"]]:
-    """The query and the keys: a unit of 1 for every word of theirs that the shop knows."""
+    """Return the query and the keys as bags of words: 1 for each word of SHOP in the text."""
     words = sorted({word for name in SHOP for word in name.split()})
     rows = [[float(word in text.split()) for word in words] for text in (query, *SHOP)]
     table = torch.tensor(rows, dtype=torch.float64)
@@ -112,16 +113,16 @@ def vectors(query: str) -> tuple[Float64[Tensor, "1 D"], Float64[Tensor, "S D"]]
 def compare(
     query: Float64[Tensor, "1 D"], keys: Float64[Tensor, "S D"], score: Score
 ) -> Float64[Tensor, " S"]:
-    """q . k, or the cosine of the angle between q and k (0 where one of them is 0)."""
+    """Return q . k, or the cosine of the angle between q and k (0 if q or k is 0)."""
     return (keys * query).sum(dim=1) if score == "dot" else cosine_similarity(query, keys)
 
 
 def look_up(
     query: Float64[Tensor, "1 D"], keys: Float64[Tensor, "S D"], score: Score, temperature: float
 ) -> Float64[Tensor, " S"]:
-    """softmax(score(q, k) / temperature), by the dot-product attention of the models.
+    """Return softmax(score(q, k) / temperature), computed by the DotAttention of nmt.models.
 
-    The cosine is the dot product of vectors divided by their lengths.
+    The cosine is computed as the dot product of normalised vectors.
     """
     if score == "cosine":
         query, keys = (normalize(vector, dim=-1) for vector in (query, keys))
@@ -130,7 +131,7 @@ def look_up(
 
 
 def run(options: RetrievalOptions) -> RetrievalResult:
-    """Look the query up, exactly and at every temperature."""
+    """Look up the query, exactly and at every temperature."""
     query, keys = vectors(options.query)
 
     def rows(score: Score, temperatures: list[float]) -> Float64[Tensor, "T S"]:
@@ -147,7 +148,7 @@ def run(options: RetrievalOptions) -> RetrievalResult:
 
 
 def draw(result: RetrievalResult) -> Figure:
-    """The weights over the temperature, and the price answered."""
+    """Draw the weights and the resulting price over the temperature."""
     figure = new_figure(12.0, 3.6)
     left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=[2.3, 1]).flat
     panels = left.subplots(1, 2, sharey=True)

@@ -1,9 +1,9 @@
-"""Why scores are divided by sqrt(d): the softmax of q^T k as the vectors grow.
+"""Why scores are divided by sqrt(d): the softmax of q^T k as the size d of the vectors grows.
 
-If the d numbers of queries and keys are independent with variance 1, q^T k has the variance d.
-The larger the scores, the nearer the softmax is to a choice of one key, and the smaller is its
-gradient (arXiv 1706.03762, section 3.2.1 and footnote 4). Divided by sqrt(d) they have the
-variance 1 for every d; additive attention, with its usual initial weights, needs no factor.
+If the d components of queries and keys are independent with variance 1, q^T k has variance d.
+The larger the scores are, the closer the softmax is to a choice of one key, and the smaller is its
+gradient (arXiv 1706.03762, section 3.2.1 and footnote 4). Scores divided by sqrt(d) have variance 1
+for every d. Additive attention with its usual initial weights needs no factor.
 """
 
 import math
@@ -19,8 +19,9 @@ from matplotlib.figure import Figure
 from pydantic import Field
 from torch import Tensor
 
+from nmt.explain.colours import CYCLE
 from nmt.lab.experiment import Experiment, Options, Result, Some, seeded
-from nmt.lab.figure import CYCLE, new_figure
+from nmt.lab.figure import new_figure
 from nmt.models.attention.base import Attention
 from nmt.models.attention.scores import (
     AdditiveConfig,
@@ -44,17 +45,17 @@ CONFIGS = {
     "cosine": CosineConfig(),
 }
 
-_KEYS = 32  # that share the weights of a query
-_QUERIES = 32  # in a draw
+_KEYS = 32  # per query
+_QUERIES = 32  # per draw
 MEASURES = ("variance", "entropy", "gradient", "median_gradient")
 
 
 class ScalingOptions(Options):
-    """The attentions to measure, their sizes, and the number of draws."""
+    """Settings of the attention scores, their sizes, and the number of draws."""
 
     kinds: Some[Kind] = Field(
         default=("dot", "scaled_dot", "additive"),
-        description="kinds of attention, with the initial weights of a translation model",
+        description="attention scores to compare, with the initial weights of a translation model",
     )
     sizes: Some[Annotated[int, Field(gt=0, le=4096)]] = Field(
         default=tuple(2**n for n in range(12)), description="sizes d of q and k"
@@ -66,13 +67,13 @@ class ScalingOptions(Options):
 
 @dataclass(frozen=True)
 class ScalingResult(Result):
-    """Every kind by name: its measures (MEASURES, sizes, draws)."""
+    """The measurements of each kind of attention by name, (MEASURES, sizes, draws)."""
 
     options: ScalingOptions
     kinds: dict[str, npt.NDArray[np.float64]]
 
     def statistics(self, kind: str, name: str) -> dict[str, npt.NDArray[np.float64]]:
-        """The mean of a measure over the draws at each size, and its standard deviation."""
+        """Return the mean and the standard deviation of a measure over the draws, by size."""
         values = self.kinds[kind][MEASURES.index(name)]
         return {"mean": values.mean(axis=1), "spread": values.std(axis=1, ddof=1)}
 
@@ -88,7 +89,7 @@ class ScalingResult(Result):
 
 
 def run(options: ScalingOptions) -> ScalingResult:
-    """Measure every kind at every size, on the same queries and keys, several times."""
+    """Measure every kind at every size, with the same queries and keys, for several draws."""
     kinds = {
         kind: [
             [
@@ -107,7 +108,7 @@ def run(options: ScalingOptions) -> ScalingResult:
 def _scores(
     kind: Kind, size: int, options: ScalingOptions, draw_number: int
 ) -> Float[Tensor, "Q S"]:
-    """The scores of new queries and keys from N(0, 1), with new weights where the kind has any."""
+    """Return the scores of random queries and keys from N(0, 1), with random initial weights."""
     with seeded(options.seed * 10_007 + draw_number), torch.no_grad():
         queries, keys = torch.randn(1, _QUERIES, size), torch.randn(1, _KEYS, size)
         attention: Attention = CONFIGS[kind].build(size, size)
@@ -117,8 +118,8 @@ def _scores(
 
 
 def measure(scores: Float[Tensor, "Q S"]) -> dict[str, float]:
-    """MEASURES: the variance over a query's keys, the entropy of its weights p, the Frobenius norm
-    of the softmax's Jacobian diag(p) - p p^T, as means over the queries; and its median.
+    """Return MEASURES by name: means over the queries of the variance of the scores, the entropy of
+    the weights p, and the Frobenius norm of diag(p) - p p^T (the Jacobian); and its median.
     """
     p = scores.softmax(dim=-1)
     squares, cubes = p.square().sum(dim=-1), p.pow(3).sum(dim=-1)
@@ -132,7 +133,7 @@ def measure(scores: Float[Tensor, "Q S"]) -> dict[str, float]:
 
 
 def draw(result: ScalingResult) -> Figure:
-    """Variance, entropy and gradient over the size."""
+    """Draw variance, entropy and gradient over the size."""
     figure = new_figure(10.5, 3.9)
     variance, entropy, gradient = figure.subplots(1, 3)
     sizes = result.options.sizes
@@ -153,7 +154,7 @@ def draw(result: ScalingResult) -> Figure:
 
 
 def _draw_lines(axes: Axes, result: ScalingResult, name: str) -> None:
-    """A line for each kind, with a band of one standard deviation over the draws."""
+    """Draw a line per kind, with a band of one standard deviation over the draws."""
     sizes = result.options.sizes
     for colour, kind in zip(CYCLE * 2, result.kinds, strict=False):
         mean, spread = result.statistics(kind, name).values()

@@ -1,7 +1,7 @@
-"""Five layers from a sequence (B, n, d) to another one, and their theoretical costs.
+"""Five layers that map a sequence (B, n, d) to a sequence, and their theoretical costs.
 
-Table 1 of arXiv 1706.03762: operations, steps that must follow on one another, and through how
-many layers or steps a signal goes between the two ends of the sequence.
+The costs are those of arXiv 1706.03762, table 1: operations, sequential steps, and the path length,
+i.e. how many layers or steps connect the two ends of the sequence.
 """
 
 from collections.abc import Callable
@@ -19,10 +19,10 @@ from nmt.models.transformer.multi_head import MultiHead
 
 @dataclass(frozen=True)
 class Theory:
-    """The theoretical costs of a layer. Orders are those of growth with n.
+    """The theoretical costs of a layer for sequences of length n.
 
-    `macs` counts multiplications that are added up, of a forward pass over one sequence of n,
-    projections included; `steps` and `path` are numbers for n.
+    The three orders are in O() notation, and `exponent` is the power of n in `order`. `macs` counts
+    the multiply-adds of a forward pass over one sequence, including projections.
     """
 
     order: str
@@ -34,7 +34,7 @@ class Theory:
     path: Callable[[int], int]
 
     def at(self, n: int) -> dict[str, object]:
-        """The orders, and their numbers for n."""
+        """Return the orders, and the number of steps and the path length for n."""
         return {
             "operations_order": self.order,
             "expected_slope": self.exponent,
@@ -46,34 +46,34 @@ class Theory:
 
 
 class SequenceLayer(nn.Module):
-    """A layer and its theory."""
+    """Base class of the layers, each with its theoretical costs."""
 
     theory: Theory
 
     def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
-        """The output sequence."""
+        """Return the output sequence."""
         raise NotImplementedError
 
     def sweep(
         self, x: Float[Tensor, "B n d"], before: Float[Tensor, "B n d"]
     ) -> Float[Tensor, "B n d"]:
-        """All positions at once, given the outputs `before` that the sweep before this one left.
+        """Compute all positions in one sequential step, from the outputs `before` of the last one.
 
-        One sequential step. Where no output needs another output, it is the forward pass.
+        By default no output depends on another output, and this is the forward pass.
         """
         return self(x)
 
     def above(self) -> "SequenceLayer":
-        """The next layer of a stack. It has the same connections unless a subclass says other."""
+        """Return the next layer of a stack; by default it has the same connections."""
         return self
 
 
 class Convolution(SequenceLayer):
-    """Convolution over k positions; each stacked layer sees k - 1 more."""
+    """Convolution over k positions. Each further layer of a stack sees k - 1 more positions."""
 
     def __init__(self, d: int, kernel: int) -> None:
         super().__init__()
-        assert kernel % 2 == 1, "with an even kernel the sequence would change its length"
+        assert kernel % 2 == 1, "an even kernel would change the length of the sequence"
         self.inner = nn.Conv1d(d, d, kernel, padding=kernel // 2, bias=False)
         self.theory = Theory(
             "k n d²", 1, lambda n: kernel * n * d * d,
@@ -89,7 +89,7 @@ class DilatedConvolution(SequenceLayer):
     """Causal convolution over k positions that are `dilation` apart (arXiv 1609.03499).
 
     In a stack the dilations are 1, k, k^2 ...: a layer sees k times as many positions as the layer
-    below it, and no position is seen on two paths.
+    below, and each of these positions reaches the output by one path only.
     """
 
     def __init__(self, d: int, kernel: int, dilation: int = 1) -> None:
@@ -114,7 +114,7 @@ class DilatedConvolution(SequenceLayer):
 
 
 class Recurrence(SequenceLayer):
-    """A GRU: three gates from the input and three from the state, position by position."""
+    """A GRU, which runs position by position: three maps of the input and three of the state."""
 
     def __init__(self, d: int) -> None:
         super().__init__()
@@ -131,17 +131,17 @@ class Recurrence(SequenceLayer):
     def sweep(
         self, x: Float[Tensor, "B n d"], before: Float[Tensor, "B n d"]
     ) -> Float[Tensor, "B n d"]:
-        """See SequenceLayer: each position's step, from the state of the position before it."""
+        """Take one step at every position, from the state `before` of the previous position."""
         states = nn.functional.pad(before, (0, 0, 1, 0))[:, :-1]
         y: Tensor = self.inner(x.flatten(0, 1).unsqueeze(1), states.flatten(0, 1).unsqueeze(0))[0]
         return y.view_as(x)
 
 
 class SelfAttention(SequenceLayer):
-    """One head of the Transformer's attention, every position over all.
+    """One head of the Transformer's self-attention: every position attends to all.
 
-    With weights it computes the table of all n x n; without, torch's fused attention computes
-    a block of it at a time and holds no more.
+    If `with_weights`, all n x n weights are held in memory. Otherwise fused attention computes them
+    block by block.
     """
 
     def __init__(self, d: int, with_weights: bool) -> None:
@@ -159,9 +159,9 @@ class SelfAttention(SequenceLayer):
 
 
 class LocalAttention(SequenceLayer):
-    """One head of the decoder's attention, the i-th query over w positions around the i-th.
+    """One head of attention in which query i attends to w positions around position i.
 
-    It leaves the weights in their windows; `Attention` gives them for all n x n places.
+    The weights have the shape (n, w), whereas those of `Attention` are spread out to (n, n).
     """
 
     def __init__(self, d: int, reach: int) -> None:
@@ -179,24 +179,24 @@ class LocalAttention(SequenceLayer):
         state, span = self.inner.begin(memory_of(x)), self.inner.span
         assert span is not None
         window = span(x, state.keep, state.queries)
-        places = torch.arange(len(x))[:, None, None], window.positions
-        scores = self.inner.score(x.flatten(0, 1).unsqueeze(1), state.keys[places].flatten(0, 1))
+        index = torch.arange(len(x))[:, None, None], window.positions
+        scores = self.inner.score(x.flatten(0, 1).unsqueeze(1), state.keys[index].flatten(0, 1))
         weights = self.inner.weighting(scores, window.keep.flatten(0, 1)).weights
-        return self.inner.mix(weights, state.values[places].flatten(0, 1)).view_as(x)
+        return self.inner.mix(weights, state.values[index].flatten(0, 1)).view_as(x)
 
 
 def memory_of(x: Float[Tensor, "B n d"]) -> Memory:
-    """The sequence as the memory of an attention."""
+    """Wrap a sequence as the memory of an attention, without padding."""
     return Memory(x, torch.ones(x.shape[:2], dtype=torch.bool), x[:, :1])
 
 
 def _layers_across(n: int, reach: int) -> int:
-    """How many layers that see `reach` positions on each side connect both ends of n."""
+    """Return how many layers that see `reach` positions on each side connect the ends of n."""
     return -(-(n - 1) // reach)
 
 
 def _power_at_least(n: int, base: int) -> int:
-    """The smallest p with base^p >= n, at least 1; without rounding, as a logarithm has it."""
+    """Return the smallest p >= 1 with base^p >= n, without the rounding errors of a logarithm."""
     power, reach = 1, base
     while reach < n:
         power, reach = power + 1, reach * base

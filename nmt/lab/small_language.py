@@ -1,8 +1,8 @@
-"""A small English and its French: sentences drawn from a grammar, word for word but reordered.
+"""A toy parallel corpus: English sentences from a small grammar, and their French translations.
 
-Every French word comes from one English word, so that the right alignment is known. Colours go
-behind their noun, and articles and adjectives agree with it. So a translator has to leave the order
-of the source, and some words depend on two: `the ... mouse` is `la souris`.
+Every French word translates one English word, so that the right alignment is known. In French,
+colours follow their noun, and articles and adjectives agree with it. A translator therefore has to
+reorder words, and some French words depend on two English words: `the ... mouse` is `la souris`.
 """
 
 import random
@@ -21,7 +21,7 @@ _NOUNS = (
     {"dog": "chien", "cat": "chat", "horse": "cheval", "boat": "bateau", "book": "livre"},
     {"house": "maison", "car": "voiture", "table": "table", "cow": "vache", "mouse": "souris"},
 )
-"""Masculine, feminine; none begins with a vowel, before which articles would change."""
+"""Masculine and feminine nouns. None begins with a vowel, which would change the article."""
 _VERBS = {"sees": "voit", "seeks": "cherche", "finds": "trouve", "follows": "suit"}
 _JOINTS = {"and": "et", "but": "mais"}
 
@@ -37,8 +37,8 @@ FRENCH = sorted(
 
 @dataclass(frozen=True)
 class Pair:
-    """A sentence and its translation. French word i comes from English word `sources[i]`; an
-    article or an adjective agrees with the noun at `nouns[i]`, which is None of other words.
+    """A sentence and its translation. French word i translates English word `sources[i]`, and if
+    it is an article or an adjective, agrees with English noun `nouns[i]` (otherwise None).
     """
 
     english: tuple[str, ...]
@@ -48,31 +48,31 @@ class Pair:
 
 
 def translate(english: str) -> Pair:
-    """The only right translation of a sentence of this language."""
+    """Translate a sentence of the grammar; there is exactly one right translation."""
     words = english.split()
     french: list[tuple[str, int, int | None]] = []
-    waiting: list[int] = []  # words of a noun phrase, until its noun is read
-    for place, word in enumerate(words):
+    before_noun: list[int] = []  # positions of the words of an unfinished noun phrase
+    for position, word in enumerate(words):
         if any(word in table for table in _AGREEING):
-            waiting.append(place)
+            before_noun.append(position)
         elif any(word in table for table in _NOUNS):
-            french += _noun_phrase(words, waiting, place)
-            waiting = []
+            french += _noun_phrase(words, before_noun, position)
+            before_noun = []
         else:
-            french.append(((_VERBS | _JOINTS)[word], place, None))
-    assert not waiting, "a noun phrase without its noun"
+            french.append(((_VERBS | _JOINTS)[word], position, None))
+    assert not before_noun, "a noun phrase has no noun"
     forms, sources, nouns = zip(*french, strict=True)
     return Pair(tuple(words), forms, sources, nouns)
 
 
 def _noun_phrase(words: list[str], before: list[int], at: int) -> list[tuple[str, int, int | None]]:
-    """The noun at `at`, and what stands before it, in the order of French."""
+    """Translate a noun phrase into French order; `before` and `at` are positions of its words."""
     gender = 0 if words[at] in _NOUNS[0] else 1
     agreeing: list[tuple[str, int, int | None]] = [
-        (table[words[place]][gender], place, at)
-        for place in before
+        (table[words[position]][gender], position, at)
+        for position in before
         for table in _AGREEING
-        if words[place] in table
+        if words[position] in table
     ]
     noun = (_NOUNS[gender][words[at]], at, None)
     in_front = [word for word in agreeing if words[word[1]] not in _COLOURS]
@@ -80,7 +80,7 @@ def _noun_phrase(words: list[str], before: list[int], at: int) -> list[tuple[str
 
 
 def draw_pair(chance: random.Random) -> Pair:
-    """A sentence of one or two clauses, 5 to 19 words."""
+    """Draw a sentence of one or two clauses, 5 to 19 words, with its translation."""
     words: list[str] = []
     for clause in range(chance.randint(1, 2)):
         words += [chance.choice(list(_JOINTS))] * (clause > 0)
@@ -91,7 +91,7 @@ def draw_pair(chance: random.Random) -> Pair:
 
 
 def _draw_noun_phrase(chance: random.Random) -> list[str]:
-    """An article, perhaps a size, perhaps a colour, and a noun."""
+    """Draw an article, perhaps a size, perhaps a colour, and a noun."""
     words = [chance.choice(list(_ARTICLES))]
     words += [chance.choice(list(_SIZES))] * (chance.random() < 0.5)
     words += [chance.choice(list(_COLOURS))] * (chance.random() < 0.5)

@@ -159,4 +159,4 @@ def test_looks_of_right_captions_are_measured_on_the_thing_meant() -> None:
     weights[:, 3 * GRID + 3] = 1  # "red" and "blue", both at a place of the square
     half = looks([answer(weights)], "colour")
     assert (half.on_right, half.on_other) == (0.5, 0.5)
-    assert looks([answer(weights, ("a", "big"))], "colour").n_words == 0
+    assert looks([answer(weights, ("a", "big"))], "colour") is None

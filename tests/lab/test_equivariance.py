@@ -10,6 +10,7 @@ from nmt.lab.equivariance import (
     FULL,
     ONE_MATRIX,
     POSITIONS,
+    RECURRENCE,
     TWO_MATRICES,
     EquivarianceOptions,
     run,
@@ -19,10 +20,12 @@ from nmt.lab.equivariance import (
 @pytest.mark.parametrize("options", [{}, {"seed": 2, "size": 38, "heads": 19}, {"heads": 1}])
 def test_only_attention_without_positions_is_equivariant(options: dict[str, int]) -> None:
     result = run(EquivarianceOptions(permutations=30, **options))
-    greatest = {name: layer.greatest for name, layer in result.layers.items()}
+    greatest = {name: layer.max_difference for name, layer in result.layers.items()}
     assert max(greatest[BARE], greatest[ATTENTION]) < 5e-6
     assert greatest[POSITIONS] > 0.3
     assert greatest[FULL] > 1
+    assert greatest[RECURRENCE] > 0.05
+    assert not np.triu(result.layers[RECURRENCE].weights, 1).any()  # nothing of later words
     order = np.array(result.order)
     assert sorted(order) != order.tolist()
     attention, full = result.layers[ATTENTION], result.layers[FULL]
@@ -39,8 +42,8 @@ def test_scores_are_symmetric_unless_queries_and_keys_differ(seed: int) -> None:
     assert result.scores[ONE_MATRIX].asymmetry < 1e-6
     assert result.scores[TWO_MATRICES].asymmetry > 0.1
     diagonal = result.layers[BARE].weights.diagonal()
-    np.testing.assert_allclose(result.scores[BARE_SCORES].on_itself, diagonal, atol=1e-6)
-    assert result.scores[TWO_MATRICES].on_itself.mean() < diagonal.mean()
+    np.testing.assert_allclose(result.scores[BARE_SCORES].self_weights, diagonal, atol=1e-6)
+    assert result.scores[TWO_MATRICES].self_weights.mean() < diagonal.mean()
     exponentials = np.exp(result.scores[TWO_MATRICES].scores)
     weights = exponentials / exponentials.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(result.layers[ATTENTION].weights, weights, atol=1e-5)
@@ -53,5 +56,5 @@ def test_only_the_full_layer_depends_on_the_length() -> None:
     )
     assert short[ATTENTION].parameters == long[ATTENTION].parameters == long[POSITIONS].parameters
     assert (short[FULL].parameters, long[FULL].parameters) == (32 * 33, 64 * 65)
-    assert "48" in long[FULL].shorter  # three words of 16 numbers, where the layer takes 64
-    assert {long[name].shorter for name in (BARE, ATTENTION, POSITIONS)} == {"works"}
+    assert "48" in long[FULL].shorter_input  # three words of 16 numbers, where the layer takes 64
+    assert {long[name].shorter_input for name in (BARE, ATTENTION, POSITIONS)} == {"works"}

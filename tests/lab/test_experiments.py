@@ -11,6 +11,7 @@ import torch
 from matplotlib.image import imread
 
 from nmt.errors import NMTError
+from nmt.explain.attribution import inputs
 from nmt.lab.experiment import perform
 from nmt.lab.experiments import EXPERIMENTS, find
 from nmt.lab.figure import DPI, heat, house_style, new_figure, write_png
@@ -31,6 +32,7 @@ QUICK: dict[str, tuple[str, ...]] = {
     "positions": ("positions=9",),
     "retrieval": (),
     "scaling": ("sizes=[1,3,64]", "draws=2"),
+    "truth": ("hidden=8", "embedding=4", "updates=2", "batch=3", "sentences=1", "models=2"),
 }
 """The experiments that are deterministic but for their time, in their smallest size."""
 
@@ -49,6 +51,7 @@ def test_two_runs_are_equal_and_leave_chance_alone(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "perf_counter", lambda: 1.0)
+    monkeypatch.setattr(inputs, "_POINTS", (2,))
     states = torch.get_rng_state(), np.random.get_state()[1].tolist()
     report, experiment = perform(name, QUICK[name], tmp_path), find(name)
     content = json.loads(report.paths[0].read_text())

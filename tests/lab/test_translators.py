@@ -17,12 +17,14 @@ from nmt.lab.translators import (
     TranslatorOptions,
     draw_pairs,
     looks_along,
+    recurrent,
     train,
     translated,
     weighted_by,
 )
 from nmt.models.attention.weighting import SoftConfig
 from nmt.models.recurrent.rnn import RNNSeq2Seq
+from nmt.text.vocabulary import UNK_ID
 
 PAIRS = [translate("the dog sees a cow"), translate("my red car follows the big cat")]
 TINY = TranslatorOptions(embedding=5, hidden=6, updates=2, batch=3)
@@ -49,7 +51,20 @@ def test_drawn_sentences_are_translated_word_for_word() -> None:
 @pytest.fixture(scope="module")
 def model() -> RNNSeq2Seq:
     with seeded(1):
-        return train(SoftConfig(), frozenset(PAIRS), TINY)
+        model = train(recurrent(TINY), frozenset(PAIRS), TINY)
+    assert isinstance(model, RNNSeq2Seq)
+    return model
+
+
+def test_unknown_words_are_learned_where_they_occur() -> None:
+    vectors = []
+    for unknown, updates in ((0.0, 1), (0.0, 2), (0.5, 2)):
+        with seeded(1):
+            options = TINY.model_copy(update={"updates": updates})
+            trained = train(recurrent(TINY), frozenset(PAIRS), options, unknown)
+        vectors.append(trained.get_submodule("encoder.embedding").weight[UNK_ID])
+    assert torch.equal(vectors[0], vectors[1])
+    assert not torch.equal(vectors[0], vectors[2])
 
 
 def test_sampled_weights_follow_the_softmax_in_eval_mode() -> None:

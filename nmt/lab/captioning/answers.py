@@ -1,4 +1,4 @@
-"""Answers of a captioner: their accuracy, the places that their words look at, and a picture."""
+"""Answers of a captioner: their accuracy, the attention of their words, and a figure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,25 +11,26 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import nn
 
+from nmt.explain.colours import GREY
 from nmt.lab.captioning.scenes import SIDE, Arrangement, Scene, masks
 from nmt.lab.captioning.words import Aspect, Language, Word, caption
-from nmt.lab.figure import GREY, new_figure
+from nmt.lab.figure import new_figure
 
 GRID = SIDE // 8
-"""Places along a side of the grid that the captioner attends to."""
+"""Cells along each side of the grid that the captioner attends to."""
 
-_TOUCHED = 0.1  # a thing is at a place if it covers this share of its 8 by 8 pixels
+_TOUCHED = 0.1  # a thing is in a cell if it covers this share of the cell's 8 by 8 pixels
 _PANEL_INCHES = 0.94
-_DARK = 0.15  # brightness of a picture where the attention is 0
-_LEVELS = 24  # of light; more cannot be told apart and make the file larger
+_DARK = 0.15  # brightness of pixels without attention
+_LEVELS = 24  # of brightness; more look the same and make the file larger
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The caption of one picture in one language.
+    """The caption that a model wrote for one picture in one language.
 
-    `picture` (H, W, 3) is without the noise of the captioner's input. `attention` has a
-    row for each word and one for the end, and a column for each place.
+    `picture` (H, W, 3) lacks the noise of the model's input. `attention` has a row for each word
+    and a last row for eos, and a column for each grid cell.
     """
 
     arrangement: Arrangement
@@ -41,27 +42,27 @@ class Answer:
 
     @property
     def reference(self) -> tuple[Word, ...]:
-        """The right caption."""
+        """The correct caption."""
         return tuple(caption(self.arrangement, self.language))
 
     @property
     def right(self) -> bool:
-        """Whether the caption is exactly the right one."""
+        """Whether the caption equals the correct caption."""
         return self.words == tuple(word.text for word in self.reference)
 
 
 def accuracy(answers: Iterable[Answer]) -> float:
-    """Return the share of captions that are right in every word."""
+    """Return the share of captions that are correct in every word."""
     return float(np.mean([answer.right for answer in answers]))
 
 
 @dataclass(frozen=True)
 class Looks:
-    """The attention of the words of one aspect, the mean over `n_words` of them.
+    """The mean attention of `n_words` words of one aspect.
 
-    `on_right` is the share of attention on the places of the thing that the word describes,
-    `on_other` that on the places of the picture's other thing. `chance` is the share of places
-    that the right thing covers, which uniform attention would give.
+    `on_right` is the share of attention on the cells of the thing that the word describes, and
+    `on_other` the share on the cells of the picture's other thing. `chance` is the `on_right` of
+    uniform attention.
     """
 
     on_right: float
@@ -70,26 +71,29 @@ class Looks:
     n_words: int
 
 
-def looks(answers: Iterable[Answer], aspect: Aspect) -> Looks:
-    """Measure right captions only: in the others a word need not mean one thing."""
+def looks(answers: Iterable[Answer], aspect: Aspect) -> Looks | None:
+    """Return the mean attention of words of `aspect` in correct captions; None without such words.
+
+    In a wrong caption a word need not mean one thing.
+    """
     rows = []
     for answer in answers:
         if not answer.right:
             continue
-        at = places(answer.scene, answer.arrangement)
+        cells = places(answer.scene, answer.arrangement)
         for word, weights in zip(answer.reference, answer.attention, strict=False):
             if word.aspect == aspect and word.thing is not None:
-                thing = at[word.thing]
-                other = at.any(axis=0) & ~thing
+                thing = cells[word.thing]
+                other = cells.any(axis=0) & ~thing
                 rows.append((weights[thing].sum(), weights[other].sum(), thing.mean()))
     if not rows:
-        return Looks(0.0, 0.0, 0.0, 0)
+        return None
     on_right, on_other, chance = np.mean(np.array(rows, dtype=np.float64), axis=0).tolist()
     return Looks(on_right, on_other, chance, len(rows))
 
 
 def places(scene: Scene, arrangement: Arrangement) -> npt.NDArray[np.bool_]:
-    """Return for each thing of the arrangement the places of the grid that its copies cover."""
+    """Return which grid cells (columns) the copies of each thing (rows) cover."""
     covered = nn.functional.avg_pool2d(masks(scene).unsqueeze(1), SIDE // GRID).flatten(1)
     touched = (covered >= _TOUCHED).numpy()
     drawn = np.array(arrangement.drawn)
@@ -97,10 +101,10 @@ def places(scene: Scene, arrangement: Arrangement) -> npt.NDArray[np.bool_]:
 
 
 def draw_strips(strips: Sequence[Sequence[Answer]]) -> Figure:
-    """Draw for each picture a row for each of its captions, with a panel for every word.
+    """Draw each picture with a row for each of its captions and a panel for each word.
 
-    A panel is as bright as the word's attention is high, upsampled from the square grid, on one
-    scale for all: full light is the greatest weight that any word has on a place.
+    The brightness of a panel shows the word's attention, upsampled from the grid. All panels share
+    one scale: full brightness is the largest weight of any word on a cell.
     """
     answers = [answer for strip in strips for answer in strip]
     greatest = max(float(a.attention[: len(a.words)].max(initial=0)) for a in answers) or 1.0
@@ -125,11 +129,11 @@ def draw_strips(strips: Sequence[Sequence[Answer]]) -> Figure:
 def _draw_word(
     axes: Axes, picture: npt.NDArray[np.uint8], word: str, shares: Float[np.ndarray, "Y X"]
 ) -> None:
-    """Draw the picture lit by a word's attention, relative to the greatest in the figure."""
+    """Draw the picture lit by a word's attention, given as shares of the largest weight."""
     table = torch.from_numpy(shares.copy())[None, None]
     size = picture.shape[0], picture.shape[1]
     fine = nn.functional.interpolate(table, size=size, mode="bicubic")[0, 0].numpy()
-    light = np.sqrt(fine.clip(min=0, max=1))  # a screen shows the square
+    light = np.sqrt(fine.clip(min=0, max=1))  # screens roughly square the values
     light = np.round(_LEVELS * light) / _LEVELS
     shade = _DARK + (1 - _DARK) * light
     axes.imshow((picture * shade[:, :, None]).astype(np.uint8), interpolation="nearest")

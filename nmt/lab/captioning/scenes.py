@@ -1,4 +1,4 @@
-"""Pictures of coloured shapes: content, layout and drawing; what training does not see."""
+"""Pictures of coloured shapes: content, layout, drawing, and the split into training and test."""
 
 import math
 import random
@@ -17,7 +17,7 @@ SINGLE: tuple[Relation, ...] = ("alone", "alike")
 PAIR: tuple[Relation, ...] = ("above", "below", "left", "right", "between")
 
 SIDE = 64
-"""Pixels along a picture's side; all distances here are in pixels, and y points down."""
+"""Pixels along each side of a picture. Distances are in pixels, and y points down."""
 
 COLOURS = {
     "red": (0.85, 0.10, 0.12),
@@ -28,14 +28,14 @@ COLOURS = {
     "purple": (0.55, 0.15, 0.65),
 }
 
-_RADII = {True: (10.0, 13.0), False: (6.0, 7.5)}  # of a big thing and of a small one
-_GAP = 2.0  # least distance of two things; half of it to the edge
-_LEAN = 0.4  # largest angle of `above` and the like to the axis; pi/4 would be ambiguous
-_TURN = 0.2  # largest turn of a thing
-_PAINT = 0.05  # standard deviation of a thing's colour, per channel
-_PAPER = (0.8, 1.0)  # the background's grey
-_HELD_OUT = 6  # every sixth is not seen in training
-_NEW_KINDS = 4  # of 42 combinations of shape and colour
+_RADII = {True: (10.0, 13.0), False: (6.0, 7.5)}  # of a big and of a small thing
+_GAP = 2.0  # smallest gap between two things; half of it to the edge
+_LEAN = 0.4  # largest angle between `above` etc. and the axis; pi/4 would be ambiguous
+_TURN = 0.2  # largest rotation of a thing
+_PAINT = 0.05  # standard deviation of each channel of a thing's colour
+_PAPER = (0.8, 1.0)  # range of the background's grey
+_HELD_OUT = 6  # one in six single things and pairs is held out from training
+_NEW_KINDS = 4  # held-out combinations of shape and colour, of 42
 
 _DIRECTIONS = {"above": math.pi / 2, "below": -math.pi / 2, "left": 0.0, "right": math.pi}
 """The angle from the first thing to the second."""
@@ -53,12 +53,12 @@ def _square(x: Plane, y: Plane) -> Plane:
 
 
 def _triangle(x: Plane, y: Plane) -> Plane:
-    """Equilateral, on its base."""
+    """An equilateral triangle on its base."""
     return torch.maximum(math.sqrt(0.75) * x.abs() - 0.5 * y, y) - 0.5
 
 
 def _heart(x: Plane, y: Plane) -> Plane:
-    """Two lobes, and below them the square that touches both from within."""
+    """Two circular lobes and a square below, on its corner, whose sides touch the lobes."""
     x = x.abs()
     lobe = torch.hypot(x - 0.43, y + 0.3) - 0.47
     low = (x + y - 0.13) / math.sqrt(2) - 0.47
@@ -66,7 +66,7 @@ def _heart(x: Plane, y: Plane) -> Plane:
 
 
 def _star(x: Plane, y: Plane) -> Plane:
-    """Five points; folded upon one half of a point, whose edge is a straight line."""
+    """A star of five points, folded by symmetry to half a point, whose edge is straight."""
     sector = 2 * math.pi / 5
     angle = torch.remainder(torch.atan2(x, -y) + sector / 2, sector) - sector / 2
     radius = torch.hypot(x, y)
@@ -82,7 +82,7 @@ def _cross(x: Plane, y: Plane) -> Plane:
 
 
 def _moon(x: Plane, y: Plane) -> Plane:
-    """A disc less another."""
+    """A disc minus a shifted disc."""
     return torch.maximum(torch.hypot(x, y) - 0.95, 0.75 - torch.hypot(x - 0.5, y + 0.1))
 
 
@@ -95,16 +95,16 @@ SHAPES: dict[str, Callable[[Plane, Plane], Plane]] = {
     "cross": _cross,
     "moon": _moon,
 }
-"""The shapes, by signed distance: below 0 inside; each fits into the circle of radius 1.
+"""Signed distance functions of the shapes, negative inside. Each shape fits into the unit circle.
 
-Lengths are in radii and y points down. The distance need be right near the edge only, where it
-makes the edge smooth.
+Lengths are in radii and y points down. Distances are accurate near the edge only, where they make
+the edge smooth.
 """
 
 
 @dataclass(frozen=True, order=True)
 class Thing:
-    """A coloured shape of one of two sizes."""
+    """A coloured shape in one of two sizes."""
 
     shape: str
     colour: str
@@ -115,9 +115,9 @@ class Thing:
 class Arrangement:
     """The content of a picture, as its caption states it.
 
-    `alone` and `alike` have one thing, drawn once and twice. The others have a big one and a
-    small one, and the caption names the big one first: it is above the small one, ..., or `between`
-    two of the small one.
+    `alone` has one thing, drawn once, and `alike` one thing, drawn twice. Every other relation has
+    a big and then a small thing: the big thing is `above` the small one, ..., or `between` two
+    copies of the small one.
     """
 
     relation: Relation
@@ -125,7 +125,7 @@ class Arrangement:
 
     @property
     def drawn(self) -> tuple[int, ...]:
-        """For each shape in the picture, its index in `things`."""
+        """The index in `things` of each shape in the picture."""
         if self.relation == "alike":
             return (0, 0)
         return (0, 1, 1) if self.relation == "between" else tuple(range(len(self.things)))
@@ -133,14 +133,13 @@ class Arrangement:
 
 @dataclass(frozen=True)
 class Split:
-    """Arrangements without a caption in common.
+    """Three sets of arrangements; no caption occurs in two of the sets. `seen` is for training.
 
-    `unseen`: new combinations of things. A big and a small thing that no training picture has
-    together, in any relation; and things that training never has alone, or never twice. Each thing
-    itself occurs in training, with others.
+    `unseen`: new combinations of things that occur in training. A big and a small thing never occur
+    together in training, in any relation; or a single thing never occurs `alone`, or `alike`.
 
-    `new_kinds`: with a combination of colour and shape that training never has, in either size;
-    each colour and each shape occurs in training.
+    `new_kinds`: arrangements with a combination of colour and shape that never occurs in training.
+    Each colour and each shape occurs in training.
     """
 
     seen: tuple[Arrangement, ...]
@@ -157,28 +156,28 @@ def all_arrangements() -> list[Arrangement]:
 
 
 def split(rng: random.Random) -> Split:
-    """Split all arrangements at random."""
+    """Return a random split of all arrangements."""
     new_kinds = set(rng.sample(list(product(SHAPES, COLOURS)), _NEW_KINDS))
 
     def is_new(arrangement: Arrangement) -> bool:
         return any((thing.shape, thing.colour) in new_kinds for thing in arrangement.things)
 
-    known = [arrangement for arrangement in all_arrangements() if not is_new(arrangement)]
-    singles = [arrangement for arrangement in known if arrangement.relation in SINGLE]
-    pairs = [arrangement.things for arrangement in known if arrangement.relation == PAIR[0]]
+    others = [arrangement for arrangement in all_arrangements() if not is_new(arrangement)]
+    singles = [arrangement for arrangement in others if arrangement.relation in SINGLE]
+    pairs = [arrangement.things for arrangement in others if arrangement.relation == PAIR[0]]
     held_singles = set(rng.sample(singles, len(singles) // _HELD_OUT))
     held_pairs = set(rng.sample(pairs, len(pairs) // _HELD_OUT))
-    held = [a in held_singles or a.things in held_pairs for a in known]
+    is_held_out = [a in held_singles or a.things in held_pairs for a in others]
     return Split(
-        seen=tuple(compress(known, map(not_, held))),
-        unseen=tuple(compress(known, held)),
+        seen=tuple(compress(others, map(not_, is_held_out))),
+        unseen=tuple(compress(others, is_held_out)),
         new_kinds=tuple(filter(is_new, all_arrangements())),
     )
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A thing in a picture: its centre, its radius, and its turn in radians."""
+    """A thing in a picture: its centre, its radius, and its rotation in radians."""
 
     thing: Thing
     x: float
@@ -192,7 +191,7 @@ Scene = tuple[Placed, ...]
 
 
 def place(arrangement: Arrangement, rng: random.Random) -> Scene:
-    """Random places for all things, as the relation requires, with a gap between any two."""
+    """Place things at random, as the relation requires, with a gap between any two things."""
     sizes = [rng.uniform(*_RADII[thing.big]) for thing in arrangement.things]
     things = [arrangement.things[i] for i in arrangement.drawn]
     radii = [sizes[i] for i in arrangement.drawn]
@@ -207,7 +206,7 @@ def place(arrangement: Arrangement, rng: random.Random) -> Scene:
 def _offsets(
     relation: Relation, radii: Sequence[float], rng: random.Random
 ) -> list[tuple[float, float]]:
-    """The centres relative to that of the first thing; the others lie on a line through it."""
+    """Return the centres relative to the first centre; all centres lie on one line."""
     if relation in _DIRECTIONS:
         angle = _DIRECTIONS[relation] + rng.uniform(-_LEAN, _LEAN)
     else:
@@ -222,14 +221,14 @@ def _offsets(
 
 
 def _shift(offsets: Sequence[float], radii: Sequence[float], rng: random.Random) -> float:
-    """A random coordinate of the first thing such that everything is inside the picture."""
+    """Return a random coordinate of the first thing that puts all things inside the picture."""
     low = max(radius - offset for offset, radius in zip(offsets, radii, strict=True))
     high = min(SIDE - radius - offset for offset, radius in zip(offsets, radii, strict=True))
     return rng.uniform(low, high)
 
 
 def masks(scene: Sequence[Placed]) -> Float[Tensor, "R H W"]:
-    """The coverage of every pixel by each thing, 0 to 1. Edges are a pixel wide."""
+    """Return the coverage, 0 to 1, of every pixel by each thing. Edges are one pixel wide."""
     numbers = torch.tensor([(placed.x, placed.y, placed.radius, placed.turn) for placed in scene])
     x, y, radius, turn = (column.view(-1, 1, 1) for column in numbers.unbind(1))
     centres = torch.arange(SIDE) + 0.5
@@ -246,7 +245,7 @@ def masks(scene: Sequence[Placed]) -> Float[Tensor, "R H W"]:
 
 
 def paint(scenes: Sequence[Scene], rng: random.Random) -> Float[Tensor, "B 3 H W"]:
-    """The pictures, RGB from 0 to 1: every background and every thing in a shade of its own."""
+    """Return pictures as RGB from 0 to 1. Backgrounds and things have random shades."""
     generator = torch.Generator().manual_seed(rng.getrandbits(60))
     low, high = _PAPER
     paper = low + (high - low) * torch.rand(len(scenes), 1, 1, 1, generator=generator)
@@ -264,7 +263,7 @@ def paint(scenes: Sequence[Scene], rng: random.Random) -> Float[Tensor, "B 3 H W
 def with_noise(
     pictures: Float[Tensor, "B 3 H W"], deviation: float, rng: random.Random
 ) -> Float[Tensor, "B 3 H W"]:
-    """Add normal noise of this standard deviation, clipped to 0 to 1."""
+    """Add Gaussian noise with standard deviation `deviation`, then clip to [0, 1]."""
     generator = torch.Generator().manual_seed(rng.getrandbits(60))
     noise = deviation * torch.randn(pictures.shape, generator=generator)
     return (pictures + noise).clamp(0, 1)

@@ -1,4 +1,4 @@
-"""Captions of an arrangement in English and French, with the thing that each word describes."""
+"""Captions of arrangements in English and French, with the thing that each word describes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ Aspect = Literal["number", "size", "colour", "shape", "relation"]
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a caption, its aspect, and the thing of the arrangement that it describes.
+    """A word of a caption, its aspect, and the index of the thing that the word describes.
 
-    `thing` is None for the words of a relation. `d'une` counts as the number it ends with.
+    `thing` is None for the words of a relation. The aspect of `d'une` is the number.
     """
 
     text: str
@@ -41,13 +41,13 @@ _FRENCH_NOUNS = {
     "moon": _Noun("lune", "lunes", feminine=True),
 }
 
-_ENGLISH_PLURALS = {"cross": "crosses"}  # the others add an s
+_ENGLISH_PLURALS = {"cross": "crosses"}  # the other plurals end with s
 
 _FRENCH_ADJECTIVES = {  # masculine, feminine; masculine plural, feminine plural
     "big": ("grand", "grande", "grands", "grandes"),
     "small": ("petit", "petite", "petits", "petites"),
     "red": ("rouge", "rouge", "rouges", "rouges"),
-    "orange": ("orange", "orange", "orange", "orange"),  # a fruit's name does not agree
+    "orange": ("orange", "orange", "orange", "orange"),  # invariable: the name of a fruit
     "yellow": ("jaune", "jaune", "jaunes", "jaunes"),
     "green": ("vert", "verte", "verts", "vertes"),
     "blue": ("bleu", "bleue", "bleus", "bleues"),
@@ -73,7 +73,7 @@ _RELATIONS: dict[Language, dict[Relation, str]] = {
 
 
 def caption(arrangement: Arrangement, language: Language) -> list[Word]:
-    """The one right caption; in French `de` and the article after it are one word, `d'un`."""
+    """Return the correct caption. In French, `de` and the next article form one word, `d'un`."""
     first, *others = arrangement.things
     words = _phrase(first, 0, arrangement.relation == "alike", language)
     for second in others:
@@ -88,7 +88,7 @@ def caption(arrangement: Arrangement, language: Language) -> list[Word]:
 
 
 def _phrase(thing: Thing, index: int, plural: bool, language: Language) -> list[Word]:
-    """One thing, or two of it: number, size, and colour and shape in the language's order."""
+    """Return the words for a thing, or for two copies if `plural`, in the language's order."""
     size = "big" if thing.big else "small"
     texts: dict[Aspect, str]
     if language == "en":
@@ -108,10 +108,10 @@ def _phrase(thing: Thing, index: int, plural: bool, language: Language) -> list[
 
 
 class Lexicon:
-    """The words of both languages in one vocabulary, with a first piece for each language.
+    """The vocabulary of both languages, with a start token for each language.
 
-    The first input of the decoder, in place of bos, names the language. One model then serves both
-    languages, and nothing else in it depends on them.
+    The decoder's first input is the start token instead of bos. One model thus serves both
+    languages, and nothing else in the model depends on the language.
     """
 
     def __init__(self) -> None:
@@ -120,14 +120,14 @@ class Lexicon:
         self.vocab = Vocab.of([*(f"<{language}>" for language in LANGUAGES), *sorted(texts)])
 
     def first_id(self, language: Language) -> int:
-        """The id of the decoder's first input for this language."""
+        """Return the id of the start token of `language`."""
         return self.vocab.id_of(f"<{language}>")
 
     def ids(self, arrangement: Arrangement, language: Language) -> list[int]:
-        """The language's piece, then the caption's ids and eos."""
+        """Return the ids of the start token, the caption and eos."""
         words = [self.vocab.id_of(word.text) for word in caption(arrangement, language)]
         return [self.first_id(language), *words, EOS_ID]
 
     def texts(self, ids: Sequence[int]) -> list[str]:
-        """The words of ids that were produced, without eos."""
+        """Return the words of generated ids, without eos."""
         return [self.vocab.piece_of(id_) for id_ in ids if id_ != EOS_ID]
