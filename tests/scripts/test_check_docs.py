@@ -126,8 +126,6 @@ def test_every_picture_and_generated_file_is_on_the_list() -> None:
     tracked = {str(path.relative_to(ROOT)) for path in pictures}
     assert tracked - listed == {
         "docs/lab/complexity.png",  # of times
-        "docs/lab/multi-head.png",  # diagrams
-        "docs/lab/transformer.png",
         "docs/family/maps.png",  # of sixteen trained models
     }
     generated = {"docs/configuration.md", "docs/config.schema.json"}
