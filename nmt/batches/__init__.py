@@ -1,1 +1,1 @@
-"""Encoded sentence pairs as batches: stores, plans, mixtures, noise, the loader."""
+"""Batches of encoded sentence pairs: stores, plans, mixtures, noise, the loader."""

@@ -1,4 +1,4 @@
-"""Batches of ids from text pairs: encoded once, bucketed by length, in a reproducible order."""
+"""Batches of encoded sentence pairs, bucketed by length, in a reproducible order."""
 
 import functools
 import zlib
@@ -20,17 +20,17 @@ from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from nmt.types import Ids, SentencePair
 
 PieceLinks = Int32[np.ndarray, "_ 2"]
-"""The links of a pair, each a source piece and a target piece, from 0."""
+"""The alignment links of a pair: rows of (source piece, target piece), counted from 0."""
 
 
 @dataclass(frozen=True)
 class EncodedCorpus:
-    """Parallel ids, without bos and eos; `dropped` counts pairs left out, by reason.
+    """A parallel corpus as ids, without bos and eos. A row is a sentence pair.
 
-    With `resampling`, the batches of an epoch have ids of their own. `stored_lengths` are the
-    lengths of the rows of a corpus on the disk, eos included. `sizes` are the numbers of rows of
-    the corpora that were joined. With `mixture`, the rows of an epoch are draws from these. `links`
-    are the links of each pair that attention is to learn.
+    `dropped` counts the pairs left out, by reason. `resampling` changes the ids of each row in
+    every epoch. `stored_lengths` are the lengths of rows on the disk, eos included. `sizes` are the
+    numbers of rows of the joined corpora, and `mixture` draws rows from them. `links` are the
+    alignment links of each row, if there are any for guided alignment.
     """
 
     src_ids: Sequence[Ids]
@@ -44,7 +44,7 @@ class EncodedCorpus:
 
     @functools.cached_property
     def lengths(self) -> tuple[Lengths, Lengths]:
-        """The lengths of all rows, eos included, as (source, target)."""
+        """The (source, target) lengths of all rows, eos included."""
         if self.stored_lengths is not None:
             return self.stored_lengths
         src, tgt = (
@@ -57,17 +57,17 @@ class EncodedCorpus:
         return len(self.src_ids)
 
     def lengths_at(self, rows: Rows, epoch: int) -> tuple[Lengths, Lengths]:
-        """The lengths of these rows of an epoch, eos included, as (source, target)."""
-        drawn = rows if self.mixture is None else self.mixture.rows(rows, epoch)
+        """Return the (source, target) lengths of `rows` in `epoch`, eos included."""
+        corpus_rows = rows if self.mixture is None else self.mixture.rows(rows, epoch)
         src, tgt = self.lengths
-        return src[drawn], tgt[drawn]
+        return src[corpus_rows], tgt[corpus_rows]
 
     def batch(self, rows: Sequence[int], epoch: int | None = None) -> "Batch":
-        """The batch of these rows, as they are in this epoch; plain without one."""
-        drawn: Sequence[int] = rows
+        """Return the batch of `rows` in `epoch`; if None, without mixture and resampling."""
+        corpus_rows: Sequence[int] = rows
         if self.mixture is not None and epoch is not None:
-            drawn = self.mixture.rows(np.array(rows), epoch).tolist()
-        pairs = [(self.src_ids[row], self.tgt_ids[row]) for row in drawn]
+            corpus_rows = self.mixture.rows(np.array(rows), epoch).tolist()
+        pairs = [(self.src_ids[row], self.tgt_ids[row]) for row in corpus_rows]
         if self.resampling is not None and epoch is not None:
             draw = self.resampling.pair
             pairs = [draw(*pair, epoch, row) for pair, row in zip(pairs, rows, strict=True)]
@@ -79,21 +79,21 @@ class EncodedCorpus:
 
 @dataclass(frozen=True)
 class BatchLinks:
-    """The links of a batch: the `places` in the attention weights, (row, target piece, source
-    piece), and the `shares` of a target piece's unit of attention that they are to get.
+    """The L alignment links of a batch. `indices` are (row, target piece, source piece). `shares`
+    are the attention weights to learn; they sum to 1 for each linked target piece.
     """
 
-    places: Int[Tensor, "3 L"]
+    indices: Int[Tensor, "3 L"]
     shares: Float[Tensor, " L"]
 
 
 _MULTIPLE = 4
-"""Of the lengths of padded batches."""
+"""`Batch.padded` pads lengths to multiples of this."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded ids, each sentence with its eos; `tgt_in` begins with bos instead."""
+    """A padded batch. Each row ends with eos; `tgt_in` begins with bos instead."""
 
     src_ids: Int[Tensor, "B S"]
     src_lengths: Int[Tensor, " B"]
@@ -105,30 +105,30 @@ class Batch:
 
     @property
     def n_positions(self) -> int:
-        """The positions of source and target, padding included."""
+        """The number of source and target positions, padding included."""
         return self.src_ids.numel() + self.tgt_in.numel()
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch on `device`."""
-        return self._changed(lambda tensor: tensor.to(device, non_blocking=True))
+        """Return the batch on `device`."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pinned(self) -> "Batch":
         """Return a copy in page-locked memory, from which `to` does not block."""
-        return self._changed(Tensor.pin_memory)
+        return self._map(Tensor.pin_memory)
 
     def clone(self) -> "Batch":
         """Return a copy on the same device."""
-        return self._changed(Tensor.clone)
+        return self._map(Tensor.clone)
 
     def copy_(self, batch: "Batch") -> None:
-        """Take the numbers of a batch of the same shape, without links."""
+        """Copy the ids and lengths of `batch`, but not its links, into this batch."""
         for name in ("src_ids", "src_lengths", "tgt_in", "tgt_out"):
             getattr(self, name).copy_(getattr(batch, name), non_blocking=True)
 
     def padded(self, longest: tuple[int, int]) -> "Batch":
-        """Return the batch with source and target padded to multiples of 4, at most `longest`.
+        """Return the batch with source and target padded to multiples of 4, so that shapes recur.
 
-        Batches then have few shapes. One that is longer stays as it is.
+        `longest` limits the padded (source, target) lengths; a longer side is not changed.
         """
         sizes = self.src_ids.shape[1], self.tgt_in.shape[1]
         padding = [
@@ -140,7 +140,7 @@ class Batch:
             self, src_ids=src(self.src_ids), tgt_in=tgt(self.tgt_in), tgt_out=tgt(self.tgt_out)
         )
 
-    def _changed(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+    def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         links = self.links
         return replace(
             self,
@@ -148,14 +148,14 @@ class Batch:
             src_lengths=change(self.src_lengths),
             tgt_in=change(self.tgt_in),
             tgt_out=change(self.tgt_out),
-            links=links and BatchLinks(change(links.places), change(links.shares)),
+            links=links and BatchLinks(change(links.indices), change(links.shares)),
         )
 
 
 def encode_pairs(
     pairs: Sequence[SentencePair], tokenizers: Tokenizers, max_pieces: int
 ) -> EncodedCorpus:
-    """Ids of every pair fit for training; empty and over-long ones are counted by reason."""
+    """Encode pairs. Pairs that are empty or longer than `max_pieces` are dropped and counted."""
     src_all = tokenizers.src.encode_batch([pair.src_text for pair in pairs])
     tgt_all = tokenizers.tgt.encode_batch([pair.tgt_text for pair in pairs])
     dropped: Counter[str] = Counter()
@@ -166,7 +166,7 @@ def encode_pairs(
 def fit_for_training(
     src_all: Sequence[Ids], tgt_all: Sequence[Ids], max_pieces: int, dropped: Counter[str]
 ) -> tuple[list[Ids], list[Ids]]:
-    """The pairs to train on. Pairs that are left out are counted in `dropped` by reason."""
+    """Return the (source, target) ids of the pairs to train on; count the others in `dropped`."""
     sides: tuple[list[Ids], list[Ids]] = [], []
     for src, tgt in zip(src_all, tgt_all, strict=True):
         reason = reason_to_drop(src, tgt, max_pieces)
@@ -179,21 +179,21 @@ def fit_for_training(
 
 
 def reason_to_drop(src: Ids, tgt: Ids, max_pieces: int) -> str | None:
-    """Why a pair is left out of training; None where it is not."""
+    """Return why a pair is dropped from training, or None if it is not."""
     if not src or not tgt:
         return f"empty {'target' if src else 'source'}"
     return f"longer than {max_pieces} pieces" if max(len(src), len(tgt)) > max_pieces else None
 
 
 def pad_ids(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
-    """The sequences as one table, short rows filled with pad."""
+    """Return the sequences as one tensor, padded with PAD_ID."""
     width = max(len(ids) for ids in sequences)
     rows = [[*ids, *[PAD_ID] * (width - len(ids))] for ids in sequences]
     return torch.tensor(rows, dtype=torch.long)
 
 
 def make_batch(src: Sequence[Ids], tgt: Sequence[Ids]) -> Batch:
-    """One batch of parallel ids, given without bos and eos."""
+    """Return a batch of parallel ids, which come without bos and eos."""
     src_ids = [(*ids, EOS_ID) for ids in src]
     return Batch(
         src_ids=pad_ids(src_ids),
@@ -206,7 +206,7 @@ def make_batch(src: Sequence[Ids], tgt: Sequence[Ids]) -> Batch:
 
 
 def batch_links(links: Sequence[PieceLinks]) -> BatchLinks:
-    """The links of a batch by row. A target piece with k links has a share of 1 / k for each."""
+    """Combine the links of each row. Each of the k links of a target piece has share 1 / k."""
     rows = np.repeat(np.arange(len(links)), [len(of_pair) for of_pair in links])
     src, tgt = np.concatenate([np.zeros((0, 2), np.int32), *links]).T
     width = 1 + int(tgt.max(initial=0))
@@ -219,10 +219,10 @@ def batch_links(links: Sequence[PieceLinks]) -> BatchLinks:
 
 
 class Batcher:
-    """The batches of an epoch, in an order that depends on (seed, epoch) only.
+    """Plans the batches of each epoch, in an order that depends on (seed, epoch) only.
 
-    `unit` is the unit of `size`: sentences, or tokens of the longer side with padding, so that
-    batches of long and of short sentences cost the same.
+    A batch has at most `size` sentences, or at most `size` tokens of the longer side, padding
+    included, by `unit`. With tokens, batches of long and of short sentences cost the same.
     """
 
     def __init__(self, corpus: EncodedCorpus, size: int, unit: Unit, seed: int) -> None:
@@ -234,7 +234,7 @@ class Batcher:
 
     @property
     def max_positions(self) -> int:
-        """An upper bound of `n_positions` of its batches, but for those with sampled pieces."""
+        """An upper bound of `n_positions` of a batch, before resampling."""
         longest = sum(self.longest)
         if self.unit == "sentences":
             return min(self.size, len(self.corpus)) * longest
@@ -242,7 +242,7 @@ class Batcher:
 
     @property
     def longest(self) -> tuple[int, int]:
-        """The lengths of the longest source and the longest target, eos included."""
+        """The lengths of the longest source and of the longest target, eos included."""
         src, tgt = (int(side.max(initial=0)) for side in self.corpus.lengths)
         return src, tgt
 
@@ -253,12 +253,12 @@ class Batcher:
         return zlib.crc32(tgt.tobytes(), zlib.crc32(src.tobytes()))
 
     def n_positions(self, rows: Sequence[int], epoch: int = 0) -> int:
-        """The positions of the batch of these rows, padding included, before pieces are sampled."""
+        """Return the number of positions in a batch of `rows`, padding included, not resampled."""
         longest = (lengths.max() for lengths in self.corpus.lengths_at(np.array(rows), epoch))
         return len(rows) * sum(map(int, longest))
 
     def plan(self, epoch: int) -> EpochPlan:
-        """The rows of every batch of `epoch`, each row of the corpus once. The last plan stays."""
+        """Return the rows of every batch of `epoch`; the plan of the last epoch asked is cached."""
         if self._last is None or self._last[0] != epoch:
             src, tgt = self.corpus.lengths
             n_rows = len(self.corpus)

@@ -1,4 +1,4 @@
-"""Word links of the training pairs, which attention is taught to follow, spread over pieces."""
+"""Guided alignment: word alignments of the training pairs, converted to links between pieces."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 
 from nmt.batches.batching import EncodedCorpus, PieceLinks, reason_to_drop
 from nmt.corpora.alignments import Link, check_links, stream_links
-from nmt.errors import DataError, counted
+from nmt.errors import DataError, format_count
 from nmt.text.tokenizer import Tokenizer, Tokenizers
 from nmt.text.word_pieces import WordPieces, word_pieces, words_between_spaces
 from nmt.types import Encoded, Ids, SentencePair
@@ -22,16 +22,18 @@ def encode_aligned_pairs(
     max_pieces: int,
     is_cut: bool = False,
 ) -> EncodedCorpus:
-    """The corpus of `encode_pairs` with the links in `path`, which has a line for each pair.
+    """Encode pairs as `encode_pairs` does, with the links in the file `path`, one line per pair.
 
-    `is_cut` says that the pairs are the first of more, whose links may follow. Raises DataError
-    (file:line) for a link beyond a word, and for another number of lines.
+    If `is_cut`, the pairs are the first of a longer corpus, and `path` may have more lines. Raises
+    DataError (file:line) for a link to a word that does not exist, or a wrong number of lines.
     """
     lines = iter(stream_links(path))
     links_by_word = list(islice(lines, len(pairs)))
     if len(links_by_word) < len(pairs) or (not is_cut and next(lines, None) is not None):
-        least = "more" if len(links_by_word) == len(pairs) else counted(len(links_by_word), "line")
-        raise DataError(f"{path}: {least} for {counted(len(pairs), 'sentence pair')}")
+        least = (
+            "more" if len(links_by_word) == len(pairs) else format_count(len(links_by_word), "line")
+        )
+        raise DataError(f"{path}: {least} for {format_count(len(pairs), 'sentence pair')}")
     dropped: Counter[str] = Counter()
     src_ids: list[Ids] = []
     tgt_ids: list[Ids] = []
@@ -52,7 +54,7 @@ def encode_aligned_pairs(
 
 
 def piece_links(links: Iterable[Link], src: WordPieces, tgt: WordPieces) -> PieceLinks:
-    """The links of all pieces of linked words, (source piece, target piece), each once, sorted."""
+    """Return the sorted links between all pieces of linked words."""
     linked = {(s, t) for i, j in links for s in src.pieces_of(i) for t in tgt.pieces_of(j)}
     return np.array(sorted(linked), dtype=np.int32).reshape(-1, 2)
 

@@ -1,4 +1,4 @@
-"""Batches of an epoch, prepared by a thread or by processes while the model computes."""
+"""Preparation of batches by a thread or by processes, while the model computes."""
 
 import os
 import sys
@@ -14,15 +14,15 @@ from nmt.batches.batching import Batch, Batcher
 from nmt.batches.plan import EpochPlan
 
 AHEAD = 2
-"""Groups that are prepared before they are asked for."""
+"""Groups that the thread prepares in advance."""
 
 MOST_PROCESSES = 6
-"""Processes that prepare batches for a GPU."""
+"""The largest number of processes that prepare batches for a GPU."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The batches of one update: the number of all, and those that this process computes."""
+    """One update of an epoch: `n_batches` over all ranks, and the `batches` of this rank."""
 
     n_batches: int
     batches: Sequence[Batch]
@@ -34,12 +34,12 @@ class Group:
 
 
 class Loader:
-    """Prepares the groups of batches of an epoch: noise, sampled pieces, padding.
+    """Prepares the batches of an epoch (noise, sampled pieces, padding) in groups of `size`.
 
-    What a group contains depends on seed, epoch and its place in `plan` alone. `share` picks the
-    batches of this process by their numbers of positions. `for_gpu` pads batches to few shapes and
-    pins their memory. With noise or sampled pieces a GPU computes an update faster than one core
-    prepares its batches: several processes then do.
+    The content of a group depends on the seed, the epoch and its index in `plan` only. `share` maps
+    the costs of a group's batches to the indices of this rank's batches. `for_gpu` pads batches to
+    few shapes and pins their memory. If a GPU trains with resampling, several processes prepare
+    batches, because one core would be slower than the GPU.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Loader:
         self._longest = batcher.longest if for_gpu else (0, 0)
 
     def groups(self, start: int) -> Generator[Group, None, None]:
-        """Yield the groups from batch `start` to the end of the epoch; to be closed if left early.
+        """Yield the groups from batch `start` to the end of the epoch. Close it if you stop early.
 
-        An error in the preparation of a group is raised where that group is asked for.
+        An error in the preparation of a group is raised when that group is requested.
         """
         if self._for_gpu and self._batcher.corpus.resampling and (n := _spare_processors()):
             yield from self._by_processes(start, n)
@@ -85,7 +85,7 @@ class Loader:
                 num_workers=n_processes,
                 pin_memory=torch.cuda.is_available(),
                 multiprocessing_context="fork",
-                generator=torch.Generator("cpu"),  # the global one belongs to the training
+                generator=torch.Generator("cpu"),  # leaves the global generator untouched
             )
         )
 
@@ -94,7 +94,7 @@ class Loader:
         return group.pin_memory() if self._for_gpu else group
 
     def prepare(self, start: int) -> Group:
-        """Return the group that begins with this batch of the epoch."""
+        """Return the group that begins with batch `start` of the epoch."""
         rows_of_batches = self._plan[start : start + self._size]
         costs = [self._batcher.n_positions(rows, self._epoch) for rows in rows_of_batches]
         corpus = self._batcher.corpus
@@ -106,13 +106,13 @@ class Loader:
 
 
 def _spare_processors() -> int:
-    """Return the processors besides this process's, at most MOST_PROCESSES; 0 but on Linux."""
+    """Return the number of other processors, at most MOST_PROCESSES. It is 0 except on Linux."""
     is_linux = sys.platform == "linux"
     return min(MOST_PROCESSES, len(os.sched_getaffinity(0)) - 1) if is_linux else 0
 
 
 class _Groups(Dataset[Group]):
-    """The groups of an epoch, as torch's DataLoader wants them."""
+    """The groups of an epoch as a Dataset for torch's DataLoader."""
 
     def __init__(self, loader: Loader, starts: range) -> None:
         self._loader, self._starts = loader, starts

@@ -1,4 +1,4 @@
-"""Several corpora in chosen proportions: which row each draw of an epoch is."""
+"""Mixing of several corpora in given proportions."""
 
 import functools
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from nmt.batches.plan import Rows, permutation
 
 @dataclass(frozen=True)
 class Mixture:
-    """`quotas[i]` draws of an epoch are rows of corpus i, which has `sizes[i]` rows.
+    """A mixture of corpora: corpus i has `sizes[i]` rows and gives `quotas[i]` draws per epoch.
 
-    An epoch has as many draws as there are rows. Each corpus is drawn in passes, one after another,
-    that do not end with an epoch: within a pass every row comes once. All follows from (seed,
-    epoch); nothing is stored.
+    An epoch has as many draws as all corpora have rows. Each corpus is drawn in shuffled passes,
+    which continue across epochs; a pass contains every row once. The draws depend on (seed, epoch)
+    only.
     """
 
     sizes: tuple[int, ...]
@@ -23,21 +23,21 @@ class Mixture:
     seed: int
 
     def rows(self, draws: Rows, epoch: int) -> Rows:
-        """Return the rows that these draws of an epoch are, corpus after corpus."""
+        """Return the row of each of `draws` in `epoch`. Rows count over the joined corpora."""
         return _table(self, epoch)[draws]
 
 
 @functools.lru_cache(maxsize=2)
 def _table(mixture: Mixture, epoch: int) -> Rows:
-    """Return the row of each draw of an epoch."""
+    """Return the row of every draw in `epoch`."""
     parts = []
     first_row = 0
     for corpus, (size, quota) in enumerate(zip(mixture.sizes, mixture.quotas, strict=True)):
         start, end = epoch * quota, (epoch + 1) * quota
         for number in range(start // size, -(-end // size)):
             order = permutation(size, f"{mixture.seed}/{corpus}/{number}")
-            drawn = order[max(0, start - number * size) : end - number * size]
-            parts.append(first_row + drawn.astype(np.int64))
+            pass_rows = order[max(0, start - number * size) : end - number * size]
+            parts.append(first_row + pass_rows.astype(np.int64))
         first_row += size
     return np.concatenate(parts).astype(np.uint32)
 
@@ -48,11 +48,11 @@ def mixture_of(
     temperature: float | None,
     seed: int,
 ) -> Mixture | None:
-    """The mixture of corpora of these sizes; None where every row is drawn once an epoch.
+    """Return the mixture of corpora of these sizes, or None if every row is drawn once per epoch.
 
-    The share of corpus i is proportional to its weight, or to n_i^(1/T) for the temperature T
-    (Devlin 2018; Arivazhagan et al. 2019, arXiv 1907.05019). Quotas are whole numbers by largest
-    remainders.
+    The share of corpus i is proportional to its weight, or, if `weights` is None, to n_i^(1/T) with
+    temperature T (Devlin 2018; Arivazhagan et al. 2019, arXiv 1907.05019). Quotas are rounded to
+    integers by largest remainders.
     """
     if weights is None:
         if temperature is None or temperature == 1:

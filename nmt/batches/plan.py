@@ -1,4 +1,4 @@
-"""The batches of an epoch: rows in a random order, cut into batches of like lengths."""
+"""The plan of an epoch: rows in random order, cut into batches of similar lengths."""
 
 import hashlib
 import random
@@ -13,18 +13,18 @@ Lengths = npt.NDArray[np.integer[Any]]
 Unit = Literal["sentences", "tokens"]
 
 POOL_BATCHES = 256
-"""Batches in a pool, within which sentences are sorted by length. Padding is then 3 % of all
-positions on Multi30k in batches of 64 (7 % with pools of 64), and neighbours still change with
-every epoch."""
+"""The size of a pool in batches. Sentences are sorted by length within a pool only, so that every
+epoch has different batches. On Multi30k, in batches of 64, 3 % of all positions are padding (7 %
+with pools of 64 batches)."""
 
 LARGE = 1 << 20
-"""More rows are shuffled by NumPy, as an array of 4 bytes a row; fewer by `random.shuffle`."""
+"""More rows than this are shuffled by NumPy, in 4 bytes per row; fewer by `random.shuffle`."""
 
 
 def permutation(n: int, key: str) -> Rows:
     """Return the numbers 0, ..., n-1 in a random order that depends on `key` only.
 
-    The stream of RandomState is frozen (NEP 19), so that no version of NumPy changes a run.
+    RandomState gives the same numbers in every version of NumPy (NEP 19).
     """
     seed = np.frombuffer(hashlib.sha256(key.encode()).digest(), "<u4")
     order = np.arange(n, dtype=np.uint32)
@@ -33,12 +33,12 @@ def permutation(n: int, key: str) -> Rows:
 
 
 class EpochPlan:
-    """The batches of rows of an epoch, in an order that depends on `seed` only.
+    """The rows of each batch of an epoch, in an order that depends on `seed` only.
 
-    The corpus has `n_rows`, whose source and target lengths, eos included, are `lengths_at(rows)`;
-    `mean_longer` is the mean length of the longer side. Each row is in one batch of at most `size`
-    sentences, or of `size` tokens of the longer side with padding. Rows are sorted by length within
-    pools, and the batches of all pools are shuffled.
+    `lengths_at(rows)` returns source and target lengths, eos included. `mean_longer` is the mean
+    length of the longer side. `batching` is (size, unit), as in `Batcher`. Each of the `n_rows` is
+    in one batch. Rows are shuffled, and sorted by length within pools; then all batches are
+    shuffled.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class EpochPlan:
         pool = POOL_BATCHES * (size if unit == "sentences" else max(1, round(size / mean_longer)))
         cuts: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
         for start in range(0, n_rows, pool):
-            pooled = self._rows[start : start + pool]
-            src, tgt = lengths_at(pooled)
+            pool_rows = self._rows[start : start + pool]
+            src, tgt = lengths_at(pool_rows)
             by_length = _by_length(src, tgt)
-            pooled[:] = pooled[by_length]
+            pool_rows[:] = pool_rows[by_length]
             if unit == "sentences":
-                cuts.append(start + np.arange(0, len(pooled), size, dtype=np.int64))
+                cuts.append(start + np.arange(0, len(pool_rows), size, dtype=np.int64))
             else:
                 longer = np.maximum(src, tgt)[by_length].astype(np.int64)
                 cuts.append(start + _token_cuts(longer, size))
@@ -79,7 +79,7 @@ class EpochPlan:
 
 
 def _shuffled(n_rows: int, seed: str, rng: random.Random) -> Rows:
-    """Return the rows in the order of the epoch."""
+    """Return all rows in random order."""
     if n_rows > LARGE:
         return permutation(n_rows, seed)
     rows = list(range(n_rows))
@@ -88,28 +88,28 @@ def _shuffled(n_rows: int, seed: str, rng: random.Random) -> Rows:
 
 
 def _by_length(src: Lengths, tgt: Lengths) -> npt.NDArray[np.int64]:
-    """Return the order by target length, then by source length, ascending and descending in turn.
+    """Return the indices that sort by target length, then by source length.
 
-    Source lengths ascend within one target length and descend within the next. A batch that spans
-    two target lengths then has sources of similar length.
+    Source lengths ascend for odd target lengths and descend for even ones. A batch that spans two
+    target lengths then has sources of similar length.
     """
-    there_or_back = np.where(tgt % 2, 1, -1) * src.astype(np.int64)
-    order: npt.NDArray[np.int64] = np.lexsort((there_or_back, tgt))  # stable
+    signed_src = np.where(tgt % 2, 1, -1) * src.astype(np.int64)
+    order: npt.NDArray[np.int64] = np.lexsort((signed_src, tgt))  # stable
     return order
 
 
 def _token_cuts(longer: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    """Return the first row of each batch, among rows of these lengths.
+    """Return the index of the first row of each batch, for rows of the lengths `longer`.
 
-    A batch takes rows in order while their number times their greatest length is at most `size`,
-    and at least one row.
+    A batch takes rows in order while (number of rows) * (greatest length) <= `size`, but at least
+    one row.
     """
     starts = []
     start = 0
     while start < len(longer):
         starts.append(start)
-        most = max(1, size // max(1, int(longer[start])))  # widths only grow
-        widths = np.maximum.accumulate(longer[start : start + most])
+        max_rows = max(1, size // max(1, int(longer[start])))  # widths only grow
+        widths = np.maximum.accumulate(longer[start : start + max_rows])
         fits = widths * np.arange(1, len(widths) + 1) <= size
         start += max(1, len(fits) if fits.all() else int(np.argmin(fits)))
     return np.array(starts, dtype=np.int64)

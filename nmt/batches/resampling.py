@@ -1,4 +1,4 @@
-"""Other source texts and other pieces of the training pairs in each epoch."""
+"""Source noise and subword sampling, redrawn for every training pair in each epoch."""
 
 import random
 from dataclasses import dataclass
@@ -13,10 +13,9 @@ from nmt.types import Ids
 
 @dataclass(frozen=True)
 class Resampling:
-    """Draws the noise (`data.noise`) and the pieces (`data.sampling`) of training pairs.
+    """Draws the noise (`data.noise`) and the segmentation (`data.sampling`) of training pairs.
 
-    All chance depends on (seed, epoch, row) only: neither the order of batches nor a resumption
-    changes it.
+    The draws depend on (seed, epoch, row) only, not on the order of batches or on a resume.
     """
 
     noise: NoiseConfig
@@ -27,7 +26,7 @@ class Resampling:
 
     @classmethod
     def of(cls, config: DataConfig, tokenizers: Tokenizers, seed: int) -> "Resampling | None":
-        """Build the noise and the samplers of `config`; None where both are off."""
+        """Return the resampling that `config` asks for, or None if noise and sampling are off."""
         sides = (tokenizers.src, config.sampling.src), (tokenizers.tgt, config.sampling.tgt)
         src, tgt = (side.sampler(config.sampling, rate) for side, rate in sides)
         if not config.noise.is_on and src is None and tgt is None:
@@ -35,23 +34,23 @@ class Resampling:
         return cls(config.noise, tokenizers.src, (src, tgt), config.max_pieces, seed)
 
     def pair(self, src: Ids, tgt: Ids, epoch: int, row: int) -> tuple[Ids, Ids]:
-        """The pair of the row in this epoch; `src` and `tgt` are its plain ids.
+        """Return the ids of a row in `epoch`, given its plain ids `src` and `tgt`.
 
-        A pair of which a side would be empty or longer than `max_pieces` stays plain.
+        If a new side would be empty or longer than `max_pieces`, the plain ids are returned.
         """
         rng = random.Random(f"{self.seed}/{epoch}/{row}")
         new_src = self._disturbed(src, rng) if self.noise.is_on else src
-        drawn = tuple(
+        new_pair = tuple(
             ids if sampler is None else sampler.sample(ids, rng)
             for sampler, ids in zip(self.samplers, (new_src, tgt), strict=True)
         )
-        fits = all(0 < len(ids) <= self.max_pieces for ids in drawn)
-        return (drawn[0], drawn[1]) if fits else (src, tgt)
+        fits = all(0 < len(ids) <= self.max_pieces for ids in new_pair)
+        return (new_pair[0], new_pair[1]) if fits else (src, tgt)
 
     def _disturbed(self, src: Ids, rng: random.Random) -> Ids:
-        """The ids of the text with noise. A text with an unknown piece cannot be had from ids."""
+        """Add noise to the decoded text. Ids with an unknown piece cannot be decoded: no noise."""
         if UNK_ID in src:
             return src
         text = self.src_tokenizer.decode(src, restore=False)
-        disturbed = disturb(text, self.noise, rng)
-        return src if disturbed == text else self.src_tokenizer.encode_batch([disturbed])[0]
+        noisy_text = disturb(text, self.noise, rng)
+        return src if noisy_text == text else self.src_tokenizer.encode_batch([noisy_text])[0]

@@ -1,9 +1,9 @@
 """Encoded training sets on the disk, for corpora larger than memory.
 
-A data set is a folder NAME-KEY of two arrays, `ids` and `offsets`, and a manifest with their
-checksums. The key is a hash of everything that the ids depend on. The source of row i is
-ids[offsets[2 * i]:offsets[2 * i + 1]], and its target follows. The folder is written aside and
-renamed, so that what is there is complete.
+A data set is a folder NAME-KEY with two arrays, `ids` and `offsets`, and a manifest with their
+checksums. KEY is a hash of everything that the ids depend on. The source of row i is
+ids[offsets[2 * i]:offsets[2 * i + 1]], and its target follows. The folder is written under a
+temporary name and renamed when it is complete.
 """
 
 import contextlib
@@ -49,8 +49,8 @@ from nmt.text.tokenizer import Tokenizers
 from nmt.types import Ids, SentencePair
 
 TEXT_RULES = 1
-"""The version of normalisation, case markup, word splitting and of the layout of arrays: to be
-raised with any of them, so that no data set is used that other rules made."""
+"""The version of normalisation, case markup, word splitting and array layout. Increase it when any
+of them changes, so that data sets encoded by other rules are not used."""
 
 _CHUNK_PAIRS, _CHECKED_ROWS = 1 << 10, 1 << 20
 _MANIFEST = "manifest.json"
@@ -60,7 +60,7 @@ _Array = npt.NDArray[np.integer[Any]]
 
 
 class _Manifest(Config):
-    """The origin of a data set, and the bytes and the CRC-32 of each of its files."""
+    """The origin of a data set, and the size in bytes and the CRC-32 of each of its files."""
 
     origin: dict[str, str]
     dtype: _IdType
@@ -70,7 +70,7 @@ class _Manifest(Config):
 
 @dataclass(frozen=True)
 class DataSet:
-    """The source of a data set: `part` describes uniquely what is read of `files` as `pairs()`."""
+    """The pairs to encode. `pairs()` reads the part of `files` that `part` describes uniquely."""
 
     name: str
     files: tuple[Path, ...]
@@ -95,7 +95,7 @@ class DataSet:
 
 @dataclass(frozen=True, eq=False)
 class EncodedSet:
-    """The mapped ids and offsets of a data set, and the pairs left out by reason."""
+    """The memory-mapped ids and offsets of a data set, and its counts of dropped pairs."""
 
     ids: _Array
     offsets: _Array
@@ -108,17 +108,17 @@ class EncodedSet:
 
 
 class StoredSide(Sequence[Ids]):
-    """The ids of one side (0 or 1) of the rows of all data sets, read from the disk on demand."""
+    """One side (0: source, 1: target) of the rows of all data sets, read from disk on demand."""
 
     def __init__(self, sets: Sequence[EncodedSet], side: int) -> None:
         self._sets, self._side = sets, side
-        self._starts: list[int] = np.cumsum([0, *(one.n_rows for one in sets)]).tolist()
+        self._starts: list[int] = np.cumsum([0, *(data_set.n_rows for data_set in sets)]).tolist()
 
     def lengths(self) -> _Array:
         """Return the lengths of all rows, eos included."""
         starts, ends = slice(self._side, -1, 2), slice(self._side + 1, None, 2)
-        parts = [(one.offsets[ends] - one.offsets[starts]).astype(np.int32) for one in self._sets]
-        return np.concatenate(parts) + 1
+        all_offsets = [data_set.offsets for data_set in self._sets]
+        return np.concatenate([(o[ends] - o[starts]).astype(np.int32) for o in all_offsets]) + 1
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -133,7 +133,7 @@ class StoredSide(Sequence[Ids]):
 
 
 class Store:
-    """The folder of a data set, which is opened and written."""
+    """Reads and writes the folder of a data set."""
 
     def __init__(self, cache: Path, source: DataSet, tokenizers: Tokenizers) -> None:
         self._cache, self._source, self._tokenizers = cache, source, tokenizers
@@ -142,7 +142,7 @@ class Store:
         self.folder = cache / f"{source.name}-{key[:16]}"
 
     def open(self) -> EncodedSet | str:
-        """Return the data set, of which every byte is checked, or why it cannot be used."""
+        """Check all of the data set and return it, or return the reason why it cannot be used."""
         try:
             manifest = _Manifest.model_validate(read_json(self.folder / _MANIFEST, DataError))
             if manifest.origin != self._origin:
@@ -157,9 +157,9 @@ class Store:
             return f"damaged: {reason}"
 
     def encode(self) -> None:
-        """Write the data set. Raises DataError where the cache cannot be written.
+        """Write the data set. Raises DataError if the cache cannot be written.
 
-        The cache is locked meanwhile, so that what lies aside there is of killed processes.
+        The cache is locked during the write: any temporary files in it come from killed processes.
         """
         aside = self._cache / f"{ASIDE}{self.folder.name}"
         try:
@@ -181,28 +181,28 @@ class Store:
             raise DataError(f"data.cache: {name}: {error.strerror}") from error
 
     def _checked(self, manifest: _Manifest) -> EncodedSet:
-        """Map the arrays, and check that they are as written and within bounds."""
+        """Map the arrays into memory, and check their checksums and bounds. Raises DataError."""
         ids = _mapped(self.folder / "ids", manifest.dtype)
         offsets = _mapped(self.folder / "offsets", "<i8")
-        for name, mapped in (("ids", ids), ("offsets", offsets)):
+        for name, values in (("ids", ids), ("offsets", offsets)):
             n_bytes, checksum = manifest.files.get(name, (-1, 0))
-            if mapped.nbytes != n_bytes or zlib.crc32(mapped.data) != checksum:
+            if values.nbytes != n_bytes or zlib.crc32(values.data) != checksum:
                 raise DataError(f"{name}: not as it was written")
         if len(offsets) % 2 == 0 or (offsets[0], offsets[-1]) != (0, len(ids)):
-            raise DataError("offsets: not as many ids as there are")
+            raise DataError("offsets: do not cover the ids")
         most = self._source.max_pieces
         for start in range(0, len(offsets), _CHECKED_ROWS):
             lengths = np.diff(offsets[start : start + _CHECKED_ROWS + 1])
             if not 1 <= lengths.min(initial=1) <= lengths.max(initial=1) <= most:
-                raise DataError(f"offsets: a row that has not 1 to {most} pieces")
+                raise DataError(f"offsets: a row does not have 1 to {most} pieces")
         largest = np.maximum.reduceat(ids, offsets[:-1]) if len(ids) else ids
         for side, tokenizer in enumerate((self._tokenizers.src, self._tokenizers.tgt)):
             if int(largest[side::2].max(initial=0)) >= len(tokenizer.vocab):
-                raise DataError("ids: an id that the vocabulary lacks")
+                raise DataError("ids: an id is not in the vocabulary")
         return EncodedSet(ids, offsets, manifest.dropped)
 
     def _write(self, folder: Path) -> None:
-        """Write the files of the data set; memory holds the ids of a chunk, and all lengths."""
+        """Encode and write chunk by chunk. Memory holds the ids of one chunk, and all lengths."""
         tokenizers = (self._tokenizers.src, self._tokenizers.tgt)
         dtype: _IdType = "<u2" if max(len(side.vocab) for side in tokenizers) <= 1 << 16 else "<u4"
         dropped: Counter[str] = Counter()
@@ -229,7 +229,7 @@ class Store:
             origin=self._origin,
             dtype=dtype,
             dropped=dict(dropped),
-            files={name: (mapped.nbytes, zlib.crc32(mapped.data)) for name, mapped in arrays},
+            files={name: (values.nbytes, zlib.crc32(values.data)) for name, values in arrays},
         )
         write_json(folder / _MANIFEST, manifest.model_dump())
 
@@ -240,11 +240,11 @@ def cached_corpus(
     tokenizers: Tokenizers,
     say: Callable[[str], None],
 ) -> EncodedCorpus:
-    """Return the encoded pairs of the data sets, one after the other, mapped from `cache`.
+    """Return the concatenation of the data sets, memory-mapped from the folder `cache`.
 
-    They equal `encode_pairs` of the same pairs, row for row. A data set that is missing or damaged
-    is encoded, and `say` gets the reason. Raises DataError as `Store.encode` and as reading the
-    pairs do, and ConfigError for a folder that belongs to a run.
+    Its rows are the same as those of `encode_pairs`. A missing or damaged data set is encoded, and
+    `say` is called with the reason. Raises ConfigError if `cache` belongs to a run, and DataError
+    if the cache cannot be written or the pairs cannot be read.
     """
     check_outside_runs(cache, "data.cache")
     sets: list[EncodedSet] = []
@@ -261,7 +261,7 @@ def cached_corpus(
         sets.append(encoded)
         dropped.update(encoded.dropped)
     src, tgt = StoredSide(sets, 0), StoredSide(sets, 1)
-    lengths, sizes = (src.lengths(), tgt.lengths()), tuple(one.n_rows for one in sets)
+    lengths, sizes = (src.lengths(), tgt.lengths()), tuple(data_set.n_rows for data_set in sets)
     return EncodedCorpus(src, tgt, dict(dropped), stored_lengths=lengths, sizes=sizes)
 
 

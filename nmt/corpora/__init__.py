@@ -1,1 +1,1 @@
-"""Corpora: readers of formats, catalogue, download, checks, cleaning."""
+"""Parallel corpora: file formats, catalogue, download, checks and cleaning."""

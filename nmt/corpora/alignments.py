@@ -1,8 +1,8 @@
-"""Word alignments in files: a line a sentence pair, `i-j` for source word i and target word j.
+"""Word alignments in Pharaoh format: one line per sentence pair, `i-j` per link.
 
-This is the Pharaoh format, as fast_align, eflomal and Moses write it, with words counted from 0.
-Gold alignments mark links of which their annotators were not sure: `ipj`, `i?j`, or `i-j` with a
-`p` or `?` behind it.
+Source word i is linked to target word j, both counted from 0. fast_align, eflomal and Moses write
+this format. Gold alignments also have possible links, of which annotators were not sure: `ipj`,
+`i?j`, or `i-j` followed by `p` or `?`.
 """
 
 import re
@@ -14,7 +14,7 @@ from nmt.corpora.text_files import stream_lines
 from nmt.errors import DataError
 
 Link = tuple[int, int]
-"""A source word and a target word, from 0."""
+"""The indices of a source word and a target word, from 0."""
 
 Links = frozenset[Link]
 
@@ -23,20 +23,20 @@ _LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})([p?]?)")
 
 @dataclass(frozen=True)
 class Gold:
-    """The links of a sentence pair as people made them: every sure link is possible too."""
+    """The gold alignment of a sentence pair, made by people. Every sure link is also possible."""
 
     sure: Links
     possible: Links
 
 
 def parse_gold(line: str, where: str, first: int = 0) -> Gold:
-    """The links of a line, whose words are counted from `first`. Raises DataError at `where`."""
+    """Parse a line whose words are counted from `first`. Raises DataError, which names `where`."""
     sure: set[Link] = set()
     possible: set[Link] = set()
     for text in line.split():
         match = _LINK.fullmatch(text)
         if match is None:
-            allowed = "i-j, or ipj where it is only possible"
+            allowed = "i-j, or ipj for a possible link"
             raise DataError(f"{where}: got the link {text[:40]!r}, allowed: {allowed}")
         link = int(match[1]) - first, int(match[3]) - first
         if min(link) < 0:
@@ -48,24 +48,24 @@ def parse_gold(line: str, where: str, first: int = 0) -> Gold:
 
 
 def stream_gold(path: Path, first: int = 0) -> Iterator[Gold]:
-    """The links of each line. Raises DataError (file:line)."""
+    """Yield the gold alignment of each line. Raises DataError (file:line)."""
     for number, line in enumerate(stream_lines(path), start=1):
         yield parse_gold(line, f"{path}:{number}", first)
 
 
 def stream_links(path: Path) -> Iterator[Links]:
-    """The links of each line of a Pharaoh file, possible ones included."""
+    """Yield the links of each line of a Pharaoh file, including possible links."""
     return (gold.possible for gold in stream_gold(path))
 
 
 def pharaoh_line(links: Iterable[Link]) -> str:
-    """`0-0 2-1 1-2`: the links in the order of target words, source before target."""
+    """Format links as `0-0 2-1 1-2`: source-target, ordered by target word."""
     ordered = sorted(links, key=lambda link: (link[1], link[0]))
     return " ".join(f"{source}-{target}" for source, target in ordered)
 
 
 def check_links(links: Iterable[Link], n_words: tuple[int, int], where: str) -> None:
-    """Raise DataError at `where` for a link beyond the last source or target word."""
+    """Raise DataError, which names `where`, for a link beyond the last source or target word."""
     for link in links:
         for side, word, n in zip(("source", "target"), link, n_words, strict=True):
             if word >= n:

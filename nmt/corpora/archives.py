@@ -1,7 +1,7 @@
-"""Members of zip and tar archives, read in place.
+"""Reads members of zip and tar archives in place.
 
-A tar has no table of contents: a member is found by reading the archive up to it. Headers that ask
-for much memory, lead backwards, or stand behind an endless text are refused.
+A tar archive has no table of contents: it is read from the start until the member is reached.
+Headers that need much memory, point backwards, or follow too much decompressed data are refused.
 """
 
 import contextlib
@@ -17,32 +17,32 @@ from nmt.errors import DataError
 from nmt.storage.bounded import open_zip
 
 TAR = (".tar", ".tar.gz", ".tgz")
-"""Endings of tar archives that are read."""
+"""Name endings of supported tar archives."""
 
 MAX_READ = 1 << 20
-"""Bytes read at once. A header of a member, which tarfile reads whole, has some hundred."""
+"""Maximum number of bytes per read. tarfile reads a header at once; it has a few hundred bytes."""
 
 _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Zip methods that zipfile decompresses on demand. It decompresses bzip2 and LZMA whole."""
+"""Zip methods that zipfile decompresses in parts. It decompresses bzip2 and LZMA all at once."""
 
 
 def is_tar(path: Path) -> bool:
-    """Whether the name is that of a tar archive."""
+    """Return whether the file name is that of a tar archive."""
     return path.name.lower().endswith(TAR)
 
 
 def is_zip(path: Path) -> bool:
-    """Whether the name is that of a zip archive."""
+    """Return whether the file name is that of a zip archive."""
     return path.suffix.lower() == ".zip"
 
 
 def is_packed(path: Path) -> bool:
-    """Whether the name is that of an archive or of a compressed file."""
+    """Return whether the file name is that of an archive or a compressed file."""
     return is_tar(path) or path.suffix.lower() in (".zip", ".gz")
 
 
 def split_member(path: Path) -> tuple[Path, str | None]:
-    """The archive on disk that a path leads into, and the member; the path itself without any."""
+    """Split a path into an archive on disk and a member; the member is None outside archives."""
     for parent in path.parents:
         if (is_zip(parent) or is_tar(parent)) and parent.is_file():
             return parent, path.relative_to(parent).as_posix()
@@ -51,9 +51,10 @@ def split_member(path: Path) -> tuple[Path, str | None]:
 
 @contextlib.contextmanager
 def zip_member(archive: Path, member: str | None) -> Iterator[tuple[IO[bytes], str]]:
-    """The bytes of a member, by default of the only text, and its name in errors.
+    """Open a member of a zip archive, and yield its stream and its name in errors.
 
-    Raises DataError where it is not there, or packed by another method than deflate.
+    Without `member`, the archive must have one text file. Raises DataError if the member is
+    missing, or if its compression method is not deflate or stored.
     """
     with open_zip(archive) as opened:
         names = [name for name in opened.namelist() if not name.endswith("/")]
@@ -72,7 +73,7 @@ def zip_member(archive: Path, member: str | None) -> Iterator[tuple[IO[bytes], s
 
 
 def _is_text(name: str) -> bool:
-    """Whether a zip member is text of a corpus: not _about.txt, not a file that macOS adds."""
+    """Return whether a zip member is a corpus text: not _about.txt, not a file added by macOS."""
     base = name.rsplit("/", maxsplit=1)[-1]
     return base.lower().endswith((".txt", ".tsv")) and not base.startswith((".", "_"))
 
@@ -84,10 +85,10 @@ def _no_member(path: Path, what: str, names: Sequence[str]) -> DataError:
 
 @contextlib.contextmanager
 def tar_member(archive: Path, member: str | None, max_bytes: int) -> Iterator[io.BufferedIOBase]:
-    """The bytes of a regular file in the archive, unpacked once more where its name ends in .gz.
+    """Open a regular file in a tar archive, and decompress it if its name ends in .gz.
 
-    Of several members of one name it is the first. At most `max_bytes` of the archive are unpacked
-    to find it. Raises DataError where it is not there, tarfile.TarError for a bad header, and
+    If several members have the name, the first is used. At most `max_bytes` of the archive are
+    decompressed. Raises DataError if the member is missing, tarfile.TarError for a bad header, and
     OSError, EOFError or zlib.error for a damaged .gz.
     """
     with contextlib.ExitStack() as stack:
@@ -96,7 +97,7 @@ def tar_member(archive: Path, member: str | None, max_bytes: int) -> Iterator[io
             raw = stack.enter_context(gzip.GzipFile(fileobj=raw))
         opened = stack.enter_context(tarfile.TarFile(fileobj=cast(Any, _Forward(raw, max_bytes))))
         reader = opened.extractfile(_find(opened, archive, str(PurePosixPath(member or ""))))
-        assert isinstance(reader, io.BufferedIOBase)  # it is a regular file
+        assert isinstance(reader, io.BufferedIOBase)  # a regular file
         text = stack.enter_context(reader)
         if member and member.lower().endswith(".gz"):
             text = stack.enter_context(gzip.GzipFile(fileobj=text))
@@ -106,7 +107,7 @@ def tar_member(archive: Path, member: str | None, max_bytes: int) -> Iterator[io
 def _find(opened: tarfile.TarFile, archive: Path, name: str) -> tarfile.TarInfo:
     names: list[str] = []
     for info in iter(opened.next, None):
-        opened.members.clear()  # type: ignore[attr-defined]  # it would keep all that it has seen
+        opened.members.clear()  # type: ignore[attr-defined]  # the list would grow with each header
         if str(PurePosixPath(info.name)) == name:
             if info.isreg() and not info.issparse():
                 return info
@@ -116,38 +117,38 @@ def _find(opened: tarfile.TarFile, archive: Path, name: str) -> tarfile.TarInfo:
 
 
 class _Forward:
-    """A stream that is only read onwards and within limits, as tarfile reads it."""
+    """A forward-only stream with size limits, for tarfile."""
 
     def __init__(self, raw: io.BufferedIOBase, max_bytes: int) -> None:
         self._raw, self._max_bytes = raw, max_bytes
-        self._place = 0
+        self._position = 0
 
     def seekable(self) -> bool:
-        """tarfile asks; `seek` goes onwards only."""
+        """Return False, since `seek` only goes forwards."""
         return False
 
     def tell(self) -> int:
-        """Bytes from the beginning."""
-        return self._place
+        """Return the number of bytes from the beginning."""
+        return self._position
 
     def read(self, n: int) -> bytes:
-        """The next `n` bytes, fewer at the end."""
+        """Return the next `n` bytes, or fewer at the end."""
         if not 0 <= n <= MAX_READ:
             raise tarfile.ReadError(f"a header of {n:,} bytes, allowed: {MAX_READ:,}")
         content = self._raw.read(n)
-        self._place += len(content)
-        if self._place > self._max_bytes:
+        self._position += len(content)
+        if self._position > self._max_bytes:
             raise tarfile.ReadError(
                 f"unpacks to more than the {self._max_bytes:,} bytes that a file of its size may "
                 "hold"
             )
         return content
 
-    def seek(self, place: int) -> None:
-        """Go on to `place`, or to the end; what tarfile reads next is then nothing."""
-        if place < self._place:
+    def seek(self, position: int) -> None:
+        """Skip to `position`, or to the end, where later reads return no bytes."""
+        if position < self._position:
             raise tarfile.ReadError("a header that leads backwards")
         if self._raw.seekable():
-            self._place = self._raw.seek(place)
-        while self._place < place and self.read(min(MAX_READ, place - self._place)):
+            self._position = self._raw.seek(position)
+        while self._position < position and self.read(min(MAX_READ, position - self._position)):
             pass

@@ -1,4 +1,4 @@
-"""Faults of pairs: `nmt corpus clean` leaves such pairs out, `nmt corpus check` counts them."""
+"""Faults of sentence pairs, which `nmt corpus check` counts and `nmt corpus clean` removes."""
 
 import hashlib
 import unicodedata
@@ -9,16 +9,17 @@ from nmt.corpora.language_check import scripts_of
 from nmt.types import SentencePair
 
 SLACK = 10
-"""Characters by which one side may exceed `max_ratio` times the other: short texts vary more."""
+"""Characters added to the allowed length of the longer side, since short texts vary more."""
 
 
 @dataclass(frozen=True)
 class CleaningRules:
-    """The limits of a pair. A limit that is None is not checked.
+    """Limits for a sentence pair. A limit of None is not checked.
 
-    `max_ratio` bounds the characters of the longer side over those of the shorter one, `SLACK` not
-    counted. Words are separated by white space. `min_script` is the least share of letters that are
-    of the language's script, where that is known.
+    `max_words` bounds the words of each side, separated by white space. The longer side may have
+    `max_ratio` times the characters of the shorter side, plus SLACK. `min_script` is the minimum
+    share of letters in the language's script, if that is known. `copies` allows a target equal to
+    the source, and `duplicates` allows repeated pairs.
     """
 
     src_lang: str
@@ -33,10 +34,10 @@ class CleaningRules:
 def judged(
     pairs: Iterable[SentencePair], rules: CleaningRules
 ) -> Iterator[tuple[SentencePair, str | None]]:
-    """Yield each pair with the first reason to leave it out, or None.
+    """Yield each pair with the first reason to leave it out, or with None.
 
-    Of equal pairs all but the first are duplicates. They are known by 64-bit checksums, about 100
-    bytes of memory a pair.
+    All but the first of equal pairs are duplicates. Pairs are compared by 64-bit checksums, which
+    take about 100 bytes of memory per pair.
     """
     seen: set[bytes] = set()
     for pair in pairs:
@@ -51,7 +52,7 @@ def judged(
 
 
 def _fault(pair: SentencePair, rules: CleaningRules) -> str | None:
-    """The first fault of a pair by itself."""
+    """Return the first fault of a pair, or None. Duplicates are not checked here."""
     sides = pair.src_text, pair.tgt_text
     if not all(side.strip() for side in sides):
         return "empty"
@@ -73,14 +74,14 @@ def _fault(pair: SentencePair, rules: CleaningRules) -> str | None:
 
 
 def _is_damaged(text: str) -> bool:
-    """Whether it has the replacement character, or a control character other than a tab."""
+    """Return whether the text has U+FFFD, or a control character other than tab and CR."""
     return "\ufffd" in text or any(
         unicodedata.category(c) == "Cc" and c not in "\t\r" for c in text
     )
 
 
 def _script_share(text: str, lang: str) -> float:
-    """The share of letters of the language's script; 1 where it is unknown, or without letters."""
+    """Return the share of letters in the script of `lang`; 1 without letters or a known script."""
     scripts = scripts_of(lang)
     letters = [c for c in text if c.isalpha()] if scripts else []
     if not letters:

@@ -1,7 +1,7 @@
-"""Reading the splits of a run: `read_split` and `stream_split` as pairs, `read_examples` to score.
+"""Reads the splits of a run: as pairs (`read_split`, `stream_split`) or as evaluation examples.
 
-A named corpus is a folder `<data folder>/<name>/` with the files that its entry (entries.py)
-lists, as they were downloaded: archives are read without unpacking them on disk.
+A named corpus is a folder `<data folder>/<name>/` with the downloaded files that the corpus' entry
+(entries.py) lists. Archives are read in place, without unpacking them on disk.
 """
 
 import contextlib
@@ -21,27 +21,27 @@ from nmt.types import EvalExample, SentencePair, SplitName
 _Pairs = TypeVar("_Pairs", bound=PairsConfig)
 
 MAX_READ_BYTES = 50 << 20
-"""Splits with larger files are not read by `check_corpora`, since that would take too long."""
+"""Maximum size of a split that `check_corpora` reads. A larger split would take too long."""
 
 
 def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
-    """The `name` split of the run with its corpus filled in, or None. Raises ConfigError."""
+    """Return the source of split `name`, or None if the config has none. Raises ConfigError."""
     held_out = data.held_out
     if held_out is None or (name != "train" and not getattr(held_out, name)):
-        return _given_split(data, name)
-    train = _given_split(data, "train")
-    if name != "train" and _given_split(data, name) is not None:
+        return _configured_split(data, name)
+    train = _configured_split(data, "train")
+    if name != "train" and _configured_split(data, name) is not None:
         raise ConfigError(
             f"data.held_out.{name}: got {getattr(held_out, name)}, but there is a split {name} "
             "already; allowed: 0"
         )
     if train is not None and train.mix is not None:
-        raise ConfigError("data.held_out: a mixture has no sentences to hold out; give data.valid")
+        raise ConfigError("data.held_out: cannot hold sentences out of a mixture; give data.valid")
     return None if train is None else train.held_out(held_out, name)
 
 
-def _given_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
-    """The split that the config or its corpus names."""
+def _configured_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
+    """Return the split from the config or its named corpus, or None if neither has the split."""
     split: SplitConfig | None = getattr(data, name)
     if split is None:
         if data.corpus is None:
@@ -55,25 +55,25 @@ def _given_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
 
 
 def _with_split(split: _Pairs, name: SplitName) -> _Pairs:
-    """`split`, where a named corpus that names no split means the one called `name`."""
+    """Return `split`; if it has a named corpus without a split, `name` is set as that split."""
     if split.corpus is None or split.split is not None:
         return split
     return split.model_copy(update={"split": name})
 
 
 def read_split(split: PairsConfig, data: DataConfig) -> list[SentencePair]:
-    """All pairs of a split in file order, for training.
+    """Return all pairs of a split in file order, for training.
 
-    Raises DataError for a file that is missing, malformed or without pairs, and for a split with
-    several references.
+    Raises DataError if a file is missing or malformed, if a corpus has no pairs, or if the split
+    has several references.
     """
     return list(stream_split(split, data))
 
 
 def stream_split(split: PairsConfig, data: DataConfig) -> Iterator[SentencePair]:
-    """The pairs of `read_split` in constant memory; it raises once it reaches a fault.
+    """Yield the pairs of `read_split` in constant memory, and raise once a fault is reached.
 
-    Those of a mixture come corpus after corpus, each pair once.
+    The corpora of a mixture follow one another, and each pair comes once.
     """
     for part in split.corpora:
         located = locate(part, data)
@@ -81,60 +81,61 @@ def stream_split(split: PairsConfig, data: DataConfig) -> Iterator[SentencePair]
         for pair in islice(located.stream(), part.first):
             yield pair
         if pair is None:
-            raise DataError(f"{located.shown}: no sentence pairs")
+            raise DataError(f"{located.name}: no sentence pairs")
 
 
 def split_part(split: PairsConfig, data: DataConfig) -> str:
-    """A text that names the files of a split, its part of them, and a swap of the languages.
+    """Return a text with the file names of a split and how the pairs are selected from them.
 
-    Two splits with equal texts and equal files have the same pairs.
+    Two splits have the same pairs if their texts and the contents of their files are equal.
     """
     located = locate(split, data)
     members = [path.name for path in located.texts]
-    cut = f", {located.cut[1]} by {located.cut[0]!r}" if located.cut else ""
+    part = f", {located.hash_part[1]} by {located.hash_part[0]!r}" if located.hash_part else ""
     swapped = ", target first" if located.swapped else ""
     columns = f", columns {split.columns}" if split.columns else ""
     held = located.held_out
     held_out = f", {held.part} of first {held.of_first} by {held.config!r}" if held else ""
-    return f"{' '.join(members)}, first {split.first}{cut}{swapped}{columns}{held_out}"
+    return f"{' '.join(members)}, first {split.first}{part}{swapped}{columns}{held_out}"
 
 
 def read_examples(split: PairsConfig, data: DataConfig) -> list[EvalExample]:
-    """The source sentences of a split with their references, for evaluation; nothing is dropped.
+    """Return the source sentences of a split with their references, for evaluation.
 
-    Aligned files give one example per line. A file of pairs gives one per distinct source text, in
-    order of first appearance, with all its targets. Raises DataError as `read_split` does.
+    Aligned files give one example per line. A file of pairs, or a held-out set, gives one example
+    per distinct source text, in order of first appearance, with all its targets. No sentence is
+    dropped. Raises DataError as `read_split` does.
     """
     located = locate(split, data)
     examples = located.examples()[: split.first]
     if not examples:
-        raise DataError(f"{located.shown}: no sentence pairs")
+        raise DataError(f"{located.name}: no sentence pairs")
     return examples
 
 
 def count_pairs(corpus: str, name: str, folder: Path) -> int:
-    """The pairs of split `name` of the corpus, read to the end; a reference counts as a pair."""
+    """Read split `name` of a corpus and count its pairs. Each reference counts as a pair."""
     located = locate_named(corpus, name, folder)
-    if located.is_aligned_with_several:
+    if located.has_several_references:
         return sum(len(example.ref_texts) for example in located.examples())
     return sum(1 for _ in located.stream())
 
 
 def readable_splits(corpus: str, folder: Path) -> list[str]:
-    """The splits of the corpus whose files are all on disk."""
-    readable = []
+    """Return the names of the splits whose files are all on disk."""
+    names = []
     for name in find_entry(corpus, folder).split_names:
         with contextlib.suppress(DataError):
             locate_named(corpus, name, folder)
-            readable.append(name)
-    return readable
+            names.append(name)
+    return names
 
 
 def check_corpora(data: DataConfig) -> list[str]:
-    """Return a line for each named corpus that is not on disk and can be fetched.
+    """Return an error message for each named corpus that is not on disk.
 
-    Raises ConfigError with a line for each other fault that would stop a training. Splits of up
-    to MAX_READ_BYTES are read to the end.
+    Raises ConfigError, with one line for each other fault that would stop a training. Splits from
+    files are read to the end if they have at most MAX_READ_BYTES.
     """
     faults: list[str] = []
     absent: list[str] = []
@@ -164,9 +165,9 @@ def _read_small(split: PairsConfig, data: DataConfig) -> None:
 
 
 def file_digest(path: Path) -> str:
-    """Return the sha256 of a regular file, in hexadecimal. Raises DataError if it is not readable.
+    """Return the SHA-256 of a regular file, in hexadecimal. Raises DataError if not readable.
 
-    A process reads a file again only if its size or one of its times is another.
+    The digest is cached: a file is read again only if its size or one of its times changed.
     """
     try:
         status = path.stat()
@@ -181,6 +182,6 @@ def _digest(path: Path, *_: int) -> str:
 
 
 def split_files(split: PairsConfig, data: DataConfig) -> list[Path]:
-    """The files on disk that a split is read from. Raises DataError where one is missing."""
+    """Return the files on disk that a split is read from. Raises DataError if one is missing."""
     files = [path for part in split.corpora for path in locate(part, data).check_files()]
     return list(dict.fromkeys(files))

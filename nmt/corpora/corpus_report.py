@@ -1,4 +1,4 @@
-"""Statistics and faults of a corpus, split by split, for `nmt corpus check` and `nmt init`."""
+"""Statistics and faults of each split of a corpus, for `nmt corpus check` and `nmt init`."""
 
 from array import array
 from collections import Counter
@@ -26,7 +26,7 @@ _OVERLAPS = {
 
 @dataclass(frozen=True)
 class Lengths:
-    """The words of the sentences of a side; a percentile is one of the lengths."""
+    """Statistics of the sentence lengths of one side, in words or pieces."""
 
     total: int
     mean: float
@@ -37,7 +37,7 @@ class Lengths:
 
     @classmethod
     def of(cls, lengths: Sequence[int]) -> "Lengths":
-        """Total, mean and percentiles (the p-th: the least value that p per cent do not exceed)."""
+        """Compute the statistics; percentile p is the smallest length that p % do not exceed."""
         values = np.array(lengths or [0])
         median, p90, p99 = np.percentile(values, (50, 90, 99), method="inverted_cdf").tolist()
         return cls(int(values.sum()), float(values.mean()), median, p90, p99, int(values.max()))
@@ -48,11 +48,11 @@ class Lengths:
 
 @dataclass(frozen=True)
 class SplitReport:
-    """One split. Words are separated by white space.
+    """Statistics and faults of one split. Words are separated by white space.
 
     `left_out` counts the pairs that `nmt corpus clean` leaves out, by reason. `in_train` counts the
-    pairs of an evaluation set that overlap with train: by source, by source without case and
-    punctuation (`sentence_key`), by target, or by pair.
+    pairs of an evaluation set that are also in train: by source, by source without case and
+    punctuation (`sentence_key`), by target, or by pair. It is None for train, or without train.
     """
 
     name: str
@@ -67,49 +67,47 @@ class SplitReport:
 def corpus_report(
     splits: Mapping[str, Iterable[SentencePair]], data: DataConfig
 ) -> list[SplitReport]:
-    """Count everything, split by split.
+    """Return a report for each split.
 
-    `splits` are by name; the training split is called "train", and is the first. It is read once,
-    and only the others are held in memory. A sentence with n references counts as n pairs.
+    `splits` has the pairs by name. The training split is called "train" and comes first. It is
+    read once; only the others are held in memory. A sentence with n references has n pairs.
     """
     others = {name: list(pairs) for name, pairs in splits.items() if name != TRAIN}
-    seen = _Seen(others.values()) if others and TRAIN in splits else None
-    return [
-        _split_report(name, others.get(name, pairs), data, seen) for name, pairs in splits.items()
-    ]
+    overlap = _Overlap(others.values()) if others and TRAIN in splits else None
+    return [_report(name, others.get(name, pairs), data, overlap) for name, pairs in splits.items()]
 
 
-def _split_report(
-    name: str, pairs: Iterable[SentencePair], data: DataConfig, seen: "_Seen | None"
+def _report(
+    name: str, pairs: Iterable[SentencePair], data: DataConfig, overlap: "_Overlap | None"
 ) -> SplitReport:
-    """The report of a split; the pairs of train are added to `seen`, and others looked up there."""
+    """Report on a split. Pairs of train are added to `overlap`, and others looked up there."""
     langs = data.src_lang, data.tgt_lang
     suspicions = Suspicions(*langs)
     src_words, tgt_words = array("I"), array("I")
     reasons: Counter[str | None] = Counter()
-    overlap = Counter(dict.fromkeys(_OVERLAPS, 0))
+    in_train = Counter(dict.fromkeys(_OVERLAPS, 0))
     for pair, reason in judged(pairs, CleaningRules(*langs)):
         reasons[reason] += 1
         suspicions.add(pair)
         src_words.append(len(pair.src_text.split()))
         tgt_words.append(len(pair.tgt_text.split()))
-        if seen is not None and name == TRAIN:
-            seen.add(pair)
-        elif seen is not None:
-            overlap.update(seen.sides_in_train(pair))
+        if overlap is not None and name == TRAIN:
+            overlap.add(pair)
+        elif overlap is not None:
+            in_train.update(overlap.parts_in_train(pair))
     return SplitReport(
         name=name,
         pairs=reasons.total(),
         left_out={reason: n for reason, n in reasons.most_common() if reason},
         src_words=Lengths.of(src_words),
         tgt_words=Lengths.of(tgt_words),
-        in_train=None if seen is None or name == TRAIN else dict(overlap),
+        in_train=None if overlap is None or name == TRAIN else dict(in_train),
         suspicions=tuple(suspicions.lines()),
     )
 
 
-class _Seen:
-    """Texts of the evaluation sets that the training split has too; its pairs are added."""
+class _Overlap:
+    """Texts of the evaluation sets, each marked if a training pair with it was added."""
 
     def __init__(self, splits: Iterable[Sequence[SentencePair]]) -> None:
         pairs = chain.from_iterable(splits)
@@ -120,8 +118,8 @@ class _Seen:
             if item in self._in_train:
                 self._in_train[item] = True
 
-    def sides_in_train(self, pair: SentencePair) -> Iterator[str]:
-        """The keys of _OVERLAPS that a pair of an evaluation set counts for."""
+    def parts_in_train(self, pair: SentencePair) -> Iterator[str]:
+        """Yield the keys of _OVERLAPS by which an evaluation pair is also in train."""
         return (item[0] for item in self._items(pair) if self._in_train[item])
 
     def _items(self, pair: SentencePair) -> Iterator[tuple[str, object]]:
@@ -132,7 +130,7 @@ class _Seen:
 
 
 def render_report(splits: Sequence[SplitReport]) -> str:
-    """The report in lines of text: a table with a column per split, then the suspicions."""
+    """Render reports as text: a table with a column per split, then the suspicions."""
     reasons = dict.fromkeys(chain.from_iterable(split.left_out for split in splits))
     rows = [["", *(split.name for split in splits)]]
     rows.append(["pairs", *(f"{split.pairs:,}" for split in splits)])

@@ -1,4 +1,4 @@
-"""Download of a file over https: resumed, bounded in size, never redirected to another scheme."""
+"""Downloads files over https: resumable, with a size limit, never redirected to another scheme."""
 
 import http.client
 import urllib.error
@@ -13,19 +13,19 @@ import nmt
 from nmt.errors import DataError
 from nmt.storage.atomic import part_stream
 
-TRIES = 5  # of a connection that is cut
-TIMEOUT_SECONDS = 30.0  # without a byte
+TRIES = 5  # attempts if the connection is cut
+TIMEOUT_SECONDS = 30.0  # without receiving a byte
 CHUNK_BYTES = 1 << 16
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 def download(url: str, part: Path, max_bytes: int, resume: bool = False) -> None:
-    """Download `url` into the file `part`; with `resume`, go on where an earlier one was cut.
+    """Download `url` to the file `part`. With `resume`, continue an interrupted download.
 
-    Only a file whose checksum is known may be resumed: then a part of another version is found.
-    Raises DataError, which names the address, for a scheme other than https (http on this machine
-    only), a redirect to another scheme, more than `max_bytes`, an HTTP error, or after TRIES cut
-    connections.
+    Use `resume` only for files with a known checksum, which detects a part of another version.
+    Raises DataError, which names the URL, if the scheme is not https (http is allowed on this
+    machine), for a redirect to another scheme, for more than `max_bytes`, for an HTTP or network
+    error, and after TRIES cut connections.
     """
     if not _is_allowed(url):
         raise DataError(f"{url}: not an address to download from, allowed: https://...")
@@ -33,7 +33,7 @@ def download(url: str, part: Path, max_bytes: int, resume: bool = False) -> None
         is_complete = any(_attempt(url, part, max_bytes, resume) for _ in range(TRIES))
     except urllib.error.HTTPError as error:
         error.close()
-        # urllib's message about redirects in a circle has several lines.
+        # urllib's message about circular redirects has several lines.
         reason = " ".join(f"HTTP {error.code} {error.reason}".split())
         raise DataError(f"{url}: {reason}") from None
     except (OSError, http.client.HTTPException) as error:
@@ -47,7 +47,7 @@ def download(url: str, part: Path, max_bytes: int, resume: bool = False) -> None
 
 
 def _is_allowed(url: str) -> bool:
-    """Whether `url` is https, or http on this machine."""
+    """Return whether `url` is https, or http on this machine."""
     try:
         parts = urllib.parse.urlsplit(url)
     except ValueError:  # half an IPv6 address
@@ -57,7 +57,7 @@ def _is_allowed(url: str) -> bool:
 
 
 class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
-    # The base class has refused all but http, https and ftp by now.
+    # The base class already refuses schemes other than http, https and ftp.
     def redirect_request(
         self,
         req: urllib.request.Request,
@@ -67,7 +67,7 @@ class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
         headers: http.client.HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        """As the base class, but the scheme may not change: https never becomes anything else."""
+        """Follow a redirect only if the scheme stays the same."""
         schemes = {urllib.parse.urlsplit(url).scheme for url in (req.full_url, newurl)}
         if len(schemes) > 1 or not _is_allowed(newurl):
             fp.close()
@@ -78,34 +78,34 @@ class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _attempt(url: str, part: Path, max_bytes: int, resume: bool) -> bool:
-    """Send one request. Returns whether `part` is complete after it."""
-    is_begun = resume and part.is_file() and not part.is_symlink()
-    have = part.stat().st_size if is_begun else 0
+    """Send one request, and return whether `part` is complete after it."""
+    is_partial = resume and part.is_file() and not part.is_symlink()
+    n_received = part.stat().st_size if is_partial else 0
     headers = {"User-Agent": f"nmt/{nmt.__version__}", "Accept-Encoding": "identity"}
-    if have:
-        headers["Range"] = f"bytes={have}-"
+    if n_received:
+        headers["Range"] = f"bytes={n_received}-"
     opener = urllib.request.build_opener(_CheckedRedirects)
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 (checked: _is_allowed)
     try:
         response = opener.open(request, timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
-        if error.code != 416 or not have:
+        if error.code != 416 or not n_received:
             raise
         error.close()
-        if error.headers.get("Content-Range") == f"bytes */{have}":
+        if error.headers.get("Content-Range") == f"bytes */{n_received}":
             return True  # complete, but not yet moved into place
         part.unlink()
         return False
     with response:
-        answered = response.headers.get("Content-Range", "")
-        if response.status == 206 and not answered.startswith(f"bytes {have}-"):
+        content_range = response.headers.get("Content-Range", "")
+        if response.status == 206 and not content_range.startswith(f"bytes {n_received}-"):
             part.unlink()
             return False
-        return _receive(response, part, have if response.status == 206 else 0, max_bytes)
+        return _receive(response, part, n_received if response.status == 206 else 0, max_bytes)
 
 
 def _receive(response: http.client.HTTPResponse, part: Path, start: int, max_bytes: int) -> bool:
-    """Append the body to the first `start` bytes of `part`. Returns whether all of it came."""
+    """Append the body to the first `start` bytes of `part`. Return whether `part` is complete."""
     length = response.headers.get("Content-Length", "")
     total = start + int(length) if length.isdecimal() else None
     size = start

@@ -1,7 +1,7 @@
-"""The catalogue of named corpora: one checked entry for each corpus, loaded from YAML.
+"""The catalogue of named corpora: one validated entry per corpus, loaded from YAML.
 
-The built-in catalogue is catalog.yaml beside this file. The user's own catalog.yaml in the data
-folder adds entries, or replaces those of the same name.
+The built-in catalogue is catalog.yaml beside this file. The user's catalog.yaml in the data folder
+adds entries, or replaces entries of the same name.
 """
 
 import functools
@@ -32,56 +32,56 @@ PlainName = Annotated[str, AfterValidator(_plain_name)]
 
 
 class Source(Config):
-    """An address that a file is downloaded from, or a known release of it."""
+    """A source of a file: an address to download from, or the checksum of a known release."""
 
-    name: str = Field(default="main", description="distinguishes the sources of a file")
-    url: str | None = Field(default=None, description="https address; null: known by checksum")
+    name: str = Field(default="main", description="name of the source, for messages")
+    url: str | None = Field(default=None, description="https address; null: unknown")
     checksum: str | None = Field(
         default=None,
         pattern="^(sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32})$",
-        description="kind:hex; md5 only where no better is known: it finds damage, not forgery",
+        description="kind:hex; use md5 only if no better is known: it detects damage, not forgery",
     )
 
     @model_validator(mode="after")
-    def _says_something(self) -> "Source":
+    def _has_url_or_checksum(self) -> "Source":
         if self.url is None and self.checksum is None:
             raise ValueError("a source requires a url, a checksum or both")
         return self
 
 
 class CorpusFile(Config):
-    """A file of a corpus: its sources in order of preference, and the limits of its size."""
+    """A file of a corpus: its sources in order of preference, and its size limits."""
 
     sources: tuple[Source, ...] = Field(min_length=1, description="tried in this order")
-    max_bytes: int = Field(default=1_000_000_000, ge=1, description="a larger download is an error")
-    max_text_bytes: int = Field(default=4_000_000_000, ge=1, description="of its unpacked text")
+    max_bytes: int = Field(default=1_000_000_000, ge=1, description="of a download")
+    max_text_bytes: int = Field(default=4_000_000_000, ge=1, description="of unpacked text")
 
 
 class HashSplit(Config):
-    """train/valid/test cut from one split by a hash of the source sentence (`part_of`)."""
+    """Division of a split into train, valid and test by a hash of the source (`part_of`)."""
 
-    of: str = Field(default="all", description="the split that is cut; it can still be read uncut")
+    of: str = Field(default="all", description="the split to divide; it can be read whole too")
     valid: float = Field(default=0.01, gt=0, lt=0.5, description="share of source sentences")
     test: float = Field(default=0.01, gt=0, lt=0.5, description="share of source sentences")
 
 
 class CorpusEntry(Config):
-    """The catalogue's entry of one corpus."""
+    """The catalogue entry of one corpus."""
 
     description: str = Field(default="", description="one line for `nmt corpus list`")
     src_lang: str = Field(description="language of the first column or `src` file")
     tgt_lang: str = Field(description="language of the second column or `tgt` file")
     licence: str = Field(default="unknown", description="licence, as its owners name it")
     attribution: str = Field(default="", description="the credit that the licence requires")
-    embedded: bool = Field(default=False, description="comes with the package, never fetched")
-    pairs: dict[str, int] = Field(default={}, description="about how many pairs a split has")
+    embedded: bool = Field(default=False, description="is in the package, never downloaded")
+    pairs: dict[str, int] = Field(default={}, description="approximate number of pairs by split")
     splits: dict[str, PairsConfig] = Field(
         min_length=1, description="split name -> files, relative to the corpus' folder"
     )
     joined: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = Field(
-        default={}, description="split name -> the splits that it reads one after another"
+        default={}, description="split name -> the splits that it concatenates"
     )
-    hash_split: HashSplit | None = Field(default=None, description="cuts train, valid and test")
+    hash_split: HashSplit | None = Field(default=None, description="makes train, valid and test")
     files: dict[PlainName, CorpusFile] = Field(default={}, description="file name -> its sources")
 
     @model_validator(mode="after")
@@ -92,7 +92,7 @@ class CorpusEntry(Config):
             if split.corpus is not None or split.first is not None
         ]
         if self.embedded and self.files:
-            problem = "an embedded corpus is never fetched: files do not go with it"
+            problem = "an embedded corpus is never downloaded, so it has no files"
             conflicts.append(("files", problem))
         conflicts += [
             (f"joined.{name}", f"there is no split '{part}'")
@@ -100,46 +100,47 @@ class CorpusEntry(Config):
             for part in parts
             if part not in self.splits
         ]
-        cut = RUN_SPLITS if self.hash_split is not None else ()
+        hash_parts = RUN_SPLITS if self.hash_split is not None else ()
         if self.hash_split is not None and self.hash_split.of not in self.splits:
             conflicts.append(("hash_split.of", f"there is no split '{self.hash_split.of}'"))
-        names = Counter([*self.splits, *self.joined, *cut])
-        if taken := sorted(name for name, n in names.items() if n > 1):
-            conflicts.append(("splits", f"two splits are called {', '.join(taken)}"))
+        names = Counter([*self.splits, *self.joined, *hash_parts])
+        if duplicates := sorted(name for name, n in names.items() if n > 1):
+            conflicts.append(("splits", f"two splits are called {', '.join(duplicates)}"))
         if conflicts:
             raise conflict_error(conflicts)
         return self
 
     @property
     def split_names(self) -> list[str]:
-        """All splits that can be read, train, valid and test first."""
-        cut = RUN_SPLITS if self.hash_split is not None else ()
-        names = [*cut, *self.joined, *self.splits]
+        """The names of all splits that can be read, with train, valid and test first."""
+        hash_parts = RUN_SPLITS if self.hash_split is not None else ()
+        names = [*hash_parts, *self.joined, *self.splits]
         return [n for n in RUN_SPLITS if n in names] + [n for n in names if n not in RUN_SPLITS]
 
     def texts(self, split: str) -> list[Path]:
-        """The texts of a split, relative to the corpus' folder."""
-        one = (self.hash_split or HashSplit()).of if split not in self.splits else split
-        return [path for part in self.joined.get(split, (one,)) for path in self.splits[part].texts]
+        """Return the texts of a split, relative to the corpus' folder."""
+        base = (self.hash_split or HashSplit()).of if split not in self.splits else split
+        parts = self.joined.get(split, (base,))
+        return [path for part in parts for path in self.splits[part].texts]
 
 
 class _Catalog(RootModel[dict[PlainName, CorpusEntry]]):
-    """The entry of each corpus, by its name."""
+    """The entries by corpus name."""
 
 
 def data_folder(configured: Path) -> Path:
-    """The folder of named corpora: the environment variable NMT_DATA, else `configured`."""
+    """Return the folder of named corpora: the variable NMT_DATA if set, else `configured`."""
     return Path(os.environ["NMT_DATA"]) if os.environ.get("NMT_DATA") else configured
 
 
 def load_catalog(folder: Path) -> dict[str, CorpusEntry]:
-    """The built-in entries, updated by `folder`/catalog.yaml. Raises ConfigError (file:line)."""
+    """Return the built-in entries, updated by `folder`/catalog.yaml. Raises ConfigError."""
     path = folder / USER_CATALOG
     return {**_builtin_catalog(), **(_parse_catalog(path) if path.is_file() else {})}
 
 
 def find_entry(name: str, folder: Path) -> CorpusEntry:
-    """The entry called `name`; ConfigError with the nearest name where there is none."""
+    """Return the entry `name`. Raises ConfigError, with a similar name, if there is none."""
     entries = load_catalog(folder)
     if name not in entries:
         near = [other for other in entries if name and other.startswith(name)]
@@ -152,7 +153,7 @@ def find_entry(name: str, folder: Path) -> CorpusEntry:
 
 
 def corpus_folder(name: str, entry: CorpusEntry, folder: Path) -> Path:
-    """The folder of a corpus; an embedded one is in the wheel, or in a checkout's data/."""
+    """Return the folder of a corpus. An embedded one is in the wheel, or in data/ of a checkout."""
     if not entry.embedded:
         return folder / name
     installed = Path(__file__).parent / name

@@ -1,7 +1,7 @@
 """Fetch a named corpus: download its files, or copy them from a file or folder.
 
-Each file is written aside as NAME.part, checked against the catalogue's checksums, and then moved
-into place. Archives are read in place, so nothing is ever unpacked.
+Each file is written to NAME.part, checked against the checksums in the catalogue, and renamed.
+Archives are never unpacked: their members are read directly.
 """
 
 import shutil
@@ -25,64 +25,65 @@ def fetch_corpus(
     from_path: Path | None = None,
     force: bool = False,
 ) -> tuple[Path, dict[str, int]]:
-    """Fetch the files of corpus `name`; return its folder, and the pairs of each split.
+    """Fetch the files of corpus `name`; return its folder and the number of pairs in each split.
 
-    Files that are there are kept, unless `force`; one that is not correct is an error. With
-    `from_path`, a file or a folder, nothing is downloaded: each file is looked for there by its
-    name, at any depth, and a file that is missing there is left out. `say` gets a line for each
-    step. Raises DataError where a file cannot be fetched, fails its checksum, where the corpus'
-    folder is a link out of `folder`, or where train, valid or test cannot be read.
+    Existing files are verified and kept, unless `force`. With `from_path`, a file or a folder,
+    files are copied from there instead of downloaded. They are searched by name, at any depth, and
+    missing files are skipped. `say` is called with a line for each step.
+
+    Raises DataError if a file cannot be fetched or fails its checksum, if the folder of the corpus
+    is a link out of `folder`, or if train, valid or test cannot be read.
     """
     entry = find_entry(name, folder)
-    home = corpus_folder(name, entry, folder)
+    target_folder = corpus_folder(name, entry, folder)
     if entry.embedded:
         say(f"{name} comes with the package: nothing to fetch")
     elif not entry.files:
         raise DataError(f"corpus '{name}': its entry lists no files, so there is nothing to fetch")
     else:
-        stay_inside(home, folder, DataError)
-        check_outside_runs(home, "the corpus")
+        stay_inside(target_folder, folder, DataError)
+        check_outside_runs(target_folder, "the corpus")
     if from_path is not None and not from_path.exists():
         raise DataError(f"`from_path={from_path}`: no such file or folder")
-    left_out: set[str] = set()
+    missing: set[str] = set()
     for file_name, spec in entry.files.items():
-        file = _File(name, home, file_name, spec, say)
+        file = _File(name, target_folder / file_name, spec, say)
         try:
-            if not force and file.is_there():
+            if not force and file.exists():
                 continue
             if from_path is None:
                 file.download()
             elif not file.copy(from_path, is_alone=len(entry.files) == 1):
                 say(f"{file_name}: left out, not in {from_path}")
-                left_out.add(file_name)
+                missing.add(file_name)
         except OSError as error:
-            where = error.filename or file.target
-            raise DataError(f"{where}: {error.strerror or error}") from None
+            path = error.filename or file.target
+            raise DataError(f"{path}: {error.strerror or error}") from None
     counts: dict[str, int] = {}
     for split in entry.split_names:
-        lacking = {text.parts[0] for text in entry.texts(split)} & left_out
-        if lacking and split in RUN_SPLITS:
+        missing_of_split = {text.parts[0] for text in entry.texts(split)} & missing
+        if not missing_of_split:
+            counts[split] = count_pairs(name, split, folder)
+        elif split in RUN_SPLITS:
             raise DataError(
                 f"corpus '{name}': split '{split}' cannot be read: "
-                f"{', '.join(sorted(lacking))} not in {from_path}"
+                f"{', '.join(sorted(missing_of_split))} not in {from_path}"
             )
-        if not lacking:
-            counts[split] = count_pairs(name, split, folder)
     say(f"licence: {entry.licence}; attribution: {entry.attribution or 'none given'}")
-    return home, counts
+    return target_folder, counts
 
 
 class _File:
-    """One file of a corpus in its folder `home`; `say` gets a line for each step."""
+    """One file of a corpus, to be fetched to `target`."""
 
     def __init__(
-        self, corpus: str, home: Path, name: str, spec: CorpusFile, say: Callable[[str], None]
+        self, corpus: str, target: Path, spec: CorpusFile, say: Callable[[str], None]
     ) -> None:
-        self.target, self._part = home / name, home / f"{name}.part"
-        self._corpus, self._name, self._spec, self._say = corpus, name, spec, say
+        self.target, self._part = target, target.with_name(f"{target.name}.part")
+        self._corpus, self._name, self._spec, self._say = corpus, target.name, spec, say
 
-    def is_there(self) -> bool:
-        """Whether the file is there already. Raises DataError for one that is not correct."""
+    def exists(self) -> bool:
+        """Return whether the file exists. Raises DataError if its checksum is wrong."""
         if not self.target.is_file():
             return False
         try:
@@ -93,7 +94,7 @@ class _File:
         return True
 
     def download(self) -> None:
-        """Download the file from the first source that has a correct one."""
+        """Download the file from the first source whose file passes its checksum."""
         failures = []
         for source in self._spec.sources:
             if source.url is None:
@@ -115,10 +116,10 @@ class _File:
         )
 
     def copy(self, from_path: Path, is_alone: bool) -> bool:
-        """Copy the file from `from_path`, a file or a folder; False where it is not there.
+        """Copy the file from `from_path`, a file or a folder; return False if it is missing there.
 
-        The only file of its corpus may have another name there. Of several with the right name the
-        first one that is correct is taken.
+        If the corpus has one file only, `from_path` may have any name. In a folder, the first file
+        with the right name and checksum is copied.
         """
         paths = [from_path] if is_alone or from_path.name == self._name else []
         if from_path.is_dir():
@@ -143,7 +144,7 @@ class _File:
         return False
 
     def _install(self, sources: tuple[Source, ...], origin: str) -> None:
-        """Verify the part and move it into place; a part that fails is removed."""
+        """Verify the temporary file and rename it to the target, or remove it."""
         try:
             source = verify(self._part, sources, origin)
         except DataError:
@@ -151,14 +152,14 @@ class _File:
             raise
         flush(self._part)
         replace(self._part, self.target)
-        word = "checksum right" if source.checksum else "no checksum to hold it against"
-        self._say(f"{self._name}: {origin} ({source.name}: {word})")
+        outcome = "checksum right" if source.checksum else "no checksum to compare with"
+        self._say(f"{self._name}: {origin} ({source.name}: {outcome})")
 
 
-def verify(path: Path, sources: tuple[Source, ...], shown: str | None = None) -> Source:
-    """The source whose checksum `path` has, else the first source without a checksum.
+def verify(path: Path, sources: tuple[Source, ...], name: str | None = None) -> Source:
+    """Return the source whose checksum `path` has, or the first source without a checksum.
 
-    Raises DataError, which names the file by `shown`, with got and allowed.
+    Raises DataError if there is neither; `name` is the name of the file in its message.
     """
     digests: dict[str, str] = {}
     for source in sources:
@@ -173,5 +174,5 @@ def verify(path: Path, sources: tuple[Source, ...], shown: str | None = None) ->
             return source
     allowed = ", ".join(f"{source.checksum} ({source.name})" for source in sources)
     raise DataError(
-        f"{shown or path}: wrong checksum: got {', '.join(digests.values())}, allowed: {allowed}"
+        f"{name or path}: wrong checksum: got {', '.join(digests.values())}, allowed: {allowed}"
     )

@@ -1,4 +1,4 @@
-"""Evaluation sets cut out of a corpus by distinct source sentence, independent of its order."""
+"""Evaluation sets held out from a corpus by source sentence, whatever the order of its pairs."""
 
 import hashlib
 from collections.abc import Iterable
@@ -15,17 +15,20 @@ from nmt.types import SplitName
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The source sentences that are held out: those with a checksum up to a bound."""
+    """The held-out source sentences: those whose checksum is at most `test_bound`.
+
+    Those with a checksum of at most `valid_bound` are for validation.
+    """
 
     seed: int
     valid_bound: int
     test_bound: int
 
     @classmethod
-    def choose(cls, sources: Iterable[str], config: HeldOutConfig, shown: str) -> "HeldOut":
-        """The sentences of lowest checksum, those for validation first; 8 bytes a sentence.
+    def choose(cls, sources: Iterable[str], config: HeldOutConfig, name: str) -> "HeldOut":
+        """Hold out the sentences with the lowest checksums, in 8 bytes of memory per sentence.
 
-        Raises DataError, which names the corpus as `shown`, where no sentence would be left.
+        Raises DataError if no sentence of the corpus, called `name`, would be left for training.
         """
         n_wanted = config.valid + config.test
         checksums = (_checksum(f"{config.seed} {sentence_key(source)}") for source in sources)
@@ -33,13 +36,13 @@ class HeldOut:
         if n_wanted >= len(ranked):
             raise DataError(
                 f"data.held_out: got {n_wanted:,} sentences, allowed: fewer than the "
-                f"{len(ranked):,} different ones that {shown} has"
+                f"{len(ranked):,} different ones that {name} has"
             )
         bounds = [int(ranked[n - 1]) if n else -1 for n in (config.valid, n_wanted)]
         return cls(config.seed, bounds[0], bounds[1])
 
     def part_of(self, source: str) -> SplitName:
-        """The split that a source sentence is in."""
+        """Return the split of a source sentence."""
         u = _checksum(f"{self.seed} {sentence_key(source)}")
         if u <= self.valid_bound:
             return "valid"
@@ -47,11 +50,11 @@ class HeldOut:
 
 
 def part_of(src_text: str, hash_split: HashSplit) -> SplitName:
-    """The split that a source sentence belongs to, independent of its file and line.
+    """Return the split of a source sentence by a checksum of its text.
 
-    u = first 8 bytes of sha256(sentence_key) / 2^64 is uniform in [0, 1): test if u < `test`,
-    valid if u < `test` + `valid`, else train. A sentence stays in its split when the file grows
-    or is reordered, and near-identical sentences go to the same split.
+    u = first 8 bytes of sha256(sentence_key) / 2^64 is uniform in [0, 1). The split is test if
+    u < `test`, valid if u < `test` + `valid`, and train otherwise. A sentence stays in its split
+    when the file grows or is reordered. Sentences that differ in case or punctuation share a split.
     """
     u = _checksum(sentence_key(src_text)) / 2**64
     if u < hash_split.test:

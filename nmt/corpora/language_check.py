@@ -1,4 +1,4 @@
-"""Checks that text is in the language that it is said to be, by frequent words and by scripts."""
+"""Checks of the language of texts, by frequent words and by scripts."""
 
 import re
 import unicodedata
@@ -26,10 +26,10 @@ _WORDS = {
     "sv": "är att och jag inte för ska när vad från här då hur vill av",
     "tr": "bir bu için çok daha gibi kadar olan ama sonra iyi değil büyük olarak sadece",
 }
-"""Frequent words of a language. A word that both languages have counts for neither.
+"""Frequent words of each language. A word in the lists of both languages counts for neither.
 
-A frequent word of another language here must be listed for both. English and French are measured on
-Tatoeba and Multi30k: of single sentences, fewer than 1 in 1,000 look like another language.
+A word that is frequent in several of these languages must be in the list of each. On Tatoeba and
+Multi30k, fewer than 1 in 1,000 English or French sentences are taken for another language.
 """
 
 _SCRIPTS = {
@@ -40,16 +40,16 @@ _SCRIPTS = {
 }
 
 _SAMPLED = 2000
-"""Texts of a side, evenly spaced, that are checked."""
+"""Number of texts of a side that are checked, evenly spaced."""
 
 _LEAST_SHARE = 0.1
 """Least share of texts with a word or letter of the other language."""
 
 
 def scripts_of(lang: str) -> tuple[str, ...]:
-    """Return how the Unicode names of a language's letters begin; empty for an unknown language."""
+    """Return the prefixes of the Unicode names of a language's letters; () if it is unknown."""
     code = language_code(lang)
-    if code in ("zh", "ja"):  # one writes with the characters of the other, and in Latin letters
+    if code in ("zh", "ja"):  # Japanese has Chinese characters, and both have Latin letters
         return ("CJK", "HIRAGANA", "KATAKANA", "LATIN")
     return _SCRIPTS.get(code, ("LATIN",) if code in _WORDS else ())
 
@@ -57,7 +57,7 @@ def scripts_of(lang: str) -> tuple[str, ...]:
 def language_notes(
     src_texts: Sequence[str], tgt_texts: Sequence[str], src_lang: str, tgt_lang: str
 ) -> Iterator[str]:
-    """Yield a line for each side that is in another language, or one if the sides are swapped."""
+    """Yield a message for each side in another language, or a single one for swapped sides."""
     if are_swapped(src_texts, tgt_texts, src_lang, tgt_lang):
         yield f"the sides look swapped: the source like {tgt_lang}, the target like {src_lang}"
         return
@@ -78,10 +78,10 @@ def are_swapped(
 
 
 def other_language(texts: Sequence[str], lang: str, other: str) -> str | None:
-    """Return the language that marks far more of `texts` than `lang` does, or None.
+    """Return the language of `texts` if it does not look like `lang`, or None.
 
-    It is `other` or, of two texts or more, one of those with frequent words. The result is None for
-    an unknown `lang`.
+    A language other than `lang` must mark over three times as many texts as `lang` does. A single
+    text may only be in `other`. The result is None if `lang` is unknown.
     """
     lang, other = language_code(lang), language_code(other)
     texts = texts[:: -(-len(texts) // _SAMPLED) or 1]

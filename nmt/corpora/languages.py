@@ -1,4 +1,4 @@
-"""Languages: their ISO 639 codes and English names, and those that the names of files tell."""
+"""ISO 639 codes and English names of languages, and the languages in the names of files."""
 
 import re
 from itertools import pairwise
@@ -23,9 +23,9 @@ NAMES = {code: name for code, _, name in _TABLE}
 """English names by ISO 639-1 code."""
 
 _CODES = {
-    word: code for code, longer, name in _TABLE for word in (code, *longer.split(","), name.lower())
+    word: code for code, iso3, name in _TABLE for word in (code, *iso3.split(","), name.lower())
 }
-"""The ISO 639-1 code of what a file's name may have for a language: `en`, `eng`, `english`."""
+"""ISO 639-1 codes by the words that may mean a language in a file name: `en`, `eng`, `english`."""
 
 _ENDINGS = (
     ".gz",
@@ -37,23 +37,23 @@ _ENDINGS = (
 
 
 def language_code(lang: str) -> str:
-    """Return the ISO 639 code of a language tag: `fr` of `FR`, `fr-CA` and `fra`, `zh` of `zh_TW`.
+    """Return the ISO 639 code of a language tag: `fr` for `FR`, `fr-CA` and `fra`.
 
-    A code of three letters without an ISO 639-1 code, and any other tag, stays in lower case.
+    A language without an ISO 639-1 code keeps its code of three letters, in lower case.
     """
     code = lang.lower().replace("_", "-").partition("-")[0]
     return _CODES.get(code, code) if len(code) == 3 else code
 
 
 def check_language(lang: str) -> str:
-    """Return `lang`. Raise ValueError with the code where it is the name of a language."""
+    """Return `lang`. Raises ValueError with the code if it is the English name of a language."""
     if len(lang) > 3 and (code := _CODES.get(lang.lower())) is not None:
         raise ValueError(f"got {lang!r}, allowed: an ISO 639 code; did you mean {code!r}?")
     return lang
 
 
 def language_of(path: Path) -> str:
-    """The language at the end of a file's name (news.fr, a.fr.gz, news_fr.txt, fr), or ""."""
+    """Return the language at the end of a file name (a.fr.gz, news_fr.txt, fr), or ""."""
     code = _stem(path).rpartition(".")[2]
     if len(code) == 2 and code.isascii() and code.islower():
         return code
@@ -61,9 +61,9 @@ def language_of(path: Path) -> str:
 
 
 def language_pair_of(path: Path) -> tuple[str, str] | None:
-    """The two languages side by side in a file's name (fra-eng.zip, news.de-en.tsv), or None.
+    """Return the two languages in a file name (fra-eng.zip, news.de-en.tsv), or None.
 
-    Which of them is the first column is not told: names of both orders are common.
+    Their order does not tell which of them is the first column: both orders are common.
     """
     words = [_CODES.get(word) for word in re.split(r"[\W_]+", _stem(path).lower())]
     for first, second in pairwise(words):
@@ -73,7 +73,7 @@ def language_pair_of(path: Path) -> tuple[str, str] | None:
 
 
 def _stem(path: Path) -> str:
-    """A file's name without the endings that say how it is packed and that it is text."""
+    """Return the name of a file without the endings of archives and formats."""
     name = path.name
     while name.lower().endswith(_ENDINGS):
         name = name[: name.rindex(".")]

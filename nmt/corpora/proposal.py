@@ -1,4 +1,4 @@
-"""A first config for a corpus: what is found in its files, and the sizes that fit to it."""
+"""A first config for a corpus, with sizes by its number of pairs."""
 
 import contextlib
 import math
@@ -17,26 +17,27 @@ from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.types import SentencePair
 
 MAX_CHECKED = 2_000_000
-"""Pairs of the training text that are checked: the first ones. `nmt corpus check` reads all."""
+"""Number of training pairs that are checked, from the first. `nmt corpus check` checks all."""
 
 _SAMPLED = 100_000
-"""Pairs, evenly spaced, from which the pieces are learned and the updates are timed."""
+"""Number of evenly spaced pairs that train the tokenizers and time the updates."""
 
-_HELD_OUT_SHARE, _MAX_HELD_OUT = 50, 1000
-"""A set that is held out has one sentence in 50, and 1000 at most: BLEU is then sure to 1 or 2."""
+_HELD_OUT_RATIO, _MAX_HELD_OUT = 50, 1000
+"""A held-out set has one sentence in 50, at most 1000, which gives BLEU to within 1 or 2."""
 
-_FEWEST_PIECES = 500
-"""A text that does not allow so many pieces gets all that it allows."""
+_MIN_VOCAB = 500
+"""Least size proposed. A smaller vocabulary has as many pieces as the text allows."""
 
-_MANY_PIECES = 100, 250
+_MAX_PIECES = 100, 250
 """Bounds of data.max_pieces: its default, and a length at which attention is still affordable."""
 
-_MANY_FAULTS = 0.02
+_MESSY_SHARE = 0.02
+"""Least share of pairs with faults in a split that should be cleaned."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes for corpora of fewer pairs than `below` (None: of any number), by their keys."""
+    """Values of config keys for corpora of fewer than `below` pairs (None: of any size)."""
 
     below: int | None
     vocab_size: int
@@ -56,16 +57,18 @@ SIZES = (
     Sizes(4_000_000, 16_000, 512, 512, 0.2, 5, 128, 0.001),
     Sizes(None, 32_000, 512, 1024, 0.1, 2, 128, 0.0007),
 )
-"""From the recipes: `starter` in the second row, `multi30k` in the third, `tatoeba` in the fourth.
-The others go on from these, and are not measured."""
+"""The second to fourth rows are those of the recipes `starter`, `multi30k` and `tatoeba`.
+
+The others are extrapolated, not measured.
+"""
 
 _LARGE = 1_000_000
-"""Pairs from which on the encoded text goes to the disk, and validation is not once an epoch."""
+"""Least number of pairs for a cache on disk, and for validation more often than once an epoch."""
 
 
 @dataclass(frozen=True)
 class ExaminedCorpus:
-    """A corpus that was read: its training pairs, a sample of them, pieces, and the check."""
+    """A corpus, a sample of its training pairs, their tokenizers, and a report of all splits."""
 
     data: DataConfig
     n_pairs: int
@@ -76,15 +79,15 @@ class ExaminedCorpus:
 
 
 def sizes_for(n_pairs: int) -> Sizes:
-    """The row of SIZES for so many pairs."""
+    """Return the row of SIZES for a number of pairs."""
     return next(sizes for sizes in SIZES if sizes.below is None or n_pairs < sizes.below)
 
 
 def examine(data: DataConfig, is_order_known: bool) -> ExaminedCorpus:
-    """Read the splits of `data`, learn pieces, and check the pairs.
+    """Read and check the splits of `data`, and train tokenizers on a sample.
 
-    Where `is_order_known` is false, the languages are exchanged if the text says so. Raises
-    DataError for files that cannot be read as sentence pairs.
+    Unless `is_order_known`, the languages are exchanged if the texts look swapped. Raises DataError
+    if a file cannot be read as sentence pairs.
     """
     split = data.train
     assert split is not None
@@ -109,10 +112,10 @@ def examine(data: DataConfig, is_order_known: bool) -> ExaminedCorpus:
 def _trained(
     size: int, data: DataConfig, sample: Sequence[SentencePair]
 ) -> tuple[SentencePieceConfig, Tokenizers]:
-    """Learn pieces of the size, or as many as the text allows where it allows fewer."""
+    """Train tokenizers of `size` pieces, or as many as the text allows if these are fewer."""
     config = SentencePieceConfig(model_type="bpe", case="markup")
     languages = data.src_lang, data.tgt_lang
-    if size >= _FEWEST_PIECES:
+    if size >= _MIN_VOCAB:
         sized = config.model_copy(update={"vocab_size": size})
         with contextlib.suppress(ConfigError):
             return sized, train_tokenizers(sized, sample, *languages, seed=1)
@@ -122,18 +125,18 @@ def _trained(
 def proposed_config(name: str, corpus: ExaminedCorpus) -> str:
     """Return the config for a corpus as YAML, with comments."""
     data, sizes = corpus.data, sizes_for(corpus.n_pairs)
-    longest = max(
+    p99 = max(
         Lengths.of(list(map(len, tokenizer.encode_batch(texts)))).p99
         for tokenizer, texts in (
             (corpus.tokenizers.src, [pair.src_text for pair in corpus.sample]),
             (corpus.tokenizers.tgt, [pair.tgt_text for pair in corpus.sample]),
         )
     )
-    least, most = _MANY_PIECES
-    max_pieces = min(most, max(least, -(-longest // 10) * 10))
+    least, greatest = _MAX_PIECES
+    max_pieces = min(greatest, max(least, -(-p99 // 10) * 10))
     splits = {key: getattr(data, key) for key in (TRAIN, "valid", "test")}
     n_sources = len({pair.src_text for pair in corpus.sample})
-    n_held_out = max(1, min(_MAX_HELD_OUT, n_sources // _HELD_OUT_SHARE))
+    n_held_out = max(1, min(_MAX_HELD_OUT, n_sources // _HELD_OUT_RATIO))
     held_out = {key: n_held_out for key, split in splits.items() if split is None}
     n_updates = sizes.epochs * math.ceil(corpus.n_pairs / sizes.batch_size)
     is_large = corpus.n_pairs >= _LARGE
@@ -154,7 +157,7 @@ def proposed_config(name: str, corpus: ExaminedCorpus) -> str:
         f"  held_out: {flow_yaml(held_out)}  # sentences that are not trained on"
         if held_out
         else "",
-        f"  max_pieces: {max_pieces}  # 99 % of the sentences have at most {longest}; pairs with "
+        f"  max_pieces: {max_pieces}  # 99 % of the sentences have at most {p99}; pairs with "
         "more than this are left out, and counted",
         "  cache: cache  # folder for the encoded text, so that memory need not hold it"
         if is_large
@@ -182,7 +185,7 @@ def proposed_config(name: str, corpus: ExaminedCorpus) -> str:
 
 
 def warnings(corpus: ExaminedCorpus) -> Iterator[str]:
-    """A line for each sign that the files are not what they should be."""
+    """Yield a message for each sign of a fault in the corpus."""
     for split in corpus.report:
         yield from (f"look at {split.name}: {doubt}" for doubt in split.suspicions)
         if is_messy(split):
@@ -195,5 +198,5 @@ def warnings(corpus: ExaminedCorpus) -> Iterator[str]:
 
 
 def is_messy(split: SplitReport) -> bool:
-    """Whether `nmt corpus clean` would leave out many pairs."""
-    return sum(split.left_out.values()) > _MANY_FAULTS * split.pairs
+    """Return whether `nmt corpus clean` would leave out many pairs of a split."""
+    return sum(split.left_out.values()) > _MESSY_SHARE * split.pairs

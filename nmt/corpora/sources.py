@@ -1,4 +1,4 @@
-"""The config of a run's corpora: where the sentence pairs of each split come from."""
+"""The config of the corpora of a run: the sources of the sentence pairs of each split."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,22 +13,23 @@ from nmt.types import EvalExample, SentencePair, SplitName
 
 
 class HeldOutConfig(Config):
-    """Sentences of the training set that are kept for evaluation, with all their translations.
+    """Sentences of the training set held out for evaluation, with all their translations.
 
-    A sentence is chosen by a checksum of its letters and digits and of the seed, so that the order
-    of the file does not matter and sentences that differ in case or punctuation stay together.
+    A checksum of the seed and of a sentence's letters and digits selects the sentences. The
+    selection does not depend on the order of the file, and sentences that differ in case or
+    punctuation only are selected together.
     """
 
     valid: int = Field(default=0, ge=0, description="distinct source sentences for validation")
     test: int = Field(default=0, ge=0, description="distinct source sentences for the test")
-    seed: int = Field(default=1, ge=0, description="another seed takes other sentences")
+    seed: int = Field(default=1, ge=0, description="seed of the selection of sentences")
 
 
 class PairsConfig(Config):
-    """Where sentence pairs come from: exactly one of the forms.
+    """The source of sentence pairs, in exactly one of the forms below.
 
-    A path may have the wildcards of a shell (`*`, `?`, `[a-z]`, `**`): the files are read one after
-    the other, sorted by name.
+    A path may have the wildcards of a shell (`*`, `?`, `[a-z]`, `**`): the matching files are read
+    one after another, sorted by name.
     """
 
     corpus: str | None = Field(
@@ -36,24 +37,24 @@ class PairsConfig(Config):
     )
     split: str | None = Field(
         default=None,
-        description="form 1: the corpus' split to take; "
-        "without it the one of the same name (train, valid or test)",
+        description="form 1: the split of the corpus; "
+        "null: the split with the same name (train, valid or test)",
     )
     file: UserPath | None = Field(
         default=None,
-        description="form 2: a file of both sides, whose format its name tells: `.parquet`, a file "
-        "with a column for each language (pip install 'attention-nmt[parquet]'); any other name, "
-        "lines `source<TAB>target[<TAB>ignored]`, plain, .gz or the only "
-        ".txt/.tsv in a .zip (or named: `x.zip/inside.tsv`)",
+        description="form 2: a file with both sides. `.parquet`: a file with a column for each "
+        "language (pip install 'attention-nmt[parquet]'); any other name: lines "
+        "`source<TAB>target[<TAB>ignored]`, plain, .gz, the only .txt/.tsv in a .zip, or a member "
+        "such as `x.zip/inside.tsv`",
     )
     columns: tuple[str, str] | None = Field(
         default=None,
-        description="form 2: the columns of source and target of a file whose columns have names, "
-        "`column.field` for a field of one; null: those called as the languages, or such fields of "
-        "`translation`",
+        description="form 2: the names of the source and target columns of a .parquet file, or "
+        "`column.field` for a field of a column; null: the language codes, as columns or as fields "
+        "of `translation`",
     )
     src: UserPath | None = Field(
-        default=None, description="form 3: the source text, one sentence a line"
+        default=None, description="form 3: the source text, one sentence per line"
     )
     tgt: UserPath | tuple[UserPath, ...] | None = Field(
         default=None,
@@ -63,8 +64,8 @@ class PairsConfig(Config):
     first: int | None = Field(
         default=None,
         ge=1,
-        description="take only the first this many pairs "
-        "(in evaluation: this many source sentences, each with all its references)",
+        description="number of pairs to take, from the first "
+        "(in evaluation: of source sentences, each with all its references); null: all",
     )
 
     @model_validator(mode="after")
@@ -80,7 +81,7 @@ class PairsConfig(Config):
         return self
 
     def _forms(self) -> dict[str, bool]:
-        """The forms in words, and which of them are given."""
+        """Return the forms by description, True if their keys are set."""
         return {
             "corpus (with split)": self.corpus is not None,
             "file": self.file is not None,
@@ -89,19 +90,19 @@ class PairsConfig(Config):
 
     @property
     def corpora(self) -> "tuple[PairsConfig, ...]":
-        """The corpora of a mixture, or itself alone."""
+        """The corpora of a mixture, or this corpus alone."""
         return (self,)
 
     @property
     def tgts(self) -> tuple[Path, ...]:
-        """The target texts: one, or several references."""
+        """The target texts, several if there are several references."""
         return self.tgt if isinstance(self.tgt, tuple) else (self.tgt,) if self.tgt else ()
 
     @property
     def texts(self) -> list[Path]:
-        """The texts that it names, each a file, files, or a member of an archive."""
-        named = (self.file, self.src, *self.tgts)
-        return [path for path in named if path is not None]
+        """The paths of all texts: files, patterns of files, or members of archives."""
+        paths = (self.file, self.src, *self.tgts)
+        return [path for path in paths if path is not None]
 
 
 class MixedConfig(PairsConfig):
@@ -113,18 +114,18 @@ class MixedConfig(PairsConfig):
 
 
 class SplitConfig(PairsConfig):
-    """Where the sentence pairs of one split come from: exactly one of the forms.
+    """The source of the sentence pairs of one split, in exactly one of the forms below.
 
-    A path may have the wildcards of a shell (`*`, `?`, `[a-z]`, `**`): the files are read one after
-    the other, sorted by name.
+    A path may have the wildcards of a shell (`*`, `?`, `[a-z]`, `**`): the matching files are read
+    one after another, sorted by name.
     """
 
     mix: tuple[MixedConfig, ...] | None = Field(
         default=None,
         min_length=1,
-        description="form 4 (only data.train): several corpora, each by one of the other forms, "
-        "with a `weight` each or none; without weights each pair comes once an epoch, unless "
-        "`temperature` says otherwise",
+        description="form 4 (only data.train): several corpora, each in one of the other forms, "
+        "all with a `weight` or none; without weights and `temperature`, each pair occurs once per "
+        "epoch",
     )
     temperature: float | None = Field(
         default=None,
@@ -138,15 +139,14 @@ class SplitConfig(PairsConfig):
         return self.mix or (self,)
 
     def held_out(self, config: HeldOutConfig, part: SplitName) -> "HeldOutSplit":
-        """A part of this split, the training set, after sentences are held out by `config`."""
+        """Return a part of this training set, split by `config`."""
         values = {**dict(self), "first": None}
         return HeldOutSplit(**values, config=config, part=part, of_first=self.first)
 
     @property
     def weights(self) -> list[float] | None:
         """The weight of each corpus of a mixture; None without weights."""
-        weights = [part.weight for part in self.mix or () if part.weight is not None]
-        return weights or None
+        return [part.weight for part in self.mix or () if part.weight is not None] or None
 
     @model_validator(mode="after")
     def _mixture_agrees(self) -> "SplitConfig":
@@ -155,7 +155,7 @@ class SplitConfig(PairsConfig):
                 raise ValueError("temperature requires mix: it weighs the corpora of a mixture")
             return self
         if self.first is not None:
-            raise ValueError("first goes into the corpora of mix, each its own")
+            raise ValueError("first requires one corpus: set it for each corpus of mix instead")
         if self.weights and len(self.weights) < len(self.mix):
             raise ValueError("mix: a weight for each corpus, or for none")
         if self.weights and self.temperature is not None:
@@ -167,7 +167,7 @@ class SplitConfig(PairsConfig):
 
 
 class HeldOutSplit(SplitConfig):
-    """A part of a training set from which sentences are held out; no config names it."""
+    """A part of a training set after sentences are held out; not written in configs."""
 
     config: HeldOutConfig
     part: SplitName
@@ -175,40 +175,41 @@ class HeldOutSplit(SplitConfig):
 
 
 class DataConfig(Config):
-    """The corpora that a run reads, and their languages."""
+    """The corpora of a run, and their languages."""
 
     src_lang: str = Field(default="en", min_length=1, description="source language, ISO 639 code")
     tgt_lang: str = Field(default="fr", min_length=1, description="target language, ISO 639 code")
     corpus: str | None = Field(
         default=None,
-        description="named corpus (`nmt corpus list`) that gives train, valid and test, "
-        "where they are not given below",
+        description="named corpus (`nmt corpus list`) for those of train, valid and test that are "
+        "not set below",
     )
     train: SplitConfig | None = Field(default=None, description="the training pairs")
     valid: SplitConfig | None = Field(
-        default=None, description="the pairs that choose the checkpoint"
+        default=None, description="the pairs for the choice of the best checkpoint"
     )
     test: SplitConfig | None = Field(default=None, description="the pairs that `nmt eval` scores")
     held_out: HeldOutConfig | None = Field(
         default=None,
-        description="validation and test set taken out of train, where there are none; null: none",
+        description="validation and test sets held out from train, if there are no others; "
+        "null: none",
     )
     max_pieces: int = Field(
         default=100,
         ge=1,
-        description="pieces on either side beyond which a training pair is left out (and "
-        "counted); evaluation sets keep all pairs",
+        description="largest number of pieces on either side of a training pair; longer pairs are "
+        "left out and counted, except in evaluation sets",
     )
     vocab_pairs: int = Field(
         default=1_000_000,
         ge=1,
-        description="training pairs from which the vocabularies are learned; of a larger set, so "
-        "many evenly spaced ones",
+        description="largest number of training pairs that the vocabularies are learned from, "
+        "evenly spaced",
     )
     cache: UserPath | None = Field(
         default=None,
-        description="folder for the encoded training set, which is written once and then read "
-        "batch by batch, for corpora larger than memory; null: keep it in memory",
+        description="folder for the encoded training set, written once and then read batch by "
+        "batch, for corpora larger than memory; null: keep it in memory",
     )
     noise: NoiseConfig = Field(
         default=NoiseConfig(), description="other casing, punctuation and typing slips in training"
@@ -218,7 +219,7 @@ class DataConfig(Config):
     )
     folder: UserPath = Field(
         default=Path("data"),
-        description="where named corpora live; the environment variable NMT_DATA overrides it",
+        description="folder of named corpora; the environment variable NMT_DATA overrides it",
     )
 
     _are_codes = field_validator("src_lang", "tgt_lang")(check_language)
@@ -237,7 +238,7 @@ class DataConfig(Config):
 
 
 def group_by_source(pairs: Sequence[SentencePair]) -> list[EvalExample]:
-    """Distinct source texts in order of first appearance, each with all its targets in order."""
+    """Return each distinct source text, in order of first appearance, with all its targets."""
     refs: dict[str, list[str]] = {}
     for pair in pairs:
         refs.setdefault(pair.src_text, []).append(pair.tgt_text)
@@ -245,5 +246,5 @@ def group_by_source(pairs: Sequence[SentencePair]) -> list[EvalExample]:
 
 
 def pairs_of(examples: Sequence[EvalExample]) -> list[SentencePair]:
-    """Each sentence with each of its references: the inverse of `group_by_source`."""
+    """Return a pair for each reference of each example: the inverse of `group_by_source`."""
     return [SentencePair(e.src_text, ref_text) for e in examples for ref_text in e.ref_texts]

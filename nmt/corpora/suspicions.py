@@ -1,6 +1,6 @@
-"""Signs that a corpus is not what its config says: shifted lines, swapped files.
+"""Signs of faults in a corpus: shifted lines, swapped files, other languages.
 
-It uses counts and correlations only, no language model. A sign proves nothing.
+The signs are statistics of lengths and words, without a language model. A sign is no proof.
 """
 
 import random
@@ -14,16 +14,15 @@ from nmt.corpora.language_check import language_notes
 from nmt.types import SentencePair
 
 BLOCK = 100
-"""Pairs whose lengths are compared at a time, so that a line lost in the middle is found."""
+"""Number of pairs whose lengths are compared at a time, to find a line missing in the middle."""
 
-_WIDEST = 10
-_SHIFTS = tuple(k for k in range(-_WIDEST, _WIDEST + 1) if k)
+_SHIFTS = tuple(k for k in range(-10, 11) if k)
 _SAMPLED = 2000
-"""Pairs, drawn at random, that are held for the check of languages."""
+"""Size of the random sample of pairs for the check of languages."""
 
 
 class Suspicions:
-    """Looks for signs that pairs, added one after another, are not translations."""
+    """Collects signs that pairs, added one by one, are not translations."""
 
     def __init__(self, src_lang: str, tgt_lang: str) -> None:
         self._languages = src_lang, tgt_lang
@@ -32,37 +31,37 @@ class Suspicions:
         self._rng = random.Random(1)
 
     def add(self, pair: SentencePair) -> None:
-        """Look at the next pair."""
-        n_seen = len(self._lengths[0])
-        if n_seen < _SAMPLED:
+        """Add the next pair."""
+        n_pairs = len(self._lengths[0])
+        if n_pairs < _SAMPLED:
             self._sample.append(pair)
-        elif (place := self._rng.randrange(n_seen + 1)) < _SAMPLED:
-            self._sample[place] = pair
+        elif (index := self._rng.randrange(n_pairs + 1)) < _SAMPLED:  # reservoir sampling
+            self._sample[index] = pair
         self._lengths[0].append(len(pair.src_text))
         self._lengths[1].append(len(pair.tgt_text))
 
     def lines(self) -> list[str]:
-        """A line for each sign, once all pairs were added."""
+        """Return a message for each sign in the pairs added."""
         src = [pair.src_text for pair in self._sample]
         tgt = [pair.tgt_text for pair in self._sample]
         return [*self._shifted(), *language_notes(src, tgt, *self._languages)]
 
     def _shifted(self) -> Iterator[str]:
-        """Blocks whose lengths correlate better with those of other lines: one is missing."""
+        """Yield a message about the first block whose lengths fit shifted lines better."""
         src, tgt = map(_jumps, self._lengths)
         starts = range(0, len(src) - BLOCK + 1, BLOCK)
         shifted = [(start, shift) for start in starts if (shift := _better_shift(src, tgt, start))]
-        for start, (by, here, there) in shifted[:1]:
+        for start, (k, unshifted_r, shifted_r) in shifted[:1]:
             yield (
-                f"from about pair {start + 1:,} on, line n fits line n{by:+d} of the other side "
-                f"better, by length (correlation {there:.2f} against {here:.2f}; so in "
+                f"from about pair {start + 1:,} on, line n fits line n{k:+d} of the other side "
+                f"better, by length (correlation {shifted_r:.2f} against {unshifted_r:.2f}; so in "
                 f"{len(shifted):,} of {len(starts):,} blocks of {BLOCK}): a line may be missing "
                 "before it"
             )
 
 
 def _jumps(lengths: "array[int]") -> npt.NDArray[np.float64]:
-    """Each line's log length less the mean of its neighbours', so that no trend remains."""
+    """Return each line's log length minus the mean of its neighbours', which removes trends."""
     logs = np.log1p(np.pad(np.array(lengths, dtype=np.float64), 1))
     return logs[1:-1] - (logs[:-2] + logs[2:]) / 2
 
@@ -70,16 +69,20 @@ def _jumps(lengths: "array[int]") -> npt.NDArray[np.float64]:
 def _better_shift(
     src: npt.NDArray[np.float64], tgt: npt.NDArray[np.float64], start: int
 ) -> tuple[int, float, float] | None:
-    """The shift of a block that fits, with the correlations without and with it; None for none."""
-    here = _correlation(src[start : start + BLOCK], tgt[start : start + BLOCK])
-    if here > 0.25:
+    """Return the best shift of a block, with the correlations r before and after it.
+
+    None if the block is correlated without a shift, or with no shift.
+    """
+    unshifted_r = _correlation(src[start : start + BLOCK], tgt[start : start + BLOCK])
+    if unshifted_r > 0.25:
         return None
-    shifted = {}
+    shifted_r = {}
     for k in _SHIFTS:
         first, end = max(start, -k), min(start + BLOCK, len(src) - k)
-        shifted[k] = _correlation(src[first:end], tgt[first + k : end + k])
-    shift = max(shifted, key=lambda k: shifted[k])
-    return (shift, here, shifted[shift]) if shifted[shift] > max(0.5, here + 0.35) else None
+        shifted_r[k] = _correlation(src[first:end], tgt[first + k : end + k])
+    shift = max(shifted_r, key=lambda k: shifted_r[k])
+    r = shifted_r[shift]
+    return (shift, unshifted_r, r) if r > max(0.5, unshifted_r + 0.35) else None
 
 
 def _correlation(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> float:

@@ -1,9 +1,8 @@
-"""Lines of text files, one after another in constant memory: plain, packed or in an archive.
+"""Streams of lines from text files, plain, compressed or in an archive, in constant memory.
 
-Text is UTF-8 (a byte order mark is tolerated) and a line ends at `\\n` only: U+2028, U+0085 and
-a `\\r` within a line are characters. The one exception is a file whose first line ends in
-`\\r\\n`: there a `\\r` before `\\n` belongs to the line end. Nothing else is altered and no line is
-left out.
+Text is UTF-8, with or without a byte order mark. A line ends at `\\n` only: U+2028, U+0085 and a
+`\\r` within a line are characters. In a file whose first line ends in `\\r\\n`, every `\\r` before
+`\\n` belongs to the line end. Nothing else is altered, and no line is left out.
 """
 
 import contextlib
@@ -20,68 +19,64 @@ from nmt.corpora.archives import is_tar, is_zip, split_member, tar_member, zip_m
 from nmt.errors import DataError
 
 MAX_LINE_BYTES = 16 << 20
-"""A longer line is not a sentence: the file is not text, or has no end. In bytes."""
+"""Largest length of a line. A file with a longer line is not text."""
 
 MAX_RATIO = 100
-"""Largest ratio of decompressed to compressed size; more is a decompression bomb. Text grows ten
-times; the most that deflate can do is a thousand."""
+"""Largest ratio of decompressed to compressed size; a file beyond it is a decompression bomb.
+
+Text has a ratio of about 10, and the largest ratio of deflate is about 1,000.
+"""
 
 ALWAYS_ALLOWED_BYTES = 64 << 20
 """Bytes that any file may decompress to: small files of equal lines compress very well."""
 
 _CHUNK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
-_DAMAGE = (
-    EOFError,
-    zlib.error,
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    struct.error,
-)
+_DAMAGE = EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError, struct.error
 
 
 def read_lines(path: Path) -> list[str]:
-    """All of `stream_lines`."""
+    """Return the lines of `stream_lines` as a list."""
     return list(stream_lines(path))
 
 
 def stream_lines(path: Path, max_bytes: int | None = None) -> Iterator[str]:
-    """The lines of a text file, without their ends; a last line may go unended.
+    """Yield the lines of a text file without their ends. The last line need not have an end.
 
-    `path` may be plain, a pipe, `.gz`, a `.zip` with one text, or a member
-    such as `x.tgz/member`; of a `.sgm` the lines are its segments. `max_bytes` is the known upper
-    bound of its text. Raises DataError, which names file and line, once it reaches the fault.
+    `path` is a plain file, a pipe, a `.gz` file, a `.zip` archive with one text, or a member of an
+    archive such as `x.tgz/member`. The lines of an `.sgm` file are its segments. `max_bytes` is the
+    largest size of the decompressed text. Raises DataError (file:line) once a fault is reached.
     """
-    with opened(path, max_bytes) as text:
+    with open_text(path, max_bytes) as text:
         lines = text.lines()
-        yield from _segments(lines, text.shown) if path.suffix.lower() == ".sgm" else lines
+        yield from _segments(lines, text.name) if path.suffix.lower() == ".sgm" else lines
 
 
 def archive_of(path: Path) -> Path:
-    """The file on disk that `path` is read from: the archive of a member, else itself."""
+    """Return the file on disk from which `path` is read: the archive of a member, or `path`."""
     return split_member(path)[0]
 
 
 class Text:
-    """An opened text: its bytes in order, within the limit of its decompressed size.
+    """An open text of at most `limit` decompressed bytes. `name` is its name in errors.
 
-    `read(n)` gives at most n bytes, and none only at the end. `shown` is its name in errors.
+    `read(n)` returns at most n bytes, and no bytes only at the end.
     """
 
-    def __init__(self, read: Callable[[int], bytes], shown: str, limit: int | None = None) -> None:
-        self.shown = shown
+    def __init__(self, read: Callable[[int], bytes], name: str, limit: int | None = None) -> None:
+        self.name = name
         self._read = read
         self._limit = limit
 
     def lines(self) -> Iterator[str]:
-        """The lines without their ends, as they are read, up to one that is not text."""
+        """Yield the lines without their ends. Raises DataError at a line that is not UTF-8."""
         n_lines = 0
         is_crlf = False
         for block in self.blocks():
-            sound, fault = _decoded(block, self.shown, n_lines)
+            text, fault = _decoded(block, self.name, n_lines)
             if n_lines == 0:
-                is_crlf = sound.partition("\n")[0].endswith("\r") and "\n" in sound
-            lines = (sound.replace("\r\n", "\n") if is_crlf else sound).split("\n")
+                is_crlf = text.partition("\n")[0].endswith("\r") and "\n" in text
+            lines = (text.replace("\r\n", "\n") if is_crlf else text).split("\n")
             if not lines[-1]:
                 lines.pop()
             yield from lines
@@ -90,21 +85,22 @@ class Text:
             n_lines += len(lines)
 
     def blocks(self) -> Iterator[bytes]:
-        """The bytes in blocks of whole lines, without a byte order mark; the last may not end.
+        """Yield the bytes in blocks of complete lines, without a byte order mark.
 
-        Raises DataError beyond the limit, and for a line of more than MAX_LINE_BYTES.
+        The last line may have no end. Raises DataError if the text is larger than its limit, or a
+        line is longer than MAX_LINE_BYTES.
         """
         rest: list[bytes] = []
         n_rest, mark, n_lines, n_read = 0, _BOM, 0, 0
         while chunk := self._read(_CHUNK_BYTES):
             n_read += len(chunk)
             if self._limit is not None:
-                check_unpacked(self.shown, n_read, self._limit)
+                check_unpacked(self.name, n_read, self._limit)
             head, newline, tail = chunk.rpartition(b"\n")
             n_first = (chunk.find(b"\n") if newline else len(chunk)) + n_rest
             if n_first > MAX_LINE_BYTES:
                 raise DataError(
-                    f"{self.shown}:{n_lines + 1}: a line of more than {MAX_LINE_BYTES:,} bytes; "
+                    f"{self.name}:{n_lines + 1}: a line of more than {MAX_LINE_BYTES:,} bytes; "
                     "expected a sentence a line"
                 )
             if newline:
@@ -119,15 +115,15 @@ class Text:
 
 
 @contextlib.contextmanager
-def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
-    """The text of `path`, read in place. Raises DataError for a faulty file, also while reading."""
+def open_text(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
+    """Open the text of `path`. In the block, faults of the file raise DataError."""
     archive, member = split_member(path)
     kind = archive.suffix.lower()
     try:
         if is_zip(archive):
             limit = text_limit(archive, max_bytes)
-            with zip_member(archive, member) as (stream, shown):
-                yield Text(stream.read, shown, limit)
+            with zip_member(archive, member) as (stream, name):
+                yield Text(stream.read, name, limit)
         elif is_tar(archive):
             limit = text_limit(archive, max_bytes)
             with tar_member(archive, member, text_limit(archive)) as stream:
@@ -137,7 +133,7 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
                 yield Text(stream.read, str(path), text_limit(archive, max_bytes))
         else:
             with archive.open("rb") as stream:
-                yield Text(stream.read1, str(path), max_bytes)  # a pipe gives what it has
+                yield Text(stream.read1, str(path), max_bytes)  # read1 does not wait for a pipe
     except FileNotFoundError:
         raise DataError(missing(path)) from None
     except _DAMAGE as error:
@@ -148,36 +144,36 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
 
 
 def text_limit(path: Path, max_bytes: int | None = None) -> int:
-    """The most bytes that a compressed file may unpack to; `max_bytes` is what is known of it."""
+    """Return the largest decompressed size of a file: `max_bytes`, or less by MAX_RATIO."""
     by_ratio = max(ALWAYS_ALLOWED_BYTES, MAX_RATIO * path.stat().st_size)
     return by_ratio if max_bytes is None else min(max_bytes, by_ratio)
 
 
-def check_unpacked(shown: str, n_bytes: int, limit: int) -> None:
-    """Raise DataError where a file, called `shown` in errors, unpacks to more than its limit."""
+def check_unpacked(name: str, n_bytes: int, limit: int) -> None:
+    """Raise DataError if the decompressed size `n_bytes` of the file `name` exceeds its limit."""
     if n_bytes > limit:
         raise DataError(
-            f"{shown}: unpacks to more than the {limit:,} bytes of text that a file of its size "
+            f"{name}: unpacks to more than the {limit:,} bytes of text that a file of its size "
             "may hold"
         )
 
 
 def missing(path: Path) -> str:
-    """The message for a missing file, with the folder in which a relative path starts."""
-    where = "" if path.is_absolute() else f"; relative paths start in {Path.cwd()}"
-    return f"{path}: no such file{where}"
+    """Return the message for a missing file, with the base folder of a relative path."""
+    note = "" if path.is_absolute() else f"; relative paths start in {Path.cwd()}"
+    return f"{path}: no such file{note}"
 
 
-def _decoded(block: bytes, shown: str, n_before: int) -> tuple[str, DataError | None]:
-    """The decoded lines of the block up to the first that is not UTF-8, and its fault."""
+def _decoded(block: bytes, name: str, n_before: int) -> tuple[str, DataError | None]:
+    """Return the lines of the block before the first that is not UTF-8, and the error of that."""
     try:
         return block.decode("utf-8"), None
     except UnicodeDecodeError as error:
-        sound = block[: block.rfind(b"\n", 0, error.start) + 1].decode("utf-8")
-        number = n_before + sound.count("\n") + 1
+        text = block[: block.rfind(b"\n", 0, error.start) + 1].decode("utf-8")
+        number = n_before + text.count("\n") + 1
         byte = block[error.start]
         hint = _hint(block) if n_before == 0 else _UTF_8
-        return sound, DataError(f"{shown}:{number}: byte 0x{byte:02x} is not UTF-8; {hint}")
+        return text, DataError(f"{name}:{number}: byte 0x{byte:02x} is not UTF-8; {hint}")
 
 
 _UTF_8 = "save the file as UTF-8"
@@ -187,19 +183,18 @@ def _hint(start: bytes) -> str:
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "the file looks like UTF-16, save it as UTF-8"
     if start.startswith((b"\x1f\x8b", b"PK\x03\x04")):
-        return "the file looks like a packed one, its name should end in .gz or .zip"
+        return "the file looks compressed, its name should end in .gz or .zip"
     return "the file is not text" if b"\0" in start else _UTF_8
 
 
 _SEGMENT = re.compile(r"<seg\b[^<>]*>(.*)</seg>", re.IGNORECASE)
 
 
-def _segments(lines: Iterable[str], shown: str) -> Iterator[str]:
-    """The text of each segment of an `.sgm` file, the form of WMT's test sets.
+def _segments(lines: Iterable[str], name: str) -> Iterator[str]:
+    """Yield the text of each segment of an `.sgm` file, the format of the WMT test sets.
 
-    It looks like XML and is not: `&` stands for itself. sacreBLEU reads the same lines as segments
-    and undoes no entities either. Raises DataError (file:line) for a segment that does not fill its
-    line, and for text outside.
+    The format is not XML: `&` is a character, and sacreBLEU does not replace entities either.
+    Raises DataError (file:line) for a segment that is not a line of its own, and for other text.
     """
     for number, line in enumerate(lines, start=1):
         line = line.strip()
@@ -208,6 +203,6 @@ def _segments(lines: Iterable[str], shown: str) -> Iterator[str]:
         elif line and (not line.startswith("<") or "<seg" in line.lower()):
             excerpt = line if len(line) <= 40 else f"{line[:39]}…"
             raise DataError(
-                f"{shown}:{number}: expected a line with one <seg ...>...</seg>, or with other "
+                f"{name}:{number}: expected a line with one <seg ...>...</seg>, or with other "
                 f"tags, got {excerpt!r}"
             )

@@ -1,1 +1,1 @@
-"""Scores by sacreBLEU, with confidence intervals and paired comparison."""
+"""Metrics of translation quality, with confidence intervals and paired significance tests."""

@@ -1,4 +1,4 @@
-"""Measurements of attention over translations: how sharp it is, how much of a source it sees."""
+"""Statistics of attention over translations: how sharp it is, how much of the source it covers."""
 
 import math
 from collections.abc import Iterable
@@ -12,15 +12,16 @@ from nmt.types import Translation
 
 @dataclass(frozen=True)
 class AttentionHealth:
-    """Means over translations, each from 0 to 1.
+    """Attention statistics, each from 0 to 1, averaged over translations.
 
-    - `entropy`: of a row, divided by that of even weights: 0 looks at one place, 1 everywhere.
-    - `coverage`: of a source piece, the sum of its column, at most 1: what is never looked at is 0.
-    - `end_mass`: of a row, the weight on the source's end of sentence.
-    - `diagonality`: 1 minus the distance between the relative positions of a target piece and what
-      it looks at, by weight; 1 is a walk along the diagonal, 2/3 even weights.
+    - `entropy`: mean entropy of a row, divided by the entropy of uniform weights. 0: all weight is
+      on one position; 1: the weights are uniform.
+    - `coverage`: mean over the source pieces of min(1, column sum). Never attended: 0.
+    - `end_mass`: mean weight on the source's eos.
+    - `diagonality`: 1 minus the weighted mean distance between the relative positions of target and
+      source piece. 1: attention follows the diagonal; 2/3: uniform weights.
 
-    The row that predicts the end of sentence counts in none of them.
+    The row that predicts eos is left out of all four.
     """
 
     entropy: float
@@ -29,11 +30,11 @@ class AttentionHealth:
     diagonality: float
 
     def measured(self) -> dict[str, float]:
-        """The numbers by name, as metrics.jsonl has them."""
+        """Return the statistics by their names in metrics.jsonl."""
         return {f"attention_{name}": value for name, value in vars(self).items()}
 
     def collapse(self) -> str | None:
-        """How attention has collapsed, or None."""
+        """Describe how attention has collapsed; None if it has not."""
         if self.end_mass >= 0.75:
             return f"{self.end_mass:.0%} of it is on the end of the source"
         if self.entropy >= 0.95:
@@ -44,7 +45,7 @@ class AttentionHealth:
 
 
 def attention_health(translations: Iterable[Translation]) -> AttentionHealth | None:
-    """The measurements of the best hypotheses; None where none of them has a piece."""
+    """Average the statistics of the best hypotheses; return None if no hypothesis has a piece."""
     rows = []
     for translation in translations:
         for output in translation.hypotheses[:1]:
@@ -56,7 +57,7 @@ def attention_health(translations: Iterable[Translation]) -> AttentionHealth | N
 
 
 def health_of(weights: Float32[np.ndarray, "T S_and_eos"]) -> AttentionHealth:
-    """The measurements of the weights of one translation with at least one piece."""
+    """Return the statistics of the attention weights of a translation with at least one piece."""
     n_rows, n_columns = weights.shape
     pieces = weights[:, :-1]
     logs = np.log(np.where(weights > 0, weights, 1))

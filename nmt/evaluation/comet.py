@@ -1,6 +1,6 @@
-"""COMET (Rei et al. 2020, 2009.09025): a neural metric, by its own package and a given checkpoint.
+"""COMET (Rei et al. 2020, arXiv 2009.09025), a neural metric from the package unbabel-comet.
 
-The package is unbabel-comet. It reads a checkpoint with pickle, which may run code.
+unbabel-comet reads the user's checkpoint with pickle, which may run code.
 """
 
 import functools
@@ -20,10 +20,10 @@ _BATCH_SIZE = 16
 
 
 class Comet(Metric):
-    """100 times the mean over sentences of the scores of a model, Scoring.comet.
+    """100 times the mean sentence score of the COMET model `Scoring.comet`.
 
-    The score of a sentence with several references is the mean over these. The interval is the
-    percentile bootstrap over sentences.
+    The score of a sentence with several references is the mean over the references. The interval
+    is the percentile bootstrap over sentences.
     """
 
     title = "COMET"
@@ -43,7 +43,7 @@ class Comet(Metric):
     ) -> MetricResult:
         check_lines(hyps, [example.ref_texts for example in examples])
         if not all(example.src_text for example in examples):
-            raise ConfigError("`comet`: it reads the source of each sentence: give `src`")
+            raise ConfigError("`comet` reads the source of each sentence: give `src`")
         checkpoint, gpu, n_bootstrap = _checkpoint(scoring), scoring.gpu, scoring.n_bootstrap
         lines, samples = [], []
         for line, (hyp, example) in enumerate(zip(hyps, examples, strict=True)):
@@ -66,7 +66,7 @@ class Comet(Metric):
 
 
 def _checkpoint(scoring: Scoring) -> Path:
-    """Return an existing file, such as `checkpoints/model.ckpt` of a downloaded COMET model."""
+    """Return the path of the COMET checkpoint, model.ckpt. Raises ConfigError if there is none."""
     path = scoring.comet
     if path is None or not path.is_file():
         got = "none" if path is None else f"{path}: no such file"
@@ -76,7 +76,7 @@ def _checkpoint(scoring: Scoring) -> Path:
 
 @functools.lru_cache(maxsize=1)
 def _load(checkpoint: Path) -> Any:
-    """Load a model once. Raises DataError for another file."""
+    """Load a model, and cache it. Raises DataError if the file is not a COMET checkpoint."""
     from comet import load_from_checkpoint
 
     try:
@@ -89,8 +89,8 @@ def _load(checkpoint: Path) -> Any:
 def _name(checkpoint: Path) -> str:
     """Return the name of a model; FOLDER/checkpoints/model.ckpt is named FOLDER/model.ckpt."""
     folder = checkpoint.absolute().parent
-    named = folder.parent if folder.name == "checkpoints" else folder
-    return f"{named.name}/{checkpoint.name}"
+    folder = folder.parent if folder.name == "checkpoints" else folder
+    return f"{folder.name}/{checkpoint.name}"
 
 
 def _version() -> str:

@@ -1,4 +1,4 @@
-"""Several translations of one test set side by side, each against the first."""
+"""Comparison of several systems on one test set, each with the first."""
 
 from dataclasses import asdict, dataclass
 
@@ -9,9 +9,9 @@ from nmt.evaluation.significance import Comparison
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A sentence that two systems translate differently; `line` counts from 1.
+    """A sentence that a system and the first system translate differently; `line` counts from 1.
 
-    `gain` is the sentence's chrF2 minus that of the first system, in points.
+    `gain` is the chrF2 of `text` minus the chrF2 of `first_text`, in points.
     """
 
     line: int
@@ -24,9 +24,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A system's evaluation, and its Comparison with the first by each metric; the first has none.
+    """A system's evaluation, and by metric its Comparison with the first system.
 
-    `changes` has the largest gains, then the largest losses.
+    `changes` holds the largest gains, then the largest losses. The first system has neither.
     """
 
     name: str
@@ -48,10 +48,10 @@ class System:
 def compare_systems(
     evaluations: dict[str, Evaluation], scoring: Scoring, n_changes: int = 5
 ) -> list[System]:
-    """Compare the systems, by name and in their order, with the first.
+    """Compare each system in `evaluations` (name to evaluation) with the first one.
 
-    There are at most `n_changes` gains, and as many losses. Raises DataError if the systems
-    translated different sentences.
+    At most `n_changes` gains and `n_changes` losses are listed. Raises DataError if the references
+    of two systems differ.
     """
     (first_name, first), *others = evaluations.items()
     systems = [System(first_name, first, {}, ())]
@@ -59,7 +59,7 @@ def compare_systems(
         if other.compared.refs != first.compared.refs:
             raise DataError(
                 f"compare: {name} was scored on other sentences than {first_name}; "
-                "all must translate the same lines"
+                "all systems must translate the same lines"
             )
         comparisons = compare_evaluations(first.compared, other.compared, scoring)
         systems.append(System(name, other, comparisons, _changes(first, other, n_changes)))
@@ -67,7 +67,7 @@ def compare_systems(
 
 
 def _changes(first: Evaluation, other: Evaluation, n_changes: int) -> tuple[Change, ...]:
-    """Return the sentences whose chrF2 changed most: gains from the largest, then losses."""
+    """Return the sentences whose chrF2 changed most: largest gains first, then largest losses."""
     from sacrebleu.metrics.chrf import CHRF
 
     scorer, changes = CHRF(), []

@@ -1,4 +1,4 @@
-"""Evaluation: a translator and examples in, translations and their scores out."""
+"""Translation and scoring of a test set."""
 
 import time
 from bisect import bisect_left
@@ -14,7 +14,7 @@ from nmt.evaluation.typography import Comparable, comparable
 from nmt.types import EvalExample, Translation
 
 BUCKET_WORDS = (5, 10, 15, 20, 30, 40)
-"""The longest source of each length bucket but the last, in words between spaces."""
+"""Upper bounds of all length buckets but the last, in whitespace-separated source words."""
 
 
 @runtime_checkable
@@ -22,12 +22,12 @@ class Translates(Protocol):
     """Anything that can be evaluated, such as a Translator."""
 
     def translate(self, texts: Sequence[str]) -> Sequence[Translation]:
-        """One translation for each text, in the same order."""
+        """Return one translation per text, in the same order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """BLEU of the sentences of `lowest` to `highest` source words; None is no upper limit."""
+    """BLEU of the sentences with `lowest` to `highest` source words; `highest` None: no limit."""
 
     lowest: int
     highest: int | None
@@ -36,27 +36,27 @@ class Bucket:
 
     @property
     def label(self) -> str:
-        """`6-10`, or `41+`."""
+        """The bounds as text: `6-10`, or `41+` if there is no upper bound."""
         return f"{self.lowest}+" if self.highest is None else f"{self.lowest}-{self.highest}"
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The compared texts, the scores by name, and the seconds of translating, if any."""
+    """The scored texts, the score by each metric, BLEU by source length, and translation time."""
 
     compared: Comparable
     scores: dict[str, MetricResult]
     by_length: tuple[Bucket, ...]
-    seconds: float | None = None
+    seconds: float | None = None  # None: the translations were read from a file
 
     @property
     def hyp_texts(self) -> tuple[str, ...]:
-        """The translations as they were scored."""
+        """The translations as scored, after any conversion of their typography."""
         return self.compared.hyp_texts
 
     @property
     def sentences_per_second(self) -> float | None:
-        """Speed of translating, start-up not counted."""
+        """Translation speed without start-up; None if `seconds` is None."""
         return len(self.hyp_texts) / self.seconds if self.seconds else None
 
 
@@ -65,8 +65,8 @@ def evaluate(
 ) -> Evaluation:
     """Translate all examples and score the translations against the references.
 
-    The translations get the references' typography first (typography.py). Raises DataError if
-    there is no example, or one without a reference.
+    Translations are first converted to the typography of the references (typography.py). Raises
+    DataError if an example has no reference or there are no examples, ConfigError as Metric.check.
     """
     for name in scoring.metrics:
         METRICS[name].load(scoring)
@@ -79,7 +79,7 @@ def evaluate(
 def score_translations(
     hyp_texts: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
 ) -> Evaluation:
-    """Score given translations of the examples, in their order; raises as `evaluate` does."""
+    """Score `hyp_texts[i]` as the translation of `examples[i]`; raises as `evaluate` does."""
     compared = comparable(hyp_texts, examples, scoring)
     scores = scores_of(compared, scoring)
     texts = compared.hyp_texts, compared.examples
@@ -88,7 +88,7 @@ def score_translations(
 
 
 def scores_of(compared: Comparable, scoring: Scoring) -> dict[str, MetricResult]:
-    """Score comparable texts by each metric; the signature notes a changed Unicode form."""
+    """Return the score by each metric; signatures end in `|unicode:nfc` if NFC changed a text."""
     hyps, examples = compared.hyp_texts, compared.examples
     scores = {name: METRICS[name].score(hyps, examples, scoring) for name in scoring.metrics}
     if compared.n_not_nfc or compared.n_refs_not_nfc:
@@ -100,7 +100,7 @@ def scores_of(compared: Comparable, scoring: Scoring) -> dict[str, MetricResult]
 def compare_evaluations(
     baseline: Comparable, system: Comparable, scoring: Scoring
 ) -> dict[str, Comparison]:
-    """Test the difference by each metric of `scoring` that is in PAIRED."""
+    """Test the difference of two systems' scores, by each metric of `scoring` that is in PAIRED."""
     texts = baseline.hyp_texts, system.hyp_texts, baseline.refs
     return {
         metric: compare(metric, *texts, scoring.tgt_lang, scoring.tokenisation)
@@ -117,7 +117,7 @@ def bleu_by_length(
 ) -> tuple[Bucket, ...]:
     """Return BLEU by source length, as in Bahdanau et al. 2015 (figure 2), without empty buckets.
 
-    `edges` are as BUCKET_WORDS. Returns () if the sources are unknown (all empty).
+    `edges` are upper bounds like BUCKET_WORDS. Returns () if all source texts are empty.
     """
     if not any(example.src_text for example in examples):
         return ()

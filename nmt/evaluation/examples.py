@@ -1,4 +1,4 @@
-"""The examples to score: a split of a run's data, or lines of files."""
+"""Test sets: a split of a run's data, or parallel files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,9 +15,9 @@ from nmt.types import EvalExample
 
 @dataclass(frozen=True, slots=True)
 class TestSet:
-    """Examples to score: their name and corpus, and what a report notes of their origin."""
+    """Examples to score. `about` is what a report records about their origin."""
 
-    __test__ = False  # no class of tests
+    __test__ = False  # pytest: not a test class
 
     examples: list[EvalExample]
     name: str
@@ -26,14 +26,14 @@ class TestSet:
 
 
 def files_as_test_set(src: Path | None, refs: Sequence[Path]) -> TestSet:
-    """Read line n of `src` with line n of each of `refs`; without `src` source texts are empty.
+    """Read a test set from parallel files; if `src` is None, the source texts are empty.
 
-    Raises DataError if the files are empty or differ in their number of lines.
+    Raises DataError if the files are empty or have different numbers of lines.
     """
     source = src or refs[0]
     examples = read_references(source, refs)
     if not examples:
-        raise DataError(f"{source}: no lines, there must be at least one")
+        raise DataError(f"{source}: no lines; at least one is required")
     about: dict[str, object] = {
         "corpus": str(source),
         "split": source.name,
@@ -46,7 +46,7 @@ def files_as_test_set(src: Path | None, refs: Sequence[Path]) -> TestSet:
 
 
 def split_as_test_set(name: str, data: DataConfig) -> TestSet:
-    """Return a split of a run's data as a test set. Raises ConfigError, DataError."""
+    """Read a split of a run's data as a test set; raises as `split_named` and `read_examples`."""
     split = split_named(data, name)
     corpus = f"{split.corpus} {split.split}" if split.corpus else str(split.file or split.src)
     entry = split.model_dump(mode="json", exclude_none=True)
@@ -55,14 +55,14 @@ def split_as_test_set(name: str, data: DataConfig) -> TestSet:
 
 
 def split_named(data: DataConfig, name: str) -> SplitConfig:
-    """Return the run's train, valid or test split, or another of its corpus. Raises ConfigError."""
+    """Return a split of the run's data or its corpus. Raises ConfigError if there is none."""
     for run_split in RUN_SPLITS:
         if name == run_split:
             split = resolve_split(data, run_split)
             if split is None:
                 raise ConfigError(
                     f"`split`: the run's config has no {name} set; "
-                    f"set data.{name} there, or give `src` and `ref`"
+                    f"add data.{name} to it, or give `src` and `ref`"
                 )
             return split
     corpora = [data.corpus, *(split.corpus for split in (data.test, data.valid) if split)]
@@ -70,17 +70,17 @@ def split_named(data: DataConfig, name: str) -> SplitConfig:
     if corpus is None:
         raise ConfigError(
             f"`split`: got '{name}', allowed: {', '.join(RUN_SPLITS)} "
-            "(the run reads no named corpus, which might have others)"
+            "(the run uses no registered corpus, which could have other splits)"
         )
     return SplitConfig(corpus=corpus, split=name)
 
 
 def read_translations(path: Path, n_lines: int, corpus: str) -> list[str]:
-    """Read the `n_lines` lines of `path`, a translation of `corpus`. Raises DataError."""
+    """Read `path`, the translation of `corpus`. Raises DataError unless it has `n_lines` lines."""
     lines = read_lines(path)
     if len(lines) != n_lines:
         raise DataError(
             f"{path} has {len(lines)} lines, but {corpus} has {n_lines}; "
-            "there must be one translation a line, in the same order"
+            "write one translation per line, in the same order"
         )
     return lines

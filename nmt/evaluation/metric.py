@@ -1,4 +1,4 @@
-"""The interface of a metric, which evaluation, validation and `nmt tune` choose by name."""
+"""The interface of all metrics, and the settings and results of scoring."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -16,20 +16,20 @@ from nmt.types import EvalExample
 
 DEFAULT_BOOTSTRAP = 1000
 SEED = 12345
-"""Seed of the resamples, sacreBLEU's."""
+"""Seed of the bootstrap resamples, the same as sacreBLEU's."""
 
 TOKENISATIONS: tuple[str, ...] = get_args(BleuTokenisation)
 
 _TOKENISATION_OF = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-"""As sacreBLEU's command chooses, by the ISO 639 code of the target language; else 13a."""
+"""BLEU tokenisation by ISO 639 code of the target language, as in sacreBLEU; others use 13a."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricResult:
-    """The score of a corpus; of most metrics 0 to 100.
+    """The score of a corpus, which most metrics give from 0 to 100.
 
-    `signature` names all that the score depends on. `low` and `high` bound the 95 % confidence
-    interval from `n_bootstrap` resamples; both are None if `n_bootstrap` is 0.
+    `signature` lists the settings and versions that the score depends on. `low` and `high` bound
+    the 95 % confidence interval from `n_bootstrap` resamples; if that is 0, both are None.
     """
 
     name: str
@@ -42,13 +42,13 @@ class MetricResult:
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """How to score: the target language, the metrics, and the number of bootstrap resamples.
+    """Settings of scoring.
 
-    `tgt_lang` is "" where the language is not known. `n_bootstrap` is 0, which gives no interval,
-    or at least 2. `tokenize` is sacreBLEU's tokenisation for
-    BLEU (None: the default of the language). With `as_is`, typography and Unicode form of both
-    sides are compared as they are (see typography.py). `comet` is the checkpoint of a COMET model,
-    which computes on the GPU of index `gpu` (None: the CPU).
+    - `tgt_lang`: the target language, or "" if it is unknown.
+    - `n_bootstrap`: bootstrap resamples, at least 2, or 0 for no confidence interval.
+    - `tokenize`: sacreBLEU's tokenisation for BLEU; None: the default of the target language.
+    - `as_is`: do not convert typography and Unicode form before scoring (see typography.py).
+    - `comet`: checkpoint of a COMET model; `gpu`: index of its GPU, None for the CPU.
     """
 
     tgt_lang: str
@@ -64,40 +64,40 @@ class Scoring:
 
     @property
     def tokenisation(self) -> str:
-        """The tokenisation that BLEU counts in."""
+        """The name of the BLEU tokenisation: `tokenize`, or the default of the language."""
         return self.tokenize or _TOKENISATION_OF.get(language_code(self.tgt_lang), "13a")
 
 
 class Metric(ABC):
-    """A score of translations. `title` is printed; nmt.types says where less is better."""
+    """A metric of translations. `title` is its printed name; see also nmt.types.LOWER_IS_BETTER."""
 
     title: str
 
     def check(self, scoring: Scoring, where: str) -> None:  # noqa: B027 - most need nothing
-        """Raise ConfigError, which names `where`, if the metric cannot be computed."""
+        """Raise ConfigError if the metric cannot be computed; the error names the key `where`."""
 
     def load(self, scoring: Scoring) -> None:  # noqa: B027
-        """Load what takes time or may be damaged, before hours of translation."""
+        """Load the metric's model, if any, so that errors appear before hours of translation."""
 
     @abstractmethod
     def score(
         self, hyps: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
     ) -> MetricResult:
-        """Score the translations of `examples`.
+        """Score `hyps`, the translations of `examples`.
 
         Raises DataError as `check_lines` does, and ConfigError as `check` does.
         """
 
 
 def check_lines(hyps: Sequence[str], refs: Sequence[tuple[str, ...]]) -> None:
-    """Raise DataError if there is no line, or a translation or a line's reference is missing."""
+    """Raise DataError if the numbers of lines differ or are 0, or if a line has no reference."""
     if len(refs) != len(hyps):
         raise DataError(f"score: got {len(hyps)} translations for {len(refs)} lines of references")
     if not hyps:
-        raise DataError("score: got no lines at all, there must be at least one")
+        raise DataError("score: got no lines at all; at least one is required")
     for number, line_refs in enumerate(refs, start=1):
         if not line_refs:
-            raise DataError(f"score: line {number} has no reference, it must have at least one")
+            raise DataError(f"score: line {number} has no reference; at least one is required")
 
 
 def mean_interval(scores: Float64[np.ndarray, " L"], n_bootstrap: int) -> tuple[float, float]:

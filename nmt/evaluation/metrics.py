@@ -1,4 +1,4 @@
-"""All metrics by name. A new one is a class, a row here, and its name in nmt.types."""
+"""All metrics by name. A new metric needs a class, an entry here, and its name in nmt.types."""
 
 from collections.abc import Sequence
 
@@ -18,13 +18,13 @@ PAIRED: dict[str, SacreBleuMetric] = {
     "ter": SacreBleuMetric("TER", "TER", highest=None),
     "multi30k": Multi30kBleu(),
 }
-"""The metrics with paired tests of significance, which need sacreBLEU's statistics of each line."""
+"""Metrics with paired significance tests, which need sacreBLEU's statistics of each line."""
 
 METRICS: dict[str, Metric] = {**PAIRED, "comet": Comet()}
 
 
 def title_of(metric: str) -> str:
-    """Return the printed name of a metric of translations, or of the loss of a validation."""
+    """Return the printed name of a metric, or "validation loss" for `loss`."""
     return "validation loss" if metric == "loss" else METRICS[metric].title
 
 
@@ -36,9 +36,9 @@ def score(
     n_bootstrap: int = DEFAULT_BOOTSTRAP,
     tokenize: str | None = None,
 ) -> MetricResult:
-    """Score `hyps`, of which `refs[i]` are the references of line i; see Metric.score.
+    """Score `hyps[i]` against the references `refs[i]`; see Metric.score.
 
-    Lines may have different numbers of references. With `n_bootstrap` 0 there is no interval.
+    Lines may have different numbers of references. If `n_bootstrap` is 0, there is no interval.
     """
     examples = [EvalExample("", line_refs) for line_refs in refs]
     scoring = Scoring(tgt_lang, (metric,), n_bootstrap, tokenize)
@@ -48,20 +48,20 @@ def score(
 def corpus_bleu(
     hyps: Sequence[str], refs: Sequence[tuple[str, ...]], tokenize: str | None = None
 ) -> float:
-    """Return sacreBLEU's cased BLEU, 0 to 100, without interval and signature."""
+    """Return sacreBLEU's cased BLEU, from 0 to 100."""
     return score("bleu", hyps, refs, "", n_bootstrap=0, tokenize=tokenize).score
 
 
 def check_metrics(scoring: Scoring, where: str) -> None:
-    """Raise ConfigError, which names `where`, if a metric of `scoring` cannot be computed."""
+    """Raise ConfigError, naming the key `where`, if a metric of `scoring` cannot be computed."""
     for name in scoring.metrics:
         METRICS[name].check(scoring, where)
 
 
 def validation_scoring(config: RunConfig, names: Sequence[str] = ()) -> Scoring:
-    """Return how to score the validation set: by BLEU and `names`, without intervals.
+    """Return the settings that score the validation set: BLEU and `names`, without intervals.
 
-    Without `names` these are the metrics that the config chooses checkpoints and rates by.
+    By default, `names` are the metrics that choose the best checkpoint and the learning rate.
     """
     valid = config.valid
     names = names or (valid.metric, getattr(config.train.schedule, "metric", "loss"))
@@ -70,6 +70,6 @@ def validation_scoring(config: RunConfig, names: Sequence[str] = ()) -> Scoring:
 
 
 def check_scoring(config: RunConfig) -> None:
-    """Raise ConfigError if the validations of a training could not be scored."""
+    """Raise ConfigError if a validation metric of `config` cannot be computed."""
     if resolve_split(config.data, "valid") is not None:
         check_metrics(validation_scoring(config), "valid.bleu_tokenize")

@@ -1,7 +1,7 @@
-"""A model card: what a run knows of its model, in Markdown with Hugging Face's metadata.
+"""Model cards: a run's model described in Markdown with Hugging Face's metadata.
 
 The metadata is the YAML front matter of huggingface/hub-docs, modelcard.md, with the scores as
-`model-index`. Names of files are given without their folders, because a card is published.
+`model-index`. File names come without their folders, because a card is published.
 """
 
 import contextlib
@@ -31,8 +31,8 @@ nmt does not know what this model is meant for, where it fails, or whether its t
 used for that. A translation may be fluent and wrong. Write here what you know."""
 
 
-class KeptReport(BaseModel):
-    """The keys of a file in eval/ that a card needs; it may have others."""
+class RunReport(BaseModel):
+    """The keys of a report in eval/ that a card needs; other keys are ignored."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -49,47 +49,47 @@ class KeptReport(BaseModel):
 
     @property
     def dataset(self) -> str:
-        """The test set: a corpus and its split, or a file without its folders."""
+        """The name of the test set: a corpus and its split, or a file without its folders."""
         return one_line(Path(self.corpus).name)
 
     @property
     def method(self) -> str:
-        """How it was translated: `beam 5`, `beam 5, int8`."""
+        """The search in words: `beam 5` or `beam 5, int8`."""
         return f"beam {self.search.get('beam', '?')}" + ", int8" * self.int8
 
 
-def read_reports(run: Path, step: int, say: Callable[[str], None]) -> list[KeptReport]:
-    """Read the reports in eval/ on what the run's model translated alone, after `step` updates.
+def read_reports(run: Path, step: int, say: Callable[[str], None]) -> list[RunReport]:
+    """Read the reports in eval/ on translations by the run's model alone, after `step` updates.
 
-    A damaged report is left out, with a note to `say`. Raises CheckpointError for a link out of
+    A damaged report is skipped with a note to `say`. Raises CheckpointError if a link leads out of
     the run.
     """
     reports = []
     for path in sorted((run / "eval").glob("*.json")):
         stay_inside(path, run, CheckpointError)
         try:
-            report = KeptReport.model_validate(read_json(path, CheckpointError))
+            report = RunReport.model_validate(read_json(path, CheckpointError))
         except (ValidationError, NMTError) as error:
             fault = first_fault(error) if isinstance(error, ValidationError) else error
             say(f"note: {path}: left out: {fault}")
         else:
-            helped = report.hyp is not None or report.ensemble or report.rerank
-            if report.step == step and not helped:
+            is_other = report.hyp is not None or report.ensemble or report.rerank
+            if report.step == step and not is_other:
                 reports.append(report)
     return reports
 
 
 def model_card(
-    run: TrainedRun, loaded: LoadedModel, reports: Sequence[KeptReport], licence: str | None = None
+    run: TrainedRun, loaded: LoadedModel, reports: Sequence[RunReport], licence: str | None = None
 ) -> str:
-    """Return the card of a model of `run` as Markdown, front matter first.
+    """Return the card of a checkpoint of `run` as Markdown, front matter first.
 
-    `reports` has the scores of its checkpoint. `licence` is that of the weights, an identifier
-    such as `mit`; None where nobody has said one.
+    `reports` holds the checkpoint's scores. `licence` is the licence of the weights, as an
+    identifier such as `mit`; None leaves it out of the card.
     """
     config, run_json = run.config, read_card(run.directory)
     src, tgt = config.data.src_lang, config.data.tgt_lang
-    settings = config.model_dump(mode="json", include={"model", "search"})  # nobody's paths
+    settings = config.model_dump(mode="json", include={"model", "search"})  # without user paths
     parts = [
         f"---\n{_yaml(_front_matter(config, reports, licence))}---",
         f"# {config.name}",
@@ -111,7 +111,7 @@ def model_card(
 
 
 def _front_matter(
-    config: RunConfig, reports: Sequence[KeptReport], licence: str | None
+    config: RunConfig, reports: Sequence[RunReport], licence: str | None
 ) -> dict[str, object]:
     languages = list(dict.fromkeys((config.data.src_lang, config.data.tgt_lang)))
     results = [_result(report, "-".join(languages)) for report in reports]
@@ -126,7 +126,7 @@ def _front_matter(
     return {key: value for key, value in matter.items() if value is not None}
 
 
-def _result(report: KeptReport, languages: str) -> dict[str, object]:
+def _result(report: RunReport, languages: str) -> dict[str, object]:
     """Return an entry of `results` in model-index."""
     return {
         "task": {"type": "translation", "name": f"Translation {languages}"},
@@ -175,7 +175,7 @@ def _data(data: DataConfig, run_json: Json) -> list[str]:
     corpora = [data.corpus, *(split.corpus for split in (data.train, data.valid) if split)]
     for name in dict.fromkeys(filter(None, corpora)):
         facts = [f"Corpus {name}"]
-        with contextlib.suppress(ConfigError):  # an entry of a catalogue that is elsewhere
+        with contextlib.suppress(ConfigError):  # the corpus is in no catalogue here
             entry = find_entry(name, data_folder(data.folder))
             facts += [entry.description, f"licence: {entry.licence}"]
             facts += [entry.attribution] if entry.attribution else []
@@ -190,12 +190,12 @@ def _data(data: DataConfig, run_json: Json) -> list[str]:
 
 
 def _section(run_json: Json, key: str) -> Json:
-    """Return a part of run.json, which may be damaged."""
+    """Return an object of run.json by its key; {} if it is missing or damaged."""
     value = run_json.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def _scores(reports: Sequence[KeptReport]) -> str:
+def _scores(reports: Sequence[RunReport]) -> str:
     if not reports:
         return "This checkpoint has not been scored yet."
     head = "test set", "sentences", "search", "metric", "score", "95 % interval", "signature"
@@ -211,13 +211,13 @@ def _scores(reports: Sequence[KeptReport]) -> str:
 
 
 def _table(rows: Sequence[Sequence[object]]) -> str:
-    """Return a table of Markdown, whose first row is the head."""
+    """Return a Markdown table; the first row is the header."""
     head, *others = ([_cell(cell) for cell in row] for row in rows)
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *others))
 
 
 def _cell(value: object) -> str:
-    """Escape what is more than text in Markdown, or in a cell of its tables."""
+    """Escape the characters that have a meaning in Markdown text or tables."""
     return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", one_line(str(value)).replace("\t", " "))
 
 

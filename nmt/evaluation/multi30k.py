@@ -1,9 +1,9 @@
 """The tokenised, lower-cased BLEU of the Multi30k papers.
 
-Three steps in the order of the data set's own script (github.com/multi30k/dataset,
-scripts/task1-tokenize.sh): lower-case, normalise the punctuation, tokenise; the last two by
-sacremoses, a port of the Moses scripts. The French validation and test_2016_flickr sets come out
-as the files published with the data set, line by line (tests/evaluation/test_multi30k.py).
+The steps are those of the data set's script (github.com/multi30k/dataset,
+scripts/task1-tokenize.sh): lower-case, normalise the punctuation, tokenise. The last two use
+sacremoses, a port of the Moses scripts. On the French validation and test_2016_flickr sets the
+result equals the published files (tests/evaluation/test_multi30k.py).
 """
 
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from nmt.evaluation.sacrebleu_metrics import SacreBleuMetric
 
 
 class Multi30kBleu(SacreBleuMetric):
-    """BLEU over the tokens of `tokenise`; its signature names the steps and sacremoses."""
+    """BLEU over the tokens of `tokenise`; the signature names the steps and sacremoses."""
 
     def __init__(self) -> None:
-        # force: the text is tokenised on purpose, so no warning about it.
+        # force: no warning that the text looks tokenised, which is intended.
         super().__init__("BLEU-lc-norm-tok", "BLEU", {"tokenize": "none", "force": True})
 
     def check(self, scoring: Scoring, where: str) -> None:
         if not scoring.tgt_lang:
-            raise ConfigError("multi30k: the target language is not known; give `lang`")
+            raise ConfigError("multi30k: the target language is unknown; give `lang`")
 
     def prepare(self, lines: Sequence[str], scoring: Scoring) -> Sequence[str]:
         return tokenise(lines, scoring.tgt_lang)
@@ -37,7 +37,7 @@ class Multi30kBleu(SacreBleuMetric):
 def tokenise(lines: Sequence[str], lang: str) -> list[str]:
     """Lower-case each line, normalise its punctuation, and put spaces between its Moses tokens.
 
-    Raises DataError if sacremoses, an extra of this package, is not installed.
+    Raises DataError if sacremoses is not installed.
     """
     try:
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
@@ -45,12 +45,12 @@ def tokenise(lines: Sequence[str], lang: str) -> list[str]:
         raise DataError(
             "the Multi30k papers' BLEU needs sacremoses; get it with: " + pip_install("moses")
         ) from None
-    code = language_code(lang)  # FR would be a language without rules
-    # Parity with the script includes its oddity: a U+2019 that is not between two letters of
+    code = language_code(lang)  # sacremoses has rules for fr, none for FR
+    # perl_parity repeats an oddity of the script: a U+2019 that is not between two letters of
     # a-z becomes a quotation mark, so `d’œil` is three tokens in the published references.
     normaliser = MosesPunctNormalizer(lang=code, perl_parity=True)
     tokenizer = MosesTokenizer(lang=code)
-    # The newline belongs to the line, as it does for the scripts: one of their rules moves a
-    # full stop out of the quotation marks before it, if any character follows.
+    # Lines end in a newline, as in the scripts. One of the rules moves a full stop out of
+    # quotation marks only if a character follows.
     normalised = (normaliser.normalize(line.lower() + "\n") for line in lines)
     return [tokenizer.tokenize(line, return_str=True) for line in normalised]

@@ -1,9 +1,8 @@
-"""The metrics that sacreBLEU computes.
+"""Metrics computed by sacreBLEU (Post 2018, arXiv 1804.08771).
 
-BLEU: Papineni et al. 2002 (P02-1040); chrF: Popović 2015 (W15-3049); chrF++,
-which counts pairs of words too: Popović 2017 (W17-4770); TER: Snover et al. 2006;
-sacreBLEU and its signatures: Post 2018 (arXiv 1804.08771). The confidence interval is the
-bootstrap of Koehn 2004 (W04-3250).
+BLEU: Papineni et al. 2002 (P02-1040). chrF: Popović 2015 (W15-3049). chrF++, which also counts
+word bigrams: Popović 2017 (W17-4770). TER: Snover et al. 2006. Confidence intervals: bootstrap,
+Koehn 2004 (W04-3250).
 """
 
 import json
@@ -24,18 +23,18 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.base import Score
 
 Streams = list[tuple[Any, ...]]
-"""References in sacreBLEU's layout: stream k has the k-th reference of each line, or None.
+"""References in sacreBLEU's layout: stream k has the k-th reference of each line.
 
-sacreBLEU ignores None (its tests say so), but its types do not allow it.
+A line with fewer references has None, which sacreBLEU ignores although its types forbid None.
 """
 
 
 class SacreBleuMetric(Metric):
-    """A metric of sacreBLEU: the name of its class, and options.
+    """A metric computed by the sacreBLEU class `kind` with `options`.
 
-    `highest` is the top of its scale, if any. sacreBLEU draws resamples from a fixed seed
-    (SACREBLEU_SEED, 12345), so that intervals are reproducible; they are mean ± half-width, as it
-    prints them.
+    `highest` is the top of the metric's scale, or None if it has no top. Resamples are drawn with a
+    fixed seed (the environment variable SACREBLEU_SEED, default 12345), so intervals are
+    reproducible. As in sacreBLEU, an interval is mean ± half-width of the resamples.
     """
 
     def __init__(
@@ -49,16 +48,16 @@ class SacreBleuMetric(Metric):
         self.options = dict(options or {})
 
     def scorer(self, scoring: Scoring) -> "SacreBleuScorer":
-        """Build sacreBLEU's object."""
+        """Build the sacreBLEU metric."""
         from sacrebleu.metrics import METRICS
 
         options = self.options
         if self.kind == "BLEU":
-            # force: where no interval is asked for, a validation or a grid scores many times, and
-            # sacreBLEU would warn each time about text that looks tokenised.
+            # force suppresses the warning that the text looks tokenised. Validation and nmt tune,
+            # which compute no intervals, would repeat it at every score.
             defaults = {"tokenize": scoring.tokenisation, "force": not scoring.n_bootstrap}
             options = {**defaults, **options}
-        return _in_floats(METRICS[self.kind](**options))
+        return _with_float_scores(METRICS[self.kind](**options))
 
     def check(self, scoring: Scoring, where: str) -> None:
         try:
@@ -72,7 +71,7 @@ class SacreBleuMetric(Metric):
             ) from None
 
     def prepare(self, lines: Sequence[str], scoring: Scoring) -> Sequence[str]:
-        """Preprocess lines before sacreBLEU reads them."""
+        """Preprocess lines for sacreBLEU."""
         return lines
 
     def sign(self, signature: str, scoring: Scoring) -> str:
@@ -88,7 +87,7 @@ class SacreBleuMetric(Metric):
         signature = str(scorer.get_signature())
         low = high = None
         if n_bootstrap:
-            # sacreBLEU gives the interval in its formatted answer only, and none at a mean of 0.
+            # sacreBLEU gives the interval only in its formatted result, and none if the mean is 0.
             answer = json.loads(result.format(width=10, is_json=True, signature=signature))
             mean, half = answer.get("confidence_mean", 0.0), answer.get("confidence_var", 0.0)
             low, high = self.within(mean - half), self.within(mean + half)
@@ -98,7 +97,7 @@ class SacreBleuMetric(Metric):
     def comparable(
         self, hyps: Sequence[str], refs: Sequence[tuple[str, ...]], scoring: Scoring
     ) -> tuple[Sequence[str], Streams]:
-        """Preprocess both sides, with references in streams.
+        """Preprocess translations and references, and arrange the references as Streams.
 
         Raises DataError as `check_lines` does, and ConfigError for an invalid SACREBLEU_SEED.
         """
@@ -109,22 +108,22 @@ class SacreBleuMetric(Metric):
                 f"SACREBLEU_SEED: got '{seed}', allowed: a whole number >= 0, or none"
             )
         streams: Streams = []
-        # A missing reference is None and not empty: sacreBLEU then signs `nrefs:var`.
+        # A missing reference is None, not "", so that the signature says `nrefs:var`.
         for stream in zip_longest(*refs):
             lines = iter(self.prepare([line for line in stream if line is not None], scoring))
             streams.append(tuple(None if line is None else next(lines) for line in stream))
         return self.prepare(hyps, scoring), streams
 
     def within(self, value: float) -> float:
-        """Clip `value` to the metric's scale, which rounding or an interval may leave."""
+        """Clip `value`, a score or an end of an interval, to the metric's scale."""
         return max(0.0, value if self.highest is None else min(value, self.highest))
 
 
-def _in_floats(scorer: "SacreBleuScorer") -> "SacreBleuScorer":
-    """Give the scores of resamples as Python floats.
+def _with_float_scores(scorer: "SacreBleuScorer") -> "SacreBleuScorer":
+    """Make `scorer` return Python floats.
 
-    sacreBLEU's resamples score in NumPy's float32, except for a Python float where nothing
-    matched. It calls `statistics.mean` on them, which refuses such a mixture.
+    In resamples, sacreBLEU's scores are NumPy float32, but a Python float if nothing matched.
+    sacreBLEU takes their `statistics.mean`, which refuses the mixture.
     """
     compute = scorer._compute_score_from_stats
 

@@ -1,4 +1,4 @@
-"""The report of an evaluation: as text, as JSON, and as a file of the run."""
+"""Reports of an evaluation: lines of text, JSON, and files in a run's eval/ folder."""
 
 import hashlib
 import json
@@ -11,21 +11,21 @@ from nmt.errors import DataError
 from nmt.evaluation.evaluate import Evaluation
 from nmt.evaluation.metric import MetricResult
 from nmt.evaluation.significance import RANDOMISATIONS, Comparison
-from nmt.storage.atomic import utf8
+from nmt.storage.atomic import encode_utf8
 from nmt.storage.bounded import read_json
 from nmt.storage.output import written_whole
 from nmt.storage.run_files import check_tree
 
 _FEW_SENTENCES = 10
-"""Fewer are too few for a BLEU that is shown; the JSON has it."""
+"""BLEU of a bucket with fewer sentences is not printed, only written to the JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvalReport:
-    """An evaluation, with a name that is unique among those of its run.
+    """An evaluation, and the name of its file in the run.
 
-    `about` says what was scored and how it was translated. `comparisons`, by metric, is empty
-    without a baseline.
+    `comparisons` is by metric, and empty without a baseline. `about` records what was scored and
+    how it was translated.
     """
 
     name: str
@@ -51,11 +51,11 @@ class EvalReport:
         }
 
     def keep(self, run: Path) -> list[str]:
-        """Write eval/NAME.json in the run, and the translations of the run's model to NAME.txt.
+        """Write eval/NAME.json in the run, and the model's translations, if any, to NAME.txt.
 
-        Other scores in that file stay if they are of the same translations and references. If not,
-        they are dropped, and their metrics returned. Each file is written completely or not at all.
-        Raises DataError if that fails, and CheckpointError for a link in eval/.
+        Scores by other metrics in an earlier NAME.json stay if translations and references are
+        the same. If not, they are dropped, and their metrics returned. Each file is written
+        atomically. Raises DataError if writing fails, and CheckpointError if eval/ has a link.
         """
         check_tree(run, ("eval",))
         path = report_path(run, self.name)
@@ -70,27 +70,27 @@ class EvalReport:
 
 
 def report_path(run: Path, name: str) -> Path:
-    """Return the path of the report `name` in a run; its translations are beside it, in a .txt."""
+    """Return the path of the report `name` in a run; the translations are in the .txt beside it."""
     return run / "eval" / f"{name}.json"
 
 
 def checksum(texts: object) -> str:
-    """Return the SHA-256 by which a later report recognises the same texts."""
+    """Return the SHA-256 of `texts` as JSON, which identifies them in a report."""
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
 def report_name(test_set: str, choices: Iterable[str]) -> str:
-    """Return a name such as `test-last-beam1`: the test set, and choices that are not defaults."""
+    """Return a report name such as `test-last-beam1`: the test set and the non-default options."""
     return "-".join([test_set, *(re.sub(r"[^\w.,+-]+", "_", part).strip("_") for part in choices)])
 
 
 def _write(lines: Iterable[str], path: Path) -> None:
     with written_whole(path) as stream:
-        stream.writelines(utf8(f"{line}\n") for line in lines)
+        stream.writelines(encode_utf8(f"{line}\n") for line in lines)
 
 
 def _read(path: Path) -> dict[str, object]:
-    """Read the earlier report at `path`; {} if there is none, or it is damaged."""
+    """Read the earlier report at `path`; return {} if it is missing or damaged."""
     try:
         value = read_json(path, DataError)
     except (FileNotFoundError, DataError):
@@ -99,15 +99,15 @@ def _read(path: Path) -> dict[str, object]:
 
 
 def _texts_of(report: Mapping[str, object]) -> tuple[object, ...]:
-    """Return what two reports of the same translations and references have in common."""
+    """Return a key that is equal for reports on the same translations and references."""
     sums = _section(report, "sha256")
     return sums.get("hypotheses"), sums.get("references"), report.get("tgt_lang")
 
 
 def _merged(content: dict[str, object], before: Mapping[str, object]) -> dict[str, object]:
-    """Add to `content` the further scores of an earlier report of the same translations.
+    """Add to `content` the scores by other metrics from an earlier report, `before`.
 
-    Earlier comparisons stay if they are with the same baseline, or if there is none now.
+    Earlier comparisons are added if `content` has the same baseline or none.
     """
     keys = ["scores"]
     sums, earlier = _section(content, "sha256"), _section(before, "sha256")
@@ -124,7 +124,7 @@ def _section(content: Mapping[str, object], key: str) -> dict[str, object]:
 
 
 def score_line(result: MetricResult) -> str:
-    """`BLEU 61.23 [59.80, 62.71] (95 % bootstrap, n=1000)  nrefs:1|...`."""
+    """Return `BLEU 61.23 [59.80, 62.71] (95 % bootstrap, n=1000)  nrefs:1|...`."""
     interval = ""
     if result.low is not None and result.high is not None:
         interval = f" [{result.low:.2f}, {result.high:.2f}]"
@@ -133,7 +133,7 @@ def score_line(result: MetricResult) -> str:
 
 
 def comparison_line(comparison: Comparison, baseline: object) -> str:
-    """`BLEU +1.13 against 60.10 of old.txt, p = 0.012 (paired bootstrap), 0.011 (...)`."""
+    """Return `BLEU +1.13 against 60.10 of old.txt, p = 0.012 (paired bootstrap), 0.011 (...)`."""
     return (
         f"{comparison.name} {comparison.score - comparison.baseline:+.2f} against "
         f"{comparison.baseline:.2f} of {baseline}, p = {comparison.p_value:.3f} "
@@ -143,7 +143,7 @@ def comparison_line(comparison: Comparison, baseline: object) -> str:
 
 
 def length_line(evaluation: Evaluation) -> str:
-    """A line with BLEU by source length; "" if all sentences are in one bucket."""
+    """Return a line with BLEU by source length; "" if there are fewer than two buckets."""
     buckets = evaluation.by_length
     if len(buckets) < 2:
         return ""
@@ -156,7 +156,7 @@ def length_line(evaluation: Evaluation) -> str:
 
 
 def speed_line(evaluation: Evaluation) -> str:
-    """A line with the time of translating; "" for translations from elsewhere."""
+    """Return a line with the translation time; "" if the translations were read from a file."""
     if evaluation.seconds is None:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Significance of a difference in scores, by sacreBLEU's statistics of each line.
+"""Significance tests of score differences, based on sacreBLEU's statistics of each line.
 
 Paired bootstrap: Koehn 2004 (W04-3250). Approximate randomisation: Riezler and Maxwell 2005
 (W05-0908).
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 RANDOMISATIONS = 10_000
-"""Random swaps of approximate randomisation, as many as sacreBLEU's command makes."""
+"""Trials of approximate randomisation, the default of sacreBLEU's command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The scores of two translations of one corpus by one metric, and their significance.
+    """The scores of a baseline and a system by one metric, and the p-values of their difference.
 
     `p_value` is sacreBLEU's: the share of `n_bootstrap` paired bootstrap resamples whose absolute
-    difference exceeds the mean absolute difference by more than the observed one. Where only a few
-    lines differ, all resamples agree and it is small without meaning. `p_randomisation` is the
-    share of random swaps of lines between the two that differ at least as much; with k lines that
-    differ, all in favour of one system, it is about 2^(1 - k). Below 0.05, by convention, the
-    systems differ. Both are 1 if the scores are equal.
+    difference exceeds the mean absolute difference by more than the observed one. If only a few
+    lines differ, all resamples agree, and a small value means nothing. `p_randomisation` is the
+    share of trials, each with random lines swapped between the systems, that differ at least as
+    much as observed. If k lines differ, all in favour of one system, it is about 2^(1 - k). Both
+    are 1 if the scores are equal. By convention, systems differ if p < 0.05.
     """
 
     name: str
@@ -52,25 +52,25 @@ def compare(
     tgt_lang: str,
     tokenize: str | None = None,
 ) -> Comparison:
-    """Test `hyps` against `baseline_hyps` by paired bootstrap and randomisation.
+    """Test `hyps` against `baseline_hyps` by paired bootstrap and approximate randomisation.
 
-    `metric` is one of PAIRED, `tokenize` as in `metrics.score`, and the seed sacreBLEU's. Raises
-    DataError as `check_lines` does.
+    `metric` is a key of PAIRED; `tokenize` is BLEU's tokenisation (None: the default of the
+    language). The random seed is sacreBLEU's. Raises DataError as `check_lines` does.
     """
     from sacrebleu.significance import PairedTest, Result
 
     paired, scoring = PAIRED[metric], Scoring(tgt_lang, (metric,), tokenize=tokenize)
     baseline_lines, streams = paired.comparable(baseline_hyps, refs, scoring)
     lines, _ = paired.comparable(hyps, refs, scoring)
-    named = [("baseline", baseline_lines), ("system", lines)]
+    pair = [("baseline", baseline_lines), ("system", lines)]
     scorer = paired.scorer(scoring)
-    test = PairedTest(named, {metric: scorer}, streams, test_type="bs", n_samples=DEFAULT_BOOTSTRAP)
+    test = PairedTest(pair, {metric: scorer}, streams, test_type="bs", n_samples=DEFAULT_BOOTSTRAP)
     columns = test()[1]
     results = next(column for title, column in columns.items() if title != "System")
     baseline, system = cast("list[Result]", results)
     assert system.p_value is not None  # only the baseline has none
-    # sacreBLEU counts resamples strictly beyond the observed difference. Between a system and
-    # itself it finds none, which would give p = 1/(n + 1).
+    # sacreBLEU counts resamples strictly beyond the observed difference. For equal systems there
+    # are none, which would give p = 1/(n + 1).
     is_equal = system.score == baseline.score
     return Comparison(
         name=paired.title,
@@ -78,17 +78,17 @@ def compare(
         score=paired.within(system.score),
         p_value=1.0 if is_equal else float(system.p_value),
         n_bootstrap=DEFAULT_BOOTSTRAP,
-        p_randomisation=1.0 if is_equal else _randomised(scorer, baseline_lines, lines, streams),
+        p_randomisation=1.0 if is_equal else _p_of_swaps(scorer, baseline_lines, lines, streams),
     )
 
 
-def _randomised(
+def _p_of_swaps(
     scorer: "Metric", baseline_lines: Sequence[str], lines: Sequence[str], streams: Streams
 ) -> float:
     """Return the p-value of approximate randomisation.
 
-    sacreBLEU's own counts only swaps that differ by more than observed. Where few lines differ,
-    many differ by exactly as much, and its p-value comes near 0.
+    sacreBLEU counts only trials that differ by more than observed. If few lines differ, many trials
+    differ by exactly as much, and sacreBLEU's p-value comes near 0.
     """
     first, second = (_line_stats(scorer, hyps, streams) for hyps in (baseline_lines, lines))
     observed, total, change = first.sum(axis=0), (first + second).sum(axis=0), second - first
@@ -104,11 +104,11 @@ def _randomised(
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The mean difference between several runs of a system and several runs of a baseline.
+    """The difference in mean score between several runs of a system and several runs of a baseline.
 
-    `mean` is the difference of the mean scores, positive if the system is better. `low` and
-    `high` bound its 95 % interval over paired bootstrap resamples of the sentences; `p_value` is
-    as in Comparison. These cover the choice of the sentences, not that of the runs.
+    `mean` is the system's mean score minus the baseline's. `low` and `high` bound its 95 % interval
+    over paired bootstrap resamples of the sentences; `p_value` is as in Comparison. Both cover the
+    choice of the test sentences, but not the variation between runs.
     """
 
     mean: float
@@ -125,14 +125,14 @@ def difference(
     refs: Sequence[tuple[str, ...]],
     tgt_lang: str,
 ) -> Difference:
-    """Compare the runs `systems` with the runs `baselines`, all translations of one corpus.
+    """Compare the runs `systems` with the runs `baselines`; each run is a list of translations.
 
-    With one run of each the p-value is that of `compare`: resamples and test are sacreBLEU's.
-    Raises DataError as `check_lines` does.
+    Resamples and test are sacreBLEU's, so with one run of each the p-value equals that of
+    `compare`. Raises DataError as `check_lines` does.
     """
     paired, scoring = PAIRED[metric], Scoring(tgt_lang, (metric,))
     scorer = paired.scorer(scoring)
-    counts = _resamples(len(refs))
+    counts = _resample_counts(len(refs))
 
     def mean_scores(runs: Sequence[Sequence[str]]) -> Float[np.ndarray, " n"]:
         prepared = [paired.comparable(hyps, refs, scoring) for hyps in runs]
@@ -157,20 +157,20 @@ def _generator() -> np.random.Generator:
     return np.random.default_rng(None if seed.lower() == "none" else int(seed))
 
 
-def _resamples(n_lines: int) -> Int[np.ndarray, "n L"]:
-    """Count each line in the corpus itself (row 0) and in each of sacreBLEU's resamples."""
-    drawn = _generator().choice(n_lines, size=(DEFAULT_BOOTSTRAP, n_lines), replace=True)
-    counts = [np.bincount(row, minlength=n_lines) for row in drawn]
+def _resample_counts(n_lines: int) -> Int[np.ndarray, "n L"]:
+    """Return how often each line occurs in the corpus (row 0) and in each of n - 1 resamples."""
+    resamples = _generator().choice(n_lines, size=(DEFAULT_BOOTSTRAP, n_lines), replace=True)
+    counts = [np.bincount(row, minlength=n_lines) for row in resamples]
     return np.stack([np.ones(n_lines, dtype=np.int64), *counts])
 
 
 def _score(scorer: "Metric", stats: Float[np.ndarray, " K"]) -> float:
-    """Score lines whose statistics add up to `stats`."""
+    """Return the corpus score for `stats`, the sum of the lines' statistics."""
     return float(scorer._compute_score_from_stats(cast("list[float]", stats)).score)
 
 
 def _line_stats(
     scorer: "Metric", hyps: Sequence[str], streams: Streams
 ) -> Float[np.ndarray, "L K"]:
-    """Return the statistics of each line, for which sacreBLEU has no public API."""
+    """Return the statistics of each line. sacreBLEU has no public API for this."""
     return np.array(scorer._extract_corpus_statistics(hyps, streams), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Grids of search settings, scored on a validation set."""
+"""Grid search over beam size and length penalty, scored on a validation set."""
 
 import functools
 import time
@@ -18,7 +18,7 @@ PENALTIES = (0.0, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4)
 
 @dataclass(frozen=True, slots=True)
 class SearchSetting:
-    """A beam and a length penalty, with the scores by metric."""
+    """A beam size and a length penalty, with the scores by metric."""
 
     beam: int
     length_penalty: float
@@ -27,13 +27,13 @@ class SearchSetting:
 
 @dataclass(frozen=True, slots=True)
 class SearchGrid:
-    """All settings, beam by beam, and the seconds that each beam's search took."""
+    """The scored settings, in order of beam size, and the seconds of search by beam size."""
 
     settings: tuple[SearchSetting, ...]
     seconds: dict[int, float]
 
     def best(self, metric: str) -> SearchSetting:
-        """Return the best score by `metric`; of equal ones the first, so the smallest beam."""
+        """Return the setting with the best score by `metric`; among equals, the smallest beam."""
         return max(self.settings, key=lambda setting: rank_of(metric, setting.scores[metric].score))
 
 
@@ -45,11 +45,11 @@ def search_grid(
     penalties: Sequence[float] = PENALTIES,
     on_beam: Callable[[int, float], None] = lambda beam, seconds: None,
 ) -> SearchGrid:
-    """Score the translations of all examples with every beam and every length penalty.
+    """Score the translations of all examples for every beam size and every length penalty.
 
-    Beams are plain (SearchConfig.plain_beam), other search settings the translator's. `on_beam`
-    gets each beam and its seconds. Raises ConfigError for values that SearchConfig does not allow,
-    before any search, and DataError as `evaluate`.
+    The search is SearchConfig.plain_beam with the translator's other search settings. After each
+    beam size, `on_beam` gets the size and its seconds. Raises ConfigError, before any search, if a
+    value is not allowed in SearchConfig, and DataError as `evaluate` does.
     """
 
     @functools.cache  # many settings give the same translations
@@ -67,7 +67,7 @@ def search_grid(
         start = time.perf_counter()
         for penalty in penalties:
             search = config.model_copy(update={"length_penalty": penalty})
-            hyps = tuple(one.text for one in translator.translate(texts, search=search))
+            hyps = tuple(output.text for output in translator.translate(texts, search=search))
             settings.append(SearchSetting(config.beam, penalty, scores_of(hyps)))
         seconds[config.beam] = time.perf_counter() - start
         on_beam(config.beam, seconds[config.beam])

@@ -1,9 +1,9 @@
-"""Translations in the typography of their references, because metrics compare characters.
+"""Conversion of translations to the typography of their references before scoring.
 
-A model reads and writes normalised text (text/normalisation.py). Print has `l’été`, most corpora
-have `l'été`, and for BLEU these are different words. So before scoring, translations are converted
-to the form that the references have; references are never converted. A letter with an accent may
-be one code point or two; both sides are scored in NFC.
+Models write normalised text (text/normalisation.py). Some references have the printed form `l’été`,
+others the plain form `l'été`, and to BLEU these are different words. Therefore translations are
+converted to the form of the references; references are never converted. Because an accented letter
+may be one code point or two, both sides are scored in NFC.
 """
 
 import re
@@ -32,11 +32,11 @@ _ELISION = re.compile(r"(?<=[^\W\d_])'(?=[^\W_])")
 
 @dataclass(frozen=True, slots=True)
 class Comparable:
-    """Translations and references as they are scored, and what was altered for that.
+    """Translations and references in the form that is scored, and the number of changed texts.
 
-    `typography` is the form of the translations, None if they were not converted. `n_retyped`
-    translations were in another form. `n_not_nfc` translations and `n_refs_not_nfc` references
-    were not in NFC.
+    `typography` is the form of the translations; None if `Scoring.as_is` forbids conversion.
+    `n_retyped` translations had another typography. `n_not_nfc` translations and `n_refs_not_nfc`
+    references were not in NFC.
     """
 
     hyp_texts: tuple[str, ...]
@@ -52,7 +52,7 @@ class Comparable:
         return [example.ref_texts for example in self.examples]
 
     def notes(self) -> list[str]:
-        """A line for each kind of alteration."""
+        """Return a line for each kind of change, with the number of changed texts."""
         lines = []
         if self.n_retyped:
             form = "' and common spaces" if self.typography == "plain" else "’ and no-break spaces"
@@ -72,46 +72,46 @@ class Comparable:
 def comparable(
     hyp_texts: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
 ) -> Comparable:
-    """Put translations in the typography of their references, and both sides in NFC.
+    """Convert translations to the typography of their references, and both sides to NFC.
 
-    With `scoring.as_is` both sides stay as they are.
+    If `scoring.as_is` is set, both sides stay unchanged.
     """
     if scoring.as_is:
         return Comparable(tuple(hyp_texts), tuple(examples))
     lang = language_code(scoring.tgt_lang)
     refs = [ref for example in examples for ref in example.ref_texts]
     typography = typography_of(refs, lang)
-    normal = [composed(text) for text in hyp_texts]
-    written = write_as(typography, normal, lang)
+    nfc_texts = [composed(text) for text in hyp_texts]
+    outputs = write_as(typography, nfc_texts, lang)
     return Comparable(
-        hyp_texts=tuple(written),
+        hyp_texts=tuple(outputs),
         examples=tuple(
             replace(example, ref_texts=tuple(map(composed, example.ref_texts)))
             for example in examples
         ),
         typography=typography,
-        n_retyped=_n_different(normal, written),
-        n_not_nfc=_n_different(hyp_texts, normal),
+        n_retyped=_n_different(nfc_texts, outputs),
+        n_not_nfc=_n_different(hyp_texts, nfc_texts),
         n_refs_not_nfc=_n_different(refs, map(composed, refs)),
     )
 
 
 def typography_of(texts: Sequence[str], lang: str) -> Typography:
-    """Return the form, plain or printed, of most of the texts; plain if as many are in each.
+    """Return the form that more of the texts have, plain or printed; plain if there is a tie.
 
-    `normalise` gives the plain form. `restore` makes it the printed form, or, in a language
-    without rules, ’ between letters. There is one choice for all references, so it can reveal the
-    shape of an apostrophe but nothing about a translation.
+    The plain form is the output of `normalise`. The printed form is the output of `restore` or, in
+    a language without typographic rules, has ’ between letters. The choice is one for all
+    references, so it reveals nothing about the translation of a sentence.
     """
-    normal = [composed(text) for text in texts]
-    plain = [normalise(text, lang) for text in normal]
+    nfc_texts = [composed(text) for text in texts]
+    plain = [normalise(text, lang) for text in nfc_texts]
     printed = [_printed(text, lang) for text in plain]
-    is_printed = _n_different(normal, printed) < _n_different(normal, plain)
+    is_printed = _n_different(nfc_texts, printed) < _n_different(nfc_texts, plain)
     return "printed" if is_printed else "plain"
 
 
 def write_as(typography: Typography, texts: Sequence[str], lang: str) -> list[str]:
-    """Convert translations, which may be in either form, to this one."""
+    """Convert texts, which may have either form, to the form `typography`."""
     if typography == "plain":
         return [text.translate(_AS_TYPED) for text in texts]
     return [_printed(normalise(text, lang), lang) for text in texts]

@@ -15,7 +15,7 @@ from nmt.models.base import Seq2Seq
 from nmt.models.recurrent.cells import CELLS, CellKind
 from nmt.models.recurrent.encoder import (
     EncoderStates,
-    Gates,
+    GateProjections,
     RecurrentLayers,
     encoder_states,
     read_layer,
@@ -121,7 +121,7 @@ class Int8Layers(nn.Module):
         finals: list[Sequence[Tensor]] = []
         for layer in self.layers:
             assert isinstance(layer, nn.ModuleList)
-            directions = list(map(Gates, layer[::2], layer[1::2]))
+            directions = list(map(GateProjections, layer[::2], layer[1::2]))
             x, *final = read_layer(CELLS[self.kind], directions, x, lengths)
             finals.append(final)
         return encoder_states(x, finals)

@@ -1,1 +1,1 @@
-"""Optimisers and learning-rate schedules."""
+"""Losses, optimisers, learning-rate schedules, averages of the weights."""

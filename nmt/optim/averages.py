@@ -1,4 +1,4 @@
-"""Exponential moving averages of the weights while they are trained; torch keeps them."""
+"""Exponential moving averages (EMA) of the weights during training."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,22 +12,22 @@ from nmt.settings.base import Config
 
 
 class EMAConfig(Config):
-    """Averages of the weights over the updates (Polyak & Juditsky 1992). They begin as the weights
-    w after the first; then average = d * average + (1 - d) * w, where
-    d = min(decay, (1 + n) / (10 + n)) after n earlier updates. Validation, the choice of the best
-    and all users of a checkpoint have the averages.
+    """Exponential moving averages of the weights w (Polyak & Juditsky 1992). They start as w after
+    the first update. Each later update sets average = d * average + (1 - d) * w, where
+    d = min(decay, (1 + n) / (10 + n)) and n counts the earlier updates. The averages are the
+    weights that are validated, compared for the best checkpoint, and used for translation.
     """
 
     decay: float = Field(default=0.999, ge=0, lt=1, description="share of the former average")
 
     def build(self, model: nn.Module) -> AveragedModel:
-        """The averages of `model`, in a copy of it; they begin as its weights."""
+        """Return a copy of `model` that holds the averages, initially the weights of `model`."""
         averages = AveragedModel(model)
         averages.n_averaged = averages.n_averaged.cpu()
 
         @torch.no_grad()
         def update(tensors: Sequence[Tensor], weights: Sequence[Tensor], _: Any) -> None:
-            # Its own count is on the device, for which the host would wait.
+            # n_averaged is on the CPU: reading a count on the GPU would block the host.
             share = max(1 - self.decay, 9 / (10 + int(averages.n_averaged)))
             torch._foreach_lerp_(list(tensors), list(weights), share)
 

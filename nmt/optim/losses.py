@@ -1,7 +1,7 @@
-"""The loss of a training by config: a sum and a token count, divided once per update.
+"""Training losses and their configs.
 
-To add a loss, write a config class with `build` and a `Loss` with `of_targets`, and name the config
-in the union at the end. A loss sees the decoder's output, the attention weights included.
+To add a loss, write a subclass of `Loss` with `of_targets` and a config class with `build`, and add
+the config to the union at the end. A loss reads the decoder's output, including attention weights.
 """
 
 import abc
@@ -20,13 +20,13 @@ from nmt.text.vocabulary import PAD_ID
 Smoothing = Annotated[
     float, Field(ge=0, lt=1, description="probability spread evenly over all pieces")
 ]
-"""The share of label smoothing (arXiv 1512.00567, section 7)."""
+"""The label smoothing e (arXiv 1512.00567, section 7)."""
 
 
 class LossSum(NamedTuple):
-    """Sums over the targets of a batch, in nats: the loss to train on, and the plain cross-entropy.
+    """Sums over the target tokens of a batch, in nats: the training loss and the cross-entropy.
 
-    They are equal without label smoothing and without an auxiliary loss.
+    Without label smoothing and auxiliary losses the two sums are equal.
     """
 
     loss_sum: Float[Tensor, ""]
@@ -34,33 +34,33 @@ class LossSum(NamedTuple):
 
 
 class Loss(abc.ABC):
-    """The loss of a batch, from the teacher-forced output of a decoder."""
+    """A training loss, computed from the teacher-forced output of a decoder."""
 
     def needs_weights(self, batch: Batch) -> bool:
         """Return whether the loss reads the attention weights of this batch."""
         return False
 
     def at_epoch(self, epoch: int) -> "Loss":
-        """Return the loss of an epoch, from 0; by default the same in each."""
+        """Return the loss to use in `epoch` (from 0); by default the same loss in all epochs."""
         return self
 
     def __call__(self, output: DecoderOutput, batch: Batch) -> LossSum:
-        """Return the loss of the targets, and the auxiliary loss of the output if there is one."""
+        """Return the sums for a batch, with the auxiliary loss of the output if it has one."""
         return _with_auxiliary(output, batch.tgt_out, *self.of_targets(output, batch))
 
     @abc.abstractmethod
     def of_targets(
         self, output: DecoderOutput, batch: Batch
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
-        """Return the loss summed over the targets, and -log p of each target, 0 at padding.
+        """Return the loss summed over the target tokens, and -log p of each token, 0 at padding.
 
-        The gradient flows through the sum; -log p is for reports and for the auxiliary loss.
+        Only the sum needs a gradient; -log p is for reports and for the auxiliary loss.
         """
 
 
 @dataclass(frozen=True)
 class CrossEntropy(Loss):
-    """`cross_entropy` with this label smoothing."""
+    """The cross-entropy of the target with label smoothing; see `cross_entropy`."""
 
     smoothing: float = 0.0
 
@@ -75,10 +75,10 @@ PLAIN = CrossEntropy()
 
 @dataclass(frozen=True)
 class GuidedAlignment(Loss):
-    """Cross-entropy of the target, and `factor` times that of the attention given word links.
+    """The cross-entropy of the target plus `factor` times the `alignment_loss` of the attention.
 
-    `heads` are those whose mean is taught, None for the mean that the model shows. The sum over
-    the links is, like that over the target, divided by the tokens of the update.
+    The alignment loss applies to the mean of `heads`, or to `output.weights` if `heads` is None.
+    Both losses are divided by the token count of the update.
     """
 
     smoothing: float = 0.0
@@ -101,7 +101,7 @@ class GuidedAlignment(Loss):
         return loss_sum, nlls
 
     def links_sum(self, output: DecoderOutput, links: BatchLinks) -> Float[Tensor, ""]:
-        """Return `alignment_loss` of the taught heads, without the factor."""
+        """Return the `alignment_loss` of the mean of `heads`, not multiplied by `factor`."""
         assert output.weights is not None
         assert output.heads is not None
         if self.heads is None:
@@ -110,16 +110,16 @@ class GuidedAlignment(Loss):
 
 
 _LEAST_WEIGHT = 1e-10
-"""Below it, as outside of a window, a weight has no gradient in `alignment_loss`."""
+"""`alignment_loss` clamps smaller weights, such as those outside a window: no gradient there."""
 
 
 def alignment_loss(weights: Float[Tensor, "B T S"], links: BatchLinks) -> Float[Tensor, ""]:
-    """Return -sum over links of share * log weight: nats, over the target pieces with links.
+    """Return -sum over links of share * log weight, in nats.
 
-    For each of these it is the cross-entropy of its weights against its shares, which sum to 1
-    (arXiv 1607.01628; arXiv 1909.02074).
+    The shares of a target piece sum to 1. For each linked target piece, the sum is the
+    cross-entropy between its shares and its weights (arXiv 1607.01628; arXiv 1909.02074).
     """
-    row, target, source = links.places
+    row, target, source = links.indices
     linked = weights[row, target, source].float().clamp_min(_LEAST_WEIGHT)
     return -(links.shares * linked.log()).sum()
 
@@ -127,11 +127,11 @@ def alignment_loss(weights: Float[Tensor, "B T S"], links: BatchLinks) -> Float[
 def cross_entropy(
     output: DecoderOutput, tgt_out: Int[Tensor, "B T"], label_smoothing: float = 0.0
 ) -> LossSum:
-    """Return -sum log p(target), over the positions of `tgt_out` that are not padding.
+    """Return the sums of -log p(target) over the positions of `tgt_out` that are not padding.
 
     With smoothing e the target distribution is (1 - e) one-hot + e uniform over the vocabulary
-    (arXiv 1512.00567, section 7). The output's auxiliary loss is added to `loss_sum` and not to
-    `nll_sum`. Where autocast is on, the logits are in its dtype; the sums never are.
+    (arXiv 1512.00567, section 7). The output's auxiliary loss is added to `loss_sum`, but not to
+    `nll_sum`. Under autocast the logits have autocast's dtype, but the sums do not.
     """
     return _with_auxiliary(output, tgt_out, *_smoothed(output, tgt_out, label_smoothing))
 
@@ -166,32 +166,32 @@ class CrossEntropyConfig(Config):
 
 
 class GuidedAlignmentConfig(Config):
-    """The cross-entropy of the target, and a loss that teaches attention word links made elsewhere
-    (Chen et al. 2016, arXiv 1607.01628; for a Transformer's layer Garg et al. 2019, arXiv
-    1909.02074): the cross-entropy of each linked target piece's weights against an even share for
-    each source piece that it is linked with.
+    """The cross-entropy of the target, and an alignment loss that trains the attention to follow
+    given word alignments (Chen et al. 2016, arXiv 1607.01628; for one layer of a Transformer, Garg
+    et al. 2019, arXiv 1909.02074). For each linked target piece the alignment loss is the
+    cross-entropy between its attention weights and a uniform distribution over its source pieces.
     """
 
     kind: Literal["guided_alignment"] = "guided_alignment"
     smoothing: Smoothing = 0.0
     links: UserPath = Field(
-        description="the links of the training pairs, a line a pair in their order, in the Pharaoh "
-        "format (docs/alignment.md)"
+        description="file of the word alignments of the training pairs, one line per pair in the "
+        "same order, in the Pharaoh format (docs/alignment.md)"
     )
     factor: float = Field(
-        default=0.5, gt=0, description="weight of the links' loss beside the translation's"
+        default=0.5, gt=0, description="weight of the alignment loss (of the cross-entropy: 1)"
     )
     decay: float = Field(
-        default=1.0, gt=0, le=1, description="factor by which `factor` changes after each epoch"
+        default=1.0, gt=0, le=1, description="`factor` is multiplied by this after each epoch"
     )
     heads: str = Field(
         default="mean",
-        description="the heads whose mean is taught, by the names that `nmt attention` takes; "
-        "mean: what maps show, of a Transformer the heads of model.attention_layer",
+        description="the heads whose mean is trained, by the names that `nmt attention` takes; "
+        "mean: the weights that maps show, in a Transformer the mean of model.attention_layer",
     )
 
     def build(self, heads: tuple[int, ...] | None = None) -> Loss:
-        """Return the loss that teaches these heads, None for the mean that the model shows."""
+        """Return the loss for the mean of `heads`, or for `output.weights` if `heads` is None."""
         return GuidedAlignment(self.smoothing, self.factor, self.decay, heads)
 
 

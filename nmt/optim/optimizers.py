@@ -1,4 +1,4 @@
-"""Optimisers by config; all are torch's."""
+"""Configs of torch's optimisers."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
@@ -15,11 +15,11 @@ MAX_LR = 1e6
 """The highest learning rate allowed; no optimiser needs more."""
 
 
-def with_decay(parameters: NamedParameters, weight_decay: float) -> list[dict[str, Any]]:
-    """Return torch's groups of parameters: matrices, which decay, and vectors, which do not.
+def decay_groups(parameters: NamedParameters, weight_decay: float) -> list[dict[str, Any]]:
+    """Return torch's parameter groups: matrices with weight decay, and vectors without.
 
-    The biases and gains of a model are vectors. An optimiser that treats its parameters in another
-    way makes groups from their names and shapes in its `build`.
+    Biases and gains are vectors. An optimiser with other rules makes its groups in `build`, from
+    the names and shapes of the parameters.
     """
     named = list(parameters)
     matrices = [(name, p) for name, p in named if p.ndim >= 2]
@@ -32,18 +32,18 @@ def with_decay(parameters: NamedParameters, weight_decay: float) -> list[dict[st
 
 
 class AdamConfig(Config):
-    """Adam (arXiv 1412.6980); `weight_decay` is the classic L2 penalty, which the moments see."""
+    """Adam (arXiv 1412.6980). `weight_decay` is an L2 penalty, added to the gradient."""
 
     kind: Literal["adam"] = "adam"
     beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the mean gradient")
     beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of the mean square")
     eps: float = Field(default=1e-8, gt=0, description="added to the root of the mean square")
     weight_decay: float = Field(
-        default=0.0, ge=0, description="share of all weights, biases too, added to the gradient"
+        default=0.0, ge=0, description="multiple of each weight, biases too, added to its gradient"
     )
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
-        """torch.optim.Adam."""
+        """Return a torch.optim.Adam."""
         return torch.optim.Adam(
             parameters,
             lr,
@@ -55,19 +55,19 @@ class AdamConfig(Config):
 
 
 class AdamWConfig(AdamConfig):
-    """Adam with decoupled weight decay (arXiv 1711.05101) of matrices, embeddings among them.
+    """Adam with decoupled weight decay (arXiv 1711.05101) of all matrices, including embeddings.
 
-    Biases, gains of normalisation layers and other vectors do not decay.
+    Vectors, such as biases and the gains of normalisation layers, do not decay.
     """
 
     kind: Literal["adamw"] = "adamw"  # type: ignore[assignment]
     weight_decay: float = Field(
-        default=0.01, ge=0, description="share of lr taken off matrices; vectors do not decay"
+        default=0.01, ge=0, description="an update shrinks matrices by lr times this share"
     )
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
-        """torch.optim.AdamW with a group of matrices and one of vectors."""
-        groups = with_decay(parameters, self.weight_decay)
+        """Return a torch.optim.AdamW with one group of matrices and one group of vectors."""
+        groups = decay_groups(parameters, self.weight_decay)
         return torch.optim.AdamW(
             groups, lr, betas=(self.beta1, self.beta2), eps=self.eps, fused=True
         )
@@ -80,12 +80,12 @@ class SGDConfig(Config):
     momentum: float = Field(default=0.0, ge=0, lt=1, description="decay of the velocity")
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
-        """torch.optim.SGD."""
+        """Return a torch.optim.SGD."""
         return torch.optim.SGD(parameters, lr, momentum=self.momentum)
 
 
 class Adadelta(torch.optim.Adadelta):
-    """torch's Adadelta by Triton: a weight takes one pass over memory, where torch takes 28."""
+    """torch's Adadelta with a Triton kernel: one pass over memory per weight, instead of 28."""
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
@@ -112,7 +112,7 @@ class Adadelta(torch.optim.Adadelta):
 
 
 def _is_plain(parameter: torch.nn.Parameter) -> bool:
-    """Whether a weight and its gradient are contiguous fp32 on a CUDA GPU."""
+    """Return whether a weight and its gradient are contiguous fp32 tensors on a CUDA GPU."""
     return all(
         x is not None and x.is_cuda and x.dtype == torch.float32 and x.is_contiguous()
         for x in (parameter, parameter.grad)
@@ -120,14 +120,14 @@ def _is_plain(parameter: torch.nn.Parameter) -> bool:
 
 
 class AdadeltaConfig(Config):
-    """Adadelta (arXiv 1212.5701); with lr 1 the rule of the attention paper."""
+    """Adadelta (arXiv 1212.5701). arXiv 1409.0473 uses it with lr 1."""
 
     kind: Literal["adadelta"] = "adadelta"
     rho: float = Field(default=0.95, ge=0, lt=1, description="decay of both mean squares")
     eps: float = Field(default=1e-6, gt=0, description="added to both mean squares")
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
-        """torch.optim.Adadelta, in one pass where Triton can run."""
+        """Return an Adadelta, with the Triton kernel if Triton can run."""
         kind = torch.optim.Adadelta if why_no_triton() else Adadelta
         return kind(parameters, lr, rho=self.rho, eps=self.eps)
 

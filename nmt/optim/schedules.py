@@ -1,4 +1,4 @@
-"""Learning-rate schedules by config: a factor for each update, or a drop after validations."""
+"""Learning-rate schedules and their configs: a factor per update, or a drop after validations."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,39 +13,39 @@ from nmt.types import LOWER_IS_BETTER, MetricName
 
 
 class ConstantConfig(Config):
-    """The learning rate as given, after an optional linear warm-up."""
+    """A constant learning rate after an optional linear warm-up."""
 
     kind: Literal["constant"] = "constant"
     warmup: int = Field(default=0, ge=0, description="updates of linear rise from 0")
 
     def factor(self, step: int, total_steps: int | None) -> float:
-        """The factor of the learning rate at update `step`; the first update is 0."""
+        """Return the factor of the learning rate at update `step` (from 0)."""
         return _warmup(step, self.warmup)
 
 
 class InverseSqrtConfig(Config):
-    """Linear warm-up, then lr * sqrt(warmup / step) (arXiv 1706.03762, section 5.3), but not less
-    than lr * floor.
+    """Linear warm-up, then lr * sqrt(warmup / step), but at least lr * floor (arXiv 1706.03762,
+    section 5.3).
     """
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
     warmup: int = Field(default=4000, gt=0, description="updates of linear rise from 0")
-    floor: float = Field(default=0.0, ge=0, le=1, description="lowest share of lr after it")
+    floor: float = Field(default=0.0, ge=0, le=1, description="lowest share of lr after warm-up")
 
     def factor(self, step: int, total_steps: int | None) -> float:
-        """The factor of the learning rate at update `step`; the first update is 0."""
+        """Return the factor of the learning rate at update `step` (from 0)."""
         return min(_warmup(step, self.warmup), max(self.floor, math.sqrt(self.warmup / (step + 1))))
 
 
 class CosineConfig(Config):
-    """Linear warm-up, then half a cosine down to `floor` (arXiv 1608.03983)."""
+    """Linear warm-up, then half a cosine from lr down to lr * floor (arXiv 1608.03983)."""
 
     kind: Literal["cosine"] = "cosine"
     warmup: int = Field(default=0, ge=0, description="updates of linear rise from 0")
     floor: float = Field(default=0.0, ge=0, le=1, description="share of lr at the end")
 
     def factor(self, step: int, total_steps: int | None) -> float:
-        """The factor of the learning rate at update `step` of `total_steps`."""
+        """Return the factor of the learning rate at update `step` (from 0) of `total_steps`."""
         assert total_steps is not None
         done = (step - self.warmup) / max(1, total_steps - self.warmup)
         cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, max(0.0, done))))
@@ -53,12 +53,12 @@ class CosineConfig(Config):
 
 
 class PlateauConfig(Config):
-    """lr times `decay` after more than `patience` validations without a better `metric`."""
+    """Multiply lr by `decay` after more than `patience` validations without a better `metric`."""
 
     kind: Literal["plateau"] = "plateau"
-    decay: float = Field(default=0.5, gt=0, lt=1, description="what lr is multiplied by")
-    patience: int = Field(default=1, ge=0, description="validations to wait")
-    metric: MetricName = Field(default="loss", description="measurement of the validations")
+    decay: float = Field(default=0.5, gt=0, lt=1, description="factor of each reduction of lr")
+    patience: int = Field(default=1, ge=0, description="validations to wait for an improvement")
+    metric: MetricName = Field(default="loss", description="what must improve in validation")
     floor: float = Field(default=0.0, ge=0, le=1, description="lowest share of lr")
 
 
@@ -79,11 +79,11 @@ _COUNTERS = {
     "num_bad_epochs",
     "cooldown_counter",
 }
-"""The keys of a schedule's state that are not settings."""
+"""The keys of a scheduler's state that change during training, unlike its settings."""
 
 
 def check_alike(name: str, saved: object, current: object) -> None:
-    """Raise ValueError unless `saved` has the keys, lengths and numbers of `current`."""
+    """Raise ValueError unless `saved` has the structure of `current`; the numbers may differ."""
     if not _is_alike(current, saved):
         raise ValueError(f"{name}: got {str(saved)[:100]}, allowed: values like {current}")
 
@@ -98,7 +98,7 @@ def _is_alike(one: object, other: object) -> bool:
 
 
 class Schedule:
-    """torch's scheduler of a config, which moves after an update or after a validation."""
+    """A torch scheduler built from a config; it steps after each update or each validation."""
 
     def __init__(
         self, config: ScheduleConfig, optimizer: torch.optim.Optimizer, total_steps: int | None
@@ -121,26 +121,26 @@ class Schedule:
             self._scheduler = LambdaLR(optimizer, lambda step: factor(step, total_steps))
 
     def after_update(self) -> None:
-        """Call once after every optimiser step."""
+        """Step a schedule that counts updates. Call this once after every update."""
         if isinstance(self._scheduler, LambdaLR):
             self._scheduler.step()
 
     def after_validation(self, measured: Mapping[str, float]) -> None:
-        """Call once after every validation."""
+        """Step a plateau schedule. Call this once after every validation."""
         if isinstance(self._scheduler, ReduceLROnPlateau):
             self._scheduler.step(measured[self._metric])
 
     def state_dict(self) -> dict[str, object]:
-        """The counters as plain numbers, ready for JSON."""
+        """Return the counters of the scheduler as JSON values."""
         return {k: v for k, v in self._scheduler.state_dict().items() if k in _COUNTERS}
 
     def load_state_dict(
         self, state: dict[str, object], saved_groups: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Take the counters of `state`; the settings stay those of this config.
+        """Restore the counters in `state`. The settings stay the ones of this config.
 
-        `saved_groups` are the optimiser's groups as they were saved, from which each group takes
-        the share of its initial learning rate that a plateau has left.
+        `saved_groups` are the saved parameter groups of the optimiser. With a plateau schedule, the
+        learning rate becomes the same fraction of its initial value as in `saved_groups`.
         """
         scheduler = self._scheduler
         check_alike("schedule", state, self.state_dict())

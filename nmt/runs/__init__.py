@@ -1,1 +1,1 @@
-"""The run directory: layout, checkpoints, lock, run card."""
+"""Run directories: layout, checkpoints, lock, run card, metrics, packed runs."""

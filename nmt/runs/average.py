@@ -1,7 +1,7 @@
-"""The mean of the weights of several checkpoints of one run, as a checkpoint of its own.
+"""Checkpoint averaging: the mean of the weights of several checkpoints of one run.
 
 Vaswani et al. 2017 (arXiv 1706.03762, section 6.1) translate with the mean of the last 5 or 20
-checkpoints, Junczys-Dowmunt et al. 2016 (arXiv 1605.04809) with that of recurrent networks.
+checkpoints. Junczys-Dowmunt et al. 2016 (arXiv 1605.04809) average recurrent models.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from nmt.storage.run_files import check_tree
 
 
 def write_average(run: TrainedRun, checkpoints: Sequence[str], name: str) -> tuple[Path, list[int]]:
-    """Write the mean of `checkpoints` as the run's checkpoint `name`, replacing an earlier one.
+    """Write the mean of `checkpoints` as the checkpoint `name` of the run, replacing an older one.
 
-    Returns its folder and the steps that it comes from, ascending. No training continues from it,
-    prunes it or moves a label to it. One checkpoint is in memory at a time, beside the sum: in
-    fp64, so that the mean is the same in any order but for the last rounding.
+    Returns the folder of the new checkpoint and the averaged steps, ascending. A training does not
+    continue from this checkpoint, delete it or label it. The sum is fp64, so that the order of
+    `checkpoints` hardly matters, and one checkpoint at a time is loaded.
 
-    Raises CheckpointError for a checkpoint that is missing, damaged or there twice, for a name that
-    is not allowed, and while a training writes in the run.
+    Raises CheckpointError if a checkpoint is missing, damaged or listed twice, if `name` is not
+    allowed, or if a training is writing to the run.
     """
     check_tree(run.path)
     folder, tokenizers = run.directory.checkpoint_folder, run.tokenizers()

@@ -1,4 +1,4 @@
-"""The run card, run.json: the command, versions, hardware, data and trainings of a run."""
+"""The run card, run.json: the command, versions, hardware, data and training calls of a run."""
 
 import datetime
 import os
@@ -19,7 +19,7 @@ from nmt.settings.messages import first_fault
 from nmt.storage.atomic import write_json
 
 CARD = "run.json"
-"""The file that marks a folder as a run; it is written first."""
+"""The file that marks a folder as a run. It is written before all others."""
 
 
 def run_card(
@@ -28,10 +28,10 @@ def run_card(
     data_files: Mapping[Path, str],
     hardware: Mapping[str, str],
 ) -> dict[str, object]:
-    """The content of run.json, which is enough to repeat the run.
+    """Return the content of run.json, which is enough to repeat the run.
 
-    Its `folder` is the current one, in which relative paths begin. `data_files` has the sha256 of
-    each file that training reads. `hardware` names the device and the backend of the operations.
+    `data_files` maps each file that training reads to its sha256. `hardware` names the device and
+    the backend of the operations.
     """
     return {
         "name": config.name,
@@ -59,9 +59,10 @@ def run_card(
 
 
 class Training(Config):
-    """One call that trained a run, from its first update to its last. Times are ISO 8601, UTC.
+    """One call of `train` on a run. Times are ISO 8601, UTC.
 
-    `ended`, `step` and `how` are unset while it runs, and for ever if it was killed.
+    `ended`, `step` (the last update) and `how` (a phrase) are None while the training runs. They
+    stay None if it was killed.
     """
 
     command: tuple[str, ...] = ()
@@ -73,7 +74,7 @@ class Training(Config):
 
 
 def read_card(run: RunDirectory) -> dict[str, object]:
-    """The content of run.json. Raises CheckpointError if it is missing or damaged."""
+    """Return the content of run.json. Raises CheckpointError if it is missing or damaged."""
     card = run.read_json(CARD)
     if not isinstance(card, dict):
         raise CheckpointError(f"{run.path / CARD}: damaged: not a JSON object")
@@ -81,7 +82,7 @@ def read_card(run: RunDirectory) -> dict[str, object]:
 
 
 def trainings(card: Mapping[str, object], run: RunDirectory) -> list[Training]:
-    """The trainings in the card of `run`, oldest first. Raises CheckpointError if damaged."""
+    """Return the trainings in a run card, oldest first. Raises CheckpointError if it is damaged."""
     where = run.path / CARD
     entries = card.get("trainings", [])
     if not isinstance(entries, list):
@@ -93,14 +94,14 @@ def trainings(card: Mapping[str, object], run: RunDirectory) -> list[Training]:
 
 
 def begin_training(run: RunDirectory, command: Sequence[str], from_step: int) -> None:
-    """Note that a training begins now, after `from_step` updates. The caller holds the lock."""
+    """Record in run.json that a training begins after `from_step` updates. Needs the run's lock."""
     card = read_card(run)
     new = Training(command=tuple(command), started=_now(), from_step=from_step)
     _write(run, card, [*trainings(card, run), new])
 
 
 def end_training(run: RunDirectory, step: int, how: str) -> None:
-    """Note that the training begun last ends now, after `step` updates; `how` is a phrase."""
+    """Record in run.json that the last training ends after `step` updates. `how` is a phrase."""
     card = read_card(run)
     *earlier, last = trainings(card, run)
     ended = last.model_copy(update={"ended": _now(), "step": step, "how": how})
@@ -117,7 +118,7 @@ def _now() -> str:
 
 
 def cpu_name() -> str:
-    """The system's name of the processor."""
+    """Return the name of the processor as the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,7 +1,7 @@
-"""The three files of one checkpoint, with checksums (SHA-256) that reveal damage to any bit.
+"""The three files of a checkpoint, with SHA-256 checksums.
 
-model.safetensors has the weights, state.safetensors the other tensors of a training. state.json
-has the plain values, the checksums of both files, and a checksum of itself, the seal.
+model.safetensors holds the weights, state.safetensors the other tensors of the training state.
+state.json holds the JSON values, the checksums of the other files, and its own checksum, the seal.
 """
 
 import errno
@@ -23,7 +23,7 @@ from nmt.storage.bounded import read_json, stay_inside
 from nmt.storage.tensor_file import Specs, check_finite, first_names, read_checked
 
 FORMAT = 2
-"""The version of the format, which another version of nmt may be unable to read."""
+"""The version of the checkpoint format. nmt reads only checkpoints of its own version."""
 
 Tensors = dict[str, Tensor]
 
@@ -31,7 +31,7 @@ MODEL, STATE, JSON = "model.safetensors", "state.safetensors", "state.json"
 
 
 class DamagedCheckpointError(CheckpointError):
-    """The files differ from what was written. Another checkpoint may be intact."""
+    """Raised if the files of a checkpoint are not as written. Other checkpoints may be intact."""
 
 
 class StateFile(BaseModel):
@@ -54,12 +54,12 @@ def write_files(
 ) -> None:
     """Write a checkpoint into the empty `folder` and flush it to the disk.
 
-    A tied tensor is written under its first name alone.
+    A tied tensor is written once, under its first name.
     """
     files = {}
     for file, tensors in ((MODEL, model_tensors), (STATE, state_tensors)):
         names = set(first_names(tensors).values())
-        # Clones, for safetensors writes no two views of one block of memory.
+        # Cloned, because safetensors refuses tensors that share memory.
         copies = {n: tensors[n].detach().cpu().contiguous().clone() for n in names}
         raw = safetensors.torch.save(copies)
         files[file] = hashlib.sha256(raw).hexdigest()
@@ -70,9 +70,9 @@ def write_files(
 
 
 def read_state(path: Path) -> StateFile:
-    """The checked content of a state.json.
+    """Read and check a state.json.
 
-    Raises DamagedCheckpointError, or CheckpointError if another version wrote it.
+    Raises DamagedCheckpointError, or CheckpointError if another version of nmt wrote the file.
     """
     stay_inside(path, _run_of(path), CheckpointError)
     try:
@@ -85,7 +85,7 @@ def read_state(path: Path) -> StateFile:
     if not isinstance(content, dict):
         content = {}
     if "seal" in content and content["seal"] != _seal(content):
-        raise DamagedCheckpointError(f"{path}: damaged: its content does not have its checksum")
+        raise DamagedCheckpointError(f"{path}: damaged: its content does not match its checksum")
     if content.get("format") != FORMAT:
         raise CheckpointError(
             f"{path}: got format {content.get('format')!r}, allowed: {FORMAT}; "
@@ -98,10 +98,11 @@ def read_state(path: Path) -> StateFile:
 
 
 def read_tensors(path: Path, content: StateFile, expected: Specs | None = None) -> Tensors:
-    """The tensors of the file `path`, checked against the checksum that `content` has of it.
+    """Return the tensors of the file `path`, after a check of its checksum in `content`.
 
-    Raises DamagedCheckpointError, also for a weight that is NaN or infinite; CheckpointError for a
-    link out of the run, and for other tensors than those `expected`, before any is loaded.
+    Raises DamagedCheckpointError if the file is damaged or a weight is NaN or infinite. Raises
+    CheckpointError for a link out of the run and, before tensors are loaded, if they do not match
+    `expected` (None allows any tensors).
     """
     stay_inside(path, _run_of(path), CheckpointError)
     try:
@@ -110,7 +111,7 @@ def read_tensors(path: Path, content: StateFile, expected: Specs | None = None) 
         raise _unreadable(path, error) from None
     if hashlib.sha256(raw).hexdigest() != content.sha256.get(path.name):
         raise DamagedCheckpointError(
-            f"{path}: damaged: its {len(raw)} bytes do not have the checksum in {JSON}"
+            f"{path}: damaged: its {len(raw)} bytes do not match the checksum in {JSON}"
         )
     try:
         tensors = safetensors.torch.load(raw)
@@ -122,12 +123,12 @@ def read_tensors(path: Path, content: StateFile, expected: Specs | None = None) 
 
 
 def _run_of(path: Path) -> Path:
-    """The run directory of a checkpoint's file: RUN/checkpoints/step-000123/state.json."""
+    """Return RUN for a file such as RUN/checkpoints/step-000123/state.json."""
     return path.parents[2]
 
 
 def _seal(content: Mapping[str, object]) -> str:
-    """The checksum of the values in state.json, except for the seal itself."""
+    """Return the checksum of the values in state.json without the seal."""
     sealed = {key: value for key, value in content.items() if key != "seal"}
     return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
 
@@ -135,6 +136,6 @@ def _seal(content: Mapping[str, object]) -> str:
 def _unreadable(path: Path, error: OSError) -> CheckpointError:
     if isinstance(error, FileNotFoundError):
         return DamagedCheckpointError(f"{path}: missing; the checkpoint is damaged")
-    # A sector that is gone is damage; a file one may not read is not.
+    # EIO, such as a bad sector, is damage; a lack of permission is not.
     kind = DamagedCheckpointError if error.errno == errno.EIO else CheckpointError
     return kind(f"{path}: cannot be read: {error.strerror}")

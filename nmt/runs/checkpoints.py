@@ -1,9 +1,9 @@
-"""Checkpoints on disk: each appears complete or not at all, and none is a pickle.
+"""The checkpoints of a run: written atomically, and without pickles.
 
-A checkpoint is a folder `step-000123` of three files (runs/checkpoint_files.py), or one of another
-name, such as `average`, which no training continues from or deletes. The file
-labels.json beside it says which one is `best` and which `last`. A damaged checkpoint that a
-resumed training finds is renamed to `damaged-step-000123`, so that its user may save parts of it.
+A checkpoint is a folder `step-000123` with three files (runs/checkpoint_files.py). A named
+checkpoint, such as `average`, has another folder name; trainings neither continue from it nor
+delete it. The file labels.json says which step is `best` and which is `last`. If a resumed training
+meets a damaged checkpoint, it renames the folder to `damaged-step-000123`.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from nmt.storage.tensor_file import Specs
 
 LABELS_FILE, LABELS = "labels.json", ("best", "last")
 STEP_NAME = re.compile(r"step-([0-9]{6}|[1-9][0-9]{6,17})")
-"""The full name of a checkpoint's folder: each step has one name."""
+"""The folder name of a checkpoint. Each step has exactly one such name."""
 
 _NUMBER = re.compile(r"([0-9]{1,18})")
 _OWN_NAME = re.compile(r"(?!step-|damaged-|(?:best|last)$)[a-z][a-z0-9-]{0,63}")
@@ -40,7 +40,7 @@ _REPLACED, _DOOMED, _DAMAGED = ".old-", ".del-", "damaged-"
 
 @dataclass(frozen=True)
 class CheckpointState:
-    """The content of a checkpoint. Tensors are on the CPU; tied ones have their first name."""
+    """The content of a checkpoint. Tensors are on the CPU; tied tensors occur once."""
 
     step: int
     model_tensors: Tensors
@@ -50,12 +50,12 @@ class CheckpointState:
 
 @dataclass(frozen=True)
 class CheckpointFolder:
-    """The checkpoints of one run."""
+    """The folder with the checkpoints of one run."""
 
     path: Path
 
     def steps(self) -> list[int]:
-        """The steps that have a checkpoint, ascending."""
+        """Return the steps that have a checkpoint, ascending."""
         if not self.path.is_dir():
             return []
         folders = (p for p in self.path.iterdir() if p.is_dir() and not p.is_symlink())
@@ -63,10 +63,10 @@ class CheckpointFolder:
         return sorted(int(match[1]) for match in matches if match)
 
     def labels(self) -> dict[str, int]:
-        """The step of each label, `best` and `last`, that is set.
+        """Return the steps of the labels `best` and `last`, without labels that are not set.
 
-        One small file has them: symbolic links do not survive zip, object stores or Windows.
-        Raises CheckpointError for a damaged file, and for a link out of the run.
+        Labels are in a file, because symbolic links do not survive zip, object stores or Windows.
+        Raises CheckpointError if the file is damaged or is a link out of the run.
         """
         path = self.path / LABELS_FILE
         stay_inside(path, self.path.parent, CheckpointError)
@@ -77,16 +77,16 @@ class CheckpointFolder:
         if not isinstance(labels, dict) or not all(map(_is_label, labels.items())):
             raise CheckpointError(
                 f'{path}: damaged: allowed: the steps of best and last, as in {{"best": 10, '
-                '"last": 20}; remove it, and a training that goes on writes it anew'
+                '"last": 20}; remove it, and a resumed training writes it again'
             )
         return labels
 
     def folder_of(self, step: int) -> Path:
-        """The folder of a step's checkpoint, which may be absent."""
+        """Return the path of a step's checkpoint, which may not exist."""
         return self.path / f"step-{step:06d}"
 
     def clear_leftovers(self) -> None:
-        """Remove the leftovers of a killed save, and restore a checkpoint that it was replacing."""
+        """Remove what a killed save has left, and restore the checkpoint that it was replacing."""
         if not self.path.is_dir():
             return
         for entry in list(self.path.iterdir()):
@@ -99,25 +99,23 @@ class CheckpointFolder:
     def save(
         self, step: int, model_tensors: Tensors, state_tensors: Tensors, state: Mapping[str, object]
     ) -> Path:
-        """Write the checkpoint of `step`; `state` has JSON values. Returns its folder.
+        """Write the checkpoint of `step` atomically and return its folder.
 
-        The files are written to a temporary folder, flushed to the disk and renamed: if the
-        process dies, the checkpoint is complete or absent. A checkpoint of the same step is
-        replaced. Raises OSError, which names the file; the temporary folder is then removed if
-        the disk allows it.
+        `state` holds JSON values. An older checkpoint of the same step is replaced. Raises OSError,
+        which names the file, if the checkpoint cannot be written.
         """
         final = self.folder_of(step)
-        with self._replacing(final) as aside:
-            write_files(aside, step, model_tensors, state_tensors, state)
+        with self._replacing(final) as folder:
+            write_files(folder, step, model_tensors, state_tensors, state)
         return final
 
     def save_named(
         self, name: str, step: int, model_tensors: Tensors, state: Mapping[str, object]
     ) -> Path:
-        """Write weights as the checkpoint `name`, as `save` does; raises CheckpointError for a name
-        that is not allowed.
+        """Write weights as the named checkpoint `name`, which can be loaded by this name only.
 
-        `step` is the last one that they come from. Such a checkpoint is read by its name alone.
+        `step` is the latest step that the weights come from. Raises CheckpointError if `name` is
+        not allowed, and OSError as `save` does.
         """
         if not _OWN_NAME.fullmatch(name):
             raise CheckpointError(
@@ -127,13 +125,13 @@ class CheckpointFolder:
         final = self.path / name
         if final.exists() and not (final / MODEL).is_file():
             raise CheckpointError(f"{final}: exists and is no checkpoint; give another name")
-        with self._replacing(final) as aside:
-            write_files(aside, step, model_tensors, {}, state)
+        with self._replacing(final) as folder:
+            write_files(folder, step, model_tensors, {}, state)
         return final
 
     @contextlib.contextmanager
     def _replacing(self, final: Path) -> Iterator[Path]:
-        """Give an empty folder, which becomes `final` when the block ends without an error."""
+        """Yield an empty folder that replaces `final` when the block ends without an error."""
         aside, replaced = (self.path / f"{start}{final.name}" for start in (ASIDE, _REPLACED))
         try:
             if aside.exists():
@@ -160,22 +158,21 @@ class CheckpointFolder:
         write_json(self.path / LABELS_FILE, dict(sorted(labels.items())))
 
     def point(self, labels: Mapping[str, int]) -> None:
-        """Set these labels. Another one is kept if its checkpoint exists."""
+        """Set `labels`. Other labels stay if their checkpoints exist."""
         others = {k: step for k, step in self.labels().items() if self.folder_of(step).is_dir()}
         self.set_labels({**others, **labels})
 
     def prune(self, keep: Iterable[int]) -> None:
-        """Delete all checkpoints except those of the steps `keep` and those with a label.
+        """Delete all checkpoints of steps, except for the steps `keep` and the labelled ones.
 
-        One that another process reads stays until the next time where the system, as Windows does,
-        refuses to rename it.
+        On Windows, a checkpoint that another process is reading stays until the next call.
         """
         for step in sorted({*self.steps()} - {*keep, *self.labels().values()}):
             folder = self.folder_of(step)
             doomed = self.path / f"{_DOOMED}{folder.name}"
             if doomed.exists():
                 remove(doomed)
-            # Renamed first: no half-deleted folder ever has a checkpoint's name.
+            # Renamed first, so that a half-deleted folder does not look like a checkpoint.
             try:
                 os.rename(folder, doomed)
             except PermissionError:
@@ -185,7 +182,7 @@ class CheckpointFolder:
             remove(doomed)
 
     def set_aside(self, step: int) -> Path:
-        """Rename a damaged checkpoint, so that nothing reads it. Returns its new folder."""
+        """Rename a damaged checkpoint to `damaged-step-000123` and return the new path."""
         damaged = self.path / f"{_DAMAGED}{self.folder_of(step).name}"
         if damaged.exists():
             remove(damaged)
@@ -194,7 +191,10 @@ class CheckpointFolder:
         return damaged
 
     def find(self, which: str) -> Path:
-        """The folder of a label, `step-000123`, `123` or a name; CheckpointError if absent."""
+        """Return the folder of a checkpoint: a label, `step-000123`, `123` or a name.
+
+        Raises CheckpointError if it does not exist.
+        """
         step = self._step_of(which)
         if step is not None or _OWN_NAME.fullmatch(which):
             folder = self.path / which if step is None else self.folder_of(step)
@@ -215,22 +215,22 @@ class CheckpointFolder:
         )
 
     def _step_of(self, which: str) -> int | None:
-        """The step of a label, a folder's name or a number; None for another text."""
+        """Return the step of a label, `step-000123` or `123`; None for any other text."""
         if which in LABELS:
             return self.labels().get(which)
         match = STEP_NAME.fullmatch(which) or _NUMBER.fullmatch(which)
         return int(match[1]) if match else None
 
     def load(self, which: str) -> CheckpointState:
-        """All of a checkpoint, checked against its checksums; raises CheckpointError."""
+        """Load all of a checkpoint and check it. Raises CheckpointError."""
         return _load(self.find(which))
 
     def load_weights(self, which: str, expected: Specs | None = None) -> tuple[int, Tensors]:
-        """The step and the model's tensors, which is all that translation needs.
+        """Load the step and the model's tensors, which is all that translation needs.
 
-        Raises CheckpointError for other tensors than those `expected`, before any is loaded. A
-        damaged checkpoint is never replaced by another, for a result must come from the requested
-        model. It is read again if a training has meanwhile moved the label and deleted the folder.
+        If a training moves the label and deletes the folder during the read, the label is followed
+        again. Raises CheckpointError if the checkpoint is damaged and, before tensors are loaded,
+        if they do not match `expected` (None allows any tensors).
         """
         while True:
             step = self._step_of(which)
@@ -243,9 +243,9 @@ class CheckpointFolder:
                     raise
 
     def load_newest(self) -> tuple[CheckpointState, dict[int, str]]:
-        """The newest intact checkpoint, and the faults of newer ones by step.
+        """Load the newest intact checkpoint; also return the faults of newer ones, by step.
 
-        Raises CheckpointError if none is intact, or if another version of nmt wrote it.
+        Raises CheckpointError if no checkpoint is intact or another version of nmt wrote one.
         """
         faults: dict[int, str] = {}
         for step in reversed(self.steps()):
@@ -256,13 +256,13 @@ class CheckpointFolder:
         if not faults:
             raise CheckpointError(f"{self.path}: no checkpoint here yet")
         raise CheckpointError(
-            f"{self.path}: none of the {len(faults)} checkpoints is whole "
+            f"{self.path}: none of the {len(faults)} checkpoints is intact "
             f"(the newest: {next(iter(faults.values()))}); start anew in another `run`"
         )
 
 
 def _content(folder: Path) -> StateFile:
-    """The content of state.json. Raises DamagedCheckpointError if it is of another step."""
+    """Read state.json. Raises DamagedCheckpointError if its step does not fit the folder's name."""
     content = read_state(folder / JSON)
     name = folder.name.removeprefix(_REPLACED)
     if not _OWN_NAME.fullmatch(name) and name != f"step-{content.step:06d}":

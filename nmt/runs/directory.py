@@ -1,4 +1,4 @@
-"""The run directory: one folder with all that a run made, which can be copied elsewhere.
+"""The run directory: a self-contained folder with all results of a training, free to be copied.
 
 runs/NAME/config.yaml   the resolved config        run.json       versions, command, hardware
           tokenizer/    the tokenizers             metrics.jsonl, train.log
@@ -19,7 +19,7 @@ from nmt.storage.atomic import flush, remove_leftovers, write_text
 from nmt.storage.bounded import read_json, stay_inside
 
 _SEAL = "# sha256 of the lines below: "
-"""The first line of a run's config.yaml, before the checksum: a comment in YAML."""
+"""The start of the first line of a run's config.yaml, a YAML comment with the checksum."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: Path, config: RunConfig) -> "RunDirectory":
-        """A run at `path` with its config.yaml and no checkpoint yet."""
+        """Create a run at `path` with a config.yaml and no checkpoints."""
         run = cls(path)
         run.checkpoint_folder.path.mkdir(parents=True, exist_ok=True)
         run.write_config(config)
@@ -38,18 +38,18 @@ class RunDirectory:
         return run
 
     def clear_leftovers(self) -> None:
-        """Remove what killed writes have left; the caller holds the run's lock."""
+        """Remove what killed processes have left. The caller must hold the run's lock."""
         for folder in (self.path, self.tokenizer_path, self.path / "samples"):
             remove_leftovers(folder)
         self.checkpoint_folder.clear_leftovers()
 
     @property
     def exists(self) -> bool:
-        """Whether a run is here."""
+        """Whether the folder is a run."""
         return self.config_path.is_file()
 
     def check_exists(self) -> None:
-        """Raise CheckpointError unless a run is here."""
+        """Raise CheckpointError unless the folder is a run."""
         if not self.path.exists():
             raise CheckpointError(f"{self.path}: no such folder")
         if not self.exists:
@@ -57,7 +57,7 @@ class RunDirectory:
 
     @property
     def config_path(self) -> Path:
-        """The resolved config."""
+        """The file with the resolved config."""
         return self.path / "config.yaml"
 
     @property
@@ -67,23 +67,23 @@ class RunDirectory:
 
     @property
     def checkpoint_folder(self) -> CheckpointFolder:
-        """The checkpoints."""
+        """The folder of the checkpoints."""
         return CheckpointFolder(self.path / "checkpoints")
 
     def load_config(self) -> RunConfig:
-        """The config of the run.
+        """Read config.yaml.
 
-        Raises CheckpointError if config.yaml was changed, or is a link out of the run.
+        Raises CheckpointError if it was edited or is a link out of the run.
         """
         stay_inside(self.config_path, self.path, CheckpointError)
         return load_sealed(self.config_path)
 
     def write_config(self, config: RunConfig) -> None:
-        """Write config.yaml, with its checksum."""
+        """Write config.yaml with a checksum in its first line."""
         write_text(self.config_path, sealed(dump_config(config)))
 
     def read_json(self, name: str) -> object:
-        """The content of the run's file `name`; CheckpointError if it is missing or damaged."""
+        """Read the JSON file `name`. Raises CheckpointError if it is missing or damaged."""
         path = self.path / name
         try:
             return read_json(path, CheckpointError)
@@ -92,14 +92,14 @@ class RunDirectory:
 
 
 def sealed(text: str) -> str:
-    """`text` after a line with its checksum."""
+    """Return `text` with a first line added that holds its checksum."""
     return f"{_SEAL}{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
 
 
 def load_sealed(path: Path) -> RunConfig:
-    """The config in a run's config.yaml; CheckpointError if the file was changed since.
+    """Read a run's config.yaml. Raises CheckpointError if it does not match its checksum.
 
-    A file without the first line is not checked: a user who edits the file deletes that line.
+    A file without a checksum line is not checked, so a user can edit it after deleting that line.
     """
     try:
         text = read_text(path, regular=True)

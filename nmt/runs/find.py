@@ -1,4 +1,4 @@
-"""Finding the run that a command reads: the one that is named, or the newest."""
+"""Finding the run that a command reads: the named run, or the newest."""
 
 import zipfile
 from pathlib import Path
@@ -9,14 +9,14 @@ from nmt.runs.directory import RunDirectory
 
 
 def find_run(run: Path | None, root: Path = Path("runs")) -> Path:
-    """The run to use: `run`, a folder or a packed run, or the one under `root` that was saved last.
+    """Return `run`, a folder or a packed run; if None, the run under `root` with the newest save.
 
-    Raises CheckpointError if there is no run, naming the nearest one.
+    Raises CheckpointError, suggesting a similar name, if there is no such run or no checkpoint.
     """
     if run is not None and run.is_file():
         if not zipfile.is_zipfile(run):
             raise CheckpointError(
-                f"{run}: not a whole packed run; allowed: a run's folder, or a file of "
+                f"{run}: not an intact packed run; allowed: a run's folder, or a file of "
                 "`nmt runs pack`"
             )
         return run
@@ -46,7 +46,7 @@ def find_run(run: Path | None, root: Path = Path("runs")) -> Path:
 
 
 def split_checkpoint(path: Path) -> tuple[Path, str | None]:
-    """Split RUN@CHECKPOINT at its last @; a path that exists is a run as it is."""
+    """Split RUN@CHECKPOINT at its last @. A path that exists is not split."""
     run, _, checkpoint = str(path).rpartition("@")
     if not run or path.exists():
         return path, None
@@ -58,7 +58,7 @@ def _folders(parent: Path) -> list[Path]:
 
 
 def _last_saved(run: Path) -> float | None:
-    """When the newest checkpoint was written, in seconds of the epoch; None without any."""
+    """Return the Unix time of the newest checkpoint, or None if the run has no checkpoint."""
     folder = RunDirectory(run).checkpoint_folder
     files = [folder.folder_of(step) / JSON for step in folder.steps()]
     return max((file.stat().st_mtime for file in files if file.is_file()), default=None)

@@ -1,4 +1,4 @@
-"""One writer per run: a lock that the kernel releases when its process ends in any way."""
+"""The lock of a run, for one training at a time. The kernel releases it when the process ends."""
 
 import contextlib
 import json
@@ -14,17 +14,16 @@ from nmt.storage.atomic import NO_FOLLOW, lock
 from nmt.storage.bounded import BINARY
 
 LOCK_NAME = "run.lock"
-"""The file in the run directory that is locked. It stays there, and means nothing unlocked."""
+"""The lock file in the run directory. It remains after a training; only a lock on it counts."""
 
 _INSTANT_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
 class RunLock:
-    """A lock that this process holds by the open file `path`.
+    """A lock that this process holds on the file `path`, open as `descriptor`.
 
-    `missing` is None, or a line that says why this file system has no locks; then nothing guards
-    the run.
+    `missing` is None, or a line saying that the file system has no locks to protect the run.
     """
 
     path: Path
@@ -32,12 +31,12 @@ class RunLock:
     missing: str | None
 
     def check(self) -> None:
-        """Raise CheckpointError if another process could lock the run, since `path` is gone."""
+        """Raise CheckpointError if the lock file is gone: others could then lock the run."""
         with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(self.descriptor), os.stat(self.path)):
                 return
         raise CheckpointError(
-            f"{self.path}: deleted or replaced while this process trains, so that another one may "
+            f"{self.path}: deleted or replaced while this process trains, so another process may "
             "train there too; nothing more is saved, and the same command goes on from the last "
             "checkpoint"
         )
@@ -45,9 +44,9 @@ class RunLock:
 
 @contextlib.contextmanager
 def run_lock(folder: Path) -> Iterator[RunLock]:
-    """Hold the run directory `folder`, which is made if need be, for this process alone.
+    """Lock the run directory `folder` for this process. The folder is created if it is missing.
 
-    Raises CheckpointError, which names the process, if another one trains there.
+    Raises CheckpointError, which names the other process, if the run is already locked.
     """
     path = folder / LOCK_NAME
     try:
@@ -57,20 +56,20 @@ def run_lock(folder: Path) -> Iterator[RunLock]:
         why = "it is a file" if folder.is_file() else error.strerror
         raise CheckpointError(f"{folder}: cannot be created or written to: {why}") from None
     try:
-        held = RunLock(path, descriptor, _lock(descriptor, folder))
-        held.check()
+        holder = RunLock(path, descriptor, _lock(descriptor, folder))
+        holder.check()
         owner = {"pid": os.getpid(), "host": socket.gethostname()}
-        with contextlib.suppress(OSError):  # a full disk is said where something is at stake
-            if os.fstat(descriptor).st_nlink == 1:  # a file with a second name is the user's
+        with contextlib.suppress(OSError):  # a full disk is reported by later writes
+            if os.fstat(descriptor).st_nlink == 1:  # never overwrite a hard link to a user's file
                 os.ftruncate(descriptor, 0)
                 os.write(descriptor, b" " + json.dumps(owner).encode())
-        yield held
+        yield holder
     finally:
         os.close(descriptor)
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether another process holds the lock of the run directory `folder`."""
+    """Return whether a process holds the lock of the run directory `folder`."""
     try:
         descriptor = os.open(folder / LOCK_NAME, os.O_RDONLY | NO_FOLLOW | BINARY)
     except OSError:
@@ -87,11 +86,11 @@ def is_locked(folder: Path) -> bool:
 
 
 def _lock(descriptor: int, folder: Path) -> str | None:
-    """Lock the file, or return why it cannot be; tried twice, as `is_locked` holds it briefly."""
+    """Lock the file. Returns None, or a line that says why the file system cannot lock."""
     try:
         try:
             reason = lock(descriptor)
-        except BlockingIOError:
+        except BlockingIOError:  # perhaps by `is_locked`, which holds the lock for an instant
             time.sleep(_INSTANT_SECONDS)
             reason = lock(descriptor)
     except BlockingIOError:
@@ -110,7 +109,7 @@ def _lock(descriptor: int, folder: Path) -> str | None:
 
 
 def _owner(descriptor: int) -> str:
-    """The process that holds the lock, as it wrote into the file itself."""
+    """Return a description of the locking process, from what it wrote to the lock file."""
     try:
         os.lseek(descriptor, 1, os.SEEK_SET)  # its first byte cannot be read on Windows
         owner = json.loads(os.read(descriptor, 4096))

@@ -1,4 +1,4 @@
-"""The measurements of a training: reading a run's metrics.jsonl."""
+"""Reading of metrics.jsonl, the measurements of a training."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from nmt.types import rank_of
 
 METRICS = "metrics.jsonl"
 WALL_CLOCK = ("seconds", "tokens_per_second")
-"""Fields that differ between any two runs."""
+"""Fields that measure time, and so differ even between identical runs."""
 
 Record = dict[str, float | int | str | None]
 
@@ -22,11 +22,11 @@ _MAX_BYTES = 256 << 20
 """Enough for more than a million records."""
 
 _MAX_STEP = 2**53
-_MAX_VALUE = 1e6  # no loss and no score of a training; an altered file may say more
+_MAX_VALUE = 1e6  # losses and scores are smaller; an altered file may hold larger values
 
 
 class MetricsLine(NamedTuple):
-    """A line of metrics.jsonl, and what it says."""
+    """A line of metrics.jsonl, as text and parsed."""
 
     text: str
     step: int
@@ -35,9 +35,9 @@ class MetricsLine(NamedTuple):
 
 
 def read_metrics(path: Path) -> Iterator[MetricsLine]:
-    """The lines of metrics.jsonl, without damaged ones.
+    """Yield the lines of metrics.jsonl, skipping damaged ones.
 
-    Raises CheckpointError if the file cannot be read; FileNotFoundError is the caller's.
+    Raises FileNotFoundError if the file is missing, and CheckpointError if it cannot be read.
     """
     content = read_bytes(path, _MAX_BYTES, CheckpointError)
     for text in content.decode("utf-8", errors="replace").split("\n"):
@@ -52,9 +52,10 @@ def read_metrics(path: Path) -> Iterator[MetricsLine]:
 
 
 def metrics_of(run: Path, trained: bool = False) -> list[MetricsLine]:
-    """The lines of a run's metrics.jsonl; CheckpointError if it is missing or cannot be read.
+    """Return the lines of a run's metrics.jsonl.
 
-    Where it must be `trained`, also if there is no training loss yet.
+    Raises CheckpointError if the file is missing or cannot be read or, with `trained`, if it has no
+    training loss yet.
     """
     path = run / METRICS
     stay_inside(path, run, CheckpointError)
@@ -68,7 +69,7 @@ def metrics_of(run: Path, trained: bool = False) -> list[MetricsLine]:
 
 
 def points(lines: Sequence[MetricsLine], kind: str, name: str) -> npt.NDArray[np.float64]:
-    """Update and value of each record of one kind that has the value, (n, 2)."""
+    """Return the pairs (step, value of `name`) of the records of one kind, as an (n, 2) array."""
     pairs = [
         (line.step, value)
         for line in lines
@@ -80,10 +81,7 @@ def points(lines: Sequence[MetricsLine], kind: str, name: str) -> npt.NDArray[np
 
 
 def ranks_of(lines: Iterable[MetricsLine], metric: str) -> dict[int, tuple[float, float]]:
-    """The rank of each validated step by `metric`: the higher, the better.
-
-    The lower loss decides between equal scores.
-    """
+    """Return a sort key for each validated step: higher is better by `metric`, then by loss."""
     ranks = {}
     for line in lines:
         score, loss = line.record.get(metric), line.record.get("loss")
@@ -93,7 +91,7 @@ def ranks_of(lines: Iterable[MetricsLine], metric: str) -> dict[int, tuple[float
 
 
 def best_of(lines: Iterable[MetricsLine], metric: str) -> tuple[float, int] | None:
-    """The best validation by `metric`: its value and its step; None without any."""
+    """Return the (value, step) of the best validation by `metric`, or None without validations."""
     ranks = ranks_of(lines, metric)
     if not ranks:
         return None

@@ -1,7 +1,7 @@
-"""A run as one file: a zip archive of what translation needs, which commands read as a run.
+"""Packed runs: a zip archive with what translation needs, which commands accept as a run.
 
-It holds the config, the card, the tokenizers and the weights of one checkpoint, without the rest
-of its training state. Unpacked by any program it is a run directory.
+The archive holds the config, the run card, the tokenizers and the weights of one checkpoint, but no
+other training state. Unzipped, it is a run directory.
 """
 
 import atexit
@@ -22,22 +22,22 @@ from nmt.storage.bounded import open_zip, stay_inside
 from nmt.storage.output import atomic_output
 
 MAX_BYTES, MAX_MEMBERS = 64 << 30, 64
-"""The largest packed run that is unpacked."""
+"""Limits on the bytes and on the number of files in an archive that is unpacked."""
 
-_DATE = (1980, 1, 1, 0, 0, 0)  # equal runs give equal bytes
+_DATE = (1980, 1, 1, 0, 0, 0)  # constant, so that equal runs give equal archives
 _TOKENIZER = r"tokenizer/[a-z]{1,20}(\.[a-z]{1,20}){1,2}"
 _CHECKPOINT = rf"checkpoints/({LABELS_FILE}|{STEP_NAME.pattern}/({JSON}|{MODEL}))"
 _MEMBER = re.compile(rf"[^/]+/(config\.yaml|{CARD}|{_TOKENIZER}|{_CHECKPOINT})")
 
 
 def pack(run: RunDirectory, checkpoint: str, out: Path, force: bool = False) -> None:
-    """Write the archive `out` of a run with one of its checkpoints, which becomes its `best`.
+    """Write a run and one of its checkpoints to the archive `out`, as its `best` and `last`.
 
-    `out` must be new unless `force`. Raises CheckpointError for a checkpoint that is absent,
-    damaged or has a name of its own, DataError where `out` cannot be written.
+    `out` must not exist unless `force` is set. Raises CheckpointError if the checkpoint is missing,
+    damaged or a named one, and DataError if `out` cannot be written.
     """
     folder = run.checkpoint_folder
-    step, _ = folder.load_weights(checkpoint)  # checks every bit of them
+    step, _ = folder.load_weights(checkpoint)  # checks the checksums
     path = folder.find(checkpoint)
     if not STEP_NAME.fullmatch(path.name):
         raise CheckpointError(f"{path}: allowed: best, last or step-NNNNNN")
@@ -55,28 +55,28 @@ def pack(run: RunDirectory, checkpoint: str, out: Path, force: bool = False) -> 
 
 
 def unpacked(archive: Path) -> Path:
-    """The run directory in a packed run, in a temporary folder that this process removes.
+    """Unpack a packed run to a folder that is deleted at exit; return the run directory in it.
 
-    Raises CheckpointError for any other file, and for members that `pack` does not write.
+    Raises CheckpointError if `pack` did not write `archive`.
     """
     folder = Path(tempfile.mkdtemp(prefix="nmt-run-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     try:
-        with open_zip(archive) as packed:
-            for member in _checked(packed, archive):
+        with open_zip(archive) as zip_file:
+            for member in _checked(zip_file, archive):
                 path = folder / member.filename
-                stay_inside(path, folder, CheckpointError)  # on Windows `C:x` is elsewhere
+                stay_inside(path, folder, CheckpointError)  # on Windows `C:x` is outside
                 path.parent.mkdir(parents=True, exist_ok=True)
-                with packed.open(member) as content, path.open("wb") as file:
+                with zip_file.open(member) as content, path.open("wb") as file:
                     shutil.copyfileobj(content, file, 1 << 20)
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError) as error:
         raise CheckpointError(f"{archive}: not a packed run: {error}") from None
     return next(folder.iterdir())
 
 
-def _checked(packed: zipfile.ZipFile, archive: Path) -> Iterator[zipfile.ZipInfo]:
-    """The members: few, stored, not compressed, and together no larger than the archive."""
-    members = packed.infolist()
+def _checked(zip_file: zipfile.ZipFile, archive: Path) -> Iterator[zipfile.ZipInfo]:
+    """Yield the members. Raises CheckpointError if they are not those that `pack` writes."""
+    members = zip_file.infolist()
     if len(members) > MAX_MEMBERS:
         raise CheckpointError(
             f"{archive}: not a packed run: {len(members)} files, allowed: {MAX_MEMBERS}"
@@ -91,7 +91,7 @@ def _checked(packed: zipfile.ZipFile, archive: Path) -> Iterator[zipfile.ZipInfo
                 f"{archive}: not a packed run: {member.filename!r} is none of its files; "
                 "`nmt runs pack` writes one"
             )
-    largest = min(MAX_BYTES, archive.stat().st_size)  # members that overlap hold more
+    largest = min(MAX_BYTES, archive.stat().st_size)  # overlapping members may exceed the archive
     if sum(member.file_size for member in members) > largest:
         raise CheckpointError(
             f"{archive}: not a packed run: unpacks to more than {largest:,} bytes"

@@ -1,4 +1,4 @@
-"""The runs of a folder, each in a row: state, steps, best score, age and size."""
+"""The list of the runs in a folder: state, steps, best score, age and size of each run."""
 
 import os
 from collections.abc import Callable
@@ -18,9 +18,9 @@ RunState = Literal["training", "finished", "stopped", "failed", "killed", "not b
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run in short. `best` is its best score by `metric`, and its step; None without any.
+    """A row of the list. `best` is the best value of `metric` and its step, or None without any.
 
-    `changed` is when anything was last written for its training, in seconds of the epoch.
+    `changed` is the Unix time of the last write to run.json or metrics.jsonl.
     """
 
     path: Path
@@ -34,9 +34,9 @@ class RunRow:
 
 
 def list_runs(root: Path, say: Callable[[str], None]) -> list[RunRow]:
-    """The runs in `root`, the one that was changed last at the end.
+    """Return the runs in `root`; the last one is the one changed most recently.
 
-    A run that cannot be read is left out, with a note to `say`.
+    Runs that cannot be read are left out, and `say` is called with the reason.
     """
     rows = []
     for path in sorted(root.iterdir()):
@@ -50,15 +50,15 @@ def list_runs(root: Path, say: Callable[[str], None]) -> list[RunRow]:
 
 
 def run_row(run: RunDirectory) -> RunRow:
-    """The row of a run. Raises CheckpointError or ConfigError if it is damaged, OSError."""
+    """Return the row of a run. Raises CheckpointError or ConfigError if the run is damaged."""
     history = tuple(trainings(read_card(run), run))
     metric = run.load_config().valid.metric
     path = run.path / METRICS
     lines = metrics_of(run.path) if path.is_file() else []
     ends = (training.step or 0 for training in history)
     step = max([0, *(line.step for line in lines), *ends, *run.checkpoint_folder.steps()])
-    written = [file for file in (run.path / CARD, path) if file.is_file()]
-    changed = max(file.stat().st_mtime for file in written)
+    files = [file for file in (run.path / CARD, path) if file.is_file()]
+    changed = max(file.stat().st_mtime for file in files)
     best, n_bytes = best_of(lines, metric), _size(run)
     return RunRow(run.path, _state(run, history), step, metric, best, changed, n_bytes, history)
 
@@ -78,7 +78,7 @@ def _state(run: RunDirectory, history: tuple[Training, ...]) -> RunState:
 
 
 def _size(run: RunDirectory) -> int:
-    """The bytes of all its files; links count for themselves."""
+    """Return the total size of the files in bytes, without following links."""
     total = 0
     for folder, _, files in os.walk(run.path):
         for name in files:

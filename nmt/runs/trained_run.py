@@ -1,4 +1,4 @@
-"""A trained run as its readers open it: its config, tokenizers and models."""
+"""Read access to a trained run: its config, tokenizers and models."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from nmt.types import FilePath
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A trained model, with the tokenizers and the config that its users need."""
+    """A trained model with its tokenizers, its config and its step."""
 
     model: Seq2Seq
     tokenizers: Tokenizers
@@ -33,17 +33,17 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A run directory whose config.yaml has been read, once. Nothing in it is changed."""
+    """A run directory, opened for reading, and its config."""
 
     directory: RunDirectory
     config: RunConfig
 
     @classmethod
     def open(cls, path: FilePath) -> "TrainedRun":
-        """The run at `path`, a folder or a packed run (runs/pack.py).
+        """Open the run at `path`, a folder or a packed run (runs/pack.py).
 
-        Raises CheckpointError if there is none, or if its config.yaml was changed; ConfigError if
-        that is invalid.
+        Raises CheckpointError if there is no run or its config.yaml was edited, and ConfigError if
+        the config is invalid.
         """
         path = Path(path)
         directory = RunDirectory(unpacked(path) if path.is_file() else path)
@@ -56,19 +56,19 @@ class TrainedRun:
         return self.directory.path
 
     def with_config(self, overrides: Overrides) -> "TrainedRun":
-        """The same run with some keys of its config changed; raises ConfigError."""
+        """Return the run with some keys of its config changed. Raises ConfigError."""
         return replace(self, config=with_overrides(self.config, overrides))
 
     def tokenizers(self) -> Tokenizers:
-        """The tokenizers of both sides. Raises DataError, or CheckpointError for a link."""
+        """Load the tokenizers. Raises DataError, or CheckpointError for a link out of the run."""
         stay_inside(self.directory.tokenizer_path, self.path, CheckpointError)
         return Tokenizers.load(self.directory.tokenizer_path)
 
     def load_model(self, checkpoint: str | int, device: torch.device) -> LoadedModel:
-        """The model of a checkpoint, on `device` and in eval mode.
+        """Load the model of a checkpoint, on `device` and in eval mode.
 
-        `checkpoint` is best, last, step-000123 or the number. Raises CheckpointError for a file
-        that is missing, damaged or does not fit the config; DataError for the tokenizers.
+        `checkpoint` is best, last, step-000123, 123 or a name. Raises CheckpointError if a file is
+        missing, damaged or does not fit the config, and DataError for invalid tokenizers.
         """
         tokenizers = self.tokenizers()
         step, tensors = self.load_tensors(checkpoint, tokenizers)
@@ -79,7 +79,7 @@ class TrainedRun:
         return LoadedModel(model.to(device).eval(), tokenizers, self.config, step)
 
     def load_tensors(self, checkpoint: str | int, tokenizers: Tokenizers) -> tuple[int, Tensors]:
-        """The step and the weights of a checkpoint, which fit the config and the tokenizers.
+        """Load the step and the weights of a checkpoint; check that they fit config and tokenizers.
 
         Raises CheckpointError as `load_model` does.
         """
@@ -102,32 +102,32 @@ def load_models(
     device: torch.device,
     weights: Sequence[float] | None = None,
 ) -> LoadedModel:
-    """The model of a run, or the Ensemble of several; config and step are those of the first.
+    """Load the model of a run, or an Ensemble of the models of several runs.
 
-    `weights` are as in Ensemble. Raises what `TrainedRun.load_model` raises, and ConfigError for
-    no run, runs whose vocabularies differ, or weights that do not fit.
+    Config and step are those of the first run. `weights` are as in Ensemble. Raises ConfigError if
+    `runs` is empty, vocabularies differ or `weights` do not fit, or as `TrainedRun.load_model`.
     """
     if not runs:
         raise ConfigError("run: got none, allowed: one, or several for an ensemble")
-    loaded = [run.load_model(checkpoint, device) for run in runs]
-    first = loaded[0]
-    for run, other in zip(runs[1:], loaded[1:], strict=True):
+    models = [run.load_model(checkpoint, device) for run in runs]
+    first = models[0]
+    for run, other in zip(runs[1:], models[1:], strict=True):
         for side in ("src", "tgt"):
             ours, theirs = getattr(first.tokenizers, side), getattr(other.tokenizers, side)
             if (ours.lang, ours.model_bytes) != (theirs.lang, theirs.model_bytes):
                 raise ConfigError(
-                    f"{run.path}: its {side} vocabulary is another than that of {runs[0].path}; "
+                    f"{run.path}: its {side} vocabulary differs from that of {runs[0].path}; "
                     "an ensemble needs runs with the same tokenizers"
                 )
-    if len(loaded) == 1 and weights is None:
+    if len(models) == 1 and weights is None:
         return first
-    members = [member.model for member in loaded]
+    members = [member.model for member in models]
     ensemble = Ensemble(members, len(first.tokenizers.tgt.vocab), weights)
     return replace(first, model=ensemble.to(device).eval())
 
 
 def check_fit(model: Seq2Seq, tensors: Tensors, where: str) -> None:
-    """Raise CheckpointError unless all names, shapes and number formats are those of the model.
+    """Raise CheckpointError unless names, shapes and dtypes of `tensors` are those of `model`.
 
     `where` begins the message.
     """
@@ -136,6 +136,6 @@ def check_fit(model: Seq2Seq, tensors: Tensors, where: str) -> None:
 
 
 def _expected(weights: Tensors) -> Specs:
-    """The specs of a model's tensors in its checkpoint."""
+    """Return the specs of the tensors that a checkpoint of the model must have."""
     specs = specs_of(weights)
     return {name: specs[name] for name in first_names(weights).values()}

@@ -40,17 +40,17 @@ class Start(NamedTuple):
     """The start of a search: B sentences and their initial states, which attend to any memory.
 
     `first_ids` are the first inputs of the decoder: bos in translation. `src_lengths` are the
-    numbers of each row's positions, at most `n_places`; they also bound the length of its
-    hypotheses. `allowed_repeats` is how often each may repeat itself (None: `max_repeats` of the
-    config). `on_step` is called before each step.
+    numbers of each row's positions, at most `n_positions`; they also bound the length of its
+    hypotheses. `max_repeats_by_sentence` is how often each may repeat itself (None: the config's
+    `max_repeats`). `on_step` is called before each step.
     """
 
     step: StepFunction
     state: State
     first_ids: Int[Tensor, " B"]
     src_lengths: Sequence[int]
-    n_places: int
-    allowed_repeats: Int[np.ndarray, " B"] | None = None
+    n_positions: int
+    max_repeats_by_sentence: Int[np.ndarray, " B"] | None = None
     constraints: Sequence[Constraint] = ()
     on_step: Callable[[], None] = lambda: None
 
@@ -74,7 +74,7 @@ def search_from(
     """
     bounds, constraints = start.bounds(config), None
     if start.constraints:
-        constraints = Constraints(start.constraints, start.n_places, config.beam)
+        constraints = Constraints(start.constraints, start.n_positions, config.beam)
     rows = _first_rows(start, config, constraints)
     device, dtype = rows.totals.device, rows.totals.dtype
     keeps_all = _keeps_all_rows(device) and constraints is None
@@ -124,10 +124,10 @@ def _first_rows(start: Start, config: SearchConfig, constraints: Constraints | N
     """Return the empty hypotheses, one for each sentence."""
     n, device, repetitions = len(start.src_lengths), start.first_ids.device, None
     if config.max_repeats is not None or config.no_repeat_ngram is not None:
-        allowed = start.allowed_repeats
+        allowed = start.max_repeats_by_sentence
         if allowed is None:
             allowed = np.full(n, config.max_repeats or MAX_PIECES)
-        repetitions = Repetitions.none_yet(allowed, config.no_repeat_ngram)
+        repetitions = Repetitions.initial(allowed, config.no_repeat_ngram)
     dtype = torch.float32 if device.type == "mps" else torch.float64  # mps has no fp64
     return Rows(
         slots=torch.arange(n, device=device) * config.beam,

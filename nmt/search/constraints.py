@@ -14,7 +14,7 @@ from jaxtyping import Float, Float32, Int
 from torch import Tensor
 
 from nmt.models.base import State, StepOutput
-from nmt.search.words import NO_WORDS, WordHistory, Words
+from nmt.search.words import NO_WORDS, WordConstraints, WordHistory
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Constraint:
 
     prefix: tuple[int, ...] = ()
     attention: Mapping[int, Float32[np.ndarray, "N S"]] = field(default_factory=dict)
-    words: Words = NO_WORDS
+    words: WordConstraints = NO_WORDS
 
     @property
     def n_pieces(self) -> int:
@@ -49,7 +49,7 @@ class Constraints:
     def word_history(self) -> WordHistory | None:
         """Return the initial word history, or None without lexical constraints."""
         words = [constraint.words for constraint in self._constraints]
-        return WordHistory.none_yet(words) if any(map(bool, words)) else None
+        return WordHistory.initial(words) if any(map(bool, words)) else None
 
     def _of_rows(self, slots: Int[Tensor, " R"]) -> list[Constraint]:
         return [self._constraints[slot // self._beam] for slot in slots.tolist()]

@@ -29,7 +29,7 @@ class Repetitions:
     ngram: int | None = None
 
     @classmethod
-    def none_yet(cls, allowed: Int[np.ndarray, " R"], ngram: int | None = None) -> "Repetitions":
+    def initial(cls, allowed: Int[np.ndarray, " R"], ngram: int | None = None) -> "Repetitions":
         """Return the history of R empty hypotheses."""
         return cls(np.empty((len(allowed), 0), np.int64), allowed[:, None], ngram)
 

@@ -42,7 +42,9 @@ def sample(
         state=start.state.select(rows),
         first_ids=start.first_ids[rows],
         src_lengths=[size for size in sizes for _ in range(n)],
-        allowed_repeats=None if start.allowed_repeats is None else start.allowed_repeats.repeat(n),
+        max_repeats_by_sentence=None
+        if start.max_repeats_by_sentence is None
+        else start.max_repeats_by_sentence.repeat(n),
         constraints=[constraint for constraint in start.constraints for _ in range(n)],
     )
     draw = _draw(torch.from_numpy(noise).flatten(0, 1).to(src_ids.device), sampling)

@@ -69,8 +69,8 @@ def search(
         state=model.init_search_state(model.encode(src_ids, keep)),
         first_ids=torch.full_like(src_lengths, BOS_ID),
         src_lengths=src_lengths.tolist(),
-        n_places=src_ids.shape[1],
-        allowed_repeats=allowed,
+        n_positions=src_ids.shape[1],
+        max_repeats_by_sentence=allowed,
         constraints=constraints,
         on_step=on_step or (lambda: None),
     )

@@ -97,7 +97,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Words:
+class WordConstraints:
     """The words that must occur in a translation, and those that must not."""
 
     must: tuple[Word, ...] = ()
@@ -113,18 +113,18 @@ class Words:
         return sum(len(word.ids) for word in self.must)
 
 
-NO_WORDS = Words()
+NO_WORDS = WordConstraints()
 
 
 @dataclass(frozen=True)
 class WordHistory:
     """How much of each of its words each of R hypotheses has written: `must`, then `must_not`."""
 
-    words: tuple[Words, ...]
+    words: tuple[WordConstraints, ...]
     matches: tuple[tuple[Match, ...], ...]
 
     @classmethod
-    def none_yet(cls, words: Sequence[Words]) -> "WordHistory":
+    def initial(cls, words: Sequence[WordConstraints]) -> "WordHistory":
         """Return the history of empty hypotheses."""
         matches = ((Match(),) * (len(row.must) + len(row.must_not)) for row in words)
         return cls(tuple(words), tuple(matches))

@@ -1,1 +1,1 @@
-"""Translation over HTTP: LibreTranslate's API and its own, in batches of what waits."""
+"""Translation over HTTP, by LibreTranslate's API and nmt's own; waiting sentences are batched."""

@@ -1,4 +1,4 @@
-"""The application: routes, middleware, errors in one line."""
+"""The ASGI application: its routes, middleware and error handlers."""
 
 import asyncio
 import contextlib
@@ -24,10 +24,10 @@ from nmt.translation.translator import Translator
 def make_app(
     translators: Sequence[tuple[str, Translator]], options: ServerOptions | None = None
 ) -> FastAPI:
-    """Return the ASGI application that serves translators by the names of their runs.
+    """Return the ASGI application that serves `translators`, pairs of a run's name and translator.
 
-    It starts a thread for each at once and ends them in its lifespan's shutdown. Raises ConfigError
-    for two models of one name.
+    Starts one thread per translator at once, and ends the threads when the application shuts down.
+    Raises ConfigError if two runs have the same name.
     """
     service = Service(translators, options or ServerOptions())
 
@@ -42,7 +42,7 @@ def make_app(
         version=nmt.__version__,
         description="Translation by trained runs: LibreTranslate's API, and /v1 with scores, "
         "pieces and attention.",
-        docs_url=None,  # its script comes from another host, which the page's policy forbids
+        docs_url=None,  # loads a script from another host, which Guard's policy forbids
         redoc_url=None,
         responses={"default": {"model": ErrorAnswer, "description": "an error, in one line"}},
         exception_handlers={HTTPException: _http_error, Exception: _internal_error},
@@ -55,7 +55,7 @@ def make_app(
             allow_methods=["GET", "POST"],
             allow_headers=["authorization"],
         )
-    app.add_middleware(Guard, service=service)  # the outermost
+    app.add_middleware(Guard, service=service)  # added last, so it runs first
     app.include_router(libretranslate.router(service))
     app.include_router(v1.router(service))
 
@@ -72,10 +72,10 @@ def make_app(
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    line = "\\n".join(error.detail.splitlines())  # it may quote names of a request
+    line = "\\n".join(error.detail.splitlines())  # the detail may quote the request
     return JSONResponse({"error": line}, error.status_code, headers=error.headers)
 
 
 async def _internal_error(request: Request, error: Exception) -> Response:
-    """Answer without the reason, which is for the log of the server."""
+    """Hide the reason from the client; the server logs it."""
     return JSONResponse({"error": "internal error"}, 500)

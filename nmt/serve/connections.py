@@ -1,4 +1,4 @@
-"""Limits of connections: how many there are, and how long one may wait for its client."""
+"""Limits on the number of connections, and on how long a connection waits for its client."""
 
 import asyncio
 import heapq
@@ -11,17 +11,17 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 _MAX_CONNECTIONS = 1000
 _RESERVED = 96
-"""File descriptors for anything else, and for connections that are accepted but not yet counted."""
+"""File descriptors left for other uses, and for connections accepted but not yet counted."""
 
 _HEADER_SECONDS = 10.0
 _WRITE_SECONDS = 60.0
 _RESET_SECONDS = 0.2
 _READ_BYTES = 1 << 14
-"""Bytes read at once: a body in chunks of one byte takes 15 microseconds each to parse."""
+"""Most bytes read at once. Parsing a chunk of a body takes 15 microseconds, even of one byte."""
 
 
 def max_connections() -> int:
-    """Return how many may connect, so that there are file descriptors for them."""
+    """Return the maximum number of connections, which the file descriptors of the process limit."""
     if sys.platform == "win32":
         return _MAX_CONNECTIONS
     import resource
@@ -31,16 +31,16 @@ def max_connections() -> int:
 
 
 class Connection(H11Protocol):
-    """uvicorn's connection with time limits, one of `limit` at most.
+    """uvicorn's HTTP connection with time limits; at most `limit` connections are open.
 
-    It is closed where a request's header is not complete after 10 seconds, and where the client
-    does not take its answer within 60 seconds. The body has its limit in the Guard. Beyond the
-    limit, those that have waited longest for their client are closed.
+    A connection is closed if a request's header is incomplete after 10 seconds, or if the client
+    does not read its answer for 60 seconds. Guard limits the time of a body. If more than `limit`
+    connections are open, those that have waited longest for their client are closed.
     """
 
     limit = _MAX_CONNECTIONS
     _waits_since = 0.0
-    """When it last began to wait for its client."""
+    """Time at which the connection last began to wait for its client."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -50,7 +50,7 @@ class Connection(H11Protocol):
             self._close_oldest()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
+        """Start to wait for the next request."""
         self._waits_since = self.loop.time()
         super().on_response_complete()
 
@@ -73,9 +73,9 @@ class Connection(H11Protocol):
             self.transport.abort()
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Answer a client that has ended its own side only, as `nc -N` does.
+        """Keep answering a client that has closed only its sending side, as `nc -N` does.
 
-        To TCP, one that has left looks the same, but answers an interim response with a reset.
+        A client that has left looks the same to TCP, but answers an interim response with a reset.
         """
         if self._waits_for_client or self.conn.our_state is not h11.SEND_RESPONSE:
             return False
@@ -99,11 +99,11 @@ class Connection(H11Protocol):
 
     @property
     def _waits_for_client(self) -> bool:
-        """Return whether its next event must come from the client: a header, a body, or a read."""
+        """Return whether the client must act next: send a header or a body, or read the answer."""
         return self._is_idle or self.cycle.more_body or self.flow.write_paused
 
     def _close_oldest(self) -> None:
-        """Close an eighth of the connections, so that not every new one looks at all others."""
+        """Close an eighth of the connections, so that this scan of all connections is rare."""
         connections = cast("set[Connection]", self.connections)
         still_open = [c for c in connections if not c.transport.is_closing()]
         if len(still_open) > self.limit:

@@ -1,4 +1,4 @@
-"""A text as its sentences and what stands between them: the lines of plain text, tags of HTML."""
+"""Plain text and HTML, split into sentences and separators and joined again with translations."""
 
 import html
 import re
@@ -9,18 +9,18 @@ from nmt.types import Translation
 
 
 class Part(NamedTuple):
-    """A sentence to translate, or something to keep as it is."""
+    """A sentence to translate, or text to keep unchanged."""
 
     text: str
     is_sentence: bool
 
 
 class Document:
-    """The parts of a text, and the text again with translations for its sentences.
+    """A text split into parts, which can be joined again with the sentences translated.
 
-    A line of plain text is a sentence, as in `nmt translate`. In HTML it is the text between two
-    tags; spaces around it stay, and the contents of `script` and `style` are not translated. Markup
-    without its end, such as a tag without `>`, keeps everything behind it as it is.
+    In plain text a sentence is a line, as in `nmt translate`. In HTML it is the text between two
+    tags. Spaces around a sentence are kept, and the contents of `script` and `style` are not
+    translated. After unclosed markup, such as a tag without `>`, the text is kept unchanged.
     """
 
     def __init__(self, text: str, kind: Literal["text", "html"]) -> None:
@@ -38,26 +38,26 @@ class Document:
         return [part.text for part in self.parts if part.is_sentence]
 
     def translated(self, translations: Sequence[Translation]) -> list[str]:
-        """Return the text with the best hypothesis of each sentence, with the second best, and on.
+        """Return one text per rank: with each sentence's best hypothesis, the second best, and on.
 
-        A sentence with fewer hypotheses than others has its last one in the further texts.
+        If a sentence has fewer hypotheses than others, its last one fills the further texts.
         """
         n_best = max((len(translation.hypotheses) for translation in translations), default=0)
         return [self._with_rank(rank, iter(translations)) for rank in range(max(1, n_best))]
 
     def _with_rank(self, rank: int, translations: Iterator[Translation]) -> str:
-        def written(translation: Translation) -> str:
+        def text_of(translation: Translation) -> str:
             texts = [hypothesis.text for hypothesis in translation.hypotheses[: rank + 1]]
             text = texts[-1] if texts else ""
             return html.escape(text, quote=False) if self._is_html else text
 
         return "".join(
-            written(next(translations)) if part.is_sentence else part.text for part in self.parts
+            text_of(next(translations)) if part.is_sentence else part.text for part in self.parts
         )
 
 
-def _sentence(written: str) -> Iterator[Part]:
-    text = html.unescape(_LONG_NUMBER.sub("&#xFFFD;", written))
+def _sentence(source: str) -> Iterator[Part]:
+    text = html.unescape(_LONG_NUMBER.sub("&#xFFFD;", source))
     core = text.strip()
     if not core:
         yield Part(text, False)
@@ -67,8 +67,8 @@ def _sentence(written: str) -> Iterator[Part]:
 
 
 _TAG_REST = r"""(?:[^>=]|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])))*+>"""
-# Possessive repetitions (*+) never try a shorter match. What has no end takes the rest of the text,
-# so no character is looked at again for another beginning: the time is linear.
+# Possessive repetitions (*+) never try a shorter match, and unclosed markup takes the rest of the
+# text. So no character is scanned again for another start, and the time is linear.
 _MARKUP = rf"""(
       <!--                     (?: .*? -->                       | .*+ )
     | <[!?]                    (?: [^>]*+>                       | .*+ )
@@ -80,7 +80,7 @@ _SEPARATORS = {
     "text": re.compile("(\n)"),
     "html": re.compile(_MARKUP, re.VERBOSE | re.DOTALL | re.IGNORECASE),
 }
-"""What stands between sentences, as the only group."""
+"""Patterns of the separators between sentences; the only group is the separator."""
 
 _LONG_NUMBER = re.compile(r"&#(?:\d{9,}+|x[0-9a-f]{9,}+);?", re.IGNORECASE)
-"""A reference beyond Unicode, whose digits int() may refuse."""
+"""A character reference beyond Unicode, with more digits than int() may accept."""

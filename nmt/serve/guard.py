@@ -1,4 +1,4 @@
-"""Checks of every request: its host and origin, limits on its body, headers of its answer."""
+"""Checks of every request's host, origin and body, and security headers of every answer."""
 
 import asyncio
 import time
@@ -23,10 +23,10 @@ _RAW_HEADERS = [(name.encode(), value.encode()) for name, value in _HEADERS.item
 
 
 class Guard:
-    """Middleware that checks the origin and reads the body within its limits.
+    """Middleware that checks host and origin, and reads the body within its limits.
 
-    The application behind it never waits for a slow client. It has the body as `request.state.body`
-    and receives only that the client has left.
+    So the application behind it never waits for a slow client. It finds the body in
+    `request.state.body`; the only message that it can still receive is that the client has left.
     """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
@@ -49,7 +49,7 @@ class Guard:
             await send(message)
 
         async def refuse(status: int, reason: str) -> None:
-            # uvicorn drops the rest of a body, until the connection has been idle for too long.
+            # uvicorn discards the rest of the body until the connection times out.
             await JSONResponse({"error": reason}, status)(scope, receive, send_with_headers)
 
         try:
@@ -59,7 +59,7 @@ class Guard:
                 await self.app(scope, receive, send_with_headers)
         except HTTPException as error:
             await refuse(error.status_code, error.detail)
-        except asyncio.CancelledError:  # by uvicorn, which waits no longer
+        except asyncio.CancelledError:  # by uvicorn, at the end of its grace period
             if status is not None:
                 raise
             await refuse(503, "the server is shutting down")
@@ -69,9 +69,9 @@ class Guard:
             self._requests.labels(path, str(status or 500)).observe(seconds)
 
     async def _checked_body(self, headers: Headers, receive: Receive) -> bytes | None:
-        """Return the body of a request, or None if the client has left before its end.
+        """Return the body of a request, or None if the client left before its end.
 
-        Raises HTTPException for what the application must not see.
+        Raises HTTPException: 403 for a foreign host or origin, 413 or 408 for a large or late body.
         """
         if problem := self._origins.problem(headers):
             raise HTTPException(403, problem)

@@ -1,4 +1,4 @@
-"""LibreTranslate's API, so that its clients work."""
+"""Routes of LibreTranslate's API, so that LibreTranslate clients work with this server."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ from nmt.serve.worker import Decoding
 
 
 def router(service: Service) -> APIRouter:
-    """Return the routes of LibreTranslate that are served."""
+    """Return the routes of LibreTranslate's API that this server supports."""
     api = APIRouter()
 
     @api.post(
@@ -27,13 +27,13 @@ def router(service: Service) -> APIRouter:
     )
     async def translated(request: Request, bearer: Bearer) -> TranslateAnswer:
         """Translate text or HTML."""
-        asked = await read_request(service, request, bearer, TranslateRequest)
-        return await _answer(service, request, asked)
+        fields = await read_request(service, request, bearer, TranslateRequest)
+        return await _answer(service, request, fields)
 
     @api.get("/languages")
     @api.post("/languages", include_in_schema=False)  # libretranslatepy sends an empty form
     async def languages() -> list[Language]:
-        """List the source languages and the targets of each."""
+        """List the source languages, each with its target languages."""
         targets: dict[str, dict[str, None]] = {}
         for model in service.models.values():
             targets.setdefault(model.source, {})[model.target] = None
@@ -41,50 +41,50 @@ def router(service: Service) -> APIRouter:
 
     @api.post("/detect", openapi_extra=body_of(TextRequest))
     async def detect(request: Request, bearer: Bearer) -> list[DetectedLanguage]:
-        """Return the language of a text, where all models read the same."""
+        """Return the language of a text, if all models have the same source language."""
         await read_request(service, request, bearer, TextRequest)
         return [_detected(service)]
 
     @api.get("/health")
     async def health() -> dict[str, str]:
         """Check that every model can translate."""
-        if failed := [model.name for model in service.models.values() if not model.worker.is_able]:
-            raise HTTPException(503, f"no translation by {', '.join(failed)}; restart the server")
+        if names := [model.name for model in service.models.values() if not model.worker.is_able]:
+            raise HTTPException(503, f"cannot translate: {', '.join(names)}; restart the server")
         return {"status": "ok"}
 
     return api
 
 
-async def _answer(service: Service, request: Request, asked: TranslateRequest) -> TranslateAnswer:
-    detected = _detected(service) if asked.source == "auto" else None
-    model = service.model_of(detected.language if detected else asked.source, asked.target)
-    if asked.alternatives >= model.beam:
+async def _answer(service: Service, request: Request, fields: TranslateRequest) -> TranslateAnswer:
+    detected = _detected(service) if fields.source == "auto" else None
+    model = service.model_of(detected.language if detected else fields.source, fields.target)
+    if fields.alternatives >= model.beam:
         raise HTTPException(
-            400, f"alternatives: got {asked.alternatives}, allowed: 0 to {model.beam - 1}"
+            400, f"alternatives: got {fields.alternatives}, allowed: 0 to {model.beam - 1}"
         )
     documents = await asyncio.to_thread(
-        lambda: [Document(text, asked.format) for text in asked.texts]
+        lambda: [Document(text, fields.format) for text in fields.texts]
     )
     sentences = [sentence for document in documents for sentence in document.sentences]
     check_size(sentences, service)
-    decoding = Decoding(n_best=1 + asked.alternatives)
+    decoding = Decoding(n_best=1 + fields.alternatives)
     results = await translate(request, model, sentences, decoding, service.options.seconds)
     remaining = iter(results)
     answers = [
         document.translated([next(remaining) for _ in document.sentences]) for document in documents
     ]
-    several = isinstance(asked.q, list)
+    is_list = isinstance(fields.q, list)
     best = [texts[0] for texts in answers]
-    others = [texts[1:] for texts in answers] if asked.alternatives else None
+    others = [texts[1:] for texts in answers] if fields.alternatives else None
     return TranslateAnswer(
-        translatedText=best if several else best[0],
-        alternatives=others if several or others is None else others[0],
-        detectedLanguage=[detected] * len(best) if several and detected else detected,
+        translatedText=best if is_list else best[0],
+        alternatives=others if is_list or others is None else others[0],
+        detectedLanguage=[detected] * len(best) if is_list and detected else detected,
     )
 
 
 def _detected(service: Service) -> DetectedLanguage:
-    """Return the only source language, with a confidence of 0: the text is not looked at."""
+    """Return the only source language with confidence 0, without examining the text."""
     codes = {model.source for model in service.models.values()}
     if len(codes) > 1:
         raise HTTPException(

@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry, Gauge, Histogram, Summary
 
 
 class Metrics:
-    """Metrics of one server, in a registry of their own. They hold no text of any request."""
+    """Metrics of one server, in their own registry. They contain no text of a request."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -15,8 +15,6 @@ class Metrics:
             registry=self.registry,
         )
         self.batches = Summary(
-            "nmt_batch_sentences", "sentences of a batch", ["model"], registry=self.registry
+            "nmt_batch_sentences", "sentences in a batch", ["model"], registry=self.registry
         )
-        self.waiting = Gauge(
-            "nmt_waiting", "sentences that wait", ["model"], registry=self.registry
-        )
+        self.waiting = Gauge("nmt_waiting", "waiting sentences", ["model"], registry=self.registry)

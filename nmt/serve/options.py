@@ -1,4 +1,4 @@
-"""Options of a server: limits of its requests, and who may call it."""
+"""Options of a server: limits on its requests, and who may call it."""
 
 import hashlib
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ _SHORTEST_KEY = 16
 class ServerOptions:
     """The options of a server; each has a flag of `nmt serve`.
 
-    `waiting` are the sentences that may wait for one model: a request that would exceed it is
-    refused with 429. `seconds` is the longest time from a request's last byte to its answer; what
-    still waits then is not translated. `keys` are digests of API keys, of which a translation needs
-    one if there are any. Pages of the origins in `cors` may call the server from a browser. `host`
-    is the name or the address on which it listens.
+    `waiting`: how many sentences may wait for one model; a request that would exceed it gets 429.
+    `seconds`: the time limit from a request's last byte to its answer; sentences that still wait
+    then are not translated. `keys`: digests of the API keys; if empty, no request needs a key.
+    `cors`: the origins whose pages may call the server from a browser. `host`: the name or address
+    on which the server listens.
     """
 
     characters: int = 5000
@@ -31,22 +31,22 @@ class ServerOptions:
 
     @property
     def body_bytes(self) -> int:
-        """Return the bytes that a body may have: JSON and forms need at most 12 a character."""
+        """Return the size limit of a body: JSON and forms need at most 12 bytes per character."""
         return 12 * self.characters + (1 << 14)
 
     def allow_key(self, key: object) -> bool:
-        """Return whether a request with this key is answered.
+        """Return whether a request with this key is allowed.
 
-        Digests are compared, so the time taken tells nothing about a key.
+        Digests are compared, so the time that this takes reveals nothing about a key.
         """
         return not self.keys or (isinstance(key, str) and digest(key) in self.keys)
 
 
 def read_keys(path: Path) -> frozenset[bytes]:
-    """Return the digests of the keys in a file, one a line; empty lines and # comments are skipped.
+    """Return the digests of the keys in a file, one per line; empty and # lines are skipped.
 
-    Raises ConfigError for a file without keys and for a key of fewer than 16 characters, DataError
-    for one that is not UTF-8.
+    Raises ConfigError if the file has no key or a key has fewer than 16 characters, and DataError
+    if the file is not UTF-8.
     """
     lines = enumerate(map(str.strip, stream_lines(path)), start=1)
     keys = {number: line for number, line in lines if line and not line.startswith("#")}
@@ -55,7 +55,7 @@ def read_keys(path: Path) -> frozenset[bytes]:
             got = f"got a key of {len(key)} characters, allowed: at least {_SHORTEST_KEY}"
             raise ConfigError(f"{path}:{number}: {got}")
     if not keys:
-        raise ConfigError(f"{path}: no API key in it, expected one a line")
+        raise ConfigError(f"{path}: contains no API key, expected one per line")
     return frozenset(map(digest, keys.values()))
 
 

@@ -1,9 +1,8 @@
-"""The hosts by which a server may be called, and the origins whose pages may call it.
+"""The host names under which a server may be called, and the origins whose pages may call it.
 
-A page of another origin can send a form to a server on this machine without asking the browser
-(cross-site request forgery). A page whose name begins to resolve to this machine is of the
-server's own origin for the browser (DNS rebinding). The first is seen in `Origin`, the second in
-`Host`.
+In cross-site request forgery, a page of another origin sends a form to a server on this machine,
+which browsers allow. `Origin` shows this. In DNS rebinding, a foreign host name starts to resolve
+to this machine, so a browser takes the server for the page's own. `Host` shows this.
 """
 
 import ipaddress
@@ -13,14 +12,14 @@ from starlette.datastructures import Headers
 
 
 class Origins:
-    """The rules for `Host` and `Origin`; `cors` has the origins of other pages, or `*` for all."""
+    """The rules for `Host` and `Origin`. `cors` lists other allowed origins, or `*` for all."""
 
     def __init__(self, cors: Sequence[str] = (), host: str = "localhost") -> None:
         self._cors = {origin.rstrip("/").lower() for origin in cors}
         self._names = {host.lower(), *(_name(origin.partition("://")[2]) for origin in self._cors)}
 
     def problem(self, headers: Headers) -> str | None:
-        """Return the reason for which a request with these headers is refused, if any."""
+        """Return why a request with these headers is refused, or None if it is allowed."""
         if "*" in self._cors:
             return None
         host = headers.get("host", "").lower()
@@ -32,9 +31,9 @@ class Origins:
         return f"origin: got '{origin[:80]}', allowed: the pages of this server"
 
     def _is_own(self, name: str) -> bool:
-        """Return whether no foreign page can be called so.
+        """Return whether `name` cannot be the host name of a foreign page.
 
-        A name without a dot is of this machine or its network, and an address is never resolved.
+        A name without a dot belongs to this machine or its network. An address is never resolved.
         """
         if name in self._names or not set(".:") & set(name):
             return True

@@ -1,7 +1,7 @@
-"""From a request's bytes to checked values, and from texts to translations, within the limits.
+"""Parse and validate the bodies of requests, and translate their texts, within the limits.
 
-FastAPI would parse a body on the event loop, before the key is checked; so the routes read theirs
-here, and `body_of` tells the OpenAPI document of it.
+FastAPI would parse a body on the event loop, before the key is checked. So the routes parse their
+bodies here, and `body_of` describes them in the OpenAPI document.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails, from_json
 from python_multipart.multipart import parse_options_header
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from nmt.errors import ConfigError, DataError, counted
+from nmt.errors import ConfigError, DataError, format_count
 from nmt.serve.schema import TextRequest
 from nmt.serve.service import ServedModel, Service
 from nmt.serve.worker import Decoding, QueueFullError
@@ -26,12 +26,12 @@ from nmt.types import Translation
 _Model = TypeVar("_Model", bound=TextRequest)
 Bearer = Annotated[
     HTTPAuthorizationCredentials | None,
-    Depends(HTTPBearer(auto_error=False, scheme_name="key", description="where keys are required")),
+    Depends(HTTPBearer(auto_error=False, scheme_name="key", description="if keys are required")),
 ]
-"""The key in the header of a request, if there is one."""
+"""The key in the header of a request, or None."""
 
 _MAX_FIELDS = 50
-"""Fields of a form."""
+"""Most fields in a form."""
 
 _ALLOWED = {
     **ALLOWED,
@@ -40,7 +40,7 @@ _ALLOWED = {
     "string_type": "text",
     "string_too_short": "text that is not empty",
 }
-"""The values allowed, in the words of JSON."""
+"""The allowed values in JSON terms, by pydantic's type of error."""
 
 
 async def read_request(
@@ -49,11 +49,11 @@ async def read_request(
     bearer: HTTPAuthorizationCredentials | None,
     model: type[_Model],
 ) -> _Model:
-    """Return the body, JSON or a form, parsed and checked in another thread.
+    """Return the body, JSON or a form, parsed and validated in another thread.
 
-    The key comes first: in a header before the body is parsed, in the body before it is validated.
-    Raises HTTPException: 403 without a right key, 415 for another type of body, and 400 with at
-    most MAX_FAULTS faults, or for more characters than a request may have.
+    A key in the header is checked before the body is parsed, a key in the body before the other
+    fields are validated. Raises HTTPException: 403 without a valid key, 415 for another type of
+    body, and 400 for an invalid body (listing at most MAX_FAULTS faults) or too many characters.
     """
     if bearer is not None:
         service.check_key(bearer.credentials.strip())
@@ -72,9 +72,9 @@ async def read_request(
             raise HTTPException(400, f"the body cannot be read: {error}") from None
         if bearer is None:
             service.check_key(fields.get("api_key") if isinstance(fields, dict) else None)
-        asked = _validated(fields, model)
-        check_size(asked.texts, service)
-        return asked
+        values = _validated(fields, model)
+        check_size(values.texts, service)
+        return values
 
     return await asyncio.to_thread(read)
 
@@ -86,14 +86,14 @@ def _json(body: bytes, request: Request) -> object:
 def _form(body: bytes, request: Request) -> object:
     text = body.decode("utf-8")
     pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
-    return dict(reversed(pairs))  # of fields of one name the first
+    return dict(reversed(pairs))  # the first of several fields with one name
 
 
 def _multipart(body: bytes, request: Request) -> object:
-    async def once() -> AsyncGenerator[bytes, None]:
+    async def chunks() -> AsyncGenerator[bytes, None]:
         yield body
 
-    parser = MultiPartParser(request.headers, once(), max_files=0, max_fields=_MAX_FIELDS)
+    parser = MultiPartParser(request.headers, chunks(), max_files=0, max_fields=_MAX_FIELDS)
     form = asyncio.run(parser.parse())  # in a thread, where no other loop runs
     return dict(reversed(form.multi_items()))
 
@@ -106,13 +106,13 @@ _PARSERS: Mapping[str, Callable[[bytes, Request], object]] = {
 
 
 def body_of(model: type[TextRequest]) -> dict[str, Any]:
-    """Return the description of a body that a route reads itself."""
+    """Return the OpenAPI description of a body that the route parses itself."""
     content = {kind: {"schema": model.model_json_schema()} for kind in _PARSERS}
     return {"requestBody": {"required": True, "content": content}}
 
 
 def _validated(fields: object, model: type[_Model]) -> _Model:
-    """Return the fields as `model`; raise 400 for faults."""
+    """Return the fields as an instance of `model`; raise 400 if they are invalid."""
     try:
         return model.model_validate(fields)
     except ValidationError as error:
@@ -124,52 +124,52 @@ def _validated(fields: object, model: type[_Model]) -> _Model:
 
 
 def _fault(fault: ErrorDetails) -> str:
-    """Return a fault in a line: `q: got 5, allowed: text`."""
+    """Describe a fault in one line, such as `q: got 5, allowed: text`."""
     field = str(fault["loc"][0])[:80] if fault["loc"] else "the body"
     short = {"extra_forbidden": "unknown field", "missing": "missing"}
     return f"{field}: {short.get(fault['type']) or value_problem(fault, _ALLOWED)}"
 
 
 def check_size(texts: Sequence[Sized], service: Service) -> None:
-    """Raise 400 for more characters or sentences than a request may have."""
+    """Raise 400 if a request has too many characters or sentences."""
     n_characters, limits = sum(map(len, texts)), service.options
     if n_characters > limits.characters:
         got = f"got {n_characters:,} characters"
         raise HTTPException(400, f"q: {got}, allowed: {limits.characters:,}")
     if len(texts) > limits.sentences:
-        got = f"got {counted(len(texts), 'sentence')}"
+        got = f"got {format_count(len(texts), 'sentence')}"
         raise HTTPException(400, f"q: {got}, allowed: {limits.sentences:,}")
 
 
 async def translate(
     request: Request, model: ServedModel, texts: Sequence[str], decoding: Decoding, seconds: float
 ) -> list[Translation]:
-    """Return the translations of the texts of a request.
+    """Return the translations of a request's texts.
 
-    If one fails, `seconds` pass or the client leaves, those that still wait leave the queue. Raises
-    HTTPException: 400 for what the translator refuses, 429 where too many wait, 504 when the time
-    is over, 499 (which nobody reads) when the client has left.
+    If a text fails, `seconds` pass or the client leaves, the texts that still wait leave the queue.
+    Raises HTTPException: 400 if the translator refuses a text, 429 if the queue is full, 504 after
+    `seconds`, and 499 (which nobody reads) if the client has left.
     """
     try:
         futures = [asyncio.wrap_future(f) for f in model.worker.submit(texts, decoding)]
     except QueueFullError as error:
         raise HTTPException(429, str(error), headers={"Retry-After": "1"}) from None
     work = asyncio.gather(*futures)
-    gone = asyncio.ensure_future(request.receive())
-    gone.add_done_callback(lambda _: work.cancel())
+    disconnect = asyncio.ensure_future(request.receive())
+    disconnect.add_done_callback(lambda _: work.cancel())
     try:
         async with asyncio.timeout(seconds):
             return await work
     except TimeoutError:
-        late = f"no translation within {counted(seconds, 'second')}; send less"
+        late = f"no translation within {format_count(seconds, 'second')}; send less"
         raise HTTPException(504, late) from None
     except asyncio.CancelledError:
-        if gone.done():
+        if disconnect.done():
             raise HTTPException(499, "the client has left") from None
         raise  # the server is shutting down
     except (ConfigError, DataError) as error:
         raise HTTPException(400, str(error)) from None
     finally:
-        gone.cancel()
+        disconnect.cancel()
         for future in futures:
             future.cancel()

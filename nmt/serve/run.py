@@ -1,4 +1,4 @@
-"""The server's process: its socket, its signals, its log, its orderly end."""
+"""The server's process: its socket, signals, log and orderly shutdown."""
 
 import logging
 import signal
@@ -15,8 +15,8 @@ from nmt.serve.connections import Connection, max_connections
 
 _BACKLOG = 2048
 _ACCEPTED_AT_ONCE = 16
-"""Connections that one turn of the event loop accepts: few, so that their requests are read before
-further ones take their places."""
+"""Connections that one turn of the event loop accepts: few, so that it reads their requests before
+it accepts further connections, which may close the oldest."""
 
 _GRACE_SECONDS = 5
 _SWITCH_SECONDS = 0.0002
@@ -28,9 +28,9 @@ event loop makes a search of 2,000 operations take 10 seconds.
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; port 0 is one that the system chooses.
+    """Return a listening socket; for port 0 the system chooses the port.
 
-    Raises ConfigError where the address is unknown or taken.
+    Raises ConfigError if the address is unknown or in use.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -40,14 +40,14 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def url_of(listener: socket.socket) -> str:
-    """Return the address that a browser on this machine takes."""
+    """Return the URL at which a browser on this machine reaches the server."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server of an application, which closes connections that wait too long."""
+    """A uvicorn server that closes connections which wait too long for their clients."""
 
     def __init__(self, app: FastAPI) -> None:
         config = uvicorn.Config(
@@ -67,19 +67,19 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to accept connections."""
         await super().startup(sockets)
-        # For asyncio, `backlog` is also how many it accepts at once; the kernel may hold more.
+        # asyncio accepts up to `backlog` connections at once; the kernel's queue may be longer.
         for listener in sockets or ():
             listener.listen(_BACKLOG)
 
     async def on_tick(self, counter: int) -> bool:
-        """Look at the connections, ten times a second."""
+        """Close late connections; uvicorn calls this ten times a second."""
         for connection in list(cast("set[Connection]", self.server_state.connections)):
             connection.close_if_late()
         return await super().on_tick(counter)
 
 
 class OnceAMinute(logging.Filter):
-    """Pass a message of a kind once a minute, so that no client can fill a disk."""
+    """Log filter that passes a kind of message once a minute, so that no client can fill a disk."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,10 +96,11 @@ class OnceAMinute(logging.Filter):
 
 
 def run(app: FastAPI, listener: socket.socket) -> None:
-    """Serve until SIGTERM or SIGINT: then no connection is accepted.
+    """Serve until SIGTERM or SIGINT.
 
-    What runs has some seconds to finish. A second signal ends at once. uvicorn raises the signals
-    again at its end, so that they get handlers here that do nothing: the process then exits with 0.
+    Then no connection is accepted, and running requests have 5 seconds to finish. A second signal
+    ends the server at once. uvicorn raises the signals again when it ends; handlers that do nothing
+    let the process exit with 0.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
     Connection.limit = max_connections()

@@ -1,4 +1,4 @@
-"""Classes of requests and answers, from which /openapi.json is made."""
+"""Pydantic models of requests and answers, from which FastAPI builds /openapi.json."""
 
 from typing import Annotated, Literal
 
@@ -9,23 +9,23 @@ Texts = Annotated[list[Text], Field(min_length=1, fail_fast=True)]
 
 
 class TextRequest(BaseModel):
-    """A text or several, and a key. LibreTranslate's POST /detect; other fields are ignored."""
+    """One or more texts and a key: LibreTranslate's POST /detect. Other fields are ignored."""
 
     q: Annotated[
         Annotated[Text, Tag("text")] | Annotated[Texts, Tag("texts")],
         Discriminator(lambda value: "texts" if isinstance(value, list) else "text"),
         Field(description="a text, or several in a list"),
     ]
-    api_key: str | None = Field(None, description="where the server asks for keys")
+    api_key: str | None = Field(None, description="if the server requires keys")
 
     @property
     def texts(self) -> list[str]:
-        """Return the texts, of which there is one where `q` is no list."""
+        """Return the texts as a list, even if `q` is a single text."""
         return [self.q] if isinstance(self.q, str) else self.q
 
 
 class TranslateRequest(TextRequest):
-    """LibreTranslate's POST /translate, in JSON or as a form. A line of a text is a sentence.
+    """LibreTranslate's POST /translate, in JSON or as a form. Each line of a text is a sentence.
 
     Other fields are ignored.
     """
@@ -33,18 +33,18 @@ class TranslateRequest(TextRequest):
     source: Text = Field(description="language code of the text, or auto")
     target: Text = Field(description="language code of the translation")
     format: Literal["text", "html"] = Field("text", description="html: tags are kept")
-    alternatives: int = Field(0, ge=0, description="how many further translations to give")
+    alternatives: int = Field(0, ge=0, description="number of further translations")
 
 
 class DetectedLanguage(BaseModel):
-    """A language of a text; the confidence, in percent, is 0: nothing was measured."""
+    """The language of a text. Its confidence is 0 percent, because the text is not examined."""
 
     confidence: float
     language: str
 
 
 class TranslateAnswer(BaseModel):
-    """LibreTranslate's answer; lists where `q` was one, left out what was not asked for."""
+    """LibreTranslate's answer: lists if `q` is a list, and without fields not asked for."""
 
     translatedText: str | list[str]  # noqa: N815 - LibreTranslate's name
     alternatives: list[str] | list[list[str]] | None = None
@@ -52,7 +52,7 @@ class TranslateAnswer(BaseModel):
 
 
 class Language(BaseModel):
-    """A source language and the targets it is translated into."""
+    """A source language and the languages it can be translated into."""
 
     code: str
     name: str
@@ -70,27 +70,29 @@ class TranslationsRequest(TextRequest):
 
     model_config = ConfigDict(extra="forbid")
 
-    model: str | None = Field(None, description="a name of /v1/models; else by the languages")
+    model: str | None = Field(
+        None, description="name of a model from /v1/models; by default chosen by the languages"
+    )
     source: str | None = Field(None, description="language code")
     target: str | None = Field(None, description="language code")
-    n_best: int = Field(1, ge=1, description="hypotheses for each text; at most the beam")
+    n_best: int = Field(1, ge=1, description="hypotheses per text, at most the beam size")
     attention: Literal["none", "word", "piece"] = Field(
-        "none", description="whether, and at which level, to give attention weights"
+        "none", description="level of the attention weights in the answer, if any"
     )
-    prefix: str | None = Field(None, description="how the translation of one text begins")
+    prefix: str | None = Field(None, description="required beginning of the translation of a text")
     prefix_ids: Annotated[list[int], Field(fail_fast=True)] | None = Field(
-        None, description="the same as ids of pieces"
+        None, description="the prefix as piece ids, instead of `prefix`"
     )
     attention_rows: dict[int, Annotated[list[float], Field(fail_fast=True)]] = Field(
         default_factory=dict,
-        description="for a piece of the prefix, or the one behind it, by its number from 0: the "
-        "weights over the pieces of the source, its end included, to use in place of the "
-        "model's own; they are divided by their sum",
+        description="by the position (from 0) of a piece of the prefix or the piece after it: "
+        "attention weights over the source pieces, including the end of sentence, to use "
+        "instead of the model's own; they are divided by their sum",
     )
 
 
 class AttentionAnswer(BaseModel):
-    """Weights with the labels of their rows and columns; a row sums to 1."""
+    """Attention weights with labels of the rows and columns; each row sums to 1."""
 
     level: Literal["word", "piece"]
     rows: list[str]
@@ -99,7 +101,7 @@ class AttentionAnswer(BaseModel):
 
 
 class Pieces(BaseModel):
-    """A text in pieces and in words, of which word w ends before piece `word_ends[w]`."""
+    """A text with its pieces and words; word w ends before piece `word_ends[w]`."""
 
     text: str
     pieces: list[str]
@@ -110,9 +112,9 @@ class Pieces(BaseModel):
 class HypothesisAnswer(Pieces):
     """One translation of a text.
 
-    `log_probs[t]` is the natural-log probability of `ids[t]` given all before it; `score` is their
-    sum divided by the length penalty. `ids` ends with the end of sentence where `finished`, for
-    which `pieces` has no entry.
+    `log_probs[t]` is the natural-log probability of `ids[t]` given the earlier ids. `score` is the
+    sum of `log_probs` divided by the length penalty. If `finished`, `ids` ends with the end of
+    sentence, which has no entry in `pieces`.
     """
 
     score: float
@@ -123,7 +125,7 @@ class HypothesisAnswer(Pieces):
 
 
 class TextAnswer(Pieces):
-    """A text with its hypotheses, the best first; none where it has no piece."""
+    """A text with its hypotheses, best first. A text without pieces has no hypotheses."""
 
     hypotheses: list[HypothesisAnswer]
 
@@ -138,7 +140,7 @@ class TranslationsAnswer(BaseModel):
 
 
 class ModelAnswer(BaseModel):
-    """A run that is served."""
+    """A served run."""
 
     name: str
     source: str
@@ -147,7 +149,7 @@ class ModelAnswer(BaseModel):
 
 
 class ModelsAnswer(BaseModel):
-    """The answer of /v1/models. `needs_key`: whether translating asks for an API key."""
+    """The answer of /v1/models. `needs_key`: whether a translation needs an API key."""
 
     models: list[ModelAnswer]
     needs_key: bool

@@ -1,4 +1,4 @@
-"""The runs that are served, each with its worker, and what the routes share."""
+"""The served models, each with its worker, and the checks that the routes share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from nmt.types import Translation
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A run by its name, its languages and bounds of its search, and the thread that translates."""
+    """A served run: its name, languages and search limits, and the worker that translates."""
 
     name: str
     source: str
@@ -27,10 +27,10 @@ class ServedModel:
 
 
 class Service:
-    """The models by name in their order, options and metrics of a server.
+    """The models of a server by name, its options and its metrics.
 
-    A worker is started for each model. Raises ConfigError for two models of one name; methods raise
-    HTTPException.
+    Starts one worker per model. Raises ConfigError if two models have the same name. The methods
+    raise HTTPException.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Service:
             return checked.translate(
                 texts,
                 decoding.n_best,
-                search={"mbr": None, "sampling": None},  # a steered search is a beam search
+                search={"mbr": None, "sampling": None},  # constraints need beam search
                 prefixes=[decoding.prefix] * len(texts),
                 attention=[dict(decoding.attention)] * len(texts),
             )
@@ -70,12 +70,12 @@ class Service:
         return ServedModel(name, *translator.languages, search.beam, search.max_length, worker)
 
     def check_key(self, key: object) -> None:
-        """Raise 403 without a right key: in the body, or `Authorization: Bearer KEY`."""
+        """Raise 403 unless `key`, from the body or `Authorization: Bearer KEY`, is valid."""
         if not self.options.allow_key(key):
-            raise HTTPException(403, "this server needs a right API key, as api_key")
+            raise HTTPException(403, "this server needs a valid API key, as api_key")
 
     def model_named(self, name: str) -> ServedModel:
-        """Return the model of this name; raise 400 without one."""
+        """Return the model of this name; raise 400 if there is none."""
         if name not in self.models:
             hint = did_you_mean(name[:80], self.models)
             allowed = ", ".join(self.models)
@@ -83,7 +83,7 @@ class Service:
         return self.models[name]
 
     def model_of(self, source: str, target: str) -> ServedModel:
-        """Return the first model of two languages; raise 400 without one."""
+        """Return the first model for a language pair; raise 400 if there is none."""
         for model in self.models.values():
             if (model.source, model.target) == (source, target):
                 return model

@@ -21,7 +21,7 @@ from nmt.translation.words import attention_table
 from nmt.types import Encoded, Translation
 
 _MAX_WEIGHTS = 1_000_000
-"""Attention weights that an answer may have, of all its hypotheses; about 20 MB of JSON."""
+"""Most attention weights in one answer, over all its hypotheses; about 20 MB of JSON."""
 
 
 def router(service: Service) -> APIRouter:
@@ -32,19 +32,19 @@ def router(service: Service) -> APIRouter:
         "/translate", response_model=TranslationsAnswer, openapi_extra=body_of(TranslationsRequest)
     )
     async def translations(request: Request, bearer: Bearer) -> Response:
-        """Translate sentences, each with scores, pieces and, on request, attention."""
-        asked = await read_request(service, request, bearer, TranslationsRequest)
-        model = _model(service, asked)
-        decoding = _decoding(service, asked, model)
+        """Translate sentences; return scores, pieces and, on request, attention weights."""
+        fields = await read_request(service, request, bearer, TranslationsRequest)
+        model = _model(service, fields)
+        decoding = _decoding(service, fields, model)
         seconds = service.options.seconds
-        results = await translate(request, model, asked.texts, decoding, seconds)
+        results = await translate(request, model, fields.texts, decoding, seconds)
         # In a thread: an answer may have many megabytes.
-        content = await asyncio.to_thread(_json_answer, model, results, asked.attention)
+        content = await asyncio.to_thread(_json_answer, model, results, fields.attention)
         return Response(content, media_type="application/json")
 
     @api.get("/models")
     async def models() -> ModelsAnswer:
-        """List the runs that are served."""
+        """List the served runs."""
         answers = [
             ModelAnswer(name=model.name, source=model.source, target=model.target, beam=model.beam)
             for model in service.models.values()
@@ -54,36 +54,36 @@ def router(service: Service) -> APIRouter:
     return api
 
 
-def _model(service: Service, asked: TranslationsRequest) -> ServedModel:
-    if asked.model is not None:
-        return service.model_named(asked.model)
-    if asked.source is not None and asked.target is not None:
-        return service.model_of(asked.source, asked.target)
-    if asked.source is None and asked.target is None and len(service.models) == 1:
+def _model(service: Service, fields: TranslationsRequest) -> ServedModel:
+    if fields.model is not None:
+        return service.model_named(fields.model)
+    if fields.source is not None and fields.target is not None:
+        return service.model_of(fields.source, fields.target)
+    if fields.source is None and fields.target is None and len(service.models) == 1:
         return next(iter(service.models.values()))
     raise HTTPException(400, "which model? give model, or source and target")
 
 
-def _decoding(service: Service, asked: TranslationsRequest, model: ServedModel) -> Decoding:
-    """Return how to decode. Raises HTTPException for what does not go together."""
-    if asked.n_best > model.beam:
+def _decoding(service: Service, fields: TranslationsRequest, model: ServedModel) -> Decoding:
+    """Return the decoding options. Raises HTTPException if the fields conflict."""
+    if fields.n_best > model.beam:
         raise HTTPException(
-            400, f"n_best: got {asked.n_best}, allowed: 1 to {model.beam}, the beam"
+            400, f"n_best: got {fields.n_best}, allowed: 1 to {model.beam}, the beam"
         )
-    if any("\n" in text for text in asked.texts):
+    if any("\n" in text for text in fields.texts):
         raise HTTPException(400, "q: got a line break, allowed: one sentence; send a list")
-    if asked.prefix is not None and asked.prefix_ids is not None:
+    if fields.prefix is not None and fields.prefix_ids is not None:
         raise HTTPException(400, "prefix, prefix_ids: got both, allowed: one of them")
-    prefix = tuple(asked.prefix_ids or ()) if asked.prefix is None else asked.prefix
-    rows = {step: tuple(row) for step, row in asked.attention_rows.items()}
-    if (prefix or rows) and len(asked.texts) > 1:
+    prefix = tuple(fields.prefix_ids or ()) if fields.prefix is None else fields.prefix
+    rows = {step: tuple(row) for step, row in fields.attention_rows.items()}
+    if (prefix or rows) and len(fields.texts) > 1:
         raise HTTPException(400, "prefix, attention_rows: got several texts, allowed: one")
     if len(prefix) > model.max_length:
         got = f"got {len(prefix):,} pieces"
         raise HTTPException(400, f"prefix: {got}, allowed: {model.max_length:,}")
     if prefix:
-        check_size([asked.texts[0], prefix], service)
-    return Decoding(asked.n_best, prefix, tuple(sorted(rows.items())))
+        check_size([fields.texts[0], prefix], service)
+    return Decoding(fields.n_best, prefix, tuple(sorted(rows.items())))
 
 
 def _json_answer(
@@ -91,7 +91,7 @@ def _json_answer(
     translations: list[Translation],
     attention: Literal["none", "word", "piece"],
 ) -> str:
-    """Return the answer in JSON. Raises HTTPException 400 for more weights than it may have."""
+    """Return the answer as JSON. Raises HTTPException 400 if it would have too many weights."""
     n_weights = sum(h.hypothesis.attention.size for t in translations for h in t.hypotheses)
     if attention != "none" and n_weights > _MAX_WEIGHTS:
         got = f"got {n_weights:,} weights to give"
@@ -108,7 +108,7 @@ def _json_answer(
 def _text_answer(
     translation: Translation, attention: Literal["none", "word", "piece"]
 ) -> TextAnswer:
-    """Return the answer for one text; the labels of pieces are as the tokenizer has them."""
+    """Return the answer for one text; pieces are labelled as in the vocabulary."""
     hypotheses = []
     for rank, candidate in enumerate(translation.hypotheses):
         weights = None

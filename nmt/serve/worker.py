@@ -1,12 +1,12 @@
 """The thread that translates for one model: the next batch begins as soon as the model is free.
 
-There is no pause in which requests are collected. A request that finds the model free is
-translated at once. Requests that arrive meanwhile wait, and are the next batch together. So the
-batch grows with the load, and no setting trades latency for throughput.
+There is no pause to collect requests. A request that finds the model free is translated at once.
+Requests that arrive meanwhile wait, and form the next batch. So the batch grows with the load, and
+no setting trades latency for throughput.
 
-Long texts do not delay short ones. Texts belong to levels by their size, and a batch has texts of
-one level. Before each step of its search, the texts of lower levels that wait are translated first.
-Within a level, requests take turns: a long list is translated sentence by sentence.
+Long texts do not delay short ones. The size of a text gives its level, and a batch has texts of one
+level. Before each step of a batch's search, waiting texts of lower levels are translated. Within a
+level, requests take turns: a long list is translated sentence by sentence.
 """
 
 import sys
@@ -27,13 +27,14 @@ from nmt.types import Translation
 Check = Callable[[], None]
 
 _SLOW_SECONDS, _FAST_SECONDS = 1.0, 0.3
-"""A slower batch of short texts halves the size of the next ones, a faster one doubles it."""
+"""Times of a batch of short texts above which the next batches are halved, and below which they
+are doubled."""
 
 _SLOWEST_BATCH = 8
-"""Sentences of a batch, however slow it is: fewer would take more time for each."""
+"""Sentences that a batch may have, however slow it is: smaller batches cost more per sentence."""
 
 _FEW = 10
-"""A request of at most so many sentences takes one turn, and may fill the queue's last quarter."""
+"""A request of at most this many sentences takes one turn, and may use the queue's last quarter."""
 
 
 class QueueFullError(NMTError):
@@ -45,7 +46,7 @@ class _AbandonedError(NMTError):
 
 
 class Decoding(NamedTuple):
-    """The decoding options of a request; requests that agree in it share batches."""
+    """The decoding options of a request; only requests with equal options share batches."""
 
     n_best: int = 1
     prefix: str | tuple[int, ...] = ()
@@ -54,7 +55,7 @@ class Decoding(NamedTuple):
 
 @dataclass(frozen=True)
 class _Item:
-    """A text that waits; `turn` orders the texts of a level."""
+    """A waiting text; `turn` orders the texts of a level."""
 
     text: str
     decoding: Decoding
@@ -74,13 +75,13 @@ class _Item:
 class Worker:
     """A thread that translates texts, in batches of equal options and similar size.
 
-    `translate` gets at most `batch_size` texts, their options, and a function to call before each
-    step of the search; it returns a translation of each text. That function ends the search once
-    all futures of the batch are cancelled, or after `close`, and translates waiting texts that are
-    much shorter. If `translate` raises, the batch is halved until the texts that make it raise
-    stand alone: only their futures get the exception. `on_batch` is called with the size of each
-    batch. `compute` is called after an exception: if it raises too, the device no longer computes,
-    and `is_able` is false.
+    `translate` gets at most `batch_size` texts, their options, and a check to call before each step
+    of the search; it returns a translation of each text. The check ends the search if all futures
+    of the batch are cancelled or the worker is closed; otherwise it first translates waiting texts
+    that are much shorter. If `translate` raises, the batch is halved until each text that makes it
+    raise is alone; only the futures of these texts get the exception. `on_batch` is called with
+    the size of each batch. `compute` tests the device after an exception that is no NMTError. If
+    `compute` raises too, for another reason than memory, `is_able` becomes false.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class Worker:
         self._take_threads = thread_shares()
         self._waiting: list[_Item] = []
         self._turn = 0
-        self._most = min(batch_size, _SLOWEST_BATCH)
+        self._batch_limit = min(batch_size, _SLOWEST_BATCH)
         self._changed = threading.Condition()
         self._is_closed = False
         self._computes = True
@@ -117,14 +118,14 @@ class Worker:
         return self._thread.is_alive() and self._computes
 
     def submit(self, texts: Sequence[str], decoding: Decoding) -> list[Future[Translation]]:
-        """Queue texts; all or none. Raises QueueFullError.
+        """Queue all texts. Raises QueueFullError, and queues none, if there is no room for all.
 
-        A future that is cancelled takes its text out of the queue.
+        Cancelling a future removes its text from the queue.
         """
         is_small = len(texts) <= _FEW
         with self._changed:
             assert not self._is_closed
-            # Where nothing waits, a request larger than the queue is taken: it never fits else.
+            # An empty queue takes a request larger than itself, which would never fit otherwise.
             n_waiting = self.n_waiting
             places = self._capacity if is_small else self._capacity * 3 // 4
             if n_waiting and n_waiting + len(texts) > places:
@@ -138,9 +139,9 @@ class Worker:
         return [item.future for item in items]
 
     def close(self, seconds: float = 5.0) -> None:
-        """Cancel what waits, end the batch that runs before its next step, and end the thread.
+        """Cancel waiting texts, end the running batch before its next step, and end the thread.
 
-        No longer than `seconds` is waited for the thread.
+        Waits for the thread for at most `seconds`.
         """
         with self._changed:
             self._is_closed = True
@@ -158,7 +159,7 @@ class Worker:
                 self._work(batch)
 
     def _take(self, below: int = sys.maxsize) -> list[_Item]:
-        """Remove the next batch from the queue; empty where no text of a level `below` waits."""
+        """Remove and return the next batch; empty if no text of a level under `below` waits."""
         with self._changed:
             if not self.n_waiting:
                 return []
@@ -168,14 +169,14 @@ class Worker:
             waiting.sort(key=lambda item: (item.level, item.turn))
             first, level = waiting[0], waiting[0].level
             batch = [i for i in waiting if (i.decoding, i.level) == (first.decoding, level)]
-            batch = batch[: max(1, min(self._most, self._batch_size >> 2 * level))]
+            batch = batch[: max(1, min(self._batch_limit, self._batch_size >> 2 * level))]
             self._turn = max(self._turn, first.turn)
             taken = set(map(id, batch))
             self._waiting = [item for item in self._waiting if id(item) not in taken]
             return batch
 
     def _step(self, batch: Sequence[_Item]) -> None:
-        """End a search that nobody waits for; else translate first what is much shorter."""
+        """End a search that nobody waits for; otherwise first translate much shorter texts."""
         if self._is_closed or all(item.future.cancelled() for item in batch):
             raise _AbandonedError("nobody waits for this translation")
         while self._waiting and (shorter := self._take(batch[0].level)):
@@ -185,15 +186,15 @@ class Worker:
         self._on_batch(len(batch))
         started = time.monotonic()
         self._translate_all(batch)
-        if batch[0].level == 0:  # no other text was translated in that time
+        if batch[0].level == 0:  # which no other batch interrupts
             self._adapt(len(batch), time.monotonic() - started)
 
     def _adapt(self, size: int, seconds: float) -> None:
-        """Choose the size of the next batches, so that a new text waits for two seconds at most."""
+        """Adapt the size of the next batches, so that a new text waits at most two seconds."""
         if seconds > _SLOW_SECONDS:
-            self._most = min(self._batch_size, max(_SLOWEST_BATCH, size // 2))
+            self._batch_limit = min(self._batch_size, max(_SLOWEST_BATCH, size // 2))
         elif seconds < _FAST_SECONDS:
-            self._most = min(self._batch_size, 2 * self._most)
+            self._batch_limit = min(self._batch_size, 2 * self._batch_limit)
 
     def _translate_all(self, batch: Sequence[_Item]) -> None:
         results: Sequence[Translation] | None = None
@@ -205,11 +206,11 @@ class Worker:
                 item.future.cancel()
             return
         except Exception as error:
-            traceback.clear_frames(error.__traceback__)  # their variables are the batch's tensors
+            traceback.clear_frames(error.__traceback__)  # frees the batch's tensors
             if len(batch) == 1:
                 self._fail(batch[0], error)
                 return
-        # Outside of the block: while an exception is handled, its tensors are alive.
+        # Outside the except block, where the exception would keep the tensors alive.
         if results is None:
             half = len(batch) // 2
             self._translate_all(batch[:half])

@@ -1,1 +1,1 @@
-"""The config engine: checked classes, YAML with places, messages, documents."""
+"""Config engine: validated classes, YAML with line numbers, error messages, recipes."""

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 
 class Config(BaseModel):
-    """Base of every configuration class: frozen, and unknown keys are an error."""
+    """Base class of every configuration class: frozen, and unknown keys are an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -22,16 +22,16 @@ def _expanded(path: Path) -> Path:
 
 
 UserPath = Annotated[Path, AfterValidator(_expanded)]
-"""A path as a user writes it: `~` is a home folder."""
+"""A path from the user, in which `~` is expanded to the home folder."""
 
 Conflict = tuple[str, str]
-"""A key at which settings contradict each other, and the problem in words.
+"""A key whose value contradicts other settings, and the description of the problem.
 
-The key is relative to the section that is validated, such as `attention.kind`.
+The key is relative to the validated section, such as `attention.kind`.
 """
 
 
 def conflict_error(conflicts: Sequence[Conflict]) -> PydanticCustomError:
-    """The error for a model validator to raise; each conflict is shown at the line of its key."""
+    """Build the error that a model validator raises for `conflicts`, each shown at its key."""
     text = "; ".join(f"{key}: {problem}" for key, problem in conflicts)
     return PydanticCustomError("conflict", "{text}", {"text": text, "conflicts": list(conflicts)})

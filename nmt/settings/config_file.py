@@ -1,4 +1,4 @@
-"""Checked config classes from YAML, overrides or Python values, with a place for each fault."""
+"""Load config classes from YAML, overrides or Python values, and report faults by location."""
 
 import json
 import reprlib
@@ -19,7 +19,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class Override(NamedTuple):
-    """A value for `key`, such as `search.beam`; errors show `origin`, such as `--beam 3`."""
+    """A new value for `key`, such as `search.beam`. Errors name `origin`, such as `--beam 3`."""
 
     key: str
     value: object
@@ -27,7 +27,7 @@ class Override(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, origin: str | None = None) -> "Override":
-        """The override that `key=value` means, its value in YAML. Raises ConfigError."""
+        """Parse `key=value`, with the value in YAML. Raises ConfigError for malformed text."""
         origin = origin or f"override {text}"
         key, equals, value = text.partition("=")
         key = key.strip()
@@ -37,24 +37,24 @@ class Override(NamedTuple):
 
 
 Overrides = Sequence[Override | str]
-"""Overrides in the order they are applied; text is parsed: `train.lr=3e-4`."""
+"""Overrides, of which the last one for a key wins. A str such as `train.lr=3e-4` is parsed."""
 
 
 def load_file(path: Path, overrides: Overrides, config_class: type[Model]) -> Model:
-    """The config in the YAML file at `path`, with `overrides` on top.
+    """Load a config from the YAML file at `path`, and apply `overrides`.
 
-    `config_class` is a Config, or a RootModel of a dict of them. Raises ConfigError with all
-    faults, a line each.
+    `config_class` is a Config, or a RootModel of a dict of Configs. Raises ConfigError with one
+    line for each fault.
     """
     return load_text(_read(path), path, overrides, config_class)
 
 
 def load_text(text: str, path: Path, overrides: Overrides, config_class: type[Model]) -> Model:
-    """`load_file` of a file whose text was read already."""
+    """Load a config from `text`, the content of the YAML file at `path`; see load_file."""
     document = YamlDocument(text, str(path))
     tree = document.value
     if tree is None and config_classes(config_class):
-        raise ConfigError(f"{path}: the file says nothing; a config has at least a name")
+        raise ConfigError(f"{path}: the file is empty; a config has at least a name")
     if not isinstance(tree, dict | None):
         got = "a list" if isinstance(tree, list) else "a single value"
         raise ConfigError(f"{path}:1: got {got}, allowed: lines of `key: value`")
@@ -64,12 +64,12 @@ def load_text(text: str, path: Path, overrides: Overrides, config_class: type[Mo
 
 
 def load_overrides(overrides: Overrides, config_class: type[Model]) -> Model:
-    """The defaults of `config_class` with `overrides` on top. Raises ConfigError likewise."""
+    """Apply `overrides` to the defaults of `config_class`. Raises as `load_file` does."""
     return _checked({}, overrides, {(): Place("overrides", 0)}, config_class)
 
 
 def with_overrides(config: Model, overrides: Overrides) -> Model:
-    """`config` with `overrides` on top. Raises ConfigError likewise."""
+    """Return a copy of `config` with `overrides` applied. Raises as `load_file` does."""
     if not overrides:
         return config
     values = config.model_dump(mode="json")
@@ -77,7 +77,7 @@ def with_overrides(config: Model, overrides: Overrides) -> Model:
 
 
 def load_values(values: Mapping[str, object], config_class: type[Model], where: str) -> Model:
-    """The config of nested dicts. Raises ConfigError likewise, with `where` before each fault."""
+    """Build a config from nested dicts. Raises ConfigError; each line begins with `where`."""
     if not isinstance(values, Mapping):
         raise ConfigError(f"{where}: got {reprlib.repr(values)}, allowed: a dict of keys")
     tree: Any = plain_value(dict(values), where)
@@ -112,9 +112,9 @@ def _checked(
 
 
 def _fill_in(tree: dict[str, Any], root: object) -> None:
-    """In place: spell out the short forms of sections.
+    """Expand the short forms of sections, in place.
 
-    `attention: dot` becomes `{kind: dot}`, an empty section `{}`, and a section that names no
+    `attention: dot` becomes `{kind: dot}`, and an empty section becomes `{}`. A section without a
     kind gets the default kind.
     """
     for _, classes, section in sections(root, tree):
@@ -131,7 +131,7 @@ def _fill_in(tree: dict[str, Any], root: object) -> None:
 
 
 def _kinds_first(override: Override) -> tuple[bool, int]:
-    """Sort key: a kind decides which keys its section may have, the outermost kind first."""
+    """Return a sort key that puts kinds first, outermost first: they decide which keys exist."""
     is_kind = override.key.rpartition(".")[2] == "kind"
     return not is_kind, override.key.count(".") if is_kind else 0
 
@@ -139,7 +139,7 @@ def _kinds_first(override: Override) -> tuple[bool, int]:
 def _apply(
     override: Override, rank: int, tree: dict[str, Any], places: Places, root: object
 ) -> None:
-    """In place: set the key of an override; a new kind drops the keys that only others have."""
+    """Set the key of an override, in place. A new kind drops the keys that it does not have."""
     path = tuple(override.key.split("."))
     place = Place(override.origin, rank)
     section = tree

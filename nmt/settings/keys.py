@@ -1,4 +1,4 @@
-"""The keys of a config class, its sections, and the kinds that a section may be of."""
+"""The keys and sections of a config class, and the kinds of each section."""
 
 from collections.abc import Iterator, Sequence
 from types import UnionType
@@ -10,17 +10,17 @@ from nmt.errors import most_similar
 from nmt.settings.base import Config
 
 KeyPath = tuple[str | int, ...]
-"""A key after the sections around it, outermost first; an int is a position in a list."""
+"""A key preceded by its sections, outermost first; an int is an index of a list."""
 
 
 def config_classes(annotation: object) -> tuple[type[Config], ...]:
-    """The config classes that a value of this annotation may be of: none, one, or several kinds."""
+    """Return the config classes in an annotation: none, one, or one for each kind of a union."""
     members = _alternatives(annotation)
     return tuple(one for one in members if isinstance(one, type) and issubclass(one, Config))
 
 
 def _alternatives(annotation: object) -> tuple[object, ...]:
-    """The members of a union; of any other annotation, the annotation alone."""
+    """Return the members of a union; for any other annotation, the annotation alone."""
     if isinstance(annotation, type) and issubclass(annotation, RootModel):
         return _alternatives(annotation.model_fields["root"].annotation)
     if get_origin(annotation) is Annotated:
@@ -31,13 +31,13 @@ def _alternatives(annotation: object) -> tuple[object, ...]:
 
 
 def kind_of(config_class: type[Config]) -> str | None:
-    """The class's own value of `kind`; None for a class that is not one of several kinds."""
+    """Return the value of `kind` that selects this class; None for a class without `kind`."""
     field = config_class.model_fields.get("kind")
     return None if field is None else str(field.default)
 
 
 def chosen(classes: tuple[type[Config], ...], section: object) -> tuple[type[Config], ...]:
-    """The class that the section's `kind` names, alone, or all `classes` if it names none."""
+    """Return the class that the section's `kind` selects, or all `classes` if it selects none."""
     kind = section.get("kind") if isinstance(section, dict) else None
     named = tuple(c for c in classes if kind_of(c) == kind)
     return named if len(classes) > 1 and named else classes
@@ -46,9 +46,9 @@ def chosen(classes: tuple[type[Config], ...], section: object) -> tuple[type[Con
 def sections(
     annotation: object, tree: object, path: KeyPath = ()
 ) -> Iterator[tuple[KeyPath, tuple[type[Config], ...], dict[str, object]]]:
-    """Each section in `tree`, outermost first: its key, the kinds it may be of, its values.
+    """Yield the key, the possible classes and the values of each section, outermost first.
 
-    `annotation` is the type of `tree`. The caller may change a section before it takes the next.
+    `annotation` is the type of `tree`. The caller may change a section before taking the next.
     """
     kinds = config_classes(annotation)
     if kinds and isinstance(tree, dict):
@@ -65,7 +65,7 @@ def sections(
 
 
 def all_keys(root: object, prefix: str = "") -> Iterator[str]:
-    """Every key with its sections, such as `train.lr`; where there are kinds, those of each."""
+    """Yield every full key, such as `train.lr`, with the keys of all kinds of a section."""
     for config_class in config_classes(root):
         for name, field in config_class.model_fields.items():
             yield f"{prefix}{name}"
@@ -73,11 +73,11 @@ def all_keys(root: object, prefix: str = "") -> Iterator[str]:
 
 
 def nearest(key: str, here: Sequence[str], everywhere: Sequence[str]) -> str | None:
-    """The known key that an unknown one most likely means, or None.
+    """Return the known key that the unknown name `key` most likely means, or None.
 
-    `here` are the full keys of the section around it. In this order: the same name in another
-    section; initials (`learning_rate` and `lr`) or a similar spelling here; a similar spelling
-    anywhere.
+    `here` are the full keys of the section with the unknown key. The order of preference: the same
+    name in another section; initials (`learning_rate` and `lr`) or a similar spelling in `here`; a
+    similar spelling anywhere.
     """
     by_name: dict[str, str] = {}
     for known in sorted(everywhere, key=lambda known: known.count(".")):

@@ -1,4 +1,4 @@
-"""pydantic's errors as lines that a user can act on: where, which key, got, allowed."""
+"""Convert pydantic's errors to lines for users: file and line, key, got, allowed."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,19 +11,19 @@ from nmt.settings.keys import KeyPath, all_keys, chosen, kind_of, nearest, secti
 
 
 class Place(NamedTuple):
-    """The place of a key as text, and its rank in the order of reading."""
+    """The location of a key as text, and its rank in the order of reading."""
 
     shown: str
     rank: int
 
 
 Places = dict[KeyPath, Place]
-"""The place of each key; of `()`, the place of the file."""
+"""The location of each key; `()` has the location of the file."""
 
 MAX_KEY_CHARACTERS = 80
 
 MAX_FAULTS = 20
-"""Faults beyond these are only counted: most likely it is another kind of file."""
+"""Number of faults that are listed. More faults are only counted: the file is hardly a config."""
 
 ALLOWED = {
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
@@ -42,18 +42,18 @@ ALLOWED = {
     "string_too_short": "at least {min_length} characters",
     "string_pattern_mismatch": "{pattern}",
 }
-"""The values allowed where pydantic found this type of error; filled in from its context."""
+"""The allowed values by type of pydantic's error, as templates filled in from its context."""
 
 _PATTERNS = {
     r"^\w[\w.+-]*$": "letters, digits and _ . + -, where the first is a letter, a digit or _",
     "^(auto|cpu|cuda|cuda:[0-9]+|mps)$": "auto, cpu, cuda, cuda:N, mps",
     "^(sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32})$": "sha256:HEX, sha1:HEX, md5:HEX",
 }
-"""Patterns of text in words."""
+"""Descriptions of the regular expressions of fields."""
 
 
 def first_fault(error: ValidationError) -> str:
-    """The first of pydantic's errors in a line, for files that nmt wrote itself."""
+    """Describe the first of pydantic's errors in a line, for files that nmt wrote itself."""
     fault = error.errors(include_url=False)[0]
     return f"{'.'.join(map(str, fault['loc']))[:MAX_KEY_CHARACTERS]!r}: {fault['msg']}"
 
@@ -61,10 +61,10 @@ def first_fault(error: ValidationError) -> str:
 def fault_lines(
     errors: Sequence[ErrorDetails], tree: object, places: Places, root: object
 ) -> list[str]:
-    """A line for each fault, in the order of the file, then of the overrides.
+    """Return a line for each fault, in the order of the file, then of the overrides.
 
-    `root` is the class that `tree` was validated against. After MAX_FAULTS, one line says
-    how many more there are.
+    `root` is the class against which `tree` was validated. After MAX_FAULTS faults, a last line
+    says how many more there are.
     """
     faults = [fault for error in errors for fault in _faults(error, tree)]
     faults.sort(key=lambda fault: _place(fault[0], places).rank)
@@ -83,12 +83,12 @@ def fault_lines(
 
 
 def _faults(error: ErrorDetails, tree: object) -> Iterator[tuple[KeyPath, ErrorDetails | str]]:
-    """The key of an error, with the error; each of several conflicts is a fault of its own."""
+    """Yield the key of an error with the error; for conflicts, each key with its problem."""
     path, context = _key_path(error, tree), error.get("ctx", {})
     if error["type"] == "conflict":
         for key, problem in context["conflicts"]:
             yield (*path, *key.split(".")), problem
-    # A list whose items are wrong is too short for pydantic: the items say enough.
+    # pydantic drops invalid items and then also reports the list as too short: skip that.
     elif error["type"] != "too_short" or context["actual_length"] == len(error["input"]):
         yield path, error
 
@@ -98,12 +98,12 @@ def _dotted(path: KeyPath) -> str:
 
 
 def _place(path: KeyPath, places: Places) -> Place:
-    """The place of the key, or of the innermost section around it that has one."""
+    """Return the location of the key, or of the innermost enclosing section with a location."""
     return next(places[path[:n]] for n in range(len(path), -1, -1) if path[:n] in places)
 
 
 def _joined(problems: list[str]) -> str:
-    """The branches of a plain union fail one by one: `got 3, allowed: a path or a list`."""
+    """Join the problems of one key; those of a union's members: `got 3, allowed: a path or ...`."""
     head, middle, _ = problems[0].partition("allowed: ")
     if middle and all(problem.startswith(head + middle) for problem in problems):
         return head + middle + " or ".join(problem[len(head + middle) :] for problem in problems)
@@ -111,7 +111,7 @@ def _joined(problems: list[str]) -> str:
 
 
 def _key_path(error: ErrorDetails, tree: Any) -> KeyPath:
-    """pydantic's location, without the branches of unions that it names between the keys."""
+    """Return pydantic's location of an error without the tags of unions between the keys."""
     path: list[str | int] = []
     tag = None
     for part in error["loc"]:
@@ -130,12 +130,12 @@ def _key_path(error: ErrorDetails, tree: Any) -> KeyPath:
 
 
 def value_problem(error: ErrorDetails, allowed: Mapping[str, str] = ALLOWED) -> str:
-    """The problem of one value, without its place: `got 0, allowed: >= 1`.
+    """Describe the problem of a value without its location: `got 0, allowed: >= 1`.
 
-    `allowed` has the allowed values for types of pydantic's errors, as `ALLOWED` does.
+    `allowed` has the allowed values by type of pydantic's error, as `ALLOWED` does.
     """
     kind, context = error["type"], dict(map(_readable, error.get("ctx", {}).items()))
-    got = f"got {_shown(error['input'])}"
+    got = f"got {_shortened(error['input'])}"
     if kind == "missing":
         return "missing, and it has no default"
     if kind == "value_error":
@@ -143,7 +143,7 @@ def value_problem(error: ErrorDetails, allowed: Mapping[str, str] = ALLOWED) -> 
     if kind == "union_tag_not_found":
         return "missing: it says which keys the section has"
     if kind == "union_tag_invalid":
-        return f"got {_shown(context['tag'])}, allowed: {context['expected_tags']}"
+        return f"got {_shortened(context['tag'])}, allowed: {context['expected_tags']}"
     if kind in allowed:
         return f"{got}, allowed: {allowed[kind].format_map(context)}"
     message = error["msg"]
@@ -151,7 +151,7 @@ def value_problem(error: ErrorDetails, allowed: Mapping[str, str] = ALLOWED) -> 
 
 
 def _readable(item: tuple[str, Any]) -> tuple[str, object]:
-    """An entry of pydantic's context: a pattern in words, and an int bound as an int again."""
+    """Describe the pattern in an entry of pydantic's context, and turn whole floats into ints."""
     name, value = item
     if name == "pattern":
         return name, _PATTERNS.get(value, f"what matches {value}")
@@ -160,14 +160,14 @@ def _readable(item: tuple[str, Any]) -> tuple[str, object]:
     return name, value
 
 
-def _shown(value: object) -> str:
-    """A value as YAML would have it, cut if it is long."""
+def _shortened(value: object) -> str:
+    """Return a value as YAML has it, cut if it is long."""
     text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _unknown_key(path: KeyPath, tree: object, root: object) -> str:
-    """The message for a key that its section does not have."""
+    """Return the message for a key that its section does not have."""
     *around, key = path
     kinds, section = next(
         (kinds, section) for path, kinds, section in sections(root, tree) if path == tuple(around)

@@ -1,4 +1,4 @@
-"""The recipes: the configs that come with nmt, each loaded by its name, such as `family/dot`."""
+"""Recipes: the configs that come with nmt, which are loaded by name, such as `family/dot`."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from nmt.errors import ConfigError, did_you_mean
 
 
 def recipes() -> dict[str, Path]:
-    """The recipes by name: in the wheel, or in a checkout's configs/."""
+    """Return the files of the recipes by name, from the wheel or from a checkout's configs/."""
     package = Path(__file__).parents[1]
     installed = package / "recipes"
     folder = installed if installed.is_dir() else package.parent / "configs"
@@ -15,7 +15,7 @@ def recipes() -> dict[str, Path]:
 
 
 def config_path(path: Path) -> Path:
-    """`path`, or the recipe of that name. Raises ConfigError with the nearest name."""
+    """Return the recipe called `path`, else `path`. Raises ConfigError if neither exists."""
     known = recipes()
     if path.suffix and not path.exists() and (name := path.with_suffix("").as_posix()) in known:
         raise ConfigError(f"{path}: no such file; the recipe that comes with nmt is '{name}'")

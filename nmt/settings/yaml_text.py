@@ -1,8 +1,8 @@
-"""YAML text to plain values with the line of each key, and plain values back to YAML text.
+"""Parse YAML to plain values with the line of each key, and write plain values as YAML.
 
-Scalars follow the core rules of YAML 1.2: `3e-4` is a number, `no` is a word (Norwegian), and
-`010` is ten. Aliases and tags are errors, since a page of aliases can stand for a billion words
-and a tag can name code. Size and depth are bounded.
+Scalars follow the core schema of YAML 1.2: `3e-4` is a number, `no` is text (Norwegian), and `010`
+is ten. Aliases and tags are errors, because a page of aliases can expand to a billion words and a
+tag can name code. Size and depth are bounded.
 """
 
 import json
@@ -20,16 +20,16 @@ from nmt.settings.keys import KeyPath
 from nmt.storage.bounded import read_bytes
 
 MAX_YAML_BYTES = 200_000
-"""Forty times the longest config that we know. PyYAML reads about so much in two seconds."""
+"""Forty times the longest known config. PyYAML reads this much in about two seconds."""
 
 MAX_DEPTH = 20
-"""Sections within sections; those of a config are four deep."""
+"""Maximum depth of nested sections; a config has four levels."""
 
 _MAX_DIGITS = 40
-"""More than any number of a config needs; Python refuses to parse thousands of them."""
+"""Maximum number of digits; Python refuses to parse thousands of digits."""
 
 _MAX_INT = 2**63
-"""Neither a tensor's size nor torch's seed can reach it."""
+"""Exclusive bound of integers, as for tensor sizes and torch's seeds."""
 
 _MAX_NAME = 100
 
@@ -44,7 +44,7 @@ _RESOLVERS = (
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader with the scalars of YAML 1.2, without aliases, tags and great depth."""
+    """PyYAML's safe loader with YAML 1.2 scalars. Rejects aliases, tags and deep nesting."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
 
@@ -53,7 +53,7 @@ class _Loader(yaml.SafeLoader):
         self._depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: object) -> yaml.Node | None:
-        """As the base class does, within the limits."""
+        """Compose a node as the base class does. Raises MarkedYAMLError beyond the limits."""
         event = self.peek_event()  # type: ignore[no-untyped-call]
         problem = None
         if isinstance(event, yaml.AliasEvent):
@@ -71,7 +71,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes any text that YAML 1.1 or 1.2 would not read as text."""
+    """PyYAML's safe dumper. Quotes text that YAML 1.1 or 1.2 would not read as text."""
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
         # PyYAML writes some line ends unquoted by default, and reads them back as spaces.
@@ -91,9 +91,9 @@ for _name, _pattern, _first in _RESOLVERS:
 
 
 def read_text(path: Path, regular: bool = False) -> str:
-    """The text of a YAML file, without a byte order mark; `regular` as in `read_bytes`.
+    """Read a YAML file without its byte order mark; `regular` is as in `read_bytes`.
 
-    Raises ConfigError where it is too large, not UTF-8 or unreadable, and FileNotFoundError.
+    Raises FileNotFoundError, or ConfigError if the file is too large, not UTF-8 or unreadable.
     """
     content = read_bytes(path, MAX_YAML_BYTES, ConfigError, regular)
     try:
@@ -105,9 +105,9 @@ def read_text(path: Path, regular: bool = False) -> str:
 
 
 class YamlDocument:
-    """One YAML document: `value` as dicts, lists and scalars, `lines` with the line of each key.
+    """A YAML document: `value` in dicts, lists and scalars, and the line of each key in `lines`.
 
-    `where` begins each error, followed by the line where `with_line` is true. Raises ConfigError.
+    Raises ConfigError. Its message begins with `where`, and with the line if `with_line` is true.
     """
 
     def __init__(self, text: str, where: str, *, with_line: bool = True) -> None:
@@ -117,7 +117,7 @@ class YamlDocument:
         self.value = None if node is None else self._plain(node, ())
 
     def place(self, line: int) -> str:
-        """The place of a line as text: `x.yaml:3`."""
+        """Return the location of a line as text: `x.yaml:3`."""
         return f"{self._where}:{line}" if self._with_line else self._where
 
     def _compose(self, text: str) -> yaml.Node | None:
@@ -129,9 +129,9 @@ class YamlDocument:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
             if error.context_mark and (mark is None or not text[mark.index :].strip("\0 \n")):
-                mark = error.context_mark  # what begins there has no end
+                mark = error.context_mark  # the start of the construct without an end
             line = mark.line + 1 if mark else 1
-            if type(error) is yaml.MarkedYAMLError:  # of _Loader
+            if type(error) is yaml.MarkedYAMLError:  # raised by _Loader
                 problem = str(error.problem)
             else:
                 got = reprlib.repr(text.split("\n")[line - 1])
@@ -174,7 +174,7 @@ class YamlDocument:
 
 
 def _scalar(node: yaml.Node) -> object:
-    """The value of a scalar by its tag. Raises ValueError for a number that is too large."""
+    """Convert a scalar by its tag. Raises ValueError if a number is too large."""
     tag, text = node.tag.removeprefix(_TAG), node.value
     if tag == "null":
         return None
@@ -200,9 +200,9 @@ def _int(text: str) -> int:
 
 
 def plain_value(value: object, where: str) -> object:
-    """A copy of a Python value as YAML would give it: paths are text, a config is a dict.
+    """Convert a Python value to plain values: paths become text, and configs become dicts.
 
-    Raises ConfigError, which begins with `where`, for a value that YAML cannot express.
+    Raises ConfigError if YAML cannot express a value. The message begins with `where`.
     """
     try:
         text = json.dumps(value, default=_as_plain, ensure_ascii=False)
@@ -228,7 +228,7 @@ def _as_plain(value: object) -> object:
 
 
 def dump_yaml(config: Config) -> str:
-    """YAML of every field of `config`, in the order of its class; paths as text."""
+    """Return every field of `config` as YAML, in the order of its class; paths are text."""
     text: str = yaml.dump(
         config.model_dump(mode="json"), Dumper=_Dumper, sort_keys=False, allow_unicode=True
     )
@@ -236,7 +236,7 @@ def dump_yaml(config: Config) -> str:
 
 
 def flow_yaml(value: object) -> str:
-    """YAML of a plain value in one line, as it stands behind a key."""
+    """Return a plain value as YAML in one line, for use after a key."""
     text: str = yaml.dump(
         value,
         Dumper=_Dumper,

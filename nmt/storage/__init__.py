@@ -1,1 +1,1 @@
-"""Files that appear whole or not at all, size limits, checksums."""
+"""Atomic file writes, reads with size limits, checksums."""

@@ -1,7 +1,7 @@
-"""Files that appear whole or not at all: written aside, flushed to the disk, renamed.
+"""Atomic file writes: write a temporary file, flush it to the disk, rename it.
 
-Every change that nmt makes in a run directory goes through the functions of `os` one call at a
-time, so that the tests can stop, fail or lose each of them.
+Every change in a run directory is a separate call of a function of `os`. The tests interrupt each
+call, make it fail, or drop its effect.
 """
 
 import contextlib
@@ -23,24 +23,24 @@ ASIDE = ".tmp-"
 """Prefix of the name of a file or folder that is being written."""
 
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
-"""Flag of os.open: a link at the name of a file to write is an error, and is not followed."""
+"""Flag of os.open: opening a symbolic link is an error."""
 
 _OWN_FILE = os.O_WRONLY | os.O_CREAT | NO_FOLLOW | BINARY
 _NEW_FILE = _OWN_FILE | os.O_TRUNC
 
 IS_WINDOWS = os.name == "nt"
-"""There an open file cannot be renamed, and a locked one is written by its own descriptor only."""
+"""On Windows an open file cannot be renamed, and only the descriptor with its lock can write it."""
 
 _TRIES, _TRY_SECONDS = 20, 0.1
-"""How often and how long `replace` waits for a reader: nmt reads small files at once."""
+"""On Windows `replace` tries several times, because a reader may have the file open."""
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 def _open_anew(path: Path) -> int:
-    """Open a file to write it from its beginning, and return its descriptor.
+    """Open an empty file for writing and return its descriptor.
 
-    A file with a second name, a hard link, keeps its content under that name.
+    If the file has other hard links, they keep the old content.
     """
     with contextlib.suppress(OSError):
         if path.lstat().st_nlink > 1:
@@ -49,7 +49,7 @@ def _open_anew(path: Path) -> int:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file and flush it to the disk. A process that dies meanwhile leaves a part of it."""
+    """Write a file and flush it to the disk. Not atomic: see `replacing`."""
     descriptor = _open_anew(path)
     try:
         with named_errors(path):
@@ -62,13 +62,13 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def part_stream(path: Path, append: bool) -> BinaryIO:
-    """A stream that appends to a file, or writes it anew. Raises OSError for a link."""
+    """Open a file to append to it or to overwrite it. Raises OSError for a symbolic link."""
     descriptor = os.open(path, _OWN_FILE | os.O_APPEND, 0o666) if append else _open_anew(path)
     return os.fdopen(descriptor, "ab" if append else "wb")
 
 
 def replace(source: Path, path: Path) -> None:
-    """`os.replace`, which on Windows waits for a while where another process reads `path`."""
+    """Call `os.replace`; on Windows, retry while another process has `path` open."""
     for _ in range(_TRIES if IS_WINDOWS else 0):
         try:
             os.replace(source, path)
@@ -80,7 +80,7 @@ def replace(source: Path, path: Path) -> None:
 
 
 def move_to_new(source: Path, path: Path) -> None:
-    """Rename a file to `path`. Raises FileExistsError, and replaces nothing, if that exists."""
+    """Rename a file to `path`. Raises FileExistsError if `path` exists."""
     if not IS_WINDOWS:
         try:
             os.link(source, path)
@@ -90,17 +90,17 @@ def move_to_new(source: Path, path: Path) -> None:
         else:
             os.unlink(source)
             return
-    os.rename(source, path)  # on Windows it replaces nothing
+    os.rename(source, path)  # on Windows this raises FileExistsError itself
 
 
 @contextlib.contextmanager
 def replacing(path: Path, aside: Path | None = None, is_new: bool = False) -> Iterator[Path]:
-    """A temporary path, which the block writes and flushes; it becomes `path` when the block ends.
+    """Replace `path` atomically: yield a temporary path, and rename it to `path` at the end.
 
-    It is `aside`, where several processes may write `path` at once. `path` has the old content or
-    the new, never a part; if `is_new`, an existing one is not replaced but a FileExistsError. After
-    an error or Ctrl-C the temporary file is removed. An OSError about it, or about no file, then
-    names `path`.
+    The block must write and flush the temporary file. Give its path as `aside` if several processes
+    may write `path` at once. If `is_new`, raises FileExistsError instead of replacing `path`. After
+    an error or Ctrl-C the temporary file is removed. An OSError that names the temporary file or no
+    file is made to name `path`.
     """
     aside = aside or path.with_name(f"{ASIDE}{path.name}")
     try:
@@ -121,35 +121,35 @@ def replacing(path: Path, aside: Path | None = None, is_new: bool = False) -> It
 
 
 def appending(path: Path) -> io.TextIOWrapper:
-    """A text stream that appends to a file, which is made if need be."""
-    # On Windows too lines end at \n, so that a run is the same everywhere.
+    """Open a text stream that appends to a file, which is created if it does not exist."""
+    # Lines end in \n on Windows too, so that a run is the same on every system.
     stream = part_stream(path, append=True)
     return io.TextIOWrapper(stream, "utf-8", "backslashreplace", newline="\n")
 
 
-def utf8(text: str) -> bytes:
-    """`text` in UTF-8, its lone surrogates escaped as in JSON and YAML: `\\udce9`.
+def encode_utf8(text: str) -> bytes:
+    """Encode `text` as UTF-8, with lone surrogates written as escapes such as `\\udce9`.
 
-    Python holds a byte of a file's name that is not UTF-8 as such a surrogate.
+    Python represents undecodable bytes in file names by lone surrogates (surrogateescape).
     """
     return text.encode("utf-8", "backslashreplace")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically: the old content or the new, never a part."""
+    """Write a UTF-8 text file atomically."""
     with replacing(path) as aside:
-        write_bytes(aside, utf8(text))
+        write_bytes(aside, encode_utf8(text))
 
 
 def write_json(path: Path, value: object, allow_nan: bool = False) -> None:
-    """Write JSON atomically; NaN and infinity, which JSON lacks, are a ValueError by default."""
+    """Write a JSON file atomically. Raises ValueError for NaN or infinity unless `allow_nan`."""
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=allow_nan)
     write_text(path, f"{text}\n")
 
 
 @contextlib.contextmanager
 def named_errors(path: Path) -> Iterator[None]:
-    """Give an OSError that names no file, as that of a full disk, the name of `path`."""
+    """Add `path` to an OSError that names no file. An error for a full disk names none."""
     try:
         yield
     except OSError as error:
@@ -159,15 +159,15 @@ def named_errors(path: Path) -> Iterator[None]:
 
 
 def flush(path: Path) -> None:
-    """Flush a file, or a folder's list of names, to the disk."""
+    """Flush a file, or the entries of a folder, to the disk."""
     if IS_WINDOWS and path.is_dir():
-        return  # it cannot be opened there; NTFS keeps a journal of its names
+        return  # Windows cannot open a folder; NTFS keeps a journal of the entries
     descriptor = os.open(path, os.O_RDWR if IS_WINDOWS else os.O_RDONLY)
     try:
         with named_errors(path):
             sync(descriptor)
     except OSError as error:
-        # Some network and user-space file systems keep no list of names that could be flushed.
+        # Some network and user-space file systems cannot flush a folder.
         if not (error.errno in (errno.EINVAL, errno.ENOTSUP) and path.is_dir()):
             raise
     finally:
@@ -175,7 +175,7 @@ def flush(path: Path) -> None:
 
 
 def sync(descriptor: int) -> None:
-    """Flush an open file to the disk; on macOS the disk's own cache too, which fsync does not."""
+    """Flush an open file to the disk; on macOS also the disk's own cache, which fsync does not."""
     if sys.platform == "darwin":
         import fcntl
 
@@ -185,12 +185,11 @@ def sync(descriptor: int) -> None:
 
 
 def lock(descriptor: int) -> str | None:
-    """Lock an open file for this process until it is closed, at the latest when the process dies.
+    """Lock an open file for this process until the file is closed or the process dies.
 
-    The lock is the kernel's: flock(2), or LockFileEx on Windows, which covers the first byte and
-    keeps other processes from reading it. Returns None, or the reason why this file system has no
-    locks (a network file system may be mounted without). Raises BlockingIOError if the file is
-    locked already.
+    Uses flock(2), or LockFileEx on Windows, which locks the first byte also against reading.
+    Returns None, or the system's message if this file system does not support locks, as some
+    network file systems do not. Raises BlockingIOError if the file is already locked.
     """
     from filelock import lock_descriptor
 
@@ -205,7 +204,7 @@ def lock(descriptor: int) -> str | None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, a link or a folder with all that is in it."""
+    """Delete a file, a link, or a folder with its contents."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -213,7 +212,7 @@ def remove(path: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete the temporary files of killed writes in `folder`, which may be absent."""
+    """Delete the temporary files that killed processes left in `folder`, if it exists."""
     if folder.is_dir():
         for entry in list(folder.iterdir()):
             if entry.name.startswith(ASIDE):
@@ -221,6 +220,6 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def digest(path: Path, kind: str = "sha256") -> str:
-    """The checksum of a regular file, in hexadecimal; `kind` is sha256, sha1 or md5."""
+    """Return the checksum of a regular file in hexadecimal. `kind` is sha256, sha1 or md5."""
     with named_errors(path), open_regular(path) as file:
         return hashlib.file_digest(file, kind).hexdigest()

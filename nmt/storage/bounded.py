@@ -1,7 +1,7 @@
-"""Files read within limits: a bad one is an error of one line.
+"""Reads of untrusted files, with limits.
 
-A file that is too large, not regular, outside of its folder or not JSON must neither exhaust the
-memory nor keep the process waiting.
+A file that is too large, not regular, outside its folder or not JSON raises an error of one line.
+It must neither exhaust the memory nor block the process.
 """
 
 import errno
@@ -15,18 +15,18 @@ from pathlib import Path
 from nmt.errors import NMTError
 
 MAX_JSON_BYTES = 4 << 20
-"""The largest JSON files of a run have about 1 MB."""
+"""The largest JSON files of a run are about 1 MB."""
 
 MAX_ZIP_TABLE_BYTES = 16 << 20
 
 BINARY = getattr(os, "O_BINARY", 0)
-"""For os.open, which on Windows opens text by default and translates its line ends."""
+"""Flag of os.open: on Windows, open in binary mode, without translation of line ends."""
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """`path`, open for reading in binary. Raises OSError if it is no regular file.
+    """Open a file for reading in binary mode. Raises OSError if it is not a regular file.
 
-    O_NONBLOCK: opening a FIFO would else wait for its writer.
+    O_NONBLOCK: without it, opening a FIFO would wait for a writer.
     """
     descriptor = os.open(path, os.O_RDONLY | BINARY | getattr(os, "O_NONBLOCK", 0))
     try:
@@ -38,7 +38,7 @@ def open_regular(path: Path) -> BufferedReader:
 
 
 def check_regular(mode: int, path: Path) -> None:
-    """Raise OSError, about `path`, unless `mode` (of stat) is that of a regular file."""
+    """Raise OSError, naming `path`, unless `mode` (st_mode) is the mode of a regular file."""
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
@@ -50,11 +50,11 @@ _KINDS = {stat.S_IFLNK: "symbolic link", stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "s
 
 
 def read_bytes(path: Path, max_bytes: int, error: type[NMTError], regular: bool = True) -> bytes:
-    """The content of a file of at most `max_bytes`; no more than that is read.
+    """Return the content of a file of at most `max_bytes`.
 
-    Unless `regular`, the file may be a device, or a pipe, whose writer is waited for. Raises
-    `error` for a larger file, and for one that cannot be read, with the OSError as its cause.
-    FileNotFoundError is passed on.
+    If `regular` is False, the file may also be a device or a pipe, and the read waits for its
+    writer. Raises FileNotFoundError if the file is missing. Raises `error` if the file is larger or
+    cannot be read; in the second case the cause is the OSError.
     """
     try:
         with open_regular(path) if regular else path.open("rb") as file:
@@ -65,29 +65,29 @@ def read_bytes(path: Path, max_bytes: int, error: type[NMTError], regular: bool 
         reason = getattr(problem, "strerror", None) or problem
         raise error(f"{path}: cannot be read: {reason}") from problem
     if len(content) > max_bytes:
-        raise error(f"{path}: larger than the {max_bytes:,} bytes that such a file may have")
+        raise error(f"{path}: larger than the {max_bytes:,} bytes allowed")
     return content
 
 
 def read_json(path: Path, error: type[NMTError]) -> object:
-    """The value of a JSON file. Raises `error` if it is damaged, else as `read_bytes` does."""
+    """Return the value of a JSON file. Raises `error` if it is no JSON, or as `read_bytes` does."""
     return parse_json(read_bytes(path, MAX_JSON_BYTES, error), str(path), error)
 
 
-def parse_json(content: bytes, shown: str, error: type[NMTError]) -> object:
-    """The value of JSON in UTF-8. Raises `error`, naming the file by `shown`."""
+def parse_json(content: bytes, source: str, error: type[NMTError]) -> object:
+    """Parse JSON in UTF-8. Raises `error`, whose message begins with `source`, if it is invalid."""
     try:
         value: object = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as problem:
         reason = "nested too deeply" if isinstance(problem, RecursionError) else problem
-        raise error(f"{shown}: damaged: not JSON ({reason})") from None
+        raise error(f"{source}: damaged: not JSON ({reason})") from None
     return value
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
-    """A zip archive, open for reading. Raises BadZipFile, also for a very long table of contents.
+    """Open a zip archive for reading. Raises BadZipFile, also for too large a table of contents.
 
-    zipfile reads the table whole. Its size is a number at the end of the file, which may be sparse.
+    zipfile loads the whole table into memory, and a small sparse file may claim a huge table.
     """
     with path.open("rb") as file:
         end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
@@ -97,15 +97,15 @@ def open_zip(path: Path) -> zipfile.ZipFile:
 
 
 def stay_inside(path: Path, folder: Path, error: type[NMTError]) -> None:
-    """Raise `error` if `path`, with its links followed, lies outside `folder`.
+    """Raise `error` if `path`, with symbolic links resolved, lies outside `folder`.
 
-    A folder without such links can be copied. In a folder that another person made, such a link
-    could make the reader publish a file of his own.
+    In a folder made by someone else, a link to the outside could make the user publish a private
+    file. A folder without links to the outside can also be copied.
     """
     try:
         resolved = path.resolve()
         if resolved.is_relative_to(folder.resolve()):
             return
-    except (OSError, RuntimeError):  # links in a circle
+    except (OSError, RuntimeError):  # a loop of links
         raise error(f"{path}: a link that leads nowhere") from None
-    raise error(f"{path}: a link out of {folder}, to {resolved}; allowed: files of its own")
+    raise error(f"{path}: a link out of {folder}, to {resolved}; allowed: files inside it")

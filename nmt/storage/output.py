@@ -1,4 +1,4 @@
-"""Output files that the user names: complete or absent, and errors of one line."""
+"""Output files named by the user: written atomically, with errors of one line."""
 
 import contextlib
 import contextvars
@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from nmt.errors import ConfigError, DataError
-from nmt.storage.atomic import ASIDE, part_stream, replacing, sync, utf8
+from nmt.storage.atomic import ASIDE, encode_utf8, part_stream, replacing, sync
 from nmt.storage.run_files import check_outside_runs
 
 STDIN_OR_STDOUT = Path("-")
-"""A path that stands for stdin where a file is read, and for stdout where one is written."""
+"""The path that means stdin for an input and stdout for an output."""
 
 
 @dataclass(frozen=True)
 class _Command:
-    """The input files of a command, by name, and whether it replaces files that exist."""
+    """The input files of a command, by option, and whether it may overwrite existing files."""
 
     inputs: Mapping[str, Sequence[Path]] = field(default_factory=dict)
     force: bool = False
@@ -33,7 +33,7 @@ _command = contextvars.ContextVar("_command", default=_NO_COMMAND)
 
 @contextlib.contextmanager
 def command_files(inputs: Mapping[str, Sequence[Path]], force: bool) -> Iterator[None]:
-    """Within this block no output replaces one of `inputs`; with `force` it may replace others."""
+    """Within this block, protect `inputs` from being overwritten; `force` allows other files."""
     outer = _command.get()
     token = _command.set(_Command({**outer.inputs, **inputs}, outer.force or force))
     try:
@@ -44,12 +44,11 @@ def command_files(inputs: Mapping[str, Sequence[Path]], force: bool) -> Iterator
 
 @contextlib.contextmanager
 def atomic_output(path: Path, force: bool = False) -> Iterator[BinaryIO]:
-    """A stream whose bytes become the file `path` when the block ends without an error.
+    """Yield a stream whose content becomes the file `path` when the block ends without an error.
 
-    `path` must be new unless `force`. Folders are made if need be; after an error or Ctrl-C `path`
-    is as it was. A link is followed, and what is not a regular file (a pipe, a device, `-` for
-    stdout) is written directly. Raises ConfigError as `check_output` does, and DataError where
-    `path` cannot be written: before the block begins if that can be known then.
+    After an error or Ctrl-C `path` is unchanged. `path` must not exist unless `force` is set.
+    Missing folders are created and links are followed. A pipe, a device or `-` (stdout) is written
+    directly. Raises ConfigError as `check_output` does, and DataError if `path` cannot be written.
     """
     with output_errors(path):
         check_output(path, force=force)
@@ -59,7 +58,7 @@ def atomic_output(path: Path, force: bool = False) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def written_whole(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
-    """The stream of `atomic_output`, for any `path`: also for a file in a run directory."""
+    """Yield the stream of `atomic_output` without its checks, as for a file in a run directory."""
     with output_errors(path):
         if path == STDIN_OR_STDOUT:
             sys.stdout.flush()
@@ -70,29 +69,29 @@ def written_whole(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
             with path.open("wb") as stream:
                 yield stream
             return
-        place = place_of(path)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        # A name of its own: several commands may write `path` at once, and the last one wins.
-        aside = place.with_name(f"{ASIDE}{place.name}.{secrets.token_hex(4)}")
-        with replacing(place, aside, is_new), part_stream(aside, append=False) as stream:
-            _keep_mode(stream.fileno(), place)
+        target = follow_links(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # A random name: several commands may write `path` at once, and the last one wins.
+        aside = target.with_name(f"{ASIDE}{target.name}.{secrets.token_hex(4)}")
+        with replacing(target, aside, is_new), part_stream(aside, append=False) as stream:
+            _keep_mode(stream.fileno(), target)
             yield stream
             stream.flush()
             sync(stream.fileno())
 
 
 def write_lines(lines: Iterable[str], path: Path, force: bool = False) -> None:
-    """Write the lines, as they come, to a UTF-8 file that appears at the end: `atomic_output`."""
+    """Write lines to a UTF-8 file by `atomic_output`, one at a time."""
     with atomic_output(path, force) as stream:
         for line in lines:
-            stream.write(utf8(f"{line}\n"))
+            stream.write(encode_utf8(f"{line}\n"))
 
 
 def is_direct(path: Path) -> bool:
-    """Whether `path` is written directly, because no file can replace it.
+    """Return whether `path` must be written directly, because it cannot be replaced by a rename.
 
-    This holds for a pipe, a device, `-`, and the system's names of open files, such as
-    `/dev/stdout` and the path that a shell puts for `>(command)`.
+    These are pipes, devices, `-`, and names of open descriptors, such as `/dev/stdout` or the path
+    that a shell substitutes for `>(command)`.
     """
     if path == STDIN_OR_STDOUT:
         return True
@@ -102,24 +101,24 @@ def is_direct(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def place_of(path: Path) -> Path:
-    """The file that `path` means, with its links followed.
+def follow_links(path: Path) -> Path:
+    """Return the file that `path` names after its links are followed.
 
-    Raises DataError for a folder, and for links in a circle.
+    Raises DataError for a folder or a loop of links.
     """
     if path.is_dir():
         raise DataError(f"cannot write {path}: it is a folder; give the name of a file")
-    place = Path(os.path.realpath(path))
-    if place.is_symlink():
-        raise DataError(f"cannot write {path}: a link in a circle; give the name of a file")
-    return place
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise DataError(f"cannot write {path}: a loop of links; give the name of a file")
+    return target
 
 
 @contextlib.contextmanager
 def output_errors(path: Path) -> Iterator[None]:
-    """Raise DataError for an OSError about `path` or its folders.
+    """Turn an OSError about `path` or its parent folders into a DataError.
 
-    BrokenPipeError, for a closed pipe, is passed on: it ends a command quietly.
+    BrokenPipeError (a closed pipe) is passed on: a command then ends quietly.
     """
     try:
         yield
@@ -127,44 +126,44 @@ def output_errors(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         name = None if error.filename is None else Path(os.fsdecode(error.filename))
-        place = Path(os.path.realpath(path))
-        if name not in (None, path, place, *path.parents, *place.parents):
+        target = Path(os.path.realpath(path))
+        if name not in (None, path, target, *path.parents, *target.parents):
             raise
         raise DataError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _keep_mode(descriptor: int, place: Path) -> None:
-    """Give an open file the permissions of `place`, which it replaces, if that exists."""
+def _keep_mode(descriptor: int, target: Path) -> None:
+    """Give an open file the permissions of `target`, if that file exists."""
     if hasattr(os, "fchmod"):  # not on Windows
         with contextlib.suppress(OSError):  # absent, or another user's
-            os.fchmod(descriptor, stat.S_IMODE(place.stat().st_mode))
+            os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
 
 
 def may_replace(force: bool) -> bool:
-    """Whether outputs replace files that exist: by `force`, or in a command that has --force."""
+    """Return True if `force` is set or the running command was given --force."""
     return force or _command.get().force
 
 
 def check_output(out: Path, name: str = "`out`", force: bool = False) -> None:
-    """Raise ConfigError if an output at `out` would replace a file that is to stay.
+    """Raise ConfigError if an output at `out` would overwrite a protected file.
 
-    These are the inputs of the running command, as in `check_apart`; files of runs
-    (nmt/storage/run_files.py); and, without `force`, any file that exists.
+    Protected are the inputs of the running command, the files of runs (nmt/storage/run_files.py)
+    and, unless `may_replace(force)`, every existing file. `name` is what the message calls `out`.
     """
     check_apart(out, _command.get().inputs, name)
     if is_direct(out):
         return
-    place = place_of(out)
+    target = follow_links(out)
     check_outside_runs(out, name)
-    if os.path.lexists(place) and not may_replace(force):
-        raise ConfigError(f"{out}: is there already; `force` replaces it, or `out` another file")
+    if os.path.lexists(target) and not may_replace(force):
+        raise ConfigError(f"{out}: is there already; `force` replaces it; or give another `out`")
 
 
 def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`out`") -> None:
-    """Raise ConfigError if `out` is a file that a command reads.
+    """Raise ConfigError if `out` is also an input file.
 
-    `name` is what the message calls `out`; `inputs` are the files by what it calls them. Files
-    are compared, not paths: a link to an input is that input.
+    The message calls `out` by `name`, and the inputs by their keys. A link to an input counts as
+    that input.
     """
     status = _status(out, "stdout")
     if status is None or not stat.S_ISREG(status.st_mode):
@@ -181,7 +180,7 @@ def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`o
 
 
 def _status(path: Path, standard: Literal["stdin", "stdout"]) -> os.stat_result | None:
-    """The status of the file at `path`, or of the `standard` stream for `-`; None if absent."""
+    """Return os.stat of `path`, or of the `standard` stream if it is `-`; None if it is absent."""
     try:
         if path == STDIN_OR_STDOUT:
             return os.fstat(getattr(sys, standard).fileno())

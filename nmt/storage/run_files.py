@@ -1,4 +1,4 @@
-"""The files of runs: no output of another command replaces them, and none is a link."""
+"""Protection of the files of a run: against outputs of other commands, and against links."""
 
 import os
 import stat
@@ -18,13 +18,13 @@ WRITTEN = (
     "samples",
     "eval",
 )
-"""All that a command writes in a run directory; anything else there is never opened."""
+"""The files and folders that nmt writes in a run directory. It opens no others there."""
 
 
 def check_outside_runs(path: Path, name: str) -> None:
-    """Raise ConfigError if the file or folder `path` is, or lies in, one that nmt writes in a run.
+    """Raise ConfigError if `path` is, or lies in, a file or folder that nmt writes in a run.
 
-    Links are followed or not. `name` is what the message calls `path`.
+    Both `path` itself and the target of its links are checked. `name` is its name in the message.
     """
     for target in {Path(os.path.realpath(path)), Path(os.path.realpath(path.parent)) / path.name}:
         for folder in target.parents:
@@ -37,10 +37,10 @@ def check_outside_runs(path: Path, name: str) -> None:
 
 
 def check_tree(run: Path, names: tuple[str, ...] = WRITTEN) -> None:
-    """Raise CheckpointError unless `names` are, and contain, regular files and folders alone.
+    """Raise CheckpointError if any of `names` is or contains a link, a FIFO or a device.
 
-    The target of a link would be written to, and a FIFO would keep its writer waiting. The run
-    itself may be a link.
+    A write would go to the target of a link, and would block on a FIFO. The run directory itself
+    may be a link.
     """
     open_paths = [run / name for name in names]
     while open_paths:
@@ -52,6 +52,6 @@ def check_tree(run: Path, names: tuple[str, ...] = WRITTEN) -> None:
             else:
                 check_regular(mode, path)
         except FileNotFoundError:
-            continue  # not there yet, or deleted by the run's writer meanwhile
+            continue  # not written yet, or just deleted by a training
         except OSError as error:
             raise CheckpointError(f"{path}: {error.strerror}; remove it from the run") from None

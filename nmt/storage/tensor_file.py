@@ -1,9 +1,9 @@
-"""Safetensors files that are checked before their tensors are loaded.
+"""Checks of safetensors files before their tensors are loaded.
 
-safetensors' own reader compares the header with the size of the file. This module checks that the
-file is a regular one, the size of its header, that torch has its number formats and shapes, and
-that the tensors are those of the model. All of that happens before more than the header is read: a
-small or sparse file cannot make its reader allocate much memory.
+safetensors' own reader compares the header with the size of the file. This module also checks that
+the file is regular, that its header is not too large, that torch has its dtypes and shapes, and
+that the tensors fit the model. No more than the header is read before that, so a small or sparse
+file cannot make nmt allocate much memory.
 """
 
 import math
@@ -21,7 +21,7 @@ from nmt.storage.bounded import open_regular
 from nmt.storage.terminal import one_line
 
 MAX_HEADER_BYTES = 4 << 20
-"""Enough for about thirty thousand tensors."""
+"""Enough for about 30,000 tensors."""
 
 MISFIT = "does not fit config.yaml and tokenizer"
 
@@ -41,7 +41,7 @@ _KNOWN = frozenset(_DTYPE_NAMES.values())
 
 
 class Spec(NamedTuple):
-    """The number format (safetensors' word for it) and the shape of a tensor."""
+    """The dtype of a tensor, in the notation of safetensors, and its shape."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -51,11 +51,11 @@ class Spec(NamedTuple):
 
 
 Specs = dict[str, Spec]
-"""The spec of each tensor by its name."""
+"""Specs by the name of the tensor."""
 
 
 def specs_of(tensors: Mapping[str, Tensor]) -> Specs:
-    """The specs of tensors, which may be on the meta device."""
+    """Return the specs of tensors, which may be on the meta device."""
     return {
         name: Spec(_DTYPE_NAMES.get(tensor.dtype, str(tensor.dtype)), tuple(tensor.shape))
         for name, tensor in tensors.items()
@@ -63,18 +63,18 @@ def specs_of(tensors: Mapping[str, Tensor]) -> Specs:
 
 
 def first_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """The first name of each tensor, by each of its names: a tied tensor has several."""
+    """Map each name to the first name of the same tensor. A tied tensor has several names."""
     first: dict[object, str] = {}
     names = {}
     for name, tensor in tensors.items():
-        # An empty tensor, and one on the meta device, has no address to know it by.
+        # Empty tensors and tensors on the meta device have no address.
         view = (tensor.data_ptr() or id(tensor), tensor.dtype, tensor.shape, tensor.stride())
         names[name] = first.setdefault(view, name)
     return names
 
 
 def check_specs(expected: Specs, got: Specs, where: str) -> None:
-    """Raise CheckpointError, naming one fault after `where`, unless all names and specs agree."""
+    """Raise CheckpointError unless all names and specs agree. `where` begins the message."""
     names = [n for n in sorted(expected.keys() | got.keys()) if got.get(n) != expected.get(n)]
     if names:
         name, more = names[0], f" (and {len(names) - 1} more)" if len(names) > 1 else ""
@@ -85,11 +85,11 @@ def check_specs(expected: Specs, got: Specs, where: str) -> None:
 
 
 def read_checked(path: Path, expected: Specs | None, error: type[NMTError]) -> bytes:
-    """The content of a safetensors file of a checkpoint's folder.
+    """Return the content of a safetensors file in a checkpoint's folder.
 
-    Raises CheckpointError where its tensors are not those that are `expected`, before more than the
-    header is read; `error` for a header that is too large, malformed or not that of the file's
-    bytes; OSError as `open_regular` does.
+    If `expected` is None, any names and specs are allowed. Raises CheckpointError if they are not
+    the `expected` ones, before the tensors are read. Raises `error` if the header is too large,
+    malformed or does not match the file, and OSError as `open_regular` does.
     """
     with open_regular(path) as file:
         head = file.read(8)
@@ -112,9 +112,9 @@ def read_checked(path: Path, expected: Specs | None, error: type[NMTError]) -> b
 
 
 def check_finite(tensors: Mapping[str, Tensor], where: str, error: type[NMTError]) -> None:
-    """Raise `error`, naming the first tensor in which a number is NaN or infinite."""
+    """Raise `error`, naming the first tensor with NaN or infinite elements, if there is one."""
     for name, tensor in tensors.items():
-        # A NaN or infinite number makes the sum so too. A sum may also overflow without one.
+        # A NaN or infinite element makes the sum NaN or infinite. The sum may also overflow.
         if not tensor.is_floating_point() or math.isfinite(float(tensor.sum())):
             continue
         bad = int((~tensor.isfinite()).sum())
@@ -123,9 +123,9 @@ def check_finite(tensors: Mapping[str, Tensor], where: str, error: type[NMTError
 
 
 def _specs_of_file(path: Path, error: type[NMTError]) -> Specs:
-    """The specs of a file whose header describes all of its bytes, each once."""
+    """Return the specs in the header of a safetensors file. Raises `error` if it is malformed."""
     try:
-        with safe_open(path, "np") as file:  # "pt" would map the file as memory of its own
+        with safe_open(path, "np") as file:  # "pt" would map the whole file into memory
             parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
             specs = {n: Spec(p.get_dtype(), tuple(p.get_shape())) for n, p in parts.items()}
     except SafetensorError as problem:

@@ -1,7 +1,7 @@
-"""Text that comes from files must not steer the terminal that shows it.
+"""Protection of the terminal against control characters in text that comes from files.
 
-Escape sequences, other control characters and those that turn the order of a line (bidirectional
-embeddings, overrides and isolates) are shown as escapes instead.
+Escape sequences, other control characters and bidirectional embeddings, overrides and isolates are
+shown as escapes.
 """
 
 import contextlib
@@ -14,38 +14,38 @@ _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 
 
 def escape_controls(text: str) -> str:
-    r"""`text` with `\u001b` and the like for what would steer a terminal; newlines and tabs stay.
+    r"""Replace control characters, except newlines and tabs, by escapes such as `\u001b`.
 
-    JSON keeps its meaning, for these escapes are JSON's own.
+    JSON text keeps its meaning, because JSON has the same escapes.
     """
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def one_line(text: str) -> str:
-    """`text` for a message: all that is not printable is escaped, line ends and rare spaces too."""
+    """Escape every character that is not printable, including newlines, except tabs."""
     return "".join(c if c.isprintable() or c in "\t " else ascii(c)[1:-1] for c in text)
 
 
 class TerminalStream(io.TextIOWrapper):
-    """A text stream that escapes controls in all that is written to it."""
+    """A text stream that escapes control characters (`escape_controls`) in its output."""
 
     def write(self, text: str) -> int:
-        """As the base class, of the escaped text."""
-        # A progress bar begins its writes with a carriage return: back to the start of its line.
+        """Write `text` with its control characters escaped."""
+        # A progress bar begins each write with a carriage return, to overwrite its line.
         start = "\r" if text.startswith("\r") else ""
         return super().write(start + escape_controls(text.removeprefix(start)))
 
 
 def terminal_stream(descriptor: int, errors: str, line_buffering: bool) -> TerminalStream:
-    """Such a stream to a descriptor, which it does not close; UTF-8, whatever the locale says."""
+    """Open a TerminalStream on `descriptor`, which it does not close. It always writes UTF-8."""
     buffer = open(descriptor, "wb", closefd=False)  # noqa: SIM115
     return TerminalStream(buffer, "utf-8", errors, line_buffering=line_buffering)
 
 
 def give_up(stream: TextIO) -> None:
-    """Redirect a standard stream whose reader is gone to /dev/null: Python flushes it at exit.
+    """Redirect a standard stream whose reader is gone to /dev/null.
 
-    A stream without a descriptor stays as it is.
+    Otherwise Python's flush at exit would fail. A stream without a descriptor stays as it is.
     """
     with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())

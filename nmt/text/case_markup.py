@@ -1,8 +1,8 @@
-"""Case told apart from the word: lower-case words, and marks that say where the capitals were.
+"""Inline casing: words in lower case, and marks for the capitals.
 
-`man`, `Man` and `MAN` then have the same pieces (inline casing: Berard et al. 2019, arXiv
-1907.06170, section 3.2; pyonmttok's `case_markup`). Normalisation replaces the marks in what users
-write. For every normalised text x: " ".join(filter(None, restore_case(mark_case(x).split()))) == x.
+`man`, `Man` and `MAN` share their pieces (Berard et al. 2019, arXiv 1907.06170, section 3.2; as
+`case_markup` in pyonmttok). Normalisation replaces these marks in users' texts. For every
+normalised text x: " ".join(filter(None, restore_case(mark_case(x).split()))) == x.
 """
 
 import re
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from nmt.text.vocabulary import RESERVED, UNK_ID
 
 CAPITAL = "\u21e7"
-"""⇧, before a word: its first letter is a capital."""
+"""⇧ before a word: the word's first letter is a capital."""
 UPPER = "\u21ea"
-"""⇪, before a word: all letters are capitals, up to the next ⇩ or the end of the text."""
+"""⇪ before a word: all letters are capitals up to the next ⇩ or the end of the text."""
 LOWER = "\u21e9"
-"""⇩, after a word: the capitals end."""
+"""⇩ after a word: the end of the capitals."""
 MARKS = (CAPITAL, UPPER, LOWER)
 
 _UNKNOWN = RESERVED[UNK_ID]
@@ -23,88 +23,88 @@ _UNITS = re.compile(f"{_UNKNOWN}|.", re.DOTALL)
 
 
 def mark_case(text: str) -> str:
-    """The normalised `text` with marks, each word after a space: "A man" becomes "⇧ a man".
+    """Return the normalised `text` in lower case with marks, a space before each word.
 
-    A word is what stands between spaces. Words in capitals, with any words without letters between
-    them, are one run if one of them has two letters. A run that ends the text has no ⇩, so that a
-    text in capitals has one mark. A word stays as written where its lower case would not give it
-    back (iPhone, McDonald, İstanbul).
+    Example: "A man" becomes "⇧ a man". Words are separated by spaces. Adjacent words in capitals
+    form a run if one has two letters; words without letters may lie between them. A run at the end
+    of the text has no ⇩, so a text in capitals has one mark. A word is unchanged if the marks
+    cannot restore it from lower case (iPhone, McDonald, İstanbul).
     """
     words = text.split(" ") if text else []
-    lowered = [_lowered(word) for word in words]
-    marked: list[str] = []
+    lower_words = [_lowered(word) for word in words]
+    parts: list[str] = []
     start = 0
     while start < len(words):
-        end = _end_of_capitals(words, lowered, start)
+        end = _end_of_capitals(words, lower_words, start)
         if end > start:
-            run = "".join(f" {lowered[i] or words[i]}" for i in range(start, end))
-            marked.append(f"{UPPER}{run}{LOWER if end < len(words) else ''}")
+            run = "".join(f" {lower_words[i] or words[i]}" for i in range(start, end))
+            parts.append(f"{UPPER}{run}{LOWER if end < len(words) else ''}")
             start = end
         else:
             first_lowered = _first_lowered(words[start])
-            marked.append(f"{CAPITAL} {first_lowered}" if first_lowered else f" {words[start]}")
+            parts.append(f"{CAPITAL} {first_lowered}" if first_lowered else f" {words[start]}")
             start += 1
-    return "".join(marked)
+    return "".join(parts)
 
 
 def restore_case(words: Iterable[str]) -> Iterator[str]:
-    """`words` as `mark_case` wrote them, or a model, without marks and in their case.
+    """Yield words, as written by `mark_case` or a model, without marks and with their capitals.
 
-    Marks may stand before, within or after a word, or alone, which gives an empty string. A ⇧
-    counts for the next word that begins after it, a ⇪ or ⇩ for all letters after it; doubled
-    and superfluous ones change nothing.
+    Marks may be before, within or after a word. A word of marks only gives an empty string. ⇧
+    applies to the next word that begins after it, ⇪ and ⇩ apply to all letters after them.
+    Redundant marks have no effect.
     """
     upper = capital = False
     for word in words:
         next_capital = False
         has_letter = False
-        read: list[str] = []
+        output: list[str] = []
         for unit in _UNITS.findall(word):
             if unit == CAPITAL:
-                capital, next_capital = capital or not read, bool(read)
+                capital, next_capital = capital or not output, bool(output)
             elif unit in MARKS:
                 upper = unit == UPPER
             else:
                 is_lower = unit != _UNKNOWN and unit.upper() != unit
                 is_raised = is_lower and (upper or (capital and not has_letter))
                 has_letter = has_letter or is_lower or unit.lower() != unit
-                read.append(unit.upper() if is_raised else unit)
-        if read:
+                output.append(unit.upper() if is_raised else unit)
+        if output:
             capital = next_capital
-        yield "".join(read)
+        yield "".join(output)
 
 
 def _lowered(word: str) -> str | None:
-    """The lower case of a word in capitals, if it gives the word back."""
+    """Return `word` in lower case if it is in capitals and upper-casing restores it, else None."""
     lower = word.lower()
     is_exact = lower != word and lower.upper() == word and _UNKNOWN not in lower
     return lower if is_exact else None
 
 
 def _first_lowered(word: str) -> str | None:
-    """The word with its only capital, which is its first letter, in lower case."""
+    """Return the word in lower case if its first letter is its only capital, else None."""
     first = next((i for i, char in enumerate(word) if char.lower() != char.upper()), None)
     if first is None:
         return None
-    lower = word[first].lower()
-    lowered = f"{word[:first]}{lower}{word[first + 1 :]}"
+    letter = word[first].lower()
+    lower_word = f"{word[:first]}{letter}{word[first + 1 :]}"
     is_exact = (
-        lower != word[first]
-        and len(lower) == 1
-        and lower.upper() == word[first]
-        and lowered == lowered.lower()
-        and _UNKNOWN not in lowered
+        letter != word[first]
+        and len(letter) == 1
+        and letter.upper() == word[first]
+        and lower_word == lower_word.lower()
+        and _UNKNOWN not in lower_word
     )
-    return lowered if is_exact else None
+    return lower_word if is_exact else None
 
 
-def _end_of_capitals(words: list[str], lowered: list[str | None], start: int) -> int:
-    """The end of the run of capitals that begins at `start`; `start` if there is none."""
+def _end_of_capitals(words: list[str], lower_words: list[str | None], start: int) -> int:
+    """Return the end of the run of capitals that begins at `start`; `start` if there is no run."""
     end = start
     n_letters = 0
-    if lowered[start]:
+    if lower_words[start]:
         for i in range(start, len(words)):
-            lower = lowered[i]
+            lower = lower_words[i]
             if lower is not None:
                 end = i + 1
                 n_letters = max(

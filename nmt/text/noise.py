@@ -1,8 +1,8 @@
-"""Source texts as people type them, for training: other casing and punctuation, typing slips.
+"""Noise in source texts for training: casing, punctuation, quotes and typing slips.
 
-A model that is trained on clean text alone fails on a few such characters (Belinkov and Bisk 2018,
-arXiv 1711.02173), and training on sampled noise mends this at little cost on clean text
-(Karpukhin et al. 2019, arXiv 1902.01509).
+A model trained only on clean text fails on a few noisy characters (Belinkov and Bisk 2018, arXiv
+1711.02173). Training with sampled noise prevents that at little cost on clean text (Karpukhin et
+al. 2019, arXiv 1902.01509).
 """
 
 import itertools
@@ -18,27 +18,27 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class NoiseConfig(Config):
-    """Probabilities that the source text of a training pair is altered in an epoch. The target text
-    stays as it is, and so do validation and translation.
+    """Noise in the source texts of training pairs. Each key is the probability that a text is
+    altered in this way in an epoch. Target texts, validation and translation are not altered.
     """
 
     lower: Probability = Field(default=0.0, description="all letters in lower case")
     upper: Probability = Field(default=0.0, description="ALL LETTERS IN CAPITALS")
-    title: Probability = Field(default=0.0, description="Each Word With A Capital")
+    title: Probability = Field(default=0.0, description="Each Word Begins With A Capital")
     punctuation: Probability = Field(
         default=0.0,
-        description="final punctuation: removed, or exchanged for another mark, each half of the "
-        "time; where there is none, a mark is added",
+        description="final punctuation: removed or replaced by another mark, with equal "
+        "probability; if there is none, a mark is added",
     )
     quotes: Probability = Field(
         default=0.0,
-        description="quotation marks and apostrophes exchanged for other kinds, or apostrophes "
-        "left out",
+        description="quotation marks and apostrophes replaced by other kinds; apostrophes may also "
+        "be left out",
     )
     slip: Probability = Field(
         default=0.0,
-        description="a typing slip in one word of three or more letters: two neighbouring letters "
-        "exchanged, or a letter left out, doubled, or replaced by another of the text (Belinkov "
+        description="a typing slip in one word of three or more letters: two adjacent letters "
+        "swapped, or a letter left out, doubled, or replaced by a letter of the text (Belinkov "
         "and Bisk 2018, arXiv 1711.02173; Karpukhin et al. 2019, arXiv 1902.01509)",
     )
 
@@ -51,24 +51,24 @@ class NoiseConfig(Config):
 
     @property
     def is_on(self) -> bool:
-        """Whether any text is altered."""
+        """Whether any probability is above 0."""
         return self != NoiseConfig()
 
 
 def disturb(text: str, config: NoiseConfig, rng: random.Random) -> str:
-    """`text` with the noise of `config`, drawn from `rng` alone; an apostrophe alone may vanish."""
+    """Return `text` with noise drawn from `rng`. A text that is only an apostrophe may vanish."""
     if rng.random() < config.quotes:
         text = _other_quotes(text, rng)
     if rng.random() < config.slip:
         text = _mistyped(text, rng)
     if rng.random() < config.punctuation:
         text = _other_end(text, rng)
-    place = rng.random()
-    if place < config.lower:
+    draw = rng.random()
+    if draw < config.lower:
         return text.lower()
-    if place < config.lower + config.upper:
+    if draw < config.lower + config.upper:
         return text.upper()
-    if place < config.lower + config.upper + config.title:
+    if draw < config.lower + config.upper + config.title:
         return _FIRST_LETTERS.sub(lambda match: match[0].upper(), text)
     return text
 
@@ -84,14 +84,14 @@ _APOSTROPHES = ("", " ", "`", "´")
 
 
 def _other_quotes(text: str, rng: random.Random) -> str:
-    """`text` with one kind of quotation marks, open and close in turn, and one of apostrophes."""
+    """Replace all quotation marks by one pair, opening and closing in turn, and all apostrophes."""
     marks = itertools.cycle(rng.choice(_QUOTES))
     apostrophe = rng.choice(_APOSTROPHES)
     return _QUOTED.sub(lambda _: next(marks), _APOSTROPHE.sub(apostrophe, text))
 
 
 def _other_end(text: str, rng: random.Random) -> str:
-    """`text` with another mark at its end, or with none."""
+    """Replace, remove or add the final punctuation of `text`."""
     body = _END.sub("", text, count=1)
     end = text[len(body) :].strip()
     if end and body and rng.random() < 0.5:
@@ -100,21 +100,21 @@ def _other_end(text: str, rng: random.Random) -> str:
 
 
 def _mistyped(text: str, rng: random.Random) -> str:
-    """`text` with one slip in one of its words of three or more letters, if there is one."""
+    """Make a typing slip in one word of three or more letters, if there is such a word."""
     words = list(_WORDS.finditer(text))
     if not words:
         return text
     start, end = rng.choice(words).span()
     word = text[start:end]
     kind = rng.randrange(4)
-    place = rng.randrange(len(word) - (kind == 0))
-    before, letter, after = word[:place], word[place], word[place + 1 :]
+    index = rng.randrange(len(word) - (kind == 0))
+    before, letter, after = word[:index], word[index], word[index + 1 :]
     if kind == 0:
-        changed = f"{before}{after[0]}{letter}{after[1:]}"
+        slip = f"{before}{after[0]}{letter}{after[1:]}"
     elif kind == 1:
-        changed = before + after
+        slip = before + after
     elif kind == 2:
-        changed = before + 2 * letter + after
+        slip = before + 2 * letter + after
     else:
-        changed = before + rng.choice([char for char in text if char.isalpha()]) + after
-    return text[:start] + changed + text[end:]
+        slip = before + rng.choice([char for char in text if char.isalpha()]) + after
+    return text[:start] + slip + text[end:]

@@ -1,10 +1,9 @@
-"""Text rules: what the model reads (`normalise`) and what a reader gets (`restore`).
+"""Normalisation of texts for the model (`normalise`), and typography for readers (`restore`).
 
-Corpora write one French sentence in a dozen ways: U+202F, U+00A0, U+2009, a plain space or
-nothing before `?`, both apostrophes, guillemets with and without spaces. `normalise` maps them
-all to one plain form, so that the model need not learn typography, and `restore` writes that
-form the way French is printed. Laws for every text x and language
-(tests/text/test_normalisation.py):
+Corpora write a French sentence in many ways: with U+202F, U+00A0, U+2009, a plain space or no
+space before `?`, with either apostrophe, with or without spaces inside guillemets. `normalise`
+maps all of them to one plain form, so that the model need not learn typography. `restore` converts
+the plain form to printed French. For every text x and language (tests/text/test_normalisation.py):
 
     normalise(normalise(x)) == normalise(x)
     normalise(restore(x)) == normalise(x)
@@ -20,13 +19,13 @@ NNBSP = "\u202f"
 NBSP = "\u00a0"
 APOSTROPHE = "\u2019"
 
-# Marks of direction, joining and breaking that have no width and carry no meaning in a
-# left-to-right corpus. ZWJ and ZWNJ are kept: emoji, Persian and the Indic scripts need them.
+# Zero-width marks of direction, joining and breaking, which mean nothing in a left-to-right
+# corpus. ZWJ and ZWNJ are kept, because emoji, Persian and the Indic scripts need them.
 _INVISIBLE = (
     "\u00ad\u180e\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
     "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufeff"
 )
-_APOSTROPHES = "\u2018\u2019\u201b\u02bc\uff07"  # U+2018 for it too: Tatoeba has "J‘aime", "I‘m"
+_APOSTROPHES = "\u2018\u2019\u201b\u02bc\uff07"  # with U+2018: Tatoeba has "J‘aime", "I‘m"
 _HYPHENS = "\u2010\u2011"
 
 
@@ -41,21 +40,21 @@ def _character_table() -> dict[int, str | None]:
     table.update(dict.fromkeys(map(ord, _APOSTROPHES), "'"))
     table.update(dict.fromkeys(map(ord, _HYPHENS), "-"))
     table.update(dict.fromkeys(range(0xD800, 0xE000), "\ufffd"))  # lone surrogates: not UTF-8
-    table[0x2581] = "_"  # SentencePiece keeps ▁ to itself, as its mark of a space
+    table[0x2581] = "_"  # SentencePiece reserves ▁ as its mark of a space
     table.update({0x21E7: "↑", 0x21EA: "↑", 0x21E9: "↓"})  # the marks of case_markup.py
     return table
 
 
 _TABLE = _character_table()
 
-# restore removes or replaces these too. Otherwise a mark would seem to end a clause that goes on
-# in the normalised text, as in "a?\u200bb".
+# `restore` removes or replaces these too. Otherwise it would read the `?` in "a?\u200bb" as the end
+# of a clause, although the normalised text is "a?b".
 _UNREAD = {code: to for code, to in _TABLE.items() if to is None or code == 0x2581}
 
 _SPACES = re.compile(" {2,}")
 
-# A French mark is set apart where it ends a clause: after a letter, digit or closing mark, with
-# only closing marks up to the next space. 10:30, a?b, x != y, file?.txt and :) stay as they are.
+# A French mark gets a space before it if it ends a clause: if it follows a letter, digit or closing
+# mark, and only closing marks precede the next space. 10:30, a?b, x != y, file?.txt and :) do not.
 _MARKS = "?!‽;:"
 _CLOSING = r""".,…"')\]»”’"""
 _CLOSED = r"""(?:(?<=[\w»)\]}.…”%$€£°])|(?<=\S["']))"""
@@ -65,18 +64,18 @@ _COLON = re.compile(f"{_CLOSED}(:)$")
 _GUILLEMETS = ((re.compile(r"«(?=\S)"), "« "), (re.compile(r"(?<=\S)»"), " »"))
 _ATTACHED = re.compile(rf"\S[{_MARKS}]")
 
-# Code, which no rule changes.
+# Patterns of code, which no rule changes.
 _CODE = "|".join(
     (
         r"<[/!?]?[\w-]+(?=\s*/?>|\s+[\w:.-]+\s*=)[^<>]*>",  # a tag with its attributes
         r"`[^`']*`",
         r"\{(?=[^{}]*[;:])[^{}]*\}",  # a block of declarations
         r"&(?:amp;)*#?\w{2,32};",  # an entity
-        r"#[A-Z][A-Z/0-9]*[?!]",  # an error of a spreadsheet, such as #REF!
-        r"(?<!\S)(?:[^\s:]+:){2,}+(?!\S)",  # the place in front of a message, such as file.c:12:
+        r"#[A-Z][A-Z/0-9]*[?!]",  # an error value in a spreadsheet, such as #REF!
+        r"(?<!\S)(?:[^\s:]+:){2,}+(?!\S)",  # the location before a message, such as file.c:12:
     )
 )
-# The `;` of a text with any of these ends a statement, not a clause.
+# In a text with any of these, `;` ends a statement of code, not a clause.
 _STATEMENTS = re.compile(r"[=|\\]|\{(?!\w*\})|\S\(|[^\s\d][:;][^\s)]|\$[^\W\d]")
 
 _CODE_OR_TAIL = re.compile(  # the tail of a word is its last character and the marks after it
@@ -114,7 +113,26 @@ def _print_french(text: str) -> str:
     )
 
 
-# lang -> (a further step of normalise after the common rules, its inverse in restore).
+CHARACTERS = {chr(code): to or "" for code, to in _TABLE.items() if not 0xD800 <= code < 0xE000}
+"""The replacement of each character that no model reads; a lone surrogate becomes U+FFFD."""
+
+FRENCH_PATTERNS: dict[str, str] = {
+    "opening": _GUILLEMETS[0][0].pattern,
+    "closing": _GUILLEMETS[1][0].pattern,
+    "attached": _ATTACHED.pattern,
+    "statements": _STATEMENTS.pattern,
+    "colon": _COLON.pattern,
+    "pausing": _PAUSING.pattern,
+    "asking": _ASKING.pattern,
+    "code_or_tail": _CODE_OR_TAIL.pattern,
+    "code_or_printed": _CODE_OR_PRINTED.pattern,
+}
+"""The patterns of the rules of French, for the same rules in another language than Python."""
+
+FRENCH_PRINTED = _PRINTED
+"""The character that each named group of the pattern `code_or_printed` becomes."""
+
+# Language code -> (the last step of `normalise`, its inverse in `restore`).
 _RULES: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = dict.fromkeys(
     ("fr", "fra", "fre"), (_space_french, _print_french)
 )
@@ -125,10 +143,10 @@ _LONG_RUN = re.compile(r"[^\w\s\x00-\x7f]{32,}")
 
 
 def composed(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
-    """`text` in a composed form of Unicode, in time that grows with its length.
+    """Return `text` in a composed Unicode form, in about linear time.
 
-    Python sorts the marks on a letter by insertion, which takes minutes for 100,000 of them; a
-    long run of them is sorted beforehand, which is the same text to Unicode.
+    Python sorts the combining marks on a letter by insertion, which takes minutes for 100,000 of
+    them. Long runs are sorted here first, which is equivalent in Unicode.
     """
     return unicodedata.normalize(form, text if text.isascii() else _LONG_RUN.sub(_sorted, text))
 
@@ -143,18 +161,18 @@ def _sorted(match: re.Match[str]) -> str:
 
 
 def has_typography(lang: str) -> bool:
-    """Whether `restore` has rules for the language."""
+    """Return whether `restore` has rules for the language."""
     return lang in _RULES
 
 
 def normalise(text: str, lang: str) -> str:
-    """The form of `text` that models read: NFC, plain spaces, plain apostrophes.
+    """Return the form of `text` that models read: NFC, plain spaces, plain apostrophes.
 
-    Every Unicode space (tabs and line separators too) becomes one space, runs are collapsed and
-    the ends stripped; typographic apostrophes and hyphens become `'` and `-`; control and
-    zero-width characters go; a lone surrogate becomes U+FFFD, U+2581 `_`, and the marks of
-    case ⇧ ⇪ ⇩ become ↑ ↑ ↓. French also gets a space before a final `? ! ; :` and inside « » where
-    it has none, except in code: entities, tags, addresses, statements. Never raises.
+    Runs of Unicode white space become one space, and the ends are stripped. Typographic apostrophes
+    and hyphens become `'` and `-`. Control and zero-width characters are removed. Lone surrogates
+    become U+FFFD, U+2581 becomes `_`, and the marks of case ⇧ ⇪ ⇩ become ↑ ↑ ↓. French text also
+    gets missing spaces before a final `? ! ; :` and inside « », except in code (entities, tags,
+    addresses, statements). Never raises.
     """
     text = composed(text.translate(_TABLE))
     text = " ".join(text.split())
@@ -162,24 +180,24 @@ def normalise(text: str, lang: str) -> str:
 
 
 def restore(text: str, lang: str) -> str:
-    """`text` (normalised, as models write it) in the typography of `lang`.
+    """Return a normalised `text`, such as a model's output, in the typography of `lang`.
 
-    French: U+202F before `? ! ;`, U+00A0 before `:` and inside « », ’ for the apostrophe of an
-    elision; characters that no model reads are left out, and one space is left where they stood
-    between two. A language without rules is returned unchanged.
+    French gets U+202F before `? ! ;`, U+00A0 before `:` and inside « », and ’ as the apostrophe of
+    an elision. Characters that `normalise` removes are removed, and double spaces merged. Text in a
+    language without rules is returned unchanged.
     """
     if lang not in _RULES:
         return text
     space, typeset = _RULES[lang]
-    read = _SPACES.sub(" ", composed(text.translate(_UNREAD))).strip(" ")
-    return typeset(space(read))
+    plain = _SPACES.sub(" ", composed(text.translate(_UNREAD))).strip(" ")
+    return typeset(space(plain))
 
 
 def sentence_key(text: str) -> str:
-    """A key that is equal for sentences that differ only in case, spacing or punctuation.
+    """Return a key that is equal for sentences that differ only in case, spacing or punctuation.
 
-    The text in NFKC and case-folded, with only its letters, marks and digits. A text without any
-    of these is its own key.
+    The key is the letters, combining marks and numbers of the text in NFKC, case-folded. If there
+    are none, the key is the stripped, case-folded text.
     """
     if text.isascii():  # the same result in a fifth of the time
         return "".join(filter(str.isalnum, text.lower())) or text.lower().strip()

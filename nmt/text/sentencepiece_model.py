@@ -1,24 +1,29 @@
-"""Checks of a SentencePiece model file, before the library parses it.
+"""Validation of a SentencePiece model file before the library parses it, and its rules as data.
 
-It is a protocol buffer (sentencepiece_model.proto): numbered fields, one after another.
+The file is a protocol buffer (sentencepiece_model.proto), a sequence of numbered fields.
 """
 
+import struct
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from nmt.errors import DataError
 from nmt.text.vocabulary import MAX_SIZE
 
 _PIECES, _TRAINER, _NORMALIZER, _DENORMALIZER = 1, 2, 3, 5
 _CHARSMAP, _MODEL_TYPE = 2, 3
+_SCORE, _TYPE = 2, 3
+_DUMMY_PREFIX, _EXTRA_SPACES, _ESCAPES = 3, 4, 5
+_SUFFIX, _UNKNOWN_SURFACE = 24, 44
 _MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 _FIXED_BYTES = {1: 8, 5: 4}
 
 
 def check_model(content: bytes) -> str:
-    """Return the type of a model's pieces, unigram or bpe.
+    """Return the type of a model, unigram or bpe.
 
-    Raises DataError for another file or type, for more pieces than a vocabulary may have, and for
-    rules that alter the text: nmt normalises text itself, and tables of rules in a forged model may
+    Raises DataError if the file is not a model of these types, has more than MAX_SIZE pieces, or
+    has rules that alter text. nmt normalises text itself, and the rules of a forged model could
     produce bytes that are not UTF-8.
     """
     model_type = 1
@@ -45,8 +50,44 @@ def check_model(content: bytes) -> str:
     return name
 
 
+class ModelRules(NamedTuple):
+    """The pieces of a model as the library reads them, and how it writes spaces and the unknown.
+
+    `types` are SentencePiece's: 1 normal, 2 unknown, 3 control, 4 defined by the user, 5 unused,
+    6 a byte. `has_plain_spaces` says that a space is ▁ and stands before its word.
+    """
+
+    scores: tuple[float, ...]
+    types: tuple[int, ...]
+    adds_dummy_prefix: bool
+    removes_extra_spaces: bool
+    has_plain_spaces: bool
+    unknown_surface: str
+
+
+def read_rules(content: bytes) -> ModelRules:
+    """Return the rules of a model that `check_model` has passed."""
+    scores, types = [], []
+    flags = {_DUMMY_PREFIX: 1, _EXTRA_SPACES: 1, _ESCAPES: 1, _SUFFIX: 0}
+    unknown = " ⁇ "
+    for number, start, end in _fields(content, 0, len(content)):
+        fields = {inner: span for inner, *span in _fields(content, start, end)}
+        if number == _PIECES:
+            score = content[slice(*fields[_SCORE])] if _SCORE in fields else bytes(4)
+            scores.append(struct.unpack("<f", score)[0])
+            types.append(_varint(content, fields[_TYPE][0])[0] if _TYPE in fields else 1)
+        elif number in (_TRAINER, _NORMALIZER):
+            names = {_SUFFIX} if number == _TRAINER else flags.keys() - {_SUFFIX}
+            flags |= {name: _varint(content, fields[name][0])[0] for name in names & fields.keys()}
+            if number == _TRAINER and _UNKNOWN_SURFACE in fields:
+                unknown = content[slice(*fields[_UNKNOWN_SURFACE])].decode()
+    is_plain = bool(flags[_ESCAPES]) and not flags[_SUFFIX]
+    spaces = bool(flags[_DUMMY_PREFIX]), bool(flags[_EXTRA_SPACES]), is_plain
+    return ModelRules(tuple(scores), tuple(types), *spaces, unknown)
+
+
 def _fields(content: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Each field's number, and where its value begins and ends. Raises IndexError."""
+    """Yield each field's number and its value's start and end. Raises IndexError if malformed."""
     while start < end:
         tag, start = _varint(content, start)
         kind = tag & 7
@@ -64,7 +105,7 @@ def _fields(content: bytes, start: int, end: int) -> Iterator[tuple[int, int, in
 
 
 def _varint(content: bytes, start: int) -> tuple[int, int]:
-    """Return a number in groups of seven bits, the lowest first, and where it ends."""
+    """Decode a varint (groups of 7 bits, lowest first); return its value and end position."""
     value = shift = 0
     while shift < 64:
         byte = content[start]

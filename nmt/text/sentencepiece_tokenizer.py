@@ -1,4 +1,4 @@
-"""Sub-word pieces by SentencePiece (Kudo and Richardson 2018, arXiv 1808.06226)."""
+"""Subword tokenizer of SentencePiece models (Kudo and Richardson 2018, arXiv 1808.06226)."""
 
 import io
 import re
@@ -28,10 +28,10 @@ from nmt.text.vocabulary import (
 from nmt.types import Encoded
 
 DEFAULT_SIZE = 8000
-"""Pieces per language if the config gives no number; fewer if the text does not allow them."""
+"""Pieces per language if the config sets no number; fewer if the text does not allow so many."""
 
 _BYTE_PIECES = len(RESERVED) + 256
-"""The pieces that byte_fallback adds to a vocabulary before any is learned from text."""
+"""The size of a vocabulary with byte_fallback before any piece is learned from text."""
 
 _TOO_MANY = re.compile(r"Vocabulary size too high .* <= (\d+)")
 
@@ -43,7 +43,7 @@ _WORD = re.compile(f"[{''.join(MARKS)}]|{SPACE_MARK}[^{SPACE_MARK}{''.join(MARKS
 
 
 class SentencePieceConfig(BaseTokenizerConfig):
-    """Pieces learned from the training text, or those of a trained model."""
+    """SentencePiece tokenizers, learned from the training text or read from model files."""
 
     is_lossless = can_sample = True
     suffix = ".model"
@@ -60,29 +60,29 @@ class SentencePieceConfig(BaseTokenizerConfig):
         default=None,
         gt=4,
         le=MAX_SIZE,
-        description="number of pieces a side, the four reserved ones included; null: 8000, or as "
-        "many as the text allows where these are fewer",
+        description="number of pieces per side, including the four reserved ones; null: 8000, or "
+        "as many as the text allows if these are fewer",
     )
     case: Literal["keep", "markup"] = Field(
         default="keep",
-        description="keep: capitals as they are; markup: words in lower case, with pieces that "
-        "mark a capital (⇧) and the begin (⇪) and end (⇩) of capitals, from which decoding "
-        "restores them, so that MAN, Man and man share their pieces",
+        description="keep: leave capitals in the pieces; markup: words in lower case, so that MAN, "
+        "Man and man share their pieces; decoding restores the capitals from further pieces, which "
+        "mark a capital (⇧) and the begin (⇪) and end (⇩) of words in capitals",
     )
     character_coverage: float = Field(
         default=1.0,
         gt=0,
         le=1,
-        description="share of the text's characters that get a piece of their own",
+        description="fraction of the text's characters that get their own piece",
     )
     byte_fallback: bool = Field(
         default=False,
-        description="write a character without a piece as its UTF-8 bytes (256 pieces)",
+        description="encode a character without a piece as its UTF-8 bytes (256 pieces)",
     )
     src_model: UserPath | None = Field(
         default=None,
-        description="a SentencePiece model to take for the source, in place of learning one; with "
-        "`joint` it is for both languages; the run has a copy of it",
+        description="a SentencePiece model to use for the source instead of learning one; with "
+        "`joint`, for both languages; it is copied into the run",
     )
     tgt_model: UserPath | None = Field(default=None, description="the same for the target")
 
@@ -91,7 +91,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
         if self.src_model is None and self.tgt_model is None:
             return self
         conflicts: list[Conflict] = [
-            (key, "belongs to learning, and pieces are given by src_model: leave it out")
+            (key, "belongs to learning, but src_model gives the pieces: leave it out")
             for key in ("model_type", "vocab_size", "character_coverage", "byte_fallback")
             if getattr(self, key) != type(self).model_fields[key].default
         ]
@@ -113,7 +113,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
     def conflicts(self) -> Iterator[Conflict]:
         size = self.vocab_size or DEFAULT_SIZE
         if self.given is None and self.byte_fallback and size <= _BYTE_PIECES:
-            allowed = f"> {_BYTE_PIECES} where tokenizer.byte_fallback is true"
+            allowed = f"> {_BYTE_PIECES} if tokenizer.byte_fallback is true"
             yield "vocab_size", f"got {size}, allowed: {allowed}"
 
     @property
@@ -129,7 +129,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
         return DEFAULT_SIZE if self.vocab_size is None else None
 
     def build_given(self, content: bytes, lang: str) -> "SentencePieceTokenizer":
-        """Build the tokenizer of a model file; its config then says what the model is."""
+        """Build the tokenizer of a model file. Its config is updated to describe the model."""
         tokenizer = self.build(content, lang)
         update = {
             "model_type": tokenizer.model_type,
@@ -154,7 +154,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
             raise _training_error(str(error), size, name) from error
 
     def _train(self, texts: Sequence[str], vocab_size: int, seed: int) -> bytes:
-        """A model of `vocab_size` pieces. Raises SentencePiece's RuntimeError."""
+        """Learn a model of `vocab_size` pieces. Raises SentencePiece's RuntimeError."""
         sentencepiece.set_random_generator_seed(seed)
         texts = list(map(mark_case, texts)) if self.case == "markup" else texts
         model = io.BytesIO()
@@ -172,12 +172,12 @@ class SentencePieceConfig(BaseTokenizerConfig):
             bos_id=BOS_ID,
             eos_id=EOS_ID,
             unk_surface=RESERVED[UNK_ID],
-            # Longer lines would be skipped without a message. SentencePiece refuses less than 10.
+            # Longer lines would be skipped without a message. The minimum is 10.
             max_sentence_length=max(10, 4 * max(map(len, texts)) + 1),
-            # With marks the first word has its space already, after its mark.
+            # mark_case already puts a space before the first word.
             add_dummy_prefix=self.case == "keep",
             user_defined_symbols=list(MARKS if self.case == "markup" else ()),
-            num_threads=8,  # fixed: sums, hence pieces, depend on it
+            num_threads=8,  # fixed, because sums and therefore pieces depend on it
             minloglevel=2,
         )
         return model.getvalue()
@@ -187,7 +187,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
 
 
 def _training_error(message: str, size: int, name: str) -> Exception:
-    """The error for SentencePiece's message about `size` pieces of the text `name`."""
+    """Return the error for SentencePiece's message about learning `size` pieces from `name`."""
     if most := _TOO_MANY.search(message):
         return ConfigError(
             f"tokenizer.vocab_size: {size} pieces are more than the {name} text allows; at most "
@@ -202,10 +202,10 @@ def _training_error(message: str, size: int, name: str) -> Exception:
 
 
 class SentencePieceTokenizer:
-    """Text of `lang` to pieces and back (see Tokenizer in tokenizer.py).
+    """Tokenizer (tokenizer.py) of a SentencePiece model for texts in `lang`.
 
-    `decode(encode(x).ids, restore=False) == normalise(x)` for every x without unknown pieces;
-    with `byte_fallback` nothing is unknown.
+    `decode(encode(x).ids, restore=False) == normalise(x)` for every x without unknown pieces.
+    With `byte_fallback`, no piece is unknown.
     """
 
     def __init__(self, config: SentencePieceConfig, model_bytes: bytes, lang: str) -> None:
@@ -241,14 +241,14 @@ class SentencePieceTokenizer:
         return [tuple(ids) for ids in self.processor.encode(marked, out_type=int)]
 
     def words(self, ids: Sequence[int]) -> list[str]:
-        """The parts of a text that no piece crosses: words that begin with ▁, and marks of case.
+        """Return the parts of a text that no piece crosses: words with ▁ first, and marks of case.
 
-        `ids` are the text's, without unknown pieces and bytes.
+        `ids` are the ids of the text, without unknown and byte pieces.
         """
         return _WORD.findall("".join(map(self.vocab.piece_of, ids)))
 
     def word_text(self, word: str) -> str:
-        """The text that the processor cuts into the pieces of one of `words`."""
+        """Return the text that the processor segments into the pieces of `word`."""
         if self.config.case == "markup":
             return word.replace(SPACE_MARK, " ")
         return word.removeprefix(SPACE_MARK)
@@ -289,15 +289,15 @@ class SentencePieceTokenizer:
     def _with_surfaces(self, ids: Sequence[int], surfaces: Mapping[int, str]) -> str:
         """Decode the ids between two surfaces together, so that bytes of one character join."""
         text, start = "", 0
-        for place in sorted(surfaces):
-            text += self._decode_part(ids[start:place]) + surfaces[place]
-            start = place + 1
+        for position in sorted(surfaces):
+            text += self._decode_part(ids[start:position]) + surfaces[position]
+            start = position + 1
         return text + self._decode_part(ids[start:])
 
     def _decode_part(self, ids: Sequence[int]) -> str:
-        """A part of a text, with the space before its first word, which the processor drops."""
-        begins = bool(ids) and self.vocab.piece_of(ids[0]).startswith(SPACE_MARK)
-        return " " * begins + str(self.processor.decode(list(ids)))
+        """Decode part of a text with the space before its first word, which SentencePiece omits."""
+        has_space = bool(ids) and self.vocab.piece_of(ids[0]).startswith(SPACE_MARK)
+        return " " * has_space + str(self.processor.decode(list(ids)))
 
     def _encoded(self, pieces: Sequence[str], ids: Sequence[int]) -> Encoded:
         spans = word_spans(pieces)
@@ -307,17 +307,17 @@ class SentencePieceTokenizer:
         return Encoded(tuple(pieces), tuple(ids), tuple(words), spans)
 
     def _surface(self, pieces: Sequence[str], ids: Sequence[int]) -> str:
-        # Bytes of one character mean something only together; the processor joins them.
+        # The processor joins the bytes of a character.
         if self.config.byte_fallback and any(self.processor.is_byte(list(ids))):
             return str(self.processor.decode(list(ids))).strip()
         return "".join(pieces).replace(SPACE_MARK, "")
 
 
 def word_spans(pieces: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """The pieces of each word: a word begins at a piece that begins with ▁, or at its mark ⇧ or ⇪.
+    """Return the range (start, end) of each word's pieces; the ranges cover all pieces.
 
-    The spans cover all pieces without gaps. A ▁ or mark that stands alone belongs to the piece
-    after it; at the end, where none follows, to the word before; a ⇩ always to the word before.
+    A word begins at a piece that begins with ▁, or at the mark ⇧ or ⇪ before it. At the end of the
+    text, a piece ▁, ⇧ or ⇪ belongs to the word before. A piece ⇩ always does.
     """
     if not pieces:
         return ()

@@ -1,9 +1,9 @@
 """Random segmentation of words into pieces, for training.
 
-BPE-dropout (Provilkov et al. 2020, arXiv 1910.13267) for pieces of byte-pair merges, subword
-regularisation (Kudo 2018, arXiv 1804.10959) for those of a unigram language model. SentencePiece's
-own samplers draw from one generator of the process; these draw from the one that they are given,
-so that a sentence's pieces do not depend on what was drawn before.
+A BPE model uses BPE-dropout (Provilkov et al. 2020, arXiv 1910.13267), a unigram model uses subword
+regularisation (Kudo 2018, arXiv 1804.10959). SentencePiece's own samplers share one random
+generator per process. The samplers here take a generator as an argument, so the pieces of a
+sentence do not depend on earlier draws.
 """
 
 import bisect
@@ -23,52 +23,52 @@ from nmt.text.vocabulary import Vocab
 Ids = tuple[int, ...]
 
 _CACHED_WORDS = 1 << 14
-"""Words whose segmentations are kept: 100 MB a side with 64 segmentations each."""
+"""Number of words whose segmentations are cached: 100 MB per side with 64 segmentations each."""
 
 
 class SubwordSamplingConfig(Config):
-    """Other pieces of the same words in each epoch, for training only. `tokenizer.model_type` is
-    the method: BPE-dropout (Provilkov et al. 2020, arXiv 1910.13267) or unigram sampling (Kudo
-    2018, arXiv 1804.10959).
+    """Random segmentation of words into pieces, new in each epoch, for training only.
+    `tokenizer.model_type` determines the method: BPE-dropout (Provilkov et al. 2020, arXiv
+    1910.13267) or unigram sampling (Kudo 2018, arXiv 1804.10959).
     """
 
     src: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="source side, bpe: probability that a merge is left out, drawn anew for each "
-        "possible merge before each merge (the paper: 0.1); unigram: probability that a word is "
-        "drawn and does not take its best pieces (the paper: 1)",
+        description="source side; bpe: probability that a possible merge is dropped at each step "
+        "of merging (the paper: 0.1); unigram: probability that a word's segmentation is sampled "
+        "instead of the best one (the paper: 1)",
     )
-    tgt: float = Field(default=0.0, ge=0, le=1, description="target side, likewise")
+    tgt: float = Field(default=0.0, ge=0, le=1, description="the same for the target side")
     alpha: float = Field(
         default=0.2,
         ge=0,
         le=100,
-        description="unigram: exponent of a segmentation's probability; 0 draws all alike, a great "
-        "one takes the best (the paper: 0.2 or 0.5)",
+        description="unigram: exponent of the segmentation probabilities; 0 samples uniformly, a "
+        "large value takes the best segmentation (the paper: 0.2 or 0.5)",
     )
     n_best: int = Field(
         default=64,
         ge=1,
         le=512,
-        description="unigram: the number of best segmentations of a word that are drawn from (the "
-        "paper: 64 of a sentence)",
+        description="unigram: sample from this many best segmentations of a word (the paper: 64 "
+        "of a sentence)",
     )
 
 
 @runtime_checkable
 class Segmenter(Protocol):
-    """The part that a sampler needs of a SentencePiece tokenizer."""
+    """The interface of a SentencePiece tokenizer that samplers use."""
 
     vocab: Vocab
     processor: Any
 
     def words(self, ids: Sequence[int]) -> list[str]:
-        """The parts of a text that no piece crosses."""
+        """Return the parts of a text that no piece crosses."""
 
     def word_text(self, word: str) -> str:
-        """The text that the processor cuts into the pieces of one of `words`."""
+        """Return the text that the processor segments into the pieces of `word`."""
 
 
 class Sampler(ABC):
@@ -78,7 +78,7 @@ class Sampler(ABC):
         self._tokenizer = tokenizer
         processor, pieces = tokenizer.processor, tokenizer.vocab.pieces
         kinds = (processor.is_control, processor.is_unknown, processor.is_byte)
-        known = set(pieces)  # a given model's symbols may have other letters
+        known = set(pieces)  # a user's model may have symbols with letters that are no pieces
         self._special = frozenset(
             i
             for i, piece in enumerate(pieces)
@@ -86,9 +86,9 @@ class Sampler(ABC):
         )
 
     def sample(self, ids: Ids, rng: random.Random) -> Ids:
-        """Return other ids of the text that `ids` encode, drawn from `rng` alone.
+        """Return the ids of a segmentation of the text of `ids`, drawn from `rng`.
 
-        A text with an unknown piece, or with bytes for one, keeps its ids.
+        If the text has an unknown piece or byte pieces, `ids` are returned unchanged.
         """
         if not self._special.isdisjoint(ids):
             return ids
@@ -96,15 +96,15 @@ class Sampler(ABC):
 
     @abstractmethod
     def _draw(self, words: Sequence[str], rng: random.Random) -> Iterator[Ids]:
-        """Yield drawn ids of each word."""
+        """Yield the sampled ids of each word."""
 
 
 class BPEDropout(Sampler):
-    """Byte-pair merges, each left out with probability `rate` (Provilkov et al. 2020, algorithm 1).
+    """BPE-dropout (Provilkov et al. 2020, algorithm 1).
 
-    Until none is left: each possible merge of two neighbours is dropped with probability `rate`,
-    and the best of the others is made, the leftmost of equal ones; the word is done when all are
-    dropped. With rate 0 these are the pieces of the processor.
+    At each step, every possible merge of two adjacent pieces is dropped with probability `rate`,
+    and the best remaining merge is applied (the leftmost among equals). The word is done if no
+    merge remains. With rate 0, the pieces equal those of SentencePiece.
     """
 
     def __init__(self, tokenizer: Segmenter, rate: float) -> None:
@@ -120,67 +120,67 @@ class BPEDropout(Sampler):
         drops = _Drops(self._rate, rng)
         for word in words:
             plain, n_draws = self._plain(word)
-            if drops.kept_next >= n_draws:  # then no merge of this word is dropped
-                drops.kept_next -= n_draws
+            if drops.n_before_next >= n_draws:  # no merge of this word is dropped
+                drops.n_before_next -= n_draws
                 yield plain
             else:
                 yield self._merged(word, drops)
 
     def _plain_and_draws(self, word: str) -> tuple[Ids, int]:
-        """The ids without dropout, and the number of draws that it takes to get them."""
+        """Return the ids without dropout, and the number of merges considered on the way."""
         drops = _Drops(0.0, random.Random())
-        before = drops.kept_next
+        before = drops.n_before_next
         ids = self._merged(word, drops)
-        return ids, before - drops.kept_next
+        return ids, before - drops.n_before_next
 
     def _merged(self, word: str, drops: "_Drops") -> Ids:
         pieces = list(word)
         scores = [self._scores.get(a + b) for a, b in itertools.pairwise(pieces)]
         while True:
-            best, place = -math.inf, -1
+            best, index = -math.inf, -1
             for i, score in enumerate(scores):
                 if score is not None and not drops.next() and score > best:
-                    best, place = score, i
-            if place < 0:
+                    best, index = score, i
+            if index < 0:
                 return tuple(self._ids[piece] for piece in pieces)
-            pieces[place : place + 2] = [pieces[place] + pieces[place + 1]]
-            del scores[place]
-            for i in (place - 1, place):
+            pieces[index : index + 2] = [pieces[index] + pieces[index + 1]]
+            del scores[index]
+            for i in (index - 1, index):
                 if 0 <= i < len(scores):
                     scores[i] = self._scores.get(pieces[i] + pieces[i + 1])
 
 
 class _Drops:
-    """Independent draws of one probability, made by the gap to the next success.
+    """A sequence of independent draws, each a drop with probability `rate`.
 
-    The gap is geometric, so that a random number is needed a drop and not a draw. `kept_next` is
-    the number of draws that fail before the next one succeeds.
+    The number of draws before the next drop, `n_before_next`, is sampled from the geometric
+    distribution. This takes one random number per drop instead of one per draw.
     """
 
     def __init__(self, rate: float, rng: random.Random) -> None:
-        self._log_kept = math.log1p(-rate) if rate < 1 else -math.inf
+        self._log_keep = math.log1p(-rate) if rate < 1 else -math.inf
         self._rng = rng
-        self.kept_next = self._gap()
+        self.n_before_next = self._gap()
 
     def next(self) -> bool:
-        if self.kept_next:
-            self.kept_next -= 1
+        if self.n_before_next:
+            self.n_before_next -= 1
             return False
-        self.kept_next = self._gap()
+        self.n_before_next = self._gap()
         return True
 
     def _gap(self) -> int:
-        if not self._log_kept:
+        if not self._log_keep:
             return 1 << 62
-        return int(min(math.log1p(-self._rng.random()) / self._log_kept, 1e18))
+        return int(min(math.log1p(-self._rng.random()) / self._log_keep, 1e18))
 
 
 class UnigramSampler(Sampler):
-    """Segmentations drawn from the n best of a word (Kudo 2018, section 3.2).
+    """Samples from the n best segmentations of a word (Kudo 2018, section 3.2).
 
-    P(x_i | X) = P(x_i)^alpha / sum over the n best of P(x_j)^alpha. The words of a text are
-    independent in a unigram model, so each is drawn apart: with a probability of `rate`, else
-    it takes its best pieces.
+    P(x_i | X) = P(x_i)^alpha / sum over the n best of P(x_j)^alpha. Words are independent in a
+    unigram model, so each word is segmented separately. With probability `rate` its segmentation
+    is sampled; otherwise it is the best one.
     """
 
     def __init__(self, tokenizer: Segmenter, rate: float, config: SubwordSamplingConfig) -> None:
@@ -191,14 +191,14 @@ class UnigramSampler(Sampler):
 
     def _draw(self, words: Sequence[str], rng: random.Random) -> Iterator[Ids]:
         for word in words:
-            segmentations, ends = self._choices(word)
-            place = 0
-            if len(ends) > 1 and rng.random() < self._rate:
-                place = bisect.bisect_right(ends, rng.random() * ends[-1], hi=len(ends) - 1)
-            yield segmentations[place]
+            segmentations, sums = self._choices(word)
+            index = 0
+            if len(sums) > 1 and rng.random() < self._rate:
+                index = bisect.bisect_right(sums, rng.random() * sums[-1], hi=len(sums) - 1)
+            yield segmentations[index]
 
     def _segmentations(self, word: str) -> tuple[Sequence[Ids], Sequence[float]]:
-        """The segmentations, the best one first, and the cumulative sums of their weights."""
+        """Return the segmentations, best first, and the cumulative sums of their weights."""
         processor, text = self._tokenizer.processor, self._tokenizer.word_text(word)
         segmentations = processor.nbest_encode(text, nbest_size=self._config.n_best, out_type=int)
         logs = [sum(processor.get_score(ids)) for ids in segmentations]

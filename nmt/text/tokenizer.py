@@ -1,8 +1,8 @@
-"""Tokenizers: text of one language to pieces and ids, and back. They are trained, saved, loaded.
+"""Tokenizers, which convert text of one language to pieces and ids and back.
 
-A kind of tokenizer is its config: `train` learns the bytes of a model file from text, `build`
-makes a tokenizer of such bytes. To add a kind, write such a pair of classes and add the config
-to the union at the end of this file.
+A type of tokenizer is a pair of classes. Its config learns the bytes of a model file from text
+(`train`) and makes a tokenizer from these bytes (`build`). To add a type, write both classes and
+add the config to the union `TokenizerConfig`.
 """
 
 import hashlib
@@ -31,54 +31,54 @@ TokenizerConfig = Annotated[SentencePieceConfig | WordConfig, Field(discriminato
 MANIFEST_NAME = "tokenizer.json"
 
 MAX_FILE_BYTES = 100 << 20
-"""A SentencePiece model of a million pieces takes a quarter of this."""
+"""Largest model file that is read: four times a SentencePiece model of a million pieces."""
 
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Text of one language to ids and back. Texts are normalised first; ids hold no bos or eos."""
+    """Converts text of one language to ids, without bos and eos, and back. Encoding normalises."""
 
     def __hash__(self) -> int:
-        """By identity, for what is computed once for each."""
+        """Hash by identity, so that results can be cached per tokenizer."""
 
     @property
     def config(self) -> TokenizerConfig:
-        """The config it was trained by."""
+        """The config that the tokenizer was trained with."""
 
     @property
     def model_bytes(self) -> bytes:
-        """The content of its model file."""
+        """The content of the model file."""
 
     @property
     def lang(self) -> str:
-        """The language of its texts, as the config names it ("fr")."""
+        """The language of the texts, as named in the config ("fr")."""
 
     @property
     def vocab(self) -> Vocab:
-        """Its pieces by id."""
+        """The pieces by id."""
 
     def encode(self, text: str) -> Encoded:
-        """The pieces of `text`. An unknown piece keeps its surface and has UNK_ID."""
+        """Return the pieces of `text`. An unknown piece keeps its surface and has UNK_ID."""
 
     def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
-        """`encode(text).ids` of every text, fast."""
+        """Return `encode(text).ids` of every text, faster than `encode`."""
 
     def piece_bytes(self, piece: str) -> bytes:
-        """The UTF-8 of a piece's characters, ▁ for a space; of a part of a character its byte."""
+        """Return a piece as UTF-8, with ▁ for a space, or the byte of a byte piece."""
 
     def sampler(self, config: SubwordSamplingConfig, rate: float) -> Sampler | None:
-        """Return a sampler of segmentations; None where `rate` is 0 or a word has only one."""
+        """Return a sampler of segmentations; None if `rate` is 0 or words have only one each."""
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
-        """The pieces and words of ids that a model wrote, without pad, bos and eos."""
+        """Return the pieces and words of `ids`, leaving out pad, bos and eos."""
 
     def decode(
         self, ids: Sequence[int], restore: bool = True, surfaces: Mapping[int, str] = NO_SURFACES
     ) -> str:
-        """The text of ids, without pad, bos and eos; an unknown piece reads `<unk>`.
+        """Return the text of `ids`, leaving out pad, bos and eos. An unknown piece reads `<unk>`.
 
-        `restore` writes it in the typography of the language (text.restore). The piece at place p
-        of the ids that are left reads `surfaces[p]`, where there is one.
+        If `restore` is set, the text gets the typography of the language (normalisation.restore).
+        `surfaces` maps a position among the remaining ids to a text that replaces the piece.
         """
 
 
@@ -96,19 +96,19 @@ class _Manifest(Config):
     config: TokenizerConfig
     src: _File
     tgt: _File
-    tgt_config: TokenizerConfig | None = None  # where it is not the source's
+    tgt_config: TokenizerConfig | None = None  # None: the same as `config`
 
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of both sides; `joint` where they share one vocabulary."""
+    """The tokenizers of both sides; `joint`: whether they share one vocabulary."""
 
     src: Tokenizer
     tgt: Tokenizer
     joint: bool
 
     def save(self, folder: FilePath) -> None:
-        """Write the model files into `folder`, made if need be, and tokenizer.json last."""
+        """Write the model files to `folder`, created if missing, and tokenizer.json last."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         files: dict[str, _File] = {}
@@ -129,10 +129,9 @@ class Tokenizers:
 
     @classmethod
     def load(cls, folder: FilePath) -> "Tokenizers":
-        """The tokenizers that `save` wrote into `folder`.
+        """Load the tokenizers that `save` wrote to `folder`.
 
-        Raises DataError, naming the file and what is wrong with it, where one is missing,
-        unreadable, of another format, altered, or not the model of a vocabulary.
+        Raises DataError if a file is missing, unreadable, altered or of another format.
         """
         folder = Path(folder)
         manifest = _read_manifest(folder / MANIFEST_NAME)
@@ -147,9 +146,9 @@ def train_tokenizers(
 ) -> Tokenizers:
     """Learn the vocabularies of both sides, or one for both, from the training pairs.
 
-    Where `config` names files, they are taken, and no pair is read. The same pairs in the same
-    order give the same tokenizers. Raises DataError for text that is empty or a file that is
-    unfit, and ConfigError for a vocabulary size that the text does not allow.
+    If `config` names model files, these are used, and no pair is read. The same pairs in the same
+    order give the same tokenizers. Raises DataError if there is no text or a file is unusable, and
+    ConfigError if the text does not allow the vocabulary size.
     """
     if config.given is not None:
         src_file, tgt_file = config.given
@@ -169,7 +168,7 @@ def train_tokenizers(
 
 
 def given_tokenizer(config: TokenizerConfig, file: GivenFile, lang: str) -> Tokenizer:
-    """The tokenizer of a file that `config` names. Raises DataError with key and path."""
+    """Build a tokenizer from a user's model file. Raises DataError if it is missing or unusable."""
     key, path = file
     try:
         return config.build_given(read_bytes(path, MAX_FILE_BYTES, DataError), lang)
@@ -181,13 +180,13 @@ def given_tokenizer(config: TokenizerConfig, file: GivenFile, lang: str) -> Toke
 
 
 def size_notes(tokenizers: Tokenizers) -> list[str]:
-    """A line for each vocabulary that its text makes smaller than the default size."""
+    """Return a line for each vocabulary that is below the default size for lack of text."""
     size = tokenizers.src.config.default_size
     if size is None:
         return []
     sides = [tokenizers.src] if tokenizers.joint else [tokenizers.src, tokenizers.tgt]
     return [
-        f"{len(side.vocab):,} pieces are all that the {side.lang} text allows "
+        f"the {side.lang} text allows only {len(side.vocab):,} pieces "
         f"(tokenizer.vocab_size: {size:,} by default)"
         for side in sides
         if len(side.vocab) < size
@@ -199,7 +198,7 @@ def _read(path: Path) -> bytes:
     try:
         return read_bytes(path, MAX_FILE_BYTES, DataError)
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file; the tokenizer is not whole") from None
+        raise DataError(f"{path}: no such file; the tokenizer is incomplete") from None
 
 
 def _read_manifest(path: Path) -> _Manifest:
@@ -214,7 +213,7 @@ def _load_side(folder: Path, file: _File, config: TokenizerConfig, lang: str) ->
     path = folder / file.name
     content = _read(path)
     if hashlib.sha256(content).hexdigest() != file.sha256:
-        raise DataError(f"{path}: its content is not what {MANIFEST_NAME} says (sha256 differs)")
+        raise DataError(f"{path}: the SHA-256 differs from the one in {MANIFEST_NAME}")
     try:
         return config.build(content, lang)
     except DataError as error:

@@ -1,4 +1,4 @@
-"""The base of the config of every tokenizer."""
+"""The base class of all tokenizer configs."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -13,62 +13,62 @@ if TYPE_CHECKING:
     from nmt.text.tokenizer import Tokenizer
 
 GivenFile = tuple[str, Path]
-"""A key that names a file of the user, and its path."""
+"""A config key, and the path of the user's model file that it names."""
 
 
 class BaseTokenizerConfig(Config):
-    """The keys and properties of every tokenizer's config; a kind overrides the plain defaults."""
+    """Base class of all tokenizer configs."""
 
     joint: bool = Field(default=False, description="one vocabulary for both languages")
 
     suffix: ClassVar[str]
-    """Ending of the file that holds the trained model."""
+    """File name extension of the trained model."""
 
     is_lossless: ClassVar[bool] = False
-    """Whether ids give the normalised text back, which data.noise requires."""
+    """Whether decoding ids restores the normalised text, as data.noise requires."""
 
     can_sample: ClassVar[bool] = False
-    """Whether a word has several segmentations, which data.sampling requires."""
+    """Whether a word can have several segmentations, as data.sampling requires."""
 
     unknown_cure: ClassVar[str] = "take tokenizer.kind: sentencepiece"
-    """What helps where much of the text is unknown."""
+    """Advice to print if many pieces of a text are unknown."""
 
     @property
     def lowers(self) -> bool:
-        """Whether the letters of its pieces are in lower case."""
+        """Whether the letters of the pieces are in lower case."""
         return False
 
     @property
     def size_limit(self) -> tuple[str, int] | None:
-        """The key that limits the pieces of a side and its value; None without a limit."""
+        """The key that limits the number of pieces per side, and the limit; None: no limit."""
         return None
 
     @property
     def default_size(self) -> int | None:
-        """The pieces of a side if no key says how many and the text allows them."""
+        """The default number of pieces per side; None if a key sets it or there is no default."""
         return None
 
     @property
     def given(self) -> tuple[GivenFile, GivenFile] | None:
-        """The files of both sides, the same if one is for both; None where pieces are learned."""
+        """The model files of source and target, perhaps the same; None if pieces are learned."""
         return None
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Contradictions of its keys that are reported together with those of other sections."""
+        """Yield contradictions between keys, to report together with those of other sections."""
         return iter(())
 
     @abstractmethod
     def train(self, texts: Sequence[str], name: str, seed: int) -> bytes:
-        """Learn a model file from normalised texts; the same input gives the same bytes.
+        """Return a model file learned from normalised texts; the same input gives the same bytes.
 
-        `name` names the text in errors. Raises DataError if there is no text, and ConfigError for
-        settings that the text does not allow.
+        `name` describes the texts in errors. Raises DataError if there is no text, and ConfigError
+        if the text does not allow the settings.
         """
 
     @abstractmethod
     def build(self, model_bytes: bytes, lang: str) -> "Tokenizer":
-        """Build the tokenizer of a trained model. Raises DataError for anything else."""
+        """Build a tokenizer from a model file. Raises DataError if it is not one of this type."""
 
     def build_given(self, content: bytes, lang: str) -> "Tokenizer":
-        """Build the tokenizer of one of the files in `given`. Raises DataError for an unfit one."""
+        """Build a tokenizer from a file in `given`. Raises DataError if the file is unusable."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The vocabulary: which piece has which id. Ids 0 to 3 are reserved in every vocabulary."""
+"""Vocabularies, which map pieces to ids and back. Ids 0 to 3 are reserved in all of them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from nmt.errors import DataError
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
 RESERVED = ("<pad>", "<unk>", "<s>", "</s>")
 NO_SURFACES: Mapping[int, str] = MappingProxyType({})
-"""Every piece reads as the vocabulary has it (Tokenizer.decode)."""
+"""The default of `surfaces` in Tokenizer.decode: no piece is replaced."""
 
 MAX_SIZE = 1_000_000
-"""Pieces of a vocabulary at most: it takes half a gigabyte."""
+"""Largest number of pieces in a vocabulary, which then takes half a gigabyte of memory."""
 
 
 @dataclass(frozen=True)
 class Vocab:
-    """The pieces by id, the reserved four first, none twice; else DataError."""
+    """The pieces by id. Raises DataError unless RESERVED come first and all pieces differ."""
 
     pieces: tuple[str, ...]
 
@@ -29,12 +29,12 @@ class Vocab:
                 f"this one with {' '.join(self.pieces[: len(RESERVED)])!r}"
             )
         if len(self._ids) != len(self.pieces):
-            twice = next(p for i, p in enumerate(self.pieces) if self._ids[p] != i)
-            raise DataError(f"a vocabulary has each piece once, this one has {twice!r} twice")
+            piece = next(p for i, p in enumerate(self.pieces) if self._ids[p] != i)
+            raise DataError(f"a vocabulary has each piece once, this one has {piece!r} twice")
 
     @classmethod
     def of(cls, pieces: Iterable[str]) -> "Vocab":
-        """The vocabulary of the reserved four and then `pieces`."""
+        """Build the vocabulary of the four reserved pieces followed by `pieces`."""
         return cls(RESERVED + tuple(pieces))
 
     @cached_property
@@ -45,14 +45,14 @@ class Vocab:
         return len(self.pieces)
 
     def id_of(self, piece: str) -> int:
-        """The id of `piece`, or UNK_ID."""
+        """Return the id of `piece`, or UNK_ID if it is unknown."""
         return self._ids.get(piece, UNK_ID)
 
     def real_ids(self, ids: Iterable[int]) -> list[int]:
-        """`ids` without pad, bos and eos; those beyond the vocabulary become UNK_ID."""
-        size = len(self.pieces)  # rows beyond it only pad a model's table
+        """Return `ids` without pad, bos and eos; ids beyond the vocabulary become UNK_ID."""
+        size = len(self.pieces)  # a model's table may be padded with further rows
         return [i if i < size else UNK_ID for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)]
 
     def piece_of(self, id_: int) -> str:
-        """The piece of an id; one beyond the vocabulary reads as `<unk>`."""
+        """Return the piece of an id, or `<unk>` if the id is not in the vocabulary."""
         return self.pieces[id_ if 0 <= id_ < len(self.pieces) else UNK_ID]

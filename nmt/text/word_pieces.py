@@ -1,8 +1,8 @@
-"""The pieces of each word of a text whose words are counted by someone else.
+"""Matching of the words of an alignment file to the pieces of a tokenizer.
 
-Alignment files count the words of a line between spaces, or the tokens of another tokeniser. A
-tokenizer of ours normalises the text first, and its pieces may end elsewhere. Both sides have the
-same letters in the same order, so they are compared letter by letter, spaces left out.
+The words of an alignment file are separated by spaces, or are tokens of another tokeniser. nmt's
+tokenizers normalise the text first, so pieces and words may have different boundaries. But both
+have the same letters in the same order. They are matched letter by letter, without spaces.
 """
 
 import re
@@ -25,11 +25,11 @@ _INVISIBLE = str.maketrans("", "", "".join((SPACE_MARK, *MARKS)))
 
 @dataclass(frozen=True)
 class WordPieces:
-    """The words of a text as shares of its pieces.
+    """The pieces of each word of a text.
 
-    `shares[w, p]` is the share of piece p's letters that belong to word w; the column of a piece
-    sums to 1. A word of which no tokenizer reads a letter, such as a control character, has zeros.
-    `is_exact` says that words and pieces have the same letters; else the nearest were matched.
+    `shares[w, p]` is the fraction of piece p's letters that belong to word w; columns sum to 1.
+    The row of a word without letters after normalisation, such as a control character, is zero.
+    `is_exact`: whether words and pieces have the same letters; if not, the nearest are matched.
     """
 
     shares: Float32[np.ndarray, "W P"]
@@ -37,25 +37,25 @@ class WordPieces:
 
     @property
     def n_shared(self) -> int:
-        """How many words share a piece with another word."""
-        parted = ((self.shares > 0) & (self.shares < 1)).any(axis=1)
-        return int(parted.sum())
+        """The number of words that share a piece with another word."""
+        is_shared = ((self.shares > 0) & (self.shares < 1)).any(axis=1)
+        return int(is_shared.sum())
 
     def pieces_of(self, word: int) -> list[int]:
-        """The pieces that have a letter of the word."""
+        """Return the indices of the pieces that contain a letter of the word."""
         return [int(piece) for piece in np.flatnonzero(self.shares[word])]
 
 
 def words_between_spaces(line: str) -> list[str]:
-    """The words of a line as alignment files count them: between spaces and tabs, no others.
+    """Split a line at spaces and tabs, as alignment files do.
 
-    A no-break space, which French has before `!`, stands within a word.
+    Other white space, such as the no-break space before `!` in French, belongs to a word.
     """
     return [word for word in _SPACES.split(line) if word]
 
 
 def own_words(encoded: Encoded) -> WordPieces:
-    """The words that the tokenizer itself tells."""
+    """Return the pieces of each word in `encoded.words`."""
     shares = np.zeros((len(encoded.words), len(encoded.pieces)), np.float32)
     for word, (start, end) in enumerate(encoded.word_spans):
         shares[word, start:end] = 1
@@ -63,23 +63,23 @@ def own_words(encoded: Encoded) -> WordPieces:
 
 
 def word_pieces(words: Sequence[str], encoded: Encoded, tokenizer: Tokenizer) -> WordPieces:
-    """The pieces of each of `words`, which together are the text that `encoded` is of."""
+    """Return the pieces of each word; `encoded` is the encoding of the text that `words` form."""
     lowers = tokenizer.config.lowers
     by_word = [_letters(normalise(word, tokenizer.lang), lowers) for word in words]
     by_piece = [_piece_letters(tokenizer.piece_bytes(piece), lowers) for piece in encoded.pieces]
     word_at = [index for index, letters in enumerate(by_word) for _ in letters]
     piece_at = [index for index, letters in enumerate(by_piece) for _ in letters]
-    whole_words, whole_pieces = b"".join(by_word), b"".join(by_piece)
+    word_letters, piece_letters = b"".join(by_word), b"".join(by_piece)
     shares = np.zeros((len(words), len(encoded.pieces)), np.float32)
-    for i, j in _matched(whole_words, whole_pieces):
+    for i, j in _matched(word_letters, piece_letters):
         shares[word_at[i], piece_at[j]] += 1
     _fill_empty(shares)
     sums = shares.sum(axis=0, keepdims=True)
-    return WordPieces(shares / np.maximum(sums, 1), whole_words == whole_pieces)
+    return WordPieces(shares / np.maximum(sums, 1), word_letters == piece_letters)
 
 
 def _letters(text: str, lowers: bool) -> bytes:
-    """The UTF-8 of `text` without spaces and without the marks of pieces."""
+    """Return `text` as UTF-8, without white space, ▁ and the marks of case."""
     letters = "".join(text.translate(_INVISIBLE).split())
     return (letters.lower() if lowers else letters).encode()
 
@@ -91,13 +91,13 @@ def _piece_letters(piece: bytes, lowers: bool) -> bytes:
         return piece
 
 
-def _matched(one: bytes, other: bytes) -> list[tuple[int, int]]:
-    """The places of equal letters; where a stretch differs, its places in proportion."""
-    if one == other:
-        return [(i, i) for i in range(len(one))]
+def _matched(a: bytes, b: bytes) -> list[tuple[int, int]]:
+    """Return pairs of matching positions. Parts that differ are matched in proportion."""
+    if a == b:
+        return [(i, i) for i in range(len(a))]
     pairs: list[tuple[int, int]] = []
-    # As latin-1, because the matcher compares the letters of two str.
-    matcher = SequenceMatcher(None, one.decode("latin-1"), other.decode("latin-1"), autojunk=False)
+    # SequenceMatcher compares str; in latin-1, a byte is a character.
+    matcher = SequenceMatcher(None, a.decode("latin-1"), b.decode("latin-1"), autojunk=False)
     for _, i, i_end, j, j_end in matcher.get_opcodes():
         n = j_end - j if i_end > i else 0
         pairs += [(i + k * (i_end - i) // n, j + k) for k in range(n)]
@@ -105,10 +105,10 @@ def _matched(one: bytes, other: bytes) -> list[tuple[int, int]]:
 
 
 def _fill_empty(shares: Float32[np.ndarray, "W P"]) -> None:
-    """A piece without letters, such as a mark of case, belongs where the next piece does."""
-    filled = np.flatnonzero(shares.any(axis=0))
-    if not len(filled):
+    """Assign each piece without letters, such as a mark of case, to the word of the next piece."""
+    columns = np.flatnonzero(shares.any(axis=0))
+    if not len(columns):
         return
     for piece in np.flatnonzero(~shares.any(axis=0)):
-        later = filled[filled > piece]
-        shares[:, piece] = shares[:, later[0] if len(later) else filled[-1]]
+        later = columns[columns > piece]
+        shares[:, piece] = shares[:, later[0] if len(later) else columns[-1]]

@@ -1,4 +1,4 @@
-"""Word-level tokenizer: text is split at spaces, and punctuation is split off words."""
+"""Word-level tokenizer, which splits text at spaces and punctuation off words."""
 
 import re
 from collections import Counter
@@ -14,32 +14,44 @@ from nmt.text.tokenizer_config import BaseTokenizerConfig
 from nmt.text.vocabulary import MAX_SIZE, NO_SURFACES, RESERVED, UNK_ID, Vocab
 from nmt.types import Encoded
 
-# A chunk between spaces is marks, a core and marks. Only its ends are split: 10:30, 3.2, U.S.A
-# and http://x.org are one word each. Apostrophes and hyphens belong to their word, as in d2l.
+# Marks are split only off the ends of a chunk between spaces: 10:30, 3.2, U.S.A and http://x.org
+# are one word each. Apostrophes and hyphens belong to their word, as in d2l.
 _OPENING = '"([{«“„¿¡'
 _CLOSING = '"!?‽.,;:…)]}»”'
 _MARKS = re.compile(r"\.\.+|.")  # an ellipsis in full stops is one mark
 
 _NO_SPACE_AFTER = frozenset("([{“„¿¡")
 _NO_SPACE_BEFORE = frozenset(".,…)]}”!?‽;:")
-# French sets these apart with a space, which `restore` makes unbreakable.
+# French has a space before these, which `restore` makes a no-break space.
 _SPACED_IN = {"fr": frozenset("!?‽;:")}
 
 
+def mark_sets(lang: str) -> dict[str, str]:
+    """Return the marks that `split` and `join` know, by what becomes of them."""
+    return {
+        "opening": _OPENING,
+        "closing": _CLOSING,
+        "no_space_after": "".join(sorted(_NO_SPACE_AFTER)),
+        "no_space_before": "".join(sorted(_NO_SPACE_BEFORE)),
+        "spaced": "".join(sorted(_SPACED_IN.get(lang, ()))),
+    }
+
+
 class WordConfig(BaseTokenizerConfig):
-    """Whole words, counted in the training text."""
+    """Word-level tokenizers, with the frequent words of the training text."""
 
     suffix = ".vocab.txt"
     unknown_cure = "lower tokenizer.min_freq, or take tokenizer.kind: sentencepiece"
 
-    kind: Literal["word"] = Field(default="word", description="whole words, punctuation apart")
+    kind: Literal["word"] = Field(default="word", description="whole words and punctuation marks")
     lower: bool = Field(default=False, description="lower-case all text")
     min_freq: int = Field(default=2, ge=1, description="occurrences that a word needs to get an id")
     max_size: int | None = Field(
         default=None,
         gt=4,
         le=MAX_SIZE,
-        description="most words a side, the four reserved ones included; null = a million",
+        description="maximum number of words per side, including the four reserved ones; null: a "
+        "million",
     )
 
     @property
@@ -51,10 +63,10 @@ class WordConfig(BaseTokenizerConfig):
         return None if self.max_size is None else ("max_size", self.max_size)
 
     def train(self, texts: Sequence[str], name: str, seed: int) -> bytes:
-        """The vocabulary of normalised `texts`, the most frequent word first.
+        """Return the vocabulary file of normalised `texts`, the most frequent word first.
 
         Words of equal count are sorted by code point, so the order of the texts and `seed` do not
-        matter. Raises ConfigError if no word is frequent enough.
+        matter. Raises DataError if there is no text, ConfigError if no word is frequent enough.
         """
         if not any(texts):
             raise DataError(f"cannot learn a vocabulary: there is no {name} text")
@@ -74,7 +86,7 @@ class WordConfig(BaseTokenizerConfig):
         return "".join(f"{word}\n" for word in Vocab.of(words).pieces).encode()
 
     def cased(self, word: str) -> str:
-        """`word`, in lower case where the config says so."""
+        """Return `word`, in lower case if `lower` is set."""
         return word.lower() if self.lower else word
 
     def build(self, model_bytes: bytes, lang: str) -> "WordTokenizer":
@@ -82,11 +94,10 @@ class WordConfig(BaseTokenizerConfig):
 
 
 class WordTokenizer:
-    """Text of `lang` to words and back (see Tokenizer in tokenizer.py).
+    """Tokenizer (tokenizer.py) of words and punctuation marks for texts in `lang`.
 
-    `decode` joins words as `lang` is written, which gives the normalised text back but for
-    spacing that the language's rules do not explain: " ." or "..." after a space, a quotation
-    mark that is not paired, marks inside one chunk.
+    `decode` spaces the words by the rules of `lang`. The result is the normalised text, except for
+    unusual spacing: "." or "..." after a space, unpaired quotation marks, marks inside a chunk.
     """
 
     def __init__(self, config: WordConfig, model_bytes: bytes, lang: str) -> None:
@@ -102,7 +113,7 @@ class WordTokenizer:
         if lines.pop():
             raise DataError("the last line has no line end: the file is cut short")
         self.vocab = Vocab(tuple(lines))
-        # Without the reserved names: where a text says "<s>", it is a word like any other.
+        # Without the reserved pieces: "<s>" in a text is an ordinary word.
         first = len(RESERVED)
         self._ids = {word: i for i, word in enumerate(lines[first:], start=first)}
 
@@ -130,8 +141,8 @@ class WordTokenizer:
         self, ids: Sequence[int], restore: bool = True, surfaces: Mapping[int, str] = NO_SURFACES
     ) -> str:
         words = self.encoded_from_ids(ids).words
-        read = (surfaces.get(place, word) for place, word in enumerate(words))
-        text = join(list(filter(None, read)), self.lang)
+        outputs = (surfaces.get(position, word) for position, word in enumerate(words))
+        text = join(list(filter(None, outputs)), self.lang)
         return normalisation.restore(text, self.lang) if restore else text
 
     def _ids_of(self, words: Iterable[str]) -> tuple[int, ...]:
@@ -142,12 +153,12 @@ class WordTokenizer:
 
 
 def core(word: str) -> str:
-    """`word` without the marks around it. A word of marks only is unchanged."""
+    """Return `word` without the marks around it; a word of marks only is unchanged."""
     return word.lstrip(_OPENING).rstrip(_CLOSING) or word
 
 
 def split(text: str) -> list[str]:
-    """The words and marks of a normalised text, in order."""
+    """Split a normalised text into words and marks."""
     words: list[str] = []
     for chunk in text.split():
         rest = chunk.lstrip(_OPENING)
@@ -159,7 +170,7 @@ def split(text: str) -> list[str]:
 
 
 def join(words: Sequence[str], lang: str) -> str:
-    """The text of words and marks, spaced as `lang` is written; straight quotes pair up in turn."""
+    """Join words and marks, spaced as in `lang`; straight quotes open and close in turn."""
     spaced = _SPACED_IN.get(lang, frozenset())
     text = ""
     glue = True  # no space before the next word
@@ -178,15 +189,15 @@ def join(words: Sequence[str], lang: str) -> str:
     return text
 
 
-# Elided words take the next one (l' + eau), clitics follow the one before (-il; 's, n't).
+# An elided word joins the next word (l' + eau), a clitic the previous word (-il; 's, n't).
 _TAKES_NEXT = {"fr": re.compile(r"[^\W\d_]+['’]")}
 _FOLLOWS = {"fr": re.compile(r"-[^\W\d_]+"), "en": re.compile(r"['’][^\W\d_]+|n['’]t", re.I)}
 
 
 def detokenise(tokens: Sequence[str], lang: str) -> str:
-    """The text of tokens: clitics joined to their word, marks spaced as `lang` is written.
+    """Join tokens, with clitics and elided words attached and marks spaced as in `lang`.
 
-    The letters and their order stay. A language without rules here has its marks spaced only.
+    Letters are unchanged. In a language other than English and French, only marks are spaced.
     """
     takes_next, follows = _TAKES_NEXT.get(lang), _FOLLOWS.get(lang)
     words: list[str] = []

@@ -1,1 +1,1 @@
-"""One update, the loop around it, validation, and exact resume."""
+"""Training: updates, the training loop, validation, logs, exact resume."""

@@ -1,11 +1,11 @@
-"""The ranks of a distributed training: who they are, their shares of an update, and their sums.
+"""The ranks of a distributed training: their shares of each update, and sums over ranks.
 
-torch.distributed connects them: gloo for tensors on a CPU, NCCL for those on a GPU. Gradients are
-summed by plain all-reduces of flattened buckets after the last backward pass.
-DistributedDataParallel would average by rank, wants as many backward passes on every rank, and
-hooks into each of them; an update of ours has shares of uneven size, and some may be empty. The
-sums of a collective have an order that depends on the number of ranks only, and every rank gets the
-same bits. All ranks therefore take the same step, and their weights stay equal.
+torch.distributed connects the ranks: gloo for CPU tensors, NCCL for GPU tensors. Gradients are
+summed by all-reduces of flattened buckets after the last backward pass. DistributedDataParallel
+does not fit: it averages over ranks and needs equally many backward passes on each rank, while the
+ranks here have unequal, even empty, shares of an update. The order of summation in a collective
+depends on the number of ranks only, and every rank gets the same bits. All ranks therefore take the
+same step, and their weights stay equal.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from torch import nn
 from torch.distributed import PrefixStore, Store, rendezvous  # type: ignore[attr-defined]
 
 from nmt.device import is_out_of_memory, resolve_device
-from nmt.errors import ConfigError, NMTError, counted
+from nmt.errors import ConfigError, NMTError, format_count
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -31,33 +31,33 @@ _Fetched = TypeVar("_Fetched")
 Number = int | float
 
 _TIMEOUT = datetime.timedelta(minutes=30)
-"""Of a collective: a rank that is alive but stuck ends all.
+"""The timeout of a collective, after which a stuck rank ends the training.
 
-With gloo the others notice at once that a rank has died. With NCCL they wait on the GPU until the
-launcher ends them, or for this long.
+With gloo the other ranks notice at once that a rank has died. With NCCL they wait on the GPU until
+the launcher ends them, or until the timeout.
 """
 
 _PATIENCE = datetime.timedelta(days=7)
-"""For the first rank, which learns the vocabularies and encodes the corpus before the others."""
+"""The timeout of `first_alone`, in which the first rank learns vocabularies and encodes corpora."""
 
 _BUCKET = 1 << 24
-"""Numbers in a bucket of gradients: 64 MiB of fp32."""
+"""Elements in a bucket of gradients: 64 MiB in fp32."""
 
 
 class LostRankError(NMTError):
-    """Another rank has ended, so this one cannot go on either."""
+    """Raised if another rank has ended, so that this rank cannot continue."""
 
 
 class InterruptedWorkError(Exception):
-    """The work that the ranks share was told to stop."""
+    """Raised by `Ranks.map` on all ranks if `interrupted()` was True on one of them."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among the `world` processes of a training.
+    """This process among the `world` processes of a training, and communication between them.
 
-    `rank` counts from 0 over all machines, `local_rank` over those of this machine. A world of 1
-    has no process group: every method returns at once what it was values.
+    `rank` is its index over all machines, `local_rank` its index on this machine. With `world` 1
+    there is no process group, and methods return their own values without communication.
     """
 
     rank: int = 0
@@ -66,9 +66,9 @@ class Ranks:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Ranks":
-        """The ranks that torchrun describes in RANK, WORLD_SIZE and LOCAL_RANK; else a world of 1.
+        """Read RANK, WORLD_SIZE and LOCAL_RANK, as torchrun sets them. Without them, `world` is 1.
 
-        Raises ConfigError where only some of them are set, or one is not a number.
+        Raises ConfigError if only some of them are set, or one is not an integer.
         """
         if "WORLD_SIZE" not in environment and "RANK" not in environment:
             return cls()
@@ -87,10 +87,10 @@ class Ranks:
         return self.rank == 0
 
     def device(self, name: str) -> torch.device:
-        """The device of this rank, of which train.device is `name`: each has a GPU of its own.
+        """Return the device of this rank for the setting train.device = `name`.
 
-        A rank that sees a single GPU takes it.
-        Raises ConfigError if this machine has fewer GPUs than ranks.
+        Each rank gets its own GPU. A rank that sees only one GPU uses that GPU. Raises ConfigError
+        if this machine has fewer GPUs than ranks.
         """
         device = resolve_device(name)
         if self.world == 1 or device.type != "cuda":
@@ -100,16 +100,16 @@ class Ranks:
         if ":" in name or index >= n_gpus:
             raise ConfigError(
                 f"train.device: got {name!r} for rank {self.local_rank} of this machine, "
-                f"which has {counted(n_gpus, 'GPU')}; allowed: 'cuda' with a "
-                "GPU for each of its processes, or 'cpu'"
+                f"which has {format_count(n_gpus, 'GPU')}; allowed: 'cuda' with a "
+                "GPU for each process, or 'cpu'"
             )
         return torch.device("cuda", index)
 
     @contextlib.contextmanager
     def connected(self, device: torch.device) -> Iterator[None]:
-        """Connect the ranks in this block, as the environment of torchrun says.
+        """Connect the ranks within this block, by the environment variables of torchrun.
 
-        Raises LostRankError if the others cannot be reached.
+        Raises LostRankError if the other ranks cannot be reached.
         """
         if self.world == 1:
             yield
@@ -130,10 +130,10 @@ class Ranks:
                 dist.destroy_process_group()
 
     def _fresh_store(self) -> Store:
-        """Return a part of torchrun's key-value store without addresses of ranks that have ended.
+        """Return a namespace of torchrun's key-value store that no earlier ranks have written to.
 
-        Torchrun keeps its store when it starts ranks again. So each of the others asks under a new
-        name, and the first answers with the name of this session until all know it.
+        Torchrun keeps its store when it restarts the ranks, with the addresses of the old ones. The
+        first rank therefore makes up a session name. The others request it, each under a new key.
         """
         store, _, _ = next(rendezvous("env://", self.rank, self.world, timeout=_TIMEOUT))
         session = uuid.uuid4().hex
@@ -149,13 +149,13 @@ class Ranks:
                 if store.check([f"asked/{rank}"]):
                     store.set(f"answer/{store.get(f'asked/{rank}').decode()}", session)
             if time.monotonic() > deadline:
-                raise RuntimeError("not all ranks have come")
+                raise RuntimeError("not all ranks have joined")
             time.sleep(0.01)
         return PrefixStore(session, store)
 
     @contextlib.contextmanager
     def first_alone(self) -> Iterator[None]:
-        """In this block the first rank does the work before the others do it, with its files."""
+        """Let the first rank run this block before the others, which then find its files."""
         if self.world == 1:
             yield
             return
@@ -170,15 +170,15 @@ class Ranks:
                 dist.barrier(patient)
 
     def wait(self) -> None:
-        """Return once all ranks are here."""
+        """Wait until all ranks have called this method."""
         if self.world > 1:
             with _lost_ranks():
                 dist.barrier()
 
     def share(self, costs: Sequence[int]) -> list[int]:
-        """Return this rank's items, in order, of items with these costs; each is one rank's.
+        """Split items with these costs over the ranks; return the indices of this rank's items.
 
-        Greedy: items in decreasing cost go to the least-loaded rank.
+        Greedy: items in decreasing cost go to the rank with the smallest load.
         """
         loads, mine = [0] * self.world, []
         for item in sorted(range(len(costs)), key=lambda item: (-costs[item], item)):
@@ -189,7 +189,7 @@ class Ranks:
         return sorted(mine)
 
     def sum(self, *values: Number) -> list[Number]:
-        """The sum of each value over the ranks, in fp64; whole numbers are exact below 2^53."""
+        """Return the sum of each value over the ranks, in fp64 (exact for integers below 2^53)."""
         if self.world == 1:
             return list(values)
         sums = torch.tensor(values, dtype=torch.float64)
@@ -199,7 +199,7 @@ class Ranks:
         return totals
 
     def gather(self, value: _Item) -> list[_Item]:
-        """The values of all ranks, by rank."""
+        """Return the values of all ranks, in the order of ranks."""
         if self.world == 1:
             return [value]
         values: list[_Item | None] = [None] * self.world
@@ -214,19 +214,19 @@ class Ranks:
         interrupted: Callable[[], bool],
         fetch: Callable[[list[_Result]], list[_Fetched]],
     ) -> list[_Fetched]:
-        """`work` of each item, in order, done by all ranks in turn.
+        """Apply `work` to all items, shared among the ranks; return all results in order.
 
-        `fetch` brings the results of a rank from the device; it is not called for none. Raises
-        InterruptedWorkError, on all ranks, if `interrupted()` is True before an item of any rank.
+        `fetch` copies the results of a rank from the device; it is not called for an empty list.
+        Raises InterruptedWorkError on all ranks if `interrupted()` is True before any item.
         """
-        done: list[_Result] = []
+        results: list[_Result] = []
         mine: list[_Fetched] | None = None
         for item in items[self.rank :: self.world]:
             if interrupted():
                 break
-            done.append(work(item))
+            results.append(work(item))
         else:
-            mine = fetch(done) if done else []
+            mine = fetch(results) if results else []
         parts = [part for part in self.gather(mine) if part is not None]
         if len(parts) < self.world:
             raise InterruptedWorkError
@@ -244,17 +244,17 @@ class Ranks:
                     )
 
     def equalise(self, model: nn.Module) -> None:
-        """Give every rank the weights of the first: other processors may round them otherwise."""
+        """Copy the first rank's weights to all ranks, because processors may round differently."""
         if self.world > 1:
             with _lost_ranks(), torch.no_grad():
                 for tensor in model.state_dict().values():
                     dist.broadcast(tensor, 0)
 
     def sum_gradients(self, parameters: Sequence[nn.Parameter], model: nn.Module) -> None:
-        """Sum the gradients over the ranks, and average the model's buffers of floats.
+        """Sum the gradients over the ranks, and average the floating-point buffers of the model.
 
-        A parameter without a gradient counts as 0 where another rank has one. A buffer is such as
-        the baseline of sampled attention, which every forward pass moves.
+        If only some ranks have a gradient for a parameter, it is 0 on the others. An example of a
+        buffer is the baseline of sampled attention, which every forward pass updates.
         """
         if self.world == 1:
             return
@@ -276,11 +276,11 @@ class Ranks:
 
 
 ALONE = Ranks()
-"""One process, without a process group."""
+"""A single process, without a process group."""
 
 
 def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """The parameters in order, in parts of at most `_BUCKET` numbers of one dtype, or of one."""
+    """Split parameters, in order, into lists of one dtype with at most about `_BUCKET` elements."""
     bucket: list[nn.Parameter] = []
     size = 0
     for parameter in parameters:
@@ -296,7 +296,7 @@ def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]
 
 @contextlib.contextmanager
 def _lost_ranks() -> Iterator[None]:
-    """Turn the error of a collective into one line; memory that ran out stays its own error."""
+    """Turn the RuntimeError of a collective into a LostRankError, except for out of memory."""
     try:
         yield
     except RuntimeError as error:

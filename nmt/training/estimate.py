@@ -1,4 +1,4 @@
-"""The time of an epoch on this device, from some updates of a model that is then thrown away."""
+"""Estimate of the time of an epoch on this device, by timing a few updates of a temporary model."""
 
 import time
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ from nmt.training.step import StepSettings, train_step
 from nmt.types import SentencePair
 
 _N_UPDATES = 8
-"""Updates that are timed, after as many that are not: the first of each shape is slower."""
+"""Updates to time, after as many warm-up updates: the first update of each shape is slower."""
 
 
 def epoch_seconds(
     config: RunConfig, pairs: Sequence[SentencePair], tokenizers: Tokenizers, n_pairs: int
 ) -> float:
-    """Return the seconds of an epoch of `n_pairs`, of which `pairs` are a sample.
+    """Return the seconds per epoch of `n_pairs`, without validation. `pairs` are a sample of them.
 
-    Validation is not in it. Raises DataError where none of the sample is fit for training.
+    Raises DataError if none of `pairs` is fit for training.
     """
     device = resolve_device(config.train.device)
     precision, _ = choose_precision(config.train.precision, device)
@@ -47,9 +47,9 @@ def epoch_seconds(
 
 
 def spread_batches(batcher: Batcher, n_batches: int) -> tuple[Batch, ...]:
-    """Return at most `n_batches` full batches of the first epoch, evenly spaced by their pieces.
+    """Return at most `n_batches` full batches of the first epoch, evenly spread over their sizes.
 
-    A corpus of less than a batch gives its only one.
+    Sizes are in pieces. A corpus without a full batch gives smaller batches.
     """
     corpus = batcher.corpus
 

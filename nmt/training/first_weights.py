@@ -1,4 +1,4 @@
-"""The weights that a training begins with: drawn or of another run; frozen or not."""
+"""Initial weights from another run (train.init_from), and frozen weights (train.freeze)."""
 
 import fnmatch
 from collections.abc import Sequence
@@ -12,51 +12,51 @@ from nmt.errors import ConfigError, did_you_mean
 from nmt.runs.find import find_run, split_checkpoint
 from nmt.runs.trained_run import TrainedRun
 
-_SHOWN = 5
-"""Names of tensors in a line at most."""
+_MAX_NAMES = 5
+"""The largest number of tensor names in a line."""
 
 
 def run_named(init_from: str) -> tuple[TrainedRun, str]:
-    """The run and the checkpoint that train.init_from, RUN or RUN@CHECKPOINT, names.
+    """Open the run of train.init_from, RUN or RUN@CHECKPOINT; return it and the checkpoint.
 
-    Raises CheckpointError if there is no such run.
+    The default checkpoint is `best`. Raises CheckpointError if there is no such run.
     """
     path, checkpoint = split_checkpoint(Path(init_from).expanduser())
     return TrainedRun.open(find_run(path)), checkpoint or "best"
 
 
 def set_first_weights(model: nn.Module, train: TrainConfig) -> list[str]:
-    """Give `model` the weights of train.init_from; return lines about it.
+    """Copy the weights of train.init_from to `model`, and return lines for the log.
 
-    A tensor of the run is taken where the model has one of its name and shape. Raises ConfigError
-    where nothing of a run fits, CheckpointError or DataError for a run that cannot be read.
+    A tensor of the run is copied if `model` has a tensor of the same name and shape. Raises
+    ConfigError if no matrix fits, and CheckpointError or DataError if the run cannot be read.
     """
     if train.init_from is None:
         return []
     run, checkpoint = run_named(train.init_from)
     step, tensors = run.load_tensors(checkpoint, run.tokenizers())
     weights = dict(model.named_parameters())
-    taken = [n for n in weights if n in tensors and tensors[n].shape == weights[n].shape]
-    if not any(tensors[name].dim() > 1 for name in taken):  # biases fit any model
+    names = [n for n in weights if n in tensors and tensors[n].shape == weights[n].shape]
+    if not any(tensors[name].dim() > 1 for name in names):  # biases fit any model
         raise ConfigError(
-            f"train.init_from: {run.path}: none of its matrices has the name and the shape of one "
-            "of this model"
+            f"train.init_from: {run.path}: none of its matrices has the name and the shape of a "
+            "matrix of this model"
         )
     with torch.no_grad():
-        for name in taken:
+        for name in names:
             weights[name].copy_(tensors[name])
-    lines = [f"first weights {run.path}, step {step:,}: {len(taken)} tensors"]
-    if drawn := [name for name in weights if name not in taken]:
-        more = f" and {len(drawn) - _SHOWN} more" if len(drawn) > _SHOWN else ""
-        lines.append(f"              drawn anew: {', '.join(drawn[:_SHOWN])}{more}")
+    lines = [f"first weights {run.path}, step {step:,}: {len(names)} tensors"]
+    if others := [name for name in weights if name not in names]:
+        more = f" and {len(others) - _MAX_NAMES} more" if len(others) > _MAX_NAMES else ""
+        lines.append(f"              drawn anew: {', '.join(others[:_MAX_NAMES])}{more}")
     return lines
 
 
 def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
-    """Exclude the weights whose names match `patterns` from learning; return a line about them.
+    """Freeze the weights whose names match `patterns`, and return a line for the log.
 
-    A pattern is a name with `*` for any characters. Raises ConfigError for one that matches no
-    weight, and where no weight is left to learn.
+    In a pattern `*` matches any characters. Raises ConfigError if a pattern matches no weight or
+    all weights would be frozen.
     """
     weights = dict(model.named_parameters())
     for pattern in patterns:
@@ -70,6 +70,6 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
             weights[name].requires_grad_(False)
     frozen = [weight for weight in weights.values() if not weight.requires_grad]
     if len(frozen) == len(weights):
-        raise ConfigError("train.freeze: all weights are frozen, allowed: one that learns")
+        raise ConfigError("train.freeze: all weights are frozen; leave at least one to learn")
     n_frozen, n_all = (sum(map(Tensor.numel, tensors)) for tensors in (frozen, weights.values()))
     return [f"frozen        {n_frozen:,} of {n_all:,} parameters"] if frozen else []

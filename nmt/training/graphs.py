@@ -1,7 +1,7 @@
-"""CUDA graphs of training: the launches of an update, replayed without Python.
+"""CUDA graphs of training: the kernel launches of an update, replayed without Python.
 
-A recurrent model launches some hundred small kernels an update, which a GPU computes faster than
-Python launches them. A graph records them once for each padded shape of a batch
+A recurrent model launches hundreds of small kernels per update, and the GPU computes them faster
+than Python launches them. A graph records the launches once for each padded shape of a batch
 (https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs).
 """
 
@@ -18,14 +18,14 @@ from nmt.batches.batching import Batch
 from nmt.device import is_out_of_memory
 
 PassFunction = Callable[[Batch, Tensor], Tensor]
-"""Forward and backward pass of a batch. The loss is divided by the second argument, the tokens of
-the update; returns the sum of -log p."""
+"""A function that runs the forward and the backward pass of a batch and returns the sum of -log p.
+It divides the loss by its second argument, the token count of the update."""
 
 _CAPTURE_AT = 3
-"""Batches of a shape until its graph is recorded, which takes as long as dozens of updates."""
+"""The batch of a shape at which its graph is recorded; recording costs dozens of updates."""
 
 _MOST_GRAPHS = 128
-"""Graphs that are kept; batches of further shapes run without one."""
+"""The largest number of graphs. Batches of further shapes run without a graph."""
 
 
 @dataclass
@@ -38,11 +38,11 @@ class _Recorded:
 
 
 class TrainingGraphs:
-    """The graphs of the forward and backward passes of one model.
+    """The CUDA graphs of the forward and backward passes of one model.
 
-    A pass gives the same bits with a graph and without one: both are computed from the same padded
-    shapes by the same kernels. The gradients lie at the same place at every pass. A model that
-    cannot be recorded, because it waits for the GPU, runs without graphs; a warning says why.
+    A pass gives the same bits with and without a graph, because the padded shapes and the kernels
+    are the same. Gradients keep their memory addresses. A model that cannot be recorded, because it
+    waits for the GPU, runs without graphs; a warning says why.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -53,7 +53,7 @@ class TrainingGraphs:
         self._counts: Counter[Hashable] = Counter()
         self._graphs: dict[Hashable, _Recorded] = {}
         self._pool: Any = None
-        self._is_able = True
+        self._can_record = True
 
     @property
     def n_graphs(self) -> int:
@@ -61,9 +61,9 @@ class TrainingGraphs:
         return len(self._graphs)
 
     def run(self, key: Hashable, passes: PassFunction, batch: Batch, n_tokens: int) -> Tensor:
-        """Accumulate the gradients of a batch on the GPU, and return its nll_sum.
+        """Accumulate the gradients of a batch on the GPU, and return its sum of -log p.
 
-        `key` stands for all that `passes` depends on beside the shape of the batch.
+        `key` identifies everything that `passes` depends on, apart from the shape of the batch.
         """
         shape = key, batch.src_ids.shape, batch.tgt_in.shape
         recorded = self._graphs.get(shape)
@@ -71,7 +71,7 @@ class TrainingGraphs:
             self._counts[shape] += 1
             is_due = self._counts[shape] >= _CAPTURE_AT and len(self._graphs) < _MOST_GRAPHS
             inputs = batch.to(self._device), torch.full((), float(n_tokens), device=self._device)
-            if self._is_able and is_due and batch.links is None:
+            if self._can_record and is_due and batch.links is None:
                 with torch.cuda.device(self._device):
                     recorded = self._record(passes, *inputs)
             if recorded is None:
@@ -84,20 +84,20 @@ class TrainingGraphs:
         return recorded.nll_sum.clone()
 
     def _begin_gradients(self, trained: list[nn.Parameter]) -> None:
-        """Let the gradients so far lie where the graphs add to them."""
-        fresh = []
+        """Move the gradients so far to the tensors that the graphs add to."""
+        zeros = []
         for parameter in trained:
-            place = self._gradients[parameter]
+            gradient = self._gradients[parameter]
             if parameter.grad is None:
-                fresh.append(place)
-            elif parameter.grad is not place:
-                place.copy_(parameter.grad)
-            parameter.grad = place
-        if fresh:
-            torch._foreach_zero_(fresh)
+                zeros.append(gradient)
+            elif parameter.grad is not gradient:
+                gradient.copy_(parameter.grad)
+            parameter.grad = gradient
+        if zeros:
+            torch._foreach_zero_(zeros)
 
     def _record(self, passes: PassFunction, batch: Batch, n_tokens: Tensor) -> _Recorded | None:
-        """Record the launches of a pass, which does not run; None where that is impossible."""
+        """Record the launches of a pass without running it. Returns None if that is impossible."""
         before = [parameter.grad for parameter in self._parameters]
         for parameter in self._parameters:
             if parameter not in self._gradients:
@@ -106,17 +106,17 @@ class TrainingGraphs:
         inputs = batch.clone()
         try:
             graph = torch.cuda.CUDAGraph()
-            # Parameters without a gradient keep none: the optimiser leaves them alone.
+            # The optimiser must not update parameters without a gradient.
             trained = self._trained(passes, inputs, n_tokens)
             for parameter in trained:
                 parameter.grad = self._gradients[parameter]
-            # Another thread pins the next batches meanwhile.
+            # Another thread pins memory for the next batches at the same time.
             with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
                 nll_sum = passes(inputs, n_tokens)
         except RuntimeError as error:
             if is_out_of_memory(error):
                 raise
-            self._is_able = False
+            self._can_record = False
             reason = str(error).strip().split("\n")[0]
             warnings.warn(f"training without CUDA graphs: {reason}", RuntimeWarning, stacklevel=2)
             return None
@@ -127,9 +127,9 @@ class TrainingGraphs:
         return _Recorded(graph, inputs, n_tokens, nll_sum, trained)
 
     def _trained(self, passes: PassFunction, batch: Batch, n_tokens: Tensor) -> list[nn.Parameter]:
-        """Run a pass on a stream of its own, as before a capture; return what has a gradient.
+        """Run a pass on a side stream, as capture requires; return the parameters with gradients.
 
-        The random numbers are drawn again afterwards, and the buffers set back.
+        Afterwards the random generators and the buffers are restored.
         """
         buffers = [buffer.clone() for buffer in self._buffers]
         stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Errors that end a training and say what to change: no memory left, or NaN."""
+"""Errors that end a training, and warnings. Their messages say what to change."""
 
 import contextlib
 import math
@@ -15,7 +15,7 @@ from nmt.training.step import DivergedError
 
 @contextlib.contextmanager
 def explain_update_errors(step: int, train: TrainConfig, saved_step: int | None) -> Iterator[None]:
-    """Say of an error in update `step` what to change: no memory left, or a NaN."""
+    """Add to an out-of-memory or NaN error in update `step` what the user can change."""
     try:
         yield
     except DivergedError as error:
@@ -35,7 +35,7 @@ def explain_update_errors(step: int, train: TrainConfig, saved_step: int | None)
 
 
 def validation_memory_error(step: int, config: RunConfig) -> NMTError:
-    """The error for a validation after `step` that ran out of memory; `step` is saved."""
+    """Return the error for a validation after `step` that ran out of memory. `step` is saved."""
     return NMTError(
         f"out of memory in the validation after step {step}, which is saved: to go on with it, "
         f"`search.batch_size={max(1, config.search.batch_size // 4)}`, or a smaller "
@@ -61,9 +61,9 @@ def _way_out(saved_step: int | None) -> str:
 
 
 def collapse_note(health: AttentionHealth | None) -> str | None:
-    """Return a line if attention has collapsed; training goes on.
+    """Return a warning if attention has collapsed, or None.
 
-    It means nothing in the first validation, when a model may not have learned where to look yet.
+    Ignore it in the first validation: the model may not have learned to attend yet.
     """
     collapse = None if health is None else health.collapse()
     return collapse and (
@@ -73,10 +73,10 @@ def collapse_note(health: AttentionHealth | None) -> str | None:
 
 
 def divergence_note(loss: float, valid_loss: float, tgt_vocab_size: int) -> str | None:
-    """Return a line if the loss has diverged, in nats per target token; training goes on.
+    """Return a warning if the loss (nats per target token) has diverged, or None.
 
-    The losses of training and validation are then both at least twice that of a uniform guess:
-    overfitting raises the validation loss alone.
+    The loss has diverged if the losses of training and of validation are both at least twice that
+    of a uniform distribution. Overfitting raises the validation loss only.
     """
     uniform_loss = math.log(tgt_vocab_size)
     if min(loss, valid_loss) < 2 * uniform_loss:

@@ -1,4 +1,4 @@
-"""The log of a training: metrics.jsonl, train.log, the terminal."""
+"""The log of a training: metrics.jsonl, train.log, stderr."""
 
 import contextlib
 import json
@@ -20,11 +20,12 @@ from nmt.storage.terminal import escape_controls, give_up
 
 
 class RunLog:
-    """Writes what a run reports; a context manager. Without a folder it writes nothing.
+    """A context manager that logs a run to `folder` and to stderr. If `folder` is None, it discards
+    everything.
 
-    Records go to metrics.jsonl, lines to train.log and stderr. A progress bar is drawn if stderr is
-    a terminal. If stderr is gone (a closed pipe, a terminal that hung up), training continues
-    without it.
+    Records go to metrics.jsonl, lines to train.log and, unless `quiet`, to stderr. If stderr is a
+    terminal, it also shows a progress bar. If stderr breaks (a closed pipe, a lost terminal),
+    training continues without it.
     """
 
     def __init__(self, folder: Path | None, quiet: bool = False) -> None:
@@ -37,7 +38,7 @@ class RunLog:
         self._log = appending(self._log_path)
         self._bar: "tqdm[Any] | None" = None
         self.checksum = 0
-        """Of all records, but for the fields that tell the time; a checkpoint holds it."""
+        """The checksum of all records without their WALL_CLOCK fields. Checkpoints contain it."""
 
     def __enter__(self) -> "RunLog":
         return self
@@ -48,7 +49,7 @@ class RunLog:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with contextlib.suppress(OSError):  # a full disk is what is being reported already
+        with contextlib.suppress(OSError):  # `error` may already report the full disk
             if error is not None:
                 self._write_log(f"stopped: {kind.__name__ if kind else ''}: {error}")
         self.close_bar()
@@ -57,23 +58,23 @@ class RunLog:
                 file.close()
 
     def say(self, text: str) -> None:
-        """Write lines for the user to stderr and to train.log."""
+        """Write lines to stderr and to train.log."""
         if not self._quiet:
             with self._stderr():
                 tqdm.write(text, file=sys.stderr)
         self._write_log(text)
 
     def note(self, text: str) -> None:
-        """Write a line to train.log, and to stderr unless a bar shows as much there."""
+        """Write a line to train.log and, if there is no progress bar, to stderr."""
         if self._bar is None or self._bar.disable:
             self.say(text)
         else:
             self._write_log(text)
 
     def record(self, record: Record) -> None:
-        """Write a line of metrics.jsonl.
+        """Write a line to metrics.jsonl.
 
-        JSON has no infinity (the gradient of an update that fp16 skips): it is written as null.
+        NaN and infinity, such as the gradient norm of an update that fp16 skips, become null.
         """
         finite = {name: _finite(value) for name, value in record.items()}
         with named_errors(self._path):
@@ -82,7 +83,7 @@ class RunLog:
         self._count(finite)
 
     def write(self, name: str, text: str) -> None:
-        """Write the file `name` of the run, in place of one that a resumed run writes again."""
+        """Write or replace the file `name` in the run directory."""
         if self._folder is None:
             return
         path = self._folder / name
@@ -92,9 +93,8 @@ class RunLog:
         write_text(path, text)
 
     def sync(self) -> None:
-        """Flush the records to the disk; call it before a checkpoint, which must not outlive them.
-
-        Raises OSError if a record still cannot be written.
+        """Flush the records to the disk. Call this before each save, so that a checkpoint is never
+        newer than its records. Raises OSError if a record cannot be written.
         """
         if self._folder is None:
             return
@@ -103,12 +103,12 @@ class RunLog:
             os.fsync(self._metrics.fileno())
 
     def rewind(self, step: int, validated: bool = True, checksum: object = None) -> list[str]:
-        """Drop the records that a resumed run writes again, so that each step appears once.
+        """Delete the records that a resumed run will write again, and damaged lines.
 
-        These are the records after `step` and, unless it was `validated`, the validation at `step`.
-        Damaged lines go too. Call it once, before the first record. Returns a warning if the
-        records do not have the `checksum` of the checkpoint, an older one of which has none. Raises
-        CheckpointError if the file cannot be read.
+        These are the records after `step` and, unless `validated`, the validation at `step`. Call
+        this once, before the first record. Returns a warning if the other records do not match the
+        `checksum` in the checkpoint (None: not checked). Raises CheckpointError if the file cannot
+        be read.
         """
         if self._folder is None:
             return []
@@ -135,7 +135,7 @@ class RunLog:
         self.checksum = zlib.crc32(json.dumps(timeless).encode(), self.checksum)
 
     def open_bar(self, name: str, total: int, done: int) -> None:
-        """Show a bar over the batches of one epoch, such as `epoch 3/20`."""
+        """Show a progress bar for an epoch of `total` batches, of which `done` are done."""
         self.close_bar()
         with self._stderr():
             self._bar = tqdm(
@@ -150,14 +150,14 @@ class RunLog:
             )
 
     def advance_bar(self, batches: int, measured: str) -> None:
-        """Move the bar; `measured` stands at its end."""
+        """Advance the progress bar by `batches`, and show `measured` after it."""
         if self._bar is not None and not self._bar.disable:
             with self._stderr():
                 self._bar.set_postfix_str(measured, False)
                 self._bar.update(batches)
 
     def close_bar(self) -> None:
-        """Remove the bar, if there is one."""
+        """Remove the progress bar, if there is one."""
         bar, self._bar = self._bar, None
         if bar is not None:
             with self._stderr():
@@ -165,7 +165,7 @@ class RunLog:
 
     @contextlib.contextmanager
     def _stderr(self) -> Iterator[None]:
-        """After an error of stderr write nothing to it any more; training must continue."""
+        """After an OSError within this block, write nothing to stderr again; do not raise it."""
         try:
             yield
         except OSError as error:

@@ -1,4 +1,4 @@
-"""One call trains a run: it reads the data, builds the model and leaves a run directory."""
+"""`train`: read the data, build the model, train it, and write a run directory."""
 
 import contextlib
 import time
@@ -11,7 +11,7 @@ import torch
 
 from nmt.config import RunConfig
 from nmt.corpora.corpora import file_digest, resolve_split, split_files
-from nmt.device import Precision, autocast, describe_device, fast_bf16, has_tf32_layers
+from nmt.device import Precision, autocast, cudnn_rnn_uses_tf32, describe_device, fast_bf16
 from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.evaluation.metrics import check_scoring
 from nmt.models.catalog import build_model
@@ -41,9 +41,9 @@ from nmt.types import FilePath, MetricName
 
 @dataclass(frozen=True)
 class Outcome:
-    """How training ended: `reason` is None where it was interrupted and can be resumed.
+    """The result of a training. If it was interrupted and can be resumed, `reason` is None.
 
-    `best` is the validation of the best checkpoint by `metric`; None without any.
+    `best` is the best validation by `metric`, or None without validations.
     """
 
     run: Path
@@ -53,7 +53,7 @@ class Outcome:
     best: Validated | None
 
     def describe(self) -> str:
-        """How it ended, in a line."""
+        """Return a line that says how training ended."""
         if self.reason is None:
             return (
                 f"stopped: saved at step {self.step:,}; the same command again continues this run"
@@ -64,7 +64,7 @@ class Outcome:
         return text
 
 
-def train(  # noqa: PLR0913 - one call is a whole training
+def train(  # noqa: PLR0913 - one call is a complete training
     config: RunConfig,
     folder: FilePath,
     command: Sequence[str] = (),
@@ -73,18 +73,18 @@ def train(  # noqa: PLR0913 - one call is a whole training
     allow_change: bool = False,
     ranks: Ranks = ALONE,
 ) -> Outcome:
-    """Train `config` in the run directory `folder`, or continue the run that is there.
+    """Train `config` in the run directory `folder`, or continue the run in that directory.
 
-    `command` is the typed command, if there was one, for run.json. `interrupted` is called after
-    every update and between the batches of a validation. Once it returns True the state is saved
-    and training returns. `allow_change` lets a run continue with another value of certain keys
-    (resume.py). Raises ConfigError, DataError or CheckpointError for what the user can mend.
+    `command` is the command line that run.json records, if there is one. `interrupted` is called
+    after every update and between the batches of a validation; when it returns True, the state is
+    saved and the function returns. `allow_change` allows changes of certain keys in a continued run
+    (resume.py). Raises ConfigError, DataError or CheckpointError for errors that the user can fix.
 
-    All `ranks` call this at once, with the same arguments, on a file system that they share. The
-    first one writes the run directory and the log. Raises LostRankError if another one ends.
+    All `ranks` must call this with the same arguments on a shared file system. The first rank
+    writes the run directory and the log. Raises LostRankError if another rank ends.
 
-    Seeds the global random generators, and sets nothing else of the process but, among several
-    ranks, torch's process group and the GPU.
+    Seeds the global random generators. With several ranks, also sets torch's process group and the
+    current GPU.
     """
     device = ranks.device(config.train.device)
     _check_deterministic(config)
@@ -108,7 +108,7 @@ def train(  # noqa: PLR0913 - one call is a whole training
                 update={"train": config.train.model_copy(update={"precision": precision})}
             )
             backend = _backend(config.model.backend, precision, device)
-            if precision == "fp32" and has_tf32_layers(device):
+            if precision == "fp32" and cudnn_rnn_uses_tf32(device):
                 words += ", TF32 in recurrent layers"
             hardware = {"device": describe_device(device), "precision": words, "backend": backend}
             if ranks.world > 1:
@@ -144,10 +144,10 @@ def train(  # noqa: PLR0913 - one call is a whole training
 def _new_state(
     config: RunConfig, data: TrainingData, device: torch.device, ranks: Ranks, is_begun: bool
 ) -> tuple[TrainingState, list[str]]:
-    """The state before the first update, and lines about its weights.
+    """Return the state before the first update, and lines for the log about its weights.
 
-    All ranks have equal weights, and other draws after them. The weights of a run that `is_begun`
-    are those of its checkpoint, which the caller loads.
+    All ranks draw equal weights; after that, their random numbers differ. If `is_begun`, the caller
+    loads the weights of a checkpoint.
     """
     src, tgt = data.tokenizers.src, data.tokenizers.tgt
     model = build_model(config.model, len(src.vocab), len(tgt.vocab)).to(device)
@@ -167,7 +167,7 @@ def _check_same(config: RunConfig, data: TrainingData, ranks: Ranks) -> None:
 
 
 def _resume(state: TrainingState, run: RunDirectory, log: RunLog) -> list[str]:
-    """Load the newest complete checkpoint and rewind the log to it. Returns lines that say so."""
+    """Load the newest intact checkpoint and rewind the log to it. Returns lines for the log."""
     saved, faults = run.checkpoint_folder.load_newest()
     lines = state.load_checkpoint(saved, f"{run.path}: step {saved.step}")
     if state.ranks.is_first:
@@ -179,7 +179,7 @@ def _resume(state: TrainingState, run: RunDirectory, log: RunLog) -> list[str]:
 def _fit_and_note(
     trainer: Trainer, interrupted: Callable[[], bool], command: Sequence[str]
 ) -> str | None:
-    """`_fit`; run.json says when it began, when it ended and how."""
+    """Call `_fit`, and record its begin and its end in run.json."""
     run, state = trainer.run, trainer.state
     if not state.ranks.is_first:
         return _fit(trainer, interrupted)
@@ -187,7 +187,7 @@ def _fit_and_note(
     try:
         reason = _fit(trainer, interrupted)
     except BaseException as error:
-        with contextlib.suppress(OSError, NMTError):  # a full disk is what is reported already
+        with contextlib.suppress(OSError, NMTError):  # `error` may already report the full disk
             why = str(error).partition("\n")[0] or type(error).__name__
             end_training(run, state.step, f"failed: {why}")
         raise
@@ -221,7 +221,7 @@ def _check_deterministic(config: RunConfig) -> None:
 
 
 def _backend(backend: BackendName, precision: Precision, device: torch.device) -> str:
-    """The implementation of the operations and why it was chosen; see nmt.ops.backend."""
+    """Return the backend of the operations and the reason for its choice; see nmt.ops.backend."""
     with autocast(device, precision):
         dtype = compute_dtype(torch.empty(0, device=device))
     return str(choose(backend, device, dtype))
@@ -230,10 +230,10 @@ def _backend(backend: BackendName, precision: Precision, device: torch.device) -
 def choose_precision(
     wanted: Precision | Literal["auto"], device: torch.device, begun: Precision | None = None
 ) -> tuple[Precision, str]:
-    """The format that train.precision means, and it in words with the reason, for run.json.
+    """Resolve train.precision = `wanted`; also return a text with the reason, for run.json.
 
-    A run that was `begun` in one keeps it on any machine, because it could not go on bit for bit in
-    another.
+    `begun` is the precision of the run so far, or None. With `auto`, the run keeps it on any
+    machine, because a run cannot continue bit for bit in another precision.
     """
     if wanted != "auto":
         return wanted, wanted
@@ -248,7 +248,7 @@ def choose_precision(
 
 
 def _data_files(config: RunConfig) -> list[Path]:
-    """Every file that training reads, for the run card."""
+    """Return all files that training reads."""
     splits = [resolve_split(config.data, name) for name in ("train", "valid")]
     files = [file for split in splits if split for file in split_files(split, config.data)]
     if config.train.guided is not None:

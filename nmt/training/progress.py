@@ -1,4 +1,4 @@
-"""The progress of a run: its counters, and whether it is over."""
+"""The progress of a run: its counters, its remaining time, and the rules that stop it."""
 
 import json
 import math
@@ -11,42 +11,44 @@ from pydantic import TypeAdapter, ValidationError
 from nmt.batches.batching import Batcher
 from nmt.batches.plan import Unit
 from nmt.config import RunConfig, TrainConfig
-from nmt.errors import counted
+from nmt.errors import format_count
 from nmt.evaluation.metrics import title_of
 from nmt.types import rank_of
 
 
 class Validated(NamedTuple):
-    """A validated step. `score` is its rank by valid.metric (nmt.types.rank_of)."""
+    """A validation. `score` is the value of valid.metric, signed so that higher is better
+    (nmt.types.rank_of).
+    """
 
     step: int
     score: float
     loss: float
 
     def is_better(self, other: "Validated") -> bool:
-        """Compare by score; by loss between equal scores (a BLEU of 0 in the first minutes)."""
+        """Compare by score, and by loss if scores are equal (as BLEU is 0 at the beginning)."""
         return (self.score, -self.loss) > (other.score, -other.loss)
 
     def describe(self, metric: str) -> str:
-        """The metric's name and its value, as it is measured."""
+        """Return the name and the value of the metric."""
         value, digits = rank_of(metric, self.score), 3 if metric == "loss" else 2
         return f"{title_of(metric)} {value:.{digits}f}"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The counters of a run, saved as JSON in every checkpoint; TrainingState alone advances them.
+    """The counters of a run, saved as JSON in every checkpoint. Only TrainingState advances them.
 
-    `epoch` and `batch` are the place of the next micro-batch, and `batching` the size and unit by
-    which this epoch is cut into batches. `window_*` are sums over the updates since the last line
-    of the log. `seconds` count training and validation.
+    `epoch` and `batch` are the indices of the next micro-batch. `batching` is the (size, unit) of
+    the batches of this epoch. `window_*` are sums over the updates since the last record in the
+    log. `seconds` include validation.
 
-    `validated_step` is the last step that was validated. `best` are the best validations so far, of
-    train.keep_best checkpoints, best first.
+    `validated_step` is the last validated step. `best` are the train.keep_best best validations,
+    best first.
 
-    `kept_steps` are the steps of scheduled checkpoints. A checkpoint written only because the run
-    was stopped is not among them, so that the resumed run leaves the same checkpoints as an
-    unbroken one.
+    `kept_steps` are the steps of the scheduled checkpoints that stay. They do not include a
+    checkpoint written only because the run was stopped, so that a resumed run leaves the same
+    checkpoints as an uninterrupted run.
     """
 
     step: int = 0
@@ -63,32 +65,32 @@ class Progress:
 
     @classmethod
     def from_json(cls, values: object) -> "Progress":
-        """Return the progress that `dataclasses.asdict` gave, from JSON.
+        """Build the progress from `dataclasses.asdict` values that were saved as JSON.
 
-        Raises ValueError for other keys, and for values of other types.
+        Raises ValueError for wrong keys or types.
         """
         if isinstance(values, dict) and values.keys() == cls().__dict__.keys():
             try:
                 return _PROGRESS.validate_json(json.dumps(values), strict=True)
             except ValidationError as error:
                 fault = error.errors()[0]
-                place = ".".join(map(str, ("progress", *fault["loc"])))
-                raise ValueError(f"{place}: {fault['msg']}") from None
+                key = ".".join(map(str, ("progress", *fault["loc"])))
+                raise ValueError(f"{key}: {fault['msg']}") from None
         raise ValueError("progress: other keys than those of this version")
 
     @property
     def last_epoch(self) -> int:
-        """The number of the epoch that the last update belongs to, from 1; 0 before the first."""
+        """The number of the epoch of the last update, from 1; 0 before the first update."""
         return self.epoch + bool(self.batch)
 
     @property
     def best_step(self) -> int | None:
-        """The step of the best validation so far."""
+        """The step of the best validation so far, or None without validations."""
         return self.best[0].step if self.best else None
 
     @property
     def kept(self) -> set[int]:
-        """The steps of all checkpoints that stay."""
+        """The steps of the checkpoints that must not be deleted: scheduled ones and the best."""
         return {*self.kept_steps, *(validated.step for validated in self.best)}
 
     @property
@@ -98,11 +100,11 @@ class Progress:
 
     @property
     def has_scheduled_checkpoint(self) -> bool:
-        """Whether this step was saved by schedule, not only because the run was stopped."""
+        """Whether this step has a checkpoint by schedule, not only because the run was stopped."""
         return self.step in self.kept_steps
 
     def after_update(self, n_batches: int, is_last: bool) -> "Progress":
-        """Count an update of `n_batches` micro-batches, and the epoch if it was the last of it."""
+        """Count an update of `n_batches` micro-batches; `is_last` marks the last of its epoch."""
         return replace(
             self,
             step=self.step + 1,
@@ -111,7 +113,7 @@ class Progress:
         )
 
     def after_result(self, nll_sum: float, n_tokens: int) -> "Progress":
-        """Add the loss of an update to the sums of the next record."""
+        """Add the loss of an update to the sums for the next record in the log."""
         return replace(
             self,
             window_nll_sum=self.window_nll_sum + nll_sum,
@@ -121,14 +123,14 @@ class Progress:
     def after_validation(
         self, measured: Mapping[str, float], metric: str, keep_best: int
     ) -> "Progress":
-        """Count a validation of this step; the `keep_best` best by `metric` are remembered."""
+        """Count a validation of this step, and keep the `keep_best` best ones by `metric`."""
         new = Validated(self.step, rank_of(metric, measured[metric]), measured["loss"])
-        place = sum(not new.is_better(old) for old in self.best)
+        rank = sum(not new.is_better(old) for old in self.best)
         return replace(
             self,
             validated_step=self.step,
-            best=(*self.best[:place], new, *self.best[place:])[:keep_best],
-            bad_validations=self.bad_validations + 1 if place else 0,
+            best=(*self.best[:rank], new, *self.best[rank:])[:keep_best],
+            bad_validations=self.bad_validations + 1 if rank else 0,
         )
 
 
@@ -136,7 +138,7 @@ _PROGRESS = TypeAdapter(Progress)
 
 
 def total_steps(train: TrainConfig, batcher: Batcher, world: int) -> int | None:
-    """The number of updates of `world` ranks until train.steps or train.epochs, if one is set."""
+    """Return the number of updates until train.steps or train.epochs; None if neither is set."""
     limits = [] if train.steps is None else [train.steps]
     group_size = train.accumulate * world
     if train.epochs is not None:
@@ -145,7 +147,7 @@ def total_steps(train: TrainConfig, batcher: Batcher, world: int) -> int | None:
 
 
 def epoch_name(train: TrainConfig, progress: Progress) -> str:
-    """`epoch 3`, or `epoch 3/20` where train.epochs says how many there are."""
+    """Return `epoch 3`, or `epoch 3/20` if train.epochs is 20."""
     of_all = "" if train.epochs is None else f"/{train.epochs}"
     return f"epoch {progress.epoch + 1}{of_all}"
 
@@ -153,10 +155,10 @@ def epoch_name(train: TrainConfig, progress: Progress) -> str:
 def seconds_left(
     train: TrainConfig, progress: Progress, n_batches: int, group_size: int, update_seconds: float
 ) -> float | None:
-    """The time until train.steps, train.epochs or train.max_minutes; None where none is set.
+    """Return the time until train.steps, train.epochs or train.max_minutes; None if none is set.
 
-    An epoch has `n_batches`, an update `group_size` of them. `update_seconds` has the validations
-    in it. Patience may end the run earlier.
+    An epoch has `n_batches` batches, and an update uses `group_size` of them. `update_seconds`
+    includes the time of validations. Patience may end the run earlier.
     """
     left = []
     if train.steps is not None:
@@ -170,14 +172,14 @@ def seconds_left(
 
 
 def end_reason(config: RunConfig, progress: Progress) -> str | None:
-    """Why the run is over: steps, epochs, minutes or patience. None if it is not."""
+    """Return why the run is over (steps, epochs, minutes or patience), or None if it is not."""
     train, valid = config.train, config.valid
     if train.steps is not None and progress.step >= train.steps:
-        return f"{counted(train.steps, 'step')} done"
+        return f"{format_count(train.steps, 'step')} done"
     if train.epochs is not None and progress.epoch >= train.epochs:
-        return f"{counted(train.epochs, 'epoch')} done"
+        return f"{format_count(train.epochs, 'epoch')} done"
     if train.max_minutes is not None and progress.seconds >= 60 * train.max_minutes:
-        return f"{counted(train.max_minutes, 'minute')} done"
+        return f"{format_count(train.max_minutes, 'minute')} done"
     if valid.patience is not None and progress.bad_validations >= valid.patience:
-        return f"no better {title_of(valid.metric)} in {counted(valid.patience, 'validation')}"
+        return f"no better {title_of(valid.metric)} in {format_count(valid.patience, 'validation')}"
     return None

@@ -1,4 +1,4 @@
-"""The lines of a training for its reader: the facts it begins with, loss, speed, time left."""
+"""Lines of a training for its user: a summary at the start, then loss, speed, remaining time."""
 
 import time
 from collections.abc import Mapping
@@ -17,25 +17,25 @@ from nmt.training.training_data import TrainingData, vocabulary_notes
 from nmt.training.validation import Validator
 
 _ESTIMATE_AFTER = 20
-"""Updates of this process before the time left is estimated from them."""
+"""Updates of this process before the remaining time is estimated from their speed."""
 
 _LINE_SECONDS = 60.0
-"""The time between two lines about the training, where no validation writes one."""
+"""The time from one line of the log to the next, unless a validation writes a line earlier."""
 
 _RELEASE_EVERY = 200
-"""Updates until freed memory goes back to the system (docs/log/2026-11-22-memory.md). Memory is
-estimated after the first release: by then most shapes of products have been seen and cached."""
+"""Updates between two releases of freed memory to the system (docs/log/2026-11-22-memory.md). The
+peak of memory is estimated after the first release, when most matrix shapes have been cached."""
 
 _HEAP_GROWTH = 2.0
-"""The memory that updates add in a long training on a CPU, as a multiple of what the first
-`_RELEASE_EVERY` updates add. glibc's heap becomes fragmented (docs/log/2026-11-24-memory.md)."""
+"""How much more memory updates need in a long training on a CPU than in the first `_RELEASE_EVERY`
+updates, as a factor. glibc's heap becomes fragmented (docs/log/2026-11-24-memory.md)."""
 
 
 class Reporter:
-    """Measures a training and writes it to the log: a bar, records, and estimates for the user.
+    """Measures speed and loss, and writes the progress bar, records and lines of the log.
 
-    Tokens are those of all ranks. The sums of the loss are part of Progress, so that they survive a
-    resume. The speed does not count validations.
+    Tokens are counted over all ranks. The sums of the loss are part of Progress, so that they
+    survive a resume. The speed excludes the time of validations.
     """
 
     def __init__(
@@ -50,32 +50,32 @@ class Reporter:
         self._started = self._last_line = self._window_started = time.monotonic()
         self._seconds_before = state.progress.seconds
         self._window_tokens = 0
-        self._n_largest = 1  # a rank may have had no batch yet
+        self._n_largest = 1  # not 0: a rank may have no batch before the estimate of memory
         self._grad_norm = 0.0
 
     @property
     def seconds(self) -> float:
-        """The seconds of the run until now, those of earlier processes included."""
+        """The duration of the run so far, including earlier processes."""
         return self._seconds_before + time.monotonic() - self._started
 
     @property
     def _loss(self) -> float:
-        """Nats per target token since the last record."""
+        """The loss in nats per target token since the last record."""
         progress = self._state.progress
         return progress.window_nll_sum / max(1, progress.window_tokens)
 
     @property
     def _speed(self) -> float:
-        """Source and target tokens a second, padding not counted."""
+        """Source and target tokens per second, without padding."""
         return self._window_tokens / max(1e-9, time.monotonic() - self._window_started)
 
     def after_result(self, result: StepResult) -> None:
-        """Take the result of an update, which a GPU gives some updates later."""
+        """Count the result of an update. On a GPU, results arrive some updates late."""
         self._grad_norm = result.grad_norm
         self._window_tokens += result.n_tokens
 
     def after_update(self, group: Group, n_src_tokens: int, n_batches_in_epoch: int) -> None:
-        """Report an update by this rank's `group`; the tokens are summed over all ranks."""
+        """Report an update by this rank's `group`. `n_src_tokens` is the sum over all ranks."""
         self._n_largest = max([self._n_largest, *(batch.n_positions for batch in group.batches)])
         self._window_tokens += n_src_tokens
         n_updates = self._state.step - self._first_step
@@ -102,7 +102,7 @@ class Reporter:
             self._window_started, self._window_tokens = time.monotonic(), 0
 
     def after_validation(self, measured: Mapping[str, float], text: str, seconds: float) -> None:
-        """Write the record and the lines of a validation that took so many seconds."""
+        """Write the record of a validation, and `text` as lines. `seconds` is its duration."""
         self._window_started += seconds
         self._last_line = time.monotonic()
         self._record("valid", measured)
@@ -113,7 +113,7 @@ class Reporter:
         )
 
     def _measurements(self, n_updates: int, n_batches_in_epoch: int) -> list[str]:
-        """Loss, speed and, once it can be estimated from `n_updates`, the time left."""
+        """Return loss and speed, and the remaining time if `n_updates` suffice to estimate it."""
         texts = [f"loss {self._loss:.3f}", f"{self._speed:,.0f} tokens/s"]
         if n_updates >= _ESTIMATE_AFTER:
             seconds = (time.monotonic() - self._started) / n_updates
@@ -147,7 +147,7 @@ class Reporter:
 
 
 def duration(seconds: float) -> str:
-    """`40 s`, `12 min`, `3 h 05 min`."""
+    """Format a duration as `40 s`, `12 min` or `3 h 05 min`."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)
@@ -162,10 +162,10 @@ def summary(
     hardware: Mapping[str, str],
     seconds: float,
 ) -> str:
-    """A line for each fact.
+    """Return the summary that a training begins with, one fact per line.
 
-    `hardware` describes device, precision and backend, and has the number of processes of several.
-    `seconds` is the time of preparation.
+    `hardware` holds device, precision and backend, and the number of processes if there are
+    several. `seconds` is the time that preparation took.
     """
     train, tokenizers, batcher = config.train, data.tokenizers, data.batcher
     n_parameters = sum(p.numel() for p in model.parameters())
@@ -186,7 +186,7 @@ def summary(
         f"backend       {hardware['backend']}",
         f"batches       {len(batcher.plan(0)):,} an epoch, {train.batch_size:,} "
         f"{train.batch_by} each" + (f", {n_to_update} to an update" if n_to_update > 1 else ""),
-        *([f"processes     {world}, whose tokens a second are counted together"] * (world > 1)),
+        *([f"processes     {world}; tokens/s is the sum over all of them"] * (world > 1)),
         f"prepared in   {seconds:.1f} s",
     ]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Opening a run directory for training: a new run, or one that continues from a checkpoint."""
+"""Open a run directory for training: create a run, or continue it from its last checkpoint."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from nmt.training.progress import Progress
 
 
 class Verdict(Enum):
-    """Whether a run may continue with another value of a key."""
+    """Whether a run may continue if the value of a config key has changed."""
 
     SAFE = "may change"
-    ASK = "needs `allow_change`: from here on it is neither the one run nor the other"
+    ASK = "needs `allow_change`: the results then come from two configurations"
     NEVER = "cannot change: use another `run`, or the old value"
 
 
@@ -31,16 +31,16 @@ _SAFE = (
     "data.folder",
     "data.cache",
     "data.test",
-    # The same files may lie elsewhere: their content is checked.
+    # Data files may have moved: their content is checked.
     *(f"data.{split}.{side}" for split in ("train", "valid") for side in ("file", "src", "tgt")),
     "train.loss.links",
     *(f"train.{key}" for key in ("epochs", "steps", "max_minutes", "device", "deterministic")),
     *(f"train.{key}" for key in ("log_every", "save_every", "keep_last", "keep_best")),
     *(f"valid.{key}" for key in ("samples", "attention_health", "patience")),
-    # Validation decodes by the other keys of search: they decide which checkpoint is the best.
+    # The other keys of search affect validation, and with it the choice of the best checkpoint.
     *(f"search.{key}" for key in ("beam", "n_best", "batch_size", "sampling", "mbr")),
 )
-"""Keys that change no update: where the run ends, what is logged and kept, on which device."""
+"""Keys that affect no update: file paths, length of the run, logging, checkpoints, device."""
 
 _ASK = (
     *(f"data.{key}" for key in ("noise", "sampling")),
@@ -49,12 +49,12 @@ _ASK = (
     *(f"valid.{key}" for key in ("every", "beam", "max_examples", "bleu_tokenize")),
     "search",
 )
-"""Keys that change later updates, or make later scores not comparable with earlier ones."""
+"""Keys that change later updates, or make later scores incomparable with earlier scores."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A key that has another value than in the run so far."""
+    """A config key whose value differs from the value in the run so far."""
 
     key: str
     old: object
@@ -66,9 +66,9 @@ class Change:
 
 
 def config_changes(old: RunConfig, new: RunConfig) -> list[Change]:
-    """Every key that differs, in the order of the config, with its verdict.
+    """Return the changed keys with their verdicts, in the order of the config.
 
-    A key in none of the lists above, such as a size or the corpus, cannot change.
+    Keys in neither _SAFE nor _ASK cannot change (model sizes, the corpus), except dropout (ASK).
     """
     return [
         Change(key, before, after, _verdict(key, new))
@@ -78,7 +78,7 @@ def config_changes(old: RunConfig, new: RunConfig) -> list[Change]:
 
 def _verdict(key: str, new: RunConfig) -> Verdict:
     if key in ("train.epochs", "train.steps") and new.train.schedule.kind == "cosine":
-        return Verdict.ASK  # the cosine falls to its floor at the new end
+        return Verdict.ASK  # a cosine schedule depends on the number of updates
     if _is_under(key, _SAFE):
         return Verdict.SAFE
     section, _, last = key.rpartition(".")
@@ -110,20 +110,20 @@ def open_run(
     hardware: Mapping[str, str],
     allow_change: bool = False,
 ) -> Sequence[Change]:
-    """Create the run at `folder`, or continue it if it has a checkpoint; return what changed.
+    """Create the run at `folder`, or continue it if it has a checkpoint. Return config changes.
 
-    `data_files` has the sha256 of each file. A continued run keeps its data, and its config except
-    for what may change. Raises ConfigError with every difference, DataError for a file
-    whose content changed, and CheckpointError for a link in the run. A run without a checkpoint has
-    learned nothing: it begins again with `config`, whatever its own was.
+    `data_files` maps data files to their sha256. A run without a checkpoint starts again with
+    `config`, whatever its old config was. Raises ConfigError, listing the config changes, if a run
+    with a checkpoint may not change one of them (without `allow_change`, if its verdict is ASK).
+    Raises DataError if a data file changed, and CheckpointError if the run contains a link.
     """
     check_tree(folder)
     run = RunDirectory(folder)
     run.clear_leftovers()
     if not has_checkpoint(run):
         if run.exists:
-            run.load_config()  # raises for one that was edited by hand
-        # The card comes first: a config.yaml without one is not a run's but the user's own.
+            run.load_config()  # raises if config.yaml was edited by hand
+        # The card comes first: a config.yaml without a card is taken for a file of the user.
         write_json(run.path / CARD, run_card(config, command, data_files, hardware))
         RunDirectory.create(folder, config)
         return ()
@@ -140,11 +140,11 @@ def open_run(
 
 
 def check_run_folder(folder: Path) -> None:
-    """Raise CheckpointError if `folder` contains files of anything but a run.
+    """Raise CheckpointError if `folder` contains files that do not belong to a run.
 
-    Raises ConfigError for a folder inside one that nmt writes in a run. A folder may become a run
-    if it is absent or empty, or holds only vocabularies, or what a start that was killed leaves
-    before run.json. Nothing is changed here.
+    A folder can become a run if it is missing or empty, or holds only vocabularies and the files
+    that a killed start leaves before run.json is written. Raises ConfigError if `folder` is inside
+    a folder that nmt writes within a run. Changes nothing on disk.
     """
     check_outside_runs(folder, "`run`")
     if not folder.is_dir() or has_checkpoint(RunDirectory(folder)):
@@ -174,17 +174,17 @@ def _is_card(path: Path) -> bool:
 
 
 def has_checkpoint(run: RunDirectory) -> bool:
-    """Whether there is a checkpoint to continue from."""
+    """Return whether `run` has a checkpoint to continue from."""
     return bool(run.checkpoint_folder.steps())
 
 
 def restore_checkpoints(
     run: RunDirectory, progress: Progress, faults: Mapping[int, str]
 ) -> list[str]:
-    """Restore the labels and the set of checkpoints as of `progress`. Returns lines for the log.
+    """Restore the labels and the set of checkpoints as of `progress`. Return lines for the log.
 
-    `faults` are those of newer checkpoints, by step; these are set aside. Labels are wrong here if
-    a save was killed before it moved them.
+    `faults` maps the step of each newer, damaged checkpoint to its fault; these checkpoints are set
+    aside. Labels may be outdated, if the last save was killed before it moved them.
     """
     folder = run.checkpoint_folder
     lines = []
@@ -194,9 +194,9 @@ def restore_checkpoints(
         labels["best"] = best
     else:
         lines.append(
-            f"the best checkpoint, of step {best:,}, is gone; there is none until the next"
+            f"the best checkpoint, of step {best:,}, is gone; the next better one replaces it"
         )
-    folder.set_labels(labels)  # first: no label ever names a checkpoint that is set aside
+    folder.set_labels(labels)  # before setting aside, so that no label names such a checkpoint
     for step, fault in faults.items():
         aside = folder.set_aside(step)
         lines.append(f"{fault}: set aside as {aside.name}, going on from step {progress.step:,}")
@@ -205,9 +205,9 @@ def restore_checkpoints(
 
 
 def _check_data(run: RunDirectory, data_files: Mapping[Path, str]) -> None:
-    """Raise DataError unless the checksums are those in run.json; the paths may differ.
+    """Raise DataError unless the checksums equal those in run.json. Paths may differ.
 
-    The place in the epoch where a run continues has a meaning in the same corpus only.
+    The position in the epoch at which a run continues is only valid for the same corpus.
     """
     card = run.read_json(CARD)
     try:

@@ -1,7 +1,7 @@
-"""The random generators: all are seeded, and torch's are saved and restored.
+"""Seed the random generators; save and restore the state of torch's generators.
 
-Dropout and sampled attention draw from torch's. The order of batches, noise and sampled pieces have
-generators of their own, made from the seed, the epoch and the row (batches/plan.py,
+Dropout and sampled attention use torch's generators. Batch order, noise and sampled pieces use
+separate generators, derived from the seed, the epoch and the row (batches/plan.py,
 batches/resampling.py). Nothing else in training is random.
 """
 
@@ -21,7 +21,7 @@ def seed_all(seed: int) -> None:
 
 
 def pack_rng(device: torch.device) -> dict[str, Tensor]:
-    """Return the state of torch's generators: of the CPU, and of `device`."""
+    """Return the states of torch's generators for the CPU and for `device`."""
     tensors = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         tensors["cuda"] = torch.cuda.get_rng_state(device)
@@ -31,7 +31,7 @@ def pack_rng(device: torch.device) -> dict[str, Tensor]:
 
 
 def unpack_rng(tensors: Mapping[str, Tensor], device: torch.device) -> None:
-    """Restore what `pack_rng` gave. A device without a saved state keeps its seed."""
+    """Restore the states from `pack_rng`. A device without a saved state keeps its seed."""
     torch.set_rng_state(tensors["cpu"].cpu())
     if device.type == "cuda" and "cuda" in tensors:
         torch.cuda.set_rng_state(tensors["cuda"].cpu(), device)

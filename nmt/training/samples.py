@@ -1,7 +1,7 @@
-"""The sample translations of each validation, with their attention: a file a validation.
+"""Files with the sample translations of a validation and their attention.
 
-A line is a record of docs/attention-dump.md at level `word`, with the field `reference`. Nothing
-of a training reads them: a resumed run writes those of its validations again.
+A line is a record of docs/attention-dump.md at level `word`, with the field `reference`. Training
+does not read these files. If a resumed run repeats a validation, it writes the file again.
 """
 
 import json
@@ -18,19 +18,19 @@ from nmt.translation.record import AttentionRecord, records
 
 @dataclass(frozen=True)
 class KeptSample:
-    """A sample as it was written: its record, and the reference."""
+    """A sample read from a file: the attention record and the reference translation."""
 
     record: AttentionRecord
     reference: str
 
 
 def sample_file(step: int) -> str:
-    """The file of the samples of a validation, in the run directory."""
+    """Return the path, within the run, of the samples of the validation after `step` updates."""
     return f"samples/step-{step:06d}.jsonl"
 
 
 def samples_text(samples: Sequence[Sample]) -> str:
-    """The lines of such a file; a sample without a piece in its source has none."""
+    """Return the content of a sample file. A sample with an empty source gets no line."""
     return "".join(
         f"{to_json(record, sample.ref_text)}\n"
         for number, sample in enumerate(samples, start=1)
@@ -39,9 +39,9 @@ def samples_text(samples: Sequence[Sample]) -> str:
 
 
 def read_samples(run: Path, step: int) -> list[KeptSample]:
-    """The samples of a validation; none where the run has kept none.
+    """Read the samples of the validation after `step` updates; empty if the run has no such file.
 
-    Raises CheckpointError for a file that is not what `samples_text` gives.
+    Raises CheckpointError if the file was not written by `samples_text`.
     """
     path = run / sample_file(step)
     stay_inside(path, run, CheckpointError)
@@ -61,7 +61,7 @@ def _sample(line: bytes, where: str) -> KeptSample:
     record = from_json(line, where)
     reference = json.loads(line).get("reference")
     if record.level != "word" or not isinstance(reference, str):
-        raise CheckpointError(f"{where}: not a sample: not by word, or no reference")
+        raise CheckpointError(f"{where}: not a sample: not at level word, or without a reference")
     if not ((record.weights >= 0) & (record.weights <= 1.001)).all():
-        raise CheckpointError(f"{where}: a weight is not in 0 to 1")
+        raise CheckpointError(f"{where}: a weight is not between 0 and 1")
     return KeptSample(record, reference)

@@ -1,4 +1,4 @@
-"""Everything that a resumed run needs, as one value: to tensors and JSON, and back."""
+"""The full state of a training, which converts to tensors and JSON for checkpoints and back."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -24,21 +24,19 @@ from nmt.training.step import StepResult
 Json = dict[str, Any]
 
 WEIGHTS = "weights."
-"""Begins the names of the weights as they are trained, where the model's are their averages."""
-
+"""Prefix of the trained weights in a checkpoint whose model weights are averages (train.ema)."""
 
 _MISFITS = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, CheckpointError)
-"""Errors raised by a checkpoint whose values do not fit the run."""
+"""Errors raised while loading a checkpoint that does not fit the run."""
 
 
 @dataclass
 class TrainingState:
-    """The state of a training: a run that is restored from it goes on bit for bit as if unbroken.
+    """The state of a training. A run restored from it continues bit for bit as if uninterrupted.
 
-    Its methods alone advance `progress`. torch's random generators belong to the state too: they
-    are read when it is saved and set when it is loaded, those of all `ranks`, each of which has a
-    state that is equal but for them. `averages` are those of the weights with train.ema, in a model
-    of their own.
+    The state includes torch's random generators of all `ranks`, which are read on saving and set on
+    loading; everything else is equal on all ranks. `averages` holds a copy of the model with the
+    averaged weights, or is None without train.ema. Only the methods here advance `progress`.
     """
 
     model: Seq2Seq
@@ -59,7 +57,7 @@ class TrainingState:
         device: torch.device,
         ranks: Ranks = ALONE,
     ) -> "TrainingState":
-        """The state before the first update."""
+        """Build the state before the first update."""
         parameters = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         optimizer = train.optimizer.build(parameters, train.lr)
         schedule = Schedule(train.schedule, optimizer, total_steps(train, batcher, ranks.world))
@@ -70,41 +68,41 @@ class TrainingState:
 
     @property
     def final_model(self) -> Seq2Seq:
-        """The model that is validated and saved: that of the averages where there are any."""
+        """The model to validate and save: with averaged weights if train.ema is set."""
         return self.model if self.averages is None else cast(Seq2Seq, self.averages.module)
 
     # ---- progress
 
     def after_update(self, n_batches: int, is_last: bool) -> None:
-        """Advance all but the weights after an update; `is_last` is the last one of its epoch."""
+        """Advance schedule, averages and progress; `is_last` marks the epoch's last update."""
         self.schedule.after_update()
         if self.averages is not None:
             self.averages.update_parameters(self.model)
         self.progress = self.progress.after_update(n_batches, is_last)
 
     def after_result(self, result: StepResult) -> None:
-        """Count the loss of an update."""
+        """Add the loss of an update to the sums for the log."""
         self.progress = self.progress.after_result(result.nll_sum, result.n_tokens)
 
     def after_validation(
         self, measured: Mapping[str, float], metric: str, train: TrainConfig
     ) -> bool:
-        """Count a validation of this step. Returns whether it is the best so far by `metric`."""
+        """Record a validation of this step. Return whether it is the best so far by `metric`."""
         self.progress = self.progress.after_validation(measured, metric, train.keep_best)
         self.schedule.after_validation(measured)
         return self.progress.best_step == self.step
 
     def keep_step(self, keep_last: int) -> None:
-        """Count this step's checkpoint among the `keep_last` scheduled ones that stay."""
+        """Mark this step's checkpoint as scheduled; the newest `keep_last` of these are kept."""
         steps = (*self.progress.kept_steps, self.step)[-keep_last:]
         self.progress = replace(self.progress, kept_steps=steps)
 
     def start_window(self) -> None:
-        """Begin the sums for the next line of the log."""
+        """Reset the loss and token sums for the next record in the log."""
         self.progress = replace(self.progress, window_nll_sum=0.0, window_tokens=0)
 
     def set_seconds(self, seconds: float) -> None:
-        """Note how long the run has taken."""
+        """Set the duration of the run so far."""
         self.progress = replace(self.progress, seconds=seconds)
 
     @property
@@ -115,9 +113,9 @@ class TrainingState:
     # ---- to and from checkpoints
 
     def state_dict(self) -> tuple[dict[str, Tensor], Json]:
-        """All but the weights of `final_model`: tensors by name, and plain values for JSON.
+        """Return all but the weights of `final_model`: named tensors, and values for JSON.
 
-        All ranks call it together, for it gathers their random generators.
+        All ranks must call this together, because it gathers their random generators.
         """
         optimizer = self.optimizer.state_dict()
         tensors = {
@@ -141,10 +139,10 @@ class TrainingState:
         return tensors, values
 
     def load_checkpoint(self, saved: CheckpointState, where: str) -> list[str]:
-        """Restore a checkpoint, and return lines about what goes on otherwise.
+        """Restore a checkpoint, and return log lines about changed batches and processes.
 
-        Hyperparameters are not restored: this run's config decides them, and may have changed
-        them. Raises CheckpointError, which names `where`, if the checkpoint does not fit.
+        Hyperparameters come from the config of this run, not from the checkpoint. Raises
+        CheckpointError, beginning with `where`, if the checkpoint does not fit.
         """
         check_fit(self.model, saved.model_tensors, where)
         batching = self.progress.batching
@@ -159,19 +157,19 @@ class TrainingState:
         if self.progress.batching != batching:
             if self.progress.batch:
                 epoch = self.progress.epoch + 1
-                lines.append(f"batches       epoch {epoch} begins anew with this size")
+                lines.append(f"batches       epoch {epoch} begins anew with the new batch size")
             self.progress = replace(self.progress, batch=0, batching=batching)
         if saved.state["world"] != self.ranks.world:
             lines.append(
-                f"processes     {saved.state['world']} -> {self.ranks.world}: an update has so "
-                "many times train.accumulate batches from here on, and dropout draws other units"
+                f"processes     {saved.state['world']} -> {self.ranks.world}: from now on an "
+                f"update has {self.ranks.world} x train.accumulate batches, and dropout differs"
             )
         return lines
 
     def _load(self, saved: CheckpointState) -> None:
         values = cast(Json, saved.state)
         trained, moments = self._trained_weights(saved), self._moments(saved)
-        if self.ranks.rank < values["world"]:  # another one keeps its seed
+        if self.ranks.rank < values["world"]:  # a new rank keeps its seed
             unpack_rng(_below(_prefix(self.ranks.rank), saved.state_tensors), self.device)
         progress = Progress.from_json(values["progress"])
         groups = self.optimizer.state_dict()["param_groups"]
@@ -183,20 +181,20 @@ class TrainingState:
             self.model.load_state_dict(trained, strict=False)
         self.schedule.load_state_dict(values["schedule"], values["param_groups"])
         scaler = self.scaler.state_dict()
-        if values["scaler"] and scaler:  # one is empty where its precision is not fp16
+        if values["scaler"] and scaler:  # empty unless the precision is fp16
             check_alike("scaler", values["scaler"], scaler)
             self.scaler.load_state_dict(values["scaler"])
         self.progress = progress
 
     def _trained_weights(self, saved: CheckpointState) -> dict[str, Tensor]:
-        """The weights beside which the checkpoint has averages; none without averages."""
+        """Return the trained weights saved beside the averages; empty without train.ema."""
         trained = _below(WEIGHTS, saved.state_tensors)
         expected = {} if self.averages is None else dict(self.model.named_parameters())
         check_specs(specs_of(expected), specs_of(trained), "weights")
         return trained
 
     def _moments(self, saved: CheckpointState) -> dict[int, Json]:
-        """The optimiser's tensors by the index of their parameter."""
+        """Return the saved tensors of the optimiser by parameter index."""
         moments: dict[int, Json] = {}
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         for name, tensor in _below("optimizer.", saved.state_tensors).items():
@@ -217,7 +215,7 @@ class TrainingState:
 
 
 def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names begin with `prefix`, without it."""
+    """Return the tensors whose names begin with `prefix`, and remove it from their names."""
     return {
         name.removeprefix(prefix): tensor
         for name, tensor in tensors.items()
@@ -226,5 +224,5 @@ def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _prefix(rank: int) -> str:
-    """Begins the names of a rank's generators."""
+    """Return the prefix of the names of a rank's generators."""
     return f"rank{rank}.rng." if rank else "rng."

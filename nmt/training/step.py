@@ -1,7 +1,7 @@
-"""One update of the weights: forward, loss, backward, clipping and the optimiser's step.
+"""One update of the weights: forward pass, loss, backward pass, clipping and optimiser step.
 
-Nothing here touches the disk, a log, a clock or a config file. Training, benchmarks, experiments of
-the lab and scripts all change weights by `train_step`.
+Training, benchmarks, the experiments of nmt.lab and scripts all share `train_step`. Nothing here
+touches the disk, a log, a clock or a config file.
 """
 
 import math
@@ -24,7 +24,7 @@ from nmt.training.graphs import TrainingGraphs
 
 
 class DivergedError(NMTError):
-    """A loss, a gradient or a weight is NaN or infinite. Such a state must not be saved."""
+    """Raised if a loss, a gradient or a weight is NaN or infinite; the state must not be saved."""
 
 
 @runtime_checkable
@@ -33,17 +33,17 @@ class MicroBatch(Protocol):
 
     @property
     def n_tokens(self) -> int:
-        """Target tokens, padding not counted."""
+        """The number of target tokens without padding."""
 
 
 @dataclass(frozen=True)
 class StepSettings:
-    """How an update is computed.
+    """Settings of an update.
 
-    `precision` is the number format of the forward pass; weights stay fp32. `clip_norm` is the
-    largest L2 norm of the gradient, None for any. `scaler` multiplies the loss, so that small fp16
-    gradients do not become 0; None multiplies by 1. `ranks` share the update. `graphs` replay the
-    passes on a GPU.
+    `precision` is the number format of the forward pass; weights stay fp32. Gradients are clipped
+    to the L2 norm `clip_norm`, or not at all if it is None. `scaler` scales the loss so that small
+    fp16 gradients do not become 0; None does not scale. `ranks` share the update. `graphs` replays
+    the passes on a GPU as CUDA graphs; None runs them without graphs.
     """
 
     precision: Precision = "fp32"
@@ -56,7 +56,7 @@ class StepSettings:
 
 @dataclass(frozen=True)
 class StepResult:
-    """The measurements of an update, from before it changed the weights.
+    """Measurements of an update, taken before the weights change.
 
     `nll_sum` is the cross-entropy in nats, summed over the `n_tokens` target tokens of the update.
     `grad_norm` is the L2 norm of the gradient before clipping.
@@ -68,13 +68,13 @@ class StepResult:
 
     @property
     def loss(self) -> float:
-        """Nats per target token."""
+        """The loss in nats per target token."""
         return self.nll_sum / self.n_tokens
 
 
 @dataclass(frozen=True)
 class UnreadResult:
-    """The measurements of an update that the device may still compute: nll_sum and grad_norm."""
+    """Measurements still on the device, perhaps not computed yet: [nll_sum, grad_norm]."""
 
     numbers: Float[Tensor, " 2"]
     n_tokens: int
@@ -82,11 +82,11 @@ class UnreadResult:
 
 
 LossFunction = Callable[[Any, Any, StepSettings], LossSum]
-"""The loss of a model on one micro-batch: f(model, micro_batch, settings)."""
+"""A function f(model, micro_batch, settings) that returns the loss on the micro-batch."""
 
 
 def translation_loss(model: Seq2Seq, batch: Batch, settings: StepSettings) -> LossSum:
-    """Return the loss of the target, given the source and the target tokens before each."""
+    """Return the loss of `model` on the targets of `batch`, with teacher forcing."""
     batch = batch.to(next(model.parameters()).device)
     keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
     with_weights = settings.loss.needs_weights(batch)
@@ -103,17 +103,15 @@ def train_step(
 ) -> StepResult:
     """Update the weights once, by the mean loss per token over all micro-batches of all ranks.
 
-    `micro_batches` are those of this rank, perhaps none. The gradients are summed over the ranks
-    before they are clipped, so every rank takes the same step and returns the same result.
+    `micro_batches` is the share of this rank, and may be empty. The loss of each micro-batch is a
+    sum, divided by the token count of the whole update. The gradient is therefore independent of
+    how the tokens are divided into micro-batches. Gradients are summed over the ranks before
+    clipping, so every rank takes the same step and returns the same result.
 
-    The loss of each micro-batch is a sum. It is divided by the token count of the whole update, so
-    the gradient does not depend on how the tokens are spread over micro-batches. Gradients are
-    None afterwards, also after an error.
-
-    The sums and the norm come to the host in one transfer, for which the host waits. Raises
-    DivergedError where the numbers are NaN or infinite; an fp16 gradient may be, for its scaler
-    skips the update. Any error before the optimiser's step leaves the weights, the optimiser and
-    the scaler's scale as they were.
+    Waits for the device, to read the measurements. Gradients are None afterwards, also after an
+    error. An error before the optimiser's step leaves weights, optimiser and loss scale unchanged.
+    Raises DivergedError if the loss or the gradient norm is NaN or infinite. With a GradScaler, a
+    non-finite gradient is no error: the scaler skips the update.
     """
     scaler = _scaler(model, settings)
     try:
@@ -132,9 +130,9 @@ def queue_step(
     micro_batches: Sequence[MicroBatch],
     settings: StepSettings,
 ) -> UnreadResult:
-    """Update the weights as `train_step` does on a GPU, without waiting for it.
+    """Update the weights as `train_step` does, without waiting for the GPU.
 
-    `read_results` finds numbers that are not finite, after they have reached the weights.
+    A NaN or infinity is only noticed by `read_results`, when it may have reached the weights.
     """
     scaler = _scaler(model, settings)
     try:
@@ -159,7 +157,7 @@ def _add_gradients(
     scaler: torch.amp.GradScaler,
     loss_function: LossFunction = translation_loss,
 ) -> UnreadResult:
-    """Compute the gradient of an update, unscaled and clipped."""
+    """Compute the gradients of an update, unscaled and clipped, into the parameters' `grad`."""
     device = next(model.parameters()).device
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     ranks, graphs = settings.ranks, settings.graphs
@@ -178,7 +176,7 @@ def _add_gradients(
         else:
             nll_sums.append(graphs.run(settings.loss, passes, batch, n_tokens))
     if not micro_batches and scaler.is_enabled():
-        # Without a backward pass nothing else puts the scale on the device for unscale_.
+        # unscale_ needs the scale on the device, where otherwise the backward pass puts it.
         scaler.scale(torch.zeros((), device=device))
     ranks.sum_gradients(parameters, model)
     scaler.unscale_(optimizer)
@@ -188,9 +186,9 @@ def _add_gradients(
 
 
 def read_results(unread: Sequence[UnreadResult], ranks: Ranks = ALONE) -> list[StepResult]:
-    """Bring the numbers of updates from the device in one transfer, for which the host waits.
+    """Read the measurements of several updates in one transfer, after waiting for the device.
 
-    Raises DivergedError for the first update whose numbers are NaN or infinite.
+    Raises DivergedError if a loss, or a gradient norm without GradScaler, is NaN or infinite.
     """
     rows = torch.stack([result.numbers for result in unread]).tolist()
     results = []

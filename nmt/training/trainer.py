@@ -1,4 +1,4 @@
-"""The cadence of a training: update, report, validate, save, stop."""
+"""The training loop: when to update, report, validate, save and stop."""
 
 import contextlib
 import time
@@ -37,11 +37,11 @@ from nmt.training.training_data import TrainingData, guided_heads
 from nmt.training.validation import ValidationResult, Validator
 
 _READ_EVERY = 10
-"""Updates of a GPU until the host waits for their results."""
+"""Updates on a GPU before the host waits for their results."""
 
 
 class Trainer:
-    """Trains `state` on `data` by `config`, from its present progress."""
+    """Trains `state` on `data` by `config`, starting from the progress of `state`."""
 
     def __init__(
         self,
@@ -58,14 +58,14 @@ class Trainer:
         self.data = data
         self.run = run
         self.log = log
-        # A state beyond step 0 comes from its checkpoint.
+        # A state after step 0 was loaded from a checkpoint.
         self.saved_step = state.step or None
         self._lock = lock
         self._interrupted: Callable[[], bool] = lambda: False
         self._is_stopped = False
         self._ranks = state.ranks
         self._reporter = Reporter(state, log, train, data.batcher)
-        assert train.precision != "auto"  # train() has chosen
+        assert train.precision != "auto"  # resolved by train()
         self._last_loss = 0.0
         self._loss = train.loss.build(guided_heads(config, state.model))
         self._settings = StepSettings(
@@ -81,17 +81,17 @@ class Trainer:
         )
 
     def fit(self, interrupted: Callable[[], bool]) -> str | None:
-        """Train to the end and return why it ended, or None where `interrupted()` came first.
+        """Train until a stopping rule applies and return the reason, or None if interrupted.
 
-        Either way the last checkpoint holds the very state in which this returns. Raises
-        NMTError where the loss or a weight is NaN or infinite, OSError where the disk refuses;
-        earlier checkpoints stay as they were.
+        `interrupted` is called between updates. In both cases the last checkpoint matches the state
+        on return. Raises NMTError if the loss or a weight is NaN or infinite, and OSError if a
+        checkpoint cannot be written; earlier checkpoints are kept.
         """
         state, self._interrupted = self.state, interrupted
         state.model.train()
         self._agree()
         if state.step:
-            self._validate_or_save_if_due()  # a stop may have come before it
+            self._validate_or_save_if_due()  # the run may have been stopped before this
         while (reason := end_reason(self.config, state.progress)) is None and not self._is_stopped:
             self._run_epoch()
         self.log.close_bar()
@@ -102,7 +102,7 @@ class Trainer:
         return reason
 
     def _agree(self, number: int = 0) -> int:
-        """Sum a number over the ranks, which agree on the time and on a stop meanwhile."""
+        """Return the sum of `number` over the ranks; also agree on elapsed time and on a stop."""
         seconds = self._reporter.seconds if self._ranks.is_first else 0.0
         total, seconds, n_stops = self._ranks.sum(number, seconds, self._interrupted())
         self.state.set_seconds(seconds)
@@ -110,7 +110,7 @@ class Trainer:
         return int(total)
 
     def _run_epoch(self) -> None:
-        """Update until this epoch or the run ends, or a stop is agreed."""
+        """Update until this epoch or the run ends, or the ranks agree to stop."""
         state, batcher = self.state, self.data.batcher
         plan = batcher.plan(state.progress.epoch)
         if state.progress.batch >= len(plan):
@@ -137,7 +137,7 @@ class Trainer:
                     return
 
     def _update(self, group: Sequence[Batch]) -> None:
-        """Change the weights once; `group` is this rank's share of the update."""
+        """Update the weights once. `group` is this rank's share of the update."""
         state, train = self.state, self.config.train
         settings = replace(self._settings, loss=self._loss.at_epoch(state.progress.epoch))
         step = queue_step if self._read_every > 1 else train_step
@@ -156,7 +156,7 @@ class Trainer:
         return is_logged or is_due or len(self._unread) >= self._read_every
 
     def _read(self) -> None:
-        """Wait for the updates so far. Raises DivergedError where numbers are not finite."""
+        """Wait for the updates so far. Raises DivergedError if a loss is NaN or infinite."""
         unread, self._unread = self._unread, []
         first = self.state.step - len(unread) + 1
         with explain_update_errors(first, self.config.train, self.saved_step):
@@ -185,14 +185,14 @@ class Trainer:
             self._save_scheduled()
 
     def _validate_and_save(self) -> bool:
-        """Have this step validated and saved. Returns False if it was interrupted."""
+        """Validate this step, if it was not, and save it. Return False if interrupted."""
         if not self.state.progress.is_validated and not self._validate():
             return False
         self._save_scheduled()
         return True
 
     def _validate(self) -> bool:
-        """Validate, count and report. Returns False, with nothing counted, if interrupted."""
+        """Validate this step and report. Return False, without any record, if interrupted."""
         state, metric = self.state, self.config.valid.metric
         if self.data.validator is None:
             return True
@@ -217,11 +217,11 @@ class Trainer:
 
     def _measure(self, validator: Validator) -> ValidationResult | None:
         state = self.state
-        release_freed_memory()  # a search and an update have no sizes of blocks in common
+        release_freed_memory()  # updates and search allocate blocks of different sizes
         try:
             result = validator.run(state.final_model, state.device, self._interrupted, state.ranks)
         except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error) or self._ranks.world > 1:  # the others cannot save
+            if not is_out_of_memory(error) or self._ranks.world > 1:  # all ranks must save together
                 raise
             self.save()
             raise validation_memory_error(state.step, self.config) from error
@@ -229,11 +229,11 @@ class Trainer:
         return result
 
     def save(self) -> None:
-        """Write a checkpoint of this step, which a later one may replace.
+        """Write a checkpoint of this step, which a later checkpoint may replace.
 
-        All ranks call it together; the first one writes. Before the first validation the last
-        checkpoint is the best. Raises DivergedError for weights that are NaN or infinite,
-        CheckpointError where the run's lock is gone, OSError where the disk refuses.
+        All ranks must call this together; the first rank writes. Before the first validation the
+        last checkpoint is also `best`. Raises DivergedError if a weight is NaN or infinite,
+        CheckpointError if the run's lock is gone, and OSError if the file cannot be written.
         """
         state = self.state
         refuse_bad_weights(state.model, state.step, self.saved_step)
@@ -252,7 +252,7 @@ class Trainer:
         self.saved_step = state.step
 
     def _save_scheduled(self) -> None:
-        """Write a checkpoint that stays while it is among the newest or the best."""
+        """Write a checkpoint that is kept while it is among the newest or the best."""
         if not self.state.progress.has_scheduled_checkpoint:
             self.state.keep_step(self.config.train.keep_last)
             self.save()

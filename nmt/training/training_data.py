@@ -1,4 +1,4 @@
-"""The data of a training: tokenizers, encoded pairs in batches, and a validation set."""
+"""The data of a training: tokenizers, batches of encoded pairs, and a validation set."""
 
 import re
 from collections import Counter
@@ -35,12 +35,13 @@ from nmt.translation.heads import source_heads
 from nmt.types import SentencePair
 
 _NO_LIMIT = 10**9
-"""Pieces: validation pairs are never left out for their length."""
+"""The largest length of validation pairs in pieces, so large that none is left out."""
 
 _SAMPLED_PAIRS = 1000
+"""Training pairs whose text is checked for unknown tokens and for its language."""
 
 _MANY_UNKNOWN = 0.2
-"""Share of unknown tokens in the training text above which a line says so."""
+"""Share of unknown tokens in the training text above which the user is told."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,9 @@ class TrainingData:
     def load(
         cls, config: RunConfig, run: RunDirectory, say: Callable[[str], None]
     ) -> "TrainingData":
-        """Read the data of `config`, and learn the run's tokenizers if it has none yet.
+        """Read the data of `config`, and train tokenizers if `run` has none yet.
 
-        Raises ConfigError where a setting needs a validation set that is not there, DataError.
+        Raises ConfigError if a setting needs a missing validation set, and DataError for bad data.
         """
         train = config.train
         tokenizers, corpus = _tokenizers_and_corpus(config, run, say)
@@ -70,9 +71,9 @@ class TrainingData:
 def _tokenizers_and_corpus(
     config: RunConfig, run: RunDirectory, say: Callable[[str], None]
 ) -> tuple[Tokenizers, EncodedCorpus]:
-    """The run's tokenizers and its encoded training pairs.
+    """Return the run's tokenizers and the encoded training pairs.
 
-    `data.cache` bounds the memory that this takes; the result is the same without.
+    With `data.cache` the pairs are encoded to disk in bounded memory. The result is the same.
     """
     data, guided, sets = config.data, config.train.guided, data_sets(config)
     texts = [list(data_set.pairs()) for data_set in sets] if data.cache is None else []
@@ -99,7 +100,7 @@ def _tokenizers_and_corpus(
 
 
 def _joined(corpora: Sequence[EncodedCorpus]) -> EncodedCorpus:
-    """The rows of the corpora, one after the other."""
+    """Concatenate the corpora."""
     dropped: Counter[str] = Counter()
     for corpus in corpora:
         dropped.update(corpus.dropped)
@@ -111,7 +112,7 @@ def _joined(corpora: Sequence[EncodedCorpus]) -> EncodedCorpus:
 
 
 def _mixture(config: RunConfig, sizes: tuple[int, ...]) -> Mixture | None:
-    """How the corpora of data.train.mix are drawn. Raises DataError for one without rows."""
+    """Return the mixture of data.train.mix, if set. Raises DataError if a corpus has no rows."""
     train = config.data.train
     if train is None or train.mix is None:
         return None
@@ -122,7 +123,7 @@ def _mixture(config: RunConfig, sizes: tuple[int, ...]) -> Mixture | None:
 
 
 def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
-    """The validation set, with every reference of a sentence as a pair of its own for the loss."""
+    """Build the validator, with a pair per reference for the loss; None without validation set."""
     split = resolve_split(config.data, "valid")
     if split is None:
         _check_no_validation(config)
@@ -142,9 +143,10 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
 
 
 def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
-    """The heads that learn given links; None for the mean that the model shows, and for none.
+    """Return the indices of the heads trained by train.loss.links (guided alignment).
 
-    Raises ConfigError for a head that the model lacks.
+    None stands for the model's mean over heads, and is also returned without guided alignment.
+    Raises ConfigError if the model lacks a head of train.loss.heads.
     """
     guided = config.train.guided
     if guided is None:
@@ -157,7 +159,7 @@ def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
 
 
 def _check_no_validation(config: RunConfig) -> None:
-    """Raise ConfigError if a setting waits for validations that will never come."""
+    """Raise ConfigError if a setting needs validations, for a run without a validation set."""
     needs_one = {
         "valid.patience": config.valid.patience is not None,
         "train.schedule.kind 'plateau'": config.train.schedule.kind == "plateau",
@@ -173,9 +175,8 @@ def _check_no_validation(config: RunConfig) -> None:
 def vocabulary_notes(
     config: TokenizerConfig, tokenizers: Tokenizers, corpus: EncodedCorpus
 ) -> list[str]:
-    """A line for each vocabulary that is smaller than the default or lacks many words.
-
-    Further lines are about a side whose text is in another language than the config says.
+    """Return warnings about vocabularies below the default size, many unknown tokens, and text
+    that does not seem to be in its configured language.
     """
     notes = size_notes(tokenizers)
     every = max(1, len(corpus) // _SAMPLED_PAIRS)
@@ -187,15 +188,15 @@ def vocabulary_notes(
         if share > _MANY_UNKNOWN:
             cure = side.config.unknown_cure
             if config.given is not None:
-                cure = f"the file of tokenizer.{config.given[0][0]} may be made from other text"
-            notes.append(f"{share:.0%} of the {side.lang} training text is unknown to it; {cure}")
+                cure = f"tokenizer.{config.given[0][0]} may have been trained on other text"
+            notes.append(f"{share:.0%} of the {side.lang} training tokens are unknown; {cure}")
     langs = tokenizers.src.lang, tokenizers.tgt.lang
     src_texts, tgt_texts = texts
     return [*notes, *language_notes(src_texts, tgt_texts, *langs)]
 
 
 def data_sets(config: RunConfig) -> list[DataSet]:
-    """The training set of `config`, as `data.cache` stores it. Raises ConfigError for none."""
+    """Return the corpora of data.train, to be encoded. Raises ConfigError if there are none."""
     data = config.data
     split = resolve_split(data, "train")
     if split is None:
@@ -213,10 +214,10 @@ def _data_set(split: PairsConfig, data: DataConfig) -> DataSet:
 def run_tokenizers(
     config: RunConfig, run: RunDirectory, pairs: Callable[[], Iterable[SentencePair]]
 ) -> Tokenizers:
-    """Return the run's tokenizers; without any, learn them from the training pairs and save them.
+    """Return the run's tokenizers. If it has none, train them on `pairs()` and save them.
 
-    They are learned from data.vocab_pairs pairs at most, and from none where `config` names files
-    of pieces. Raises ConfigError if the run's tokenizers were learned by another config.
+    At most data.vocab_pairs pairs are used. If `config` names tokenizer files or train.init_from,
+    those tokenizers are saved instead. Raises ConfigError if the tokenizers do not fit the config.
     """
     if (run.tokenizer_path / MANIFEST_NAME).is_file():
         tokenizers = Tokenizers.load(run.tokenizer_path)
@@ -227,15 +228,15 @@ def run_tokenizers(
         tokenizers = first.tokenizers()
         _check_tokenizers(tokenizers, config, f"train.init_from: {first.path}: its tokenizers were")
     else:
-        data, wanted = config.data, config.tokenizer
-        sample = () if wanted.given is not None else _spaced(pairs, data.vocab_pairs)
-        tokenizers = train_tokenizers(wanted, sample, data.src_lang, data.tgt_lang, config.seed)
+        data, settings = config.data, config.tokenizer
+        sample = () if settings.given is not None else _spaced(pairs, data.vocab_pairs)
+        tokenizers = train_tokenizers(settings, sample, data.src_lang, data.tgt_lang, config.seed)
     tokenizers.save(run.tokenizer_path)
     return tokenizers
 
 
 def _spaced(pairs: Callable[[], Iterable[SentencePair]], count: int) -> Iterator[SentencePair]:
-    """At most `count` pairs at equal distances; each call of `pairs` iterates over all of them."""
+    """Yield at most `count` equally spaced pairs. Each call of `pairs` iterates over all pairs."""
     total = sum(1 for _ in pairs())
     return islice(pairs(), 0, None, max(1, -(-total // count)))
 
@@ -243,32 +244,30 @@ def _spaced(pairs: Callable[[], Iterable[SentencePair]], count: int) -> Iterator
 def _check_tokenizers(
     tokenizers: Tokenizers, config: RunConfig, what: str, has_learned: bool = False
 ) -> None:
-    """Raise ConfigError, which begins with `what`, if they were learned by another config.
+    """Raise ConfigError, beginning with `what`, if the tokenizers do not fit the config.
 
-    Where the config names files, they must be those that were taken. A run that `has_learned` has
-    its copy of them and goes on without.
+    If the config names tokenizer files, the tokenizers must come from these files. If the run
+    `has_learned`, a missing file is no error, since the run has a copy.
     """
-    data, wanted = config.data, config.tokenizer
-    for side, file in zip((tokenizers.src, tokenizers.tgt), wanted.given or (), strict=False):
+    data, settings = config.data, config.tokenizer
+    for side, file in zip((tokenizers.src, tokenizers.tgt), settings.given or (), strict=False):
         key, path = file
         if has_learned and not path.exists():
             continue
-        expected = given_tokenizer(wanted, file, side.lang)
+        expected = given_tokenizer(settings, file, side.lang)
         if (expected.config, expected.model_bytes) != (side.config, side.model_bytes):
             raise ConfigError(
                 f"{what} not of the file that tokenizer.{key} names, {path}; bring the file back "
                 "as it was, or train in another `run`"
             )
-    learned = tokenizers.src.config.model_dump()
-    langs = {"src_lang": tokenizers.src.lang, "tgt_lang": tokenizers.tgt.lang}
-    settings = learned if wanted.given is not None else wanted.model_dump()
-    wanted_langs = {"src_lang": data.src_lang, "tgt_lang": data.tgt_lang}
-    difference = next(
-        differences(
-            {"tokenizer": learned, "data": langs}, {"tokenizer": settings, "data": wanted_langs}
-        ),
-        None,
+    old_values = tokenizers.src.config.model_dump()
+    new_values = old_values if settings.given is not None else settings.model_dump()
+    old_langs = {"src_lang": tokenizers.src.lang, "tgt_lang": tokenizers.tgt.lang}
+    new_langs = {"src_lang": data.src_lang, "tgt_lang": data.tgt_lang}
+    changes = differences(
+        {"tokenizer": old_values, "data": old_langs}, {"tokenizer": new_values, "data": new_langs}
     )
+    difference = next(changes, None)
     if difference is not None:
         key, old, new = difference
         raise ConfigError(

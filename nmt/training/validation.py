@@ -1,4 +1,4 @@
-"""Validation: the loss on the pairs, BLEU by beam search, a few sample translations."""
+"""Validation: the loss, metrics such as BLEU of beam search, and a few sample translations."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -28,14 +28,14 @@ from nmt.types import EvalExample, Translation
 _Item = TypeVar("_Item")
 
 _BATCH_SIZE = 64
-"""Pairs of a batch of which the loss is measured."""
+"""Pairs per batch when the loss is measured."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One validation sentence with its first reference and the model's translation.
+    """A validation sentence with its first reference and the model's translation.
 
-    `hyp_text` is the translation as it was scored.
+    `hyp_text` is the text of the translation as it was scored.
     """
 
     src_text: str
@@ -46,9 +46,9 @@ class Sample:
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """`loss` is in nats per target token, eos included; `scores` are of the translations.
+    """The measurements of a validation. `loss` is in nats per target token, including eos.
 
-    `health` is of the translations.
+    `scores` and `health` are measured on the translations. `health` is None if not measured.
     """
 
     loss: float
@@ -58,11 +58,11 @@ class ValidationResult:
 
     @property
     def perplexity(self) -> float:
-        """exp(loss)."""
+        """The exponential of the loss (capped at e^700)."""
         return math.exp(min(self.loss, 700.0))
 
     def measured(self) -> dict[str, float]:
-        """The numbers by name."""
+        """Return all measurements by name."""
         return {
             "loss": self.loss,
             "perplexity": self.perplexity,
@@ -71,14 +71,14 @@ class ValidationResult:
         }
 
     def describe(self) -> str:
-        """The numbers in a line."""
+        """Return loss, perplexity and scores as a line of text."""
         perplexity = f"{self.perplexity:{'.2f' if self.perplexity < 1e6 else '.2e'}}"
         parts = [f"valid loss {self.loss:.3f}", f"perplexity {perplexity}"]
         parts += [f"{result.name} {result.score:.2f}" for result in self.scores.values()]
         return "  ".join(parts)
 
     def samples_text(self) -> str:
-        """Source, translation and reference of every sample, a line each."""
+        """Return three lines per sample: source, translation and reference."""
         return "\n".join(
             f"    {sample.src_text}\n      -> {sample.hyp_text}\n      == {sample.ref_text}"
             for sample in self.samples
@@ -87,9 +87,9 @@ class ValidationResult:
 
 @dataclass(frozen=True)
 class Validator:
-    """A validation set, encoded once, and the settings to decode it.
+    """An encoded validation set, and the settings to decode and score it.
 
-    Attention is measured unless the model has none.
+    `has_attention` tells whether the model has attention weights to measure.
     """
 
     corpus: EncodedCorpus
@@ -107,11 +107,11 @@ class Validator:
         interrupted: Callable[[], bool] = lambda: False,
         ranks: Ranks = ALONE,
     ) -> ValidationResult | None:
-        """Measure `model`.
+        """Validate `model`.
 
-        The ranks share the batches, and each returns the same result. Returns None if
-        `interrupted()` is True between two batches of any rank. Leaves the model in training mode,
-        and the random generators as they were.
+        The ranks share the batches, and all return the same result. Returns None if `interrupted()`
+        is True between two batches on any rank. Afterwards the model is in training mode, and the
+        random generators have their old states.
         """
         generators = pack_rng(device)
         model.eval()
@@ -150,10 +150,10 @@ def mean_loss(
     interrupted: Callable[[], bool] = lambda: False,
     ranks: Ranks = ALONE,
 ) -> float:
-    """Return the mean loss over the corpus, whose batches the ranks share.
+    """Return the mean cross-entropy in nats per target token, without label smoothing.
 
-    It is the cross-entropy in nats per target token, without label smoothing. Raises
-    InterruptedWorkError if `interrupted()` is True between two batches of any rank.
+    The ranks share the batches. Raises InterruptedWorkError if `interrupted()` is True between two
+    batches on any rank.
     """
 
     def nll_sum(rows: Sequence[int]) -> Tensor:
@@ -167,7 +167,7 @@ def mean_loss(
 
     rows = sorted(range(len(corpus)), key=lambda row: len(corpus.src_ids[row]))
     batches = [rows[start : start + _BATCH_SIZE] for start in range(0, len(rows), _BATCH_SIZE)]
-    # Fetched at the end: each would wait for a GPU.
+    # All sums are fetched at the end, since each fetch waits for the GPU.
     total = sum(ranks.map(batches, nll_sum, interrupted, fetch))
     return total / max(1, sum(len(ids) + 1 for ids in corpus.tgt_ids))
 
@@ -175,7 +175,7 @@ def mean_loss(
 def _translate(
     translator: Translator, texts: Sequence[str], interrupted: Callable[[], bool], ranks: Ranks
 ) -> list[Translation]:
-    """Translate in batches that the ranks share; raises InterruptedWorkError as `mean_loss`."""
+    """Translate in batches shared among the ranks. Raises InterruptedWorkError as `mean_loss`."""
     size = translator.search.batch_size
     order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
     batches = [order[start : start + size] for start in range(0, len(order), size)]
@@ -189,9 +189,9 @@ def _translate(
 
 
 def evenly(items: Sequence[_Item], count: int | None) -> list[_Item]:
-    """`count` items at equal distances, in order; all items if `count` is None or larger.
+    """Return `count` equally spaced items in order, or all if `count` is None or too large.
 
-    Corpora are often sorted by length, so the first items would be the easy ones.
+    Corpora are often sorted by length, so that the first items would be easier than the average.
     """
     if count is None or count >= len(items):
         return list(items)

@@ -1,6 +1,6 @@
-"""Readers of sentence pairs, one file a format.
+"""Readers of sentence pairs, one module per format.
 
-A new format is a file with an object of the interface in base.py, and its entry in READERS.
+To add a format, implement the interface in base.py, and add a reader to READERS.
 """
 
 from pathlib import Path
@@ -10,14 +10,11 @@ from nmt.corpora.readers.parquet import ParquetReader
 from nmt.corpora.readers.tsv import TsvReader
 
 READERS: tuple[Reader, ...] = (ParquetReader(), TsvReader())
-"""The readers by format; the last one takes files of any name."""
+"""The readers of all formats. The last one reads files with any other name."""
 
 
 def reader_of(path: Path) -> Reader:
-    """Return the reader of a file, or of a pattern of files, by the ending of its name.
-
-    The ending stands before `.gz` where the file is packed.
-    """
+    """Return the reader for the suffix of a file name, before `.gz` if there is one."""
     name = path.name.lower().removesuffix(".gz")
     readers = (reader for reader in READERS if name.endswith(reader.suffixes))
     return next(readers, READERS[-1])

@@ -1,4 +1,4 @@
-"""Texts side by side: line n of one translates line n of the other."""
+"""Parallel text files: line n of one translates line n of the other."""
 
 import glob
 import os
@@ -7,7 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from nmt.corpora.text_files import missing, stream_lines
-from nmt.errors import DataError, counted
+from nmt.errors import DataError, format_count
 from nmt.types import EvalExample, SentencePair
 
 
@@ -44,30 +44,30 @@ def _stream_rows(
 
 
 def paired_files(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
-    """The files that stand side by side: the n-th that each path names, in sorted order.
+    """Return groups of parallel files: the n-th file, in sorted order, that each path matches.
 
-    Raises DataError where a path with wildcards names no file, where the paths name different
-    numbers of files, or where their only wildcards stand for different texts.
+    Raises DataError if a path with wildcards matches no file, if the paths match different numbers
+    of files, or if the `*` of two paths matches different texts.
     """
     columns = [_matching_files(path) for path in paths]
     for path, column in zip(paths[1:], columns[1:], strict=True):
         if len(column) != len(columns[0]):
             raise DataError(
-                f"{path}: {counted(len(column), 'file')}, but {paths[0]} names {len(columns[0])}; "
-                "allowed: as many for each side"
+                f"{path}: {format_count(len(column), 'file')}, but {paths[0]} names "
+                f"{len(columns[0])}; allowed: as many for each side"
             )
         for first, other in zip(columns[0], column, strict=True):
-            varied = _varied(paths[0], first), _varied(path, other)
-            if None not in varied and varied[0] != varied[1]:
+            matches = _star_match(paths[0], first), _star_match(path, other)
+            if None not in matches and matches[0] != matches[1]:
                 raise DataError(
-                    f"{other}: stands beside {first} in sorted order, but '{varied[1]}' is not "
-                    f"'{varied[0]}'; the files of both sides need the same names there"
+                    f"{other}: paired with {first} by sorted order, but '{matches[1]}' is not "
+                    f"'{matches[0]}'; the files of both sides need the same names there"
                 )
     return list(zip(*columns, strict=True))
 
 
 def _matching_files(path: Path) -> list[Path]:
-    """The files that a path with wildcards names; the path itself without any."""
+    """Return the files that match a path with wildcards, or a path without wildcards itself."""
     if not glob.has_magic(str(path)) or os.path.exists(path):
         return [path]
     paths = sorted(map(Path, glob.glob(str(path), recursive=True)))
@@ -76,8 +76,8 @@ def _matching_files(path: Path) -> list[Path]:
     return paths
 
 
-def _varied(pattern: Path, file: Path) -> str | None:
-    """The text that the only `*` of a pattern matches; None for a pattern of another kind."""
+def _star_match(pattern: Path, file: Path) -> str | None:
+    """Return the text that `*` matches, or None if it is not the only wildcard of the pattern."""
     before, star, after = str(pattern).partition("*")
     if not star or glob.has_magic(before + after):
         return None

@@ -10,9 +10,10 @@ from nmt.types import SentencePair
 
 @dataclass(frozen=True)
 class PairFile:
-    """A file of pairs between two languages, with what the config and the catalogue know of it.
+    """A file of sentence pairs between two languages.
 
-    `columns` are the names of its source and target column. `max_bytes` bounds its text.
+    `columns` are the names of the source and target columns. `max_bytes` limits the size of the
+    decompressed text.
     """
 
     path: Path
@@ -23,14 +24,14 @@ class PairFile:
 
 @runtime_checkable
 class Reader(Protocol):
-    """A format of files that hold both sides of each pair."""
+    """Reads a format of files with both sides of each pair."""
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """The endings of the names of its files, in lower case."""
+        """The suffixes of file names in the format, in lower case."""
 
     def stream(self, file: PairFile) -> Iterator[SentencePair]:
-        """Yield the pairs in order, in constant memory and within the limits of the file.
+        """Yield the pairs in order, in constant memory.
 
-        Raises DataError, with file and line or row, once it reaches the fault.
+        Raises DataError, with file and line or row, once it reaches a fault or the size limit.
         """

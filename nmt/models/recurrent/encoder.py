@@ -109,12 +109,12 @@ class RecurrentLayers(nn.Module):
             finals.append(final)
         return encoder_states(x, finals)
 
-    def _gates(self, weights: tuple[Tensor, ...]) -> "Gates":
+    def _gates(self, weights: tuple[Tensor, ...]) -> "GateProjections":
         def linear(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
             return operations(self.backend, x).linear(x, weight, bias)
 
         w_ih, w_hh, b_ih, b_hh = weights
-        return Gates(partial(linear, w_ih, b_ih), partial(linear, w_hh, b_hh))
+        return GateProjections(partial(linear, w_ih, b_ih), partial(linear, w_hh, b_hh))
 
     def _read_packed(
         self,
@@ -153,7 +153,7 @@ def encoder_states(
     return EncoderStates(values, hidden, cell[0] if cell else None)
 
 
-class Gates(NamedTuple):
+class GateProjections(NamedTuple):
     """The linear maps of the input and of the hidden state to the gate pre-activations."""
 
     input: Callable[[Tensor], Tensor]
@@ -162,7 +162,7 @@ class Gates(NamedTuple):
 
 def read_layer(
     cell: type[Cell],
-    directions: Sequence[Gates],
+    directions: Sequence[GateProjections],
     x: Float[Tensor, "B S D"],
     lengths: Int[Tensor, " B"],
 ) -> tuple[Tensor, ...]:
@@ -176,7 +176,7 @@ def read_layer(
 
 
 def _states_of(
-    cell: type[Cell], gates: Gates, n_steps: int, x: Float[Tensor, "N I"]
+    cell: type[Cell], gates: GateProjections, n_steps: int, x: Float[Tensor, "N I"]
 ) -> Float[Tensor, "N X"]:
     """Return the states after each step, for LSTMs [hidden; cell]; see ops.reference.Reader."""
     x_gates = gates.input(x)

@@ -19,7 +19,7 @@ class LayerCache:
     target: KeyValues
     source: KeyValues
 
-    def read_by(self, rows: Int[Tensor, " R"], left: Int[Tensor, " B"] | None) -> "LayerCache":
+    def select_rows(self, rows: Int[Tensor, " R"], left: Int[Tensor, " B"] | None) -> "LayerCache":
         """Select the target `rows` and the sources `left` (None: all sources, not copied)."""
         source = self.source if left is None else self.source.select(left)
         return LayerCache(self.target.select(rows), source)

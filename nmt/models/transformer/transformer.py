@@ -94,7 +94,7 @@ class TransformerState(State):
     def select(self, rows: Int[Tensor, " R"]) -> "TransformerState":
         """Select rows; sources are copied only if some of them are dropped."""
         beams, left = select_sentences(self.beams, len(self.keep), rows)
-        layers = tuple(layer.read_by(rows, left) for layer in self.layers)
+        layers = tuple(layer.select_rows(rows, left) for layer in self.layers)
         forced = None if self.forced is None else self.forced.index_select(0, rows)
         return TransformerState(layers, select_or_all(self.keep, left), self.length, beams, forced)
 

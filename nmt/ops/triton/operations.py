@@ -35,16 +35,16 @@ class TritonAttention(AdditiveSteps):
         if queries.data_ptr() != query.data_ptr():  # see TritonSteps.products
             queries.copy_(query.t())
         keys, values, keep, v = self.memory
-        (n_rows, n_places, n_keys), n_values = keys.shape, values.shape[2]
-        scores = torch.empty(n_rows, n_places, dtype=torch.float32, device=keys.device)
-        kernels.scores_kernel[n_rows, _tile_rows(n_places)](
+        (n_rows, n_positions, n_keys), n_values = keys.shape, values.shape[2]
+        scores = torch.empty(n_rows, n_positions, dtype=torch.float32, device=keys.device)
+        kernels.scores_kernel[n_rows, _tile_rows(n_positions)](
             queries, keys, keep, v, scores,
-            n_places, n_keys, queries.stride(0), keys.stride(0), keys.stride(1), keep.stride(0),
+            n_positions, n_keys, queries.stride(0), keys.stride(0), keys.stride(1), keep.stride(0),
             COLUMNS=_columns(n_keys), **_TILE,
         )  # fmt: skip
         kernels.context_kernel[n_rows, triton.cdiv(n_values, _columns(n_values))](
             scores, values, keep, weights, context,
-            n_places, n_values, values.stride(0), values.stride(1), keep.stride(0),
+            n_positions, n_values, values.stride(0), values.stride(1), keep.stride(0),
             weights.stride(0), context.stride(0),
             SCORES=_SCORES, COLUMNS=_columns(n_values), **_TILE,
         )  # fmt: skip
@@ -62,16 +62,16 @@ class TritonAttention(AdditiveSteps):
         read, of_context, used = rows(grad_read.t(), self.grad_contexts[t], self.grad_weights[t])
         of_query, copy = writable(grad_query.t()), writable(grad_query_copy.t())
         keys, values, _, v = self.memory
-        (n_rows, n_places, n_keys), n_values = keys.shape, values.shape[2]
-        kernels.grad_weights_kernel[n_rows, _tile_rows(n_places)](
+        (n_rows, n_positions, n_keys), n_values = keys.shape, values.shape[2]
+        kernels.grad_weights_kernel[n_rows, _tile_rows(n_positions)](
             read, of_context, sums, values, weights, used, of_weights,
-            n_places, n_values, read.stride(0), row_stride(of_context), sums.stride(0),
+            n_positions, n_values, read.stride(0), row_stride(of_context), sums.stride(0),
             values.stride(0), values.stride(1), weights.stride(0), row_stride(used),
             COLUMNS=_columns(n_values), **_TILE,
         )  # fmt: skip
         kernels.grad_query_kernel[n_rows, triton.cdiv(n_keys, _columns(n_keys))](
             self.queries[t], keys, v, weights, of_weights, of_energies, of_query, copy,
-            n_places, n_keys, self.queries.stride(1), keys.stride(0), keys.stride(1),
+            n_positions, n_keys, self.queries.stride(1), keys.stride(0), keys.stride(1),
             weights.stride(0), of_energies.stride(0), of_query.stride(0), copy.stride(0),
             SCORES=_SCORES, COLUMNS=_columns(n_keys), **_TILE,
         )  # fmt: skip
@@ -83,13 +83,13 @@ class TritonAttention(AdditiveSteps):
         of v's gradient, and torch adds the parts.
         """
         queries, energies, (keys, _, _, v) = self.queries, self.grad_energies, self.memory
-        n_rows, n_places, n_keys = keys.shape
-        blocks = _tile_rows(n_places)
+        n_rows, n_positions, n_keys = keys.shape
+        blocks = _tile_rows(n_positions)
         grad_keys = torch.empty(keys.shape, dtype=keys.dtype, device=keys.device)
         shares = torch.empty(n_rows, blocks, n_keys, dtype=torch.float32, device=keys.device)
         kernels.grad_keys_kernel[n_rows, blocks, triton.cdiv(n_keys, _columns(n_keys))](
             energies, queries, keys, v, grad_keys, shares,
-            len(queries), n_places, n_keys, energies.stride(1), energies.stride(0),
+            len(queries), n_positions, n_keys, energies.stride(1), energies.stride(0),
             queries.stride(1), queries.stride(0), keys.stride(0), keys.stride(1),
             COLUMNS=_columns(n_keys), **_TILE,
         )  # fmt: skip
@@ -199,9 +199,9 @@ def writable(x: Tensor) -> Tensor:
     return x
 
 
-def _tile_rows(n_places: int) -> int:
+def _tile_rows(n_positions: int) -> int:
     """Return the number of tiles over the positions of a source."""
-    return int(triton.cdiv(n_places, _TILE["ROWS"]))
+    return int(triton.cdiv(n_positions, _TILE["ROWS"]))
 
 
 def _columns(size: int) -> int:

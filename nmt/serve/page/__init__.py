@@ -1,4 +1,4 @@
-"""The server's page: its files, read once, by path."""
+"""The files of the server's page."""
 
 from importlib.resources import files
 
@@ -6,7 +6,7 @@ from nmt.explain.web import map_script, map_style
 
 
 def page_files() -> dict[str, tuple[str, str]]:
-    """Return the content and the media type of each path that a browser asks for."""
+    """Return the content and media type of each file of the page, by URL path."""
     folder = files(__package__)
     html, script, style = (
         (folder / name).read_text(encoding="utf-8") for name in ("page.html", "page.js", "page.css")
