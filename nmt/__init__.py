@@ -1,7 +1,7 @@
 """nmt: train, run, measure and explain attention-based machine translation.
 
-The names in `__all__` are the public API. Each is imported when it is first used, so that
-`import nmt` does not import torch, which takes seconds. __init__.pyi has their types.
+The names in `__all__` are the public API. Each name is imported when it is first used, because
+importing torch takes seconds. __init__.pyi has the types.
 """
 
 from importlib import import_module as _import_module
@@ -30,14 +30,14 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a name of the public API (PEP 562); AttributeError for any other name."""
+    """Import a name of the public API (PEP 562). Raises AttributeError for any other name."""
     if name not in _MODULES:
         raise AttributeError(f"module 'nmt' has no attribute '{name}'")
     value: object = getattr(_import_module(_MODULES[name]), name)
-    globals()[name] = value  # the next use finds it without this function
+    globals()[name] = value  # the next lookup does not call this function
     return value
 
 
 def __dir__() -> list[str]:
-    """The module's names and those of the public API that have not been imported yet."""
+    """Return the module's names, with the public names that have not been imported yet."""
     return sorted({*globals(), *__all__})

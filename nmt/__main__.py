@@ -1,9 +1,9 @@
-"""`python -m nmt` is `nmt`."""
+"""Entry point of `python -m nmt`, which is the same as the command `nmt`."""
 
 import signal
 
 if __name__ == "__main__":
-    # A process that `nmt train --processes N` starts may be stopped while it imports.
+    # Ctrl-C may stop a process of `nmt train --processes N` during its imports.
     if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from nmt.cli.app import main

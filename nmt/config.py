@@ -1,7 +1,7 @@
 """The config of a run: one frozen class per section, with each default written once.
 
-The sections for data, tokenizer, model, search, optimizer and schedule are defined where they
-are used. This file has the run itself, training, validation, and the checks between sections.
+The sections for data, tokenizer, model, search, optimizer and schedule are defined in their
+packages. This file defines the run, training and validation, and the checks between sections.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,25 +29,27 @@ from nmt.types import FilePath, MetricName
 
 
 class TrainConfig(Config):
-    """Length, speed and method of the training. One of epochs, steps and max_minutes must be
-    given; whichever is reached first ends the training.
+    """Length, speed and method of the training.
+
+    At least one of epochs, steps and max_minutes is required. The first limit reached ends the
+    training.
     """
 
     init_from: str | None = Field(
         default=None,
-        description="run whose weights and tokenizers the training begins with, as RUN or "
-        "RUN@CHECKPOINT (best without one); what does not fit is named and drawn anew; null: all "
-        "weights are drawn",
+        description="run whose weights and tokenizers the training starts from, as RUN or "
+        "RUN@CHECKPOINT (default: best); weights whose shapes do not fit are reported and "
+        "initialised at random; null: all weights are initialised at random",
     )
     freeze: tuple[str, ...] = Field(
         default=(),
-        description="names of weights that do not learn, with * for any characters, such as "
-        "`encoder.*`",
+        description="names of the weights that are not updated, with * for any characters, such "
+        "as `encoder.*`",
     )
     epochs: int | None = Field(default=None, gt=0, description="passes over the training set")
     steps: int | None = Field(default=None, gt=0, description="updates of the weights")
     max_minutes: float | None = Field(
-        default=None, gt=0, description="minutes of training, over all resumptions together"
+        default=None, gt=0, description="minutes of training, all resumptions included"
     )
     batch_by: Literal["sentences", "tokens"] = Field(
         default="sentences", description="what `batch_size` counts"
@@ -55,11 +57,11 @@ class TrainConfig(Config):
     batch_size: int = Field(
         default=64,
         gt=0,
-        description="sentence pairs, or at most so many pieces of the longer side with padding, in "
-        "a batch",
+        description="sentence pairs per batch, or with `batch_by: tokens` the maximum number of "
+        "pieces on the longer side of a batch, padding included",
     )
     accumulate: int = Field(
-        default=1, gt=0, description="batches whose gradients make one update (exact in tokens)"
+        default=1, gt=0, description="batches per update; their target tokens have equal weight"
     )
     lr: float = Field(
         default=1e-3, gt=0, le=MAX_LR, description="learning rate, before the schedule"
@@ -71,18 +73,18 @@ class TrainConfig(Config):
         default=ConstantConfig(), description="how the learning rate changes over the updates"
     )
     ema: EMAConfig | None = Field(
-        default=None, description="averages of the weights, which are used for them; null: none"
+        default=None,
+        description="moving average of the weights, which replaces them in validation and "
+        "translation; null: none",
     )
     clip_norm: float | None = Field(
-        default=1.0, gt=0, description="largest norm of the gradient of an update; null: any"
+        default=1.0, gt=0, description="maximum gradient norm per update; null: no clipping"
     )
-    loss: LossConfig = Field(
-        default=CrossEntropyConfig(), description="what an update makes smaller"
-    )
+    loss: LossConfig = Field(default=CrossEntropyConfig(), description="the training loss")
     precision: Precision | Literal["auto"] = Field(
         default="fp32",
-        description="number format of the forward pass (weights stay fp32); auto: bf16 where the "
-        "device is fast in it, else fp32, never fp16; a run keeps what it began with",
+        description="number format of the forward pass (weights stay fp32); auto: bf16 if the "
+        "device has fast bf16 units, else fp32, never fp16; a resumed run keeps its precision",
     )
     device: str = Field(
         default="auto",
@@ -93,67 +95,68 @@ class TrainConfig(Config):
     save_every: int | None = Field(
         default=None,
         gt=0,
-        description="updates between checkpoints, besides those that follow a validation; null: "
-        "only those",
+        description="updates between additional checkpoints; null: a checkpoint is saved only "
+        "after each validation",
     )
     deterministic: bool = Field(
         default=False,
-        description="only operations that give the same bits every time, and an error where there "
-        "is none (docs/reliability.md)",
+        description="use only deterministic operations, and stop with an error if an operation has "
+        "no deterministic version (docs/reliability.md)",
     )
     keep_last: int = Field(
-        default=2, gt=0, description="newest checkpoints kept, besides the best ones"
+        default=2, gt=0, description="number of latest checkpoints kept, besides the best ones"
     )
     keep_best: int = Field(
-        default=1, gt=0, description="checkpoints kept that are best by valid.metric"
+        default=1, gt=0, description="number of best checkpoints kept, by valid.metric"
     )
 
     @property
     def guided(self) -> GuidedAlignmentConfig | None:
-        """The loss that teaches attention word links, if it is the one."""
+        """The config of the guided alignment loss, or None if `loss` is another loss."""
         return self.loss if isinstance(self.loss, GuidedAlignmentConfig) else None
 
 
 BleuTokenisation = Literal["13a", "intl", "char", "none", "zh", "ja-mecab", "ko-mecab"]
-"""sacreBLEU's tokenisations, except those that download a model at their first use."""
+"""sacreBLEU's tokenisations, without those that download a model when first used."""
 
 
 class ValidConfig(Config):
-    """Validation during training, whose `metric` chooses the best checkpoint."""
+    """Validation during training. `metric` selects the best checkpoint."""
 
     metric: MetricName = Field(
         default="bleu",
-        description="what the best checkpoint is best in: the loss, or a metric of `nmt eval`; "
-        "among equals the one with the lower loss",
+        description="metric that selects the best checkpoint: the loss, or a metric of `nmt eval`; "
+        "of checkpoints with equal scores, the one with the lower loss is best",
     )
     comet: UserPath | None = Field(
-        default=None, description="with metric `comet`: the checkpoint of its model"
+        default=None, description="checkpoint of the COMET model; required for metric `comet`"
     )
     every: int | None = Field(
         default=None, gt=0, description="updates between validations; null: once an epoch"
     )
-    beam: int = Field(default=1, gt=0, le=10_000, description="beam of the decoding that is scored")
+    beam: int = Field(default=1, gt=0, le=10_000, description="beam size in validation")
     max_examples: int | None = Field(
         default=None,
         gt=0,
-        description="decode only so many sentences, evenly spaced; null: all, as for the loss",
+        description="maximum number of sentences to translate, evenly spaced over the validation "
+        "set; null: all; the loss always uses all",
     )
     bleu_tokenize: BleuTokenisation | None = Field(
         default=None,
-        description="sacreBLEU's tokenisation for BLEU, here and in `nmt eval`; null: the one for "
+        description="sacreBLEU tokenisation for BLEU, here and in `nmt eval`; null: by "
         "data.tgt_lang (zh: zh, ja: ja-mecab, ko: ko-mecab, others: 13a)",
     )
     samples: int = Field(default=3, ge=0, description="translations shown at each validation")
     attention_health: bool = Field(
         default=True,
-        description="measure entropy, coverage, mass on the end and diagonality of the scored "
-        "translations' attention, and say once if it collapses (docs/alignment.md)",
+        description="measure entropy, coverage, weight on </s> and diagonality of the scored "
+        "translations' attention, and warn once if it collapses (docs/alignment.md)",
     )
     patience: int | None = Field(
         default=None,
         gt=0,
-        description="validations in a row without a new best by `metric` (of equals, the lower "
-        "loss) that end the training; null: never",
+        description="number of consecutive validations without a new best checkpoint after which "
+        "training ends; null: no early stopping",
     )
 
 
@@ -161,17 +164,17 @@ class RunConfig(Config):
     """A run: its corpora, its model, how the model learns, and how it translates."""
 
     name: str = Field(
-        pattern=r"^\w[\w.+-]*$", description="the run's name; it is kept in runs/NAME"
+        pattern=r"^\w[\w.+-]*$", description="the run's name; the run is stored in runs/NAME"
     )
     seed: int = Field(
         default=1,
         ge=0,
         lt=2**63,
-        description="seed of all chance: initial weights, batch order, dropout, tokenizer",
+        description="random seed for initial weights, batch order, dropout and tokenizer",
     )
     data: DataConfig = Field(default=DataConfig(), description="the corpora")
     tokenizer: TokenizerConfig = Field(
-        default=SentencePieceConfig(), description="how text becomes pieces"
+        default=SentencePieceConfig(), description="how text is split into pieces"
     )
     model: ModelConfig = Field(default=RNNConfig(), description="the network")
     train: TrainConfig = Field(default=TrainConfig(), description="the training")
@@ -190,17 +193,17 @@ class RunConfig(Config):
 
 
 def load_config(path: FilePath, overrides: Overrides = ()) -> RunConfig:
-    """The config in the YAML file `path`, with `overrides` such as `train.lr=3e-4` on top.
+    """Load a config from the YAML file `path`, and apply `overrides` such as `train.lr=3e-4`.
 
-    A name such as `starter` or `family/dot` means the recipe of that name that comes with nmt.
-    Raises ConfigError with all faults, a line each: file, line, key, the value and what is
-    allowed. Contradictions between sections are reported once each section is right.
+    `path` may also be the name of a recipe that comes with nmt, such as `starter` or `family/dot`.
+    Raises ConfigError with one line for each fault: file, line, key, value and allowed values.
+    Contradictions between sections are reported only if each section is valid.
     """
     return load_file(config_path(Path(path)), overrides, RunConfig)
 
 
 def config_of(values: Mapping[str, object]) -> RunConfig:
-    """The config of nested dicts in the form of a YAML file; raises ConfigError likewise.
+    """Build a config from nested dicts, structured as a YAML file. Raises as `load_config` does.
 
     >>> config_of({"name": "x", "data": {"corpus": "starter"}, "train": {"epochs": 1}}).seed
     1
@@ -209,7 +212,7 @@ def config_of(values: Mapping[str, object]) -> RunConfig:
 
 
 def dump_config(config: RunConfig) -> str:
-    """YAML of every key, defaults included; `load_config` reads back an equal config."""
+    """Return `config` as YAML with every key, defaults included, for `load_config` to read."""
     return dump_yaml(config)
 
 

@@ -1,4 +1,4 @@
-"""The device, the number format of a forward pass, and the memory that both take."""
+"""The device, the number format of a forward pass, and memory use."""
 
 import contextlib
 import ctypes
@@ -12,23 +12,23 @@ from typing import Literal
 
 import torch
 
-from nmt.errors import ConfigError, counted
+from nmt.errors import ConfigError, format_count
 
 Precision = Literal["fp32", "bf16", "fp16"]
 
 CACHED_NUMBERS = 2**18
-"""Numbers of fp32 in 1 MiB, about a core's second-level cache: work is done in blocks of this size
-where its results are read again at once."""
+"""fp32 numbers in 1 MiB, about the size of a core's L2 cache. Computations whose results are read
+again at once run in blocks of this size."""
 
 _AUTOCAST_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def resolve_device(name: str | torch.device) -> torch.device:
-    """The torch device that `auto`, `cpu`, `cuda`, `cuda:N`, `mps` or a torch.device names.
+    """Return the torch device named `auto`, `cpu`, `cuda`, `cuda:N` or `mps`, or a torch.device.
 
-    `auto` prefers CUDA, then MPS, then the CPU. Raises ConfigError where the named device
-    does not exist on this machine: nothing falls back silently. `cuda` is the current GPU of the
-    calling thread; the device has its index, because other threads may have another.
+    `auto` prefers CUDA, then MPS, then the CPU. `cuda` is the current GPU of the calling thread;
+    the result has the index of this GPU, because other threads may use another. Raises ConfigError
+    if this machine lacks the device: there is no silent fallback.
     """
     if name == "auto":
         available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
@@ -41,7 +41,7 @@ def resolve_device(name: str | torch.device) -> torch.device:
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if int(index or 0) >= count:
             raise ConfigError(
-                f"device: got '{name}', but torch sees {counted(count, 'CUDA device')} here; "
+                f"device: got '{name}', but torch sees {format_count(count, 'CUDA device')} here; "
                 "use `device=cpu` or `device=auto`"
             )
     if kind == "mps" and not torch.backends.mps.is_available():
@@ -53,7 +53,7 @@ def resolve_device(name: str | torch.device) -> torch.device:
 
 
 def fast_bf16(device: torch.device) -> str | None:
-    """The name of the unit of `device` that multiplies bf16 faster than fp32; None without one."""
+    """Name the hardware unit of `device` that makes bf16 faster than fp32; None without one."""
     if device.type == "cuda":
         has_tensor_cores = torch.cuda.get_device_capability(device) >= (8, 0)
         return "tensor cores of Ampere or later" if has_tensor_cores else None
@@ -65,8 +65,8 @@ def fast_bf16(device: torch.device) -> str | None:
     return next((name for key, name in names.items() if capabilities.get(key)), None)
 
 
-def has_tf32_layers(device: torch.device) -> bool:
-    """Return whether cuDNN's recurrent layers round the factors of fp32 products, to TF32."""
+def cudnn_rnn_uses_tf32(device: torch.device) -> bool:
+    """Return whether cuDNN's recurrent layers use TF32 for fp32 matrix products on `device`."""
     is_rounded: bool = torch.backends.cudnn.rnn.fp32_precision == "tf32"  # type: ignore[attr-defined]
     return device.type == "cuda" and is_rounded
 
@@ -74,31 +74,31 @@ def has_tf32_layers(device: torch.device) -> bool:
 def autocast(
     device: torch.device, precision: Precision
 ) -> contextlib.AbstractContextManager[object]:
-    """The context in which a forward pass runs at `precision`; fp32 changes nothing."""
+    """Return the autocast context for `precision`; a context without effect for fp32."""
     if precision == "fp32":
         return contextlib.nullcontext()
     return torch.autocast(device.type, dtype=_AUTOCAST_DTYPES[precision])
 
 
 def describe_device(device: torch.device) -> str:
-    """One phrase for the run summary: the GPU's name, or the CPU's thread count."""
+    """Describe `device` in a phrase with the GPU's name, or with the number of CPU threads."""
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
     if device.type == "cpu":
-        return f"cpu ({counted(torch.get_num_threads(), 'thread')})"
+        return f"cpu ({format_count(torch.get_num_threads(), 'thread')})"
     return str(device)
 
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Bytes in use now and at most so far: of the GPU if there is one, else of this process."""
+    """Current and peak memory use in bytes: of the GPU for CUDA, else of this process."""
 
     now: int
     peak: int
 
     @classmethod
     def of(cls, device: torch.device) -> "MemoryUse | None":
-        """The use of memory where `device` computes; None where the system does not tell."""
+        """Measure the memory use of `device`; None if the system does not report it."""
         if device.type == "cuda":
             return cls(torch.cuda.memory_allocated(device), torch.cuda.max_memory_allocated(device))
         now, peak = process_bytes("VmRSS"), process_bytes("VmHWM")
@@ -109,19 +109,19 @@ class MemoryUse:
         return None if now is None or peak is None else cls(now, peak)
 
     def expected_peak(self, n_positions: int, n_largest: int, growth: float = 1.0) -> float:
-        """Return the peak to expect from batches of `n_positions`; so far `n_largest` at most.
+        """Estimate the peak for batches of `n_positions`, after batches of at most `n_largest`.
 
-        The memory that updates add to that at rest is proportional to the positions of the largest
-        batch. In a long training it grows at least by the factor `growth`.
+        The part of the peak above `now` is taken as proportional to the positions of the largest
+        batch. It is scaled by at least `growth`, because it grows during a long training.
         """
         return self.now + (self.peak - self.now) * max(growth, n_positions / n_largest)
 
 
 def process_bytes(field: str, pid: int | None = None) -> int | None:
-    """A field of /proc/PID/status in bytes, of this process by default; None where it is missing.
+    """Return a field of /proc/PID/status in bytes, by default of this process; None if missing.
 
-    VmRSS is the resident memory, VmHWM its maximum, RssAnon and RssFile are its parts. Unlike
-    getrusage's maximum, VmHWM does not begin with the memory of the parent process.
+    VmRSS is the resident memory, VmHWM its maximum, and RssAnon and RssFile are parts of VmRSS.
+    Unlike getrusage's maximum, VmHWM does not start from the memory of the parent process.
     """
     try:
         lines = Path(f"/proc/{pid or 'self'}/status").read_text(encoding="utf-8").splitlines()
@@ -135,10 +135,10 @@ def process_bytes(field: str, pid: int | None = None) -> int | None:
 
 
 def release_freed_memory() -> None:
-    """Give the pages of freed blocks back to the system, where the C library is glibc.
+    """Return the pages of freed blocks to the system if the C library is glibc.
 
-    Long-lived blocks lie scattered among freed ones of many sizes. A process that holds on to
-    freed memory therefore grows for hours unless this is called now and then.
+    Long-lived blocks lie between freed blocks of many sizes, which glibc keeps. Without regular
+    calls of this function, the process therefore grows for hours.
     """
     library = glibc()
     if library is not None:
@@ -147,14 +147,14 @@ def release_freed_memory() -> None:
 
 @functools.cache
 def glibc() -> ctypes.CDLL | None:
-    """The C library of this process if it is glibc."""
+    """Return the C library of this process if it is glibc, else None."""
     return ctypes.CDLL(None) if platform.libc_ver()[0] == "glibc" else None
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether the machine or the GPU had no memory left.
+    """Return whether `error` means that the machine or the GPU ran out of memory.
 
-    Torch's CPU allocator says so in text, as do cuBLAS, cuDNN and NCCL.
+    Torch's CPU allocator, cuBLAS, cuDNN and NCCL report this only in the message.
     """
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True

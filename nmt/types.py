@@ -1,7 +1,7 @@
-"""The values that pass between packages: plain, frozen, free of behaviour.
+"""Data types that packages exchange: frozen dataclasses without behaviour.
 
-Data flows one way: SentencePair -> Encoded -> Batch (batches/batching.py) -> model
--> Hypothesis -> Translation.
+Data flow: SentencePair -> Encoded -> Batch (batches/batching.py) -> model -> Hypothesis ->
+Translation.
 """
 
 import os
@@ -20,7 +20,7 @@ Ids = tuple[int, ...]
 """The ids of a sentence's pieces, without bos and eos."""
 
 AttentionKind = Literal["encoder", "decoder", "cross"]
-"""An attention of a model: self-attention of its encoder or decoder, or target over source."""
+"""An attention of a model: self-attention of the encoder or decoder, or target over source."""
 
 SplitName = Literal["train", "valid", "test"]
 """A split of a corpus that a run uses."""
@@ -28,11 +28,23 @@ SplitName = Literal["train", "valid", "test"]
 MetricName = Literal["bleu", "bleu-lc", "chrf", "chrf++", "ter", "multi30k", "comet", "loss"]
 """The name of a metric (nmt/evaluation/metrics.py)."""
 
+AttributionMethod = Literal[
+    "attention",
+    "norms",
+    "input-x-gradient",
+    "integrated-gradients",
+    "erasure",
+    "value-zeroing",
+    "rollout",
+    "alti",
+]
+"""How a prediction is attributed to what the model read (nmt/explain/attribution/)."""
+
 LOWER_IS_BETTER = frozenset({"ter", "loss"})
 
 
 def rank_of(metric: str, value: float) -> float:
-    """Return the value, or minus it where less is better, so that the best has the highest rank."""
+    """Return `value`, negated for metrics in LOWER_IS_BETTER: the best has the highest rank."""
     return -value if metric in LOWER_IS_BETTER else value
 
 
@@ -56,9 +68,9 @@ class EvalExample:
 class Encoded:
     """A text as the model sees it.
 
-    `pieces` and `ids` are parallel and hold no bos/eos. Word w is `words[w]` (its surface in
-    the normalised text) and covers the pieces from `word_spans[w][0]` up to, not including,
-    `word_spans[w][1]`; the spans cover all pieces, in order, without gaps.
+    `pieces` and `ids` have the same length and no bos or eos. `words[w]` is the surface form of
+    word w in the normalised text. Its pieces run from `word_spans[w][0]` to `word_spans[w][1]`,
+    end excluded. The spans cover all pieces, in order, without gaps.
     """
 
     pieces: tuple[str, ...]
@@ -68,18 +80,38 @@ class Encoded:
 
 
 @dataclass(frozen=True, slots=True)
-class Hypothesis:
-    """One sequence that search found for one source sentence.
+class Attribution:
+    """The scores of all pieces that the model had read, for each predicted piece.
 
-    `ids` ends with eos where `finished`; a hypothesis cut at the length bound does not.
-    `log_probs[t]` is the natural-log probability of `ids[t]` given all before it;
-    `score` is their sum divided by the length penalty (search/search.py); after reranking it is
-    the weighted mean of the models' scores (translation/reranking.py).
-    `attention` has shape (T, S): row t is the attention distribution when `ids[t]` was predicted,
-    over all S source positions, eos included. `heads` (N, T, S), on request, has the distributions
-    of each head; `attention` is their mean. `self_heads`, on request, has the self-attention of
-    each head of the "encoder", (N, S, S) over the source with eos, and of the "decoder", (N, L, L)
-    over bos and the pieces without eos. Equality compares all fields, arrays element by element.
+    `scores` (T, S) are those of the source pieces, eos included, signed if the method's are.
+    `prefix_scores` (T, L) are those of bos and the pieces of the translation, 0 for pieces not yet
+    read; (T, 0) if the method does not score the prefix. `contrast` is the word that the
+    predictions are compared with, or None.
+    """
+
+    method: AttributionMethod
+    scores: npt.NDArray[np.float32] = field(hash=False)
+    prefix_scores: npt.NDArray[np.float32] = field(hash=False)
+    contrast: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether `other` is an Attribution with equal fields."""
+        return same_fields(self, other) if isinstance(other, Attribution) else NotImplemented
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A hypothesis of the search for one source sentence.
+
+    `ids` ends with eos if `finished`, and not if the length bound cut it. `log_probs[t]` is the
+    natural-log probability of `ids[t]` given the ids before it. `score` is the sum of `log_probs`
+    divided by the length penalty (search/search.py), or after reranking the weighted mean of the
+    models' scores (translation/reranking.py). Row t of `attention` (T, S) is the attention
+    distribution over the S source positions, eos included, when `ids[t]` was predicted. It is the
+    mean over `heads` (N, T, S), which are None unless requested. With an `attribution`, on request,
+    it has the shares of the absolute scores. `self_heads` is empty unless requested: self-attention
+    of the "encoder" (N, S, S) over the source with eos, and of the "decoder" (N, L, L) over bos and
+    the pieces without eos. Equality compares arrays by element.
     """
 
     ids: tuple[int, ...]
@@ -89,13 +121,14 @@ class Hypothesis:
     finished: bool
     heads: npt.NDArray[np.float32] | None = field(default=None, hash=False)
     self_heads: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, hash=False)
+    attribution: Attribution | None = None
 
     def __eq__(self, other: object) -> bool:
-        """Whether `other` is a Hypothesis of the same values."""
+        """Return whether `other` is a Hypothesis with equal fields."""
         return same_fields(self, other) if isinstance(other, Hypothesis) else NotImplemented
 
     def __repr__(self) -> str:
-        """Without the numbers of the arrays, which fill a screen."""
+        """Show the shapes of the arrays instead of their values."""
         heads = "" if self.heads is None else f", heads {self.heads.shape}"
         end = "" if self.finished else ", unfinished"
         return f"<Hypothesis of {len(self.ids)} ids: {_measured(self)}{heads}{end}>"
@@ -103,10 +136,10 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True)
 class TranslatedHypothesis:
-    """A Hypothesis with its text: what a user sees of one member of the beam.
+    """A Hypothesis with its text.
 
-    `target` holds the pieces of `hypothesis.ids` without eos. `hypothesis.attention` has one
-    further row for eos where `hypothesis.finished`.
+    `target` has the pieces of `hypothesis.ids` without eos. `hypothesis.attention` has one more
+    row, for eos, if `hypothesis.finished`.
     """
 
     text: str
@@ -114,16 +147,16 @@ class TranslatedHypothesis:
     hypothesis: Hypothesis
 
     def __repr__(self) -> str:
-        """Text, score and the shape of the weights."""
+        """Show the text, the score and the shape of the attention weights."""
         return f"<TranslatedHypothesis {shortened(self.text)}: {_measured(self.hypothesis)}>"
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """The answer to one source text: the hypotheses, best first.
+    """The hypotheses for one source text, best first.
 
-    `source` is the encoded source without eos; attention has one further column for eos.
-    An empty source has no hypotheses and an empty `text`.
+    `source` is the encoded source without eos; attention has one more column, for eos. An empty
+    source has no hypotheses and an empty `text`.
     """
 
     src_text: str
@@ -132,11 +165,11 @@ class Translation:
 
     @property
     def text(self) -> str:
-        """The best hypothesis' text, or nothing for an empty source."""
+        """The text of the best hypothesis, or "" for an empty source."""
         return self.hypotheses[0].text if self.hypotheses else ""
 
     def __repr__(self) -> str:
-        """Both texts, and the score and the shape of the weights of the best hypothesis."""
+        """Show both texts, and the score and the attention's shape of the best hypothesis."""
         texts = f"{shortened(self.src_text)} -> {shortened(self.text)}"
         best = f": {_measured(self.hypotheses[0].hypothesis)}" if self.hypotheses else ""
         others = f", {len(self.hypotheses)} hypotheses" if len(self.hypotheses) > 1 else ""
@@ -144,7 +177,7 @@ class Translation:
 
 
 def same_fields(ours: Any, theirs: Any) -> bool:
-    """Whether two dataclasses of a kind have equal fields, arrays compared element by element."""
+    """Return whether two instances of a dataclass have equal fields, arrays by element."""
     names = (member.name for member in fields(ours))
     return all(_same(getattr(ours, name), getattr(theirs, name)) for name in names)
 
@@ -162,7 +195,7 @@ _SHORTENED.maxstring = 80
 
 
 def shortened(text: str) -> str:
-    """A text in quotes, for a repr: of a long one its ends."""
+    """Return a text in quotes for a repr; of a long text, its beginning and its end."""
     return _SHORTENED.repr(text)
 
 

@@ -17,13 +17,14 @@ from pathlib import Path
 import torch
 from comparison.measures import Measured, forced, measure, test_set
 from comparison.members import Member, read_members, run_path, state_of, train_missing
-from comparison.pictures import draw_bleu, draw_by_length, draw_maps
+from comparison.pictures import draw_bleu, draw_maps
 from comparison.results import Result, kept_results, results_of
 from comparison.speed import Speed, material_of, measure_speed
 from comparison.table import as_json, markdown
 from pydantic import TypeAdapter
 
 from nmt.errors import ConfigError, DataError, NMTError
+from nmt.explain.by_length import draw_by_length
 from nmt.explain.heatmap import write_map
 from nmt.lab.figure import house_style, write_png
 from nmt.storage.atomic import write_json, write_text
@@ -105,7 +106,8 @@ def _show(results: Sequence[Result], speeds: Mapping[str, Speed], out: Path) -> 
     write_text(out / "table.md", table)
     with house_style():
         write_png(draw_bleu(results), out / "bleu.png", force=True)
-        write_png(draw_by_length(results, NAMED), out / "bleu-by-length.png", force=True)
+        by_length = {result.name: result.by_length for result in results}
+        write_png(draw_by_length(by_length, NAMED), out / "bleu-by-length.png", force=True)
     print(table, end="")
 
 

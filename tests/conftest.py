@@ -11,7 +11,8 @@ import pytest
 import torch
 from devices import IS_CPU, use_device
 
-from nmt.types import Encoded, Hypothesis, TranslatedHypothesis, Translation
+from nmt.translation.words import row_shares
+from nmt.types import Attribution, Encoded, Hypothesis, TranslatedHypothesis, Translation
 
 # One thread unless OMP_NUM_THREADS is set: the tests' products are small, and two threads wait for
 # each other ten times longer than they work on a busy machine. Child processes inherit it.
@@ -62,7 +63,8 @@ def make_translation() -> MakeTranslation:
 
     `weights` is given to the first hypothesis; without it each gets random rows, seeded, that
     are sharp along the diagonal and sum to 1. With `n_heads` each has so many heads of such rows,
-    whose mean its weights are, and with `n_self_heads` so many of encoder and decoder.
+    whose mean its weights are, and with `n_self_heads` so many of encoder and decoder. With a
+    `method` each has random scores of it, those of the prefix causal, and their shares as weights.
     """
 
     def make(
@@ -72,6 +74,7 @@ def make_translation() -> MakeTranslation:
         finished: bool = True,
         n_heads: int = 0,
         n_self_heads: int = 0,
+        method: str | None = None,
     ) -> Translation:
         src = encoded_of(source.split(" ") if source else [])
         hypotheses = []
@@ -95,8 +98,16 @@ def make_translation() -> MakeTranslation:
                     name: np.stack([_soft_diagonal((n, n), 7 + i) for i in range(n_self_heads)])
                     for name, n in sides.items()
                 }
+            attribution = None
+            if method is not None:
+                random = np.random.default_rng(rank)
+                scores = random.normal(size=shape).astype(np.float32)
+                prefix = random.normal(size=(len(ids), len(tgt.ids) + 1)).astype(np.float32)
+                attribution = Attribution(method, scores, np.tril(prefix), "un")
+                map_weights = row_shares(scores)
             hypothesis = Hypothesis(
-                ids, log_probs, sum(log_probs), map_weights, finished, heads, self_heads
+                *(ids, log_probs, sum(log_probs), map_weights, finished, heads, self_heads),
+                attribution,
             )
             text = target.replace("|", "")
             hypotheses.append(TranslatedHypothesis(text, tgt, hypothesis))

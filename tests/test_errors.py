@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from nmt.device import MemoryUse, resolve_device
-from nmt.errors import ConfigError, counted, most_similar
+from nmt.errors import ConfigError, format_count, most_similar
 
 
 def test_one_is_singular() -> None:
     numbers = ((0, "0 steps"), (1.0, "1 step"), (0.5, "0.5 steps"), (12345, "12,345 steps"))
     for number, words in numbers:
-        assert counted(number, "step") == words
+        assert format_count(number, "step") == words
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""A file a command: parse, call one function, print, exit. Flags exist here only."""
+"""The command line, one file per command. Only this package knows flags."""

@@ -1,4 +1,4 @@
-"""The command `nmt`: its subcommands, and how a process begins and ends."""
+"""The command `nmt`: its subcommands, and the setup of its process."""
 
 import os
 import sys
@@ -38,14 +38,14 @@ from nmt.storage.terminal import terminal_stream
 
 
 class Group(TyperGroup):
-    """Runs a command; an error that the user can mend becomes lines on stderr and exit code 2.
+    """The root command: prints errors that the user can fix on stderr, and exits with code 2.
 
-    Ctrl-C ends with 130 (by Typer), a closed pipe with 141; neither prints anything.
+    Ctrl-C exits with code 130 (by Typer), a closed pipe with 141; neither prints anything.
     """
 
-    # A context is click's class, or that of Typer's own copy of click, depending on its version.
+    # `ctx` is a context of click or, in some versions of Typer, of its own copy of click.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the options that stand before the command's name."""
+        """Parse the options before the command's name."""
         with errors_in_lines():
             rest: list[str] = super().parse_args(ctx, args)
         return rest
@@ -97,7 +97,7 @@ _GROUPS: dict[str, tuple[str, dict[str, Callable[..., None]]]] = {
         },
     ),
     "vocab": (
-        "Look into the vocabularies of a run.",
+        "Inspect the vocabularies of a run.",
         {"show": vocab.show},
     ),
     "config": (
@@ -109,7 +109,7 @@ _GROUPS: dict[str, tuple[str, dict[str, Callable[..., None]]]] = {
 
 def _version(is_given: bool) -> bool:
     if is_given:
-        from importlib.metadata import version  # and no torch, which takes seconds to import
+        from importlib.metadata import version  # importing torch would take seconds
 
         typer.echo(f"nmt {nmt.__version__} (torch {version('torch')})")
         raise typer.Exit()
@@ -128,16 +128,16 @@ def _options(
     ] = False,
     debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Train, run, measure and explain attention-based machine translation."""
+    """Train, run, evaluate and explain attention-based machine translation."""
 
 
 def _app() -> typer.Typer:
-    """Return the program with all its commands."""
+    """Build the Typer app with all commands."""
     root = typer.Typer(
         name="nmt",
         cls=Group,
         no_args_is_help=True,
-        # rich takes longer to import than everything else here; plain help is as clear.
+        # rich takes longer to import than everything else here, and plain help is as clear.
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -159,8 +159,8 @@ app = _app()
 def _open_standard_streams() -> None:
     """Make stdout and stderr UTF-8 streams that escape control characters (nmt.storage.terminal).
 
-    A stream that was closed (`>&-`, some daemons) is opened to /dev/null. Otherwise the next file
-    that is opened would get its number, and messages would be written into that file.
+    A standard stream that was closed (`>&-`, some daemons) is opened on /dev/null. Otherwise the
+    next opened file would get the descriptor of the stream, and messages would go into that file.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass

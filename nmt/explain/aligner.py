@@ -10,6 +10,7 @@ from jaxtyping import Float32
 from nmt.corpora.alignments import Links
 from nmt.errors import ConfigError
 from nmt.explain.alignment import SYMMETRISATIONS, links_above, strongest_links
+from nmt.explain.attribution.methods import Attributor
 from nmt.search.forced import read_weights
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.word_pieces import WordPieces, word_pieces, words_between_spaces
@@ -17,20 +18,33 @@ from nmt.text.word_tokenizer import detokenise
 from nmt.translation.batched import Padded
 from nmt.translation.heads import MEAN, source_heads
 from nmt.translation.translator import Translator
-from nmt.translation.words import merge_words
-from nmt.types import Encoded
+from nmt.translation.words import merge_words, row_shares
+from nmt.types import AttributionMethod, Encoded
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How weights are read: so many steps later, by norms, and the mean of which heads.
+    """How weights are read from a forced pass.
 
-    `heads` is as `choose_heads` takes it, of the attention over the source. See search/forced.py.
+    `shift` is the number of steps by which the reading is late (search/forced.py). `method` is
+    `attention`, or what takes its place (explain/attribution/). `heads` names those of the
+    attention over the source, as `choose_heads` takes them. Raises ConfigError for a shift or for
+    heads with a method other than `attention` and `norms`, since only weights have these.
     """
 
     shift: int = 0
-    by_norm: bool = False
+    method: AttributionMethod = "attention"
     heads: str = MEAN.name
+
+    def __post_init__(self) -> None:
+        if not self.is_of_weights and (self.shift, self.heads) != (0, MEAN.name):
+            got = f"got shift {self.shift}, heads {self.heads}"
+            raise ConfigError(f"`method`: {got}, allowed with {self.method}: shift 0, heads mean")
+
+    @property
+    def is_of_weights(self) -> bool:
+        """Whether the method reads attention weights, with or without the norms of values."""
+        return self.method in ("attention", "norms")
 
     def indices(self, translator: Translator) -> tuple[int, ...] | None:
         """Return these heads of the model; None for the mean that it shows. Raises ConfigError."""
@@ -49,8 +63,13 @@ def piece_weights(
     """
     heads = reading.indices(translator)
 
+    by_norm = reading.method == "norms"
+    attributor = None if reading.is_of_weights else Attributor(translator, reading.method)
+
     def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[Float32[np.ndarray, "_ _"]]:
-        return read_weights(translator.model, *inputs, ids, reading.shift, heads, reading.by_norm)
+        if attributor is not None:
+            return [row_shares(result.scores) for result in attributor.read(inputs, ids)]
+        return read_weights(translator.model, *inputs, ids, reading.shift, heads, by_norm)
 
     weights = [
         np.zeros((len(target.ids), len(source.ids) + 1), np.float32)

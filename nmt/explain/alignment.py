@@ -1,4 +1,4 @@
-"""Word links: read off attention weights, joined from both directions, compared with gold links."""
+"""Word alignment links: from attention weights, symmetrised, and scored by gold links."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 
 
 def strongest_links(weights: Float32[np.ndarray, "T S_and_eos"]) -> Links:
-    """Link each target j with the source of its greatest weight, both from 0.
+    """Link each target position j to the source position of its largest weight, both from 0.
 
-    i = argmax_s weights[j, s], the first of equal weights. The last column is the source's eos: a
-    target whose greatest weight is there has no link, nor has one without any weight.
+    i = argmax_s weights[j, s], the first of equal weights. The last column is the source's eos. A
+    target position has no link if its largest weight is on eos, or if its weights are all 0.
     """
     eos_column = weights.shape[1] - 1
     strongest = [(int(row.argmax()), j) for j, row in enumerate(weights) if row.any()]
@@ -24,37 +24,38 @@ def strongest_links(weights: Float32[np.ndarray, "T S_and_eos"]) -> Links:
 
 
 def links_above(weights: Float32[np.ndarray, "T S_and_eos"], threshold: float) -> Links:
-    """Link where the weight is at least `threshold`, except on the source's eos."""
+    """Link all positions whose weight is at least `threshold`, except the source's eos."""
     targets, sources = np.nonzero(weights[:, :-1] >= threshold)
     return frozenset((int(i), int(j)) for i, j in zip(sources, targets, strict=True))
 
 
 def grow_diag(one: Links, other: Links) -> Links:
-    """Return the links of both, and neighbours of links that either has, where a word has none yet.
+    """Return the intersection, grown by neighbouring links of the union.
 
-    Links are visited by source word, then by target word, until none is added.
+    A neighbour of a link is added if its source or its target word has no link yet. Links are
+    visited by source word, then by target word, until none is added.
     """
-    either, grown = one | other, set(one & other)
-    sources, targets = _words(grown)
+    union, links = one | other, set(one & other)
+    sources, targets = _words(links)
     is_growing = True
     while is_growing:
         is_growing = False
-        for i, j in sorted(grown):
+        for i, j in sorted(links):
             for di, dj in _NEIGHBOURS:
                 link = i + di, j + dj
                 is_free = link[0] not in sources or link[1] not in targets
-                if link in either and link not in grown and is_free:
-                    grown.add(link)
+                if link in union and link not in links and is_free:
+                    links.add(link)
                     sources.add(link[0])
                     targets.add(link[1])
                     is_growing = True
-    return frozenset(grown)
+    return frozenset(links)
 
 
 def grow_diag_final(one: Links, other: Links, needs_both: bool = False) -> Links:
-    """Return `grow_diag`, then links of `one` and of `other` where a word has none yet.
+    """Return `grow_diag`, and then links of `one` and of `other` with a word not linked yet.
 
-    With `needs_both` neither of the two words may have a link.
+    With `needs_both`, both words of an added link must have no link yet.
     """
     links = set(grow_diag(one, other))
     sources, targets = _words(links)
@@ -80,16 +81,16 @@ SYMMETRISATIONS: dict[str, Callable[[Links, Links], Links]] = {
     "grow-diag-final": grow_diag_final,
     "grow-diag-final-and": partial(grow_diag_final, needs_both=True),
 }
-"""Heuristics that combine the alignments of both directions, each as (source, target) (Och & Ney
-2003; Koehn, Och & Marcu 2003)."""
+"""Heuristics that merge the alignments of both directions (Och & Ney 2003; Koehn, Och & Marcu
+2003). Links of both directions are (source, target)."""
 
 
 @dataclass(frozen=True)
 class AlignmentScore:
-    """The counts over a corpus, and the rates that follow from them.
+    """Counts of links over a corpus, and the rates computed from them.
 
-    `n_links` is |A|, `n_sure` |S|, `n_sure_found` |A and S|, `n_possible_found` |A and P|, of which
-    the possible links P contain the sure ones S.
+    A are the predicted links, S the sure and P the possible gold links; P contains S. `n_links` is
+    |A|, `n_sure` |S|, `n_sure_found` |A and S|, `n_possible_found` |A and P|.
     """
 
     n_links: int
@@ -99,42 +100,42 @@ class AlignmentScore:
 
     @property
     def precision(self) -> float:
-        """|A and P| / |A|; 1 without links, none of which is wrong."""
+        """|A and P| / |A|, or 1 without predicted links."""
         return self.n_possible_found / self.n_links if self.n_links else 1.0
 
     @property
     def recall(self) -> float:
-        """|A and S| / |S|; 1 without sure links."""
+        """|A and S| / |S|, or 1 without sure links."""
         return self.n_sure_found / self.n_sure if self.n_sure else 1.0
 
     @property
     def aer(self) -> float:
-        """1 - (|A and S| + |A and P|) / (|A| + |S|): 0 is best, 1 worst."""
+        """Alignment error rate 1 - (|A and S| + |A and P|) / (|A| + |S|): 0 is best, 1 worst."""
         total = self.n_links + self.n_sure
         return 1 - (self.n_sure_found + self.n_possible_found) / total if total else 0.0
 
     def describe(self) -> str:
-        """Return the rates in a line."""
+        """Return the rates and counts as one line."""
         return (
             f"AER {self.aer:.3f}  precision {self.precision:.3f}  recall {self.recall:.3f}  "
             f"({self.n_links:,} links, {self.n_sure:,} sure ones)"
         )
 
     def as_json(self) -> dict[str, float | int]:
-        """Return the rates and the number of links by name."""
+        """Return the rates and the counts of links by name."""
         rates = {name: getattr(self, name) for name in ("aer", "precision", "recall")}
         return {**rates, "links": self.n_links, "sure": self.n_sure}
 
 
 def alignment_score(predicted: Iterable[Links], gold: Iterable[Gold]) -> AlignmentScore:
-    """Score the links of all sentence pairs together (Och & Ney 2003, section 6).
+    """Score the predicted links of all sentence pairs together (Och & Ney 2003, section 6).
 
-    Raises ValueError unless there are as many pairs on both sides.
+    Raises ValueError if `predicted` and `gold` differ in length.
     """
     pairs = list(zip(predicted, gold, strict=True))
     return AlignmentScore(
         n_links=sum(len(links) for links, _ in pairs),
-        n_sure=sum(len(true.sure) for _, true in pairs),
-        n_sure_found=sum(len(links & true.sure) for links, true in pairs),
-        n_possible_found=sum(len(links & true.possible) for links, true in pairs),
+        n_sure=sum(len(reference.sure) for _, reference in pairs),
+        n_sure_found=sum(len(links & reference.sure) for links, reference in pairs),
+        n_possible_found=sum(len(links & reference.possible) for links, reference in pairs),
     )

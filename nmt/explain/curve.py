@@ -1,7 +1,7 @@
-"""The curves of a run over its updates, as pictures: loss, metrics, and what else was measured."""
+"""The curves of runs over their updates, as pictures: loss, metrics, and other measurements."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,16 +12,19 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from nmt.evaluation.metrics import METRICS
+from nmt.explain.colours import BLUE, CYCLE, ORANGE
 from nmt.explain.fonts import drawable
 from nmt.explain.labels import label, shorten
 from nmt.runs.metrics import MetricsLine, best_of, metrics_of, points
 from nmt.types import LOWER_IS_BETTER
 
-_TRAINING, _VALIDATION = "#2a6fbb", "#d9772b"
+_TRAINING, _VALIDATION = BLUE, ORANGE
 _PERPLEXITIES = (1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 10_000, 100_000)
 _TICK_GAP = 0.06  # of the height, between two perplexities
 _PANEL_INCHES = (4.6, 3.4)
 _MOST_MEASURES = 24
+_LINES = ("-", "--", ":")  # of more runs than there are colours
+_WIDEST_NAME = 40
 _NO_HEALTH = {"type", "step", "epoch", "seconds", "lr", "loss", "perplexity", *METRICS}
 
 Points = Float64[np.ndarray, "N 2"]
@@ -79,16 +82,44 @@ def draw_curve(run: Path, metric: str = "bleu") -> Figure:
     return draw_panels(panels, best_of(lines, metric))
 
 
+def draw_curves(runs: Mapping[str, Path], metric: str = "bleu") -> Figure:
+    """Draw the losses and the `metric` of several runs by name, a colour for each.
+
+    The thin lines are losses of training. Raises CheckpointError as `draw_curve`.
+    """
+    metric = "bleu" if metric == "loss" else metric
+    lines = {name: metrics_of(path, trained=True) for name, path in runs.items()}
+    losses = {name: loss_panel(rows) for name, rows in lines.items()}
+    scores = {name: metric_panel(rows, metric) for name, rows in lines.items()}
+    panels = {loss_panel(()).title: losses}
+    if any(len(panel.validation) for panel in scores.values()):
+        panels[metric_panel((), metric).title] = scores
+    figure, places = _panel_row(len(panels))
+    for axes, (title, by_run) in zip(places, panels.items(), strict=True):
+        for i, (name, panel) in enumerate(by_run.items()):
+            colour, style = CYCLE[i % len(CYCLE)], _LINES[i // len(CYCLE) % len(_LINES)]
+            axes.plot(*panel.training.T, style, color=colour, linewidth=0.8, alpha=0.5)
+            [line] = axes.plot(*panel.validation.T, f".{style}", color=colour, linewidth=1.3)
+            line.set_label(shorten(drawable(label(name)), _WIDEST_NAME))
+        _finish(axes, title)
+    for text in places[0].legend(frameon=False).get_texts():
+        text.set_parse_math(False)
+    return figure
+
+
 def draw_panels(panels: Sequence[Panel], best: tuple[float, int] | None) -> Figure:
     """Draw panels side by side; the best validation, a (value, update), has a larger point."""
-    width, height = _PANEL_INCHES
-    figure = Figure(figsize=(width * len(panels), height), layout="constrained")
-    FigureCanvasAgg(figure)
-    for axes, panel in zip(
-        np.ravel(figure.subplots(1, len(panels), squeeze=False)), panels, strict=True
-    ):
+    figure, places = _panel_row(len(panels))
+    for axes, panel in zip(places, panels, strict=True):
         _draw_panel(axes, panel, None if best is None else best[1])
     return figure
+
+
+def _panel_row(n_panels: int) -> tuple[Figure, list[Axes]]:
+    width, height = _PANEL_INCHES
+    figure = Figure(figsize=(width * n_panels, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, list(np.ravel(figure.subplots(1, n_panels, squeeze=False)))
 
 
 def _draw_panel(axes: Axes, panel: Panel, best: int | None) -> None:
@@ -98,13 +129,19 @@ def _draw_panel(axes: Axes, panel: Panel, best: int | None) -> None:
     if len(validation):
         axes.plot(*validation.T, ".-", color=_VALIDATION, linewidth=1.3, label="validation")
         axes.plot(*validation[validation[:, 0] == best].T, "o", color=_VALIDATION)
+    _finish(axes, title)
+    if "perplexity" in title:
+        axes.legend(frameon=False)
+
+
+def _finish(axes: Axes, title: str) -> None:
+    """Add the title, the axes and, right of a loss, its perplexity."""
     # A $ is a dollar: without parse_math=False matplotlib would set what follows as a formula.
     axes.set_title(shorten(drawable(label(title)), 60), fontsize=10, parse_math=False)
     axes.set(xlabel="updates", xlim=(0, None), ylim=(0, None))
     axes.spines["top"].set_visible(False)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     if "perplexity" in title:
-        axes.legend(frameon=False)
         _add_perplexity(axes)
     else:
         axes.spines["right"].set_visible(False)

@@ -1,4 +1,4 @@
-"""Fonts for labels in any script, found among those that matplotlib and this machine have."""
+"""Fonts for labels in any script, from those of matplotlib and of this machine."""
 
 import functools
 from collections.abc import Iterable
@@ -25,41 +25,41 @@ _NO_GLYPH = "□"
 
 
 def font(points: float) -> FontProperties:
-    """The font of every label, in this size."""
+    """Return the font of all labels in this size, with fallbacks for other scripts."""
     return FontProperties(family=list(_families()), size=points)
 
 
 def drawable(text: str) -> str:
-    """`text` with `□` for what the fonts at hand cannot draw; matplotlib would warn of it."""
-    shown = []
+    """Return `text` with `□` for characters that no font draws, which matplotlib warns about."""
+    characters = []
     for char in text:
         if ord(char) in _glyphs():
-            shown.append(char)
+            characters.append(char)
         elif display_width(char):
-            shown.append(_NO_GLYPH)
-    return "".join(shown)
+            characters.append(_NO_GLYPH)
+    return "".join(characters)
 
 
 def font_hint(texts: Iterable[str]) -> str:
-    """Return a line that names the characters that no font here draws; "" for none."""
+    """Return a line that names the characters that no font draws, or "" if there are none."""
     missing = dict.fromkeys(
         char for char in label("".join(texts)) if ord(char) not in _glyphs() and display_width(char)
     )
     if not missing:
         return ""
-    some = " ".join(list(missing)[:8])
-    return f"no font here draws {some}, shown as {_NO_GLYPH}: install one of Noto's that does"
+    examples = " ".join(list(missing)[:8])
+    return f"no font draws {examples}, shown as {_NO_GLYPH}: install a Noto font with them"
 
 
 @functools.cache
 def _families() -> tuple[str, ...]:
-    """The font that matplotlib brings, then those for other scripts that this machine has."""
+    """Return matplotlib's own font, then the fallbacks that this machine has."""
     present = {entry.name for entry in font_manager.fontManager.ttflist}
     return (FAMILY, *(name for name in _FALLBACKS if name in present))
 
 
 @functools.cache
 def _glyphs() -> frozenset[int]:
-    """The code points that at least one of the fonts draws."""
+    """Return the code points that at least one of the fonts draws."""
     paths = (font_manager.findfont(FontProperties(family=name)) for name in _families())
     return frozenset().union(*(FT2Font(path).get_charmap() for path in paths))

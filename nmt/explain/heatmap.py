@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Float32
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -16,10 +17,10 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 from nmt.errors import ConfigError
+from nmt.explain.colours import COLOUR_MAP
 from nmt.explain.fonts import FAMILY, drawable, font
 from nmt.explain.labels import display_width, label, shorten
 from nmt.explain.map_style import (
-    COLOUR_MAP,
     EM,
     NAME_INCHES,
     NAME_POINTS,
@@ -50,6 +51,9 @@ _WIDEST_LABEL = 24
 _TITLE_POINTS = 10.0
 _LABEL_EM = 0.65  # the width of a character over its font's size, at most
 
+_Place = tuple[float, float, float]
+"""The right edge of a map, its lower edge and its height, in shares of the figure."""
+
 _AXIS_NAMES: dict[AttentionKind, tuple[str, str]] = {
     "encoder": ("source", "source"),
     "decoder": ("target", "target"),
@@ -71,6 +75,8 @@ def draw_translation(
         [head], [table] = heads, tables
         rows, columns = _AXIS_NAMES[head.attention]
         named = title if head == MEAN else f"{title}\n{head.name}"
+        if table.method != "attention":
+            named = f"{title}\n{table.method}"
         return draw_heatmap(table, named, rows, columns, style)
     maps: dict[AttentionKind, list[NamedMap]] = {}
     for table, head in zip(tables, heads, strict=True):
@@ -192,8 +198,10 @@ def _draw_grid(figure: Figure, grid: MapGrid, top: float, cell: float, style: Ma
             # Below the map; its top has the labels and the title.
             axes.set_xlabel(name, fontproperties=font(NAME_POINTS), color="0.4")
             axes.xaxis.set_label_position("bottom")
-    right = grid.size(cell)[0] / width
-    _colour_bar(figure, image, (right, 1 - top / height - map_height, map_height))
+    place = grid.size(cell)[0] / width, 1 - top / height - map_height, map_height
+    if grid.first.source_share is not None:
+        place = _source_share(figure, grid.first.source_share, place)
+    _colour_bar(figure, image, place, grid.first.method)
 
 
 def _room_above(grid: MapGrid, cell: float) -> float:
@@ -240,13 +248,26 @@ def _shown(text: str) -> str:
     return shorten(drawable(label(text)), _WIDEST_LABEL)
 
 
-def _colour_bar(figure: Figure, image: AxesImage, place: tuple[float, float, float]) -> None:
+def _source_share(figure: Figure, share: Float32[np.ndarray, " Q"], place: _Place) -> _Place:
+    """Draw the source's share of each row beside its map, and return the position right of it."""
+    right, bottom, height = place
+    inch = 1 / figure.get_figwidth()
+    axes = figure.add_axes((right + 0.14 * inch, bottom, 0.4 * inch, height))
+    axes.barh(range(len(share)), share, height=0.7, color="0.45")
+    axes.set(xlim=(0, 1), ylim=(len(share) - 0.5, -0.5), yticks=[], xticks=[0, 1])
+    axes.tick_params(labelsize=7, labelfontfamily=FAMILY, length=2)
+    axes.set_xlabel("source\nshare", fontproperties=font(NAME_POINTS), color="0.4")
+    return right + 0.6 * inch, bottom, height
+
+
+def _colour_bar(figure: Figure, image: AxesImage, place: _Place, method: str) -> None:
     """Draw a bar of constant thickness at (right, bottom, height), in shares of the figure."""
     right, bottom, height = place
     inch = 1 / figure.get_figwidth()
     bar = figure.add_axes((right + 0.12 * inch, bottom, 0.12 * inch, height))
     figure.colorbar(image, cax=bar)
-    bar.set_ylabel("attention weight", fontproperties=font(NAME_POINTS))
+    label = "attention weight" if method == "attention" else "share of the row"
+    bar.set_ylabel(label, fontproperties=font(NAME_POINTS))
     bar.tick_params(labelsize=8, labelfontfamily=FAMILY)
 
 

@@ -1,4 +1,4 @@
-"""Labels of maps: pieces and sentences made printable, composed (NFC), and cut to a width."""
+"""Labels of attention maps: pieces and sentences as printable text, cut to a width."""
 
 import unicodedata
 
@@ -12,46 +12,46 @@ _VARIATION_SELECTORS = range(0xFE00, 0xFE10)
 
 
 def label(text: str) -> str:
-    """`text` fit to be shown on one line: composed (NFC), no control or format characters.
+    """Return `text` for one line: composed (NFC), without control or format characters.
 
     The word mark becomes a plain `_`, which fonts and terminals draw as one narrow character.
     Emoji lose their presentation selectors and skin tones, whose width no terminal agrees on.
     """
-    shown = []
+    characters = []
     for char in composed(text):
         if char == WORD_MARK:
-            shown.append("_")
+            characters.append("_")
         elif char.isspace():
-            shown.append(" ")
+            characters.append(" ")
         elif not (
             unicodedata.category(char) in ("Cc", "Cf", "Cs")
             or ord(char) in _SKIN_TONES
             or ord(char) in _VARIATION_SELECTORS
         ):
-            shown.append(char)
-    return "".join(shown)
+            characters.append(char)
+    return "".join(characters)
 
 
 def display_width(text: str) -> int:
-    """The number of terminal cells of a label: 2 for East Asian wide, 0 for combining marks."""
+    """Return the terminal cells of a label: 2 per wide (East Asian), 0 per combining character."""
     return sum(_cells(char) for char in text)
 
 
 def shorten(text: str, width: int) -> str:
-    """`text` in at most `width` >= 1 cells; what is cut off is replaced by an ellipsis."""
+    """Return `text` cut to `width` >= 1 cells; an ellipsis replaces what is cut off."""
     if display_width(text) <= width:
         return text
-    head, room = "", width - 1
+    head, cells_left = "", width - 1
     for char in text:
-        room -= _cells(char)
-        if room < 0:
+        cells_left -= _cells(char)
+        if cells_left < 0:
             break
         head += char
     return head.rstrip() + ELLIPSIS
 
 
 def pad(text: str, width: int) -> str:
-    """`text` followed by spaces up to `width` cells."""
+    """Return `text` padded with spaces to `width` cells."""
     return text + " " * (width - display_width(text))
 
 

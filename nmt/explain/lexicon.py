@@ -1,4 +1,4 @@
-"""A dictionary from a model's attention over sentence pairs: which words it links how often."""
+"""A bilingual dictionary from attention: how often words are linked in sentence pairs."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,14 +14,14 @@ from nmt.translation.words import merge_words, with_eos
 from nmt.types import SentencePair
 
 _CHUNK = 512
-"""Sentence pairs that are aligned together."""
+"""The number of sentence pairs aligned at a time."""
 
 
 @dataclass(frozen=True)
 class Entry:
     """A source word and a target word that were linked `count` times.
 
-    `probability` is this share of all links of the source word.
+    `probability` is `count` divided by the number of links of the source word.
     """
 
     source: str
@@ -30,7 +30,7 @@ class Entry:
     count: int
 
     def line(self) -> str:
-        """Return the entry as a line of a TSV, which `read_lexicon` reads."""
+        """Return the entry as a TSV line that `read_lexicon` reads."""
         return f"{self.source}\t{self.target}\t{self.probability:.4f}\t{self.count}"
 
 
@@ -43,9 +43,9 @@ def lexicon(
 ) -> list[Entry]:
     """Return the dictionary of the pairs, by source word, the most frequent translation first.
 
-    Words are those of the tokenizers, without the marks around them: what `replace_unknown` looks
-    up. Each target word is linked with the source word of its greatest weight. Entries with a lower
-    `count` are left out, and all but the `best` of a source word.
+    Words are the tokenizers' words without punctuation around them, as `replace_unknown` looks them
+    up. Each target word is linked to the source word with the largest weight. Only the `best` most
+    frequent entries of a source word with at least `min_count` links are returned.
     """
     counts: Counter[tuple[str, str]] = Counter()
     rest = iter(pairs)
@@ -67,7 +67,7 @@ def lexicon(
 def _linked_words(
     translator: Translator, pairs: Sequence[SentencePair], reading: Reading
 ) -> Iterator[tuple[str, str]]:
-    """Yield the words of every link; marks alone are left out."""
+    """Yield the two words of each link, unless one of them is only punctuation."""
     sides = translator.tokenizers
     sources = [sides.src.encode(pair.src_text) for pair in pairs]
     targets = [sides.tgt.encode(pair.tgt_text) for pair in pairs]

@@ -19,7 +19,6 @@ from nmt.storage.output import is_direct
 from nmt.translation.words import AttentionTable
 
 DPI = 150
-COLOUR_MAP = "magma_r"  # perceptually uniform; pale is no attention, dark is much
 
 FORMATS: Mapping[str, Mapping[str, None]] = {
     # Without version and date the file depends on the map alone.

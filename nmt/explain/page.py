@@ -16,10 +16,10 @@ import numpy as np
 from jaxtyping import Float32
 
 from nmt.explain.web import map_script, map_style, web_file
-from nmt.storage.atomic import utf8
+from nmt.storage.atomic import encode_utf8
 from nmt.storage.output import atomic_output
 from nmt.translation.record import AttentionRecord
-from nmt.translation.words import Level
+from nmt.translation.words import Level, described, row_shares
 from nmt.types import Encoded, FilePath
 
 _LEVELS = 255
@@ -39,7 +39,7 @@ def write_page(
     """
     with atomic_output(Path(path), force) as stream:
         for part in _page(records, level):
-            stream.write(utf8(part))
+            stream.write(encode_utf8(part))
 
 
 def html_head(title: str, style: str, script: str = "") -> str:
@@ -90,14 +90,21 @@ def _sentence(records: list[AttentionRecord]) -> dict[str, object]:
 
 def _hypothesis(record: AttentionRecord) -> dict[str, object]:
     assert record.level == "piece"
-    maps = [("mean", "cross", record.weights)]
+    attribution = record.attribution
+    method = "mean" if attribution is None else described(attribution.method, attribution.contrast)
+    maps = [(method, "cross", record.weights)]
     if record.heads is not None:
         named = zip(record.head_names, record.heads, strict=True)
         maps += [(name, "cross", weights) for name, weights in named]
     for attention, self_weights in record.self_attention.items():
         named = zip(self_weights.head_names, self_weights.heads, strict=True)
         maps += [(name, attention, weights) for name, weights in named]
+    shares: dict[str, object] = {}
+    if attribution is not None and attribution.source_share is not None:
+        maps.append(("over the prefix", "prefix", row_shares(attribution.prefix_scores)))
+        shares["source_share"] = [round(float(share), 4) for share in attribution.source_share]
     return {
+        **shares,
         "rank": record.rank,
         "forced": record.forced,
         "score": record.score if math.isfinite(record.score) else None,

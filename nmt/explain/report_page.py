@@ -1,4 +1,4 @@
-"""A run as one HTML page that loads nothing and has no script: curves, samples, card.
+"""A run as one HTML page that loads nothing: curves, samples, card; a slider over validations.
 
 docs/report.md describes it.
 """
@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nmt.config import dump_config
-from nmt.errors import counted
-from nmt.evaluation.metrics import title_of
+from nmt.errors import format_count
+from nmt.evaluation.attention_health import health_of
+from nmt.evaluation.metrics import METRICS, title_of
 from nmt.explain.curve import all_panels, draw_panels
 from nmt.explain.map_style import picture
 from nmt.explain.page import html_head
@@ -21,7 +22,7 @@ from nmt.explain.web import map_style, web_file
 from nmt.runs.card import CARD
 from nmt.runs.metrics import MetricsLine, best_of, metrics_of, points
 from nmt.runs.trained_run import TrainedRun
-from nmt.storage.atomic import utf8
+from nmt.storage.atomic import encode_utf8
 from nmt.storage.output import atomic_output
 from nmt.storage.terminal import escape_controls
 from nmt.training.samples import KeptSample, read_samples
@@ -29,7 +30,7 @@ from nmt.training.validation import evenly
 from nmt.translation.words import AttentionTable
 from nmt.types import FilePath
 
-_MOST_STEPS = 6  # validations whose samples are shown
+_MOST_STEPS = 30  # validations whose samples are shown
 
 
 def write_report(run: TrainedRun, path: FilePath, force: bool = False) -> None:
@@ -40,25 +41,26 @@ def write_report(run: TrainedRun, path: FilePath, force: bool = False) -> None:
     """
     parts = list(_page(run))  # before the file is opened: an error leaves it as it was
     with atomic_output(Path(path), force) as stream:
-        stream.writelines(map(utf8, parts))
+        stream.writelines(map(encode_utf8, parts))
 
 
 def _page(run: TrainedRun) -> Iterator[str]:
     lines = metrics_of(run.path, trained=True)
     style = f"{map_style()}{web_file('report.css')}"
-    yield html_head(f"{run.config.name}: report of a run", style)
+    script = web_file("report.js")
+    yield html_head(f"{run.config.name}: report of a run", style, script)
     yield f'<body class="nmt-attention">\n<h1>{_text(run.config.name)}</h1>\n'
     yield from _curves(run, lines)
     yield from _samples(run, lines)
     yield from _card(run)
-    yield "</body>\n</html>\n"
+    yield f"<script>{script}</script>\n</body>\n</html>\n"
 
 
 def _curves(run: TrainedRun, lines: Sequence[MetricsLine]) -> Iterator[str]:
     validation = points(lines, "valid", "loss")
     best = best_of(lines, run.config.valid.metric)
     last = max(line.step for line in lines)
-    facts = [f"{counted(last, 'update')}, {counted(len(validation), 'validation')}"]
+    facts = [f"{format_count(last, 'update')}, {format_count(len(validation), 'validation')}"]
     if best is not None:
         name = title_of(run.config.valid.metric)
         facts.append(f"best {name} {best[0]:.2f} at update {best[1]:,}")
@@ -82,23 +84,46 @@ def _samples(run: TrainedRun, lines: Sequence[MetricsLine]) -> Iterator[str]:
         return
     selection = [*evenly(by_step[:-1], _MOST_STEPS - 1), by_step[-1]]
     yield "<section>\n<h2>Samples of validations</h2>\n"
+    yield from _slider([step for step, _ in selection], lines)
     latest = {sample.record.sentence: sample for sample in by_step[-1][1]}
     for number, sample in latest.items():
         yield f'<article><h3 dir="auto">{_text(sample.record.source_text)}</h3>\n'
         yield f'<p>reference: <bdi>{_text(sample.reference)}</bdi></p>\n<div class="maps">'
-        for step, samples in selection:
+        for place, (step, samples) in enumerate(selection):
             for other in samples:
                 if other.record.sentence == number:
-                    yield _figure(step, other)
+                    yield _figure(place, step, other)
         yield "</div></article>\n"
     yield "</section>\n"
 
 
-def _figure(step: int, sample: KeptSample) -> str:
+def _slider(steps: Sequence[int], lines: Sequence[MetricsLine]) -> Iterator[str]:
+    """Return the slider, which the script displays, and the scores of each validation."""
+    last = len(steps) - 1
+    yield '<div class="film"><label hidden>Validation <input id="validation" type="range" '
+    yield f'min="0" max="{last}" value="{last}" /></label>\n'
+    names = {"loss": "loss", **dict.fromkeys(METRICS, ""), "attention_entropy": "attention entropy"}
+    records = {line.step: line.record for line in lines if line.kind == "valid"}
+    for place, step in enumerate(steps):
+        facts = [
+            f"{title_of(name)} {value:.2f}" if name in METRICS else f"{text} {value:.3f}"
+            for name, text in names.items()
+            if isinstance(value := records[step].get(name), float)
+        ]
+        yield f'<p data-place="{place}">update {step:,}: {_text(", ".join(facts))}</p>\n'
+    yield "</div>\n"
+
+
+def _figure(place: int, step: int, sample: KeptSample) -> str:
+    """Return the translation and its map at one validation, with the entropy of the map."""
     record = sample.record
     table = AttentionTable(record.target.words, record.source.words, record.weights)
+    weights = record.weights[:-1] if record.finished else record.weights
+    has_entropy = len(weights) > 0 and weights.shape[1] > 1
+    entropy = f" (entropy {health_of(weights).entropy:.2f})" if has_entropy else ""
     return (
-        f"<figure><figcaption>update {step:,}: <bdi>{_text(record.target_text)}</bdi></figcaption>"
+        f'<figure data-place="{place}"><figcaption>update {step:,}: '
+        f"<bdi>{_text(record.target_text)}</bdi>{entropy}</figcaption>"
         f'<div class="nmt-scroll">{map_svg(table)}</div></figure>\n'
     )
 

@@ -3,11 +3,11 @@
 import html
 import unicodedata
 
+from nmt.explain.colours import BLUE
 from nmt.explain.labels import display_width, label, shorten
 from nmt.translation.words import AttentionTable, attention_table, scale_end
 from nmt.types import Translation
 
-_INK = "#2b7bd1"  # seen on white and on black; a page's style may colour the class anew
 _WIDEST_LABEL = 24
 _EM = 0.62  # the width of a character over its font's size, at most but for a few
 _LEAST = 0.005  # weights that no eye tells from none are left out
@@ -57,7 +57,8 @@ def map_svg(table: AttentionTable) -> str:
         x, y = left + (i + 0.5) * cell + 2, top - 5
         parts.append(f'<text x="{x:.1f}" y="{y:.1f}" transform="rotate(-45 {x:.1f} {y:.1f})">')
         parts.append(f"{_text(text)}</text>")
-    parts.append(f'</g><g class="nmt-ink" fill="{_INK}" shape-rendering="crispEdges">')
+    # Seen on white and on black; a page's style may colour the class anew.
+    parts.append(f'</g><g class="nmt-ink" fill="{BLUE}" shape-rendering="crispEdges">')
     parts += _cells(table, (left, top), cell, with_titles=is_small)
     parts.append("</g></svg>")
     return "".join(parts)

@@ -11,6 +11,7 @@ Every column has its label above it, held by a line:
 """
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,10 +23,14 @@ from nmt.types import Translation
 SHADES = "·░▒▓█"
 THRESHOLDS = (0.05, 0.25, 0.5, 0.75)  # a weight of at least THRESHOLDS[i] gets SHADES[i + 1]
 MIN_WIDTH = 10
+SHARE_LEGEND = "after each row: the source's share of its attribution"
 
 _WIDEST_LABEL = 20
 _NARROWEST_LABEL = 6
 _ROOMY_CELLS = (3, 2)
+_BAR = 5
+_SHARE_WIDTH = _BAR + 6  # the bar, and the percentage between two spaces
+_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def render_terminal(
@@ -39,6 +44,7 @@ def render_terminal(
 
     With `level` None pieces are shown if they fit, else words. A map that is still too wide gets
     cells without gaps and shorter labels, and then several blocks of columns, one below the other.
+    The source's share of its attribution follows each row, if it has one and the width suffices.
     `width` counts as at least MIN_WIDTH. An empty translation gives an empty string. There are no
     colour codes and no trailing newline.
     """
@@ -47,6 +53,10 @@ def render_terminal(
     width = max(width or shutil.get_terminal_size().columns, MIN_WIDTH)
     levels: tuple[Level, ...] = (level,) if level else ("piece", "word")
     tables = [attention_table(translation, rank, candidate, head) for candidate in levels]
+    if width < MIN_WIDTH + _SHARE_WIDTH:
+        tables = [replace(table, source_share=None) for table in tables]
+    elif tables[0].source_share is not None:
+        width -= _SHARE_WIDTH
     for table in tables:
         for cell in _ROOMY_CELLS:
             if _full_width(table, cell) <= width:
@@ -55,7 +65,7 @@ def render_terminal(
 
 
 def legend() -> str:
-    """One line that says what each shade stands for."""
+    """Return a line that explains the shades. SHARE_LEGEND explains the percentages."""
     steps = (f"{shade} {low:.2f}" for shade, low in zip(SHADES[1:], THRESHOLDS, strict=True))
     return f"{SHADES[0]} below; from: " + "  ".join(steps)
 
@@ -80,11 +90,8 @@ def _panels(table: AttentionTable, width: int) -> str:
     room = width - row_width - 1 - _NARROWEST_LABEL + 1
     blocks = []
     for first in range(0, len(table.columns), room):
-        part = AttentionTable(
-            table.rows,
-            table.columns[first : first + room],
-            table.weights[:, first : first + room],
-        )
+        columns = slice(first, first + room)
+        part = replace(table, columns=table.columns[columns], weights=table.weights[:, columns])
         blocks.append(_panel(part, 1, width))
     return "\n\n".join(blocks)
 
@@ -100,10 +107,20 @@ def _panel(table: AttentionTable, cell: int, width: int) -> str:
         stems = pad("│", cell) * column
         room = width - row_width - 1 - display_width(stems)
         lines.append(" " * (row_width + 1) + stems + shorten(text, room))
-    for text, weights in zip(row_labels, table.weights, strict=True):
+    shares = [""] * len(row_labels)
+    if table.source_share is not None:
+        shares = [_share(float(share)) for share in table.source_share]
+    for text, weights, share in zip(row_labels, table.weights, shares, strict=True):
         cells = "".join(_shade(float(weight), cell) for weight in weights)
-        lines.append(pad(shorten(text, row_width), row_width) + " " + cells.rstrip())
+        lines.append((pad(shorten(text, row_width), row_width) + " " + cells + share).rstrip())
     return "\n".join(lines)
+
+
+def _share(share: float) -> str:
+    """Return a bar of at most _BAR cells, and the share as a percentage."""
+    full, eighths = divmod(round(share * _BAR * 8), 8)
+    bar = "█" * full + _EIGHTHS[eighths].strip()
+    return f" {pad(bar, _BAR)} {share:4.0%}"
 
 
 def _shade(weight: float, cell: int) -> str:

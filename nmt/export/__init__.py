@@ -1,1 +1,1 @@
-"""A trained model as files that other engines run."""
+"""Export of trained models to files that other inference engines run."""

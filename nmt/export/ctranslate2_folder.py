@@ -1,4 +1,4 @@
-"""A trained Transformer as a folder that CTranslate2 runs, with tokenizers and a manifest."""
+"""Export of a trained Transformer to CTranslate2, with tokenizers and a manifest."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,12 +26,11 @@ _POSITIONS = ("sinusoidal", "learned", "none", "rotary")
 
 
 def export_ctranslate2(run: TrainedRun, checkpoint: str, out: Path) -> Path:
-    """Write a checkpoint's weights in CTranslate2's layout into a new folder `out`.
+    """Export a checkpoint for CTranslate2 to a new folder `out`; return the path of the manifest.
 
-    CTranslate2 reads positions from a table: one of sinusoids ends where `search.max_length` does,
-    or the longest source that was learned from. Returns the path of the manifest. Raises
-    ConfigError, naming the key, for an option of the model that the layout has no place for, and
-    for a missing package; and what `exported` raises.
+    CTranslate2 reads positional encodings from a table. A table of sinusoids covers the larger of
+    `search.max_length` and `data.max_pieces`. Raises ConfigError, naming the key, if CTranslate2
+    does not support a model option or a package is missing; and what `exported` raises.
     """
     check_packages("ctranslate2", "ctranslate2")
     check_exportable(run.config)
@@ -39,18 +38,18 @@ def export_ctranslate2(run: TrainedRun, checkpoint: str, out: Path) -> Path:
         config, model = loaded.config, loaded.model
         assert isinstance(config.model, TransformerConfig)
         assert isinstance(model, TransformerSeq2Seq)
-        n_places = max(config.search.max_length, config.data.max_pieces) + 1
-        spec = _spec(config.model, model, loaded.tokenizers, n_places)
+        n_positions = max(config.search.max_length, config.data.max_pieces) + 1
+        spec = _spec(config.model, model, loaded.tokenizers, n_positions)
         spec.validate()
         spec.optimize()
         spec.save(str(folder))
         if config.model.positions.kind in ("sinusoidal", "none"):
-            manifest["max_positions"] = n_places
+            manifest["max_positions"] = n_positions
     return out / MANIFEST
 
 
 def check_exportable(config: RunConfig) -> None:
-    """Raise ConfigError, naming the key, for what CTranslate2's layout has no place for."""
+    """Raise ConfigError, naming the key, if CTranslate2 does not support a model option."""
     model = config.model
     reason = ""
     if not isinstance(model, TransformerConfig):
@@ -65,7 +64,7 @@ def check_exportable(config: RunConfig) -> None:
 
 @torch.no_grad()
 def _spec(
-    config: TransformerConfig, model: TransformerSeq2Seq, tokenizers: Tokenizers, n_places: int
+    config: TransformerConfig, model: TransformerSeq2Seq, tokenizers: Tokenizers, n_positions: int
 ) -> "TransformerSpec":
     from ctranslate2 import specs
 
@@ -78,8 +77,8 @@ def _spec(
     decoder = specs.TransformerDecoderSpec(config.decoder_depth, config.heads, **options)
     spec = specs.TransformerSpec(encoder, decoder)
     src, tgt = tokenizers.src.vocab.pieces, tokenizers.tgt.vocab.pieces
-    _set_pieces(encoder, encoder.embeddings[0], model.encoder.pieces, len(src), n_places)
-    _set_pieces(decoder, decoder.embeddings, model.decoder.pieces, len(tgt), n_places)
+    _set_pieces(encoder, encoder.embeddings[0], model.encoder.pieces, len(src), n_positions)
+    _set_pieces(decoder, decoder.embeddings, model.decoder.pieces, len(tgt), n_positions)
     for stack, module in ((encoder, model.encoder), (decoder, model.decoder)):
         if config.norm == "pre":
             _set_norm(stack.layer_norm, module.norm)
@@ -96,16 +95,18 @@ def _spec(
     return spec
 
 
-def _set_pieces(stack: Any, table: Any, pieces: Pieces, n_pieces: int, n_places: int) -> None:
-    """Embeddings without the rows that pad the table, and positions as a table."""
+def _set_pieces(stack: Any, table: Any, pieces: Pieces, n_pieces: int, n_positions: int) -> None:
+    """Set the embeddings, without the table's padding rows, and the positional encodings."""
     table.weight = _numbers(pieces.embedding.weight[:n_pieces])
     size = table.weight.shape[1]
     if not hasattr(stack, "position_encodings"):
         return
-    places = pieces.positions
-    n_places = places.embedding.num_embeddings if isinstance(places, LearnedPositions) else n_places
-    zeros = torch.zeros(1, n_places, size)
-    stack.position_encodings.encodings = _numbers((zeros if places is None else places(zeros))[0])
+    encoding = pieces.positions
+    if isinstance(encoding, LearnedPositions):
+        n_positions = encoding.embedding.num_embeddings
+    zeros = torch.zeros(1, n_positions, size)
+    encodings = zeros if encoding is None else encoding(zeros)
+    stack.position_encodings.encodings = _numbers(encodings[0])
 
 
 def _set_layer(spec: Any, layer: nn.Module) -> None:
@@ -131,7 +132,7 @@ def _set_norm(spec: Any, norm: nn.Module) -> None:
 
 
 def _set_linear(spec: Any, *linears: nn.Linear) -> None:
-    """Set a layer to several of one input, side by side."""
+    """Set a layer to several linear maps of the same input, with their outputs concatenated."""
     spec.weight = _numbers(torch.cat([linear.weight for linear in linears]))
     spec.bias = _numbers(torch.cat([_bias(linear) for linear in linears]))
 

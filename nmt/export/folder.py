@@ -1,4 +1,4 @@
-"""The folder that an export writes: the model's files, tokenizers, and a manifest of both."""
+"""The folder that an export writes: the model's files, the tokenizers and a manifest."""
 
 import contextlib
 import importlib.util
@@ -22,7 +22,7 @@ TOKENIZER = "tokenizer"
 
 
 def check_packages(format_: str, *packages: str) -> None:
-    """Raise ConfigError for a package that is missing; `format_` is the name of its extra."""
+    """Raise ConfigError if a package is missing; `format_` is the extra that installs it."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
             raise ConfigError(f"format {format_}: needs {package}: {pip_install(format_)}")
@@ -32,11 +32,12 @@ def check_packages(format_: str, *packages: str) -> None:
 def exported(
     run: TrainedRun, checkpoint: str, out: Path
 ) -> Iterator[tuple[Path, LoadedModel, dict[str, object]]]:
-    """A folder for the block to write, the model of a checkpoint, and the manifest to add to.
+    """Create the folder `out` from what the `with` block writes.
 
-    The model is on the CPU, with backend `reference`. The folder becomes `out` when the block ends
-    without an error. Raises DataError for an `out` that is there already or cannot be written, and
-    what `TrainedRun.load_model` raises.
+    Yields a temporary folder to write to, the model of the checkpoint on the CPU with backend
+    `reference`, and the manifest to add to. The folder is renamed to `out` if the block ends
+    without an error. Raises DataError if `out` exists or cannot be written, and what
+    `TrainedRun.load_model` raises.
     """
     if os.path.lexists(out):
         raise DataError(f"cannot write {out}: it is there already; give the name of a new folder")
@@ -44,8 +45,8 @@ def exported(
     reference = run.with_config(["model.backend=reference"])
     loaded = reference.load_model(checkpoint, torch.device("cpu"))
     content = _manifest(run, loaded)
-    place = Path(os.path.realpath(out))
-    folder = place.with_name(f"{ASIDE}{place.name}-{os.getpid()}")
+    target = Path(os.path.realpath(out))
+    folder = target.with_name(f"{ASIDE}{target.name}-{os.getpid()}")
     with output_errors(out):
         folder.mkdir(parents=True)
         try:
@@ -57,15 +58,15 @@ def exported(
             sums = {path.relative_to(folder).as_posix(): digest(path) for path in files}
             write_json(folder / MANIFEST, {**content, "sha256": sums})
             flush(folder)
-            os.rename(folder, place)
-            flush(place.parent)
+            os.rename(folder, target)
+            flush(target.parent)
         finally:
             if folder.exists():
                 remove(folder)
 
 
 def _manifest(run: TrainedRun, loaded: LoadedModel) -> dict[str, object]:
-    """The entries that every format has."""
+    """Return the manifest entries that all formats have."""
     config, tokenizers = loaded.config, loaded.tokenizers
     positions = getattr(config.model, "positions", None)
     return {
@@ -84,7 +85,7 @@ def _manifest(run: TrainedRun, loaded: LoadedModel) -> dict[str, object]:
 
 
 def _data(run: TrainedRun) -> dict[str, object]:
-    """The training files in the run's card, and the licence of a named corpus."""
+    """Return the training files listed in the run's card, and the licence of a named corpus."""
     data = run.config.data
     name = data.corpus if data.train is None else data.train.corpus
     entry = None if name is None else load_catalog(data_folder(data.folder)).get(name)

@@ -1,4 +1,4 @@
-"""The two graphs of a model: its encoder with the first state, and one step of its decoder."""
+"""The two ONNX graphs of a model: its encoder with the initial state, and one decoder step."""
 
 import contextlib
 import copy
@@ -22,12 +22,12 @@ from nmt.ops.masks import keep_from_lengths
 from nmt.text.vocabulary import BOS_ID, EOS_ID
 
 _SIZES = {(3, 4): "sentences", (5, 6): "source", (2, 3): "target"}
-"""The axes that differ between two examples, by their sizes in each."""
+"""The variable axes of two examples: the size in each example gives the name of an axis."""
 
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of a graph; an axis is a size, or the name of what it counts."""
+    """An input or output of a graph; `shape` has the size of each axis, or its name if variable."""
 
     name: str
     dtype: str
@@ -36,7 +36,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph and its inputs and outputs, in order."""
+    """A module to export as a graph, an example of its inputs, and its inputs and outputs."""
 
     name: str
     module: nn.Module
@@ -46,7 +46,7 @@ class Graph:
 
 
 class EncoderGraph(nn.Module):
-    """From B sources to the tensors of the state before the first step."""
+    """Maps B source sentences to the tensors of the decoder state before the first step."""
 
     def __init__(self, model: Seq2Seq, names: Sequence[str]) -> None:
         super().__init__()
@@ -55,17 +55,17 @@ class EncoderGraph(nn.Module):
     def forward(
         self, src_ids: Int[Tensor, "B S"], src_lengths: Int[Tensor, " B"]
     ) -> tuple[Tensor, ...]:
-        """The tensors in the order of `names`."""
+        """Return the state tensors in the order of `names`."""
         keep = keep_from_lengths(src_lengths, src_ids.shape[1])
         tensors = named_tensors(self.model.init_state(self.model.encode(src_ids, keep)))
         return tuple(tensors[name] for name in self.names)
 
 
 class StepGraph(nn.Module):
-    """One step of R rows, row i over the sentence `sentences[i]`.
+    """One decoder step of R rows; row i translates the sentence `sentences[i]`.
 
-    `state` holds the values that are no tensors. `names` are all tensors in order,
-    `row_names` those that a search holds for each row.
+    `state` provides the values that are not tensors. `names` lists all state tensors in order, and
+    `row_names` those that a search stores per row.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class StepGraph(nn.Module):
     def forward(
         self, last_ids: Int[Tensor, " R"], sentences: Int[Tensor, " R"], tensors: tuple[Tensor, ...]
     ) -> tuple[Float[Tensor, "R V"], Float[Tensor, "R S"], tuple[Tensor, ...]]:
-        """Log-probabilities, weights over the source, and the tensors of rows after the step."""
+        """Return log-probabilities, weights over the source, and the row tensors after the step."""
         state = with_tensors(
             self.state,
             {
@@ -86,7 +86,7 @@ class StepGraph(nn.Module):
                 for name, tensor in zip(self.names, tensors, strict=True)
             },
         )
-        if isinstance(state, TransformerState):  # its length is a number, which a graph would fix
+        if isinstance(state, TransformerState):  # a graph would fix the length, a Python int
             state = replace(state, length=state.layers[0].target.keys.shape[2])
         out = self.model.step(last_ids, state)
         after = named_tensors(out.state)
@@ -96,7 +96,7 @@ class StepGraph(nn.Module):
 
 @torch.no_grad()
 def graphs_of(model: Seq2Seq) -> tuple[Graph, Graph]:
-    """The graphs of a model on the CPU, in evaluation mode, whose backend is `reference`."""
+    """Return the graphs of a model on the CPU, in evaluation mode, with backend `reference`."""
     (small, sources), (large, _) = (_example(model, n) for n in (0, 1))
     larger, row_names = named_tensors(large), row_tensor_names(small)
     ports = [
@@ -105,13 +105,13 @@ def graphs_of(model: Seq2Seq) -> tuple[Graph, Graph]:
         if _is_read(model, name)
     ]
     names = [port.name for port in ports]
-    of_rows = [port for port in ports if port.name in row_names]
+    row_ports = [port for port in ports if port.name in row_names]
     rows = torch.tensor([0, 0, 1, 2, 2, 1, 1])
     selected = named_tensors(small.select(rows))
     traced = copy.deepcopy(model)
     if isinstance(traced, RNNSeq2Seq) and isinstance(traced.encoder.rnn, RecurrentLayers):
         traced.encoder.rnn = OnnxLayers(traced.encoder.rnn)  # type: ignore[assignment]
-    module = StepGraph(traced, small, names, [port.name for port in of_rows])
+    module = StepGraph(traced, small, names, [port.name for port in row_ports])
     example = torch.full_like(rows, EOS_ID), rows, tuple(selected[name] for name in names)
     n_pieces = module(*example)[0].shape[1]
     encoder = Graph(
@@ -124,7 +124,7 @@ def graphs_of(model: Seq2Seq) -> tuple[Graph, Graph]:
         ),
         tuple(_with_axes(port, {"rows": "sentences", "target": 0}) for port in ports),
     )
-    following = [_with_axes(port, {"target": "target + 1"}) for port in of_rows]
+    next_ports = [_with_axes(port, {"target": "target + 1"}) for port in row_ports]
     step = Graph(
         "step",
         module,
@@ -133,14 +133,14 @@ def graphs_of(model: Seq2Seq) -> tuple[Graph, Graph]:
         (
             Port("log_probs", "float32", ("rows", n_pieces)),
             Port("weights", "float32", ("rows", "source")),
-            *(replace(port, name=f"next.{port.name}") for port in following),
+            *(replace(port, name=f"next.{port.name}") for port in next_ports),
         ),
     )
     return encoder, step
 
 
 def write_graph(graph: Graph, path: Path) -> None:
-    """Write a graph as an ONNX file. Raises torch.onnx's errors for a model that has none."""
+    """Write a graph as an ONNX file. Raises torch.onnx's errors if it cannot be exported."""
     axes = iter([_dynamic_axes(port) for port in graph.inputs])
     shapes = tuple(
         tuple(next(axes) for _ in tensor) if isinstance(tensor, tuple) else next(axes)
@@ -165,7 +165,7 @@ def write_graph(graph: Graph, path: Path) -> None:
 
 
 def _example(model: Seq2Seq, n: int) -> tuple[State, tuple[Tensor, Tensor]]:
-    """The state of an example after some steps, and its source; see _SIZES."""
+    """Return the decoder state of example `n` after some steps, and its source; see _SIZES."""
     n_sentences, source, target = (sizes[n] for sizes in _SIZES)
     src_ids = torch.full((n_sentences, source), EOS_ID)
     src_lengths = torch.full((n_sentences,), source)
@@ -177,13 +177,13 @@ def _example(model: Seq2Seq, n: int) -> tuple[State, tuple[Tensor, Tensor]]:
 
 
 def _axes(small: Tensor, large: Tensor, is_of_row: bool) -> tuple[int | str, ...]:
-    """The axes of a tensor, from two examples of it."""
+    """Return the axes of a tensor, from its shapes in the two examples."""
     axes = [_SIZES.get(sizes, sizes[0]) for sizes in zip(small.shape, large.shape, strict=True)]
     return tuple("rows" if is_of_row and axis == "sentences" else axis for axis in axes)
 
 
 def _with_axes(port: Port, others: dict[int | str, int | str]) -> Port:
-    """A port with other axes in place of those that `others` names."""
+    """Return a port whose axes are replaced as in `others`."""
     return replace(port, shape=tuple(others.get(axis, axis) for axis in port.shape))
 
 
@@ -196,7 +196,7 @@ def _dynamic_axes(port: Port) -> dict[int, str]:
 
 
 def _is_read(model: Seq2Seq, name: str) -> bool:
-    """Whether a step reads the tensor: only a window needs to know how many queries there were."""
+    """Return whether a step reads the tensor; only a window reads the number of queries."""
     if name != "attention.queries" or not isinstance(model, RNNSeq2Seq):
         return True
     return model.decoder.attention.span is not None
@@ -204,7 +204,7 @@ def _is_read(model: Seq2Seq, name: str) -> bool:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without the notes of exporters, such as that torchvision is not installed."""
+    """Suppress the exporters' messages, such as that torchvision is not installed."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,4 +1,4 @@
-"""A trained run as a folder of ONNX graphs, tokenizers and a manifest that says what they mean."""
+"""Export of a trained run to ONNX graphs, with tokenizers and a manifest that describes them."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -14,37 +14,36 @@ from nmt.runs.trained_run import TrainedRun
 
 
 def export_onnx(run: TrainedRun, checkpoint: str, out: Path, int8: bool = False) -> Path:
-    """Write the graphs of a checkpoint into a new folder `out`, which appears whole at the end.
+    """Export a checkpoint as ONNX graphs to a new folder `out`; return the path of the manifest.
 
-    `int8` adds copies whose matrices are in int8 (ONNX Runtime's dynamic quantization). Returns
-    the path of the manifest. Raises ConfigError, naming the key, for an option of the model that
-    has no graph, and for a package that is missing; DataError for a folder that is there already
-    or cannot be written; and what `TrainedRun.load_model` raises.
+    `int8` adds copies of the graphs with int8 matrices (ONNX Runtime's dynamic quantization).
+    Raises ConfigError, naming the key, if a model option cannot be exported or a package is
+    missing; and what `exported` raises.
     """
     check_packages("onnx", "onnx", "onnxscript", *(["onnxruntime"] if int8 else []))
     check_exportable(run.config)
     with exported(run, checkpoint, out) as (folder, loaded, manifest):
         encoder, step = graphs_of(loaded.model)
-        described: dict[str, object] = {}
+        graphs: dict[str, object] = {}
         for graph in (encoder, step):
             file, int8_file = f"{graph.name}.onnx", f"{graph.name}.int8.onnx"
             write_graph(graph, folder / file)
             if int8:
                 _quantize(folder / file, folder / int8_file)
-            described[graph.name] = {
+            graphs[graph.name] = {
                 "file": file,
                 **({"int8": int8_file} if int8 else {}),
                 "inputs": [asdict(port) for port in graph.inputs],
                 "outputs": [asdict(port) for port in graph.outputs],
             }
-        following = [port.name for port in step.outputs if port.name.startswith("next.")]
-        state = {name: name.removeprefix("next.") for name in following}
-        manifest.update(opset=OPSET, graphs=described, state=state)
+        names = [port.name for port in step.outputs if port.name.startswith("next.")]
+        state = {name: name.removeprefix("next.") for name in names}
+        manifest.update(opset=OPSET, graphs=graphs, state=state)
     return out / MANIFEST
 
 
 def check_exportable(config: RunConfig) -> None:
-    """Raise ConfigError, naming the key, for an option of the model that has no graph."""
+    """Raise ConfigError, naming the key, if a model option cannot be exported."""
     model = config.model
     reason = ""
     if isinstance(model, RNNConfig):
@@ -67,5 +66,5 @@ def check_exportable(config: RunConfig) -> None:
 def _quantize(path: Path, out: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    with quiet():  # it recommends a step that needs more packages
+    with quiet():  # ONNX Runtime recommends a step that needs more packages
         quantize_dynamic(path, out, weight_type=QuantType.QInt8)

@@ -1,4 +1,4 @@
-"""Recurrent encoder layers as the GRU and LSTM of ONNX, whose loop has any number of steps."""
+"""Recurrent encoder layers as ONNX's GRU and LSTM operators, for any number of steps."""
 
 import torch
 from jaxtyping import Float, Int
@@ -11,17 +11,17 @@ ONNX_CELLS: dict[type[Cell], tuple[str, tuple[int, ...]]] = {
     GRUCell: ("GRU", (1, 0, 2)),
     LSTMCell: ("LSTM", (0, 3, 1, 2)),
 }
-"""The ONNX operator of each cell, and the index in the cell of its gates z, r, n or i, o, f, g."""
+"""The ONNX operator of each cell, and the cell's indices of ONNX's gates z, r, n or i, o, f, g."""
 
 OPSET = 18
-"""The version of the operators of every graph: of 2022, which all engines read."""
+"""The ONNX operator set of every graph: version 18 of 2022, which all engines read."""
 
 
 class OnnxLayers(nn.Module):
-    """RecurrentLayers in evaluation mode, for a graph alone: torch itself cannot run them.
+    """RecurrentLayers in evaluation mode, for export only: torch itself cannot run them.
 
-    torch unrolls its own recurrent layers to the length of an example. The operators of ONNX take
-    the lengths of the sentences, and read padding neither forwards nor backwards.
+    torch's exporter unrolls torch's own recurrent layers to the length of an example. The ONNX
+    operators take the lengths of the sentences, and skip padding in both directions.
     """
 
     def __init__(self, layers: RecurrentLayers) -> None:
@@ -34,11 +34,11 @@ class OnnxLayers(nn.Module):
             self.layers.append(self._stack([w_ih for w_ih, _, _, _ in weights]))
             self.layers.append(self._stack([w_hh for _, w_hh, _, _ in weights]))
             input_bias = self._stack([b_ih for _, _, b_ih, _ in weights])
-            own_bias = self._stack([b_hh for _, _, _, b_hh in weights])
-            self.layers.append(torch.cat([input_bias, own_bias], dim=1))
+            hidden_bias = self._stack([b_hh for _, _, _, b_hh in weights])
+            self.layers.append(torch.cat([input_bias, hidden_bias], dim=1))
 
     def _stack(self, weights: list[Tensor]) -> Float[Tensor, "directions G *I"]:
-        """The weights of both directions, with the gates in the order of ONNX."""
+        """Return the weights of all directions, with the gates in the order of ONNX."""
         parts = (weight.detach().chunk(len(self.order)) for weight in weights)
         return torch.stack([torch.cat([gates[i] for i in self.order]) for gates in parts])
 
@@ -62,7 +62,7 @@ class OnnxLayers(nn.Module):
         w_hh: Float[Tensor, "directions G H"],
         bias: Float[Tensor, "directions two_G"],
     ) -> Float[Tensor, "S directions B H"]:
-        """The hidden states of one layer."""
+        """Return the hidden states of one layer."""
         return torch.onnx.ops.symbolic(
             self.operator,
             [x, w_ih, w_hh, bias, lengths.to(torch.int32)],

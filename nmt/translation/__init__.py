@@ -1,1 +1,1 @@
-"""Translator: texts in, translations with attention out; ensembles and reranking."""
+"""Translator: translates texts and returns attention; ensembles and reranking."""

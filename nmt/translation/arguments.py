@@ -1,4 +1,4 @@
-"""The arguments of a Translator, checked: texts, and the search of one call."""
+"""Checks of a Translator's arguments: the texts, and the search config of a call."""
 
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,9 +10,10 @@ from nmt.settings.config_file import load_values
 def merged_search(
     base: SearchConfig, changes: SearchConfig | Mapping[str, object] | None
 ) -> SearchConfig:
-    """`changes` if it is a SearchConfig, else `base` with the keys of `changes`.
+    """Return `changes` if it is a SearchConfig, else `base` updated by the dict `changes`.
 
-    Raises ConfigError for values that SearchConfig does not allow, TypeError for another type.
+    None or an empty dict changes nothing. Raises ConfigError for values that SearchConfig does not
+    allow, and TypeError if `changes` has another type.
     """
     if isinstance(changes, SearchConfig):
         return changes
@@ -25,13 +26,13 @@ def merged_search(
 
 
 def str_by_str(texts: Iterable[str], name: str = "texts") -> Iterator[str]:
-    """Iterate over `texts`. Raises TypeError for one str, at once, and for what is no str."""
+    """Iterate over `texts`. Raises TypeError if `texts` is a str or an item is not a str."""
     check_several(name, texts)
     return (_str(text, f"{name}[{index}]") for index, text in enumerate(texts))
 
 
 def check_several(name: str, texts: object) -> None:
-    """Raise TypeError for one str, which would be read letter by letter."""
+    """Raise TypeError if `texts` is a single str, which would be read letter by letter."""
     if isinstance(texts, str | bytes):
         got = type(texts).__name__
         raise TypeError(f"{name}: got one {got}, allowed: several, such as [text]")

@@ -1,4 +1,4 @@
-"""A model on its device, searched and forced in batches of similar length."""
+"""Search and forced decoding with a model, in batches of similar length."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,16 +26,16 @@ Padded = tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]
 _Result = TypeVar("_Result")
 
 _PIECES_PER_SENTENCE = 100
-"""A batch has at most batch_size times as many padded pieces, which bounds its memory."""
+"""A batch has at most batch_size * _PIECES_PER_SENTENCE padded pieces, to bound its memory."""
 
 
 @dataclass(frozen=True)
 class BatchedModel:
-    """Searches for translations of any number of sources, and reads pairs.
+    """A model that searches, or runs teacher-forced, over any number of sources in batches.
 
-    Empty sources are left out. `tokenizer` is the target's. With `bf16` matrix products are of
-    bf16 numbers, and totals stay as they are (nmt.device.autocast). `check_cancelled` is called
-    before each step of a search, which ends with the exception that it raises.
+    Empty sources are skipped. `tokenizer` is the target tokenizer. With precision `bf16`, matrix
+    products use bf16, and sums of log-probabilities stay in fp32 (nmt.device.autocast).
+    `check_cancelled` is called before each search step. An exception raised by it ends the search.
     """
 
     model: Seq2Seq
@@ -50,12 +50,12 @@ class BatchedModel:
         config: SearchConfig,
         constraints: Sequence[Constraint] = (),
     ) -> list[list[Hypothesis]]:
-        """The n best hypotheses of each source, found as `config` says; none for an empty one."""
+        """Search the `config.n_best` best hypotheses of each source; an empty source has none."""
 
         def work(batch: Sequence[int], check: CheckCancelled) -> list[list[Hypothesis]]:
             inputs = self._padded([sources[i] for i in batch])
             rows = [constraints[i] for i in batch] if constraints else ()
-            with autocast(self.device, self.precision):  # of this thread only
+            with autocast(self.device, self.precision):  # applies to this thread only
                 candidates = search(self.model, *inputs, config.candidate_search(), check, rows)
             if config.mbr is None:
                 return candidates
@@ -71,7 +71,7 @@ class BatchedModel:
     def _least_risk(
         self, candidates: Sequence[Hypothesis], config: SearchConfig, check: CheckCancelled
     ) -> list[Hypothesis]:
-        """The best candidates by expected utility; see minimum_risk."""
+        """Return the `config.n_best` candidates with the highest expected utility."""
         check()
         assert config.mbr is not None
         texts = [self.tokenizer.decode(without_eos(ids), restore=False) for ids in candidates]
@@ -86,9 +86,10 @@ class BatchedModel:
         read: Callable[[Padded, Sequence[Sequence[int]]], Sequence[_Result]],
         by_area: bool = True,
     ) -> Iterator[tuple[int, _Result]]:
-        """Read pairs of a source and a given target in batches.
+        """Call `read` on batches of sources and given targets.
 
-        Yields the index and the result of each pair whose source is not empty.
+        Yields the index and the result of each pair whose source is not empty. `by_area` bounds
+        the batches as in `search_batches`.
         """
         pairs = zip(sources, tgt_ids, strict=True)
         sizes = [max(len(src.ids), len(ids)) if src.ids else 0 for src, ids in pairs]
@@ -99,14 +100,14 @@ class BatchedModel:
             yield from zip(batch, results, strict=True)
 
     def _padded(self, sources: Sequence[Encoded]) -> Padded:
-        """The ids with eos, padded, and their lengths, eos included."""
+        """Append eos to the ids and pad them; return them with their lengths, eos included."""
         rows = [(*source.ids, EOS_ID) for source in sources]
         lengths = torch.tensor([len(row) for row in rows], device=self.device)
         return pad_ids(rows).to(self.device), lengths
 
 
 def without_eos(hypothesis: Hypothesis) -> tuple[int, ...]:
-    """The ids of the pieces of a hypothesis."""
+    """Return the ids of a hypothesis without eos."""
     return hypothesis.ids[:-1] if hypothesis.finished else hypothesis.ids
 
 
@@ -115,8 +116,8 @@ def search_batches(
 ) -> Iterator[list[int]]:
     """Yield batches of the indices of items whose size is not 0, longest first.
 
-    Memory grows with the number of padded pieces, or `by_area` with its square. A batch has at
-    most its share of `n_parts`, so that as many workers can take one each.
+    Each batch has a bounded number of padded pieces, or with `by_area` a bounded sum of squared
+    lengths. There are at least `n_parts` batches if there are as many items.
     """
     order = sorted((i for i, size in enumerate(sizes) if size), key=lambda i: -sizes[i])
     limit = min(batch_size, -(-len(order) // n_parts))

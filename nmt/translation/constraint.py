@@ -1,4 +1,4 @@
-"""From prefixes, words and weights as users give them to the constraints of a search."""
+"""Build the constraints of a search from a user's prefixes, words and attention weights."""
 
 import functools
 import reprlib
@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Float32
 
-from nmt.errors import DataError, counted
+from nmt.errors import DataError, format_count
 from nmt.models.base import Seq2Seq
 from nmt.search.constraints import Constraint
 from nmt.search.search_config import SearchConfig
-from nmt.search.words import Word, Words
+from nmt.search.words import Word, WordConstraints
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, RESERVED, UNK_ID
 from nmt.translation.arguments import check_several
 from nmt.types import Encoded
 
 Prefix = str | Sequence[int]
-"""The begin of a translation: text, or ids of pieces."""
+"""The beginning of a translation, as text or as ids of pieces."""
 
 Weights = Sequence[float] | np.ndarray
-"""A row for all shown heads, (S,), or one for each head of the model, (N, S)."""
+"""Attention weights over the source: (S,) for all shown heads, or (N, S) for the N heads."""
 
 
 def constraints_of(
@@ -32,12 +32,12 @@ def constraints_of(
     prefixes: Sequence[Prefix] | None,
     attention: Sequence[Mapping[int, Weights]] = (),
 ) -> list[Constraint]:
-    """Return the constraint of each source, or none where nothing is asked for.
+    """Build the constraint of each source; [] if the search is not constrained.
 
-    Rows of weights are divided by their sum. Raises DataError for numbers that differ, for text
-    that the vocabulary cannot write, for ids that are no pieces, for a step behind the first free
-    piece, and for weights of another shape, below 0, or all 0; TypeError for one prefix that is
-    not in a list.
+    Each row of `attention` is divided by its sum. Raises TypeError if `prefixes` is a single text.
+    Raises DataError if the numbers of sources, prefixes and weights differ, if a prefix has text
+    that the vocabulary cannot write or ids that are not pieces, if a step lies beyond the first
+    piece after the prefix, or if weights have another shape, are negative or are all 0.
     """
     words = words_of(tokenizer, config.must, config.must_not)
     check_several("prefixes", prefixes)
@@ -45,16 +45,16 @@ def constraints_of(
         return [Constraint(words=words)] * len(sources) if words else []
     weights = list(attention) or [{}] * len(sources)
     if not len(sources) == len(prefixes) == len(weights):
-        got = f"{len(prefixes)} prefixes and {len(weights)} times weights"
-        raise DataError(f"translate: got {got} for {counted(len(sources), 'text')}")
+        got = f"{len(prefixes)} prefixes and {len(weights)} sets of weights"
+        raise DataError(f"translate: got {got} for {format_count(len(sources), 'text')}")
     constraints = []
     for source, prefix, rows in zip(sources, prefixes, weights, strict=True):
         ids, size = _prefix_ids(tokenizer, prefix), len(source.ids) + 1
         for step in rows:
             if not 0 <= step <= len(ids):
                 raise DataError(
-                    f"attention: got weights for piece {step}, allowed: 0 to {len(ids)}, the one "
-                    "behind the prefix"
+                    f"attention: got weights for piece {step}, allowed: 0 to {len(ids)}, the first "
+                    "piece after the prefix"
                 )
         heads = {step: _heads(model, row, size) for step, row in rows.items()}
         constraints.append(Constraint(ids, heads, words))
@@ -74,12 +74,12 @@ def _prefix_ids(tokenizer: Tokenizer, prefix: Prefix) -> tuple[int, ...]:
 
 
 def _heads(model: Seq2Seq, row: Weights, size: int) -> Float32[np.ndarray, "N S"]:
-    """Return a row for each head, NaN for those that keep their own weights."""
+    """Return the normalised weights of each head; NaN for heads that keep their own weights."""
     weights = np.asarray(row, np.float64)
     n_heads = len(model.head_names)
     if weights.shape not in ((size,), (n_heads, size)):
         shape = " x ".join(map(str, weights.shape))
-        pieces = counted(size, "piece")
+        pieces = format_count(size, "piece")
         raise DataError(f"attention: got {shape} weights, allowed: one for each of {pieces}")
     if not np.isfinite(weights).all() or (weights < 0).any() or (weights.max(-1) <= 0).any():
         raise DataError("attention: got weights below 0, all 0 or not finite, allowed: shares")
@@ -92,11 +92,13 @@ def _heads(model: Seq2Seq, row: Weights, size: int) -> Float32[np.ndarray, "N S"
 
 
 @functools.lru_cache(maxsize=32)
-def words_of(tokenizer: Tokenizer, must: tuple[str, ...], must_not: tuple[str, ...]) -> Words:
-    """Return the Words of a target vocabulary.
+def words_of(
+    tokenizer: Tokenizer, must: tuple[str, ...], must_not: tuple[str, ...]
+) -> WordConstraints:
+    """Return the required words `must` and the excluded words `must_not` as pieces.
 
-    A word that must not occur and that the vocabulary cannot write needs nothing. Raises DataError
-    for such a word that must occur.
+    An excluded word that the vocabulary cannot write is dropped. Raises DataError for a required
+    word that the vocabulary cannot write.
     """
     words: dict[str, Word | None] = {}
     texts = _piece_texts(tokenizer) if must or must_not else ()
@@ -110,7 +112,7 @@ def words_of(tokenizer: Tokenizer, must: tuple[str, ...], must_not: tuple[str, .
                 f"search.must: got '{text}', allowed: words that the {tokenizer.lang} vocabulary "
                 "can write"
             )
-    return Words(
+    return WordConstraints(
         tuple(word for text in must if (word := words[text])),
         tuple(word for text in must_not if (word := words[text])),
     )
@@ -118,7 +120,7 @@ def words_of(tokenizer: Tokenizer, must: tuple[str, ...], must_not: tuple[str, .
 
 @functools.lru_cache(maxsize=4)
 def _piece_texts(tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Return the characters of each id, ▁ for a space; none of reserved ids."""
+    """Return the text of each id, with ▁ for a space; "" for reserved ids."""
     contents = map(tokenizer.piece_bytes, tokenizer.vocab.pieces[len(RESERVED) :])
-    # A byte beyond ASCII is a part of a character, and decodes to nothing.
+    # A single byte beyond ASCII is a part of a character, and decodes to "".
     return ("",) * len(RESERVED) + tuple(content.decode(errors="ignore") for content in contents)

@@ -1,4 +1,4 @@
-"""A Translation that shows itself: in a notebook, or as a figure."""
+"""A Translation with an attention map for notebooks and matplotlib."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 class DrawnTranslation(Translation):
     """The result of a Translator: a Translation that can draw its attention.
 
-    The values of `nmt.types` have no behaviour, and they lie below the maps.
+    It is a class of its own because the types of nmt.types have no behaviour.
     """
 
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        """The texts and the heat map of the best hypothesis by word, as notebooks show them."""
+        """Return the texts and the word-level heat map of the best hypothesis, for notebooks."""
         from nmt.explain.static import translation_html
 
         return translation_html(self)
@@ -34,11 +34,11 @@ class DrawnTranslation(Translation):
         heads: "Sequence[Head]" = (),
         style: "MapStyle | None" = None,
     ) -> "Figure":
-        """The heat map of hypothesis `rank` as a matplotlib figure, by `word` or by `piece`.
+        """Draw the heat map of hypothesis `rank` as a matplotlib figure.
 
-        Without `heads` it is that of their mean; several make a grid (choose_heads in
-        nmt.translation.heads). `style` has scale and numbers (nmt.explain.map_style.MapStyle).
-        An empty source has no hypothesis: IndexError.
+        `level` is `word` or `piece`. Without `heads` the figure shows the mean over the heads;
+        several heads make a grid (choose them by nmt.translation.heads.choose_heads). `style` is an
+        nmt.explain.map_style.MapStyle. Raises IndexError if the source is empty.
         """
         from nmt.explain.heatmap import draw_translation
         from nmt.explain.map_style import PLAIN

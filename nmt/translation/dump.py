@@ -1,6 +1,6 @@
-"""Attention records as files for other programs: JSON Lines and NumPy's npz.
+"""Write and read attention records as JSON Lines and as NumPy's npz, for other programs.
 
-docs/attention-dump.md describes both, field by field.
+docs/attention-dump.md describes the fields of both formats.
 """
 
 import json
@@ -15,7 +15,7 @@ import numpy as np
 
 from nmt.errors import DataError
 from nmt.storage.output import atomic_output
-from nmt.translation.record import AttentionRecord, SelfAttentionRecord
+from nmt.translation.record import AttentionRecord, AttributionRecord, SelfAttentionRecord
 from nmt.types import Encoded, FilePath
 
 FORMAT = "nmt-attention"
@@ -29,24 +29,24 @@ _MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 
 
 def to_json(record: AttentionRecord, reference: str | None = None) -> str:
-    """The record as one line of JSON, without the newline.
+    """Return the record as a line of JSON, without the newline.
 
-    Weights have the fewest digits from which the same float32 is read back. A `reference`
-    translation is a field of its own.
+    Weights have the fewest digits that give the same float32 when read. A `reference` translation
+    becomes the field `reference`.
     """
     fields = _fields(record, lambda _, array: _decimals(array))
     return _dumps(_HEADER | fields | ({} if reference is None else {"reference": reference}))
 
 
 def from_json(line: bytes, where: str) -> AttentionRecord:
-    """The record of a line. Raises DataError, which names the line by `where`, for another."""
+    """Parse a line of a JSON Lines dump. Raises DataError, beginning with `where`, if invalid."""
     return _record(_loads(line, where), lambda values: values, where)
 
 
 def read_jsonl(path: FilePath) -> Iterator[AttentionRecord]:
-    """The records of a JSON Lines dump, one by one.
+    """Yield the records of a JSON Lines dump.
 
-    Raises DataError (file:line) for a line that is not a record of this format.
+    Raises DataError (file:line) if a line is not a record of this format.
     """
     try:
         with open(path, "rb") as stream:
@@ -57,10 +57,10 @@ def read_jsonl(path: FilePath) -> Iterator[AttentionRecord]:
 
 
 def write_npz(records: Iterable[AttentionRecord], path: FilePath, force: bool = False) -> None:
-    """Write the arrays of each record, `weights` and those of heads, and their JSON `index`.
+    """Write the attention arrays of each record, and a JSON `index` of all records, to an npz file.
 
-    Memory holds the weights of one record at a time. Equal records give equal bytes.
-    `path` must be new unless `force`. Raises DataError if it cannot be written.
+    Memory holds the weights of one record at a time. Equal records give equal bytes. `path` must
+    not exist, unless `force`. Raises DataError if `path` cannot be written.
     """
     with (
         atomic_output(Path(path), force) as stream,
@@ -68,7 +68,7 @@ def write_npz(records: Iterable[AttentionRecord], path: FilePath, force: bool = 
     ):
 
         def write(name: str, array: np.ndarray) -> str:
-            # A constant date, so that equal records give equal bytes.
+            # The date is constant, so that equal records give equal bytes.
             member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
             member.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(member, "w", force_zip64=True) as file:
@@ -80,7 +80,7 @@ def write_npz(records: Iterable[AttentionRecord], path: FilePath, force: bool = 
 
 
 def read_npz(path: FilePath) -> Iterator[AttentionRecord]:
-    """The records of an npz dump, one by one. Raises DataError for another file."""
+    """Yield the records of an npz dump. Raises DataError if the file is not such a dump."""
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as dump:
             for fields in _loads(dump["index"].tobytes(), str(path))["records"]:
@@ -92,14 +92,14 @@ def read_npz(path: FilePath) -> Iterator[AttentionRecord]:
 
 
 def _decimals(array: np.ndarray) -> list[Any]:
-    # str of a float32 is the shortest decimal that is that float32 and no other.
+    # str of a float32 is the shortest decimal that identifies it.
     return [_decimals(part) if part.ndim else float(str(part)) for part in array]
 
 
 def _fields(
     record: AttentionRecord, write: Callable[[str, np.ndarray], object]
 ) -> dict[str, object]:
-    """A record as a JSON object, with what `write` returns for each named array."""
+    """Return a record as a JSON object, in which `write(name, array)` replaces each array."""
     place = f"{record.sentence:06d}_{record.rank}"
     fields: dict[str, object] = {
         "sentence": record.sentence,
@@ -125,6 +125,16 @@ def _fields(
             }
             for name, attention in record.self_attention.items()
         }
+    if (attribution := record.attribution) is not None:
+        share = attribution.source_share
+        fields["attribution"] = {
+            "method": attribution.method,
+            "contrast": attribution.contrast,
+            "scores": write(f"scores_{place}", attribution.scores),
+            "prefix_labels": attribution.prefix_labels,
+            "prefix_scores": write(f"prefix_{place}", attribution.prefix_scores),
+            "source_share": None if share is None else _decimals(share),
+        }
     return fields
 
 
@@ -139,7 +149,7 @@ def _side(text: str, encoded: Encoded) -> dict[str, object]:
 
 
 def _finite(value: float) -> float | None:
-    """JSON has no infinity: a log-probability of minus infinity is written as null."""
+    """Return `value`, or None for minus infinity, which JSON lacks."""
     return value if math.isfinite(value) else None
 
 
@@ -148,7 +158,7 @@ def _dumps(value: object) -> str:
 
 
 def _loads(text: bytes, where: str) -> dict[str, Any]:
-    """The JSON object in `text`. Raises DataError for another format or version."""
+    """Parse a JSON object. Raises DataError if its format or version is another."""
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -164,7 +174,7 @@ def _loads(text: bytes, where: str) -> dict[str, Any]:
 
 
 def _record(fields: dict[str, Any], read: Callable[[Any], Any], where: str) -> AttentionRecord:
-    """The record of JSON `fields`. `read` returns the array of what `_fields` had written.
+    """Build a record from JSON `fields`. `read` is the inverse of the `write` of `_fields`.
 
     Raises DataError if a field is missing or shapes do not fit.
     """
@@ -173,6 +183,7 @@ def _record(fields: dict[str, Any], read: Callable[[Any], Any], where: str) -> A
         return np.array(read(value), dtype=np.float32)
 
     try:
+        weights = array(fields["weights"])
         record = AttentionRecord(
             sentence=int(fields["sentence"]),
             rank=int(fields["rank"]),
@@ -182,7 +193,7 @@ def _record(fields: dict[str, Any], read: Callable[[Any], Any], where: str) -> A
             source=_encoded(fields["source"]),
             target_text=str(fields["target"]["text"]),
             target=_encoded(fields["target"]),
-            weights=array(fields["weights"]),
+            weights=weights,
             log_probs=tuple(-math.inf if p is None else float(p) for p in fields["log_probs"]),
             score=-math.inf if fields["score"] is None else float(fields["score"]),
             finished=bool(fields["finished"]),
@@ -196,6 +207,7 @@ def _record(fields: dict[str, Any], read: Callable[[Any], Any], where: str) -> A
                 )
                 for name, attention in fields.get("self_attention", {}).items()
             },
+            attribution=_attribution(fields.get("attribution"), array, weights.shape, where),
         )
     except _MALFORMED as error:
         raise DataError(f"{where}: not a record of {FORMAT}: {error!r}") from error
@@ -209,6 +221,35 @@ def _record(fields: dict[str, Any], read: Callable[[Any], Any], where: str) -> A
         shape = (len(attention.head_names), n_labels, n_labels)
         _check_shape(attention.heads, shape, f"{where}: {name} heads")
     return record
+
+
+def _attribution(
+    fields: dict[str, Any] | None,
+    array: Callable[[object], np.ndarray],
+    shape: tuple[int, ...],
+    where: str,
+) -> AttributionRecord | None:
+    """Return the attribution of a record whose weights have this shape; None if `fields` is None.
+
+    Raises DataError if other shapes do not fit.
+    """
+    if fields is None:
+        return None
+    labels, share = tuple(map(str, fields["prefix_labels"])), fields["source_share"]
+    scores, prefix_scores = array(fields["scores"]), array(fields["prefix_scores"])
+    source_share = None if share is None else np.array(share, dtype=np.float32)
+    _check_shape(scores, shape, f"{where}: scores")
+    _check_shape(prefix_scores, (shape[0], len(labels)), f"{where}: prefix_scores")
+    if labels:
+        _check_shape(source_share, shape[:1], f"{where}: source_share")
+    return AttributionRecord(
+        method=fields["method"],
+        contrast=fields["contrast"],
+        scores=scores,
+        prefix_labels=labels,
+        prefix_scores=prefix_scores,
+        source_share=source_share,
+    )
 
 
 def _check_shape(array: np.ndarray | None, expected: tuple[int, ...], name: str) -> None:

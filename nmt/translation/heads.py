@@ -1,4 +1,4 @@
-"""The choice of attention heads to show: by attention, layer, name or number, or their mean."""
+"""Selection of attention heads by attention, layer, name or number, or of their mean."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from nmt.errors import ConfigError
 from nmt.types import AttentionKind
 
 Names = Mapping[AttentionKind, Sequence[str]]
-"""The names of the heads of each attention of a model, in their order; `cross` is always there."""
+"""The names of the heads of each attention of a model, in order; `cross` is always a key."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """A head by its name, its index in its attention, and which attention that is.
+    """An attention head: its name, its index among the heads of `attention`, and the attention.
 
-    Index None is the mean that the model shows of its heads over the source.
+    `index` None stands for the mean of the cross-attention heads that the model shows.
     """
 
     name: str
@@ -27,17 +27,18 @@ MEAN = Head("mean")
 
 
 def choose_heads(heads: str, names: Names) -> tuple[Head, ...]:
-    """The heads that the comma-separated parts of `heads` select, in that order, each once.
+    """Return the heads selected by the comma-separated parts of `heads`, in order, each once.
 
-    A part is one of these, in any case:
+    A part is one of these, in upper or lower case:
 
-    - `mean`, or `all`: every head of every attention;
-    - `encoder`, `decoder` or `cross`: all heads of that attention; `encoder.2`: of its second
-      layer; `encoder.2.3`: the third of them; `encoder head 3`: one of each layer;
-    - without such a first word a head of `cross`: its number from 1, or consecutive words of its
-      name. Of `layer 1 head 1` to `layer 2 head 4`, `layer 2` selects the last four.
+    - `mean`: the mean; `all`: every head of every attention;
+    - `encoder`, `decoder` or `cross`: all heads of that attention; `encoder.2`: the heads of its
+      second layer; `encoder.2.3`: the third head of that layer; `encoder head 3`: the third head of
+      every layer;
+    - anything else selects heads of `cross`, by a number from 1 or by consecutive words of the
+      name: `layer 2` selects four of the heads `layer 1 head 1` to `layer 2 head 4`.
 
-    Raises ConfigError for a part that selects none.
+    Raises ConfigError if a part selects no head.
     """
     selection: dict[Head, None] = {}
     for part in heads.split(","):
@@ -49,10 +50,10 @@ def choose_heads(heads: str, names: Names) -> tuple[Head, ...]:
 
 
 def source_heads(heads: str, names: Names) -> tuple[int, ...] | None:
-    """The indices of the heads over the source that `heads` selects; None for the model's mean.
+    """Return the indices of the cross-attention heads that `heads` selects; None for `mean`.
 
-    Raises ConfigError as `choose_heads` does, and for heads of self-attention, or a mean beside
-    heads.
+    Raises ConfigError as `choose_heads` does, for heads of self-attention, and if `mean` is
+    combined with heads.
     """
     selection = choose_heads(heads, names)
     if selection == (MEAN,):
@@ -83,14 +84,14 @@ def _heads(attention: AttentionKind, names: Names) -> list[Head]:
 
 
 def _numbered(words: list[str]) -> list[str]:
-    """`2 3` as the words of a name, `layer 2 head 3`; other words as they are."""
+    """Expand `2 3` to the words of a name, `layer 2 head 3`; return other words unchanged."""
     if not all(word.isdecimal() for word in words) or len(words) > 2:
         return words
     return [word for pair in zip(("layer", "head"), words, strict=False) for word in pair]
 
 
 def _with_words(words: list[str], heads: list[Head]) -> list[Head]:
-    """The head of exactly this name, or else all whose names have these consecutive words."""
+    """Return the head of exactly this name, else all heads whose names contain these words."""
     split = [(head, head.name.lower().split()) for head in heads]
     n = len(words)
     return [head for head, name in split if name == words] or [

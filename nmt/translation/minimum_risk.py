@@ -1,8 +1,8 @@
-"""Minimum Bayes risk: the candidate with the highest expected utility.
+"""Minimum Bayes risk decoding: choose the candidate with the highest expected utility.
 
-E(h) = mean over the candidates r of u(h, r), as an estimate of the expectation under the model
-(Kumar and Byrne 2004, N04-1022; with samples: Eikema and Aziz 2020, arXiv 2005.10283). Samples with
-epsilon = 0.02 did best in Freitag et al. 2023 (arXiv 2305.09860).
+The expected utility of a candidate h is estimated by E(h) = mean over the candidates r of u(h, r)
+(Kumar and Byrne 2004, N04-1022; with samples: Eikema and Aziz 2020, arXiv 2005.10283). Epsilon
+sampling with epsilon = 0.02 was best in Freitag et al. 2023 (arXiv 2305.09860).
 """
 
 from collections import Counter
@@ -21,10 +21,10 @@ Utility = Literal["chrf", "bleu"]
 
 
 def expected_utilities(texts: Sequence[str], utility: Utility, tgt_lang: str) -> dict[str, float]:
-    """E(h) of each distinct text h. Of `texts`, equal ones count as often as they are there.
+    """Return the expected utility E(h) of each distinct text h, with duplicates as candidates r.
 
-    The utility is sacreBLEU's chrF2, or its sentence BLEU with the tokenisation of the language, 0
-    to 100. Raises ConfigError where sacreBLEU lacks what that tokenisation needs.
+    The utility, 0 to 100, is sacreBLEU's chrF2, or its sentence BLEU with the tokenisation of the
+    language. Raises ConfigError if a package for that tokenisation is missing.
     """
     counts = Counter(texts)
     if len(counts) == 1:
@@ -61,14 +61,15 @@ def _metric(utility: Utility, tgt_lang: str) -> "Metric":
 def minimum_risk(
     candidates: Sequence[Hypothesis], texts: Sequence[str], utilities: dict[str, float]
 ) -> list[Hypothesis]:
-    """The candidates with distinct texts: finished before cut ones, then by expected utility.
+    """Sort the candidates by expected utility, finished ones first, without duplicate texts.
 
-    Of equal texts, and then of equal utilities, the one with the higher score comes first.
+    If texts are equal, the candidate with the higher score is kept. If utilities are equal, the
+    candidate with the higher score comes first.
     """
     best: dict[str, Hypothesis] = {}
-    for text, hypotheses in zip(texts, candidates, strict=True):
-        rank = (hypotheses.finished, hypotheses.score)
+    for text, hypothesis in zip(texts, candidates, strict=True):
+        rank = (hypothesis.finished, hypothesis.score)
         if text not in best or rank > (best[text].finished, best[text].score):
-            best[text] = hypotheses
+            best[text] = hypothesis
     order = sorted(best, key=lambda t: (not best[t].finished, -utilities[t], -best[t].score))
     return [best[text] for text in order]

@@ -1,4 +1,4 @@
-"""Independent pieces of work side by side on a CPU, for products too small for many threads."""
+"""Parallel batches on a CPU, because their matrix products are too small for many threads."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ import torch
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 CheckCancelled = Callable[[], None]
-"""Raises CancelledError once the caller has stopped waiting for the work that calls it."""
+"""A function that raises CancelledError if the caller no longer waits for the result."""
 
 
 def never_cancelled() -> None:
@@ -18,19 +18,19 @@ def never_cancelled() -> None:
 
 
 MAX_WORKERS = 8
-"""Each worker takes memory of its own; on more cores each has several threads."""
+"""Maximum number of workers. Each needs its own memory; on more cores each has several threads."""
 
 
 class CancelledError(Exception):
-    """Ends the work of a worker whose caller has stopped; no user sees it."""
+    """Ends a worker whose result is no longer needed; never shown to users."""
 
 
 def n_workers(device: torch.device) -> int:
-    """How many pieces of work may run at once: as many as torch's threads suffice for.
+    """Return how many workers may run at once with torch's threads: 1 by default and on GPUs.
 
-    Torch counts threads per thread that calls it. If this thread computes with 8, and one that
-    begins now would with 2, then 4 workers use the same 8. By default both counts are the same,
-    which leaves one worker; `divide_threads` makes them differ.
+    Torch has a thread count for each calling thread. If this thread has 8, and a new thread would
+    have 2, then 4 workers use 8 threads. The counts are equal, and allow one worker, unless
+    `divide_threads` was called.
     """
     if device.type != "cpu":
         return 1
@@ -38,22 +38,21 @@ def n_workers(device: torch.device) -> int:
 
 
 def divide_threads() -> None:
-    """Have translations on a CPU searched side by side, from now on in the whole process.
+    """Let translations on a CPU run in parallel, from now on in the whole process.
 
-    Threads that begin later get a share of torch's threads; the calling thread keeps all. This is
-    a setting of the process: other work that it does with torch in later threads has the share
-    too. Call it once, at the start, after `torch.set_num_threads` if that is called. The command
-    line does so; nothing else in this library does.
+    Threads that start later get a share of torch's threads, for any work with torch; the calling
+    thread keeps all. Call this once at the start of the process, after `torch.set_num_threads` if
+    you use that. The command line calls it; nothing else in this library does.
     """
     n_threads = torch.get_num_threads()
     _set_later_threads(n_threads // min(n_threads, MAX_WORKERS))
 
 
 def thread_shares() -> Callable[[], None]:
-    """A function after which the thread that calls it searches as this one does.
+    """Return a function that gives the thread that calls it the thread counts of this thread.
 
-    It computes with as many of torch's threads, and threads that begin later have the same share.
-    A server calls it in its worker, which began after `divide_threads` and would have a share only.
+    The counts are those of the thread itself and of threads that start later. A server needs this
+    for its worker, which started after `divide_threads` and has only a share of the threads.
     """
     present, later = torch.get_num_threads(), _threads_of_later_threads()
 
@@ -70,7 +69,7 @@ def _threads_of_later_threads() -> int:
 
 
 def _set_later_threads(n_threads: int) -> None:
-    # set_num_threads applies to the thread that calls it and to later ones: another one calls it.
+    # set_num_threads applies to the calling thread and to later ones, so a new thread calls it.
     setter = threading.Thread(target=torch.set_num_threads, args=(n_threads,))
     setter.start()
     setter.join()
@@ -82,11 +81,11 @@ def parallel_map(
     workers: int,
     check_cancelled: CheckCancelled = never_cancelled,
 ) -> list[_Result]:
-    """The result of `work` for each item, in order, with up to `workers` threads.
+    """Return the results of `work` for the items, in order, computed by up to `workers` threads.
 
-    One worker, or one item, is computed in this thread. Raises the first error in the order of
-    the items, and KeyboardInterrupt. Work in progress then ends at its next CheckCancelled; the
-    remaining items are not started. Each CheckCancelled also calls `check_cancelled`.
+    With one worker or one item, this thread computes them. Raises the first error in the order of
+    the items, and KeyboardInterrupt. After an error, running work ends when it next calls its
+    CheckCancelled, which also calls `check_cancelled`, and the remaining items are not started.
     """
     workers = min(workers, len(items))
     cancelled = threading.Event()

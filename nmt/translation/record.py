@@ -1,4 +1,4 @@
-"""AttentionRecord: the attention weights of a hypothesis, and the labels of rows and columns."""
+"""AttentionRecord: the attention weights of a hypothesis, with labels for rows and columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,16 +6,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float32
 
+from nmt.text.word_pieces import own_words
 from nmt.translation.heads import Head
-from nmt.translation.words import Level, attention_table, axes
-from nmt.types import Encoded, Translation, same_fields
+from nmt.translation.words import Level, attention_table, axes, merge_words, source_share
+from nmt.types import AttributionMethod, Encoded, Translation, same_fields
 
 
 @dataclass(frozen=True)
 class SelfAttentionRecord:
-    """The weights of heads of one self-attention: `labels` name both the rows and the columns.
+    """The weights of the heads of a self-attention; `labels` name both rows and columns.
 
-    `heads[n, i, j]` is the share of the attention of place i that place j gets in head n.
+    `heads[n, i, j]` is the weight of position j for the query at position i in head n.
     """
 
     labels: tuple[str, ...]
@@ -23,22 +24,44 @@ class SelfAttentionRecord:
     heads: Float32[np.ndarray, "N L L"] = field(repr=False, hash=False)
 
     def __eq__(self, other: object) -> bool:
-        """Whether `other` has the same values."""
-        is_one = isinstance(other, SelfAttentionRecord)
-        return same_fields(self, other) if is_one else NotImplemented
+        """Return whether `other` is a record with equal fields."""
+        is_record = isinstance(other, SelfAttentionRecord)
+        return same_fields(self, other) if is_record else NotImplemented
+
+
+@dataclass(frozen=True)
+class AttributionRecord:
+    """The scores of an attribution method, of whose absolute values `weights` are the shares.
+
+    At level "word" scores are merged as weights are. `prefix_labels`, bos and the pieces or words
+    of the translation, name the columns of `prefix_scores`. Without scores of the prefix there are
+    no such columns, and `source_share` is None.
+    """
+
+    method: AttributionMethod
+    contrast: str | None
+    scores: Float32[np.ndarray, "T S"] = field(repr=False, hash=False)
+    prefix_labels: tuple[str, ...]
+    prefix_scores: Float32[np.ndarray, "T L"] = field(repr=False, hash=False)
+    source_share: Float32[np.ndarray, " T"] | None = field(repr=False, hash=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether `other` is a record with equal fields."""
+        is_record = isinstance(other, AttributionRecord)
+        return same_fields(self, other) if is_record else NotImplemented
 
 
 @dataclass(frozen=True)
 class AttentionRecord:
-    """The attention of one hypothesis, with everything that names its rows and columns.
+    """The attention of a hypothesis, with labels for its rows and columns.
 
-    `weights[t, s]` is the share of row t's attention that column s gets. Rows and columns are
-    `target.pieces` and `source.pieces` at level "piece", `target.words` and `source.words` at
-    level "word". `source` ends with eos, and so does `target` if `finished`. `log_probs` has an
-    entry per target piece at both levels. `sentence` and `rank` count from 1; rank 1 is the best.
-    `weights` are the mean over the model's heads. `heads` are the weights of the heads named in
-    `head_names`, in that order. `self_attention` has those of the encoder or the decoder by this
-    name.
+    `weights[t, s]` is the attention weight of column s in row t, as the mean over the model's
+    heads, or the share of the absolute score if there is an `attribution`. Rows and columns are
+    `target.pieces` and `source.pieces` at level "piece", `target.words` and `source.words` at level
+    "word". `source` ends with eos, and so does `target` if `finished`. `log_probs` has an entry per
+    target piece at both levels. `sentence` and `rank` count from 1; rank 1 is the best. `heads` has
+    the weights of the heads in `head_names`, in that order. `self_attention` has the keys "encoder"
+    and "decoder", as far as their heads were requested.
     """
 
     sentence: int
@@ -58,9 +81,10 @@ class AttentionRecord:
     self_attention: Mapping[str, SelfAttentionRecord] = field(
         default_factory=dict, repr=False, hash=False
     )
+    attribution: AttributionRecord | None = None
 
     def __eq__(self, other: object) -> bool:
-        """Whether `other` is a record of the same values, arrays element by element."""
+        """Return whether `other` is a record with equal fields, arrays element by element."""
         return same_fields(self, other) if isinstance(other, AttentionRecord) else NotImplemented
 
 
@@ -70,11 +94,11 @@ def attention(
     heads: Sequence[Head] = (),
     forced: bool = False,
 ) -> Iterator[AttentionRecord]:
-    """A record of each hypothesis of one translation or of several, as `nmt attention` has them.
+    """Yield an AttentionRecord for each hypothesis of one or several translations.
 
-    `nmt.translation.dump` and `page` write them to files. Rows and columns stand for pieces or
-    words, as `level` says. Beside the mean over all heads a record has each of `heads`, which
-    `choose_heads` finds by name. `forced` notes that the translations were given.
+    nmt.translation.dump writes records to files. `level` decides whether rows and columns are
+    pieces or words. A record has the mean over all heads and each of `heads`, which `choose_heads`
+    selects by name. `forced` marks the translations as given by the user (forced decoding).
     """
     several = [translations] if isinstance(translations, Translation) else translations
     for number, translation in enumerate(several, start=1):
@@ -88,10 +112,9 @@ def records(
     forced: bool = False,
     heads: Sequence[Head] = (),
 ) -> list[AttentionRecord]:
-    """A record per hypothesis, best first; none for an empty source.
+    """Return a record for each hypothesis, best first; [] for an empty source.
 
-    `sentence` is the number of the source, from 1. Each has the mean over all heads, and the
-    weights of each of `heads`.
+    `sentence` is the number of the source, from 1. Other parameters are as for `attention`.
     """
     single = [head for head in heads if head.index is not None]
     cross = [head for head in single if head.attention == "cross"]
@@ -115,9 +138,34 @@ def records(
                 head_names=tuple(head.name for head in cross),
                 heads=_stacked(translation, index, level, cross) if cross else None,
                 self_attention=_self_attention(translation, index, level, single),
+                attribution=_attribution(translation, index, level),
             )
         )
     return results
+
+
+def _attribution(translation: Translation, index: int, level: Level) -> AttributionRecord | None:
+    attribution = translation.hypotheses[index].hypothesis.attribution
+    if attribution is None:
+        return None
+    rows, columns = axes(translation, index)
+    prefix, _ = axes(translation, index, "decoder")
+    scores, prefix_scores = attribution.scores, attribution.prefix_scores
+    labels = prefix.pieces
+    if level == "word":
+        labels = prefix.words
+        row_words = own_words(rows).shares
+        scores = merge_words(scores, row_words, own_words(columns).shares)
+        if prefix_scores.shape[1]:
+            prefix_scores = merge_words(prefix_scores, row_words, own_words(prefix).shares)
+    return AttributionRecord(
+        method=attribution.method,
+        contrast=attribution.contrast,
+        scores=scores,
+        prefix_labels=labels if prefix_scores.shape[1] else (),
+        prefix_scores=prefix_scores[: len(scores)],
+        source_share=source_share(attribution, rows, level),
+    )
 
 
 def _self_attention(

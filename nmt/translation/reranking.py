@@ -1,9 +1,9 @@
-"""Reranking: hypotheses of a beam, ordered by the scores of further models too.
+"""Reranking: order the hypotheses of a beam by the scores of additional models.
 
-A model of the same direction scores p(y | x), one of the other direction p(x | y), which is low
-where the translation leaves something out (the noisy channel; Li and Jurafsky 2016, arXiv
-1601.00372; Yee et al. 2019, arXiv 1908.05731). Unlike the members of an ensemble, such models need
-no vocabulary in common with the one that searches, since each reads the text.
+A model of the same direction scores p(y | x). A backward model scores p(x | y), which is low if the
+translation omits a part of the source (noisy channel; Li and Jurafsky 2016, arXiv 1601.00372; Yee
+et al. 2019, arXiv 1908.05731). Rerankers read the texts of the hypotheses, so that, unlike members
+of an ensemble, they may have other vocabularies than the searching model.
 """
 
 import math
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
     from nmt.translation.translator import Translator
 
 DEFAULT_WEIGHT = 0.25
-"""Weight of a reranker's score, where that of the search has 1."""
+"""Weight of a reranker's score; the score of the search has weight 1."""
 
 Scores = list[list[float | None]]
-"""A score for each hypothesis of each translation; None where the model cannot read it."""
+"""The score of each hypothesis of each translation; None if the model cannot read it."""
 
 
 @dataclass(frozen=True)
 class Reranker:
-    """A model that scores the hypotheses of another, which searched.
+    """A model that scores the hypotheses found by another model.
 
-    `backward` says that it translates the other way: it then scores the source, given a hypothesis.
+    A `backward` reranker translates in the opposite direction: it scores the source given a
+    hypothesis.
     """
 
     translator: "Translator"
@@ -37,32 +38,34 @@ class Reranker:
     weight: float = DEFAULT_WEIGHT
 
     def scores(self, translations: Sequence[DrawnTranslation], search: SearchConfig) -> Scores:
-        """Score all hypotheses of a search: log-probabilities, divided by its length penalty.
+        """Score all hypotheses by log-probability divided by the length penalty of `search`.
 
-        A backward model cannot read a hypothesis without any piece: None. Raises DataError for a
-        text that is longer than the model can read.
+        A backward model gives an empty hypothesis None. Raises DataError if a text is longer than
+        the model can read.
         """
         scores: Scores = []
-        # A few at a time, for forced decoding makes attention weights, which are not kept.
+        # In small chunks, because forced decoding also returns attention weights.
         for start in range(0, len(translations), search.batch_size):
             chunk = translations[start : start + search.batch_size]
-            texts = [one.src_text for one in chunk for _ in one.hypotheses]
-            hypotheses = [output.text for one in chunk for output in one.hypotheses]
+            texts = [translation.src_text for translation in chunk for _ in translation.hypotheses]
+            hypotheses = [output.text for translation in chunk for output in translation.hypotheses]
             pairs = (hypotheses, texts) if self.backward else (texts, hypotheses)
             try:
                 forced = iter(self.translator.force(*pairs, search=search))
             except DataError as error:
                 raise DataError(f"reranking by {self.translator.origin}: {error}") from None
-            for one in chunk:
-                read = [next(forced).hypotheses for _ in one.hypotheses]
-                scores.append([scored[0].hypothesis.score if scored else None for scored in read])
+            for translation in chunk:
+                outputs = [next(forced).hypotheses for _ in translation.hypotheses]
+                scores.append(
+                    [output[0].hypothesis.score if output else None for output in outputs]
+                )
         return scores
 
 
 def is_backward(langs: tuple[str, str], reranker_langs: tuple[str, str], name: str) -> bool:
-    """Whether a reranker translates the other way than `langs`, a source and a target language.
+    """Return whether a reranker translates in the opposite direction of `langs` (source, target).
 
-    Raises ConfigError, which names the reranker `name`, for other languages.
+    Raises ConfigError, with `name` for the reranker, if it has other languages.
     """
     if reranker_langs == langs:
         return False
@@ -76,7 +79,7 @@ def is_backward(langs: tuple[str, str], reranker_langs: tuple[str, str], name: s
 
 
 def check_rerankable(search: SearchConfig) -> None:
-    """Raise ConfigError for a search whose result is no beam of several hypotheses."""
+    """Raise ConfigError if the result of `search` is not a beam of at least two hypotheses."""
     if search.mbr is not None or search.sampling is not None:
         key = "search.mbr" if search.sampling is None else "search.sampling"
         raise ConfigError(f"{key}: allowed with reranking, which orders a beam: null")
@@ -85,10 +88,10 @@ def check_rerankable(search: SearchConfig) -> None:
 
 
 def check_weights(name: str, weights: Sequence[float]) -> None:
-    """Raise ConfigError, which names `name`, for numbers that are no weights of rerankers."""
+    """Raise ConfigError, with `name` for the weights, if a weight is negative or not finite."""
     if not all(0 <= weight < math.inf for weight in weights):
         got = ",".join(f"{weight:g}" for weight in weights)
-        raise ConfigError(f"{name}: got {got}, allowed: numbers of at least 0 between commas")
+        raise ConfigError(f"{name}: got {got}, allowed: comma-separated numbers of at least 0")
 
 
 def reordered(
@@ -98,10 +101,10 @@ def reordered(
 ) -> DrawnTranslation:
     """Order the hypotheses of a translation by the weighted mean of their scores.
 
-    The score of the search has weight 1; `scores` has a row and `weights` a number for each
-    reranker. The mean becomes Hypothesis.score. Finished hypotheses come first, and those that a
-    reranker could not read last, with the mean of the other scores. A reranker of weight 0 changes
-    nothing.
+    `scores` has a row, and `weights` a number, for each reranker; the score of the search has
+    weight 1. The mean becomes Hypothesis.score. Finished hypotheses come first. Next to them, a
+    hypothesis that a reranker could not read comes last, with the mean of its other scores. A
+    reranker of weight 0 has no effect.
     """
     ranked = []
     for output, *others in zip(translation.hypotheses, *scores, strict=True):
@@ -118,7 +121,7 @@ def reordered(
 def rerank(
     translations: Sequence[DrawnTranslation], rerankers: Sequence[Reranker], search: SearchConfig
 ) -> list[DrawnTranslation]:
-    """Return the translations with their `n_best` hypotheses by all scores; see `reordered`."""
+    """Order the hypotheses of each translation by all scores, and keep the `n_best` best."""
     scores = [reranker.scores(translations, search) for reranker in rerankers]
     weights = [reranker.weight for reranker in rerankers]
     best = []

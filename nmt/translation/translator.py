@@ -1,4 +1,4 @@
-"""Translator: text in, Translation out, by a trained model, its tokenizers and a beam search."""
+"""Translator: translates texts with a trained model, its tokenizers and a search."""
 
 import copy
 import sys
@@ -9,7 +9,7 @@ from itertools import islice
 import torch
 
 from nmt.device import resolve_device
-from nmt.errors import ConfigError, DataError, counted
+from nmt.errors import ConfigError, DataError, format_count
 from nmt.models.base import Seq2Seq
 from nmt.models.quantized import in_int8
 from nmt.runs.trained_run import TrainedRun, load_models
@@ -37,16 +37,16 @@ _BATCHES_PER_CHUNK = 16
 
 
 class Translator:
-    """Translates any number of texts, of any length, with one model.
+    """A translator for any number of texts of any length, with one model or an ensemble.
 
-    Texts are sorted by length and searched in batches. On a CPU these run side by side once the
-    process has called `nmt.divide_threads`. Translations come back in the order of the texts. The
-    other texts of a batch change a translation by rounding at most (search/search.py).
+    Texts are sorted by length and searched in batches; results are in the order of the texts. On a
+    CPU, batches run in parallel after a call of `nmt.divide_threads`. The composition of a batch
+    changes a translation by rounding at most (search/search.py).
 
-    The model is put in eval mode and must be on `device`. With `int8` a quantized copy translates
-    (models/quantized.py): it is faster on a CPU, and less exact. With `precision="bf16"` matrix
-    products are of bf16 numbers: less exact too, and meant for a GPU, for on a CPU the compiled
-    search is in fp32. Raises ConfigError for `int8` on another device, or with bf16.
+    The model must be on `device`, and is put in eval mode. With `int8`, a quantized copy translates
+    (models/quantized.py), which is faster on a CPU but less exact. With `precision="bf16"`, matrix
+    products use bf16, which is less exact and meant for GPUs: on a CPU the compiled search is in
+    fp32. Raises ConfigError if `int8` is used on another device or with bf16.
 
     >>> Translator.load("runs/starter").translate(["I am tired."])[0].text  # doctest: +SKIP
     'Je suis fatigué.'
@@ -77,7 +77,7 @@ class Translator:
         self.batched = BatchedModel(self.model, tokenizers.tgt, device, precision)
 
     @classmethod
-    def load(  # noqa: PLR0913 - each says something else of what is loaded
+    def load(  # noqa: PLR0913 - the options are independent
         cls,
         run: FilePath | TrainedRun | Sequence[FilePath | TrainedRun],
         device: str | torch.device = "auto",
@@ -87,13 +87,13 @@ class Translator:
         weights: Sequence[float] | None = None,
         precision: DecodingPrecision = "fp32",
     ) -> "Translator":
-        """Load the translator of a run directory, or of a run that is open already.
+        """Load the translator of a run directory, or of an open run.
 
-        Several runs, with the same vocabularies, translate as an ensemble, in which `weights` say
-        how much each counts (None: the same). `search` is a SearchConfig, or keys of it to change
-        in the first run's own. `checkpoint` is `best`, `last` or `step-N`. Raises CheckpointError
-        if a run or checkpoint is missing or damaged, and ConfigError if the machine lacks the
-        device, for vocabularies that differ, or for weights that are not one for each run.
+        Several runs with the same vocabularies translate as an ensemble with `weights` (None: equal
+        weights). `checkpoint` is `best`, `last` or `step-N`. `search` is a SearchConfig, or a dict
+        of its keys that updates the first run's search config. Raises CheckpointError if a run or
+        checkpoint is missing or damaged. Raises ConfigError if the machine lacks the device,
+        vocabularies differ, or there is not one weight for each run.
         """
         place = resolve_device(device)
         named = run if isinstance(run, Sequence) and not isinstance(run, str) else [run]
@@ -112,19 +112,19 @@ class Translator:
         weights: Sequence[float] | None = None,
         checkpoints: Sequence[str] | None = None,
     ) -> None:
-        """From now on, `translate` orders the hypotheses of its beam by these runs too.
+        """Make `translate` rerank the hypotheses of its beam with the models of `runs`.
 
-        A run has the same languages, or the same two the other way round; its tokenizers may be
-        others. `weights` say how much the score of each counts beside that of the search, which
-        has 1 (None: 0.25 each). `checkpoints` has one for each run (None: `best`). See
-        nmt.translation.reranking. Raises ConfigError for other languages, for weights or
-        checkpoints that are not one for each run, for negative weights, and what `load` raises.
+        A run must have the same language pair, in the same or the opposite direction; its
+        tokenizers may differ. `weights` are the weights of the runs' scores, beside a weight of 1
+        for the score of the search (None: 0.25 each). `checkpoints` has one name for each run
+        (None: `best`). See nmt.translation.reranking. Raises ConfigError for other languages, bad
+        weights or a wrong number of weights or checkpoints, and what `load` raises.
         """
         weights = [DEFAULT_WEIGHT] * len(runs) if weights is None else weights
         names = checkpoints or ["best"] * len(runs)
         for what, values in (("weights", weights), ("checkpoints", names)):
             if len(values) != len(runs):
-                allowed = f"one for each of {counted(len(runs), 'run')}"
+                allowed = f"one for each of {format_count(len(runs), 'run')}"
                 got = ",".join(map(str, values))
                 raise ConfigError(f"reranker {what}: got {got}, allowed: {allowed}")
         check_weights("reranker weights", weights)
@@ -136,9 +136,9 @@ class Translator:
         self.rerankers = tuple(rerankers)
 
     def cancelled_by(self, check: CheckCancelled) -> "Translator":
-        """Return a translator that calls `check` before each step of a search.
+        """Return a copy that calls `check` before each search step.
 
-        An exception that `check` raises ends the translation.
+        An exception raised by `check` ends the translation.
         """
         other = copy.copy(self)
         other.batched = replace(self.batched, check_cancelled=check)
@@ -146,11 +146,11 @@ class Translator:
 
     @property
     def languages(self) -> tuple[str, str]:
-        """The source's language and the target's."""
+        """The source language and the target language."""
         return self.tokenizers.src.lang, self.tokenizers.tgt.lang
 
     def __repr__(self) -> str:
-        """The languages, the run and the checkpoint, the device, the beam."""
+        """Show the languages, the run and checkpoint, the device and the beam size."""
         langs = "-".join(self.languages)
         number_format = "int8" if self.int8 else self.precision
         device = str(self.device) if number_format == "fp32" else f"{self.device}, {number_format}"
@@ -165,34 +165,34 @@ class Translator:
         prefixes: Sequence[Prefix] | None = None,
         attention: Sequence[Mapping[int, Weights]] = (),
     ) -> list[DrawnTranslation]:
-        """Translate texts; a text without any piece gets an empty Translation.
+        """Translate texts. A text without pieces gets a Translation without hypotheses.
 
-        `n_best` is the number of hypotheses per text (None: the search's). `with_heads` adds the
-        weights of each attention head. `search` is the SearchConfig of this call, or keys to change
-        for it, such as {"beam": 1}. With `rerank_by` the whole beam is reranked.
+        `n_best` is the number of hypotheses per text (None: as in the search config). `with_heads`
+        adds the weights of each attention head. `search` is a SearchConfig for this call, or a dict
+        of keys to change, such as {"beam": 1}. After `rerank_by`, the whole beam is reranked.
 
-        `prefixes` say how each translation begins, as text or as ids of pieces; a word that one
-        ends in may be continued. With them `attention` may have for each text rows of
-        weights over its pieces, eos included, to use in place of the model's own: of the piece t of
-        the prefix, from 0, or of the first behind it. A row is for all shown heads (S,), or for
-        each head (N, S).
+        `prefixes` has the beginning of each translation, as text or as ids of pieces; the search
+        may continue its last word. With prefixes, `attention` may replace attention weights: for
+        each text, a dict from a target position to weights over the source pieces, eos included.
+        Positions run from 0 to the first one after the prefix. Weights have shape (S,) for all
+        shown heads, or (N, S) for each head.
 
-        Raises ConfigError for values that SearchConfig does not allow, for an `n_best` over the
-        beam, for a search that cannot be reranked (check_rerankable), and where an ensemble is
-        given weights; TypeError for texts that are not str; DataError as constraints_of does.
+        Raises ConfigError for values that SearchConfig does not allow, if `n_best` exceeds the
+        beam, if the search cannot be reranked (check_rerankable), or if an ensemble gets
+        `attention`. Raises TypeError if a text is not a str, and DataError as constraints_of does.
         """
         config = merged_search(self.search, search)
         if n_best is not None:
             config = merged_search(config, {"n_best": n_best})
-        widest = config
+        search_config = config
         if self.rerankers:
             check_rerankable(config)
-            widest = config.model_copy(update={"n_best": config.beam})
+            search_config = config.model_copy(update={"n_best": config.beam})
         texts, sources = self._encoded(texts)
         constraints = constraints_of(
             self.model, self.tokenizers.tgt, sources, config, prefixes, attention
         )
-        beams = self.batched.search(sources, widest, constraints)
+        beams = self.batched.search(sources, search_config, constraints)
         translations = [
             DrawnTranslation(text, source, tuple(map(self._with_text, hypotheses)))
             for text, source, hypotheses in zip(texts, sources, beams, strict=True)
@@ -200,13 +200,13 @@ class Translator:
         if self.rerankers:
             translations = rerank(translations, self.rerankers, config)
         if with_heads:
-            # Forced decoding computes the weights anew, so that the beam need not carry a matrix
-            # per head for hypotheses of which most are dropped.
+            # Forced decoding recomputes the weights, so that the beam carries no matrix per head
+            # for hypotheses of which most are dropped.
             def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[dict[str, object]]:
                 forced = force_decode(self.model, *inputs, ids, 0.0, with_heads=True)
                 return [{"heads": hypothesis.heads} for hypothesis in forced]
 
-            translations = self._with_fields(translations, config.batch_size, read)
+            translations = self.with_fields(translations, config.batch_size, read)
         return translations
 
     def _encoded(self, texts: Iterable[str]) -> tuple[list[str], list[Encoded]]:
@@ -217,12 +217,12 @@ class Translator:
     def translate_stream(
         self, texts: Iterable[str], prefix: str = ""
     ) -> Iterator[DrawnTranslation]:
-        """Translate any number of texts in constant memory, a chunk at a time.
+        """Translate any number of texts in constant memory, one chunk at a time.
 
-        A chunk is 16 batches, within which texts are sorted. With batch_size 1 each text is
-        translated before the next is read. Every translation begins with `prefix`. Raises
-        TypeError: at once if `texts` is one str, and when a text is read that is no str. If reading
-        a text raises an error, the texts before it are translated first.
+        A chunk is 16 batches of texts, sorted by length. With batch_size 1, each text is translated
+        before the next is read. Every translation begins with `prefix`. If reading a text raises an
+        error, the texts before it are translated first. Raises TypeError if `texts` is a str or
+        has an item that is not a str.
         """
         return self._translate_chunks(str_by_str(texts), prefix)
 
@@ -231,7 +231,7 @@ class Translator:
         while fault is None:
             chunk: list[str] = []
             try:
-                chunk.extend(islice(texts, self.chunk_size))  # keeps those before an error
+                chunk.extend(islice(texts, self.chunk_size))  # has the texts before an error
             except Exception as error:
                 fault = error
             if not chunk and fault is None:
@@ -241,10 +241,10 @@ class Translator:
 
     @property
     def chunk_size(self) -> int:
-        """How many texts of a stream are read, sorted and translated together."""
+        """The number of texts of a stream that are read, sorted and translated together."""
         size = self.search.batch_size
         batches = _BATCHES_PER_CHUNK
-        if self.rerankers:  # all of a beam is kept until it is reranked
+        if self.rerankers:  # the whole beam stays in memory until it is reranked
             batches = max(1, batches // self.search.beam)
         return 1 if size == 1 else min(size * batches, sys.maxsize)
 
@@ -255,18 +255,18 @@ class Translator:
         with_heads: bool = False,
         search: SearchConfig | None = None,
     ) -> list[DrawnTranslation]:
-        """Score given translations: probability, score and attention of each (forced decoding).
+        """Compute probability, score and attention of given translations (forced decoding).
 
-        Each Translation has one finished hypothesis, whose text is the given one, and none if the
-        source has no piece. `with_heads` is as in `translate`. `search` has the penalties of the
-        score and the batch size (None: the translator's own). Raises DataError if the numbers of
-        texts differ, TypeError for texts that are not str.
+        Each result has one finished hypothesis with the target text, or none if the source has no
+        pieces. `with_heads` is as in `translate`. `search` has the length penalty and the batch
+        size (None: the translator's). Raises DataError if the numbers of texts differ, and
+        TypeError if a text is not a str.
         """
         texts, sources = self._encoded(texts)
         target_texts = list(str_by_str(target_texts, "target_texts"))
         if len(sources) != len(target_texts):
-            got = counted(len(target_texts), "translation")
-            raise DataError(f"force: got {got} for {counted(len(sources), 'text')}")
+            got = format_count(len(target_texts), "translation")
+            raise DataError(f"force: got {got} for {format_count(len(sources), 'text')}")
         targets = [self.tokenizers.tgt.encode(text) for text in target_texts]
         tgt_ids = [(*target.ids, EOS_ID) for target in targets]
         config = search or self.search
@@ -283,10 +283,10 @@ class Translator:
     def with_self_attention(
         self, translations: Iterable[DrawnTranslation]
     ) -> list[DrawnTranslation]:
-        """The translations with the self-attention of their hypotheses, in `Hypothesis.self_heads`.
+        """Return the translations with self-attention weights in `Hypothesis.self_heads`.
 
-        It is computed in a teacher-forced pass over each hypothesis. The model's
-        `names_by_attention` names the heads. Raises ConfigError if it has no self-attention.
+        A teacher-forced pass over each hypothesis computes them. The model's `names_by_attention`
+        names the heads. Raises ConfigError if the model has no self-attention.
         """
         if list(self.model.names_by_attention) == ["cross"]:
             raise ConfigError("with_self_attention: this model has none: it is recurrent")
@@ -294,22 +294,22 @@ class Translator:
         def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[dict[str, object]]:
             return [{"self_heads": heads} for heads in self_attention(self.model, *inputs, ids)]
 
-        return self._with_fields(list(translations), self.search.batch_size, read)
+        return self.with_fields(list(translations), self.search.batch_size, read)
 
-    def _with_fields(
+    def with_fields(
         self,
         translations: Sequence[DrawnTranslation],
         batch_size: int,
         read: Callable[[Padded, Sequence[Sequence[int]]], Sequence[dict[str, object]]],
     ) -> list[DrawnTranslation]:
-        """Replace the fields of each Hypothesis that `read` gives, in a teacher-forced pass."""
+        """Replace fields of each Hypothesis by the results of `read`, a teacher-forced pass."""
         pairs = [(t.source, h.hypothesis.ids) for t in translations for h in t.hypotheses]
         sources, targets = [source for source, _ in pairs], [ids for _, ids in pairs]
         fields = dict(self.batched.read_pairs(sources, targets, batch_size, read))
-        places = iter(range(len(pairs)))
+        indices = iter(range(len(pairs)))
 
         def changed(output: TranslatedHypothesis) -> TranslatedHypothesis:
-            hypothesis = replace(output.hypothesis, **fields[next(places)])  # type: ignore[arg-type]
+            hypothesis = replace(output.hypothesis, **fields[next(indices)])  # type: ignore[arg-type]
             return replace(output, hypothesis=hypothesis)
 
         return [replace(t, hypotheses=tuple(map(changed, t.hypotheses))) for t in translations]

@@ -1,8 +1,8 @@
-"""Replacement of `<unk>` in translations by a source word, or by its entry in a lexicon.
+"""Replacement of `<unk>` in translations by a source word, or by the word's entry in a lexicon.
 
-The source word with the most attention takes the place of `<unk>` (Luong et al. 2015, arXiv
-1410.8206; by attention instead of their alignment: Jean et al. 2015, arXiv 1412.2007, section
-3.3). It is written as the source text has it, for the source vocabulary rarely knows it either.
+The source word with the most attention replaces `<unk>` (Luong et al. 2015, arXiv 1410.8206, with
+an alignment model; Jean et al. 2015, arXiv 1412.2007, section 3.3, with attention). The word is
+copied from the source text, because the source vocabulary rarely contains it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,15 +20,16 @@ from nmt.text.word_tokenizer import core
 from nmt.types import Encoded, FilePath, TranslatedHypothesis, Translation
 
 Lexicon = Mapping[str, str]
-"""From a source word to its translation."""
+"""The translation of each source word."""
 
 
 def read_lexicon(path: FilePath, tokenizers: Tokenizers) -> dict[str, str]:
-    """Read a file of lines `source word<TAB>target words`, or of those that `nmt lexicon` writes.
+    """Read a lexicon with lines `source word<TAB>target words`, or the output of `nmt lexicon`.
 
-    The latter go on with `<TAB>probability<TAB>count`, and a word's most probable translation is
-    taken, the first of equal ones. Raises DataError (file:line) for a line of another form, a
-    source side of several words, or a word with two translations without a probability.
+    Lines of `nmt lexicon` end with `<TAB>probability<TAB>count`. The most probable translation of a
+    word is used, the first one of equal probability. Raises DataError (file:line) if a line has
+    another form, a source side has several words, or a word has two translations without
+    probabilities.
     """
     entries: dict[str, tuple[float, str]] = {}
     for number, line in enumerate(stream_lines(Path(path)), start=1):
@@ -70,10 +71,10 @@ def replace_unknown(
 ) -> Translation:
     """Replace each `<unk>` in the texts of a translation; ids and pieces are unchanged.
 
-    Consecutive `<unk>` pieces stand for one word. The source word with the greatest attention
-    weight, summed over those pieces and the word's own, replaces them: its entry in `lexicon` (as
-    written, else in lower case), or else the word itself without punctuation around it. `<unk>`
-    stays where no word has any weight (attention `none` gives all of it to the end of sentence).
+    Consecutive `<unk>` pieces stand for one word. Their attention selects the source word: weights
+    are summed over these pieces and over the pieces of the source word. The replacement is the
+    word's entry in `lexicon` (as written, else in lower case), or else the word itself without
+    surrounding punctuation. `<unk>` stays if no word has any weight (attention `none`).
     """
     hypotheses = []
     for output in translation.hypotheses:
@@ -91,7 +92,7 @@ def replace_unknown(
 
 
 def _unknown_runs(ids: Sequence[int]) -> list[list[int]]:
-    """The positions of `<unk>`, consecutive ones in one list."""
+    """Return the positions of `<unk>`, with consecutive positions in one list."""
     runs: list[list[int]] = []
     for position, id_ in enumerate(ids):
         if id_ != UNK_ID:
@@ -106,7 +107,7 @@ def _unknown_runs(ids: Sequence[int]) -> list[list[int]]:
 def _most_attended_word(
     output: TranslatedHypothesis, source: Encoded, run: Sequence[int]
 ) -> str | None:
-    """The source word with the most attention in these rows, without punctuation around it."""
+    """Return the source word with the most attention in the rows `run`, without punctuation."""
     attention = output.hypothesis.attention[run].sum(axis=0)
     weights = [float(attention[start:end].sum()) for start, end in source.word_spans]
     best = int(np.argmax(weights))  # the first of equal weights

@@ -1,8 +1,7 @@
-"""The labels of an attention matrix, by pieces or merged into words.
+"""Attention matrices with labels, by pieces or merged into words.
 
-The word-level merge sums over the columns of a word, whose pieces together get its attention. It
-averages over the rows of a word, each of which spends a unit of attention. So every row still sums
-to 1. bos and eos are words of their own.
+The merge sums over the columns of a source word's pieces and averages over the rows of a target
+word's pieces, so that every row still sums to 1. bos and eos count as words.
 """
 
 import math
@@ -15,7 +14,7 @@ from jaxtyping import Float32
 from nmt.text.vocabulary import BOS_ID, EOS_ID
 from nmt.text.word_pieces import own_words
 from nmt.translation.heads import MEAN, Head
-from nmt.types import AttentionKind, Encoded, Translation
+from nmt.types import AttentionKind, Attribution, AttributionMethod, Encoded, Translation
 
 BOS_LABEL = "<s>"
 EOS_LABEL = "</s>"
@@ -24,18 +23,24 @@ Level = Literal["piece", "word"]
 
 @dataclass(frozen=True, eq=False)
 class AttentionTable:
-    """Weights with a label for every row (a query) and every column (a key)."""
+    """Weights with a label for every row (query) and every column (key).
+
+    `method` names the weights. `source_share` is the source's share of the attribution of each row.
+    It is None for attention and for a method that does not score the prefix.
+    """
 
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     weights: Float32[np.ndarray, "Q S"] = field(repr=False)
+    method: str = "attention"
+    source_share: Float32[np.ndarray, " Q"] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         assert self.weights.shape == (len(self.rows), len(self.columns))
 
 
 def with_eos(encoded: Encoded) -> Encoded:
-    """`encoded` with eos as its last piece and as a word of its own."""
+    """Return a copy of `encoded` with eos appended, as a piece and as a word."""
     n_pieces = len(encoded.pieces)
     return Encoded(
         pieces=(*encoded.pieces, EOS_LABEL),
@@ -46,7 +51,7 @@ def with_eos(encoded: Encoded) -> Encoded:
 
 
 def with_bos(encoded: Encoded) -> Encoded:
-    """`encoded` with bos as its first piece and as a word of its own."""
+    """Return a copy of `encoded` with bos prepended, as a piece and as a word."""
     return Encoded(
         pieces=(BOS_LABEL, *encoded.pieces),
         ids=(BOS_ID, *encoded.ids),
@@ -60,11 +65,11 @@ def merge_words(
     row_shares: Float32[np.ndarray, "QW Q"],
     column_shares: Float32[np.ndarray, "SW S"],
 ) -> Float32[np.ndarray, "QW SW"]:
-    """Return the matrix of words: summed over the pieces of a column, averaged over those of a row.
+    """Merge pieces into words: sum over the pieces of a column word, average over a row word.
 
     merged[v, w] = 1/|v| * sum of weights[q, s] over q in the row word v and s in the column word w.
-    A piece that several words share counts by its share in each (text/word_pieces.py). Rows sum to
-    1 where words have pieces.
+    A piece that belongs to several words is weighted by its shares (text/word_pieces.py). Rows sum
+    to 1, except those of words without pieces.
     """
     totals = row_shares.sum(axis=1, keepdims=True, dtype=np.float64)
     rows = row_shares / np.where(totals > 0, totals, 1)
@@ -72,40 +77,76 @@ def merge_words(
     return merged
 
 
+def row_shares(scores: Float32[np.ndarray, "T S"]) -> Float32[np.ndarray, "T S"]:
+    """Return |scores|, each row divided by its sum; a row of zeros stays so."""
+    totals = np.abs(scores).sum(axis=1, keepdims=True)
+    shares: Float32[np.ndarray, "T S"] = np.abs(scores) / np.where(totals > 0, totals, 1)
+    return shares
+
+
+def source_share(
+    attribution: Attribution, rows: Encoded, level: Level
+) -> Float32[np.ndarray, " T"] | None:
+    """Return sum_s |score| / (sum_s |score| + sum_j |prefix score|) of each row, in [0, 1].
+
+    The share of a word is the mean over its pieces. None for a method without scores of the prefix.
+    arXiv 2010.10907 compares source and prefix in this way, with scores by relevance propagation.
+    """
+    if not attribution.prefix_scores.shape[1]:
+        return None
+    scores = np.concatenate([attribution.scores, attribution.prefix_scores], axis=1)
+    n_source = attribution.scores.shape[1]
+    share = row_shares(scores)[:, :n_source].sum(axis=1, keepdims=True)
+    if level == "word":
+        share = merge_words(share, own_words(rows).shares, np.ones((1, 1), np.float32))
+    clipped: Float32[np.ndarray, " T"] = share[:, 0].clip(max=1)
+    return clipped
+
+
 def attention_table(
     translation: Translation, rank: int = 0, level: Level = "piece", head: Head = MEAN
 ) -> AttentionTable:
-    """The labelled weights of hypothesis `rank`.
+    """Return the labelled attention weights of hypothesis `rank`.
 
-    A `head` other than the mean needs a hypothesis with the weights of its heads.
+    A `head` other than the mean requires a hypothesis with the weights of the heads.
     """
     hypothesis = translation.hypotheses[rank].hypothesis
     rows, columns = axes(translation, rank, head.attention)
+    method, share = "attention", None
     if head.index is None:
         weights = hypothesis.attention
+        if attribution := hypothesis.attribution:
+            method = described(attribution.method, attribution.contrast)
+            share = source_share(attribution, rows, level)
     else:
         heads = {"cross": hypothesis.heads, **hypothesis.self_heads}[head.attention]
         assert heads is not None
         weights = heads[head.index]
     assert weights.shape == (len(rows.pieces), len(columns.pieces))
     if level == "piece":
-        return AttentionTable(rows.pieces, columns.pieces, weights)
+        return AttentionTable(rows.pieces, columns.pieces, weights, method, share)
     merged = merge_words(weights, own_words(rows).shares, own_words(columns).shares)
-    return AttentionTable(rows.words, columns.words, merged)
+    return AttentionTable(rows.words, columns.words, merged, method, share)
+
+
+def described(method: AttributionMethod, contrast: str | None) -> str:
+    """Return the title of the method, with the contrast if there is one."""
+    return method if contrast is None else f"{method} against {contrast}"
 
 
 def scale_end(greatest: float) -> float:
-    """The weight of the darkest colour of a map: its greatest weight, rounded up to a tenth."""
+    """Return the weight shown in the darkest colour: `greatest`, rounded up to 0.1, 0.2, ... 1."""
     return min(max(math.ceil(greatest * 10) / 10, 0.1), 1.0)
 
 
 def axes(
     translation: Translation, rank: int = 0, attention: AttentionKind = "cross"
 ) -> tuple[Encoded, Encoded]:
-    """The texts of the rows and of the columns of an attention matrix of hypothesis `rank`.
+    """Return the texts that label the rows and the columns of an attention of hypothesis `rank`.
 
-    The source always ends with eos. A row of `cross` is a piece that was predicted, eos too unless
-    the length bound cut the text. A row of `decoder` is a piece that was read: bos, but never eos.
+    The source always ends with eos. The rows of `cross` are the predicted pieces, with eos unless
+    the length bound cut the text. The rows of `decoder` are the pieces that the decoder reads: with
+    bos, without eos.
     """
     output = translation.hypotheses[rank]
     source = with_eos(translation.source)

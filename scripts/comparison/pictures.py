@@ -1,22 +1,19 @@
-"""The comparison in pictures: BLEU of each kind, BLEU by length, and one sentence's maps."""
+"""The comparison in pictures: BLEU of each kind, and one sentence's maps."""
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from comparison.results import Result
+from nmt.explain.colours import BLUE, GREY, PALE
 from nmt.explain.heatmap import draw_grids
 from nmt.explain.map_style import map_grid
-from nmt.lab.figure import BLUE, GREEN, GREY, ORANGE, PALE, PURPLE, RED, new_figure
+from nmt.lab.figure import new_figure
 from nmt.translation.words import attention_table
 from nmt.types import Translation
 
-_COLOURS = (BLUE, RED, GREEN, ORANGE, PURPLE)
 _MAPS_ACROSS = 3
 """Maps in a line: on a page with more, no label could be read."""
-_MIN_GAP = 0.042
-"""Distance of two labels, as a share of the axis' height."""
 
 
 def draw_bleu(results: Sequence[Result]) -> Figure:
@@ -57,54 +54,6 @@ def draw_bleu(results: Sequence[Result]) -> Figure:
 def _high(result: Result) -> float:
     against = result.difference
     return result.bleu if against is None else result.bleu - against.mean + against.high
-
-
-def draw_by_length(results: Sequence[Result], named: Sequence[str]) -> Figure:
-    """BLEU by the length of the source: the kinds `named` in colour, all others in grey."""
-    figure = new_figure(7.2, 4.2)
-    axes = figure.subplots()
-    buckets = results[0].by_length
-    for result in results:
-        if result.name not in named:
-            axes.plot([b.bleu for b in result.by_length], color=PALE, linewidth=1.0, zorder=0)
-    coloured = [result for result in results if result.name in named]
-    for result, colour in zip(coloured, _COLOURS, strict=False):
-        axes.plot([b.bleu for b in result.by_length], "o-", color=colour, markersize=4)
-    axes.set_xticks(
-        range(len(buckets)),
-        [
-            f"{b.lowest or 1}{'+' if b.highest is None else f'–{b.highest}'}\n{b.n_sentences}"
-            for b in buckets
-        ],
-    )
-    axes.set_xlabel("words of the source, and how many sentences have so many")
-    axes.set_ylabel("BLEU")
-    axes.set_ylim(bottom=0)
-    last = {result.name: result.by_length[-1].bleu for result in coloured}
-    _label_ends(axes, last, len(buckets) - 1)
-    if len(coloured) < len(results):
-        axes.set_title(
-            f"grey: all others ({len(results) - len(coloured)})", color="0.4", fontsize=9
-        )
-    return figure
-
-
-def _label_ends(axes: Axes, ends: Mapping[str, float], x: float) -> None:
-    """A name right of the end of each line, moved up where two would overlap."""
-    gap = _MIN_GAP * (axes.get_ylim()[1] - axes.get_ylim()[0])
-    colours = dict(zip(ends, _COLOURS, strict=False))
-    below = float("-inf")
-    for name, y in sorted(ends.items(), key=lambda end: end[1]):
-        below = max(y, below + gap)
-        axes.annotate(
-            name,
-            (x, below),
-            xytext=(8, 0),
-            textcoords="offset points",
-            va="center",
-            color=colours[name],
-            annotation_clip=False,
-        )
 
 
 def draw_maps(forced: Mapping[str, Translation]) -> Figure:

@@ -124,9 +124,9 @@ def test_a_batch_ends_sources_with_eos_and_shifts_targets() -> None:
 def test_links_share_a_piece_of_their_own_sentence_alone() -> None:
     pairs = [[(0, 0), (1, 2)], [(0, 0), (1, 0)]]  # the last piece of one, the first of the next
     links = batch_links([np.array(pair, np.int32) for pair in pairs])
-    assert links.places.tolist() == [[0, 0, 1, 1], [0, 2, 0, 0], [0, 1, 0, 1]]
+    assert links.indices.tolist() == [[0, 0, 1, 1], [0, 2, 0, 0], [0, 1, 0, 1]]
     assert links.shares.tolist() == [1, 1, 0.5, 0.5]
-    assert batch_links([]).places.shape == (3, 0)
+    assert batch_links([]).indices.shape == (3, 0)
 
 
 @pytest.mark.parametrize(

@@ -147,8 +147,8 @@ def test_processes_prepare_the_groups_of_the_thread(monkeypatch: pytest.MonkeyPa
     for group, expected in zip(by_processes, by_thread.groups(2), strict=True):
         assert (group.n_batches, group.is_last) == (expected.n_batches, expected.is_last)
         for batch, plain in zip(group.batches, expected.batches, strict=True):
-            n_places = batch.src_ids.shape[1]
-            assert n_places % 4 == 0 or n_places >= batcher.longest[0]
+            n_positions = batch.src_ids.shape[1]
+            assert n_positions % 4 == 0 or n_positions >= batcher.longest[0]
             assert batch.n_tokens == plain.n_tokens
             assert torch.equal(batch.src_lengths, plain.src_lengths)
             width = plain.tgt_out.shape[1]

@@ -160,11 +160,11 @@ def test_a_damaged_set_is_encoded_again(
 @pytest.mark.parametrize(
     ("name", "place", "value", "fault"),
     [
-        ("ids", 0, 999, "an id that the vocabulary lacks"),
-        ("offsets", 0, 1, "not as many ids"),
-        ("offsets", -1, 99, "not as many ids"),
-        ("offsets", 2, 30, "a row that has not 1 to 8 pieces"),
-        ("offsets", 2, -7, "a row that has not 1 to 8 pieces"),
+        ("ids", 0, 999, "an id is not in the vocabulary"),
+        ("offsets", 0, 1, "do not cover the ids"),
+        ("offsets", -1, 99, "do not cover the ids"),
+        ("offsets", 2, 30, "a row does not have 1 to 8 pieces"),
+        ("offsets", 2, -7, "a row does not have 1 to 8 pieces"),
     ],
 )
 def test_forged_arrays_with_right_checksums_are_refused(

@@ -46,7 +46,8 @@ def test_a_line_of_links_for_each_pair() -> None:
         assert targets == sorted(set(targets))  # argmax: at most one for each target
     nmt(*PAIR, "--out", "links")
     assert Path("links").read_text().splitlines() == lines
-    for flags in (("--shift", "2", "--norm"), ("--heads", "1"), ("--tokenized",)):
+    norms = ("--shift", "2", "--method", "norms")
+    for flags in (norms, ("--heads", "1"), ("--tokenized",), ("--method", "erasure")):
         assert len(lines_of(*PAIR, *flags)) == 3
 
 
@@ -74,6 +75,10 @@ def test_gold_links_give_a_score() -> None:
         ((*PAIR, "--reverse", "run", "--symmetrise", "x"), "got 'x', allowed"),
         ((*PAIR, "--json"), "--json: "),
         ((*PAIR, "--heads", "9"), "got '9', allowed: mean"),
+        (
+            (*PAIR, "--shift", "1", "--method", "erasure"),
+            "--method: got shift 1, heads mean, allowed",
+        ),
     ],
 )
 def test_contradicting_flags_are_named(arguments: tuple[str, ...], problem: str) -> None:

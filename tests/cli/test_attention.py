@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -35,13 +36,13 @@ def test_jsonl_of_the_whole_beam_goes_to_stdout() -> None:
     assert max(len(row["target"]["ids"]) for row in rows) <= 2
 
 
-@pytest.mark.parametrize(
-    ("format", "start"),
-    [
-        *(("jsonl", b"{"), ("npz", b"PK\x03\x04"), ("text", b"[1] "), ("html", b"<!doctype html>")),
-        *(("png", b"\x89PNG\r\n"), ("svg", b"<?xml"), ("pdf", b"%PDF")),
-    ],
-)
+FORMATS = {
+    **{"jsonl": b"{", "npz": b"PK\x03\x04", "text": b"[1] ", "html": b"<!doctype html>"},
+    **{"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF"},
+}
+
+
+@pytest.mark.parametrize(("format", "start"), FORMATS.items())
 def test_each_format_goes_to_a_file_or_to_stdout(format: str, start: bytes) -> None:
     """A suffix in capitals is one too."""
     run("the cat", "--format", format, "--out", f"new/x.{format}")
@@ -86,15 +87,42 @@ def test_a_given_translation_is_forced() -> None:
     assert len(records(run("the cat", "a dog", *flags, "--first", "1"))) == 1
 
 
+def test_another_method_has_scores_and_the_share_of_the_source() -> None:
+    flags = ("--method", "erasure", "--contrast", "est")
+    [row] = records(run("the cat", *flags, "--n-best", "1"))
+    weights, attribution = row["weights"], row["attribution"]
+    assert (attribution["method"], attribution["contrast"]) == ("erasure", "est")
+    assert all(sum(line) == pytest.approx(1, abs=1e-4) for line in weights)
+    assert len(attribution["scores"]) == len(attribution["source_share"]) == len(weights)
+    assert all(0 <= share <= 1 for share in attribution["source_share"])
+    text = run("the cat", "a dog", *flags, "--format", "text").stdout
+    assert text.count("erasure against est\n") == 2
+    assert re.search(r"[0-9]%\n", text)
+    forced = run("the cat", "--target", "le chat", "--method", "norms", "--format", "text").stdout
+    assert "%" not in forced  # it says nothing of the prefix
+    for format, start in FORMATS.items():
+        run("the cat", *flags, "--format", format, "--out", f"x.{format}")
+        assert Path(f"x.{format}").read_bytes().startswith(start)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["x", "--method", "alti"], "--method: got alti, allowed for a recurrent model: attention"),
+        (["x", "--contrast", "le"], "--contrast: allowed with a --method that takes it"),
+        (["x", "--method", "norms", "--heads", "1"], "--heads: allowed with --method attention"),
         (["x", "--format", "jpg"], "--format: got 'jpg', allowed: "),
         (["x", "--out", "maps"], "--out: maps does not tell the format; add --format (jsonl, npz"),
         (["x", "--numbers"], "--scale, --numbers: allowed with --format png"),
         ([], "got none, allowed: one of SENTENCE, --file, --sp"),
         (["x", "y", "--target", "z"], "--target: got 1 translation for 2 sentences"),
         (["x", "--target", "y", "--beam", "2"], "--target gives the translation"),
+        (["x", "--side-by-side", "--format", "html"], "--side-by-side: allowed with --format png"),
+        (["x", "--side-by-side", "--out", "a.png"], "--side-by-side: got --run none"),
+        (
+            ["x", "--side-by-side", "--run", "a", "--run", "b", "--heads", "all", "--out", "a.png"],
+            "--side-by-side: allowed without --heads",
+        ),
         (["x", "y", "--out", "a.png"], "--out: got the file a.png for 2 pictures"),
         (["--file", "-"], "stdin:1: byte 0xff is not UTF-8"),
     ],
@@ -108,3 +136,16 @@ def test_a_scale_holds_for_all_pictures(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(heatmap, "write_map", lambda figure, *_: figures.append(figure))
     run("a", "the cat is here", "--format", "png", "--scale", "0.9")
     assert [figure.axes[0].images[0].get_clim()[1] for figure in figures] == [0.9, 0.9]
+
+
+def test_runs_are_drawn_side_by_side(untrained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Figure] = []
+    monkeypatch.setattr(heatmap, "write_map", lambda figure, *_: figures.append(figure))
+    runs = [f"--run={untrained / 'runs' / name}" for name in ("tiny", "two")]
+    flags = ("--side-by-side", "--format", "png", "--target", "le chat", "--target", "un")
+    result = run("the cat", "a", *runs, *flags)
+    assert result.stdout.split() == [f"attention/attention_00000{i}.png" for i in (1, 2)]
+    for figure in figures:
+        names = [axes.get_xlabel() for axes in figure.axes if axes.get_xlabel()]
+        assert [f"--run={name}" for name in names] == runs
+        assert len({axes.get_position().y0 for axes in figure.axes[:2]}) == 1

@@ -227,6 +227,11 @@ def test_compare_scores_runs_as_eval_on_the_first_test_set(home: Path) -> None:
     for row, checkpoint in zip(rows, ("best", "last"), strict=False):
         evaluated = nmt("eval", "--run", "runs/tiny", "--checkpoint", checkpoint, "--json").stdout
         assert row["scores"] == json.loads(evaluated)["scores"]
+    nmt("compare", "right.fr", "other.fr", "--ref", "fr", "--src", "en", "--plot", "by.svg")
+    assert Path("by.svg").read_bytes().startswith(b"<?xml")
+    flags = ("compare", "right.fr", "other.fr", "--ref", "fr", "--plot")
+    assert "--plot: " in refusal(*flags, "by.png")
+    assert "by.jpg" in refusal(*flags, "by.jpg")
     other = home / "runs" / "other"
     shutil.copytree(home / "runs" / "tiny", other)
     values = yaml.safe_load(config.read_text(encoding="utf-8"))

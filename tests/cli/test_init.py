@@ -60,7 +60,7 @@ def test_two_files_give_a_config_that_trains() -> None:
     assert (data.held_out.valid, data.held_out.test) == (10, 10)
     text = Path("en-fr.yaml").read_text(encoding="utf-8")
     assert "written by: nmt init 'my news.en' 'my news.fr'" in text
-    assert re.search(r"\n# The training takes about .+ on \w+.*, 1 min each, and validation", text)
+    assert re.search(r"\n# The training takes about .+ on \w+.*, 1 min per epoch, plus", text)
 
 
 def test_names_and_texts_tell_the_languages() -> None:

@@ -22,6 +22,7 @@ OF_THEIR_OWN = {
     ("--out", "nmt init"): "a config; its path is what stdout gets",
     ("--format", "nmt attention"): "formats of its own",
     ("--format", "nmt export"): "formats of its own",
+    ("--out", "nmt export"): "a folder, or a page's file",
     ("--heads", "nmt attention"): "shows self-attention too",
 }
 """Options whose object is another than that of the same name elsewhere, with the reason."""

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -109,6 +110,10 @@ def test_results_on_stdout_and_the_rest_on_stderr_without_a_bar() -> None:
     curve = nmt("curve", "--run", RUN)
     assert (curve.stdout, curve.stderr) == ("curve.png\n", "")
     assert Path("curve.png").read_bytes().startswith(b"\x89PNG")
+    shutil.copytree(RUN, "runs/again")
+    nmt("curve", RUN, "runs/again", "--out", "both.svg")
+    assert Path("both.svg").read_bytes().startswith(b"<?xml")
+    assert "different runs" in refusal("curve", RUN, "--run", RUN, "--out", "same.png")
     assert "metrics.jsonl" in refusal("curve", "--run", RUN, "--out", RUN / "metrics.jsonl")
     assert (RUN / "metrics.jsonl").read_text(encoding="utf-8") == text
 

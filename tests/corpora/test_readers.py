@@ -97,7 +97,7 @@ def test_references_of_many_files() -> None:
         ({"mix": [{"file": "a"}], "file": "b"}, "exactly one of: .*, mix"),
         ({"mix": [{"file": "a", "weight": 1}, {"file": "b"}]}, "a weight for each corpus, or for"),
         ({"mix": [{"file": "a", "weight": 1}], "temperature": 2}, "exclude each other"),
-        ({"mix": [{"file": "a"}], "first": 3}, "first goes into the corpora"),
+        ({"mix": [{"file": "a"}], "first": 3}, "set it for each corpus of mix"),
         ({"file": "a", "temperature": 2}, "temperature requires mix"),
         ({"mix": [{"file": "a", "mix": []}]}, "Extra inputs"),
     ],
@@ -136,7 +136,7 @@ def test_a_file_whose_name_has_a_wildcard_is_itself() -> None:
     [
         ({"file": "no*.tsv"}, r"^no\*\.tsv: no such file; .*; no file matches$"),
         ({"src": "*.en", "tgt": "[ab].fr"}, r"^\[ab\]\.fr: 2 files, but \*\.en names 3"),
-        ({"src": "*.en", "tgt": "*.tsv"}, r"^bb\.tsv: stands beside b\.en in sorted order"),
+        ({"src": "*.en", "tgt": "*.tsv"}, r"^bb\.tsv: paired with b\.en by sorted order"),
     ],
 )
 def test_sides_that_do_not_match_are_an_error(keys: dict[str, str], fault: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nmt.explain.curve import draw_curve
+from nmt.explain.curve import draw_curve, draw_curves
 
 TRAIN = [{"type": "train", "step": step, "loss": loss} for step, loss in ((50, 3.5), (100, 2.25))]
 VALID = [{"type": "valid", "step": 100, "loss": 2.5, "perplexity": 12.2, "bleu": 7.25}]
@@ -47,3 +47,20 @@ def test_damaged_and_altered_lines_are_left_out(tmp_path: Path) -> None:
     with (tmp_path / "metrics.jsonl").open("ab") as file:
         file.write(b'{"type": "train", "step": 2, "loss": NaN}\n\xff\n{"type": "tr')
     assert len(draw_curve(tmp_path).axes[0].lines[0].get_xydata()) == 2
+
+
+def test_several_runs_share_a_picture_each_in_its_colour(tmp_path: Path) -> None:
+    runs = {name: tmp_path / name for name in ("one", "$two$", "unvalidated")}
+    for i, path in enumerate(runs.values()):
+        path.mkdir()
+        rows = [{**row, "loss": row["loss"] + i} for row in (*TRAIN, *VALID)]
+        _write(path, *(row for row in rows if i < 2 or row["type"] == "train"))
+    loss, bleu, _ = draw_curves(runs, "loss").axes
+    assert [text.get_text() for text in loss.get_legend().get_texts()] == list(runs)
+    for i, (training, validation) in enumerate(zip(*[iter(loss.lines)] * 2, strict=True)):
+        np.testing.assert_array_equal(training.get_xydata(), [(50, 3.5 + i), (100, 2.25 + i)])
+        assert len(validation.get_xydata()) == (i < 2)
+        assert training.get_color() == validation.get_color()
+    assert len({line.get_color() for line in loss.lines}) == 3
+    np.testing.assert_array_equal(bleu.lines[1].get_xydata(), [(100, 7.25)])
+    assert len(draw_curves({"unvalidated": runs["unvalidated"]}).axes) == 2  # loss, perplexity

@@ -12,8 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nmt.errors import ConfigError
+from nmt.explain.colours import COLOUR_MAP
 from nmt.explain.heatmap import draw_heatmap, draw_translation, write_map
-from nmt.explain.map_style import COLOUR_MAP, DPI, FORMATS, PLAIN, MapStyle, map_grid
+from nmt.explain.map_style import DPI, FORMATS, PLAIN, MapStyle, map_grid
 from nmt.translation.heads import MEAN, Head, choose_heads
 from nmt.translation.words import AttentionTable, attention_table
 
@@ -64,6 +65,20 @@ def test_target_runs_down_and_source_along_the_top(make_translation) -> None:
     assert image.get_cmap().name == COLOUR_MAP
     assert axes.get_title(loc="left") == "the cats\nles chats l' œuvre"
     assert not any(text.get_parse_math() for text in (*axes.get_xticklabels(), axes._left_title))
+
+
+def test_a_bar_beside_each_row_is_the_share_of_the_source(make_translation) -> None:
+    translation = make_translation("the cat|s", ["les chat|s l' œuvre"], method="erasure")
+    figure = draw_translation(translation)
+    axes, bars, scale = figure.axes
+    share = attention_table(translation).source_share
+    widths = [bar.get_width() for bar in bars.patches]
+    np.testing.assert_allclose(widths, share)
+    assert [bar.get_y() + bar.get_height() / 2 for bar in bars.patches] == list(range(len(share)))
+    assert bars.get_ylim() == axes.get_ylim()
+    places = [part.get_position() for part in (axes, bars, scale)]
+    assert places[0].x1 < places[1].x0 < places[1].x1 < places[2].x0
+    assert axes.get_title(loc="left").endswith("\nerasure against un")
 
 
 def test_each_attention_is_a_grid_with_its_heading_and_colours(make_translation) -> None:

@@ -15,7 +15,7 @@ from nmt.explain.page import pack, write_page
 from nmt.text.word_pieces import own_words
 from nmt.translation.heads import Head
 from nmt.translation.record import AttentionRecord, records
-from nmt.translation.words import merge_words
+from nmt.translation.words import merge_words, row_shares
 
 MISSING = browser.missing()
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
@@ -89,6 +89,34 @@ def test_words_are_merged_as_nmt_merges_them(show, several) -> None:
     back = unpack(pack(record.weights), len(record.source.pieces))
     merged = merge_words(back, own_words(record.target).shares, own_words(record.source).shares)
     np.testing.assert_allclose(weights, merged, atol=1e-7)
+
+
+def test_an_attribution_has_bars_and_a_map_of_the_prefix(show, make_translation) -> None:
+    (record,) = records(make_translation("the cat|s", ["les chat|s"], method="erasure"))
+    driver = show([record], "piece")
+    bars = "[...document.querySelectorAll('.nmt-shares rect')]"
+    widths = f"return {bars}.map((bar) => +bar.getAttribute('width'))"
+    np.testing.assert_allclose(
+        driver.execute_script(widths), 44 * record.attribution.source_share, atol=0.01
+    )
+    rows, columns, weights = shown_csv(driver)
+    assert tuple(columns) == record.source.pieces
+    driver.execute_script("document.querySelectorAll('#thumbnails button')[1].click()")
+    rows, columns, weights = shown_csv(driver)
+    assert tuple(rows) == record.target.pieces
+    assert tuple(columns) == record.attribution.prefix_labels
+    expected = row_shares(record.attribution.prefix_scores)
+    np.testing.assert_allclose(weights, expected, atol=1 / 500)
+    driver.execute_script(
+        "const level = document.getElementById('level'); level.value = 'word';"
+        "level.dispatchEvent(new Event('change'))"
+    )
+    (by_word,) = records(
+        make_translation("the cat|s", ["les chat|s"], method="erasure"), level="word"
+    )
+    np.testing.assert_allclose(
+        driver.execute_script(widths), 44 * by_word.attribution.source_share, atol=0.02
+    )
 
 
 def test_keys_lead_through_sentences_and_cells(show, several) -> None:

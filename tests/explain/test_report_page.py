@@ -1,10 +1,11 @@
-"""The report shows what a run has kept, refuses what others forged, and runs nothing."""
+"""The report shows what a run has kept, refuses what others forged, and runs its slider alone."""
 
 import json
 import re
 import shutil
 from pathlib import Path
 
+import browser
 import numpy as np
 import pytest
 from explain.test_page import HOSTILE
@@ -13,6 +14,7 @@ from training.toy import toy_config, write_reversal
 
 from nmt.errors import CheckpointError
 from nmt.explain.report_page import write_report
+from nmt.explain.web import web_file
 from nmt.runs.metrics import read_metrics
 from nmt.runs.trained_run import TrainedRun
 from nmt.training.loop import train
@@ -73,8 +75,11 @@ def test_the_page_has_curves_samples_and_the_card(trained: Path) -> None:
     assert page.count('aria-label="heat map') == 4
     assert "&quot;command&quot;" in page
     assert "batch_size: 32" in page
-    assert "script" not in re.sub(r"base64,[^\"]*", "", page)
+    assert re.findall(r"<script.*", page) == ["<script>" + web_file("report.js").split("\n")[0]]
     assert "default-src 'none'" in page
+    assert page.count("script-src 'sha256-") == 1
+    assert page.count('data-place="0"') == page.count('data-place="1"') == 3  # facts, 2 samples
+    assert len(re.findall(r"\(entropy [01]\.\d\d\)", page)) == 4
     assert not re.findall(r"\b(href|style|on\w+)=", page)
     sources = re.findall(r'\bsrc="([^"]*)"', page)
     assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
@@ -121,8 +126,8 @@ def _body(page: str) -> str:
     ("change", "message"),
     [
         (lambda line: b"[" * 100_000, "not samples"),
-        (lambda line: line.replace(b'"level": "word"', b'"level": "piece"'), "shape|not by word"),
-        (lambda line: re.sub(rb'"weights": \[\[[0-9.e-]+', b'"weights": [[9', line), "in 0 to 1"),
+        (lambda line: line.replace(b'"level": "word"', b'"level": "piece"'), "shape|at level word"),
+        (lambda line: re.sub(rb'"weights": \[\[[0-9.e-]+', b'"weights": [[9', line), "not between"),
         (lambda line: line + b" " * (5 << 20), "larger than"),
     ],
 )
@@ -150,3 +155,22 @@ def test_a_run_without_a_loss_is_a_line_and_writes_nothing(run: Path) -> None:
     with pytest.raises(CheckpointError, match="no training loss yet"):
         page_of(run)
     assert not (run.parent / "report.html").exists()
+
+
+@pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing()))
+def test_the_slider_steps_through_the_validations(trained: Path, tmp_path: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    write_report(TrainedRun.open(trained), tmp_path / "report.html")
+    with browser.chromium(tmp_path) as driver:
+        driver.get((tmp_path / "report.html").as_uri())
+
+        def updates() -> set[str]:
+            captions = driver.find_elements("css selector", "figcaption, .film p")
+            return {caption.text.split(":")[0] for caption in captions if caption.is_displayed()}
+
+        first, last = (f"update {step:,}" for step in steps_of(trained))
+        assert updates() == {last}
+        driver.find_element("id", "validation").send_keys(Keys.ARROW_LEFT)
+        assert updates() == {first}
+        assert not driver.get_log("browser")

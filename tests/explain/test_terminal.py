@@ -4,6 +4,7 @@ import pytest
 from nmt.explain.labels import display_width
 from nmt.explain.terminal import MIN_WIDTH, SHADES, legend, render_terminal
 from nmt.translation.heads import Head
+from nmt.translation.words import attention_table
 
 LONG = " ".join(f"m|o|t{number}" for number in range(40))
 
@@ -42,14 +43,25 @@ def test_wide_characters_and_accents_stay_aligned(make_translation) -> None:
     ("source", "level"), [(LONG, "piece"), (LONG, None), ("日|語 long", "word")]
 )
 def test_no_line_is_wider_than_asked(source: str, width: int, level, make_translation) -> None:
-    translation = make_translation(source, [source, "anticonstitutionnellement"])
-    for rank in (0, 1):
-        for line in render_terminal(translation, rank, width, level).split("\n"):
-            assert display_width(line) <= width
-            assert line == line.rstrip()
+    targets = [source, "anticonstitutionnellement"]
+    translation = make_translation(source, targets)
+    for shown in (translation, make_translation(source, targets, method="alti")):
+        for rank in (0, 1):
+            for line in render_terminal(shown, rank, width, level).split("\n"):
+                assert display_width(line) <= width
+                assert line == line.rstrip()
     if source == LONG and level and width < 60:  # where cells are one character wide
         text = render_terminal(translation, 1, width, level)
         assert sum(char in SHADES for char in text) == 2 * (3 * 40 + 1)
+
+
+def test_the_share_of_the_source_stands_behind_each_row(make_translation) -> None:
+    translation = make_translation("a b", ["c d"], method="alti")
+    lines = render_terminal(translation, width=80, level="word").split("\n")[3:]
+    share = attention_table(translation, level="word").source_share
+    assert [line.split()[-1] for line in lines] == [f"{part:.0%}" for part in share]
+    assert len({display_width(line) for line in lines}) == 1
+    assert "%" not in render_terminal(translation, width=20, level="word")
 
 
 def test_pieces_that_do_not_fit_are_merged_into_words(make_translation, monkeypatch) -> None:

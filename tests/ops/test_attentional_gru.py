@@ -111,12 +111,17 @@ def test_equals_the_reference(operation: partial[Outputs], conditional: bool) ->
 def test_energies_of_all_steps_are_never_in_memory(operation: Operation) -> None:
     """With 40 steps of 30 x 50 energies each nothing near 40 x 30 x 50 numbers is allocated."""
     torch.manual_seed(0)
-    n_steps, n_rows, n_places, size = 40, 3, 30, 50
-    shapes = [(n_steps, n_rows, 6), (n_rows, 2), (n_rows, n_places, size), (n_rows, n_places, 2)]
+    n_steps, n_rows, n_positions, size = 40, 3, 30, 50
+    shapes = [
+        (n_steps, n_rows, 6),
+        (n_rows, 2),
+        (n_rows, n_positions, size),
+        (n_rows, n_positions, 2),
+    ]
     shapes += [(size,), (6, 2), (6, 2), (6,), (size, 2)]
     drawn = [torch.randn(shape).requires_grad_() for shape in shapes]
-    keep = torch.ones(n_rows, n_places, dtype=torch.bool)
+    keep = torch.ones(n_rows, n_positions, dtype=torch.bool)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         operation(*drawn[:4], keep, *drawn[4:])[0].sum().backward()
-    numbers = n_steps * n_rows * n_places * size
+    numbers = n_steps * n_rows * n_positions * size
     assert max(event.self_cpu_memory_usage for event in profiler.events()) < 4 * numbers / 8

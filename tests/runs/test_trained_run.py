@@ -57,7 +57,7 @@ def test_an_ensemble_needs_the_same_vocabularies(
     pairs = [SentencePair(pair.src_text, f"{pair.tgt_text} oui") for pair in PAIRS]
     monkeypatch.setattr("runs.test_directory.PAIRS", pairs)
     other = make_run(tmp_path / "z", 4).path
-    words = rf"^{other}: its src vocabulary is another than that of {run}; an ensemble needs"
+    words = rf"^{other}: its src vocabulary differs from that of {run}; an ensemble needs"
     with pytest.raises(ConfigError, match=words):
         Translator.load([run, other], "cpu")
 

@@ -22,7 +22,7 @@ from nmt.search.constraints import Constraint
 from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
 from nmt.search.selection import select_across_banks
-from nmt.search.words import SPACE, Match, Word, Words
+from nmt.search.words import SPACE, Match, Word, WordConstraints
 from nmt.text.vocabulary import EOS_ID, RESERVED
 from nmt.types import Hypothesis
 
@@ -38,10 +38,10 @@ OPTIONS: dict[str, dict[str, object]] = {
     "several": {"min_length": 3, "no_repeat_ngram": 2},
 }
 WORDS = {
-    "must": Words(must=(Word([A, B], TEXTS),)),
-    "two": Words(must=(Word([AB], TEXTS), Word([A], TEXTS))),
-    "must_not": Words(must_not=(Word([AB], TEXTS),)),
-    "both": Words(must=(Word([A], TEXTS),), must_not=(Word([AB], TEXTS),)),
+    "must": WordConstraints(must=(Word([A, B], TEXTS),)),
+    "two": WordConstraints(must=(Word([AB], TEXTS), Word([A], TEXTS))),
+    "must_not": WordConstraints(must_not=(Word([AB], TEXTS),)),
+    "both": WordConstraints(must=(Word([A], TEXTS),), must_not=(Word([AB], TEXTS),)),
 }
 
 
@@ -54,7 +54,7 @@ def run(
     model: Seq2Seq,
     config: SearchConfig,
     sources: Sequence[Sequence[int]] = SOURCES,
-    words: Words | None = None,
+    words: WordConstraints | None = None,
 ) -> list[list[Hypothesis]]:
     constraints = [Constraint(words=words)] * len(sources) if words else []
     return search(model, *batch(sources), config, constraints=constraints)
@@ -95,7 +95,9 @@ def _has_twice(ids: Sequence[int], n: int) -> bool:
     ids=["min_length", "no_repeat_ngram", "must"],
 )
 def test_a_wide_beam_is_brute_force(
-    options: dict[str, int], words: Words | None, is_allowed: Callable[[Sequence[int]], bool]
+    options: dict[str, int],
+    words: WordConstraints | None,
+    is_allowed: Callable[[Sequence[int]], bool],
 ) -> None:
     """The best of all sequences that the option allows, a word spelt in either way."""
     model, sources = MODELS["table"], SOURCES[:2]

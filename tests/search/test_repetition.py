@@ -44,7 +44,7 @@ def most_repeats(ids: Sequence[int]) -> int:
 @given(ids=IDS, allowed=st.integers(2, 4))
 def test_blocked_is_what_would_repeat_too_often(ids: list[int], allowed: int) -> None:
     """Step by step, for the part of the ids that is allowed."""
-    repetitions = Repetitions.none_yet(np.array([allowed]))
+    repetitions = Repetitions.initial(np.array([allowed]))
     for n, id_ in enumerate(ids):
         rows, blocked = repetitions.blocked()
         assert rows == [0] * len(blocked)

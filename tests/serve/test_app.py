@@ -120,7 +120,7 @@ def test_a_server_with_keys_asks_for_one(serve: Serve) -> None:
         for key in (None, "", KEY[:-1], f"{KEY} ", "clé\u0000"):
             answer = post(client, api_key=key)
             assert answer.status_code == 403
-            assert answer.json() == {"error": "this server needs a right API key, as api_key"}
+            assert answer.json() == {"error": "this server needs a valid API key, as api_key"}
         assert client.post("/detect", json={"q": "Is"}).status_code == 403
         assert client.post("/v1/translate", json={"q": "Is"}).status_code == 403
         assert client.get("/v1/models").json()["needs_key"] is True

@@ -103,7 +103,7 @@ BILLION_WORDS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("name: x\ninner: 3", "2: inner: got 3, allowed: a section of keys"),
         ("name: x\ninner:\n  paths:\n  - a\n  - 3\n", "5: inner.paths.1: got 3, allowed: "),
         ("rate: 1", " name: missing, and it has no default"),
-        ("# only words\n", " the file says nothing"),
+        ("# only words\n", " the file is empty"),
         ("name: x\ninner:\n  size: 1\n  size: 1", "4: inner.size: given twice, first in x.yaml:3"),
         ("name: x\n3: 4", "2: keys are plain names, got '3'"),
         (BILLION_WORDS, "2: not valid YAML: aliases (*a) are not allowed"),

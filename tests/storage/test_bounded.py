@@ -14,7 +14,7 @@ def test_a_file_beyond_its_limit_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.bin"
     path.write_bytes(b"12345")
     assert read_bytes(path, 5, DataError) == b"12345"
-    with pytest.raises(ConfigError, match=r"x\.bin: larger than the 4 bytes that such a file may"):
+    with pytest.raises(ConfigError, match=r"x\.bin: larger than the 4 bytes allowed"):
         read_bytes(path, 4, ConfigError)
     with pytest.raises(DataError, match=r"^/dev/zero: larger than the 4,194,304 bytes"):
         read_bytes(Path("/dev/zero"), MAX_JSON_BYTES, DataError, regular=False)

@@ -188,7 +188,7 @@ def test_loaded_is_what_was_saved(kind: str, tmp_path: Path) -> None:
         ("tokenizer.json", b"{", r"tokenizer\.json: damaged: not JSON"),
         ("tokenizer.json", b'{"format": 2}', r"tokenizer\.json: 'format': Input should be 1"),
         ("tokenizer.json", b'{"format": 1}', r"tokenizer\.json: 'src_lang': Field required"),
-        ("tgt.model", b"", r"tgt\.model: its content is not what tokenizer\.json says"),
+        ("tgt.model", b"", r"tgt\.model: the SHA-256 differs from the one in tokenizer\.json"),
     ],
 )
 def test_a_damaged_folder_is_refused(

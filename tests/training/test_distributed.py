@@ -226,16 +226,16 @@ def test_a_world_goes_on_with_the_same_bits(corpus: Path, unbroken: Path) -> Non
     assert not torch.equal(state["rng.cpu"], state["rank1.rng.cpu"])
     card = json.loads((unbroken / "run.json").read_text(encoding="utf-8"))
     assert card["hardware"]["processes"] == "2"
-    assert "processes     2, whose tokens" in log_of(unbroken)
+    assert "processes     2; tokens/s" in log_of(unbroken)
 
 
 def test_another_world_goes_on_and_reports_it(corpus: Path, unbroken: Path) -> None:
     in_run(1, run_of(corpus, "unbroken", epochs=3))
-    assert "processes     2 -> 1: an update has so many" in log_of(unbroken)
+    assert "processes     2 -> 1: from now on an update has 1 x" in log_of(unbroken)
     assert [record["step"] for record in records(unbroken, "train")] == list(range(1, 9))
     assert "rank1.rng.cpu" not in last_checkpoint(unbroken).state_tensors
     in_run(2, run_of(corpus, "unbroken", epochs=4))
-    assert "processes     1 -> 2: an update has so many" in log_of(unbroken)
+    assert "processes     1 -> 2: from now on an update has 2 x" in log_of(unbroken)
 
 
 def test_a_validation_is_that_of_one_process(corpus: Path) -> None:

@@ -79,7 +79,7 @@ def test_the_loss_is_the_cross_entropy_of_the_linked_rows(tmp_path: Path) -> Non
     assert links is not None
     weights = torch.rand(4, 5, 5).softmax(dim=2)
     targets = torch.zeros(4, 5, 5)
-    targets[tuple(links.places)] = links.shares
+    targets[tuple(links.indices)] = links.shares
     assert targets.nonzero().tolist() == PLACES
     expected = -(targets * weights.log()).sum()
     torch.testing.assert_close(alignment_loss(weights, links), expected)

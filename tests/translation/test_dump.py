@@ -11,7 +11,7 @@ from nmt.errors import DataError
 from nmt.translation.dump import read_jsonl, read_npz, to_json, write_npz
 from nmt.translation.heads import MEAN, Head
 from nmt.translation.record import AttentionRecord, attention, records
-from nmt.translation.words import attention_table
+from nmt.translation.words import attention_table, row_shares, source_share
 
 PAGE = Path(__file__).parents[2] / "docs" / "attention-dump.md"
 HEADS = (Head("layer 1 head 2", 1), MEAN, Head("layer 1 head 1", 0))
@@ -41,7 +41,8 @@ def some_records(request, make_translation) -> list[AttentionRecord]:
     result = records(first, 0, request.param) + records(second, 12, request.param, forced=True)
     result += records(third, 13, request.param, heads=HEADS + SELF_HEADS)
     infinite = replace(result[-1], sentence=14, log_probs=(-math.inf, -0.5), score=-math.inf)
-    return [*result, infinite]
+    attributed = make_translation("the cat|s", ["le|s chat|s"], method="erasure")
+    return [*result, infinite, *records(attributed, 15, request.param)]
 
 
 def test_a_record_per_hypothesis_with_all_that_names_it(make_translation) -> None:
@@ -89,6 +90,31 @@ def test_self_attention_has_its_own_labels(make_translation) -> None:
     cut = make_translation("a b", ["c d e"], finished=False, n_self_heads=2)
     (record,) = records(cut, heads=SELF_HEADS)  # its decoder read all of its pieces
     assert record.self_attention["decoder"].labels == ("<s>", "▁c", "▁d", "▁e")
+
+
+def test_scores_stand_beside_their_shares(make_translation) -> None:
+    translation = make_translation("the cat|s", ["le|s chat"], method="erasure")
+    attribution = translation.hypotheses[0].hypothesis.attribution
+    scores, prefix = attribution.scores, attribution.prefix_scores
+    (by_piece,), (by_word,) = (records(translation, level=level) for level in ("piece", "word"))
+    record = by_piece.attribution
+    assert (record.method, record.contrast) == ("erasure", "un")
+    assert record.prefix_labels == ("<s>", "▁le", "s", "▁chat")
+    np.testing.assert_array_equal(record.scores, scores)
+    np.testing.assert_array_equal(record.prefix_scores, prefix)
+    sides = np.abs(scores).sum(axis=1), np.abs(prefix).sum(axis=1)
+    share = sides[0] / (sides[0] + sides[1])
+    np.testing.assert_allclose(record.source_share, share, rtol=1e-5)
+    np.testing.assert_allclose(by_piece.weights, np.abs(scores) / sides[0][:, None], rtol=1e-5)
+    words = by_word.attribution
+    assert words.prefix_labels == ("<s>", "les", "chat")
+    np.testing.assert_allclose(words.scores[0, 1], scores[:2, 1:3].sum() / 2, rtol=1e-5)
+    np.testing.assert_allclose(words.prefix_scores[0, 1], prefix[:2, 1:3].sum() / 2, rtol=1e-5)
+    np.testing.assert_allclose(words.source_share, [share[:2].mean(), *share[2:]], rtol=1e-5)
+    np.testing.assert_allclose(by_word.weights.sum(axis=1), 1, rtol=1e-5)
+    alone = replace(attribution, prefix_scores=prefix[:, :0])
+    assert source_share(alone, by_piece.target, "piece") is None
+    np.testing.assert_array_equal(row_shares(np.zeros((2, 3), np.float32)), np.zeros((2, 3)))
 
 
 def test_sentences_are_numbered_and_empty_ones_left_out(make_translation) -> None:
@@ -139,7 +165,11 @@ def test_an_npz_has_a_member_for_each_array(some_records, tmp_path: Path) -> Non
     names = [
         f"{array}_{record.sentence:06d}_{record.rank}"
         for record in some_records
-        for array in ("weights", *(["heads", "encoder", "decoder"] if record.head_names else []))
+        for array in (
+            "weights",
+            *(["heads", "encoder", "decoder"] if record.head_names else []),
+            *(["scores", "prefix"] if record.attribution else []),
+        )
     ]
     with np.load(tmp_path / "x.npz", allow_pickle=False) as dump:
         assert dump.files == [*names, "index"]
@@ -163,10 +193,15 @@ def _change(**fields):
             r"encoder heads have shape \(1, 4, 4\), not \(1, 3, 3\)",
         ),
         (_change(self_attention=[1]), "not a record"),
+        (_change(attribution={"method": "erasure"}), "not a record"),
+        (lambda value: value["attribution"]["scores"].pop(), r"scores have shape \(2, 4\)"),
+        (lambda value: value["attribution"]["source_share"].pop(), r"source_share have shape"),
     ],
 )
 def test_a_damaged_line_is_named(damage, message: str, make_translation, tmp_path: Path) -> None:
-    translation = make_translation("the cat|s", ["le chat"], n_heads=3, n_self_heads=2)
+    translation = make_translation(
+        "the cat|s", ["le chat"], n_heads=3, n_self_heads=2, method="erasure"
+    )
     (record,) = records(translation, heads=HEADS + SELF_HEADS)
     value = json.loads(to_json(record))
     damage(value)

@@ -1,1 +1,1 @@
-"""The commands of `nmt`, one file for each."""
+"""The commands of `nmt`, one file per command or group of commands."""

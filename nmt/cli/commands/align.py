@@ -12,7 +12,15 @@ from typer import Argument, Option
 
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, open_run
-from nmt.cli.shared.options import Checkpoint, First, Json, OutFile, RunOption, split_option
+from nmt.cli.shared.options import (
+    Checkpoint,
+    First,
+    Json,
+    Method,
+    OutFile,
+    RunOption,
+    split_option,
+)
 from nmt.cli.shared.sentences import pair_chunks, print_lines, with_progress
 from nmt.errors import ConfigError, DataError
 
@@ -34,9 +42,7 @@ class ReadingOptions:
             min=0, max=2, help="Read the weights so many steps later, where the word is the input."
         ),
     ] = 0
-    norm: Annotated[
-        bool, Option("--norm", help="Multiply the weights by the norms of their values.")
-    ] = False
+    method: Method = "attention"
     heads: Annotated[
         str,
         Option(help="The heads that are averaged, as in nmt attention: mean, 'layer 2', a number."),
@@ -46,7 +52,7 @@ class ReadingOptions:
         """Return the options as the library takes them."""
         from nmt.explain.aligner import Reading
 
-        return Reading(self.shift, self.norm, self.heads)
+        return Reading(self.shift, self.method, self.heads)
 
 
 def align(

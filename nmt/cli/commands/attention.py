@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Option
 
-from nmt.cli.commands.attention_formats import PICTURES, WRITERS, Map, format_of
+from nmt.cli.commands.attention_formats import PICTURES, WRITERS, Map, format_of, write_side_by_side
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions
-from nmt.cli.shared.options import First, OutFile, SourceFile, split_option
+from nmt.cli.shared.options import First, Method, OutFile, SourceFile, split_option
 from nmt.cli.shared.search import NBest, SearchOptions
 from nmt.cli.shared.sentences import checked_arguments, file_lines
-from nmt.errors import ConfigError, counted
+from nmt.errors import ConfigError, format_count
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
+    from nmt.explain.attribution.methods import Attributor
     from nmt.translation.translator import Translator
-    from nmt.types import Translation
+    from nmt.types import AttributionMethod, Translation
 
 _CHUNK = 256  # sentences translated before they are written; fewer if there are many heads
+_ATTRIBUTED_CHUNK = 8  # the same for attributions, which take longer than the search
 
 
 def attention(
@@ -60,12 +62,21 @@ def attention(
             "or self-attention: encoder, decoder.1 (its first layer), encoder.2.3."
         ),
     ] = "mean",
+    method: Method = "attention",
+    contrast: Annotated[
+        str | None,
+        Option(help="Word to compare with: explain why the model did not write it instead."),
+    ] = None,
     scale: Annotated[
         float | None,
         Option(help="Of pictures: the weight of the darkest colour.", show_default="the greatest"),
     ] = None,
     numbers: Annotated[
         bool, Option("--numbers", help="Of pictures: write each weight into its cell.")
+    ] = False,
+    side_by_side: Annotated[
+        bool,
+        Option("--side-by-side", help="Of pictures: the maps of each --run, not of an ensemble."),
     ] = False,
     models: ModelOptions,
     search: SearchOptions,
@@ -74,14 +85,20 @@ def attention(
 ) -> None:
     """Show where the model looked, as data, picture or text.
 
-    The output is attention weights. Rows are pieces of the translation, columns pieces of the
-    source; in self-attention both are pieces of one text. Sentences and hypotheses are counted
-    from 1. Several pictures go to a folder, --out. The page "The attention dump" of the
-    documentation describes the files.
+    The output is attention weights, or the scores of another --method. Rows are pieces of the
+    translation, columns pieces of the source; in self-attention both are pieces of one text.
+    Sentences and hypotheses are counted from 1. Several pictures go to a folder, --out. The page
+    "The attention dump" of the documentation describes the files, "Attribution" the methods.
     """
     output_format = format_of(format, out, sys.stdout.isatty())
     if (scale is not None or numbers) and output_format not in PICTURES:
         raise ConfigError(f"--scale, --numbers: allowed with --format {', '.join(PICTURES)}")
+    if method == "attention" and contrast is not None:
+        raise ConfigError("--contrast: allowed with a --method that takes it, such as erasure")
+    if method != "attention" and heads != "mean":
+        raise ConfigError("--heads: allowed with --method attention")
+    if side_by_side:
+        _check_side_by_side(output_format, models, heads, n_best)
     keys = {**search.keys(), "n_best": n_best}
     is_searched = n_best or replace(search, length_penalty=None) != SearchOptions()
     if target and is_searched:
@@ -98,19 +115,57 @@ def attention(
     targets = checked_arguments(target) if target else None
     if targets is not None and len(targets) != len(sources):
         raise ConfigError(
-            f"--target: got {counted(len(targets), 'translation')} for "
-            f"{counted(len(sources), 'sentence')}; "
+            f"--target: got {format_count(len(targets), 'translation')} for "
+            f"{format_count(len(sources), 'sentence')}; "
             "give one for each, in the same order"
         )
 
     from nmt.translation.heads import choose_heads
 
-    translator = models.load(runs, compute, config.model_copy(update={"n_best": n_best}))
+    def translations(translator: "Translator", options: Map) -> Iterator["Translation"]:
+        attributor = _attributor(translator, method, contrast)
+        return _translations(translator, sources, targets, options, attributor)
+
+    config = config.model_copy(update={"n_best": n_best})
     sources = sources[:first]
+    if side_by_side:
+        options = Map(level, targets is not None, len(sources), out, (), scale, numbers)
+        by_run = {
+            str(path): translations(models.load([run], compute, config), options)
+            for path, run in zip(models.run or (), runs, strict=True)
+        }
+        write_side_by_side(output_format, by_run, options)
+        return
+    translator = models.load(runs, compute, config)
     n_maps = len(sources) * (1 if targets else n_best)
     chosen_heads = choose_heads(heads, translator.model.names_by_attention)
     options = Map(level, targets is not None, n_maps, out, chosen_heads, scale, numbers)
-    WRITERS[output_format](_translations(translator, sources, targets, options), options)
+    WRITERS[output_format](translations(translator, options), options)
+
+
+def _attributor(
+    translator: "Translator", method: "AttributionMethod", contrast: str | None
+) -> "Attributor | None":
+    """Return the attributor of the translator; None if the method is `attention`."""
+    if method == "attention":
+        return None
+    from nmt.explain.attribution.methods import Attributor
+
+    return Attributor(translator, method, contrast)
+
+
+def _check_side_by_side(
+    output_format: str, models: ModelOptions, heads: str, n_best: int | None
+) -> None:
+    """Raise ConfigError unless the options leave one map of each of several runs."""
+    if output_format not in PICTURES:
+        raise ConfigError(f"--side-by-side: allowed with --format {', '.join(PICTURES)}")
+    paths = models.run or []
+    if len(paths) < 2 or len(set(paths)) < len(paths) or models.weights:
+        got = ", ".join(map(str, paths)) or "none"
+        raise ConfigError(f"--side-by-side: got --run {got}, allowed: different ones, no --weights")
+    if heads != "mean" or n_best not in (None, 1):
+        raise ConfigError("--side-by-side: allowed without --heads and --n-best: a map of each run")
 
 
 def _sources(
@@ -129,14 +184,18 @@ def _sources(
 
 
 def _translations(
-    translator: "Translator", sources: list[str], targets: list[str] | None, options: Map
+    translator: "Translator",
+    sources: list[str],
+    targets: list[str] | None,
+    options: Map,
+    attributor: "Attributor | None",
 ) -> Iterator["Translation"]:
     """The translations in order, a chunk at a time; at the end a note counts empty sources."""
     n_empty = 0
     single = [head for head in options.heads if head.index is not None]
     shown = {head.attention for head in single}
     n_heads = sum(len(translator.model.names_by_attention[attention]) for attention in shown)
-    chunk = max(1, _CHUNK // max(n_heads, 1))
+    chunk = max(1, _CHUNK // max(n_heads, 1)) if attributor is None else _ATTRIBUTED_CHUNK
     with_heads = "cross" in shown
     translations: Sequence[Translation]
     for start in range(0, len(sources), chunk):
@@ -147,6 +206,8 @@ def _translations(
             translations = translator.force(texts, targets[start : start + len(texts)], with_heads)
         if shown - {"cross"}:
             translations = translator.with_self_attention(translations)
+        if attributor is not None:
+            translations = attributor.translations(translations)
         n_empty += sum(not translation.hypotheses for translation in translations)
         yield from translations
     if n_empty:

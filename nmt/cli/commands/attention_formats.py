@@ -1,10 +1,10 @@
 """The output formats of `nmt attention`, each with the function that writes it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.options import print_path
@@ -12,6 +12,8 @@ from nmt.cli.shared.sentences import print_lines
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from nmt.translation.heads import Head
     from nmt.translation.record import AttentionRecord
     from nmt.translation.words import Level
@@ -39,6 +41,14 @@ class Map:
     heads: "tuple[Head, ...]"
     scale: float | None
     numbers: bool
+
+
+class Picture(NamedTuple):
+    """A figure, the name of its file, and the texts in it."""
+
+    name: str
+    figure: "Figure"
+    texts: tuple[str, ...]
 
 
 def format_of(format: str | None, out: Path | None, is_terminal: bool) -> str:
@@ -84,9 +94,45 @@ def _write_npz(translations: Iterable["Translation"], options: Map) -> None:
 
 def _write_picture(format: str, translations: Iterable["Translation"], options: Map) -> None:
     """One picture into the file --out, or each into the folder --out."""
-    from nmt.explain.fonts import font_hint
-    from nmt.explain.heatmap import draw_translation, write_map
+    from nmt.explain.heatmap import draw_translation
     from nmt.explain.map_style import MapStyle
+
+    style = MapStyle(options.scale, options.numbers)
+
+    def pictures() -> Iterator[Picture]:
+        for number, translation in enumerate(translations, start=1):
+            for index, hypothesis in enumerate(translation.hypotheses):
+                level = options.level or "piece"
+                figure = draw_translation(translation, index, level, options.heads, style)
+                texts = (translation.src_text, hypothesis.text)
+                yield Picture(f"attention_{number:06d}_{index + 1}", figure, texts)
+
+    _write_pictures(format, pictures(), options)
+
+
+def write_side_by_side(
+    format: str, translations: "Mapping[str, Iterable[Translation]]", options: Map
+) -> None:
+    """Write a picture of each sentence, with the map of every run under the run's name."""
+    from nmt.explain.map_style import MapStyle
+    from nmt.explain.side_by_side import draw_side_by_side
+
+    style = MapStyle(options.scale, options.numbers)
+
+    def pictures() -> Iterator[Picture]:
+        for number, outputs in enumerate(zip(*translations.values(), strict=True), start=1):
+            if outputs[0].hypotheses:
+                by_run = dict(zip(translations, outputs, strict=True))
+                figure = draw_side_by_side(by_run, options.level or "word", style)
+                texts = (outputs[0].src_text, *(output.hypotheses[0].text for output in outputs))
+                yield Picture(f"attention_{number:06d}", figure, texts)
+
+    _write_pictures(format, pictures(), options)
+
+
+def _write_pictures(format: str, pictures: Iterable["Picture"], options: Map) -> None:
+    from nmt.explain.fonts import font_hint
+    from nmt.explain.heatmap import write_map
     from nmt.storage.output import check_output, is_direct
 
     out = options.out or Path(f"attention.{format}" if options.n_maps == 1 else "attention")
@@ -94,17 +140,12 @@ def _write_picture(format: str, translations: Iterable["Translation"], options: 
     if as_file and options.n_maps > 1:
         raise ConfigError(f"--out: got the file {out} for {options.n_maps} pictures; name a folder")
     check_output(out if as_file else out / f"attention_{1:06d}_1.{format}")
-    level = options.level or "piece"
-    style = MapStyle(options.scale, options.numbers)
     texts: set[str] = set()
-    for number, translation in enumerate(translations, start=1):
-        texts.add(translation.src_text)
-        for index, hypothesis in enumerate(translation.hypotheses):
-            texts.add(hypothesis.text)
-            path = out if as_file else out / f"attention_{number:06d}_{index + 1}.{format}"
-            figure = draw_translation(translation, index, level, options.heads, style)
-            write_map(figure, path, format)
-            print_path(path)
+    for name, figure, labels in pictures:
+        texts.update(labels)
+        path = out if as_file else out / f"{name}.{format}"
+        write_map(figure, path, format)
+        print_path(path)
     if hint := font_hint(sorted(texts)):
         say(hint)
 
@@ -125,19 +166,27 @@ def _write_text(translations: Iterable["Translation"], options: Map) -> None:
 
 def _text_lines(translations: Iterable["Translation"], options: Map) -> Iterator[str]:
     from nmt.explain.labels import label
-    from nmt.explain.terminal import legend, render_terminal
+    from nmt.explain.terminal import SHARE_LEGEND, legend, render_terminal
+    from nmt.translation.words import attention_table
 
+    has_shares = False
     for number, translation in enumerate(translations, start=1):
         for index, hypothesis in enumerate(translation.hypotheses):
             yield f"[{number}] {label(translation.src_text)}"
             score = f"{hypothesis.hypothesis.score:.3f}"
             yield f"[{number}.{index + 1}] {label(hypothesis.text)} ({score})"
+            table = attention_table(translation, index)
+            has_shares |= table.source_share is not None
+            if table.method != "attention":
+                yield label(table.method)
             for head in options.heads:
                 if len(options.heads) > 1 or head.index is not None:
                     yield label(head.name)
                 yield render_terminal(translation, index, level=options.level, head=head)
                 yield ""
     yield legend()
+    if has_shares:
+        yield SHARE_LEGEND
 
 
 WRITERS: dict[str, Callable[[Iterable["Translation"], Map], None]] = {

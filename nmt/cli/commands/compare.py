@@ -1,11 +1,13 @@
 """`nmt compare`: several runs or translations of one test set side by side."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
+from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions
 from nmt.cli.shared.options import Json, print_json
 from nmt.cli.shared.scoring import ScoreOptions, note_untested, score_file, translate_test_set
@@ -27,6 +29,10 @@ def compare(
     *,
     options: ScoreOptions,
     compute: ComputeOptions,
+    plot: Annotated[
+        Path | None,
+        Option(writable=True, help="Picture of BLEU by the length of the source, to write."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compare runs, or translations of others, side by side.
@@ -42,6 +48,10 @@ def compare(
     if len(systems) < 2 or len(set(systems)) < len(systems):
         got = ", ".join(map(str, systems))
         raise ConfigError(f"compare: got {got}, allowed: two or more different systems")
+    if plot is not None:
+        from nmt.explain.map_style import format_of
+
+        format_of(plot)
     runs = _open_runs(systems, options, compute)
     config = next((run.config for run, _ in runs.values()), None)
     scoring = options.scoring(config, ("bleu", "chrf"), DEFAULT_BOOTSTRAP, compute.device)
@@ -56,11 +66,25 @@ def compare(
             evaluations[str(system)] = score_file(system, test_set, scoring)
     compared = compare_systems(evaluations, scoring)
     note_untested(compared[-1].evaluation, compared[-1].against_first)
+    if plot is not None:
+        _plot(evaluations, plot)
     if as_json:
         print_json({"systems": [system.as_json() for system in compared]})
         return
     for line in _lines(compared):
         typer.echo(line)
+
+
+def _plot(evaluations: "Mapping[str, Evaluation]", path: Path) -> None:
+    """Draw BLEU by length. Raises ConfigError without BLEU or without the source texts."""
+    from nmt.explain.by_length import draw_by_length
+    from nmt.explain.heatmap import write_map
+
+    by_length = {name: evaluation.by_length for name, evaluation in evaluations.items()}
+    if not all(by_length.values()):
+        raise ConfigError("--plot: got no BLEU by length, allowed: with --bleu and --src")
+    write_map(draw_by_length(by_length), path)
+    say(f"wrote {path}")
 
 
 def _open_runs(

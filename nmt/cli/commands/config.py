@@ -1,4 +1,4 @@
-"""`nmt config`: what a config may say, what one says, and whether it is right."""
+"""`nmt config`: list recipes, check configs, and show a config with its defaults."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +13,10 @@ from nmt.errors import ConfigError
 
 def show(*, config: ConfigOptions) -> None:
     """Print a config with every default filled in."""
-    loaded = config.load()
+    run_config = config.load()
     from nmt.config import dump_config
 
-    typer.echo(dump_config(loaded), nl=False)
+    typer.echo(dump_config(run_config), nl=False)
 
 
 def list_() -> None:
@@ -27,12 +27,12 @@ def list_() -> None:
 
 
 def check(
-    files: Annotated[list[Path], Argument(help="Configs, YAML files.")],
+    files: Annotated[list[Path], Argument(help="Config files, in YAML.")],
 ) -> None:
-    """Check configs; exit code 2 if one is wrong.
+    """Check configs; exit with code 2 if one is invalid.
 
-    The text files that a config names must exist, and those of up to 50 MB are read: all that
-    `nmt train` would refuse at its start is reported.
+    Reports all that `nmt train` would refuse at its start. The text files that a config names must
+    exist; those of up to 50 MB are read.
     """
     from nmt.config import load_config
     from nmt.corpora.corpora import check_corpora
@@ -51,7 +51,7 @@ def check(
         except ConfigError as error:
             faults.extend(f"{file}: {line}" for line in str(error).split("\n"))
         else:
-            right = f"{file}: right" + "".join(f", but {line}" for line in absent)
-            typer.echo(with_flags(right, {"from_path": "--from"}))
+            message = f"{file}: right" + "".join(f", but {line}" for line in absent)
+            typer.echo(with_flags(message, {"from_path": "--from"}))
     if faults:
         raise ConfigError("\n".join(faults))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def list_(data: Data = Path("data")) -> None:
-    """List the corpora that a config can name, and what is on disk."""
+    """List the corpora that a config can name, and which are on disk."""
     from nmt.corpora.corpora import readable_splits
     from nmt.corpora.entries import load_catalog
 
@@ -43,17 +43,17 @@ def list_(data: Data = Path("data")) -> None:
 
 
 def fetch(
-    name: Annotated[str, Argument(help="A corpus of `nmt corpus list`.")],
+    name: Annotated[str, Argument(help="Name of a corpus in `nmt corpus list`.")],
     from_path: Annotated[
         Path | None,
-        Option("--from", help="Take the files from this file or folder, download nothing."),
+        Option("--from", help="Take the files from this file or folder instead of downloading."),
     ] = None,
-    force: Annotated[bool, Option("--force", help="Fetch again what is there already.")] = False,
+    force: Annotated[bool, Option("--force", help="Fetch existing files again.")] = False,
     data: Data = Path("data"),
 ) -> None:
     """Download a corpus, or copy it from disk, and verify it.
 
-    Its splits are read, to be sure. A cut download is continued by the same command.
+    All splits are read as a check. The same command continues an interrupted download.
     """
     from nmt.corpora.fetch import fetch_corpus
 
@@ -63,21 +63,21 @@ def fetch(
 
 
 def check(*, config: ConfigOptions, as_json: Json = False) -> None:
-    """Report on what a run would read, before it is trained.
+    """Report on the corpora of a config before training.
 
-    Pairs, those that `nmt corpus clean` leaves out, words, lengths, overlap of train with the
-    evaluation sets, and signs of shifted lines and swapped files.
+    Shows pairs, pairs that `nmt corpus clean` rejects, words, lengths, the overlap of train with
+    the evaluation sets, and signs of shifted lines or swapped files.
     """
     from nmt.corpora.corpus_report import corpus_report, render_report
 
-    loaded = config.load()
-    splits = _read_splits(loaded.data)
+    data = config.load().data
+    splits = _read_splits(data)
     if not splits:
         raise ConfigError(
-            f"{config.path}: nothing to read: corpus '{loaded.data.corpus}' has no split train, "
+            f"{config.path}: nothing to read: corpus '{data.corpus}' has no split train, "
             "valid or test; name its splits under data.train, data.valid, data.test"
         )
-    report = corpus_report(splits, loaded.data)
+    report = corpus_report(splits, data)
     if as_json:
         print_json([asdict(split) for split in report])
     else:
@@ -85,7 +85,7 @@ def check(*, config: ConfigOptions, as_json: Json = False) -> None:
 
 
 def _read_splits(data: "DataConfig") -> "dict[str, Iterable[SentencePair]]":
-    """The pairs of each split of the run, one for each reference."""
+    """Return the pairs of each split of the config, with one pair per reference."""
     from nmt.corpora.corpora import read_examples, resolve_split, stream_split
     from nmt.corpora.entries import RUN_SPLITS
     from nmt.corpora.sources import pairs_of
@@ -101,14 +101,11 @@ def _read_splits(data: "DataConfig") -> "dict[str, Iterable[SentencePair]]":
 def clean(
     files: Annotated[
         list[Path],
-        Argument(help="Source and target text, or one of lines source, tab, target."),
+        Argument(help="Source and target text, or one file with lines of source, tab, target."),
     ],
     out: Annotated[
         list[Path] | None,
-        Option(
-            writable=True,
-            help="File to write; - is stdout; once for each that is read.",
-        ),
+        Option(writable=True, help="File to write, one for each input file; - is stdout."),
     ] = None,
     src_lang: Annotated[
         str | None,
@@ -118,35 +115,35 @@ def clean(
         str | None,
         Option(help="Target language.", show_default="the ending of its file", callback=language),
     ] = None,
-    max_words: Annotated[int, Option(min=0, help="Most words of a side; 0: any number.")] = 150,
+    max_words: Annotated[int, Option(min=0, help="Maximum words of a side; 0: no limit.")] = 150,
     max_ratio: Annotated[
         float,
-        Option(min=0, help="Longer side over shorter one, in characters, 10 more allowed; 0: any."),
+        Option(min=0, help="Maximum length ratio, with 10 characters of slack; 0: no limit."),
     ] = 3.0,
     min_script: Annotated[
-        float, Option(min=0, max=1, help="Least share of letters in the language's script.")
+        float, Option(min=0, max=1, help="Minimum share of letters in the language's script.")
     ] = 0.5,
     keep_copies: Annotated[
         bool, Option("--keep-copies", help="Keep pairs with the same text on both sides.")
     ] = False,
     keep_duplicates: Annotated[
-        bool, Option("--keep-duplicates", help="Keep pairs that occur again.")
+        bool, Option("--keep-duplicates", help="Keep repeated pairs.")
     ] = False,
     rejected: Annotated[
         Path | None,
         Option(
             writable=True,
-            help="Write the others here: reason, line, source, target, between tabs.",
+            help="File for rejected pairs: reason, line, source and target, separated by tabs.",
         ),
     ] = None,
 ) -> None:
-    """Write the pairs of a corpus that pass; count the others by reason.
+    """Write the pairs of a corpus that pass all checks.
 
-    They are written unaltered. Left out are pairs with an empty side, damaged characters, the same
-    text on both sides, too many words, lengths that do not fit each other, another script, and
-    pairs that occur again.
+    Pairs are written unchanged; rejected pairs are counted by reason. The reasons are an empty
+    side, damaged characters, the same text on both sides, too many words, lengths that do not
+    match, another script, and a repeated pair.
 
-    Files are read line by line, so that they may be larger than memory.
+    Files are read line by line, so they may be larger than memory.
     """
     if len(files) not in (1, 2) or len(out or ()) != len(files):
         raise ConfigError(
@@ -164,11 +161,11 @@ def clean(
     for path in out or ():
         if is_packed(path) or reader_of(path) is not READERS[-1]:
             raise ConfigError(
-                f"--out: got {path}, allowed: the name of a plain text, such as x.tsv"
+                f"--out: got {path}, allowed: the name of a plain text file, such as x.tsv"
             )
     is_pair = len(files) == 1
     split = SplitConfig(file=files[0]) if is_pair else SplitConfig(src=files[0], tgt=files[1])
-    writes = [*(out or ()), *([] if rejected is None else [rejected])]
+    outputs = [*(out or ()), *([] if rejected is None else [rejected])]
     langs = ["", ""] if is_pair else [language_of(file) for file in files]
     rules = CleaningRules(
         src_lang=src_lang or langs[0],
@@ -182,8 +179,8 @@ def clean(
     counts = _write(split, rules, out or [], rejected)
     n_kept = counts.pop("")
     n_all = n_kept + counts.total()
-    # Where the pairs are on stdout, the counts are not.
-    print_line = complain if Path("-") in writes else typer.echo
+    # If pairs go to stdout, the counts go to stderr.
+    print_line = complain if Path("-") in outputs else typer.echo
     print_line(f"kept {n_kept:,} of {n_all:,} pairs ({n_kept / max(1, n_all):.2%})")
     for reason, count in counts.most_common():
         print_line(f"  {reason:<20}{count:>10,}  ({count / n_all:.2%})")
@@ -192,19 +189,19 @@ def clean(
 def _write(
     split: "SplitConfig", rules: "CleaningRules", out: list[Path], rejected: Path | None
 ) -> Counter[str]:
-    """Write what passes and what does not. Returns the pairs by reason; those kept have none."""
+    """Write the pairs, and return their counts by reason of rejection; "" is for kept pairs."""
     from tqdm import tqdm
 
     from nmt.corpora.cleaning import judged
     from nmt.corpora.corpora import stream_split
     from nmt.corpora.sources import DataConfig
-    from nmt.storage.atomic import utf8
+    from nmt.storage.atomic import encode_utf8
     from nmt.storage.output import atomic_output
 
     counts: Counter[str] = Counter({"": 0})
     with ExitStack() as stack:
         outputs = [stack.enter_context(atomic_output(path)) for path in out]
-        others = None if rejected is None else stack.enter_context(atomic_output(rejected))
+        rejects = None if rejected is None else stack.enter_context(atomic_output(rejected))
         pairs = tqdm(stream_split(split, DataConfig()), desc="read", unit=" pairs", disable=None)
         for number, (pair, reason) in enumerate(judged(iter(pairs), rules), start=1):
             counts[reason or ""] += 1
@@ -212,10 +209,10 @@ def _write(
             if reason is None:
                 lines = texts if len(outputs) == 2 else ["\t".join(texts)]
                 for output, line in zip(outputs, lines, strict=True):
-                    output.write(utf8(f"{line}\n"))
-            elif others is not None:
+                    output.write(encode_utf8(f"{line}\n"))
+            elif rejects is not None:
                 line = "\t".join([reason, str(number), *texts])
-                others.write(utf8(f"{line}\n"))
+                rejects.write(encode_utf8(f"{line}\n"))
         if not counts[""]:
             reasons = ", ".join(f"{n:,} {reason}" for reason, n in counts.most_common() if reason)
             raise DataError(f"no pair passes, so no file is written: {reasons or 'no pair read'}")

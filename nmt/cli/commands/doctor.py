@@ -1,4 +1,4 @@
-"""`nmt doctor`: the versions, devices and native code here, and what would make nmt faster."""
+"""`nmt doctor`: show versions, devices and native code, and how to make nmt faster."""
 
 import platform
 import shutil
@@ -14,9 +14,10 @@ _PACKAGES = ("torch", "numpy", "sacrebleu", "sentencepiece", "safetensors", "pyd
 
 
 def doctor() -> None:
-    """Show versions, devices, the code that computes, folders.
+    """Show versions, devices, compute backends and folders.
 
-    It says why that code computes. Where native code is missing, the last lines say how to get it.
+    Each backend comes with the reason for its choice. If native code is missing, the last lines say
+    how to install it.
     """
     for lines in (_system(), _computing()):
         for label, text in lines:
@@ -24,7 +25,7 @@ def doctor() -> None:
 
 
 def _system() -> Iterator[tuple[str, str]]:
-    """The versions, the machine and the folders."""
+    """Yield the versions, the machine and the folders."""
     import torch
 
     from nmt.corpora.entries import data_folder
@@ -40,7 +41,7 @@ def _system() -> Iterator[tuple[str, str]]:
 
 
 def _computing() -> Iterator[tuple[str, str]]:
-    """The devices, the backends, and how to get native code where it is missing."""
+    """Yield the devices, the backends, and how to get native code if it is missing."""
     import torch
 
     from nmt.device import describe_device, fast_bf16, resolve_device
@@ -55,7 +56,7 @@ def _computing() -> Iterator[tuple[str, str]]:
     for key, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
         backend = choose("auto", auto, dtype)
         yield f"backend {key}", f"{backend.name}: {backend.why}"
-    yield "fast bf16", fast_bf16(auto) or "no: train.precision: auto takes fp32 here"
+    yield "fast bf16", fast_bf16(auto) or "no: train.precision: auto means fp32 here"
     compiler = next(filter(None, map(shutil.which, ("c++", "g++"))), None)
     library = loaded()
     variant = "this processor" if library.variant == "native" else library.variant

@@ -1,4 +1,4 @@
-"""`nmt eval`: how good the translations are."""
+"""`nmt eval`: score translations by BLEU and other metrics."""
 
 import functools
 from collections.abc import Iterator, Mapping
@@ -29,15 +29,15 @@ def evaluate(
     *,
     options: ScoreOptions,
     hyp: Annotated[
-        Path | None, Option(help="Score this translation; nothing is translated.")
+        Path | None, Option(help="File of translations to score, instead of translating.")
     ] = None,
     baseline: Annotated[
         Path | None,
-        Option(help="An earlier translation, or an evaluated run, for a paired bootstrap test."),
+        Option(help="Earlier translations, or an evaluated run, for a paired bootstrap test."),
     ] = None,
     no_bootstrap: Annotated[bool, Option("--no-bootstrap", help="No confidence interval.")] = False,
     fail_under: Annotated[
-        float | None, Option(min=0, max=100, help="Exit with code 1 where BLEU is lower.")
+        float | None, Option(min=0, max=100, help="Exit with code 1 if BLEU is lower.")
     ] = None,
     models: ModelOptions,
     rerank: RerankOptions,
@@ -46,20 +46,20 @@ def evaluate(
     out: OutFile = None,
     as_json: Json = False,
 ) -> None:
-    """Score the translations of a run, or of others.
+    """Score the translations of a run, or those in a file.
 
-    Scores but COMET are sacreBLEU's, with signature and 95 % bootstrap interval.
+    sacreBLEU computes all scores except COMET, with signatures and 95 % bootstrap intervals.
 
-    The run keeps them in eval/NAME.json, with its translations beside them. --out writes the
-    translations to a file too; with --out - they are on stdout, and the scores on stderr.
+    Scores are saved as eval/NAME.json in the run, next to the translations. --out also writes the
+    translations to a file. With --out - they go to stdout, and the scores to stderr.
     """
     if fail_under is not None and not {"bleu", "multi30k"} & {*(options.metrics() or ("bleu",))}:
-        raise ConfigError("--fail-under: it is about BLEU, so give --bleu with it")
+        raise ConfigError("--fail-under: applies to BLEU only; give --bleu too")
     if baseline and no_bootstrap:
-        raise ConfigError("--baseline: it is compared by bootstrap; leave out --no-bootstrap")
+        raise ConfigError("--baseline: needs the bootstrap, so leave out --no-bootstrap")
     is_set = {search != SearchOptions(), compute != ComputeOptions(), rerank != RerankOptions()}
     if hyp and (out or True in is_set or models.checkpoint or (options.ref and models.run)):
-        raise ConfigError("--hyp gives the translation: --out and options of a model do not apply")
+        raise ConfigError("--hyp gives the translation: --out and model options do not apply")
     if str(out) == "-" and as_json:
         raise ConfigError("--out: got -, allowed with --json: a file; stdout is for the scores")
 
@@ -87,9 +87,9 @@ def evaluate(
         write_lines(evaluation.hyp_texts, out)
     _show(report, as_json, on_stderr=str(out) == "-")
     _keep(report)
-    judged = evaluation.scores.get("bleu") or evaluation.scores.get("multi30k")
-    if fail_under is not None and judged and judged.score < fail_under:
-        complain(f"{judged.name} {judged.score:.2f} is under --fail-under {fail_under}")
+    bleu = evaluation.scores.get("bleu") or evaluation.scores.get("multi30k")
+    if fail_under is not None and bleu and bleu.score < fail_under:
+        complain(f"{bleu.name} {bleu.score:.2f} is under --fail-under {fail_under}")
         raise typer.Exit(1)
 
 
@@ -100,7 +100,7 @@ def _choices(
     keys: Mapping[str, object],
     search: "SearchConfig",
 ) -> Iterator[str]:
-    """Yield what the name of a report says of the way to translate, but for the run's defaults."""
+    """Yield the settings that differ from the run's defaults, as parts of a report's name."""
     if models.checkpoint not in (None, "best"):
         yield str(models.checkpoint)
     yield from (f"with-{run.name}" for run in (models.run or ())[1:])
@@ -109,9 +109,9 @@ def _choices(
     yield from (f"rerank-{run.name}" for run in rerank.rerank or ())
     if rerank.rerank_weights:
         yield f"rerank-weights{_joined(rerank.rerank_weights)}"
-    changed = [override.key.removeprefix("search.") for override in compute.set_ or ()]
-    for key in dict.fromkeys([*changed, *keys]):
-        if key != "batch_size":  # it changes no translation
+    override_keys = [override.key.removeprefix("search.") for override in compute.set_ or ()]
+    for key in dict.fromkeys([*override_keys, *keys]):
+        if key != "batch_size":  # the batch size changes no translation
             value = functools.reduce(getattr, key.split("."), search)
             yield f"{key.removesuffix('.samples')}{value}"
     if compute.int8 or compute.precision != "fp32":
@@ -130,7 +130,7 @@ def _translated(
     test_set: "TestSet",
     scoring: "Scoring",
 ) -> "Evaluation":
-    """Translate and score the test set, whose `about` then says by which models and search."""
+    """Translate and score the test set, and note the models and the search in its `about`."""
     translator = models.load(runs, compute, rerank=rerank)
     if len(runs) > 1:
         members = [str(run.path) for run in runs]
@@ -158,7 +158,7 @@ def _report(
     hyp: Path | None,
     baseline: Path | None,
 ) -> "EvalReport":
-    """The report `name`, with a comparison if there is a baseline."""
+    """Return the report `name`, with comparisons if there is a baseline."""
     from nmt.evaluation.evaluate import compare_evaluations
     from nmt.evaluation.examples import read_translations
     from nmt.evaluation.score_report import EvalReport, checksum, report_path
@@ -172,7 +172,7 @@ def _report(
     }
     comparisons: dict[str, Comparison] = {}
     if baseline:
-        # A run has its translations beside its report of the same name.
+        # A run keeps translations next to the report, under the same name.
         file = report_path(baseline, name).with_suffix(".txt") if baseline.is_dir() else baseline
         lines = read_translations(file, len(examples), test_set.corpus)
         sums["baseline"] = checksum(lines)
@@ -192,7 +192,7 @@ def _report(
 
 
 def _show(report: "EvalReport", as_json: bool, on_stderr: bool) -> None:
-    """Print scores on stdout, or `on_stderr` where translations have it; notes on stderr."""
+    """Print scores on stdout, or on stderr if stdout has translations, and notes on stderr."""
     from nmt.evaluation.score_report import comparison_line, length_line, score_line, speed_line
 
     if as_json:
@@ -208,7 +208,7 @@ def _show(report: "EvalReport", as_json: bool, on_stderr: bool) -> None:
 
 
 def _keep(report: "EvalReport") -> None:
-    """Write the report into the run, if there is one; a failure is only noted on stderr."""
+    """Save the report in its run, if it has one. A failure is only noted on stderr."""
     run = report.about.get("run")
     if run is None:
         return
@@ -217,8 +217,8 @@ def _keep(report: "EvalReport") -> None:
     try:
         dropped = report.keep(Path(str(run)))
     except DataError as error:
-        say(f"scores are not kept in the run: {error}")
+        say(f"scores are not saved in the run: {error}")
         return
     say(f"scores: {report_path(Path(str(run)), report.name)}")
     if dropped:
-        say(f"dropped there: {', '.join(dropped)}, of translations that have changed since")
+        say(f"dropped there: {', '.join(dropped)}, scores of translations that have changed")

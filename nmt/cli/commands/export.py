@@ -1,42 +1,56 @@
 """`nmt export`: a trained run as files that other engines run."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 from typer import Option
 
 from nmt.cli.shared.models import open_run
-from nmt.cli.shared.options import Checkpoint, Int8, OutFolder, RunOption
+from nmt.cli.shared.options import Checkpoint, Int8, RunOption
 from nmt.errors import ConfigError
 
 
 def export(
-    out: OutFolder,
+    out: Annotated[
+        Path, Option("--out", "-o", writable=True, help="Folder to write; of a page the file.")
+    ],
     *,
     run: RunOption,
     format: Annotated[
-        Literal["onnx", "ctranslate2"], Option("--format", help="Format to write.")
+        Literal["onnx", "ctranslate2", "page"], Option("--format", help="Format to write.")
     ] = "onnx",
     checkpoint: Checkpoint = None,
     int8: Int8 = False,
+    fp16: Annotated[
+        bool, Option("--fp16", help="Matrices of a page in fp16; otherwise in int8.")
+    ] = False,
 ) -> None:
-    """Write a run for engines without PyTorch: ONNX or CTranslate2.
+    """Write a run for engines without PyTorch: ONNX, CTranslate2, or a page for a browser.
 
     --int8 adds copies of the ONNX graphs with matrices in int8. The folder, which must be new, has
-    the model, the tokenizers, and manifest.json, which says what everything means. Its path is
-    printed. CTranslate2 runs Transformers only.
+    the model, the tokenizers, and manifest.json, which says what everything means. CTranslate2 runs
+    Transformers only. A page is one HTML file with a recurrent model in it, which translates and
+    shows its attention without a network. The path is printed.
     """
-    from nmt.export.ctranslate2_folder import export_ctranslate2
-    from nmt.export.onnx_folder import export_onnx
-
     if int8 and format != "onnx":
-        raise ConfigError(
-            "--int8 requires --format onnx; CTranslate2 quantizes when it loads, with "
-            "compute_type='int8'"
-        )
+        allowed = "CTranslate2 quantizes when it loads, with compute_type='int8'"
+        if format == "page":
+            allowed = "a page is in int8 unless --fp16"
+        raise ConfigError(f"--int8 requires --format onnx; {allowed}")
+    if fp16 and format != "page":
+        raise ConfigError("--fp16 requires --format page")
     trained, checkpoint = open_run(run.path), checkpoint or "best"
-    if format == "ctranslate2":
-        manifest = export_ctranslate2(trained, checkpoint, out)
+    if format == "page":
+        from nmt.explain.explainer.page import write_explainer
+
+        write_explainer(trained, checkpoint, out, "fp16" if fp16 else "int8")
+    elif format == "ctranslate2":
+        from nmt.export.ctranslate2_folder import export_ctranslate2
+
+        export_ctranslate2(trained, checkpoint, out)
     else:
-        manifest = export_onnx(trained, checkpoint, out, int8)
-    typer.echo(manifest.parent)
+        from nmt.export.onnx_folder import export_onnx
+
+        export_onnx(trained, checkpoint, out, int8)
+    typer.echo(out)

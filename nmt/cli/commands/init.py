@@ -1,4 +1,4 @@
-"""`nmt init`: a first config for files of one's own."""
+"""`nmt init`: write a first config for the user's own text files."""
 
 import shlex
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nmt.corpora.proposal import ExaminedCorpus
     from nmt.corpora.sources import DataConfig
 
-_BY_NAME = "told by the names of the files"
+_BY_NAME = "from the names of the files"
 _SRC_LANG = Option(help="Source language.", show_default=_BY_NAME, callback=language)
 _TGT_LANG = Option(help="Target language.", show_default=_BY_NAME, callback=language)
 
@@ -27,8 +27,8 @@ def init(
     files: Annotated[
         list[Path],
         Argument(
-            help="Source and target text, or one file of both: source, tab, target a line, or "
-            "parquet. Plain, packed, or in a zip."
+            help="Source and target text, or one file with both: parquet, or lines of source, tab, "
+            "target. Files may be compressed or in a zip."
         ),
     ],
     src_lang: Annotated[str | None, _SRC_LANG] = None,
@@ -36,14 +36,14 @@ def init(
     valid: Annotated[
         list[Path] | None,
         Option(
-            help="File of the validation set; twice for two.",
+            help="File of the validation set; give it twice for source and target.",
             show_default="sentences held out of the training text",
         ),
     ] = None,
     test: Annotated[
         list[Path] | None,
         Option(
-            help="File of the test set; twice for two.",
+            help="File of the test set; give it twice for source and target.",
             show_default="sentences held out of the training text",
         ),
     ] = None,
@@ -51,24 +51,24 @@ def init(
         str | None, Option(help="Name of the run.", show_default="the languages, such as en-fr")
     ] = None,
     out: Annotated[
-        Path | None, Option(writable=True, help="Config to write.", show_default="NAME.yaml here")
+        Path | None, Option(writable=True, help="Config to write.", show_default="NAME.yaml")
     ] = None,
 ) -> None:
-    """Write a config with fitting sizes for your own sentence pairs.
+    """Write a config for your sentence pairs, with suitable sizes.
 
-    The pairs are read and checked, pieces are learned, and some updates are timed. What looks wrong
-    in the files is said; nothing is left out of them here.
+    Reads and checks the pairs, learns a tokenizer, and times some training updates. Notes on stderr
+    tell what looks wrong in the files; no pair is removed.
 
-    The path of the config is printed on stdout, all else on stderr.
+    The path of the config is printed on stdout.
     """
     data, is_order_known = _data(files, valid or (), test or (), src_lang, tgt_lang)
-    # Imported here because they bring torch and sentencepiece along.
+    # Imported here because they import torch and sentencepiece.
     from nmt.cli.shared.process import configure_process
     from nmt.config import RunConfig
     from nmt.corpora.proposal import examine, is_messy, proposed_config, warnings
     from nmt.settings.config_file import load_text
 
-    configure_process()  # as `nmt train` does, so that its updates take as long
+    configure_process()  # as in `nmt train`, so that updates take as long
     say(f"reading {' and '.join(map(str, files))} ...")
     corpus = examine(data, is_order_known)
     name = name or f"{corpus.data.src_lang}-{corpus.data.tgt_lang}"
@@ -78,18 +78,18 @@ def init(
     say("timing updates ...")
     duration = _duration(load_text(text, path, (), RunConfig), corpus)
     _write(text, path, files, corpus, duration)
-    say(_shown(corpus))
+    say(_summary(corpus))
     for line in warnings(corpus):
         say(f"note: {line}")
     if is_messy(corpus.report[0]):
-        say(f"note: this writes the pairs that pass: {_cleaning(files, corpus)}")
+        say(f"note: to write only the pairs that pass: {_cleaning_command(files, corpus)}")
     say(f"training: {duration}")
     say(f"next: nmt train --config {shlex.quote(str(path))}")
     typer.echo(path)
 
 
 def _duration(config: "RunConfig", corpus: "ExaminedCorpus") -> str:
-    """How long the training will take here, from some updates."""
+    """Estimate how long training takes on this machine, by timing some updates."""
     from nmt.device import describe_device, resolve_device
     from nmt.training.estimate import epoch_seconds
     from nmt.training.report import duration
@@ -97,21 +97,21 @@ def _duration(config: "RunConfig", corpus: "ExaminedCorpus") -> str:
     epoch = epoch_seconds(config, corpus.sample, corpus.tokenizers, corpus.n_pairs)
     device = describe_device(resolve_device(config.train.device))
     total = duration(epoch * (config.train.epochs or 1))
-    return f"about {total} on {device}, {duration(epoch)} each, and validation besides"
+    return f"about {total} on {device}, {duration(epoch)} per epoch, plus validation"
 
 
 def _write(
     text: str, path: Path, files: Sequence[Path], corpus: "ExaminedCorpus", duration: str
 ) -> None:
-    """Write the config below comments about the corpus and the training."""
+    """Write the config, with comments about the corpus and the training above it."""
     from nmt.storage.output import write_lines
     from nmt.storage.terminal import one_line
 
     command = one_line(shlex.join(["nmt", "init", *map(str, files)]))
     head = [
-        f"# {_shown(corpus)}; written by: {command}",
+        f"# {_summary(corpus)}; written by: {command}",
         f"# The training takes {duration}.",
-        "# The same with every key and its default: nmt config show FILE",
+        "# All keys with their defaults: nmt config show FILE",
     ]
     write_lines([*head, *text.splitlines()], path)
 
@@ -123,7 +123,7 @@ def _data(
     src_lang: str | None,
     tgt_lang: str | None,
 ) -> "tuple[DataConfig, bool]":
-    """The data section, and whether it is known which side has which language."""
+    """Return the data section, and whether it is certain which language is the source."""
     from nmt.corpora.languages import language_of, language_pair_of
     from nmt.corpora.sources import DataConfig
     from nmt.settings.config_file import load_values
@@ -140,7 +140,7 @@ def _data(
         got = f"{src or 'none'} and {tgt or 'none'}"
         raise ConfigError(
             f"{', '.join(map(str, files))}: the names do not tell the languages: {got}; "
-            "give `src_lang` and `tgt_lang`, as in fr"
+            "give `src_lang` and `tgt_lang`, such as fr"
         )
     values = {
         "src_lang": src,
@@ -153,16 +153,16 @@ def _data(
 
 
 def _split(files: Sequence[Path], what: str) -> dict[str, Path]:
-    """A split of one file or of two. Raises ConfigError, which begins with `what`, for more."""
+    """Return a split of one or two files. Raises ConfigError, starting with `what`, for more."""
     if len(files) == 2:
         return {"src": files[0], "tgt": files[1]}
     if len(files) != 1:
-        raise ConfigError(f"{what}: got {len(files)} files, allowed: one of both sides, or two")
+        raise ConfigError(f"{what}: got {len(files)} files, allowed: 1 (both sides) or 2")
     return {"file": files[0]}
 
 
-def _shown(corpus: "ExaminedCorpus") -> str:
-    """The corpus in a line."""
+def _summary(corpus: "ExaminedCorpus") -> str:
+    """Describe the corpus in one line."""
     train, data = corpus.report[0], corpus.data
     return (
         f"{corpus.n_pairs:,} pairs, {data.src_lang} to {data.tgt_lang}; a sentence has "
@@ -170,8 +170,8 @@ def _shown(corpus: "ExaminedCorpus") -> str:
     )
 
 
-def _cleaning(files: Sequence[Path], corpus: "ExaminedCorpus") -> str:
-    """The command that writes the pairs that pass."""
+def _cleaning_command(files: Sequence[Path], corpus: "ExaminedCorpus") -> str:
+    """Return the command that writes only the pairs that pass cleaning."""
     langs = [corpus.data.src_lang, corpus.data.tgt_lang]
     outs = [f"clean.{lang}" for lang in langs] if len(files) == 2 else ["clean.tsv"]
     flags = [word for out in outs for word in ("--out", out)]

@@ -1,4 +1,4 @@
-"""`nmt lab`: small experiments from the attention literature, each a picture and its numbers."""
+"""`nmt lab`: small experiments from the attention literature, each with a picture and numbers."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from nmt.cli.shared.options import Force, Json, OutFolder, Threads, set_option
 
 
 def lab(
-    name: Annotated[str | None, Argument(help="The experiment.", show_default="list them")] = None,
+    name: Annotated[str | None, Argument(help="The experiment.", show_default="list all")] = None,
     *,
     out: OutFolder = Path("lab"),
     force: Force = False,
@@ -23,10 +23,10 @@ def lab(
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
-    """Run a small experiment on attention: its numbers and a picture.
+    """Run a small experiment on attention.
 
-    They are NAME.json and NAME.png in the folder --out. The pages "Laboratory" of the documentation
-    say what each experiment shows.
+    Writes its numbers and a picture to NAME.json and NAME.png in the folder --out. The pages
+    "Laboratory" of the documentation explain each experiment.
     """
     from nmt.lab.experiments import EXPERIMENTS, check_name
 

@@ -7,7 +7,14 @@ from typer import Option
 
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import open_run
-from nmt.cli.shared.options import Checkpoint, OutFile, Picture, RunOption, print_path
+from nmt.cli.shared.options import (
+    Checkpoint,
+    OutFile,
+    Picture,
+    RunOption,
+    RunsOption,
+    print_path,
+)
 from nmt.cli.shared.sentences import print_lines
 from nmt.errors import ConfigError
 
@@ -15,8 +22,8 @@ from nmt.errors import ConfigError
 def report(*, run: RunOption, out: Picture = Path("report.html")) -> None:
     """Write a run as one HTML page: curves, samples, maps, card.
 
-    The page loads nothing and has no script. It may be written while the run is trained. Its path
-    is printed on stdout.
+    A slider steps through the validations. The page loads nothing. It may be written while the run
+    is trained. Its path is printed on stdout.
     """
     trained = open_run(run.path)
     from nmt.explain.report_page import write_report
@@ -25,17 +32,22 @@ def report(*, run: RunOption, out: Picture = Path("report.html")) -> None:
     print_path(out)
 
 
-def curve(*, run: RunOption, out: Picture = Path("curve.png")) -> None:
-    """Draw the learning curve of a run: loss, perplexity, BLEU.
+def curve(*, runs: RunsOption, out: Picture = Path("curve.png")) -> None:
+    """Draw the learning curve of a run: loss, perplexity, BLEU; of several runs in one picture.
 
-    The suffix of --out is .png, .svg or .pdf. It may be drawn while the run is trained. The path of
+    The suffix of --out is .png, .svg or .pdf. It may be drawn while a run is trained. The path of
     the file is printed on stdout.
     """
-    trained = open_run(run.path)
-    from nmt.explain.curve import draw_curve
+    trained = [open_run(path) for path in runs.paths]
+    from nmt.explain.curve import draw_curve, draw_curves
     from nmt.explain.heatmap import write_map
 
-    write_map(draw_curve(trained.path, trained.config.valid.metric), out)
+    metric = trained[0].config.valid.metric
+    if len(trained) == 1:
+        figure = draw_curve(trained[0].path, metric)
+    else:
+        figure = draw_curves({str(run.path): run.path for run in trained}, metric)
+    write_map(figure, out)
     print_path(out)
 
 

@@ -1,4 +1,4 @@
-"""`nmt runs`: the runs of a folder: list them, show one, pack one, average its checkpoints."""
+"""`nmt runs` and `nmt average`: list, show and pack runs, and average checkpoints."""
 
 import time
 from dataclasses import asdict
@@ -25,8 +25,8 @@ def list_(
 ) -> None:
     """List the runs of a folder: state, updates, best score, age, size.
 
-    The one that was changed last stands at the end. `killed` is a training that ended without a
-    word; the command that began it continues it, as it does one that was stopped.
+    The run that was changed last is listed last. In state `killed`, training ended without a
+    record of how. The command that began a run also continues a stopped or killed run.
     """
     from nmt.lab.numbers import columns
     from nmt.runs.run_list import list_runs
@@ -46,9 +46,9 @@ def list_(
 
 
 def show(*, run: RunOption) -> None:
-    """Show a run: its trainings, how they ended, checkpoints.
+    """Show a run: its checkpoints, its trainings and how they ended.
 
-    run.json in its folder has the versions, the hardware and the data too.
+    The file run.json of a run also has the versions, the hardware and the data.
     """
     from nmt.runs.run_list import run_row
 
@@ -85,11 +85,11 @@ def pack(
     ] = None,
     checkpoint: Checkpoint = None,
 ) -> None:
-    """Write a run that translates as one file.
+    """Write a run as one file that can translate.
 
-    It has the config, the tokenizers and the weights of one checkpoint, no training state. Commands
-    that translate take it as --run; training cannot continue from it. Its path is printed on
-    stdout.
+    The file has the config, the tokenizers and the weights of one checkpoint. It has no training
+    state, so training cannot continue from it. Commands that translate accept the file as --run.
+    The path of the file is printed on stdout.
     """
     from nmt.runs.pack import pack as write_pack
 
@@ -105,22 +105,25 @@ def average(
     run: RunOption,
     checkpoints: Annotated[
         list[str] | None,
-        Argument(metavar="CHECKPOINT...", help="best, last, step-NNNNNN or a name."),
+        Argument(
+            metavar="CHECKPOINT...",
+            help="Checkpoints to average: best, last, step-NNNNNN or a name.",
+        ),
     ] = None,
-    last: Annotated[int | None, Option(min=1, help="Average the N newest.")] = None,
+    last: Annotated[int | None, Option(min=1, help="Average the N newest checkpoints.")] = None,
     best: Annotated[
-        int | None,
-        Option(min=1, help="Average the N best by valid.metric."),
+        int | None, Option(min=1, help="Average the N best checkpoints by valid.metric.")
     ] = None,
-    name: Annotated[str, Option(help="Name of the checkpoint that is written.")] = "average",
+    name: Annotated[str, Option(help="Name of the new checkpoint.")] = "average",
 ) -> None:
     """Average the weights of several checkpoints of a run.
 
-    The mean is a checkpoint of the run for --checkpoint of other commands. train.keep_last and
-    train.keep_best say how many there are to choose from. The path is printed on stdout.
+    The mean becomes a new checkpoint of the run, which other commands take by --checkpoint.
+    Training keeps as many checkpoints as train.keep_last and train.keep_best say. The path of the
+    new checkpoint is printed on stdout.
     """
     path = run.run or run.run_argument
-    if run.run is not None and run.run_argument is not None:  # then it is a checkpoint
+    if run.run is not None and run.run_argument is not None:  # then the argument is a checkpoint
         checkpoints = [str(run.run_argument), *(checkpoints or [])]
     if sum(choice is not None for choice in (checkpoints or None, last, best)) != 1:
         raise ConfigError("nmt average: allowed: one of CHECKPOINT..., --last N and --best N")
@@ -137,7 +140,7 @@ def average(
 
 
 def _directory(run: RunOption) -> "RunDirectory":
-    """The run that is named, which may have no checkpoint yet, or the newest with a model."""
+    """Return the named run, which may have no checkpoint yet, or the newest with a model."""
     from nmt.runs.directory import RunDirectory
     from nmt.runs.find import find_run
 
@@ -155,7 +158,7 @@ def _fields(row: "RunRow") -> dict[str, Any]:
 
 
 def _age(seconds: float) -> str:
-    """How long ago a time of the epoch was: `5 min`, `3 h`, `12 days`."""
+    """Return how long ago a Unix time was: `5 min`, `3 h`, `12 days`."""
     minutes = max(0.0, time.time() - seconds) / 60
     if minutes < 60:
         return f"{minutes:.0f} min"
@@ -167,7 +170,7 @@ def _size(n_bytes: int) -> str:
 
 
 def _worst_to_best(run: "TrainedRun") -> list[int]:
-    """The steps on disk that were validated, the best last."""
+    """Return the steps of validated checkpoints on disk, the best last."""
     from nmt.runs.metrics import metrics_of, ranks_of
 
     ranks = ranks_of(metrics_of(run.path), run.config.valid.metric)
@@ -178,7 +181,7 @@ def _worst_to_best(run: "TrainedRun") -> list[int]:
 def _steps(run: "TrainedRun", flag: str, n: int, steps: list[int]) -> list[str]:
     if n > len(steps):
         raise ConfigError(
-            f"--{flag}: got {n}, allowed: 1 to {len(steps)}, the checkpoints that {run.path} has; "
-            f"train.keep_{flag} keeps more"
+            f"--{flag}: got {n}, allowed: 1 to {len(steps)}, the checkpoints of {run.path}; "
+            f"a larger train.keep_{flag} keeps more"
         )
     return [str(step) for step in steps[-n:]]

@@ -1,4 +1,4 @@
-"""`nmt score`: how probable given translations are to a model."""
+"""`nmt score`: the log-probabilities of existing translations under a model."""
 
 import json
 import math
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 def score(
     source: Annotated[Path, Argument(help="Source text, one sentence a line; - is stdin.")],
-    target: Annotated[Path, Argument(help="Its translation, line by line; - is stdin.")],
+    target: Annotated[Path, Argument(help="Translation of SOURCE, line by line; - is stdin.")],
     *,
     models: ModelOptions,
     per_piece: Annotated[
-        bool, Option("--per-piece", help="Divide by the number of pieces, end included.")
+        bool, Option("--per-piece", help="Divide by the number of pieces, including </s>.")
     ] = False,
     compute: ComputeOptions,
     as_json: Json = False,
     out: OutFile = None,
 ) -> None:
-    """Give the log-probability of given translations.
+    """Print the log-probability of each translation of a text.
 
-    It is in nats, a line for each. The end of the translation counts as a piece. With --json a line
-    also has the pieces and the log-probability of each. Where the source has no piece, the line is
-    empty, or null in JSON. The mean and the perplexity of all pieces stand on stderr.
+    Values are in nats, one per line; the end </s> counts as a piece. With --json, a line also has
+    the pieces and their log-probabilities. For a source without pieces the line is empty, or the
+    score null in JSON. The mean and the perplexity over all pieces are printed on stderr.
     """
     if str(source) == str(target) == "-":
         raise ConfigError("got - twice, allowed: stdin for one of SOURCE and TARGET")

@@ -19,34 +19,34 @@ def serve(
     *,
     models: ModelOptions,
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, Option(min=0, max=65535, help="Port; 0: a free one.")] = 5000,
+    port: Annotated[int, Option(min=0, max=65535, help="Port; 0: any free port.")] = 5000,
     api_keys: Annotated[
-        Path | None, Option(help="File with an API key a line, of which requests need one.")
+        Path | None, Option(help="File of API keys, one a line; translations then need a key.")
     ] = None,
     cors: Annotated[
         list[str] | None,
-        Option(help="Origin whose pages may call, such as https://example.org; * is all."),
+        Option(help="Origin whose pages may call the server, as https://example.org; *: any."),
     ] = None,
     max_characters: Annotated[
-        int, Option(min=1, help="Characters a request may have.")
+        int, Option(min=1, help="Maximum characters of a request.")
     ] = ServerOptions.characters,
     max_sentences: Annotated[
-        int, Option(min=1, help="Sentences a request may have.")
+        int, Option(min=1, help="Maximum sentences of a request.")
     ] = ServerOptions.sentences,
     max_waiting: Annotated[
-        int, Option(min=1, help="Sentences that may wait for a model; more get 429.")
+        int, Option(min=1, help="Maximum sentences waiting for a model; others get 429.")
     ] = ServerOptions.waiting,
     time_limit: Annotated[
-        float, Option(min=0.1, help="Seconds a request may take.")
+        float, Option(min=0.1, help="Maximum seconds of a request.")
     ] = ServerOptions.seconds,
     search: SearchOptions,
     compute: ComputeOptions,
 ) -> None:
-    """Serve translations over HTTP, with a page.
+    """Serve translations over HTTP, with a web page.
 
-    It has LibreTranslate's API, and /v1 with attention. Several --run are served side by side. The
-    address is printed on stdout once it takes requests. Ctrl-C or SIGTERM ends it: what runs is
-    finished first.
+    The server has LibreTranslate's API, and its own API with attention under /v1. Several --run are
+    served side by side. The address is printed on stdout once the server accepts requests. Ctrl-C
+    or SIGTERM ends it after the running requests.
     """
     missing = [package for package in _PACKAGES if importlib.util.find_spec(package) is None]
     if missing:
@@ -76,14 +76,14 @@ def serve(
         for name, translator in translators:
             say(f"{name}: {' to '.join(translator.languages)}")
         if not options.keys and not _is_loopback(host):
-            say(f"note: whoever reaches {host} may translate; --api-keys asks for a key")
+            say(f"note: anyone who can reach {host} may translate; --api-keys requires a key")
         typer.echo(url_of(listener))
         sys.stdout.flush()
         run_server(app, listener)
 
 
 _PACKAGES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
-"""The packages of the extra."""
+"""The packages of the extra `serve`."""
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""nmt train: one YAML in, one run directory out."""
+"""`nmt train`: train the model of a config in a run directory."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nmt.training.distributed import Ranks
 
 _SECONDS_TO_BE_ENDED = 5.0
-"""How long a rank delays its error: the first may report the same and end, and with it this one."""
+"""The delay of an error of rank 1 and up: rank 0 may report it first, and end all ranks."""
 
 _HANGUP = getattr(signal, "SIGHUP", None)
 _SIGNALS = [number for number in (signal.SIGINT, signal.SIGTERM, _HANGUP) if number is not None]
@@ -48,25 +48,25 @@ def train(
         bool,
         Option(
             "--allow-change",
-            help="Continue a run with another learning rate, batch size or dropout.",
+            help="Continue a run with a changed learning rate, batch size or dropout.",
         ),
     ] = False,
     processes: Annotated[
         int,
         Option(
             min=1,
-            help="Train in N processes of this machine, with a GPU or a share of the CPU's threads "
-            "each. An update has N times train.accumulate batches.",
+            help="Train in N processes of this machine, each with a GPU or a share of the CPU "
+            "threads. An update then has N times train.accumulate batches.",
         ),
     ] = 1,
     quiet: Quiet = False,
 ) -> None:
-    """Train a model, or go on with a run that was begun.
+    """Train a model, or continue a run.
 
-    The run directory's path is printed on stdout. Ctrl-C, SIGTERM and SIGHUP save the state and
-    end; the same command again continues it. A run that ended some other way goes on from its last
-    checkpoint. Several processes are started by --processes, or by torchrun, on any number of
-    machines.
+    The path of the run directory is printed on stdout. Ctrl-C, SIGTERM and SIGHUP save the state
+    and end the training; the same command continues it. A run that ended in another way continues
+    from its last checkpoint. --processes trains in several processes of this machine, and torchrun
+    on several machines.
     """
     for number in _SIGNALS:
         if number != _HANGUP or signal.getsignal(number) != signal.SIG_IGN:
@@ -79,13 +79,13 @@ def train(
     flags = overrides_of("train", {"device": device, "epochs": epochs, "steps": steps})
     stop = _StopSignal(ranks)
     with stop.one_report():
-        loaded = config.load(*flags)
+        run_config = config.load(*flags)
         if processes > ranks.world:
             raise typer.Exit(launch(processes))
-        folder = run or Path("runs") / loaded.name
+        folder = run or Path("runs") / run_config.name
         process.configure_process(threads)
-        with process.deterministic(loaded.train.deterministic):
-            outcome = loop.train(loaded, folder, sys.argv, stop, quiet, allow_change, ranks)
+        with process.deterministic(run_config.train.deterministic):
+            outcome = loop.train(run_config, folder, sys.argv, stop, quiet, allow_change, ranks)
     if not ranks.is_first:
         raise typer.Exit(0 if outcome.reason is not None else stop.exit_code)
     if outcome.reason is not None:
@@ -99,14 +99,14 @@ def train(
 
 
 class _StopSignal:
-    """Whether Ctrl-C, SIGTERM or SIGHUP came: the first is noted, the second ends the process.
+    """Tells training whether Ctrl-C, SIGTERM or SIGHUP came. A second signal ends the process.
 
-    Until training calls this for the first time there is nothing to save, and the system ends the
-    process at once. Python would wait until a call into a library returns, which can take minutes
+    Until training first calls this object there is nothing to save, and a signal ends the process
+    at once. A Python handler would run only when a library call returns, which can take minutes
     while a vocabulary is learned.
 
-    Among several ranks a second signal does nothing, because a process that starts the others sends
-    on to each what may have reached it already; that process ends those that take too long.
+    With several ranks a second signal does nothing, because the launcher forwards to each rank a
+    signal that may have reached the rank already. The launcher kills ranks that take too long.
     """
 
     def __init__(self, ranks: "Ranks") -> None:
@@ -118,22 +118,22 @@ class _StopSignal:
         if not self._is_watching:
             self._is_watching = True
             for number in _SIGNALS:
-                # `nohup` has it ignored; it stays so.
+                # Under `nohup` SIGHUP is ignored, and stays so.
                 if number != _HANGUP or signal.getsignal(number) != signal.SIG_IGN:
                     signal.signal(number, self._note)
         return self.number != 0
 
     @property
     def exit_code(self) -> int:
-        """As of a program that the signal ended; of another rank's, one cannot tell the signal."""
+        """The code of a program ended by the signal; SIGTERM if another rank got the signal."""
         return 128 + (self.number or signal.SIGTERM)
 
     @contextlib.contextmanager
     def one_report(self) -> Iterator[None]:
-        """Among several ranks, have one of them report an error in this block.
+        """Report an error in this block by one rank only.
 
-        The others wait until what started them ends them. So does one whose peer has ended: that
-        peer has told why. After some seconds, as where it was on another machine, they report too.
+        Rank 0 reports its error. The other ranks, and a rank that lost its peer, wait until the
+        launcher ends them. A rank that is not ended within seconds reports its error too.
         """
         from nmt.training.distributed import LostRankError
 
@@ -145,7 +145,7 @@ class _StopSignal:
                 raise
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
-            if is_lost and self.number:  # it was ended with the others
+            if is_lost and self.number:  # the signal ended all ranks
                 raise typer.Exit(self.exit_code) from None
             time.sleep(_SECONDS_TO_BE_ENDED)
             if isinstance(error, NMTError):
@@ -157,7 +157,7 @@ class _StopSignal:
         if self._ranks.world > 1:
             return
         for caught in _SIGNALS:
-            # A terminal that closes sends it twice, by the system and by the shell.
+            # A closing terminal sends SIGHUP twice, by the system and by the shell.
             signal.signal(caught, signal.SIG_IGN if caught == _HANGUP else signal.SIG_DFL)
         # Not to sys.stderr: the progress bar may be writing to it, and Python's streams refuse a
         # second writer in the same thread.

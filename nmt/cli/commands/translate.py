@@ -1,4 +1,4 @@
-"""`nmt translate`: sentences in, translations out."""
+"""`nmt translate`: translate sentences, a file or a pipe."""
 
 import json
 import os
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nmt.types import TranslatedHypothesis, Translation
 
 _CHECKED = 1000
-"""Sentences whose language is checked: the first ones."""
+"""The number of first sentences whose language is checked."""
 
 
 def translate(
@@ -42,7 +42,7 @@ def translate(
     rerank: RerankOptions,
     search: SearchOptions,
     n_best: NBest = None,
-    prefix: Annotated[str, Option(help="How every translation begins.", show_default=False)] = "",
+    prefix: Annotated[str, Option(help="Beginning of every translation.", show_default=False)] = "",
     compute: ComputeOptions,
     as_json: Json = False,
     show_attention: Annotated[
@@ -53,27 +53,28 @@ def translate(
         Option("--replace-unk", help="Replace <unk> by the source word with the most attention."),
     ] = False,
     lexicon: Annotated[
-        Path | None, Option(help="Translations of such words: lines of word, tab, translation.")
+        Path | None,
+        Option(help="Lexicon for --replace-unk: lines of word, tab, translation."),
     ] = None,
     out: OutFile = None,
 ) -> None:
-    """Translate sentences, a file, a pipe or what is typed.
+    """Translate sentences, a file, a pipe or typed lines.
 
-    Every line of input gives one line of output; an empty line gives an empty one. With --n-best
-    above 1 a sentence gives a line for each translation, the best first: the number of the
-    sentence, from 1, tab, score, tab, translation.
+    Each input line gives one output line; an empty line gives an empty line. With --n-best above 1
+    a sentence gives one line per translation, the best first: the number of the sentence (from 1),
+    the score and the translation, separated by tabs.
 
-    --temperature, --top-k, --top-p and --seed draw translations instead of searching: a draw
-    depends on the seed and the sentence only. --must is searched for by dynamic beam allocation,
-    for which --beam should be wider than the words have pieces.
+    --temperature, --top-k, --top-p and --seed sample translations instead of searching. A sample
+    depends only on the seed and the sentence. --must uses dynamic beam allocation, so --beam should
+    be larger than the number of pieces in the required words.
 
-    A score is the log-probability of the translation divided by the length penalty; with --rerank
-    it is the weighted mean of all models' scores. With --json a line is an object with texts,
-    scores and pieces.
+    A score is the log-probability of the translation divided by the length penalty. With --rerank
+    it is the weighted mean of the scores of all models. With --json each line is an object with
+    texts, scores and pieces.
 
-    The length of a translation is bounded, in pieces: by the length of its source times
-    search.max_length_factor, plus search.max_length_extra; and by search.max_length. A message
-    on stderr counts the translations that were cut there.
+    A translation has at most as many pieces as its source times search.max_length_factor, plus
+    search.max_length_extra, and at most search.max_length. A note on stderr counts the translations
+    that were cut at this bound.
     """
     if sentences and file:
         raise ConfigError("got sentences and --file, allowed: one of them")
@@ -86,9 +87,9 @@ def translate(
         say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
     runs = models.open(compute, {**search.keys(), "n_best": n_best})
     translator = models.load(runs, compute, rerank=rerank)
-    several = translator.search.n_best > 1
+    is_n_best = translator.search.n_best > 1
     translations: Iterator[Translation]
-    output = _Output(as_json, show_attention, several, runs[0].config.data.max_pieces)
+    output = _Output(as_json, show_attention, is_n_best, runs[0].config.data.max_pieces)
     if not texts and file is None and sys.stdin.isatty():
         lines = prompted(f"{translator.languages[0]}> ")
         translations = (
@@ -111,7 +112,7 @@ def translate(
 def _replaced(
     translations: Iterator["Translation"], translator: "Translator", lexicon: Path | None
 ) -> Iterator["Translation"]:
-    """Replace unknown words of translations by entries of the lexicon, or else source words."""
+    """Replace unknown words of translations by their lexicon entries, or else by source words."""
     from nmt.translation.unknown_words import read_lexicon, replace_unknown
 
     entries = read_lexicon(lexicon, translator.tokenizers) if lexicon else {}
@@ -121,15 +122,15 @@ def _replaced(
 
 @dataclass
 class _Output:
-    """The lines of translations, and what is noted on stderr at their end.
+    """Formats translations as lines, and collects notes for stderr.
 
-    `longest` are the pieces of the longest sentence of the training.
+    `max_pieces` is the largest number of pieces of a training sentence.
     """
 
     as_json: bool
     attention: bool
-    several: bool
-    longest: int
+    is_n_best: bool
+    max_pieces: int
     n_lines: int = 0
     n_cut: int = 0
     too_long: list[int] = field(default_factory=list)
@@ -142,7 +143,7 @@ class _Output:
             if self.n_lines <= _CHECKED:
                 self.sources.append(translation.src_text)
             self.n_cut += any(not h.hypothesis.finished for h in translation.hypotheses[:1])
-            if len(translation.source.ids) > self.longest:
+            if len(translation.source.ids) > self.max_pieces:
                 self.too_long.append(self.n_lines)
             yield from self._lines(translation)
 
@@ -153,9 +154,9 @@ class _Output:
             yield json.dumps({**texts, "hypotheses": hypotheses}, ensure_ascii=False)
             return
         if not translation.hypotheses:
-            yield f"{self.n_lines}\t\t" if self.several else ""
+            yield f"{self.n_lines}\t\t" if self.is_n_best else ""
         for rank, hypothesis in enumerate(translation.hypotheses):
-            score = f"{self.n_lines}\t{hypothesis.hypothesis.score:.4f}\t" if self.several else ""
+            score = f"{self.n_lines}\t{hypothesis.hypothesis.score:.4f}\t" if self.is_n_best else ""
             yield score + hypothesis.text
             if self.attention:
                 from nmt.explain.terminal import render_terminal
@@ -163,7 +164,7 @@ class _Output:
                 yield from (render_terminal(translation, rank), "")
 
     def note(self, src_lang: str, tgt_lang: str) -> None:
-        """Say on stderr what was odd in the sentences and their translations."""
+        """Print notes on stderr about odd sentences and translations."""
         from nmt.corpora.language_check import language_notes
 
         if self.attention:
@@ -179,14 +180,14 @@ class _Output:
             )
         if self.too_long:
             say(
-                f"longer than any sentence of the training ({self.longest} pieces): "
+                f"longer than any sentence of the training ({self.max_pieces} pieces): "
                 f"{len(self.too_long)} of {self.n_lines}, the first in line "
-                f"{self.too_long[0]:,}; their translations often leave much out: split them"
+                f"{self.too_long[0]:,}; their translations often omit much: split them"
             )
 
 
 def _hypothesis(translated: "TranslatedHypothesis") -> dict[str, object]:
-    """One hypothesis in `--json`; `pieces` and `log_probs` are parallel and include `</s>`."""
+    """Return a hypothesis for --json. `pieces` and `log_probs` are parallel, with any `</s>`."""
     hypothesis = translated.hypothesis
     return {
         "text": translated.text,

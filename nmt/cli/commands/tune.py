@@ -1,4 +1,4 @@
-"""`nmt tune search`: the beam and length penalty that suit a validation set best."""
+"""`nmt tune search`: find the best beam size and length penalty on a validation set."""
 
 import shlex
 from dataclasses import asdict
@@ -24,21 +24,20 @@ if TYPE_CHECKING:
 def search(
     *,
     models: ModelOptions,
-    beams: Annotated[Any, numbers_option("Beams to try.", "1,2,4,5,8,12", int)] = None,
+    beams: Annotated[Any, numbers_option("Beam sizes to try.", "1,2,4,5,8,12", int)] = None,
     penalties: Annotated[
         Any, numbers_option("Length penalties to try.", "0,0.4,0.6,0.8,1,1.2,1.4")
     ] = None,
     best_in: Annotated[
-        str, Option("--metric", help="The best setting is best in this metric.")
+        str, Option("--metric", help="Metric that the best setting maximises.")
     ] = "bleu",
     compute: ComputeOptions,
     as_json: Json = False,
 ) -> None:
-    """Score every beam with every length penalty on the validation set.
+    """Score each beam with each length penalty on the validation set.
 
-    A row for each setting, the best of them, and how to use it.
-
-    The test set is never read.
+    Prints a row for each setting, the best setting, and the options that select it. The test set is
+    never read.
     """
     from nmt.evaluation.tuning import BEAMS, PENALTIES, search_grid
 
@@ -74,7 +73,7 @@ def search(
 
 
 def _show(grid: "SearchGrid", metric: str, current: "SearchConfig") -> None:
-    """Print a row for each setting, a * at the best, and how to use that."""
+    """Print a row for each setting, with a * at the best, and the flags for the best."""
     from nmt.lab.numbers import columns
 
     best = grid.best(metric)
@@ -93,13 +92,13 @@ def _show(grid: "SearchGrid", metric: str, current: "SearchConfig") -> None:
         *columns(rows),
         *(result.signature for result in best.scores.values()),
         f"best {score.name}: {score.score:.2f}{gain}",
-        f"at the shell: {shlex.join(flags)}",
+        f"options: {shlex.join(flags)}",
     ):
         typer.echo(line)
 
 
 def _validation_set(run: "TrainedRun", metric: str) -> "tuple[list[EvalExample], Scoring]":
-    """The validation set of a run, to be scored by BLEU, chrF and `metric`."""
+    """Return the validation set of a run, and its scoring by BLEU, chrF and `metric`."""
     from nmt.corpora.corpora import read_examples, resolve_split
     from nmt.evaluation.metrics import check_metrics, validation_scoring
 

@@ -1,4 +1,4 @@
-"""`nmt vocab`: look into the vocabularies of a run."""
+"""`nmt vocab`: inspect the vocabularies of a run."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,31 +14,31 @@ if TYPE_CHECKING:
 
 
 def show(
-    text: Annotated[str | None, Argument(help="A text to cut into pieces.")] = None,
+    text: Annotated[str | None, Argument(help="Text to split into pieces.")] = None,
     *,
     run: Run = None,
     side: Annotated[
         Literal["src", "tgt"] | None,
-        Option(help="The side to show.", show_default="both; of a text the source"),
+        Option(help="Side to show.", show_default="both; for TEXT src"),
     ] = None,
     first: First = 20,
 ) -> None:
-    """Print sizes and first pieces, or how a text is cut into pieces.
+    """Print vocabulary sizes and first pieces, or the pieces of a text.
 
-    For TEXT the decoded text is printed too. --run takes a run, or its folder tokenizer.
-    Pieces are printed in the order of their ids, the four reserved ones first. Words and unigram
-    pieces go from the most frequent to the rarest, BPE pieces in the order of their merges.
+    --run takes a run directory, or its subfolder tokenizer. Pieces are listed in the order of their
+    ids, the four reserved pieces first. Words and unigram pieces follow from the most frequent to
+    the rarest, BPE pieces in the order of their merges.
     """
     from nmt.text.tokenizer import Tokenizers
 
     tokenizers = Tokenizers.load(_folder(run))
-    both = {"src": tokenizers.src, "tgt": tokenizers.tgt}
+    sides = {"src": tokenizers.src, "tgt": tokenizers.tgt}
     if text is not None:
-        _show_text(both[side or "src"], text)
+        _show_text(sides[side or "src"], text)
         return
     joint = ", joint" if tokenizers.joint else ""
-    for name in both if side is None else (side,):
-        tokenizer, config = both[name], both[name].config
+    for name in sides if side is None else (side,):
+        tokenizer, config = sides[name], sides[name].config
         model = f" {config.model_type}" if config.kind == "sentencepiece" else ""
         size = f"{len(tokenizer.vocab):,} pieces, {config.kind}{model}{joint}"
         typer.echo(f"{name} {tokenizer.lang}: {size}")
@@ -47,7 +47,7 @@ def show(
 
 
 def _folder(run: Path | None) -> Path:
-    """The folder of the vocabularies; a run that is named may have no checkpoint yet."""
+    """Return the folder of the vocabularies. A run given by --run may have no checkpoint yet."""
     from nmt.text.tokenizer import MANIFEST_NAME
 
     if run is None or not run.is_dir():

@@ -1,4 +1,4 @@
-"""The class of all commands: options at most once, errors with flags, guarded outputs."""
+"""The class of all commands: refuses repeated options, guards outputs, puts flags in errors."""
 
 import contextlib
 import inspect
@@ -20,9 +20,9 @@ from nmt.storage.output import STDIN_OR_STDOUT, check_output, command_files
 
 
 class Command(TyperCommand):
-    """A command that refuses an option with one value if it is given twice."""
+    """A command that refuses a single-valued option given more than once."""
 
-    # A context is click's class, or that of Typer's own copy of click, depending on its version.
+    # `ctx` is a context of click or, in some versions of Typer, of its own copy of click.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments after the command's name."""
         _, _, parameters = self.make_parser(ctx).parse_args(args=list(args))
@@ -34,10 +34,10 @@ class Command(TyperCommand):
         return rest
 
     def invoke(self, ctx: Any) -> object:
-        """Run the command, without notes if it has --quiet.
+        """Run the command; --quiet silences its notes.
 
-        Its outputs replace none of its inputs, and other files only with --force. An error of the
-        library comes out with flags for its parameters.
+        An output never replaces an input, and replaces another file only with --force. In errors
+        of the library, flags replace the names of parameters.
         """
         assert self.callback is not None
         raise_interrupts()
@@ -54,7 +54,7 @@ class Command(TyperCommand):
 
 
 def path_parameters(callback: Callable[..., object]) -> dict[str, Any]:
-    """Return the parameters of a command that are paths; Typer's `writable` marks its outputs."""
+    """Return Typer's info of each parameter that is a path; its `writable` marks outputs."""
     annotations = {
         name: parameter.annotation
         for name, parameter in inspect.signature(callback).parameters.items()
@@ -68,32 +68,32 @@ def path_parameters(callback: Callable[..., object]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def guarded_outputs(callback: Callable[..., object], values: Mapping[str, Any]) -> Iterator[None]:
-    """Check the outputs of a command, and guard all that it writes in this block.
+    """Check the output paths of a command, and guard each file that is written in this block.
 
-    `values` has the value of each parameter. Raises ConfigError for an output that is an input, a
-    file of a run, another output or, without --force, a file that exists.
+    `values` maps parameter names to values. Raises ConfigError if an output is an input, a file of
+    a run or another output, or if it exists and --force is not set.
     """
     parameters = path_parameters(callback)
     outputs = {name: info for name, info in parameters.items() if info.writable}
     inputs = {
-        _shown(name, info): [_archive_of(path) for path in _paths(values.get(name))]
+        _label(name, info): [_archive_of(path) for path in _paths(values.get(name))]
         for name, info in parameters.items()
         if name not in outputs
     }
     inputs["stdin"] = [STDIN_OR_STDOUT]
     force = bool(values.get("force"))
     with command_files(inputs if outputs else {}, force):
-        places: set[str] = set()
+        real_paths: set[str] = set()
         for name, info in outputs.items():
             for path in _paths(values.get(name)) or [STDIN_OR_STDOUT]:
                 if info.file_okay and not path.is_dir():
-                    check_output(path, name=_shown(name, info), force=force)
-                place = os.path.realpath(path)
-                if values.get(name) and place in places:
+                    check_output(path, name=_label(name, info), force=force)
+                real_path = os.path.realpath(path)
+                if values.get(name) and real_path in real_paths:
                     raise ConfigError(
-                        f"{_shown(name, info)}: got {path} twice, allowed: another file each"
+                        f"{_label(name, info)}: got {path} twice, allowed: different files"
                     )
-                places.add(place)
+                real_paths.add(real_path)
         yield
 
 
@@ -102,11 +102,11 @@ def _paths(value: Any) -> list[Path]:
     return [Path(path) for path in values if path is not None]
 
 
-def _shown(name: str, info: Any) -> str:
-    """An option in backquotes, for which errors have its flag; an argument as the help has it."""
+def _label(name: str, info: Any) -> str:
+    """Return an option in backquotes, for `with_flags`, or an argument as the help shows it."""
     return f"`{name}`" if isinstance(info, OptionInfo) else str(info.metavar or name).upper()
 
 
 def _archive_of(path: Path) -> Path:
-    """The file of a path, or the archive that has it as a member."""
+    """Return the archive that contains the path as a member, or else the path itself."""
     return next((parent for parent in path.parents if parent.is_file()), path)

@@ -1,4 +1,4 @@
-"""Errors that the user can mend as lines on stderr, and the exit codes of commands."""
+"""Print errors that the user can fix as lines on stderr, and choose exit codes."""
 
 import contextlib
 import errno
@@ -16,12 +16,12 @@ from nmt.errors import ConfigError, NMTError
 from nmt.storage.terminal import give_up, one_line
 
 BROKEN_PIPE = 128 + 13
-"""The exit code of a program that SIGPIPE ended, as in `nmt translate ... | head -1`."""
+"""The exit code of a program ended by SIGPIPE, as in `nmt translate ... | head -1`."""
 
 
 @contextlib.contextmanager
 def errors_in_lines(with_traceback: bool = False) -> Iterator[None]:
-    """Print an error that the user can mend as lines on stderr, and exit with 2."""
+    """Print an error that the user can fix as lines on stderr, and exit with code 2."""
     try:
         yield
     except BrokenPipeError:
@@ -36,24 +36,24 @@ def errors_in_lines(with_traceback: bool = False) -> Iterator[None]:
         for line in lines:
             complain(f"error: {one_line(line)}")
         if isinstance(error, OSError) and error.filename is None:
-            give_up(sys.stdout)  # its disk is full: Python would fail a second time at exit
+            give_up(sys.stdout)  # disk full: Python would fail again at exit
         raise typer.Exit(2) from error
 
 
 def _error_lines(error: Exception) -> list[str]:
-    """Return the lines that tell users what to mend; none for an error that they cannot mend."""
+    """Return the lines that say what to fix, or [] for an error that the user cannot fix."""
     if is_usage_error(error):
         return [usage_line(error)]
     if isinstance(error, NMTError):
-        # Only a configuration has several faults at once; other texts may come from any file.
+        # Only a ConfigError has a fault a line; other messages may quote line ends of any file.
         return str(error).split("\n") if isinstance(error, ConfigError) else [str(error)]
-    if isinstance(error, UnicodeEncodeError):  # raised by a library that takes UTF-8 names only
+    if isinstance(error, UnicodeEncodeError):  # from a library that accepts only UTF-8 names
         return [f"{error.object}: a name that is not UTF-8 cannot be used here"]
     if isinstance(error, OSError):
         if error.strerror and error.filename is not None:
             return [f"{os.fsdecode(error.filename)}: {error.strerror}"]
         return [os.strerror(errno.ENOSPC)] if error.errno == errno.ENOSPC else []
-    if "torch" in sys.modules:  # else nothing large was allocated; `--help` ends here too
+    if "torch" in sys.modules:  # otherwise nothing large was allocated, as in --help
         from nmt.device import is_out_of_memory
 
         if is_out_of_memory(error):
@@ -63,14 +63,14 @@ def _error_lines(error: Exception) -> list[str]:
 
 
 def is_usage_error(error: Exception) -> bool:
-    """Whether the command line was wrong; asking for help by typing nothing is not."""
-    # By name: the class is click's, or that of Typer's own copy of it, depending on its version.
+    """Return whether the command line was wrong. A line without arguments asks for help."""
+    # Compares names, because some versions of Typer have their own copies of click's classes.
     names = {kind.__name__ for kind in type(error).__mro__}
     return "UsageError" in names and "NoArgsIsHelpError" not in names
 
 
 def usage_line(error: Any) -> str:
-    """Return the command, and what is wrong with its arguments."""
+    """Return one line: the command, and what is wrong with its arguments."""
     kind, problem = type(error).__name__, error.format_message()
     parameters = error.ctx.command.params if error.ctx else []
     if kind == "BadParameter" and error.param is not None:
@@ -83,13 +83,13 @@ def usage_line(error: Any) -> str:
 
 
 def option_name(parameter: Any) -> str:
-    """Return `--config` for an option, `FILES` for an argument."""
+    """Return the name of a parameter: `--config` for an option, `FILES` for an argument."""
     longest: str = max(parameter.opts, key=len)
     return longest if longest.startswith("-") else (parameter.metavar or longest).upper()
 
 
 def _bad_value(error: Any) -> str:
-    """Return the bad value and what is allowed; Typer has pydantic check some types."""
+    """Return the bad value and the allowed ones. Typer checks some types with pydantic."""
     pattern = r"(?:Value error, )?'(.*)' is not one of (.*?)\.?$"
     if choice := re.match(pattern, error.message, re.DOTALL):
         allowed = choice[2].replace("'", "")

@@ -1,8 +1,8 @@
-"""Flags and the library's names: typed flags become keys, names in messages become flags.
+"""Convert flags to config keys, and names in the library's messages to flags.
 
-Below cli/ a message names no flag. It puts a parameter, or a key with a value, between
-backquotes: `run`, `device=cpu`, `train.lr=3e-4`. At the shell these are `--run`, `--device cpu`
-and `--set train.lr=3e-4`.
+Messages from below cli/ name no flags. They put a parameter, or a key with a value, between
+backquotes: `run`, `device=cpu`, `train.lr=3e-4`. The command line prints these as `--run`,
+`--device cpu` and `--set train.lr=3e-4`.
 """
 
 import re
@@ -16,7 +16,7 @@ _QUOTED = re.compile(r"`([a-z_][a-z0-9_.]*)(?:=([^`]+))?`")
 
 
 def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Override]":
-    """The keys of a config section that flags set, by name; a flag that is None sets none."""
+    """Return an override of a config section (`""`: the top level) per flag that is not None."""
     from nmt.settings.config_file import Override
 
     prefix = f"{section}." if section else ""
@@ -28,13 +28,13 @@ def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Override]":
 
 
 def _typed(name: str, value: object) -> str:
-    """A flag as it is typed: --mbr for mbr.samples, --top-k for sampling.top_k."""
+    """Return a flag as typed: --mbr for mbr.samples, --top-k for sampling.top_k."""
     flag = f"--{name.removeprefix('sampling.').partition('.')[0].replace('_', '-')}"
     return flag if value is True else f"{flag} {value}"
 
 
 def flags_of(command: Any) -> dict[str, str]:
-    """The flag of every parameter of a click command and its subcommands, by parameter name."""
+    """Return the flags of a click command and its subcommands, by parameter name."""
     options = [option for option in command.params if option.param_type_name == "option"]
     flags = {option.name: max(option.opts, key=len) for option in options}
     for subcommand in getattr(command, "commands", {}).values():
@@ -43,7 +43,7 @@ def flags_of(command: Any) -> dict[str, str]:
 
 
 def with_flags(message: str, flags: Mapping[str, str]) -> str:
-    """`message` with flags for what stands between backquotes; other quotations stay."""
+    """Return `message` with flags for known names between backquotes. Others stay."""
 
     def flag(quoted: re.Match[str]) -> str:
         name, value = quoted.groups()

@@ -1,4 +1,4 @@
-"""`nmt train --processes N`: torch's elastic launcher starts the ranks, watches and ends them."""
+"""`nmt train --processes N`: run the ranks by torch's elastic launcher."""
 
 import logging
 import os
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nmt.training.distributed import Ranks
 
 _LAUNCHED = "NMT_PROCESSES"
-"""The environment variable by which a process knows that `launch` has started it."""
+"""The environment variable that marks a process started by `launch`."""
 
 _SIGNALS = [
     getattr(signal, name)
@@ -22,24 +22,24 @@ _SIGNALS = [
     if hasattr(signal, name)
 ]
 _SECONDS_TO_SAVE = 600
-"""After a signal, until a process that has not ended is killed."""
+"""The seconds from a signal until a process that has not ended is killed."""
 
 
 def check_processes(processes: int, ranks: "Ranks") -> None:
-    """Raise ConfigError if torchrun has started this process and it is to start some itself."""
+    """Raise ConfigError if a process started by torchrun is told to start processes itself."""
     if processes > 1 and ranks.world > 1 and os.environ.get(_LAUNCHED) != str(processes):
         raise ConfigError(
             f"`processes`: got {processes} in one of the {ranks.world} processes that torchrun "
-            "has started; leave it out there, and give torchrun its --nproc-per-node"
+            "has started; leave out `processes`, and set --nproc-per-node of torchrun"
         )
 
 
 def launch(processes: int) -> int:
-    """Run this very command in so many processes of this machine; return the exit code.
+    """Run this command in several processes of this machine, and return the exit code.
 
-    Each has an equal share of torch's threads, unless OMP_NUM_THREADS is set. Of a process that
-    ended by a signal a line says so; others have said themselves why they failed. Options of
-    torchrun are read from the environment, as by torchrun itself (PET_MAX_RESTARTS=3).
+    Each process gets an equal share of torch's threads, unless OMP_NUM_THREADS is set. If a signal
+    ended a process, a line on stderr says so; other processes have printed their own errors.
+    Environment variables set options of torchrun, as in PET_MAX_RESTARTS=3.
     """
     import torch
     from torch.distributed import run
@@ -49,7 +49,7 @@ def launch(processes: int) -> int:
     threads = max(1, torch.get_num_threads() // processes)
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     os.environ[_LAUNCHED] = str(processes)
-    # torch's handlers raise at every signal, wherever the process is: in its own cleaning up too.
+    # torch's handlers raise at every signal, even during torch's own cleanup; these raise once.
     numbers = [n for n in _SIGNALS if signal.getsignal(n) != signal.SIG_IGN]
 
     def stop_once(number: int, frame: FrameType | None) -> None:
@@ -62,7 +62,7 @@ def launch(processes: int) -> int:
     options = ["--standalone", f"--nproc-per-node={processes}"]
     options += [f"--shutdown-timeout={_SECONDS_TO_SAVE}", "--signals-to-handle="]
     options += ["-m", "--", "nmt"]
-    logging.disable(logging.ERROR)  # it would say at length what a line says below
+    logging.disable(logging.ERROR)  # torch's long report repeats the line below
     try:
         arguments = run.parse_args([*options, *sys.argv[1:]])  # type: ignore[no-untyped-call]
         run.run(arguments)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Notes and reasons on stderr; --quiet silences the notes."""
+"""Notes and errors on stderr; --quiet silences the notes."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ import typer
 
 
 class _Streams:
-    """The stderr that --quiet has replaced."""
+    """Holds the original stderr while --quiet redirects it."""
 
     stderr: TextIO | None = None
 
@@ -21,21 +21,21 @@ def say(line: str) -> None:
 
 
 def complain(line: str) -> None:
-    """Print on stderr what --quiet does not silence: an error, or why a command fails."""
+    """Print a line on stderr even with --quiet: an error, or why a command fails."""
     typer.echo(line, file=_Streams.stderr or sys.stderr)
 
 
 @contextlib.contextmanager
 def without_notes(is_wanted: bool) -> Iterator[None]:
-    """Silence notes and progress bars in this block, also where the library writes them."""
+    """If `is_wanted`, silence stderr in this block, except for `complain`."""
     if not is_wanted:
         yield
         return
     _Streams.stderr = sys.stderr
     try:
         with (
-            open(os.devnull, "w", encoding="utf-8") as nowhere,
-            contextlib.redirect_stderr(nowhere),
+            open(os.devnull, "w", encoding="utf-8") as devnull,
+            contextlib.redirect_stderr(devnull),
         ):
             yield
     finally:

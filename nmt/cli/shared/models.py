@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.options import Checkpoint, Device, Int8, SetKeys, Threads, numbers_option
+from nmt.cli.shared.options import (
+    Checkpoint,
+    Device,
+    Int8,
+    Runs,
+    SetKeys,
+    Threads,
+    numbers_option,
+)
 from nmt.cli.shared.search import with_search
 
 if TYPE_CHECKING:
@@ -82,10 +90,7 @@ class RerankOptions:
 class ModelOptions:
     """The runs of a command; several are an ensemble."""
 
-    run: Annotated[
-        list[Path] | None,
-        Option(help="Run directory; may be repeated.", show_default="the newest with a model"),
-    ] = None
+    run: Runs = None
     weights: Annotated[
         Any,
         numbers_option(

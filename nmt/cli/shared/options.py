@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
@@ -104,6 +104,10 @@ SourceFile = Annotated[
     Path | None, Option("--file", help="Source text, one sentence a line; - is stdin.")
 ]
 Run = Annotated[Path | None, Option(help="Run directory.", show_default="the newest with a model")]
+Runs = Annotated[
+    list[Path] | None,
+    Option(help="Run directory; may be repeated.", show_default="the newest with a model"),
+]
 First = Annotated[int | None, Option(min=1, help="Only the first N.")]
 
 
@@ -143,6 +147,21 @@ def _override(text: str) -> "Override":
 
     return Override.parse(text, f"--set {text}")
 
+
+Method = Annotated[
+    Literal[
+        "attention",
+        "norms",
+        "input-x-gradient",
+        "integrated-gradients",
+        "erasure",
+        "value-zeroing",
+        "rollout",
+        "alti",
+    ],
+    Option(help="Method that attributes pieces of the translation to those of the source."),
+]
+"""The values of nmt.types.AttributionMethod, written again because nmt.types imports numpy."""
 
 SetKeys = Annotated[list[Any] | None, set_option("a key of the config", "search.beam=5")]
 """A command that trains nothing takes keys of `search` only (with_search in search.py)."""
@@ -202,6 +221,24 @@ class RunOption:
     def path(self) -> Path | None:
         """The run that was named; None for the newest. Raises ConfigError for two."""
         return _one("--run", self.run_argument, self.run)
+
+
+@dataclass(frozen=True)
+class RunsOption:
+    """Runs, as arguments or by --run."""
+
+    run_arguments: Annotated[
+        list[Path] | None, Argument(metavar="RUN", help="The same as --run.")
+    ] = None
+    run: Runs = None
+
+    @property
+    def paths(self) -> list[Path | None]:
+        """The runs that were named; [None] for the newest. Raises ConfigError for equal ones."""
+        paths = [*(self.run_arguments or ()), *(self.run or ())]
+        if len(set(paths)) < len(paths):
+            raise ConfigError(f"--run: got {', '.join(map(str, paths))}, allowed: different runs")
+        return [*paths] or [None]
 
 
 def print_json(content: object) -> None:

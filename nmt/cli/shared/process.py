@@ -1,6 +1,6 @@
 """Settings of the whole process: allocator, caches, garbage collector, threads, determinism.
 
-Only the command line changes them. A program that calls the library keeps its own.
+Only the command line changes these settings. A program that calls the library keeps its own.
 """
 
 import atexit
@@ -19,23 +19,23 @@ _MALLOC_VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_
 CACHE_CAPACITIES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "512", "LRU_CACHE_CAPACITY": "64"}
 """Entries of oneDNN's cache of compiled matrix products and of torch's cache of their descriptions.
 
-Every shape of a product has an entry in both, of about 260 KB each for products by oneDNN's
-"brgemm". Both libraries allow 1,024 entries by default. A missing product takes half a millisecond
-to compile, a missing description 0.02 to 0.2 ms (docs/log/2026-11-22-memory.md).
+Each shape of a matrix product has an entry in both caches, about 260 KB each for oneDNN's "brgemm".
+The default of both is 1,024 entries. A product missing in the cache takes 0.5 ms to compile, a
+missing description 0.02 to 0.2 ms (docs/log/2026-11-22-memory.md).
 """
 
 
 def configure_garbage_collector() -> None:
-    """Collect rarely: importing torch makes many objects and no garbage, so searches are wasted."""
+    """Run the garbage collector rarely: importing torch creates many objects but no garbage."""
     gc.set_threshold(100_000)
     atexit.register(gc.freeze)
 
 
 def configure_signals() -> None:
-    """End on SIGTERM and SIGHUP as on Ctrl-C: temporary files go. A second one ends at once.
+    """Make SIGTERM and SIGHUP raise SystemExit, so that temporary files are deleted.
 
-    Ctrl-C ends at once until `raise_interrupts`. A signal that is ignored, as under `nohup`, stays
-    so.
+    A repeated signal ends the process at once, as does Ctrl-C until `raise_interrupts`. Signals
+    that are ignored, as under `nohup`, stay ignored.
     """
     for number in filter(None, (signal.SIGTERM, getattr(signal, "SIGHUP", None))):
         if signal.getsignal(number) == signal.SIG_DFL:
@@ -45,7 +45,7 @@ def configure_signals() -> None:
 
 
 def raise_interrupts() -> None:
-    """Have Ctrl-C raise KeyboardInterrupt, now that a command begins, which has an end for it."""
+    """Make Ctrl-C raise KeyboardInterrupt, so that a running command can clean up."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -70,8 +70,8 @@ def configure_process(threads: int | None = None) -> None:
 def configure_memory() -> None:
     """Keep freed memory for the next tensor, and bound the caches of matrix products.
 
-    By default glibc gives large blocks back to the system, and the pages of new ones are cleared
-    anew: an update of training then takes a tenth longer on a CPU
+    By default glibc returns large freed blocks to the system, which zeroes the pages of the next
+    blocks. A training update then takes 10 % longer on a CPU
     (docs/log/2026-11-21-training-speed.md). Environment variables of the user take precedence.
     """
     from nmt.device import glibc
@@ -81,17 +81,17 @@ def configure_memory() -> None:
     library = glibc()
     if library is None or any(name in os.environ for name in _MALLOC_VARIABLES):
         return
-    # Older versions refuse more than 32 MiB. One option alone leaves the other's limit too low.
+    # Older glibc refuses more than 32 MiB. Setting one option only leaves the other limit too low.
     if any(library.mallopt(_M_MMAP_THRESHOLD, limit) for limit in (1 << 30, 1 << 25)):
         library.mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 @contextlib.contextmanager
 def deterministic(is_wanted: bool) -> Iterator[None]:
-    """In this block let torch use only operations that give the same bits every time.
+    """If `is_wanted`, allow only bitwise reproducible torch operations in this block.
 
-    An operation without such a form raises RuntimeError. cuBLAS reads its variable at its first
-    use, so the block must begin before any product on a GPU.
+    An operation without a deterministic form raises RuntimeError. The block must begin before any
+    matrix product on a GPU, when cuBLAS reads CUBLAS_WORKSPACE_CONFIG.
     """
     import torch
 

@@ -31,24 +31,20 @@ def check_metric(name: str) -> None:
 
 @dataclass(frozen=True)
 class ScoreOptions:
-    """Options of the texts to score and of the metrics."""
+    """Options that choose the test set and the metrics."""
 
-    bleu: Annotated[bool, Option("--bleu", help="BLEU (the default).")] = False
-    chrf: Annotated[bool, Option("--chrf", help="chrF2.")] = False
+    bleu: Annotated[bool, Option("--bleu", help="Score by BLEU (the default).")] = False
+    chrf: Annotated[bool, Option("--chrf", help="Score by chrF2.")] = False
     multi30k_style: Annotated[
-        bool, Option("--multi30k-style", help="The Multi30k papers' tokenised BLEU.")
+        bool, Option("--multi30k-style", help="Score by the tokenised BLEU of Multi30k papers.")
     ] = False
     metric: Annotated[
         list[str] | None,
-        Option(
-            help="Another metric: bleu-lc, chrf++, ter or comet; may be repeated.",
-        ),
+        Option(help="Score by another metric: bleu-lc, chrf++, ter or comet; may be repeated."),
     ] = None
     comet: Annotated[
         Path | None,
-        Option(
-            help="The checkpoint of --metric comet, read by the package unbabel-comet.",
-        ),
+        Option(help="Checkpoint for --metric comet, loaded by the package unbabel-comet."),
     ] = None
     split: Annotated[str | None, split_option("test")] = None
     src: Annotated[Path | None, Option(help="Source text, one sentence a line.")] = None
@@ -60,7 +56,7 @@ class ScoreOptions:
         Option(
             "--lang",
             help="Target language.",
-            show_default="the run's, or the ending of --ref",
+            show_default="the run's, or from the name of --ref",
             callback=language,
         ),
     ] = None
@@ -68,20 +64,20 @@ class ScoreOptions:
         str | None,
         Option(
             help="BLEU's tokenisation: 13a, intl, char, none, zh, ja-mecab or ko-mecab.",
-            show_default="the run's; zh, ja-mecab and ko-mecab for their languages, else 13a",
+            show_default="the run's, or by language: zh, ja-mecab, ko-mecab, else 13a",
         ),
     ] = None
     as_is: Annotated[
-        bool, Option("--as-is", help="Leave typography and Unicode form of both sides unaltered.")
+        bool, Option("--as-is", help="Score texts as they are, without adapting their typography.")
     ] = False
 
     def metrics(self) -> tuple[str, ...]:
-        """Return the metrics that were asked for. Raises ConfigError for an unknown one."""
+        """Return the requested metrics, or () without any. Raises ConfigError if one is unknown."""
         for name in self.metric or ():
             check_metric(name)
         flags = {"bleu": self.bleu, "chrf": self.chrf, "multi30k": self.multi30k_style}
-        flagged = (name for name, is_wanted in flags.items() if is_wanted)
-        return tuple(dict.fromkeys([*flagged, *(self.metric or ())]))
+        names = (name for name, is_wanted in flags.items() if is_wanted)
+        return tuple(dict.fromkeys([*names, *(self.metric or ())]))
 
     def scoring(
         self,
@@ -90,7 +86,7 @@ class ScoreOptions:
         n_bootstrap: int,
         device: str | None,
     ) -> "Scoring":
-        """Return how to score a run of this config, or files. Raises ConfigError."""
+        """Return the scoring of a run, or of files if `config` is None. Raises ConfigError."""
         from nmt.corpora.languages import language_of
         from nmt.device import resolve_device
         from nmt.evaluation.metric import TOKENISATIONS, Scoring
@@ -106,8 +102,8 @@ class ScoreOptions:
         elif self.ref:
             lang = lang or language_of(self.ref[0])
         metrics = self.metrics() or default
-        where = resolve_device(device or "auto") if "comet" in metrics else None
-        gpu = where.index if where is not None and where.type == "cuda" else None
+        chip = resolve_device(device or "auto") if "comet" in metrics else None
+        gpu = chip.index if chip is not None and chip.type == "cuda" else None
         scoring = Scoring(
             lang, metrics, n_bootstrap, tokenize, self.as_is, comet=self.comet, gpu=gpu
         )
@@ -120,11 +116,11 @@ class ScoreOptions:
         from nmt.evaluation.examples import files_as_test_set, split_as_test_set
 
         if self.src and not self.ref:
-            raise ConfigError("--src: its translation is scored against --ref, which is missing")
+            raise ConfigError("--src: requires --ref, a reference translation to score against")
         if self.ref and not (self.src or has_hypotheses):
-            raise ConfigError("--ref: give --src to translate, or --hyp to score, with it")
+            raise ConfigError("--ref: requires --src (text to translate) or --hyp (a translation)")
         if self.split and self.ref:
-            raise ConfigError("--split: the texts come from --ref, so --split does not apply")
+            raise ConfigError("--split: does not apply with --ref, whose files are the test set")
         if self.ref:
             test_set = files_as_test_set(self.src, self.ref)
         else:
@@ -141,7 +137,7 @@ class ScoreOptions:
 def translate_test_set(
     translator: "Translator", test_set: "TestSet", scoring: "Scoring"
 ) -> "Evaluation":
-    """Translate and score a test set; notes on stderr say what is done."""
+    """Translate and score a test set, with notes on stderr."""
     from nmt.device import describe_device
     from nmt.evaluation.evaluate import evaluate
 
@@ -150,13 +146,13 @@ def translate_test_set(
         f"(beam {translator.search.beam}, {describe_device(translator.device)})"
     )
     evaluation = evaluate(translator, test_set.examples, scoring)
-    # The run's own translations always get the references' typography.
+    # A run's translations always get the references' typography, so that is not noted.
     note_altered(replace(evaluation.compared, n_retyped=0), test_set.corpus)
     return evaluation
 
 
 def score_file(path: Path, test_set: "TestSet", scoring: "Scoring") -> "Evaluation":
-    """Score the translations of a file; a note on stderr says what is altered for it."""
+    """Score the translations in a file; a note on stderr says what scoring changes in them."""
     from nmt.evaluation.evaluate import score_translations
     from nmt.evaluation.examples import read_translations
 
@@ -167,13 +163,13 @@ def score_file(path: Path, test_set: "TestSet", scoring: "Scoring") -> "Evaluati
 
 
 def note_altered(compared: "Comparable", what: object) -> None:
-    """Say on stderr what scoring alters in the texts."""
+    """Print notes on stderr about what scoring changes in the texts."""
     for note in compared.notes():
         say(f"{what}: {note}; --as-is leaves both sides as they are")
 
 
 def note_untested(evaluation: "Evaluation", comparisons: "Mapping[str, Comparison]") -> None:
-    """Say on stderr which metrics have scores, but no test of their difference."""
+    """Print on stderr which metrics have scores but no significance test."""
     for name, result in evaluation.scores.items():
         if name not in comparisons:
             say(f"{result.name} has no significance test")

@@ -1,4 +1,4 @@
-"""The options of a search, and the config that they change."""
+"""Options of search and sampling, and the search config that they change."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 NBest = Annotated[
     int | None,
-    Option(min=1, help="Translations per sentence.", show_default="the run's; of data the beam"),
+    Option(min=1, help="Translations per sentence.", show_default="the run's; for data the beam"),
 ]
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How translations are searched for or drawn; None is the run's own."""
+    """Options of search and sampling; None keeps the setting of the run."""
 
     beam: Annotated[
         int | None,
@@ -29,41 +29,41 @@ class SearchOptions:
     ] = None
     length_penalty: Annotated[
         float | None,
-        Option(min=0, help="0 is none; more favours long translations.", show_default="the run's"),
+        Option(
+            min=0,
+            help="Exponent of the length penalty: 0 is none, higher favours long translations.",
+            show_default="the run's",
+        ),
     ] = None
     mbr: Annotated[
         int | None,
         Option(
             min=1,
-            help="Draw N translations and take the one most like all of them (search.mbr).",
+            help="Sample N translations and choose one by minimum Bayes risk (search.mbr).",
             show_default="the run's",
         ),
     ] = None
     temperature: Annotated[
         float | None,
-        Option(
-            help="Draw translations, the logits divided by it: above 0, at most 100.",
-        ),
+        Option(help="Sample translations, with logits divided by this: above 0, at most 100."),
     ] = None
-    top_k: Annotated[int | None, Option(min=1, help="Draw among the K best pieces.")] = None
+    top_k: Annotated[int | None, Option(min=1, help="Sample from the K likeliest pieces.")] = None
     top_p: Annotated[
         float | None,
-        Option(help="Draw among the best of this share: above 0, at most 1."),
+        Option(help="Sample from the likeliest pieces up to this probability: above 0, at most 1."),
     ] = None
     seed: Annotated[
-        int | None, Option(min=0, help="Draw with this seed.", show_default="the run's, or 1")
+        int | None, Option(min=0, help="Seed of sampling.", show_default="the run's, or 1")
     ] = None
     must: Annotated[
-        list[str] | None,
-        Option(help="A word that translations have; may be repeated."),
+        list[str] | None, Option(help="Word that every translation must contain; may be repeated.")
     ] = None
     must_not: Annotated[
-        list[str] | None,
-        Option(help="A word that none has; may be repeated."),
+        list[str] | None, Option(help="Word that no translation may contain; may be repeated.")
     ] = None
 
     def keys(self) -> dict[str, object]:
-        """Return the keys of SearchConfig that the flags set."""
+        """Return the keys of SearchConfig that the flags set, with their values."""
         sections = {"mbr": "mbr.samples"}
         sections |= {name: f"sampling.{name}" for name in ("temperature", "top_k", "top_p", "seed")}
         flags = {sections.get(name, name): value for name, value in vars(self).items()}
@@ -73,14 +73,14 @@ class SearchOptions:
 def with_search(
     run: "TrainedRun", keys: Mapping[str, object], overrides: Sequence["Override"]
 ) -> "TrainedRun":
-    """Return the run with its search changed by overrides, and then by flags, the `keys`.
+    """Return the run with its search config changed by overrides, then by the flags in `keys`.
 
-    A beam below the run's own `n_best` lowers that to the beam. Raises ConfigError for a value
-    that the config does not allow, and for a key outside `search`.
+    A None in `keys` changes nothing. If `beam` is set below the run's `n_best`, `n_best` becomes
+    the beam. Raises ConfigError for an invalid value, or a key outside `search`.
     """
     for override in overrides:
         if not override.key.startswith("search."):
-            raise ConfigError(f"{override.origin}: got another key, allowed here: search.*")
+            raise ConfigError(f"{override.origin}: only keys of search.* can be set here")
     changes: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
     default = run.config.search
     beam, n_best = changes.get("beam", default.beam), changes.get("n_best")
@@ -89,7 +89,7 @@ def with_search(
     run = run.with_config([*overrides, *overrides_of("search", changes)])
     if "beam" in changes and run.config.search.draws:
         raise ConfigError(
-            f"--beam: got {beam} for translations that are drawn; leave it out, or draw none "
+            f"--beam: got {beam}, but translations are sampled; leave it out, or set no sampling "
             "(search.mbr=null, search.sampling=null)"
         )
     return run

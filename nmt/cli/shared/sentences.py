@@ -1,4 +1,4 @@
-"""The sentences that commands read: from arguments, a file, a pipe or a terminal."""
+"""Read sentences from arguments, a file, a pipe or a terminal, and print results."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ _Item = TypeVar("_Item")
 
 
 def checked_arguments(sentences: Sequence[str]) -> list[str]:
-    """The lines of `sentences`. Raises DataError for one that was not UTF-8."""
+    """Return the lines of `sentences`. Raises DataError if a sentence is not UTF-8."""
     for number, sentence in enumerate(sentences, start=1):
         try:
             sentence.encode("utf-8")
@@ -25,21 +25,21 @@ def checked_arguments(sentences: Sequence[str]) -> list[str]:
 
 
 def file_lines(path: Path) -> Iterator[str]:
-    """The lines of a file, or of stdin for `-`, unpacked and read on demand. Raises DataError."""
+    """Yield the lines of a file (decompressed), or of stdin for `-`. Raises DataError."""
     from nmt.corpora.text_files import Text, stream_lines
 
     if str(path) != "-":
         yield from stream_lines(path)
         return
     stdin = sys.stdin.buffer
-    # read1 returns what has arrived, so each line is translated at once; read waits for a buffer.
+    # read1 returns what has arrived, so lines are translated at once; read fills a buffer first.
     yield from Text(getattr(stdin, "read1", stdin.read), "stdin").lines()
 
 
 def pair_chunks(source: Path, target: Path, size: int) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield lines of a text and of its translation, `size` at a time.
+    """Yield the lines of a text and of its translation, up to `size` at a time.
 
-    Raises DataError where one of the two is longer.
+    Raises DataError if the two differ in length.
     """
     pairs = _sentence_pairs(source, target)
     while chunk := list(islice(pairs, size)):
@@ -56,8 +56,8 @@ def _sentence_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
 
 
 def prompted(prompt: str) -> Iterator[str]:
-    """The lines typed on the terminal, until an empty line or Ctrl-D."""
-    say("an empty line ends")
+    """Yield the lines typed on the terminal, until an empty line or Ctrl-D."""
+    say("an empty line ends the input")
     lines = file_lines(Path("-"))
     while True:
         typer.echo(prompt, nl=False, err=True)
@@ -68,7 +68,7 @@ def prompted(prompt: str) -> Iterator[str]:
 
 
 def print_lines(lines: Iterable[str], out: Path | None) -> None:
-    """Print lines as they come, or write them to the file `out`, which appears at the end."""
+    """Print lines as they come, or write them to the file `out`, which is created at the end."""
     from nmt.storage.output import write_lines
 
     if out is None or str(out) == "-":
@@ -81,9 +81,10 @@ def print_lines(lines: Iterable[str], out: Path | None) -> None:
 def with_progress(
     items: Iterator[_Item], path: Path | None, out: Path | None = None
 ) -> Iterator[_Item]:
-    """Show a progress bar on stderr if that is a terminal without results on it.
+    """Yield the items, with a progress bar on stderr if that is a terminal without results.
 
-    `path` is the source file, whose lines give the total; `out` the file of the results.
+    `path` is the source file, whose lines give the total; None shows no total. `out` is the file
+    of results; None is stdout.
     """
     is_on_stdout = out is None or str(out) == "-"
     if not sys.stderr.isatty() or (sys.stdout.isatty() and is_on_stdout):

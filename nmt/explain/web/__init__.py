@@ -1,6 +1,6 @@
-"""Attention maps for browsers: scripts and styles, which a page has in itself or a server serves.
+"""Scripts and style sheet of attention maps in browsers, to embed in a page or to serve.
 
-heat_map.js describes what the scripts offer: data in, element out.
+heat_map.js documents the functions of the scripts: data in, DOM element out.
 """
 
 from importlib.resources import files
@@ -10,19 +10,19 @@ _SCRIPTS = (
     "drawing.js",
     "heat_map.js",
     "word_lines.js",
-)  # each needs those before it
+)  # each script needs the scripts before it
 
 
 def map_script() -> str:
-    """The scripts that draw maps, as one: the global `nmtAttention`."""
+    """Return the scripts that draw attention maps, as one that defines `nmtAttention`."""
     return "".join(map(web_file, _SCRIPTS))
 
 
 def map_style() -> str:
-    """The style that `map_script` needs."""
+    """Return the CSS of the attention maps drawn by `map_script`."""
     return web_file("attention.css")
 
 
 def web_file(name: str) -> str:
-    """The text of a file in this folder."""
+    """Return the text of a file in this folder."""
     return (files(__package__) / name).read_text(encoding="utf-8")

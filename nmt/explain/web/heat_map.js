@@ -14,7 +14,8 @@ arrays or Float32Arrays. Labels are any strings; they are only ever shown as tex
 
 options, all optional: rowsName, columnsName: what the labels are ("translation", "source");
 end: the weight of full ink (the greatest weight, rounded up to a tenth); width: the pixels to
-fit into (the cells shrink to 13, then the map scrolls).
+fit into (the cells shrink to 13, then the map scrolls); shares: for each row a number in 0 to 1,
+drawn as a bar beside it, and sharesName: what has these shares ("source").
 
 Both elements send events that bubble: `attention-cell` when the pointer or an arrow key comes to a
 cell or a word, `attention-pick` at a click or Enter. Their detail is {row, column, weight}; row or
@@ -22,6 +23,7 @@ column is null for a word of the other side, and all three are null when the poi
 "use strict";
 (() => {
   const { make, write, shown, widest, short, frame, sheet, drawCells, scaleEnd } = nmtAttention;
+  const SHARE = 44; // pixels of a bar that is full
 
   function thumbnail({ weights }, end = scaleEnd(weights), side = 72) {
     const longest = Math.max(weights.length, weights[0]?.length ?? 0, 1);
@@ -34,17 +36,17 @@ column is null for a word of the other side, and all three are null when the poi
 
   function heatMap(map, options = {}) {
     const { weights } = map;
-    const { rowsName = "translation", columnsName = "source", width = 720 } = options;
+    const { rowsName = "translation", columnsName = "source", width = 720, shares, sharesName = "source" } = options;
     const end = options.end ?? scaleEnd(weights);
     const [rows, columns] = [map.rows.map(shown), map.columns.map(shown)];
-    const guess = Math.floor((width - widest(rows, 13) - 70) / Math.max(columns.length, 1));
+    const guess = Math.floor((width - widest(rows, 13) - (shares ? 120 : 70)) / Math.max(columns.length, 1));
     const cell = Math.min(Math.max(guess, 13), rows.length > 25 ? 20 : 36);
     const font = cell >= 18 ? 13 : 11;
     const slanted = cell >= 20;
     const left = Math.ceil(widest(rows, font)) + 10;
     const long = widest(columns, font) + 4;
     const top = Math.ceil(slanted ? long * 0.71 + 1.4 * font : long + 6);
-    const right = Math.ceil(slanted ? long * 0.71 + 4 : 8);
+    const right = Math.max(Math.ceil(slanted ? long * 0.71 + 4 : 8), shares ? SHARE + 20 : 0);
     const [inner, tall] = [columns.length * cell, rows.length * cell];
     const svg = sheet(Math.max(left + inner + right, left + 190), top + tall + 44, font);
 
@@ -66,6 +68,7 @@ column is null for a word of the other side, and all three are null when the poi
     });
     if (cell >= 28) drawNumbers(svg, weights, end, cell, left, top);
     drawScale(svg, end, left, top + tall + 12);
+    if (shares) drawShares(svg, shares, sharesName, cell, left + inner + 10, top);
 
     const { element, scroll, send, showTip } = frame(
       `attention of ${rows.length} rows (${rowsName}) over ${columns.length} columns ` +
@@ -83,7 +86,8 @@ column is null for a word of the other side, and all three are null when the poi
         mark.setAttribute("y", top + row * cell);
         for (const each of [rowLabels[row], columnLabels[column]]) each.style.fontWeight = "bold";
         const words = `${shown(map.rows[row])} ← ${shown(map.columns[column])}`;
-        showTip(`${words}  ${weights[row][column].toFixed(3)}`, left + (column + 1.3) * cell, top + (row + 1.3) * cell);
+        const share = shares ? `, ${sharesName} ${Math.round(100 * shares[row])} %` : "";
+        showTip(`${words}  ${weights[row][column].toFixed(3)}${share}`, left + (column + 1.3) * cell, top + (row + 1.3) * cell);
       } else showTip("");
       send("attention-cell", place ?? { row: null, column: null, weight: null });
     }
@@ -122,6 +126,19 @@ column is null for a word of the other side, and all three are null when the poi
       const [x, y] = [left + (column + 0.5) * cell, top + (row + 0.5) * cell];
       if (weight >= 0.005) write(weight / end > 0.55 ? dark : pale, short(weight), { x, y, dy: ".35em" });
     }));
+  }
+
+  function drawShares(svg, shares, name, cell, left, top) {
+    const across = { x: left, height: cell - 4 };
+    const frames = svg.appendChild(make("g", {}, { fill: "none", stroke: "var(--attention-line)" }));
+    const bars = svg.appendChild(make("g", { class: "nmt-shares" }, { fill: "var(--attention-mark)" }));
+    shares.forEach((share, row) => {
+      const y = top + row * cell + 2;
+      frames.append(make("rect", { ...across, y, width: SHARE }));
+      bars.append(make("rect", { ...across, y, width: (SHARE * share).toFixed(2) }));
+    });
+    const text = svg.appendChild(make("g", { "font-size": 11 }, { fill: "var(--attention-text)" }));
+    write(text, name, { x: left + SHARE / 2, y: top + shares.length * cell + 10, "text-anchor": "middle" });
   }
 
   function drawScale(svg, end, left, top) {

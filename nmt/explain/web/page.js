@@ -104,14 +104,22 @@ is shown, so opening the page costs the list alone. */
     const { source } = sentences[chosen];
     const target = hypothesis();
     if (attention === "encoder") return [source, source];
-    if (attention !== "decoder") return [target, source];
+    if (attention === "cross") return [target, source];
     const n = target.finished ? -1 : undefined; // it was read with <s>, without </s>
     const read = {
       pieces: ["<s>", ...target.pieces.slice(0, n)],
       words: ["<s>", ...target.words.slice(0, n)],
       ends: [1, ...target.ends.slice(0, n).map((end) => end + 1)],
     };
-    return [read, read];
+    return [attention === "decoder" ? read : target, read];
+  }
+
+  /* The source's share of each row's attribution, averaged over the pieces of a word. */
+  function shares({ attention }) {
+    const { source_share: pieces, ends } = hypothesis();
+    if (!pieces || !["cross", "prefix"].includes(attention)) return undefined;
+    if ($("level").value === "piece") return pieces;
+    return mergeWords(pieces.map((share) => [share]), ends, [1]).map(([share]) => share);
   }
 
   function labelled(packed, level = $("level").value) {
@@ -146,10 +154,11 @@ is shown, so opening the page costs the list alone. */
     const map = labelled(packed);
     const [rowsName, columnsName] = {
       encoder: ["source", "source"], decoder: ["translation read", "translation read"],
+      prefix: ["translation", "translation read"],
     }[packed.attention] ?? ["translation", "source"];
     const room = $("maps").clientWidth;
     const common = { rowsName, columnsName, end: scaleEnd(map.weights) };
-    $("heat").replaceChildren(heatMap(map, { ...common, width: room }));
+    $("heat").replaceChildren(heatMap(map, { ...common, shares: shares(packed), width: room }));
     const beside = room - $("heat").offsetWidth - 40; // beside the map if there is room, else below
     $("lines").replaceChildren(wordLines(map, { ...common, width: beside > 330 ? beside : room }));
     $("head").value = head;

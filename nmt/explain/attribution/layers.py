@@ -1,0 +1,218 @@
+"""Attribution through the layers of a Transformer: rollout, ALTI and value zeroing.
+
+Each method describes a layer by a mixing matrix M. Row i has the shares, which sum to 1, of the
+layer's inputs in its output at position i; a decoder layer's inputs include the encoder's output.
+The matrices of all layers are multiplied (arXiv 2005.00928, equation 1). E is the product of the
+encoder's matrices, and R the mix of source and prefix in a decoder layer's input (arXiv
+2205.11631, section 3):
+
+    R' = M_prefix R + M_source [E, 0]
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+from nmt.explain.attribution.pair import Pair, Scores
+from nmt.models.transformer.layers import (
+    DecoderLayer,
+    EncoderLayer,
+    LayerCache,
+    Residual,
+    Sources,
+)
+from nmt.models.transformer.multi_head import MultiHead
+from nmt.models.transformer.self_attention import (
+    SelfAttention,
+    SelfAttentionInputs,
+    decoder_inputs,
+    encoder_inputs,
+)
+from nmt.models.transformer.transformer import TransformerSeq2Seq
+
+
+@dataclass(frozen=True)
+class SubLayer:
+    """An attention with the residual sum around it: y_i = x_i + sum_j T_i(v_j) + b.
+
+    `parts[i, j]` is T_i(v_j) = sum_n alpha_nij W_o^n v_nj. `rest` computes the layer's output from
+    the normalised residual sum.
+    """
+
+    x: Float[Tensor, "Q D"]
+    result: Float[Tensor, "Q D"]
+    weights: Float[Tensor, "N Q S"]
+    parts: Float[Tensor, "Q S D"]
+    residual: Residual
+    rest: Callable[[Float[Tensor, "1 Q D"]], Float[Tensor, "1 Q D"]]
+
+    def output(
+        self, x: Float[Tensor, "Q *P D"], result: Float[Tensor, "Q *P D"]
+    ) -> Float[Tensor, "Q *P D"]:
+        """Return the layer's output for another `result` of the attention."""
+        rows = (tensor.reshape(1, -1, tensor.shape[-1]) for tensor in (x, result))
+        return self.rest(self.residual.leave(*rows)).view_as(x)
+
+
+Mix = Callable[[SubLayer, SubLayer | None], Float[Tensor, "Q Q_and_S"]]
+"""The mixing matrix of a layer, from its self-attention and, in a decoder, its cross-attention."""
+
+
+def rollout_mix(within: SubLayer, cross: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
+    """Return (A + I) / 2 for each attention, A the mean over heads (arXiv 2005.00928, section 3).
+
+    The paper treats encoders alone. A decoder layer's cross-attention has a residual sum too, so
+    half of the layer's output comes from the source.
+    """
+    mix = (within.weights.mean(dim=0) + _eye(within)) / 2
+    return mix if cross is None else torch.cat([mix, cross.weights.mean(dim=0)], dim=1) / 2
+
+
+def alti_mix(within: SubLayer, cross: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
+    """Return the contributions by distance (arXiv 2203.04212, equation 9; arXiv 2205.11631).
+
+        c_ij proportional to max(0, ||y_i||_1 - ||y_i - T_i(v_j)||_1)
+
+    In self-attention x_i is added to T_i(v_i). In cross-attention x_i is an input of its own.
+    """
+    mix = _contributions(within, within.parts + _eye(within).unsqueeze(-1) * within.x.unsqueeze(1))
+    if cross is None:
+        return mix
+    both = _contributions(cross, torch.cat([cross.x.unsqueeze(1), cross.parts], dim=1))
+    return torch.cat([both[:, :1] * mix, both[:, 1:]], dim=1)
+
+
+def value_zeroing_mix(within: SubLayer, cross: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
+    """Return 1 - cos(output_i, output_i where v_j = 0), rows divided by their sums.
+
+    arXiv 2301.12971, section 3. The output is that of the layer, after the feed-forward part; the
+    weights do not change. A decoder layer's row covers the values of both of its attentions.
+    """
+    return _normalised(torch.cat([_distances(part) for part in (within, cross) if part], dim=1))
+
+
+@torch.no_grad()
+def through_layers(mix: Mix, model: TransformerSeq2Seq, pair: Pair) -> Scores:
+    """Return the product of the mixing matrices of all layers; rows sum to 1 over both sides."""
+    n_src, n_tgt = len(pair.src_ids), len(pair.tgt_in)
+    identity = torch.eye(n_src + n_tgt, device=pair.src_ids.device)
+    of_source, of_prefix = identity[:n_src], identity[n_src:]
+    for within in encoder_layers(model, pair):
+        of_source = mix(within, None) @ of_source
+    for within, cross in decoder_layers(model, pair):
+        weights = mix(within, cross)
+        of_prefix = weights[:, :n_tgt] @ of_prefix + weights[:, n_tgt:] @ of_source
+    return Scores(of_prefix[:, :n_src], of_prefix[:, n_src:])
+
+
+rollout = partial(through_layers, rollout_mix)
+alti = partial(through_layers, alti_mix)
+value_zeroing = partial(through_layers, value_zeroing_mix)
+
+
+def encoder_layers(model: TransformerSeq2Seq, pair: Pair) -> Iterator[SubLayer]:
+    """Yield the self-attention of each encoder layer."""
+    x = model.encoder.pieces(pair.src_ids[None])
+    inputs = encoder_inputs(model.config, x, torch.ones_like(pair.src_ids[None], dtype=torch.bool))
+    for layer in model.encoder.layers:
+        assert isinstance(layer, EncoderLayer)
+        around = layer.around_self_attention
+        yield _self_layer(layer.self_attention, around, x, inputs, partial(_feed_forward, layer))
+        x = layer(x, inputs)[0]
+
+
+def decoder_layers(model: TransformerSeq2Seq, pair: Pair) -> Iterator[tuple[SubLayer, SubLayer]]:
+    """Yield the self-attention and the cross-attention of each decoder layer."""
+    keep = torch.ones_like(pair.src_ids[None], dtype=torch.bool)
+    state = model.init_state(model.encode(pair.src_ids[None], keep))
+    x = model.decoder.pieces(pair.tgt_in[None])
+    inputs = decoder_inputs(model.config, x, 0, 0)
+    for layer, cache in zip(model.decoder.layers, state.layers, strict=True):
+        assert isinstance(layer, DecoderLayer)
+        around = layer.around_self_attention
+        rest = partial(_after_self_attention, layer, cache)
+        within = _self_layer(layer.self_attention, around, x, inputs, rest)
+        y = around.leave(x, within.result[None])
+        residual = layer.around_source
+        result, weights = layer.source(residual.enter(y), cache.source, with_weights=True)
+        assert weights is not None
+        parts = _parts(layer.source, weights, cache.source.values.unsqueeze(2))
+        forward = partial(_feed_forward, layer)
+        yield within, SubLayer(y[0], result[0], weights[0], parts, residual, forward)
+        x = layer(x, cache, inputs, Sources(keep, None, None)).x
+
+
+def _self_layer(
+    attention: SelfAttention,
+    residual: Residual,
+    x: Float[Tensor, "1 Q D"],
+    inputs: SelfAttentionInputs,
+    rest: Callable[[Float[Tensor, "1 Q D"]], Float[Tensor, "1 Q D"]],
+) -> SubLayer:
+    result, memory, weights = attention(residual.enter(x), inputs, None, with_weights=True)
+    values = memory.values.unsqueeze(2)
+    if attention.relative is not None:
+        values = values + attention.relative.values(inputs.distances)
+    parts = _parts(attention.multi_head, weights, values)
+    return SubLayer(x[0], result[0], weights[0], parts, residual, rest)
+
+
+def _parts(
+    attention: MultiHead, weights: Float[Tensor, "1 N Q S"], values: Float[Tensor, "1 N #Q S P"]
+) -> Float[Tensor, "Q S D"]:
+    """Return T_i(v_j) summed over heads. Their sum over j is the result without the bias of W_o."""
+    weighted = weights.unsqueeze(-1) * values
+    W_o = attention.W_o.weight
+    by_head = W_o.view(len(W_o), *values.shape[1:2], -1)
+    return torch.einsum("nqsp,dnp->qsd", weighted[0], by_head)
+
+
+def _after_self_attention(
+    layer: DecoderLayer, cache: LayerCache, x: Float[Tensor, "1 Q D"]
+) -> Float[Tensor, "1 Q D"]:
+    result, _ = layer.source(layer.around_source.enter(x), cache.source)
+    return _feed_forward(layer, layer.around_source.leave(x, result))
+
+
+def _feed_forward(
+    layer: EncoderLayer | DecoderLayer, x: Float[Tensor, "1 Q D"]
+) -> Float[Tensor, "1 Q D"]:
+    around = layer.around_feed_forward
+    return around.leave(x, layer.feed_forward(around.enter(x)))
+
+
+def _contributions(layer: SubLayer, parts: Float[Tensor, "Q C D"]) -> Float[Tensor, "Q C"]:
+    """Return the contributions of the parts of the residual sum.
+
+    Post-normalisation scales each part as it scales the sum (arXiv 2203.04212, equation 5).
+    """
+    total = layer.x + layer.result
+    if not layer.residual.pre:
+        norm = layer.residual.norm
+        deviation = (total.var(dim=-1, unbiased=False) + norm.eps).sqrt()
+        parts = (parts - parts.mean(dim=-1, keepdim=True)) / deviation[:, None, None] * norm.weight
+        total = norm(total)
+    distances = (total.unsqueeze(1) - parts).abs().sum(dim=-1)
+    return _normalised((total.abs().sum(dim=-1, keepdim=True) - distances).clamp(min=0))
+
+
+def _distances(layer: SubLayer) -> Float[Tensor, "Q S"]:
+    """Return 1 - cos of the layer's output with and without the value of each position."""
+    output = layer.output(layer.x, layer.result).unsqueeze(1)
+    without = layer.result.unsqueeze(1) - layer.parts
+    changed = layer.output(layer.x.unsqueeze(1).expand_as(without), without)
+    distances = (1 - cosine_similarity(output, changed, dim=-1)).clamp(min=0)
+    return distances * layer.weights.any(dim=0)  # rounding would show inputs that are not seen
+
+
+def _normalised(scores: Float[Tensor, "Q C"]) -> Float[Tensor, "Q C"]:
+    return scores / scores.sum(dim=-1, keepdim=True).clamp_min(torch.finfo(scores.dtype).tiny)
+
+
+def _eye(layer: SubLayer) -> Float[Tensor, "Q Q"]:
+    return torch.eye(len(layer.x), device=layer.x.device)

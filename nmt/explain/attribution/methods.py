@@ -1,0 +1,133 @@
+"""The attribution methods by name, and Attributor, which applies one to translations."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from nmt.errors import ConfigError
+from nmt.explain.attribution import inputs, layers, steps
+from nmt.explain.attribution.pair import Pair, Scores
+from nmt.models.base import Seq2Seq
+from nmt.models.recurrent.rnn import RNNSeq2Seq
+from nmt.models.transformer.transformer import TransformerSeq2Seq
+from nmt.search.forced import read_weights
+from nmt.text.vocabulary import BOS_ID, EOS_ID, UNK_ID
+from nmt.translation.batched import Padded
+from nmt.translation.drawn import DrawnTranslation
+from nmt.translation.translator import Translator
+from nmt.translation.words import row_shares
+from nmt.types import Attribution, AttributionMethod
+
+
+def norms(model: Seq2Seq, pair: Pair) -> Scores:
+    """Return ||w_ts f(v_s)||, rows divided by their sums (arXiv 2004.10102); see read_weights."""
+    lengths = torch.tensor([len(pair.src_ids)], device=pair.src_ids.device)
+    ids = [pair.tgt_out.tolist()]
+    [weights] = read_weights(model, pair.src_ids[None], lengths, ids, by_norm=True)
+    source = torch.from_numpy(weights)
+    return Scores(source, source[:, :0])
+
+
+def _value_zeroing(model: TransformerSeq2Seq | RNNSeq2Seq, pair: Pair) -> Scores:
+    if isinstance(model, TransformerSeq2Seq):
+        return layers.value_zeroing(model, pair)
+    return steps.value_zeroing(model, pair)
+
+
+_OF_INPUTS: dict[AttributionMethod, Callable[[Any, Pair], Scores]] = {
+    "input-x-gradient": inputs.input_x_gradient,
+    "integrated-gradients": inputs.integrated_gradients,
+    "erasure": inputs.erasure,
+}
+"""The methods that apply to every model. Only these take a contrast."""
+
+METHODS: dict[AttributionMethod, Callable[[Any, Pair], Scores]] = {
+    "norms": norms,
+    **_OF_INPUTS,
+    "value-zeroing": _value_zeroing,
+    "rollout": layers.rollout,
+    "alti": layers.alti,
+}
+"""All methods except `attention`, which is the weights of the forward pass."""
+
+
+def applicable(model: Seq2Seq) -> tuple[str, Iterable[AttributionMethod]]:
+    """Return the kind of the model, for a message, and the methods that apply to it."""
+    if isinstance(model, TransformerSeq2Seq):
+        return "a Transformer", METHODS
+    if isinstance(model, RNNSeq2Seq):
+        return "a recurrent model", ("norms", *_OF_INPUTS, "value-zeroing")
+    return "an ensemble", _OF_INPUTS
+
+
+@dataclass(frozen=True)
+class Attributor:
+    """Attribution of translations to their sources and prefixes by a method of METHODS.
+
+    `contrast` is a word. With it, log p(y) - log p(y') is explained instead of log p(y), where y'
+    is the first piece of the word (arXiv 2202.10419). Sentence pairs are computed one by one, so
+    results do not depend on the batch. Raises ConfigError if the method does not apply to the
+    model or takes no contrast, and if the contrast is not in the vocabulary.
+    """
+
+    translator: Translator
+    method: AttributionMethod
+    contrast: str | None = None
+
+    def __post_init__(self) -> None:
+        kind, methods = applicable(self.translator.model)
+        if self.translator.int8:
+            kind, methods = "int8", ("norms",)
+        if self.method not in methods:
+            allowed = ", ".join(("attention", *methods))
+            raise ConfigError(f"`method`: got {self.method}, allowed for {kind}: {allowed}")
+        if self.contrast is None:
+            return
+        if self.method not in _OF_INPUTS:
+            allowed = ", ".join(_OF_INPUTS)
+            raise ConfigError(f"`contrast`: got {self.method}, allowed methods: {allowed}")
+        if self._contrast_id in (None, UNK_ID):
+            got = f"got '{self.contrast}', allowed: a word of the target vocabulary"
+            raise ConfigError(f"`contrast`: {got}")
+
+    @property
+    def _contrast_id(self) -> int | None:
+        if self.contrast is None:
+            return None
+        return next(iter(self.translator.tokenizers.tgt.encode(self.contrast).ids), None)
+
+    def translations(self, translations: Iterable[DrawnTranslation]) -> list[DrawnTranslation]:
+        """Return the translations with an attribution of each hypothesis.
+
+        The `attention` of a hypothesis is replaced by the absolute scores of the source, each row
+        divided by its sum. Maps and dumps read `attention` and therefore show the method.
+        """
+
+        def read(padded: Padded, ids: Sequence[Sequence[int]]) -> list[dict[str, object]]:
+            return [
+                {"attention": row_shares(result.scores), "attribution": result}
+                for result in self.read(padded, ids)
+            ]
+
+        batch_size = self.translator.search.batch_size
+        return self.translator.with_fields(list(translations), batch_size, read)
+
+    def read(self, padded: Padded, tgt_ids: Sequence[Sequence[int]]) -> list[Attribution]:
+        """Return the attribution of each sentence pair. Finished targets end with eos."""
+        src_ids, lengths = padded
+        rows = zip(src_ids, lengths.tolist(), tgt_ids, strict=True)
+        return [self._attribution(row[:length], ids) for row, length, ids in rows]
+
+    def _attribution(self, src_ids: Int[Tensor, " S"], ids: Sequence[int]) -> Attribution:
+        tgt_in = src_ids.new_tensor([BOS_ID, *ids][: len(ids)])
+        pair = Pair(src_ids, tgt_in, src_ids.new_tensor(ids), self._contrast_id)
+        result = METHODS[self.method](self.translator.model, pair)
+        scores, prefix = (part.float().cpu().numpy() for part in result)
+        if prefix.shape[1] and ids[-1] != EOS_ID:  # the decoder has not read the last piece
+            prefix = np.pad(prefix, ((0, 0), (0, 1)))
+        return Attribution(self.method, scores, prefix, self.contrast)

@@ -1,0 +1,31 @@
+"""The inputs and the result of an attribution method."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A sentence pair in a teacher-forced pass, without padding.
+
+    `src_ids` end with eos. At step t the decoder has read `tgt_in[: t + 1]`, bos first, and
+    predicts `tgt_out[t]`. `contrast` is the id of a piece y' to explain y against, or None.
+    """
+
+    src_ids: Int[Tensor, " S"]
+    tgt_in: Int[Tensor, " T"]
+    tgt_out: Int[Tensor, " T"]
+    contrast: int | None = None
+
+
+class Scores(NamedTuple):
+    """The scores of each prediction: a column for each source piece and for each decoder input.
+
+    `prefix[t, j]` is 0 for j > t. `prefix` has no columns if the method does not score the prefix.
+    """
+
+    source: Float[Tensor, "T S"]
+    prefix: Float[Tensor, "T L"]

@@ -1,0 +1,68 @@
+"""BLEU by the length of the source as a picture, a line for each system.
+
+After Bahdanau et al. 2015 (arXiv 1409.0473), figure 2.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from nmt.evaluation.evaluate import Bucket
+from nmt.explain.colours import CYCLE, PALE
+from nmt.explain.fonts import drawable
+from nmt.explain.labels import label, shorten
+
+_INCHES = (7.2, 4.2)
+_MIN_GAP = 0.042  # distance of two names, as a share of the axis' height
+_WIDEST_NAME = 40
+
+
+def draw_by_length(
+    systems: Mapping[str, Sequence[Bucket]], named: Collection[str] | None = None
+) -> Figure:
+    """Draw the buckets of each system, which all have the same ones.
+
+    The systems `named` (None: all) are coloured and have their names; the others are grey.
+    """
+    figure = Figure(figsize=_INCHES, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    coloured = [name for name in systems if named is None or name in named]
+    for name, buckets in systems.items():
+        if name not in coloured:
+            axes.plot([b.bleu for b in buckets], color=PALE, linewidth=1.0, zorder=0)
+    colours = {name: CYCLE[i % len(CYCLE)] for i, name in enumerate(coloured)}
+    for name, colour in colours.items():
+        bleus = [bucket.bleu for bucket in systems[name]]
+        axes.plot(bleus, "o-", color=colour, markersize=4, linewidth=1.6)
+    buckets = next(iter(systems.values()))
+    axes.set_xticks(range(len(buckets)), [f"{b.label}\n{b.n_sentences:,}" for b in buckets])
+    axes.set_xlabel("words of the source, and how many sentences have so many")
+    axes.set_ylabel("BLEU")
+    axes.set_ylim(bottom=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    _name_ends(axes, {name: systems[name][-1].bleu for name in coloured}, colours)
+    if n_grey := len(systems) - len(coloured):
+        axes.set_title(f"grey: all others ({n_grey})", color="0.4", fontsize=9, loc="left")
+    return figure
+
+
+def _name_ends(axes: Axes, ends: Mapping[str, float], colours: Mapping[str, str]) -> None:
+    """Write a name right of the end of each line, moved up where two would overlap."""
+    last = len(axes.get_xticks()) - 1
+    gap = _MIN_GAP * (axes.get_ylim()[1] - axes.get_ylim()[0])
+    below = float("-inf")
+    for name, y in sorted(ends.items(), key=lambda end: end[1]):
+        below = max(y, below + gap)
+        axes.annotate(
+            shorten(drawable(label(name)), _WIDEST_NAME),
+            (last, below),
+            xytext=(8, 0),
+            textcoords="offset points",
+            va="center",
+            color=colours[name],
+            annotation_clip=False,
+            parse_math=False,
+        )

@@ -1,0 +1,158 @@
+/* The page with a model inside: what is typed is translated here, and everything opens on it. */
+"use strict";
+(() => {
+  const { Translator, StepView, treeView, element, probability, idsOf, say, CARDS, LANGUAGES } = nmtExplainer;
+  const { heatMap, wordLines, mergeWords, scaleEnd, shown } = nmtAttention;
+  const $ = (id) => document.getElementById(id);
+  const PAUSE = 150; // milliseconds after the last key
+  const BEAMS = [1, 2, 3, 4, 5, 6, 8, 10];
+
+  class Page {
+    constructor(data, weights) {
+      this.data = data;
+      this.translator = new Translator(data, weights);
+      this.translation = this.best = null;
+      this.place = 0;
+      this.stepView = new StepView(this, (ids) => this.translate(ids));
+      const beams = [...new Set([...BEAMS, data.search.beam])].sort((a, b) => a - b);
+      $("beam").append(...beams.map((size) => element("option", size, { value: size })));
+      $("beam").value = data.search.beam;
+      $("text").value = data.example;
+      $("text").lang = data.tokenizers.src.lang;
+      $("output").lang = data.tokenizers.tgt.lang;
+      document.querySelector("h1").textContent = `nmt: ${data.name}`;
+      this.listen();
+      this.speak();
+      this.translate();
+    }
+
+    listen() {
+      let timer = null;
+      $("text").addEventListener("input", () => {
+        clearTimeout(timer);
+        timer = setTimeout(() => this.translate(), PAUSE);
+      });
+      $("beam").addEventListener("change", () => this.translate());
+      $("free").addEventListener("click", () => (this.translate(), $("text").focus()));
+      $("level").addEventListener("change", () => this.showMap());
+      $("map-view").addEventListener("toggle", () => this.showMap());
+      $("tree-view").addEventListener("toggle", () => this.showTree());
+      $("pruned").addEventListener("change", () => this.showTree());
+      $("heat").addEventListener("attention-pick", ({ detail }) => {
+        const { ends } = this.best.side;
+        const isWords = $("level").value === "words";
+        this.openStep(isWords ? (detail.row ? ends[detail.row - 1] : 0) : detail.row, true);
+      });
+      $("language").addEventListener("change", () => this.speak());
+      let room = innerWidth;
+      addEventListener("resize", () => {
+        if (innerWidth !== room) this.showMap();
+        room = innerWidth;
+      });
+    }
+
+    /* All labels in the chosen language. */
+    speak() {
+      document.documentElement.lang = $("language").value;
+      for (const labelled of document.querySelectorAll("[data-say]"))
+        labelled.textContent = say(labelled.dataset.say);
+      const { src, tgt } = this.data.tokenizers;
+      $("about").textContent = say("about", src.lang, tgt.lang);
+      this.showCards();
+      if (this.translation) this.show();
+    }
+
+    /* `prefix` are the ids that the translation has to begin with. */
+    translate(prefix = []) {
+      const start = performance.now();
+      const text = $("text").value;
+      this.translation = this.translator.translate(text, { beam: +$("beam").value, prefix });
+      $("result").hidden = $("map-view").hidden = $("step-view").hidden = $("tree-view").hidden = !this.translation;
+      if (!this.translation) return;
+      this.best = this.translator.hypothesis(this.translation.ends[0]);
+      this.milliseconds = performance.now() - start;
+      this.place = Math.min(prefix.length ? prefix.length - 1 : 0, this.best.path.length - 1);
+      this.show();
+    }
+
+    show() {
+      const { prefix } = this.translation;
+      $("output").textContent = this.best.text;
+      const [score, n, time] = [this.best.score.toFixed(3), this.best.ids.length, this.milliseconds.toFixed(0)];
+      $("facts").textContent = say("facts", score, n, time, this.data.step, this.data.numbers);
+      $("forced").hidden = !prefix.length;
+      $("forced").firstElementChild.textContent = say("forced", this.translator.target.decode(prefix));
+      const buttons = this.best.side.pieces.map((piece, t) => {
+        const p = Math.exp(this.best.path[t].logProb);
+        const button = element("button", shown(piece), { type: "button", title: say("piece", probability(p)) });
+        button.className = `gauge ${t < prefix.length ? "forced" : ""}`;
+        button.style.setProperty("--share", p);
+        button.addEventListener("click", () => this.openStep(t));
+        return button;
+      });
+      $("pieces").replaceChildren(...buttons);
+      this.showMap();
+      this.openStep(this.place);
+      this.showTree();
+    }
+
+    showMap() {
+      if (!this.translation || !$("map-view").open) return;
+      const [{ side, weights }, { source }] = [this.best, this.translation];
+      const isWords = $("level").value === "words";
+      const map = isWords
+        ? { rows: side.words, columns: source.words, weights: mergeWords(weights, side.ends, source.ends) }
+        : { rows: side.pieces, columns: source.pieces, weights };
+      const room = $("maps").clientWidth;
+      const options = { end: scaleEnd(map.weights), width: room > 800 ? room - 360 : room };
+      $("heat").replaceChildren(heatMap(map, options));
+      const beside = room - $("heat").offsetWidth - 40;
+      $("lines").replaceChildren(wordLines(map, { ...options, width: beside > 300 ? beside : room }));
+    }
+
+    openStep(place, isAsked = false) {
+      this.place = place;
+      this.stepView.open(this.best.path[place]);
+      [...$("pieces").children].forEach((button, t) => button.setAttribute("aria-pressed", String(t === place)));
+      if (isAsked) this.point("step-view");
+    }
+
+    showTree() {
+      if (!this.translation || !$("tree-view").open) return;
+      const { root, ends } = this.translation;
+      const pick = (node) => this.translate(idsOf(node));
+      const { translator } = this;
+      $("tree").replaceChildren(treeView({ root, best: ends[0], translator, showsPruned: $("pruned").checked, pick }));
+    }
+
+    showCards() {
+      const n = LANGUAGES.indexOf(document.documentElement.lang);
+      const opened = [...$("cards").children].map(({ open }) => open);
+      const cards = CARDS.map(({ at, title, text }, i) => {
+        const card = element("details", "", { className: "card", open: opened[i] ?? i === 0 });
+        const summary = card.appendChild(element("summary"));
+        summary.append(element("h3", title[n]));
+        const button = element("button", say("show"), { type: "button" });
+        button.setAttribute("aria-label", `${say("show")}: ${title[n]}`);
+        button.addEventListener("click", () => this.point(at));
+        card.append(element("p", text[n]), button);
+        return card;
+      });
+      $("cards").replaceChildren(...cards);
+    }
+
+    /* Open, scroll to and mark a part of the page. */
+    point(id) {
+      const part = $(id).hidden ? $(id).parentElement : $(id);
+      part.closest("main > details").open = true;
+      for (const pointed of document.querySelectorAll(".pointed")) pointed.classList.remove("pointed");
+      part.classList.add("pointed");
+      part.scrollIntoView({ block: "center" });
+      const focusable = part.matches("input, button") ? part : part.querySelector("summary, select, button, [tabindex]");
+      focusable?.focus({ preventScroll: true });
+    }
+  }
+
+  const read = (id) => document.getElementById(id).textContent;
+  nmtExplainer.page = new Page(JSON.parse(read("data")), read("weights"));
+})();

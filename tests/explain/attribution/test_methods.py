@@ -1,0 +1,114 @@
+"""Attributor over translators of small models: which method is for whom, and what it returns."""
+
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from explain.attribution.pairs import RECURRENT, pair_of
+from laws.family import model_of
+
+from nmt.cli.shared.options import Method
+from nmt.errors import ConfigError
+from nmt.explain.attribution.methods import METHODS, Attributor
+from nmt.explain.attribution.steps import value_zeroing
+from nmt.models.base import Seq2Seq
+from nmt.models.ensemble import Ensemble
+from nmt.models.recurrent.rnn import RNNSeq2Seq
+from nmt.ops.masks import keep_from_lengths
+from nmt.text.tokenizer import train_tokenizers
+from nmt.text.word_tokenizer import WordConfig
+from nmt.translation.translator import Translator
+from nmt.types import AttributionMethod, SentencePair
+
+TEXTS = ["a b c", "", "d", "e f a b"]
+TARGETS = ["c b a", "a", "d d", "b"]
+OF_ALL = ("input-x-gradient", "integrated-gradients", "erasure")
+NOT_RECURRENT = ("rollout", "alti")
+
+
+def translator_of(model: Seq2Seq) -> Translator:
+    pairs = [SentencePair(text, text) for text in ("a b c d e f", "c b a d f e")]
+    tokenizers = train_tokenizers(WordConfig(min_freq=1), pairs, "en", "fr", seed=1)
+    return Translator(model, tokenizers, torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def translators() -> dict[str, Translator]:
+    models = {name: model_of(name).cpu() for name in ("rnn-multi-head", "transformer")}
+    models["ensemble"] = Ensemble(list(models.values()), 29)
+    return {name: translator_of(model) for name, model in models.items()}
+
+
+def test_the_names_are_those_of_the_command_line() -> None:
+    names = get_args(AttributionMethod)
+    assert names == get_args(get_args(Method)[0])
+    assert set(names) == {"attention", *METHODS}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_is_for_the_models_of_its_definition(method: str, translators) -> None:
+    for name, translator in translators.items():
+        lacks = {
+            "transformer": (),
+            "rnn-multi-head": NOT_RECURRENT,
+            "ensemble": {*METHODS} - {*OF_ALL},
+        }
+        if method in lacks[name]:
+            with pytest.raises(
+                ConfigError, match=f"`method`: got {method}, allowed for a.* erasure"
+            ):
+                Attributor(translator, method)
+            continue
+        attributed = Attributor(translator, method).translations(translator.force(TEXTS, TARGETS))
+        assert [len(translation.hypotheses) for translation in attributed] == [1, 0, 1, 1]
+        for translation in attributed:
+            for output in translation.hypotheses:
+                result, n_rows = output.hypothesis.attribution, len(output.hypothesis.ids)
+                assert result.scores.shape == (n_rows, len(translation.source.ids) + 1)
+                has_prefix = method in OF_ALL or (name == "transformer" and method != "norms")
+                assert result.prefix_scores.shape == (n_rows, n_rows if has_prefix else 0)
+                np.testing.assert_allclose(output.hypothesis.attention.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_a_pair_is_the_same_alone_and_cut(translators) -> None:
+    translator = translators["transformer"]
+    attributor = Attributor(translator, "erasure", contrast="e")
+    forced = translator.force(TEXTS, TARGETS)
+    together = attributor.translations(forced)
+    for translation, alone in zip(together, map(attributor.translations, zip(forced)), strict=True):
+        assert alone == [translation]
+    src_ids, lengths = torch.tensor([[4, 5, 3]]), torch.tensor([3])
+    [cut] = attributor.read((src_ids, lengths), [[6, 4]])
+    assert cut.prefix_scores.shape == (2, 3)
+    assert not cut.prefix_scores[:, 2].any()
+
+
+@pytest.mark.parametrize("contrast", ["", "zebra"])
+def test_a_contrast_is_a_known_word(contrast: str, translators) -> None:
+    with pytest.raises(ConfigError, match=f"`contrast`: got '{contrast}'"):
+        Attributor(translators["transformer"], "erasure", contrast)
+    with pytest.raises(ConfigError, match="`contrast`: got alti, allowed methods: input"):
+        Attributor(translators["transformer"], "alti", "a")
+
+
+def test_int8_has_no_gradients() -> None:
+    translator = translator_of(model_of("rnn").cpu())
+    quantized = Translator(translator.model, translator.tokenizers, translator.device, int8=True)
+    with pytest.raises(ConfigError, match="got erasure, allowed for int8: attention, norms"):
+        Attributor(quantized, "erasure")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", [*RECURRENT, "rnn-hard", "rnn-monotonic-location-sensitive"])
+def test_zeroed_values_count_where_attention_looks(name: str) -> None:
+    """At each step a place without weight changes nothing, and all others something."""
+    model = model_of(name).eval()
+    assert isinstance(model, RNNSeq2Seq)
+    pair = pair_of()
+    source, prefix = value_zeroing(model, pair)
+    keep = keep_from_lengths(pair.src_ids.new_tensor([len(pair.src_ids)]), len(pair.src_ids))
+    weights = model(pair.src_ids[None], keep, pair.tgt_in[None], with_weights=True).weights[0]
+    assert prefix.shape == (len(source), 0)
+    assert (source[weights == 0] < 1e-6).all()
+    assert (source[weights > 1e-2] > 0).all()
