@@ -1,1 +1,1 @@
-"""Attribution: how much each source piece, and each piece read before, counts for a prediction."""
+"""Attribution of each predicted piece to the source pieces and to the prefix."""

@@ -1,12 +1,11 @@
 """Attribution to input embeddings, by gradients or by erasure.
 
-A pass reads vectors instead of ids. torch.func.functional_call replaces the embedding tables, for
-one call, by tables with a row for each position of the batch. The output of every model can so be
-differentiated with respect to the vectors of source and prefix, without a change to the model.
+torch.func.functional_call replaces the embedding tables for one call, by tables that have a row for
+each position of the batch. The output of every model is thus a differentiable function of the
+embeddings of source and prefix, without a change to the model.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -18,21 +17,21 @@ from nmt.explain.attribution.pair import Pair, Scores
 from nmt.models.base import DecoderOutput, Seq2Seq
 from nmt.models.vocabulary import PieceEmbedding
 
-_MOST_ROWS = 256
-_MOST_CELLS = 2**20
+_MAX_ROWS = 256
+_MAX_CELLS = 2**20
 """Limits on the memory of a pass: its rows, and its rows times the square of the longer side."""
 
 _POINTS = (32, 64, 128, 256, 512)
-_COMPLETE = 0.01
-"""Numbers of quadrature points that integrated gradients try in turn. The first is taken whose row
-sums differ from F(x) - F(0) by at most _COMPLETE of that difference or of a nat, else the last."""
+_TOLERANCE = 0.01
+"""Numbers of quadrature points that integrated gradients try in turn. The largest error of a row's
+sum is _TOLERANCE times F(x) - F(0) or times one nat, whichever is larger."""
 
 
 class EmbeddedPair:
     """A sentence pair as the embeddings of its pieces.
 
-    `vectors` maps the name of each embedding table of the model to the embeddings that it gives. An
-    ensemble has several tables of each side, whose attributions are summed.
+    `vectors` maps the name of each embedding table of the model to the embeddings of its side. An
+    ensemble has several tables for each side; their attributions are summed.
     """
 
     def __init__(self, model: Seq2Seq, pair: Pair) -> None:
@@ -46,7 +45,7 @@ class EmbeddedPair:
                 if is_source:
                     self.source_names.add(name)
 
-    def read(self, vectors: Mapping[str, Float[Tensor, "R _ _"]]) -> DecoderOutput:
+    def forward(self, vectors: Mapping[str, Float[Tensor, "R _ _"]]) -> DecoderOutput:
         """Return the output of a teacher-forced pass over R variants of the pair's vectors."""
         n_rows = len(next(iter(vectors.values())))
         device = self.pair.src_ids.device
@@ -63,8 +62,8 @@ class EmbeddedPair:
         self, logits: Float[Tensor, "*L V"], targets: Int[Tensor, "*#L"]
     ) -> Float[Tensor, "*L"]:
         """Return log p(y), or log p(y) - log p(y') with a contrast y'."""
-        wide = torch.promote_types(logits.dtype, torch.float32)
-        log_probs = logits.log_softmax(dim=-1, dtype=wide)
+        dtype = torch.promote_types(logits.dtype, torch.float32)
+        log_probs = logits.log_softmax(dim=-1, dtype=dtype)
         targets = targets.expand(log_probs.shape[:-1]).unsqueeze(-1)
         values = log_probs.gather(-1, targets).squeeze(-1)
         contrast = self.pair.contrast
@@ -75,14 +74,13 @@ class EmbeddedPair:
         sides: tuple[list[Tensor], list[Tensor]] = [], []
         for name, total in totals.items():
             sides[name not in self.source_names].append(total)
-        source, prefix = (torch.stack(side).sum(dim=0) for side in sides)
-        return Scores(source, prefix)
+        return Scores(*(torch.stack(side).sum(dim=0) for side in sides))
 
-    def chunks(self, n_rows: int) -> Iterator[slice]:
-        """Yield slices of `n_rows` rows, each of which one pass can take."""
+    @property
+    def max_rows(self) -> int:
+        """The number of rows that one pass can take."""
         longest = max(len(self.pair.src_ids), len(self.pair.tgt_in))
-        size = max(1, min(_MOST_ROWS, _MOST_CELLS // longest**2))
-        return (slice(first, first + size) for first in range(0, n_rows, size))
+        return max(1, min(_MAX_ROWS, _MAX_CELLS // longest**2))
 
 
 def input_x_gradient(model: Seq2Seq, pair: Pair) -> Scores:
@@ -96,20 +94,20 @@ def input_x_gradient(model: Seq2Seq, pair: Pair) -> Scores:
 def integrated_gradients(model: Seq2Seq, pair: Pair) -> Scores:
     """Return x_i . int_0^1 dF_t(a x) / dx_i da (Sundararajan et al., arXiv 1703.01365, eq. 1).
 
-    The baseline of every embedding, of the source and of the prefix alike, is the zero vector
-    (section 3). The scores of a row sum to F_t(x) - F_t(0) up to the error of the Gauss-Legendre
-    quadrature, whose points are doubled until that error is small (_POINTS).
+    The baseline of each embedding, in source and prefix, is the zero vector (section 3). The scores
+    of a row sum to F_t(x) - F_t(0), up to the error of the Gauss-Legendre quadrature. The number of
+    points is doubled until that error is within _TOLERANCE or _POINTS is exhausted.
     """
     embedded = EmbeddedPair(model, pair)
     ends = {name: torch.stack([torch.zeros_like(x), x]) for name, x in embedded.vectors.items()}
     with torch.no_grad():
-        at_zero, at_x = embedded.objective(embedded.read(ends).logits, pair.tgt_out)
+        at_zero, at_x = embedded.objective(embedded.forward(ends).logits, pair.tgt_out)
     difference = at_x - at_zero
     for n_points in _POINTS:
         nodes, weights = np.polynomial.legendre.leggauss(n_points)
         scores = _path_gradients(embedded, ((nodes + 1) / 2).tolist(), (weights / 2).tolist())
         error = torch.cat(scores, dim=1).sum(dim=1) - difference
-        if (error.abs() <= _COMPLETE * difference.abs().clamp(min=1)).all():
+        if (error.abs() <= _TOLERANCE * difference.abs().clamp(min=1)).all():
             break
     return scores
 
@@ -119,28 +117,24 @@ def _path_gradients(
 ) -> Scores:
     """Return x_i . sum_k w_k dF_t(a_k x) / dx_i.
 
-    The batch has a row for each step t and point a_k. One backward pass gives the gradients of all
-    rows, because each row has one prediction.
+    The batch has a row for each step t and point a_k. Each row has one prediction, so one backward
+    pass gives the gradients of all rows.
     """
-    pair, vectors = embedded.pair, embedded.vectors
-    n_steps = len(pair.tgt_out)
+    vectors, tgt_out = embedded.vectors, embedded.pair.tgt_out
+    n_steps = len(tgt_out)
     totals = {name: x.new_zeros(n_steps, len(x)) for name, x in vectors.items()}
-    rows = list(product(range(n_steps), zip(points, weights, strict=True)))
-    for chunk in embedded.chunks(len(rows)):
-        steps = pair.tgt_out.new_tensor([step for step, _ in rows[chunk]])
-        a, w = (
-            next(iter(vectors.values()))
-            .new_tensor([point for _, point in rows[chunk]])
-            .unbind(dim=1)
-        )
+    steps = torch.arange(n_steps, device=tgt_out.device).repeat_interleave(len(points))
+    template = next(iter(vectors.values()))
+    rows = steps, *(template.new_tensor(values).repeat(n_steps) for values in (points, weights))
+    for t, a, w in zip(*(torch.split(part, embedded.max_rows) for part in rows), strict=True):
         with torch.enable_grad():
             inputs = {name: (a[:, None, None] * x).requires_grad_() for name, x in vectors.items()}
-            output = embedded.read(inputs)
-            features = output.features[torch.arange(len(steps), device=steps.device), steps]
-            values = embedded.objective(output.vocabulary(features), pair.tgt_out[steps])
+            output = embedded.forward(inputs)
+            features = output.features[torch.arange(len(t), device=t.device), t]
+            values = embedded.objective(output.vocabulary(features), tgt_out[t])
             gradients = torch.autograd.grad(values.sum(), list(inputs.values()))
         for (name, x), gradient in zip(vectors.items(), gradients, strict=True):
-            totals[name].index_add_(0, steps, w[:, None] * (gradient * x).sum(dim=-1))
+            totals[name].index_add_(0, t, w[:, None] * (gradient * x).sum(dim=-1))
     return embedded.scores(totals)
 
 
@@ -148,23 +142,24 @@ def _path_gradients(
 def erasure(model: Seq2Seq, pair: Pair) -> Scores:
     """Return F_t(x) - F_t(x without i), in nats (Li et al., arXiv 1612.08220, section 3).
 
-    The embedding of an erased piece is the zero vector. The piece keeps its position, so that no
-    other piece moves. F_t is `EmbeddedPair.objective` at step t.
+    The embedding of an erased piece is the zero vector. The piece keeps its position, so no other
+    piece moves. F_t is `EmbeddedPair.objective` at step t.
     """
     embedded = EmbeddedPair(model, pair)
     n_src, n_tgt = len(pair.src_ids), len(pair.tgt_in)
     keep = 1 - torch.eye(n_src + n_tgt, device=pair.src_ids.device)
     keep = torch.cat([torch.ones_like(keep[:1]), keep])  # row 0: nothing erased
-    src_keep, tgt_keep = keep[:, :n_src], keep[:, n_src:]
     values = []
-    for chunk in embedded.chunks(len(keep)):
-        output = embedded.read(
+    for rows in torch.split(keep, embedded.max_rows):
+        src_keep, tgt_keep = rows[:, :n_src, None], rows[:, n_src:, None]
+        output = embedded.forward(
             {
-                name: (src_keep if name in embedded.source_names else tgt_keep)[chunk, :, None] * x
+                name: x * (src_keep if name in embedded.source_names else tgt_keep)
                 for name, x in embedded.vectors.items()
             }
         )
-        for features in torch.split(output.features, max(1, _MOST_ROWS // n_tgt)):  # many logits
+        # The logits of all rows at once would need too much memory.
+        for features in torch.split(output.features, max(1, _MAX_ROWS // n_tgt)):
             values.append(embedded.objective(output.vocabulary(features), pair.tgt_out))
     changes = torch.cat(values)[:1] - torch.cat(values)[1:]
     return Scores(changes.T[:, :n_src], changes.T[:, n_src:].tril())

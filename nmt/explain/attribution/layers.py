@@ -1,10 +1,10 @@
 """Attribution through the layers of a Transformer: rollout, ALTI and value zeroing.
 
-Each method describes a layer by a mixing matrix M. Row i has the shares, which sum to 1, of the
-layer's inputs in its output at position i; a decoder layer's inputs include the encoder's output.
-The matrices of all layers are multiplied (arXiv 2005.00928, equation 1). E is the product of the
-encoder's matrices, and R the mix of source and prefix in a decoder layer's input (arXiv
-2205.11631, section 3):
+Each method describes a layer by a mixing matrix M. Row i holds the shares of the layer's inputs in
+its output at position i, and sums to 1. The inputs of a decoder layer include the encoder's output,
+so M = [M_prefix, M_source]. The matrices of all layers are multiplied (arXiv 2005.00928, equation
+1). E is the product of the encoder's matrices. R is the mixture of source and prefix in the input
+of a decoder layer, and R' the mixture in its output (arXiv 2205.11631, section 3):
 
     R' = M_prefix R + M_source [E, 0]
 """
@@ -40,8 +40,8 @@ from nmt.models.transformer.transformer import TransformerSeq2Seq
 class SubLayer:
     """An attention with the residual sum around it: y_i = x_i + sum_j T_i(v_j) + b.
 
-    `parts[i, j]` is T_i(v_j) = sum_n alpha_nij W_o^n v_nj. `rest` computes the layer's output from
-    the normalised residual sum.
+    `parts[i, j]` is T_i(v_j) = sum_n alpha_nij W_o^n v_nj, and `result` the sum of parts and bias.
+    `rest` computes the layer's output from the output of `residual`.
     """
 
     x: Float[Tensor, "Q D"]
@@ -54,60 +54,60 @@ class SubLayer:
     def output(
         self, x: Float[Tensor, "Q *P D"], result: Float[Tensor, "Q *P D"]
     ) -> Float[Tensor, "Q *P D"]:
-        """Return the layer's output for another `result` of the attention."""
+        """Return the layer's output if the attention had this `result`."""
         rows = (tensor.reshape(1, -1, tensor.shape[-1]) for tensor in (x, result))
         return self.rest(self.residual.leave(*rows)).view_as(x)
 
 
 Mix = Callable[[SubLayer, SubLayer | None], Float[Tensor, "Q Q_and_S"]]
-"""The mixing matrix of a layer, from its self-attention and, in a decoder, its cross-attention."""
+"""A function from a layer's self-attention and, in a decoder, its cross-attention to M."""
 
 
-def rollout_mix(within: SubLayer, cross: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
+def rollout_mix(prefix: SubLayer, source: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
     """Return (A + I) / 2 for each attention, A the mean over heads (arXiv 2005.00928, section 3).
 
-    The paper treats encoders alone. A decoder layer's cross-attention has a residual sum too, so
-    half of the layer's output comes from the source.
+    The paper treats encoders only. Cross-attention has a residual sum too, so half of the output of
+    a decoder layer comes from the source.
     """
-    mix = (within.weights.mean(dim=0) + _eye(within)) / 2
-    return mix if cross is None else torch.cat([mix, cross.weights.mean(dim=0)], dim=1) / 2
+    mix = (prefix.weights.mean(dim=0) + _eye(prefix)) / 2
+    return mix if source is None else torch.cat([mix, source.weights.mean(dim=0)], dim=1) / 2
 
 
-def alti_mix(within: SubLayer, cross: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
+def alti_mix(prefix: SubLayer, source: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
     """Return the contributions by distance (arXiv 2203.04212, equation 9; arXiv 2205.11631).
 
         c_ij proportional to max(0, ||y_i||_1 - ||y_i - T_i(v_j)||_1)
 
     In self-attention x_i is added to T_i(v_i). In cross-attention x_i is an input of its own.
     """
-    mix = _contributions(within, within.parts + _eye(within).unsqueeze(-1) * within.x.unsqueeze(1))
-    if cross is None:
+    mix = _contributions(prefix, prefix.parts + _eye(prefix).unsqueeze(-1) * prefix.x.unsqueeze(1))
+    if source is None:
         return mix
-    both = _contributions(cross, torch.cat([cross.x.unsqueeze(1), cross.parts], dim=1))
-    return torch.cat([both[:, :1] * mix, both[:, 1:]], dim=1)
+    shares = _contributions(source, torch.cat([source.x.unsqueeze(1), source.parts], dim=1))
+    return torch.cat([shares[:, :1] * mix, shares[:, 1:]], dim=1)
 
 
-def value_zeroing_mix(within: SubLayer, cross: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
-    """Return 1 - cos(output_i, output_i where v_j = 0), rows divided by their sums.
+def value_zeroing_mix(prefix: SubLayer, source: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
+    """Return 1 - cos(output_i, output_i where v_j = 0), each row divided by its sum.
 
-    arXiv 2301.12971, section 3. The output is that of the layer, after the feed-forward part; the
-    weights do not change. A decoder layer's row covers the values of both of its attentions.
+    This is arXiv 2301.12971, section 3. The output is that of the layer, after the feed-forward
+    network. The attention weights do not change. A row of a decoder layer covers the values of both
+    attentions.
     """
-    return _normalised(torch.cat([_distances(part) for part in (within, cross) if part], dim=1))
+    return _normalised(torch.cat([_distances(part) for part in (prefix, source) if part], dim=1))
 
 
 @torch.no_grad()
 def through_layers(mix: Mix, model: TransformerSeq2Seq, pair: Pair) -> Scores:
     """Return the product of the mixing matrices of all layers; rows sum to 1 over both sides."""
     n_src, n_tgt = len(pair.src_ids), len(pair.tgt_in)
-    identity = torch.eye(n_src + n_tgt, device=pair.src_ids.device)
-    of_source, of_prefix = identity[:n_src], identity[n_src:]
-    for within in encoder_layers(model, pair):
-        of_source = mix(within, None) @ of_source
-    for within, cross in decoder_layers(model, pair):
-        weights = mix(within, cross)
-        of_prefix = weights[:, :n_tgt] @ of_prefix + weights[:, n_tgt:] @ of_source
-    return Scores(of_prefix[:, :n_src], of_prefix[:, n_src:])
+    E, R = torch.eye(n_src + n_tgt, device=pair.src_ids.device).split_with_sizes([n_src, n_tgt])
+    for layer in encoder_layers(model, pair):
+        E = mix(layer, None) @ E
+    for prefix, source in decoder_layers(model, pair):
+        M = mix(prefix, source)
+        R = M[:, :n_tgt] @ R + M[:, n_tgt:] @ E
+    return Scores(R[:, :n_src], R[:, n_src:])
 
 
 rollout = partial(through_layers, rollout_mix)
@@ -136,14 +136,14 @@ def decoder_layers(model: TransformerSeq2Seq, pair: Pair) -> Iterator[tuple[SubL
         assert isinstance(layer, DecoderLayer)
         around = layer.around_self_attention
         rest = partial(_after_self_attention, layer, cache)
-        within = _self_layer(layer.self_attention, around, x, inputs, rest)
-        y = around.leave(x, within.result[None])
+        prefix = _self_layer(layer.self_attention, around, x, inputs, rest)
+        y = around.leave(x, prefix.result[None])
         residual = layer.around_source
         result, weights = layer.source(residual.enter(y), cache.source, with_weights=True)
         assert weights is not None
         parts = _parts(layer.source, weights, cache.source.values.unsqueeze(2))
-        forward = partial(_feed_forward, layer)
-        yield within, SubLayer(y[0], result[0], weights[0], parts, residual, forward)
+        rest = partial(_feed_forward, layer)
+        yield prefix, SubLayer(y[0], result[0], weights[0], parts, residual, rest)
         x = layer(x, cache, inputs, Sources(keep, None, None)).x
 
 
@@ -165,11 +165,10 @@ def _self_layer(
 def _parts(
     attention: MultiHead, weights: Float[Tensor, "1 N Q S"], values: Float[Tensor, "1 N #Q S P"]
 ) -> Float[Tensor, "Q S D"]:
-    """Return T_i(v_j) summed over heads. Their sum over j is the result without the bias of W_o."""
-    weighted = weights.unsqueeze(-1) * values
+    """Return T_i(v_j). Their sum over j is the attention's result without the bias of W_o."""
     W_o = attention.W_o.weight
-    by_head = W_o.view(len(W_o), *values.shape[1:2], -1)
-    return torch.einsum("nqsp,dnp->qsd", weighted[0], by_head)
+    by_head = W_o.view(len(W_o), values.shape[1], -1)
+    return torch.einsum("nqsp,dnp->qsd", (weights.unsqueeze(-1) * values)[0], by_head)
 
 
 def _after_self_attention(
@@ -189,7 +188,8 @@ def _feed_forward(
 def _contributions(layer: SubLayer, parts: Float[Tensor, "Q C D"]) -> Float[Tensor, "Q C"]:
     """Return the contributions of the parts of the residual sum.
 
-    Post-normalisation scales each part as it scales the sum (arXiv 2203.04212, equation 5).
+    Post-normalisation centres each part and divides it by the deviation of the sum (arXiv
+    2203.04212, equation 5).
     """
     total = layer.x + layer.result
     if not layer.residual.pre:
@@ -204,10 +204,10 @@ def _contributions(layer: SubLayer, parts: Float[Tensor, "Q C D"]) -> Float[Tens
 def _distances(layer: SubLayer) -> Float[Tensor, "Q S"]:
     """Return 1 - cos of the layer's output with and without the value of each position."""
     output = layer.output(layer.x, layer.result).unsqueeze(1)
-    without = layer.result.unsqueeze(1) - layer.parts
-    changed = layer.output(layer.x.unsqueeze(1).expand_as(without), without)
-    distances = (1 - cosine_similarity(output, changed, dim=-1)).clamp(min=0)
-    return distances * layer.weights.any(dim=0)  # rounding would show inputs that are not seen
+    results = layer.result.unsqueeze(1) - layer.parts
+    outputs = layer.output(layer.x.unsqueeze(1).expand_as(results), results)
+    distances = (1 - cosine_similarity(output, outputs, dim=-1)).clamp(min=0)
+    return distances * layer.weights.any(dim=0)  # masked inputs differ by rounding errors only
 
 
 def _normalised(scores: Float[Tensor, "Q C"]) -> Float[Tensor, "Q C"]:

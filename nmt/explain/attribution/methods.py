@@ -25,10 +25,10 @@ from nmt.types import Attribution, AttributionMethod
 
 
 def norms(model: Seq2Seq, pair: Pair) -> Scores:
-    """Return ||w_ts f(v_s)||, rows divided by their sums (arXiv 2004.10102); see read_weights."""
-    lengths = torch.tensor([len(pair.src_ids)], device=pair.src_ids.device)
-    ids = [pair.tgt_out.tolist()]
-    [weights] = read_weights(model, pair.src_ids[None], lengths, ids, by_norm=True)
+    """Return ||w_ts f(v_s)||, rows divided by their sums (arXiv 2004.10102); see `read_weights`."""
+    src_ids, ids = pair.src_ids[None], [pair.tgt_out.tolist()]
+    lengths = src_ids.new_tensor([len(pair.src_ids)])
+    [weights] = read_weights(model, src_ids, lengths, ids, by_norm=True)
     source = torch.from_numpy(weights)
     return Scores(source, source[:, :0])
 
@@ -44,7 +44,7 @@ _OF_INPUTS: dict[AttributionMethod, Callable[[Any, Pair], Scores]] = {
     "integrated-gradients": inputs.integrated_gradients,
     "erasure": inputs.erasure,
 }
-"""The methods that apply to every model. Only these take a contrast."""
+"""The methods that apply to every model, and the only ones that accept a contrast."""
 
 METHODS: dict[AttributionMethod, Callable[[Any, Pair], Scores]] = {
     "norms": norms,
@@ -53,11 +53,11 @@ METHODS: dict[AttributionMethod, Callable[[Any, Pair], Scores]] = {
     "rollout": layers.rollout,
     "alti": layers.alti,
 }
-"""All methods except `attention`, which is the weights of the forward pass."""
+"""All methods except `attention`, which reads the weights of the forward pass."""
 
 
 def applicable(model: Seq2Seq) -> tuple[str, Iterable[AttributionMethod]]:
-    """Return the kind of the model, for a message, and the methods that apply to it."""
+    """Return the kind of the model, as an error message names it, and the applicable methods."""
     if isinstance(model, TransformerSeq2Seq):
         return "a Transformer", METHODS
     if isinstance(model, RNNSeq2Seq):
@@ -72,7 +72,7 @@ class Attributor:
     `contrast` is a word. With it, log p(y) - log p(y') is explained instead of log p(y), where y'
     is the first piece of the word (arXiv 2202.10419). Sentence pairs are computed one by one, so
     results do not depend on the batch. Raises ConfigError if the method does not apply to the
-    model or takes no contrast, and if the contrast is not in the vocabulary.
+    model or accepts no contrast, or if the contrast is not in the vocabulary.
     """
 
     translator: Translator
@@ -92,8 +92,8 @@ class Attributor:
             allowed = ", ".join(_OF_INPUTS)
             raise ConfigError(f"`contrast`: got {self.method}, allowed methods: {allowed}")
         if self._contrast_id in (None, UNK_ID):
-            got = f"got '{self.contrast}', allowed: a word of the target vocabulary"
-            raise ConfigError(f"`contrast`: {got}")
+            allowed = "a word of the target vocabulary"
+            raise ConfigError(f"`contrast`: got '{self.contrast}', allowed: {allowed}")
 
     @property
     def _contrast_id(self) -> int | None:
@@ -104,8 +104,8 @@ class Attributor:
     def translations(self, translations: Iterable[DrawnTranslation]) -> list[DrawnTranslation]:
         """Return the translations with an attribution of each hypothesis.
 
-        The `attention` of a hypothesis is replaced by the absolute scores of the source, each row
-        divided by its sum. Maps and dumps read `attention` and therefore show the method.
+        The absolute scores of the source, each row divided by its sum, replace the `attention` of a
+        hypothesis. Maps and dumps read `attention`, so they display the method.
         """
 
         def read(padded: Padded, ids: Sequence[Sequence[int]]) -> list[dict[str, object]]:
@@ -118,7 +118,7 @@ class Attributor:
         return self.translator.with_fields(list(translations), batch_size, read)
 
     def read(self, padded: Padded, tgt_ids: Sequence[Sequence[int]]) -> list[Attribution]:
-        """Return the attribution of each sentence pair. Finished targets end with eos."""
+        """Return the attribution of each sentence pair. A finished target ends with eos."""
         src_ids, lengths = padded
         rows = zip(src_ids, lengths.tolist(), tgt_ids, strict=True)
         return [self._attribution(row[:length], ids) for row, length, ids in rows]
@@ -128,6 +128,6 @@ class Attributor:
         pair = Pair(src_ids, tgt_in, src_ids.new_tensor(ids), self._contrast_id)
         result = METHODS[self.method](self.translator.model, pair)
         scores, prefix = (part.float().cpu().numpy() for part in result)
-        if prefix.shape[1] and ids[-1] != EOS_ID:  # the decoder has not read the last piece
+        if prefix.shape[1] and ids[-1] != EOS_ID:  # the decoder never reads the last piece
             prefix = np.pad(prefix, ((0, 0), (0, 1)))
         return Attribution(self.method, scores, prefix, self.contrast)

@@ -11,8 +11,8 @@ from torch import Tensor
 class Pair:
     """A sentence pair in a teacher-forced pass, without padding.
 
-    `src_ids` end with eos. At step t the decoder has read `tgt_in[: t + 1]`, bos first, and
-    predicts `tgt_out[t]`. `contrast` is the id of a piece y' to explain y against, or None.
+    `src_ids` end with eos. At step t the decoder has read `tgt_in[: t + 1]`, which starts with bos,
+    and predicts `tgt_out[t]`. `contrast` is the id of a piece y' to compare y with, or None.
     """
 
     src_ids: Int[Tensor, " S"]

@@ -14,9 +14,9 @@ from nmt.models.recurrent.rnn import RNNSeq2Seq
 def value_zeroing(model: RNNSeq2Seq, pair: Pair) -> Scores:
     """Return 1 - cos(r_t, r_t with the value of position s set to 0) for each step t.
 
-    arXiv 2301.12971, section 3, applied to the attention of a step instead of a layer. r_t is the
+    This is arXiv 2301.12971, section 3, for the attention of a step instead of a layer. r_t is the
     input of the vocabulary layer. Keys, weights and the state before the step do not change. The
-    decoder does not attend to the prefix, which therefore has no columns.
+    decoder does not attend to the prefix, so the prefix has no columns.
     """
     src_ids, n_src = pair.src_ids[None], len(pair.src_ids)
     state = model.init_state(model.encode(src_ids, torch.ones_like(src_ids, dtype=torch.bool)))
@@ -27,11 +27,11 @@ def value_zeroing(model: RNNSeq2Seq, pair: Pair) -> Scores:
         copies = state.select(rows)
         attention = copies.attention.expand_rows()
         attention = replace(attention, values=attention.values * keep.unsqueeze(-1))
-        changed = model.step(last_id.expand(len(rows)), replace(copies, attention=attention))
-        cosines = cosine_similarity(changed.features[:-1], changed.features[-1:], dim=-1)
+        output = model.step(last_id.expand(len(rows)), replace(copies, attention=attention))
+        cosines = cosine_similarity(output.features[:-1], output.features[-1:], dim=-1)
         scores.append((1 - cosines).clamp(min=0))
-        after = model.step(last_id[None], state).state
-        assert isinstance(after, RNNState)
-        state = after
+        next_state = model.step(last_id[None], state).state
+        assert isinstance(next_state, RNNState)
+        state = next_state
     source = torch.stack(scores)
     return Scores(source, source[:, :0])

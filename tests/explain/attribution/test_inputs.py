@@ -84,7 +84,7 @@ def test_integrated_gradients_are_complete(name: str) -> None:
     model = built(name)
     embedded = EmbeddedPair(model, pair_of())
     zeros = {name: torch.zeros_like(x)[None] for name, x in embedded.vectors.items()}
-    at_zero = embedded.objective(embedded.read(zeros).logits, embedded.pair.tgt_out)[0]
+    at_zero = embedded.objective(embedded.forward(zeros).logits, embedded.pair.tgt_out)[0]
     source, prefix = inputs.integrated_gradients(model, pair_of())
     total = source.sum(dim=1) + prefix.sum(dim=1)
     difference = log_probs(model) - at_zero
@@ -99,7 +99,7 @@ def test_gradients_are_those_of_captum(name: str, monkeypatch: pytest.MonkeyPatc
 
     def values(*vectors: Tensor) -> Tensor:
         named = dict(zip(embedded.vectors, vectors, strict=True))
-        return embedded.objective(embedded.read(named).logits, embedded.pair.tgt_out)
+        return embedded.objective(embedded.forward(named).logits, embedded.pair.tgt_out)
 
     x = tuple(vectors[None].requires_grad_() for vectors in embedded.vectors.values())
     quadrature = {"n_steps": 7, "method": "gausslegendre"}
@@ -116,7 +116,7 @@ def test_gradients_are_those_of_captum(name: str, monkeypatch: pytest.MonkeyPatc
 def test_vectors_in_place_of_ids_give_the_same_pass(name: str) -> None:
     model = built(name)
     embedded = EmbeddedPair(model, pair_of())
-    output = embedded.read({name: x.expand(3, -1, -1) for name, x in embedded.vectors.items()})
+    output = embedded.forward({name: x.expand(3, -1, -1) for name, x in embedded.vectors.items()})
     values = embedded.objective(output.logits, embedded.pair.tgt_out)
     torch.testing.assert_close(values, log_probs(model).expand(3, -1))
 
@@ -141,7 +141,7 @@ def test_rows_in_small_batches_change_nothing(method, name: str, monkeypatch) ->
     before = {name: (tensor, tensor.clone()) for name, tensor in model.state_dict().items()}
     expected = method(model, pair_of())
     assert not expected.prefix.triu(1).any()
-    monkeypatch.setattr(inputs, "_MOST_ROWS", 3)
+    monkeypatch.setattr(inputs, "_MAX_ROWS", 3)
     assert_close(method(model, pair_of()), expected, atol=1e-12, rtol=1e-9)
     for name, tensor in model.state_dict().items():
         assert tensor.data_ptr() == before[name][0].data_ptr()

@@ -102,7 +102,7 @@ def test_int8_has_no_gradients() -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("name", [*RECURRENT, "rnn-hard", "rnn-monotonic-location-sensitive"])
 def test_zeroed_values_count_where_attention_looks(name: str) -> None:
-    """At each step a place without weight changes nothing, and all others something."""
+    """At each step a position without weight changes nothing; every other one does."""
     model = model_of(name).eval()
     assert isinstance(model, RNNSeq2Seq)
     pair = pair_of()
