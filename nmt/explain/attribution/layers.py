@@ -63,38 +63,40 @@ Mix = Callable[[SubLayer, SubLayer | None], Float[Tensor, "Q Q_and_S"]]
 """A function from a layer's self-attention and, in a decoder, its cross-attention to M."""
 
 
-def rollout_mix(prefix: SubLayer, source: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
+def rollout_mix(attention: SubLayer, cross: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
     """Return (A + I) / 2 for each attention, A the mean over heads (arXiv 2005.00928, section 3).
 
     The paper treats encoders only. Cross-attention has a residual sum too, so half of the output of
     a decoder layer comes from the source.
     """
-    mix = (prefix.weights.mean(dim=0) + _eye(prefix)) / 2
-    return mix if source is None else torch.cat([mix, source.weights.mean(dim=0)], dim=1) / 2
+    A = attention.weights.mean(dim=0)
+    mix = (A + torch.eye(len(A), device=A.device)) / 2
+    return mix if cross is None else torch.cat([mix, cross.weights.mean(dim=0)], dim=1) / 2
 
 
-def alti_mix(prefix: SubLayer, source: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
+def alti_mix(attention: SubLayer, cross: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
     """Return the contributions by distance (arXiv 2203.04212, equation 9; arXiv 2205.11631).
 
         c_ij proportional to max(0, ||y_i||_1 - ||y_i - T_i(v_j)||_1)
 
     In self-attention x_i is added to T_i(v_i). In cross-attention x_i is an input of its own.
     """
-    mix = _contributions(prefix, prefix.parts + _eye(prefix).unsqueeze(-1) * prefix.x.unsqueeze(1))
-    if source is None:
+    x = torch.diag_embed(attention.x.T, dim1=0, dim2=1)
+    mix = _contributions(attention, attention.parts + x)
+    if cross is None:
         return mix
-    shares = _contributions(source, torch.cat([source.x.unsqueeze(1), source.parts], dim=1))
+    shares = _contributions(cross, torch.cat([cross.x.unsqueeze(1), cross.parts], dim=1))
     return torch.cat([shares[:, :1] * mix, shares[:, 1:]], dim=1)
 
 
-def value_zeroing_mix(prefix: SubLayer, source: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
+def value_zeroing_mix(attention: SubLayer, cross: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
     """Return 1 - cos(output_i, output_i where v_j = 0), each row divided by its sum.
 
     This is arXiv 2301.12971, section 3. The output is that of the layer, after the feed-forward
     network. The attention weights do not change. A row of a decoder layer covers the values of both
     attentions.
     """
-    return _normalised(torch.cat([_distances(part) for part in (prefix, source) if part], dim=1))
+    return _normalised(torch.cat([_distances(part) for part in (attention, cross) if part], dim=1))
 
 
 @torch.no_grad()
@@ -104,8 +106,8 @@ def through_layers(mix: Mix, model: TransformerSeq2Seq, pair: Pair) -> Scores:
     E, R = torch.eye(n_src + n_tgt, device=pair.src_ids.device).split_with_sizes([n_src, n_tgt])
     for layer in encoder_layers(model, pair):
         E = mix(layer, None) @ E
-    for prefix, source in decoder_layers(model, pair):
-        M = mix(prefix, source)
+    for attention, cross in decoder_layers(model, pair):
+        M = mix(attention, cross)
         R = M[:, :n_tgt] @ R + M[:, n_tgt:] @ E
     return Scores(R[:, :n_src], R[:, n_src:])
 
@@ -212,7 +214,3 @@ def _distances(layer: SubLayer) -> Float[Tensor, "Q S"]:
 
 def _normalised(scores: Float[Tensor, "Q C"]) -> Float[Tensor, "Q C"]:
     return scores / scores.sum(dim=-1, keepdim=True).clamp_min(torch.finfo(scores.dtype).tiny)
-
-
-def _eye(layer: SubLayer) -> Float[Tensor, "Q Q"]:
-    return torch.eye(len(layer.x), device=layer.x.device)

@@ -9,9 +9,9 @@ from nmt.text.tokenizer import Tokenizer
 from nmt.text.word_tokenizer import mark_sets
 
 _UNUSED = 5
-"""SentencePiece's type of pieces that are only used while text is segmented anew."""
+"""SentencePiece's type of pieces that its encoder splits into smaller ones."""
 
-_WORD = r"\p{L}\p{N}_"  # Python's \w; JavaScript's has ASCII letters only
+_WORD = r"\p{L}\p{N}_"  # the class \w of Python; JavaScript's \w is ASCII only
 _CLASSES = {
     r"[^\W_]": r"[\p{L}\p{N}]",
     r"[^\W\d]": r"[\p{L}\p{Nl}\p{No}_]",
@@ -22,33 +22,36 @@ _UNITS = re.compile(r"\[(?:\\.|[^\]\\])*\]|\(\?P|\\.|[*+?}]\+|.", re.DOTALL)
 
 
 def tokenizer_data(tokenizer: Tokenizer) -> dict[str, object]:
-    """Return everything that tokenizer.js needs, as JSON has it.
+    """Return the data of tokenizer.js, as values of JSON.
 
-    Raises ConfigError for a SentencePiece model with rules that the script does not know.
+    Raises ConfigError for a SentencePiece model with rules that the script does not implement.
     """
     config = tokenizer.config
+    patterns = None
+    if has_typography(tokenizer.lang):
+        patterns = {name: _in_javascript(text) for name, text in FRENCH_PATTERNS.items()}
     data: dict[str, object] = {
         "kind": config.kind,
         "lang": tokenizer.lang,
         "pieces": tokenizer.vocab.pieces,
-        "typography": _typography(tokenizer.lang),
+        "typography": {"characters": CHARACTERS, "patterns": patterns, "printed": FRENCH_PRINTED},
     }
     if config.kind == "word":
         return {**data, "lower": config.lower, "marks": mark_sets(tokenizer.lang)}
     content = tokenizer.model_bytes
     rules = read_rules(content)
     if _UNUSED in rules.types or not rules.has_plain_spaces:
-        got = "unused pieces" if _UNUSED in rules.types else "rules of its own for spaces"
+        fault = "unused pieces" if _UNUSED in rules.types else "special rules for spaces"
         raise ConfigError(
-            f"cannot export tokenizer: got a SentencePiece model ({tokenizer.lang}) with {got}, "
-            "allowed: none (format page)"
+            f"cannot export tokenizer ({tokenizer.lang}): got a SentencePiece model with {fault}, "
+            "allowed: one without (format page)"
         )
     return {
         **data,
         "algorithm": check_model(content),
         "case": config.case,
         "byte_fallback": config.byte_fallback,
-        "scores": [float(f"{score:.9g}") for score in rules.scores],  # enough for any fp32
+        "scores": [float(f"{score:.9g}") for score in rules.scores],  # exact for fp32
         "types": "".join(map(str, rules.types)),
         "adds_dummy_prefix": rules.adds_dummy_prefix,
         "removes_extra_spaces": rules.removes_extra_spaces,
@@ -56,17 +59,11 @@ def tokenizer_data(tokenizer: Tokenizer) -> dict[str, object]:
     }
 
 
-def _typography(lang: str) -> dict[str, object]:
-    patterns = None
-    if has_typography(lang):
-        patterns = {name: in_javascript(text) for name, text in FRENCH_PATTERNS.items()}
-    return {"characters": CHARACTERS, "patterns": patterns, "printed": FRENCH_PRINTED}
+def _in_javascript(pattern: str) -> str:
+    """Return a regular expression of Python as one of JavaScript, for the flag `u`.
 
-
-def in_javascript(pattern: str) -> str:
-    """Return a pattern of Python's as one of JavaScript's, for the flag `u`.
-
-    It must match the same where a possessive quantifier is greedy, and `\\b` begin a word.
+    A possessive quantifier becomes a greedy one, which must not change what the pattern matches. A
+    `\\b` must stand at the beginning of a word.
     """
     return _UNITS.sub(lambda match: _unit(match[0]), pattern)
 
@@ -77,6 +74,5 @@ def _unit(unit: str) -> str:
     if len(unit) == 2 and unit[1] == "+" and unit[0] in "*+?}":
         return unit[0]
     if unit.startswith("["):
-        inside = unit.replace(r"\w", _WORD).replace(r"\d", r"\p{Nd}")
-        return _CLASSES.get(unit, inside)
+        return _CLASSES.get(unit, unit.replace(r"\w", _WORD).replace(r"\d", r"\p{Nd}"))
     return _ESCAPES.get(unit, unit)

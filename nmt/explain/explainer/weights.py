@@ -1,4 +1,4 @@
-"""The weights of a model as the bytes of a page, and the model that those bytes are."""
+"""The weights of a model as the bytes of a page, and a model with the values of those bytes."""
 
 import copy
 from collections.abc import Iterator
@@ -12,16 +12,16 @@ from nmt.ops import Operations
 from nmt.storage.tensor_file import first_names
 
 Numbers = Literal["int8", "fp16"]
-"""The numbers of a page's matrices; its vectors, such as biases, are in fp32."""
+"""The format of the numbers of a page's matrices; vectors, such as biases, are in fp32."""
 
 _ALIGNMENT = 4
-"""Each tensor begins at a multiple of so many bytes, as typed arrays want it."""
+"""The offset of each tensor is a multiple of so many bytes, which JavaScript's arrays require."""
 
 
 class PackedTensor(NamedTuple):
-    """A tensor's bytes, little-endian, and its values as they are after rounding.
+    """A tensor's bytes, little-endian, and its values after rounding.
 
-    In int8 the scales of the rows, in fp32, come first; a value is its integer times its scale.
+    In int8 the scales of the rows, in fp32, come first. A value is its integer times its scale.
     """
 
     numbers: str
@@ -52,22 +52,20 @@ def _bytes(tensor: Tensor) -> bytes:
 
 
 def layout_and_bytes(model: Seq2Seq, numbers: Numbers) -> tuple[dict[str, object], bytes]:
-    """Return shape, numbers and offset of each tensor by each of its names, and all bytes."""
-    tensors, first = model.state_dict(keep_vars=True), first_names(model.state_dict(keep_vars=True))
+    """Return the shape, numbers and offset of each tensor by each of its names, and all bytes."""
     content, entries = bytearray(), {}
-    for name, tensor in packed(model, numbers):
-        shape = list(tensors[name].shape)
-        entries[name] = {"shape": shape, "numbers": tensor.numbers, "offset": len(content)}
-        content += tensor.content
-        content += bytes(-len(content) % _ALIGNMENT)
-    return {name: entries[first[name]] for name in tensors}, bytes(content)
+    for name, (kind, tensor_bytes, values) in packed(model, numbers):
+        entries[name] = {"shape": [*values.shape], "numbers": kind, "offset": len(content)}
+        content += tensor_bytes + bytes(-len(tensor_bytes) % _ALIGNMENT)
+    first = first_names(model.state_dict(keep_vars=True))
+    return {name: entries[first_name] for name, first_name in first.items()}, bytes(content)
 
 
 @torch.no_grad()
 def rounded(model: Seq2Seq, numbers: Numbers) -> Seq2Seq:
-    """Return a copy of the model with the weights that a page of it has."""
-    other = copy.deepcopy(model)
-    tensors = other.state_dict()
+    """Return a copy of the model with the weights of its page."""
+    result = copy.deepcopy(model)
+    tensors = result.state_dict()
     for name, tensor in packed(model, numbers):
         tensors[name].copy_(tensor.values)
-    return other
+    return result
