@@ -1,33 +1,30 @@
-"""BLEU by the length of the source as a picture, a line for each system.
+"""A picture of BLEU by the length of the source, a line for each system.
 
-After Bahdanau et al. 2015 (arXiv 1409.0473), figure 2.
+It follows Bahdanau et al. 2015 (arXiv 1409.0473), figure 2.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from nmt.evaluation.evaluate import Bucket
 from nmt.explain.colours import CYCLE, PALE
-from nmt.explain.fonts import drawable
-from nmt.explain.labels import label, shorten
+from nmt.explain.fonts import picture_label
 
 _INCHES = (7.2, 4.2)
-_MIN_GAP = 0.042  # distance of two names, as a share of the axis' height
-_WIDEST_NAME = 40
+_MIN_GAP = 0.042  # vertical distance of two names, as a share of the axis
+_MAX_NAME_WIDTH = 40
 
 
 def draw_by_length(
     systems: Mapping[str, Sequence[Bucket]], named: Collection[str] | None = None
 ) -> Figure:
-    """Draw the buckets of each system, which all have the same ones.
+    """Draw the BLEU of each system by bucket; all systems have the same buckets.
 
-    The systems `named` (None: all) are coloured and have their names; the others are grey.
+    The systems in `named` (all if None) are coloured and labelled. The others are grey.
     """
     figure = Figure(figsize=_INCHES, layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots()
     coloured = [name for name in systems if named is None or name in named]
     for name, buckets in systems.items():
@@ -35,11 +32,10 @@ def draw_by_length(
             axes.plot([b.bleu for b in buckets], color=PALE, linewidth=1.0, zorder=0)
     colours = {name: CYCLE[i % len(CYCLE)] for i, name in enumerate(coloured)}
     for name, colour in colours.items():
-        bleus = [bucket.bleu for bucket in systems[name]]
-        axes.plot(bleus, "o-", color=colour, markersize=4, linewidth=1.6)
+        axes.plot([b.bleu for b in systems[name]], "o-", color=colour, markersize=4, linewidth=1.6)
     buckets = next(iter(systems.values()))
     axes.set_xticks(range(len(buckets)), [f"{b.label}\n{b.n_sentences:,}" for b in buckets])
-    axes.set_xlabel("words of the source, and how many sentences have so many")
+    axes.set_xlabel("words of the source, and number of sentences")
     axes.set_ylabel("BLEU")
     axes.set_ylim(bottom=0)
     axes.spines[["top", "right"]].set_visible(False)
@@ -50,14 +46,14 @@ def draw_by_length(
 
 
 def _name_ends(axes: Axes, ends: Mapping[str, float], colours: Mapping[str, str]) -> None:
-    """Write a name right of the end of each line, moved up where two would overlap."""
+    """Write a name to the right of the end of each line, moved up where two would overlap."""
     last = len(axes.get_xticks()) - 1
     gap = _MIN_GAP * (axes.get_ylim()[1] - axes.get_ylim()[0])
     below = float("-inf")
     for name, y in sorted(ends.items(), key=lambda end: end[1]):
         below = max(y, below + gap)
         axes.annotate(
-            shorten(drawable(label(name)), _WIDEST_NAME),
+            picture_label(name, _MAX_NAME_WIDTH),
             (last, below),
             xytext=(8, 0),
             textcoords="offset points",

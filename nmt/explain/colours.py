@@ -1,16 +1,16 @@
-"""The colours of pictures, the one table of them. Pages have theirs in web/attention.css.
+"""The colours of all pictures. Those of web pages are in web/attention.css.
 
-A map in a picture stands on white paper, so that two hues can order the weights. A page follows
-the reader's light or dark theme: there the opacity of one ink is the weight.
+A map in a picture is on white, so a colour map of several hues can order the weights. A page has
+the reader's light or dark theme, so there the opacity of one colour is the weight.
 """
 
 BLUE, ORANGE, GREEN, PURPLE, RED = "#2a6fbb", "#d9772b", "#2f8f5b", "#7a4fa3", "#c0392b"
 TEAL, PINK = "#58b6c4", "#e39ac0"
 GREY, PALE = "0.45", "0.8"
 CYCLE = (BLUE, ORANGE, GREEN, PURPLE, RED, TEAL, PINK)
-"""Colours of curves, in order; they differ in lightness too."""
+"""Colours of curves, in order. They also differ in lightness."""
 
 COLOUR_MAP = "magma_r"
-"""From 0 up; perceptually uniform: pale is no attention, dark is much."""
+"""The perceptually uniform colour map of values from 0: pale is little attention, dark is much."""
 SIGNED_MAP = "RdBu_r"
-"""Around 0: blue is negative, red positive."""
+"""The colour map of values around 0: blue is negative, red is positive."""

@@ -1,4 +1,4 @@
-"""Fonts for labels in any script, from those of matplotlib and of this machine."""
+"""Fonts for labels in any script, from matplotlib and from the system."""
 
 import functools
 from collections.abc import Iterable
@@ -7,9 +7,9 @@ from matplotlib import font_manager
 from matplotlib.font_manager import FontProperties
 from matplotlib.ft2font import FT2Font
 
-from nmt.explain.labels import display_width, label
+from nmt.explain.labels import display_width, label, shorten
 
-FAMILY = "DejaVu Sans"  # comes with matplotlib
+FAMILY = "DejaVu Sans"  # part of matplotlib
 
 _FALLBACKS = (
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans SC"),
@@ -25,41 +25,43 @@ _NO_GLYPH = "□"
 
 
 def font(points: float) -> FontProperties:
-    """Return the font of all labels in this size, with fallbacks for other scripts."""
+    """Return the font of labels in this size, with fallbacks for other scripts."""
     return FontProperties(family=list(_families()), size=points)
 
 
 def drawable(text: str) -> str:
-    """Return `text` with `□` for characters that no font draws, which matplotlib warns about."""
-    characters = []
-    for char in text:
-        if ord(char) in _glyphs():
-            characters.append(char)
-        elif display_width(char):
-            characters.append(_NO_GLYPH)
-    return "".join(characters)
+    """Return `text` with `□` for characters without a glyph, about which matplotlib would warn."""
+    replaced = {char: _NO_GLYPH if display_width(char) else "" for char in _without_glyph(text)}
+    return "".join(replaced.get(char, char) for char in text)
+
+
+def picture_label(text: str, width: int) -> str:
+    """Return `text` as a label that the fonts can draw, cut to `width` cells."""
+    return shorten(drawable(label(text)), width)
 
 
 def font_hint(texts: Iterable[str]) -> str:
-    """Return a line that names the characters that no font draws, or "" if there are none."""
-    missing = dict.fromkeys(
-        char for char in label("".join(texts)) if ord(char) not in _glyphs() and display_width(char)
-    )
+    """Return a line that names the characters without a glyph, or "" if there are none."""
+    missing = [char for char in _without_glyph(label("".join(texts))) if display_width(char)]
     if not missing:
         return ""
-    examples = " ".join(list(missing)[:8])
-    return f"no font draws {examples}, shown as {_NO_GLYPH}: install a Noto font with them"
+    examples = " ".join(missing[:8])
+    return f"no font has a glyph for {examples}, drawn as {_NO_GLYPH}; install a Noto font"
+
+
+def _without_glyph(text: str) -> list[str]:
+    return [char for char in dict.fromkeys(text) if ord(char) not in _glyphs()]
 
 
 @functools.cache
 def _families() -> tuple[str, ...]:
-    """Return matplotlib's own font, then the fallbacks that this machine has."""
+    """Return FAMILY, then the installed fallbacks."""
     present = {entry.name for entry in font_manager.fontManager.ttflist}
     return (FAMILY, *(name for name in _FALLBACKS if name in present))
 
 
 @functools.cache
 def _glyphs() -> frozenset[int]:
-    """Return the code points that at least one of the fonts draws."""
+    """Return the code points for which at least one of the fonts has a glyph."""
     paths = (font_manager.findfont(FontProperties(family=name)) for name in _families())
     return frozenset().union(*(FT2Font(path).get_charmap() for path in paths))

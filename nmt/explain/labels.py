@@ -4,7 +4,7 @@ import unicodedata
 
 from nmt.text.normalisation import composed
 
-WORD_MARK = "▁"  # sentencepiece's mark of a word's beginning, U+2581
+WORD_MARK = "▁"  # U+2581, by which SentencePiece marks the beginning of a word
 ELLIPSIS = "…"
 
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
@@ -14,8 +14,8 @@ _VARIATION_SELECTORS = range(0xFE00, 0xFE10)
 def label(text: str) -> str:
     """Return `text` for one line: composed (NFC), without control or format characters.
 
-    The word mark becomes a plain `_`, which fonts and terminals draw as one narrow character.
-    Emoji lose their presentation selectors and skin tones, whose width no terminal agrees on.
+    The word mark becomes `_`, which fonts and terminals draw as one narrow character. Emoji lose
+    their presentation selectors and skin tones, whose width differs from terminal to terminal.
     """
     characters = []
     for char in composed(text):
@@ -33,12 +33,12 @@ def label(text: str) -> str:
 
 
 def display_width(text: str) -> int:
-    """Return the terminal cells of a label: 2 per wide (East Asian), 0 per combining character."""
+    """Return the number of terminal cells: 2 per wide character, 0 per combining one, else 1."""
     return sum(_cells(char) for char in text)
 
 
 def shorten(text: str, width: int) -> str:
-    """Return `text` cut to `width` >= 1 cells; an ellipsis replaces what is cut off."""
+    """Return `text` cut to `width` >= 1 cells; an ellipsis stands for the rest."""
     if display_width(text) <= width:
         return text
     head, cells_left = "", width - 1

@@ -1,4 +1,4 @@
-"""Attention records as one HTML page that loads nothing: a list of sentences, and their maps.
+"""Attention records as one HTML page that loads nothing: a list of sentences and their maps.
 
 docs/attention-dump.md describes the page and the data in it.
 """
@@ -22,9 +22,6 @@ from nmt.translation.record import AttentionRecord
 from nmt.translation.words import Level, described, row_shares
 from nmt.types import Encoded, FilePath
 
-_LEVELS = 255
-"""The greatest value of a weight's byte."""
-
 
 def write_page(
     records: Iterable[AttentionRecord],
@@ -32,22 +29,20 @@ def write_page(
     level: Level = "word",
     force: bool = False,
 ) -> None:
-    """Write the page of records by piece, those of a sentence side by side, one at a time.
+    """Write the page of records, which are at level "piece" and consecutive for each sentence.
 
-    `level` is what it shows first. `path` must be new unless `force`. Raises DataError if it cannot
-    be written.
+    The records are read one sentence at a time. `level` is the level that the page displays first.
+    `path` must be new unless `force`. Raises DataError if it cannot be written.
     """
     with atomic_output(Path(path), force) as stream:
-        for part in _page(records, level):
-            stream.write(encode_utf8(part))
+        stream.writelines(map(encode_utf8, _page(records, level)))
 
 
-def html_head(title: str, style: str, script: str = "") -> str:
-    """A page up to its body, under a policy that loads nothing and runs only this script."""
-    scripts = f"script-src {_source(script)}; " if script else ""
+def html_head(title: str, style: str, script: str) -> str:
+    """Return a page up to its body, with a policy that allows this style and this script only."""
     policy = (
-        f"default-src 'none'; style-src {_source(style)}; {scripts}img-src blob: data:; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src {_source(style)}; script-src {_source(script)}; "
+        "img-src blob: data:; base-uri 'none'; form-action 'none'"
     )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -58,8 +53,11 @@ def html_head(title: str, style: str, script: str = "") -> str:
 
 
 def script_json(value: object) -> str:
-    """`value` as JSON that cannot end or change the script element that it stands in."""
-    # `</script` ends it and `<!--` changes how it is read; JSON has `<` in strings only.
+    """Return `value` as JSON that is safe inside a script element.
+
+    `</script` would end the element and `<!--` would change how it is parsed. JSON has `<` only in
+    strings, where an escape can replace it.
+    """
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
 
 
@@ -68,24 +66,21 @@ def _page(records: Iterable[AttentionRecord], level: Level) -> Iterator[str]:
     yield html_head("Attention", f"{map_style()}{web_file('page.css')}", script)
     yield f'<body class="nmt-attention" data-level="{level}">\n{web_file("page.html")}'
     yield '<script type="application/json" id="data">[\n'
-    for i, (_, group) in enumerate(itertools.groupby(records, lambda record: record.sentence)):
-        yield f"{',' if i else ''}{script_json(_sentence(list(group)))}\n"
+    comma = ""
+    for number, group in itertools.groupby(records, lambda record: record.sentence):
+        hypotheses = list(group)
+        source = _side(hypotheses[0].source_text, hypotheses[0].source)
+        outputs = [_hypothesis(record) for record in hypotheses]
+        sentence = {"number": number, "source": source, "hypotheses": outputs}
+        yield f"{comma}{script_json(sentence)}\n"
+        comma = ","
     yield f"]</script>\n<script>{script}</script>\n</body>\n</html>\n"
 
 
 def _source(text: str) -> str:
-    """The name that a policy has for an inline script or style."""
+    """Return the source expression of a policy that allows an inline script or style."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-def _sentence(records: list[AttentionRecord]) -> dict[str, object]:
-    first = records[0]
-    return {
-        "number": first.sentence,
-        "source": _side(first.source_text, first.source),
-        "hypotheses": [_hypothesis(record) for record in records],
-    }
 
 
 def _hypothesis(record: AttentionRecord) -> dict[str, object]:
@@ -93,12 +88,11 @@ def _hypothesis(record: AttentionRecord) -> dict[str, object]:
     attribution = record.attribution
     method = "mean" if attribution is None else described(attribution.method, attribution.contrast)
     maps = [(method, "cross", record.weights)]
+    heads = {kind: (part.head_names, part.heads) for kind, part in record.self_attention.items()}
     if record.heads is not None:
-        named = zip(record.head_names, record.heads, strict=True)
-        maps += [(name, "cross", weights) for name, weights in named]
-    for attention, self_weights in record.self_attention.items():
-        named = zip(self_weights.head_names, self_weights.heads, strict=True)
-        maps += [(name, attention, weights) for name, weights in named]
+        heads = {"cross": (record.head_names, record.heads), **heads}
+    for kind, (names, parts) in heads.items():
+        maps += [(name, kind, weights) for name, weights in zip(names, parts, strict=True)]
     shares: dict[str, object] = {}
     if attribution is not None and attribution.source_share is not None:
         maps.append(("over the prefix", "prefix", row_shares(attribution.prefix_scores)))
@@ -110,10 +104,7 @@ def _hypothesis(record: AttentionRecord) -> dict[str, object]:
         "score": record.score if math.isfinite(record.score) else None,
         "finished": record.finished,
         **_side(record.target_text, record.target),
-        "maps": [
-            {"name": name, "attention": attention, **pack(weights)}
-            for name, attention, weights in maps
-        ],
+        "maps": [{"name": name, "attention": kind, **pack(part)} for name, kind, part in maps],
     }
 
 
@@ -123,13 +114,12 @@ def _side(text: str, encoded: Encoded) -> dict[str, object]:
 
 
 def pack(weights: Float32[np.ndarray, "T S"]) -> dict[str, str]:
-    """Each row as bytes in steps of 1/255 of its greatest weight, its scale; base64 of both.
+    """Return the greatest weight of each row, and each weight as a byte; both in base64.
 
-    The page shows each weight within scale / 510, so within 0.002 of a distribution, and a row's
-    greatest weight exactly.
+    A byte counts steps of 1/255 of the row's greatest weight. The error is at most 1/510 of it,
+    less than 0.002 for weights up to 1, and 0 for the greatest weight.
     """
     scales = weights.max(axis=1, initial=0.0).astype("<f4")
-    steps = np.divide(_LEVELS, scales, where=scales > 0, out=np.zeros(len(scales)), dtype=float)
-    levels = np.rint(weights * steps[:, None]).astype(np.uint8)
-    arrays = {"scales": scales, "weights": levels}
+    factors = np.divide(255, scales, where=scales > 0, out=np.zeros(len(scales)), dtype=float)
+    arrays = {"scales": scales, "weights": np.rint(weights * factors[:, None]).astype(np.uint8)}
     return {name: base64.b64encode(array.tobytes()).decode() for name, array in arrays.items()}

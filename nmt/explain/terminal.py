@@ -1,6 +1,6 @@
-"""An attention map in plain characters, for a terminal; of cross-attention rows are the target.
+"""An attention map in plain characters for a terminal: queries down the side, keys along the top.
 
-Every column has its label above it, held by a line:
+A line leads from each column to its label above it:
 
          the
          │ cat
@@ -11,6 +11,7 @@ Every column has its label above it, held by a line:
 """
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -25,9 +26,9 @@ THRESHOLDS = (0.05, 0.25, 0.5, 0.75)  # a weight of at least THRESHOLDS[i] gets 
 MIN_WIDTH = 10
 SHARE_LEGEND = "after each row: the source's share of its attribution"
 
-_WIDEST_LABEL = 20
-_NARROWEST_LABEL = 6
-_ROOMY_CELLS = (3, 2)
+_MAX_LABEL_WIDTH = 20
+_MIN_LABEL_WIDTH = 6
+_SPACED_CELLS = (3, 2)
 _BAR = 5
 _SHARE_WIDTH = _BAR + 6  # the bar, and the percentage between two spaces
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -40,13 +41,13 @@ def render_terminal(
     level: Level | None = None,
     head: Head = MEAN,
 ) -> str:
-    """The map of hypothesis `rank`, in lines of at most `width` cells (the terminal's if None).
+    """Return the map of hypothesis `rank`, in lines of at most `width` cells.
 
-    With `level` None pieces are shown if they fit, else words. A map that is still too wide gets
-    cells without gaps and shorter labels, and then several blocks of columns, one below the other.
-    The source's share of its attribution follows each row, if it has one and the width suffices.
-    `width` counts as at least MIN_WIDTH. An empty translation gives an empty string. There are no
-    colour codes and no trailing newline.
+    `width` is at least MIN_WIDTH; None is the width of the terminal. With `level` None, pieces are
+    displayed if they fit, else words. A map that is still too wide gets cells without gaps and
+    shorter labels, then several blocks of columns, one below the other. Each row ends with the
+    source's share of its attribution, if it has one and the width suffices. The map of an empty
+    translation is an empty string. There are no colour codes and no trailing newline.
     """
     if not translation.hypotheses:
         return ""
@@ -58,10 +59,18 @@ def render_terminal(
     elif tables[0].source_share is not None:
         width -= _SHARE_WIDTH
     for table in tables:
-        for cell in _ROOMY_CELLS:
+        for cell in _SPACED_CELLS:
             if _full_width(table, cell) <= width:
-                return _panel(table, cell, width)
-    return _panels(tables[-1], width)
+                return _block(table, cell, width)
+    table = tables[-1]
+    row_width = min(_widest(_labels(table.rows)), width // 3)
+    n_columns = width - row_width - _MIN_LABEL_WIDTH
+    blocks = []
+    for first in range(0, len(table.columns), n_columns):
+        columns = slice(first, first + n_columns)
+        part = replace(table, columns=table.columns[columns], weights=table.weights[:, columns])
+        blocks.append(_block(part, 1, width))
+    return "\n\n".join(blocks)
 
 
 def legend() -> str:
@@ -71,48 +80,35 @@ def legend() -> str:
 
 
 def _full_width(table: AttentionTable, cell: int) -> int:
-    """The width of the map if only overlong labels are cut."""
-    row_labels = max(display_width(text) for text in _labels(table.rows))
-    return row_labels + 1 + _columns_width(_labels(table.columns), cell)
+    """Return the width of a map whose labels have at most _MAX_LABEL_WIDTH cells."""
+    widths = (max(display_width(text), cell) for text in _labels(table.columns))
+    columns_width = max(cell * column + width for column, width in enumerate(widths))
+    return _widest(_labels(table.rows)) + 1 + columns_width
 
 
-def _columns_width(labels: list[str], cell: int) -> int:
-    return max(cell * column + max(display_width(text), cell) for column, text in enumerate(labels))
+def _labels(texts: Iterable[str]) -> list[str]:
+    return [shorten(label(text), _MAX_LABEL_WIDTH) for text in texts]
 
 
-def _labels(texts: tuple[str, ...]) -> list[str]:
-    return [shorten(label(text), _WIDEST_LABEL) for text in texts]
+def _widest(labels: Iterable[str]) -> int:
+    return max(map(display_width, labels))
 
 
-def _panels(table: AttentionTable, width: int) -> str:
-    """Blocks of columns, each of which fits, one below the other."""
-    row_width = min(max(display_width(t) for t in _labels(table.rows)), width // 3)
-    room = width - row_width - 1 - _NARROWEST_LABEL + 1
-    blocks = []
-    for first in range(0, len(table.columns), room):
-        columns = slice(first, first + room)
-        part = replace(table, columns=table.columns[columns], weights=table.weights[:, columns])
-        blocks.append(_panel(part, 1, width))
-    return "\n\n".join(blocks)
-
-
-def _panel(table: AttentionTable, cell: int, width: int) -> str:
-    """Column labels as a staircase, then a line per row; labels are cut to fit."""
+def _block(table: AttentionTable, cell: int, width: int) -> str:
+    """Return column labels as a staircase, then a line per row; labels are cut to `width`."""
     row_labels = _labels(table.rows)
-    row_width = max(display_width(text) for text in row_labels)
-    least = cell * (len(table.columns) - 1) + _NARROWEST_LABEL
-    row_width = min(row_width, max(width - 1 - least, width // 3))
+    min_columns_width = cell * (len(table.columns) - 1) + _MIN_LABEL_WIDTH
+    row_width = min(_widest(row_labels), max(width - 1 - min_columns_width, width // 3))
     lines = []
     for column, text in enumerate(_labels(table.columns)):
-        stems = pad("│", cell) * column
-        room = width - row_width - 1 - display_width(stems)
-        lines.append(" " * (row_width + 1) + stems + shorten(text, room))
+        start = " " * (row_width + 1) + pad("│", cell) * column
+        lines.append(start + shorten(text, width - display_width(start)))
     shares = [""] * len(row_labels)
     if table.source_share is not None:
         shares = [_share(float(share)) for share in table.source_share]
     for text, weights, share in zip(row_labels, table.weights, shares, strict=True):
         cells = "".join(_shade(float(weight), cell) for weight in weights)
-        lines.append((pad(shorten(text, row_width), row_width) + " " + cells + share).rstrip())
+        lines.append(f"{pad(shorten(text, row_width), row_width)} {cells}{share}".rstrip())
     return "\n".join(lines)
 
 
@@ -124,7 +120,6 @@ def _share(share: float) -> str:
 
 
 def _shade(weight: float, cell: int) -> str:
-    """A block of the weight's shade, one blank between blocks where there is room."""
+    """Return a cell of the weight's shade, which ends with a space if it is wide enough."""
     shade = SHADES[int(np.searchsorted(THRESHOLDS, weight, side="right"))]
-    blocks = max(cell - 1, 1)
-    return pad(shade * blocks if shade != SHADES[0] else shade, cell)
+    return pad(shade if shade == SHADES[0] else shade * max(cell - 1, 1), cell)

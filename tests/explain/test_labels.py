@@ -43,8 +43,8 @@ def test_shorten_cuts_to_the_width_with_an_ellipsis(text: str, width: int, shown
     assert shorten(text, width) == shown
 
 
-def test_a_missing_glyph_becomes_a_box_where_it_takes_room() -> None:
-    """Private use, which no font draws, stands for what a machine lacks."""
+def test_a_missing_glyph_becomes_a_box_unless_it_has_no_width() -> None:
+    """Private-use characters, which no font draws, stand for those that a system lacks."""
     french = "Où ça, l’œuvre naïve « été » ÀÉÈÊËÎÏÔÛÜÇ…"
     assert drawable(french) == french
     assert drawable("a\U0010fffdb\U000e0100") == "a□b"

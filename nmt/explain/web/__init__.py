@@ -5,17 +5,12 @@ heat_map.js documents the functions of the scripts: data in, DOM element out.
 
 from importlib.resources import files
 
-_SCRIPTS = (
-    "weights.js",
-    "drawing.js",
-    "heat_map.js",
-    "word_lines.js",
-)  # each script needs the scripts before it
+_SCRIPTS = ("weights", "drawing", "heat_map", "word_lines")  # a script requires those before it
 
 
 def map_script() -> str:
     """Return the scripts that draw attention maps, as one that defines `nmtAttention`."""
-    return "".join(map(web_file, _SCRIPTS))
+    return "".join(web_file(f"{name}.js") for name in _SCRIPTS)
 
 
 def map_style() -> str:
