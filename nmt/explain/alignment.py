@@ -1,4 +1,4 @@
-"""Word alignment links: from attention weights, symmetrised, and scored by gold links."""
+"""Word alignment links: from attention weights, symmetrised, and scored with gold links."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 
 
 def strongest_links(weights: Float32[np.ndarray, "T S_and_eos"]) -> Links:
-    """Link each target position j to the source position of its largest weight, both from 0.
+    """Link each target position j to the source position i = argmax_s weights[j, s], both from 0.
 
-    i = argmax_s weights[j, s], the first of equal weights. The last column is the source's eos. A
-    target position has no link if its largest weight is on eos, or if its weights are all 0.
+    i is the first of equal weights. The last column is the source's eos. A target position has no
+    link if its largest weight is on eos, or if its weights are all 0.
     """
     eos_column = weights.shape[1] - 1
     strongest = [(int(row.argmax()), j) for j, row in enumerate(weights) if row.any()]
@@ -33,39 +33,36 @@ def grow_diag(one: Links, other: Links) -> Links:
     """Return the intersection, grown by neighbouring links of the union.
 
     A neighbour of a link is added if its source or its target word has no link yet. Links are
-    visited by source word, then by target word, until none is added.
+    visited in order of their source words, then of their target words, until none is added.
     """
     union, links = one | other, set(one & other)
     sources, targets = _words(links)
-    is_growing = True
-    while is_growing:
-        is_growing = False
-        for i, j in sorted(links):
+    n_links = -1
+    while n_links < len(links):
+        n_links = len(links)
+        for source, target in sorted(links):
             for di, dj in _NEIGHBOURS:
-                link = i + di, j + dj
-                is_free = link[0] not in sources or link[1] not in targets
-                if link in union and link not in links and is_free:
-                    links.add(link)
-                    sources.add(link[0])
-                    targets.add(link[1])
-                    is_growing = True
+                i, j = source + di, target + dj
+                if (i, j) in union and (i not in sources or j not in targets):
+                    links.add((i, j))
+                    sources.add(i)
+                    targets.add(j)
     return frozenset(links)
 
 
 def grow_diag_final(one: Links, other: Links, needs_both: bool = False) -> Links:
-    """Return `grow_diag`, and then links of `one` and of `other` with a word not linked yet.
+    """Return `grow_diag` and the links of `one`, then of `other`, that add an unlinked word.
 
     With `needs_both`, both words of an added link must have no link yet.
     """
     links = set(grow_diag(one, other))
     sources, targets = _words(links)
-    for direction in (one, other):
-        for i, j in sorted(direction):
-            free = i not in sources, j not in targets
-            if all(free) if needs_both else any(free):
-                links.add((i, j))
-                sources.add(i)
-                targets.add(j)
+    for i, j in (*sorted(one), *sorted(other)):
+        unlinked = i not in sources, j not in targets
+        if all(unlinked) if needs_both else any(unlinked):
+            links.add((i, j))
+            sources.add(i)
+            targets.add(j)
     return frozenset(links)
 
 
@@ -82,15 +79,15 @@ SYMMETRISATIONS: dict[str, Callable[[Links, Links], Links]] = {
     "grow-diag-final-and": partial(grow_diag_final, needs_both=True),
 }
 """Heuristics that merge the alignments of both directions (Och & Ney 2003; Koehn, Och & Marcu
-2003). Links of both directions are (source, target)."""
+2003). The links of both directions are pairs (source, target)."""
 
 
 @dataclass(frozen=True)
 class AlignmentScore:
     """Counts of links over a corpus, and the rates computed from them.
 
-    A are the predicted links, S the sure and P the possible gold links; P contains S. `n_links` is
-    |A|, `n_sure` |S|, `n_sure_found` |A and S|, `n_possible_found` |A and P|.
+    A are the predicted links, S the sure gold links, and P the possible ones, which include S.
+    `n_links` is |A|, `n_sure` |S|, `n_sure_found` |A and S|, `n_possible_found` |A and P|.
     """
 
     n_links: int

@@ -1,4 +1,4 @@
-"""The curves of runs over their updates, as pictures: loss, metrics, and other measurements."""
+"""Pictures of the curves of runs over their updates: loss, metrics and other measurements."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,30 +8,28 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from nmt.evaluation.metrics import METRICS
 from nmt.explain.colours import BLUE, CYCLE, ORANGE
-from nmt.explain.fonts import drawable
-from nmt.explain.labels import label, shorten
+from nmt.explain.fonts import picture_label
 from nmt.runs.metrics import MetricsLine, best_of, metrics_of, points
 from nmt.types import LOWER_IS_BETTER
 
-_TRAINING, _VALIDATION = BLUE, ORANGE
 _PERPLEXITIES = (1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 10_000, 100_000)
-_TICK_GAP = 0.06  # of the height, between two perplexities
+_MIN_TICK_GAP = 0.06  # between two perplexities, as a share of the height
 _PANEL_INCHES = (4.6, 3.4)
-_MOST_MEASURES = 24
-_LINES = ("-", "--", ":")  # of more runs than there are colours
-_WIDEST_NAME = 40
-_NO_HEALTH = {"type", "step", "epoch", "seconds", "lr", "loss", "perplexity", *METRICS}
+_MAX_PANELS = 24
+_LINE_STYLES = ("-", "--", ":")  # a further one each time the colours are exhausted
+_MAX_NAME_WIDTH, _MAX_TITLE_WIDTH = 40, 60
+_OTHER_FIELDS = {"type", "step", "epoch", "seconds", "lr", "loss", "perplexity", *METRICS}
+"""Fields of a validation that have other panels, or none."""
 
 Points = Float64[np.ndarray, "N 2"]
 
 
 class Panel(NamedTuple):
-    """Values of training and of validation over updates, (update, value); either may be empty."""
+    """Values of training and of validation as points (update, value); either may be empty."""
 
     title: str
     training: Points
@@ -39,13 +37,13 @@ class Panel(NamedTuple):
 
 
 def loss_panel(lines: Sequence[MetricsLine]) -> Panel:
-    """The loss of training and validation, in nats per target token."""
+    """Return the loss of training and of validation, in nats per target token."""
     title = "Loss in nats per target token; right: perplexity"
     return Panel(title, points(lines, "train", "loss"), points(lines, "valid", "loss"))
 
 
 def metric_panel(lines: Sequence[MetricsLine], metric: str) -> Panel:
-    """A metric of the validations, with the best value in the title."""
+    """Return a metric of the validations, with the best value in the title."""
     values = points(lines, "valid", metric)
     title = f"{METRICS[metric].title} of validations"
     if len(values):
@@ -55,26 +53,26 @@ def metric_panel(lines: Sequence[MetricsLine], metric: str) -> Panel:
 
 
 def all_panels(lines: Sequence[MetricsLine]) -> Iterator[Panel]:
-    """Loss, metrics, whatever else validations have measured, learning rate and speed."""
+    """Yield loss, metrics, other measurements of validations, learning rate and speed."""
     yield loss_panel(lines)
-    records = [line.record for line in lines if line.kind == "valid"]
-    measures = dict.fromkeys(key for record in records for key in record if key not in _NO_HEALTH)
+    keys = dict.fromkeys(key for line in lines if line.kind == "valid" for key in line.record)
     panels = [metric_panel(lines, name) for name in METRICS]
     panels += [
         Panel(key.replace("_", " "), points((), "train", key), points(lines, "valid", key))
-        for key in measures
+        for key in keys
+        if key not in _OTHER_FIELDS
     ]
-    yield from [panel for panel in panels if len(panel.validation)][:_MOST_MEASURES]
+    yield from [panel for panel in panels if len(panel.validation)][:_MAX_PANELS]
     for key, title in (("lr", "Learning rate"), ("tokens_per_second", "Target tokens a second")):
         if len(values := points(lines, "train", key)):
             yield Panel(title, values, points((), "valid", key))
 
 
 def draw_curve(run: Path, metric: str = "bleu") -> Figure:
-    """Draw the loss of a run and the BLEU of its validations, or the `metric` that it validates by.
+    """Draw the loss of a run and the `metric` of its validations, or BLEU if `metric` is the loss.
 
-    Perplexity is the right-hand scale of the loss. Without validations there is no second panel.
-    Raises CheckpointError where the run's metrics.jsonl has no training loss yet.
+    Perplexity is the right-hand scale of the loss. Without scores there is no second panel. Raises
+    CheckpointError if the run's metrics.jsonl has no training loss yet.
     """
     lines = metrics_of(run, trained=True)
     scores = metric_panel(lines, "bleu" if metric == "loss" else metric)
@@ -85,7 +83,7 @@ def draw_curve(run: Path, metric: str = "bleu") -> Figure:
 def draw_curves(runs: Mapping[str, Path], metric: str = "bleu") -> Figure:
     """Draw the losses and the `metric` of several runs by name, a colour for each.
 
-    The thin lines are losses of training. Raises CheckpointError as `draw_curve`.
+    The thin lines are training losses. Raises CheckpointError as `draw_curve` does.
     """
     metric = "bleu" if metric == "loss" else metric
     lines = {name: metrics_of(path, trained=True) for name, path in runs.items()}
@@ -94,50 +92,46 @@ def draw_curves(runs: Mapping[str, Path], metric: str = "bleu") -> Figure:
     panels = {loss_panel(()).title: losses}
     if any(len(panel.validation) for panel in scores.values()):
         panels[metric_panel((), metric).title] = scores
-    figure, places = _panel_row(len(panels))
-    for axes, (title, by_run) in zip(places, panels.items(), strict=True):
+    figure, row = _panel_row(len(panels))
+    for axes, (title, by_run) in zip(row, panels.items(), strict=True):
         for i, (name, panel) in enumerate(by_run.items()):
-            colour, style = CYCLE[i % len(CYCLE)], _LINES[i // len(CYCLE) % len(_LINES)]
+            colour = CYCLE[i % len(CYCLE)]
+            style = _LINE_STYLES[i // len(CYCLE) % len(_LINE_STYLES)]
             axes.plot(*panel.training.T, style, color=colour, linewidth=0.8, alpha=0.5)
             [line] = axes.plot(*panel.validation.T, f".{style}", color=colour, linewidth=1.3)
-            line.set_label(shorten(drawable(label(name)), _WIDEST_NAME))
+            line.set_label(picture_label(name, _MAX_NAME_WIDTH))
         _finish(axes, title)
-    for text in places[0].legend(frameon=False).get_texts():
+    for text in row[0].legend(frameon=False).get_texts():
         text.set_parse_math(False)
     return figure
 
 
 def draw_panels(panels: Sequence[Panel], best: tuple[float, int] | None) -> Figure:
-    """Draw panels side by side; the best validation, a (value, update), has a larger point."""
-    figure, places = _panel_row(len(panels))
-    for axes, panel in zip(places, panels, strict=True):
-        _draw_panel(axes, panel, None if best is None else best[1])
+    """Draw panels side by side. `best`, the (value, update) of a validation, has a larger point."""
+    figure, row = _panel_row(len(panels))
+    best_step = None if best is None else best[1]
+    for axes, (title, training, validation) in zip(row, panels, strict=True):
+        if len(training):
+            axes.plot(*training.T, color=BLUE, linewidth=1.3, label="training")
+        if len(validation):
+            axes.plot(*validation.T, ".-", color=ORANGE, linewidth=1.3, label="validation")
+            axes.plot(*validation[validation[:, 0] == best_step].T, "o", color=ORANGE)
+        _finish(axes, title)
+        if "perplexity" in title:
+            axes.legend(frameon=False)
     return figure
 
 
 def _panel_row(n_panels: int) -> tuple[Figure, list[Axes]]:
     width, height = _PANEL_INCHES
     figure = Figure(figsize=(width * n_panels, height), layout="constrained")
-    FigureCanvasAgg(figure)
     return figure, list(np.ravel(figure.subplots(1, n_panels, squeeze=False)))
 
 
-def _draw_panel(axes: Axes, panel: Panel, best: int | None) -> None:
-    title, training, validation = panel
-    if len(training):
-        axes.plot(*training.T, color=_TRAINING, linewidth=1.3, label="training")
-    if len(validation):
-        axes.plot(*validation.T, ".-", color=_VALIDATION, linewidth=1.3, label="validation")
-        axes.plot(*validation[validation[:, 0] == best].T, "o", color=_VALIDATION)
-    _finish(axes, title)
-    if "perplexity" in title:
-        axes.legend(frameon=False)
-
-
 def _finish(axes: Axes, title: str) -> None:
-    """Add the title, the axes and, right of a loss, its perplexity."""
-    # A $ is a dollar: without parse_math=False matplotlib would set what follows as a formula.
-    axes.set_title(shorten(drawable(label(title)), 60), fontsize=10, parse_math=False)
+    """Add the title and the axes, and the perplexity to the right of a loss."""
+    # parse_math=False keeps matplotlib from typesetting the text after a $ as a formula.
+    axes.set_title(picture_label(title, _MAX_TITLE_WIDTH), fontsize=10, parse_math=False)
     axes.set(xlabel="updates", xlim=(0, None), ylim=(0, None))
     axes.spines["top"].set_visible(False)
     axes.xaxis.set_major_formatter("{x:,.0f}")
@@ -148,12 +142,12 @@ def _finish(axes: Axes, title: str) -> None:
 
 
 def _add_perplexity(axes: Axes) -> None:
-    """A scale at the right: the exponential of the loss."""
+    """Add a scale at the right: the exponential of the loss."""
     right, top = axes.twinx(), axes.get_ylim()[1]
     heights: list[float] = []
     for perplexity in _PERPLEXITIES:
         height = math.log(perplexity)
-        if height <= top and (not heights or height - heights[-1] > _TICK_GAP * top):
+        if height <= top and (not heights or height - heights[-1] > _MIN_TICK_GAP * top):
             heights.append(height)
     right.set_ylim(0, top)
     right.set_yticks(heights, [f"{math.exp(height):,.6g}" for height in heights])

@@ -1,4 +1,4 @@
-"""A bilingual dictionary from attention: how often words are linked in sentence pairs."""
+"""A bilingual dictionary from attention: the words that are often linked in sentence pairs."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,12 +44,12 @@ def lexicon(
     """Return the dictionary of the pairs, by source word, the most frequent translation first.
 
     Words are the tokenizers' words without punctuation around them, as `replace_unknown` looks them
-    up. Each target word is linked to the source word with the largest weight. Only the `best` most
-    frequent entries of a source word with at least `min_count` links are returned.
+    up. Each target word is linked to the source word with the largest weight. A source word has at
+    most `best` entries, each with at least `min_count` links.
     """
     counts: Counter[tuple[str, str]] = Counter()
-    rest = iter(pairs)
-    while chunk := list(islice(rest, _CHUNK)):
+    iterator = iter(pairs)
+    while chunk := list(islice(iterator, _CHUNK)):
         counts.update(_linked_words(translator, chunk, reading or Reading()))
     ranked = sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0][1]))
     entries = []
@@ -67,7 +67,7 @@ def lexicon(
 def _linked_words(
     translator: Translator, pairs: Sequence[SentencePair], reading: Reading
 ) -> Iterator[tuple[str, str]]:
-    """Yield the two words of each link, unless one of them is only punctuation."""
+    """Yield the two words of each link, unless one of them has no letter or digit."""
     sides = translator.tokenizers
     sources = [sides.src.encode(pair.src_text) for pair in pairs]
     targets = [sides.tgt.encode(pair.tgt_text) for pair in pairs]

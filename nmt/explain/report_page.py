@@ -1,4 +1,4 @@
-"""A run as one HTML page that loads nothing: curves, samples, card; a slider over validations.
+"""A run as one HTML page that loads nothing: curves, samples of validations, card.
 
 docs/report.md describes it.
 """
@@ -25,21 +25,23 @@ from nmt.runs.trained_run import TrainedRun
 from nmt.storage.atomic import encode_utf8
 from nmt.storage.output import atomic_output
 from nmt.storage.terminal import escape_controls
-from nmt.training.samples import KeptSample, read_samples
+from nmt.training.samples import read_samples
 from nmt.training.validation import evenly
+from nmt.translation.record import AttentionRecord
 from nmt.translation.words import AttentionTable
 from nmt.types import FilePath
 
-_MOST_STEPS = 30  # validations whose samples are shown
+_MAX_VALIDATIONS = 30
+"""The number of validations whose samples the page has."""
 
 
 def write_report(run: TrainedRun, path: FilePath, force: bool = False) -> None:
-    """Write the page of a run, which may still be trained, to `path`, new unless `force`.
+    """Write the page of a run to `path`, which must be new unless `force`.
 
-    Raises CheckpointError for a run without a training loss yet, or whose files are damaged;
-    DataError if `path` cannot be written.
+    The run may still be in training. Raises CheckpointError if it has no training loss yet or if
+    its files are damaged, and DataError if `path` cannot be written.
     """
-    parts = list(_page(run))  # before the file is opened: an error leaves it as it was
+    parts = list(_page(run))  # after an error, `path` is unchanged
     with atomic_output(Path(path), force) as stream:
         stream.writelines(map(encode_utf8, parts))
 
@@ -82,60 +84,57 @@ def _samples(run: TrainedRun, lines: Sequence[MetricsLine]) -> Iterator[str]:
     if not by_step:
         yield "<p>The run has kept no sample translations.</p>\n"
         return
-    selection = [*evenly(by_step[:-1], _MOST_STEPS - 1), by_step[-1]]
+    selection = [*evenly(by_step[:-1], _MAX_VALIDATIONS - 1), by_step[-1]]
     yield "<section>\n<h2>Samples of validations</h2>\n"
     yield from _slider([step for step, _ in selection], lines)
     latest = {sample.record.sentence: sample for sample in by_step[-1][1]}
     for number, sample in latest.items():
         yield f'<article><h3 dir="auto">{_text(sample.record.source_text)}</h3>\n'
         yield f'<p>reference: <bdi>{_text(sample.reference)}</bdi></p>\n<div class="maps">'
-        for place, (step, samples) in enumerate(selection):
+        for position, (step, samples) in enumerate(selection):
             for other in samples:
                 if other.record.sentence == number:
-                    yield _figure(place, step, other)
+                    yield _figure(position, step, other.record)
         yield "</div></article>\n"
     yield "</section>\n"
 
 
 def _slider(steps: Sequence[int], lines: Sequence[MetricsLine]) -> Iterator[str]:
-    """Return the slider, which the script displays, and the scores of each validation."""
+    """Yield the slider, which is hidden without the script, and the scores of each validation."""
     last = len(steps) - 1
     yield '<div class="film"><label hidden>Validation <input id="validation" type="range" '
     yield f'min="0" max="{last}" value="{last}" /></label>\n'
     names = {"loss": "loss", **dict.fromkeys(METRICS, ""), "attention_entropy": "attention entropy"}
     records = {line.step: line.record for line in lines if line.kind == "valid"}
-    for place, step in enumerate(steps):
-        facts = [
+    for position, step in enumerate(steps):
+        scores = [
             f"{title_of(name)} {value:.2f}" if name in METRICS else f"{text} {value:.3f}"
             for name, text in names.items()
             if isinstance(value := records[step].get(name), float)
         ]
-        yield f'<p data-place="{place}">update {step:,}: {_text(", ".join(facts))}</p>\n'
+        yield f'<p data-position="{position}">update {step:,}: {_text(", ".join(scores))}</p>\n'
     yield "</div>\n"
 
 
-def _figure(place: int, step: int, sample: KeptSample) -> str:
+def _figure(position: int, step: int, record: AttentionRecord) -> str:
     """Return the translation and its map at one validation, with the entropy of the map."""
-    record = sample.record
     table = AttentionTable(record.target.words, record.source.words, record.weights)
     weights = record.weights[:-1] if record.finished else record.weights
     has_entropy = len(weights) > 0 and weights.shape[1] > 1
     entropy = f" (entropy {health_of(weights).entropy:.2f})" if has_entropy else ""
     return (
-        f'<figure data-place="{place}"><figcaption>update {step:,}: '
+        f'<figure data-position="{position}"><figcaption>update {step:,}: '
         f"<bdi>{_text(record.target_text)}</bdi>{entropy}</figcaption>"
         f'<div class="nmt-scroll">{map_svg(table)}</div></figure>\n'
     )
 
 
 def _card(run: TrainedRun) -> Iterator[str]:
-    card = run.directory.read_json(CARD)
-    yield "<section>\n<h2>Card</h2>\n"
-    text = json.dumps(card, indent=1, ensure_ascii=False)
-    yield f"<pre>{_text(text)}</pre>\n<h2>Configuration</h2>\n"
+    card = json.dumps(run.directory.read_json(CARD), indent=1, ensure_ascii=False)
+    yield f"<section>\n<h2>Card</h2>\n<pre>{_text(card)}</pre>\n<h2>Configuration</h2>\n"
     yield f"<pre>{_text(dump_config(run.config))}</pre>\n</section>\n"
 
 
 def _text(text: str) -> str:
-    """Foreign text as HTML, its control characters shown as such."""
+    """Return untrusted text as HTML, with visible control characters."""
     return html.escape(escape_controls(text))

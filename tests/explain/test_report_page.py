@@ -78,7 +78,7 @@ def test_the_page_has_curves_samples_and_the_card(trained: Path) -> None:
     assert re.findall(r"<script.*", page) == ["<script>" + web_file("report.js").split("\n")[0]]
     assert "default-src 'none'" in page
     assert page.count("script-src 'sha256-") == 1
-    assert page.count('data-place="0"') == page.count('data-place="1"') == 3  # facts, 2 samples
+    assert [page.count(f'data-position="{i}"') for i in (0, 1)] == [3, 3]  # scores, 2 samples
     assert len(re.findall(r"\(entropy [01]\.\d\d\)", page)) == 4
     assert not re.findall(r"\b(href|style|on\w+)=", page)
     sources = re.findall(r'\bsrc="([^"]*)"', page)
