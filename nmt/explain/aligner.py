@@ -24,12 +24,12 @@ from nmt.types import AttributionMethod, Encoded
 
 @dataclass(frozen=True)
 class Reading:
-    """How weights are read from a forced pass.
+    """The way in which weights are read from a forced pass.
 
-    `shift` is the number of steps by which the reading is late (search/forced.py). `method` is
-    `attention`, or what takes its place (explain/attribution/). `heads` names those of the
-    attention over the source, as `choose_heads` takes them. Raises ConfigError for a shift or for
-    heads with a method other than `attention` and `norms`, since only weights have these.
+    `method` is `attention` or an attribution method (explain/attribution/). `shift` is the number
+    of steps by which attention is read later (search/forced.py). `heads` selects heads of
+    cross-attention, as in `choose_heads`. Raises ConfigError if `shift` or `heads` is set for a
+    method other than `attention` and `norms`.
     """
 
     shift: int = 0
@@ -37,17 +37,17 @@ class Reading:
     heads: str = MEAN.name
 
     def __post_init__(self) -> None:
-        if not self.is_of_weights and (self.shift, self.heads) != (0, MEAN.name):
+        if not self.reads_attention and (self.shift, self.heads) != (0, MEAN.name):
             got = f"got shift {self.shift}, heads {self.heads}"
             raise ConfigError(f"`method`: {got}, allowed with {self.method}: shift 0, heads mean")
 
     @property
-    def is_of_weights(self) -> bool:
+    def reads_attention(self) -> bool:
         """Whether the method reads attention weights, with or without the norms of values."""
         return self.method in ("attention", "norms")
 
     def indices(self, translator: Translator) -> tuple[int, ...] | None:
-        """Return these heads of the model; None for the mean that it shows. Raises ConfigError."""
+        """Return the indices of `heads`, or None for the mean. Raises ConfigError."""
         return source_heads(self.heads, translator.model.names_by_attention)
 
 
@@ -59,12 +59,11 @@ def piece_weights(
 ) -> list[Float32[np.ndarray, "_ _"]]:
     """Return a row for each target piece and a column for each source piece, the last for eos.
 
-    A pair of which a side has no piece has no weight.
+    The weights of a pair with an empty side are 0.
     """
     heads = reading.indices(translator)
-
     by_norm = reading.method == "norms"
-    attributor = None if reading.is_of_weights else Attributor(translator, reading.method)
+    attributor = None if reading.reads_attention else Attributor(translator, reading.method)
 
     def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[Float32[np.ndarray, "_ _"]]:
         if attributor is not None:
@@ -75,11 +74,11 @@ def piece_weights(
         np.zeros((len(target.ids), len(source.ids) + 1), np.float32)
         for source, target in zip(sources, targets, strict=True)
     ]
-    places = [i for i, target in enumerate(targets) if target.ids]
-    pairs = [sources[i] for i in places], [targets[i].ids for i in places]
+    indices = [i for i, target in enumerate(targets) if target.ids]
+    pairs = [sources[i] for i in indices], [targets[i].ids for i in indices]
     batch_size = translator.search.batch_size
     for k, matrix in translator.batched.read_pairs(*pairs, batch_size, read):
-        weights[places[k]] = matrix
+        weights[indices[k]] = matrix
     return weights
 
 
@@ -87,10 +86,11 @@ def piece_weights(
 class Aligner:
     """Aligns the words of sentence pairs.
 
-    A target word is linked with the source word of its greatest weight, or with each that has at
-    least `threshold`. With `reverse`, a translator from the target language back, the links of both
-    are made one by `symmetrisation`. `mismatches` counts where words and pieces disagree. Raises
-    ConfigError for a `reverse` of other languages, or heads that a model lacks.
+    A target word is linked to the source word with the largest weight, or to each source word with
+    a weight of at least `threshold`. If `reverse`, a translator of the opposite direction, is set,
+    `symmetrisation` merges the links of both directions. `mismatches` counts differences between
+    words and pieces. Raises ConfigError if the languages of `reverse` do not match, or if a model
+    does not have the selected heads.
     """
 
     translator: Translator
@@ -105,9 +105,9 @@ class Aligner:
         if self.reverse is None:
             return
         self.reading.indices(self.reverse)
-        (src, tgt), back = self.translator.languages, self.reverse.languages
-        if back != (tgt, src):
-            got = f"got a run from {back[0]} to {back[1]}"
+        (src, tgt), reverse = self.translator.languages, self.reverse.languages
+        if reverse != (tgt, src):
+            got = f"got a run from {reverse[0]} to {reverse[1]}"
             raise ConfigError(f"`reverse`: {got}, allowed: one from {tgt} to {src}")
 
     def align(
@@ -115,15 +115,15 @@ class Aligner:
     ) -> list[Links]:
         """Return the links of each pair of lines, whose words between spaces count from 0.
 
-        Of `tokenised` lines the models read the text without the spaces.
+        If the lines are `tokenised`, the models read the detokenised text.
         """
         forward = self._one_way(self.translator, sources, targets, tokenised)
         if self.reverse is None:
             return forward
         backward = self._one_way(self.reverse, targets, sources, tokenised)
-        join = SYMMETRISATIONS[self.symmetrisation]
+        merge = SYMMETRISATIONS[self.symmetrisation]
         return [
-            join(links, frozenset((i, j) for j, i in reverse))
+            merge(links, frozenset((i, j) for j, i in reverse))
             for links, reverse in zip(forward, backward, strict=True)
         ]
 
@@ -135,11 +135,11 @@ class Aligner:
         tokenised: bool,
     ) -> list[Links]:
         sides = translator.tokenizers
-        encoded_sources, src_pieces = _read(sources, sides.src, tokenised)
-        encoded_targets, tgt_pieces = _read(targets, sides.tgt, tokenised)
+        encoded_sources, src_words = _encode(sources, sides.src, tokenised)
+        encoded_targets, tgt_words = _encode(targets, sides.tgt, tokenised)
         weights = piece_weights(translator, encoded_sources, encoded_targets, self.reading)
         links = []
-        for matrix, src, tgt in zip(weights, src_pieces, tgt_pieces, strict=True):
+        for matrix, src, tgt in zip(weights, src_words, tgt_words, strict=True):
             if translator is self.translator:
                 self._count_mismatches(src, tgt)
             columns = np.pad(src.shares, ((0, 1), (0, 1)))
@@ -153,23 +153,19 @@ class Aligner:
 
     def _count_mismatches(self, src: WordPieces, tgt: WordPieces) -> None:
         n_inexact = int(not (src.is_exact and tgt.is_exact))
-        n_unread = sum(int((~side.shares.any(axis=1)).sum()) for side in (src, tgt))
-        self.mismatches.update(
-            {
-                "sentence pairs have other letters than their pieces": n_inexact,
-                "words share a piece with another word": src.n_shared + tgt.n_shared,
-                "words have no piece, hence no link": n_unread,
-            }
-        )
+        n_without_piece = sum(int((~side.shares.any(axis=1)).sum()) for side in (src, tgt))
+        counts = {
+            "sentence pairs have other letters than their pieces": n_inexact,
+            "words share a piece with another word": src.n_shared + tgt.n_shared,
+            "words have no piece, hence no link": n_without_piece,
+        }
+        self.mismatches.update(counts)
 
 
-def _read(
+def _encode(
     lines: Sequence[str], tokenizer: Tokenizer, tokenised: bool
 ) -> tuple[list[Encoded], list[WordPieces]]:
-    """Encode lines, and return the pieces of their words too.
-
-    A `tokenised` line has spaces that its text has not.
-    """
+    """Encode lines, and match their words between spaces to the pieces."""
     words = [words_between_spaces(line) for line in lines]
     texts = [detokenise(line, tokenizer.lang) for line in words] if tokenised else lines
     encoded = [tokenizer.encode(text) for text in texts]

@@ -1,4 +1,4 @@
-"""How a picture of maps looks: the arrangement, the scale of its colours, numbers, the format."""
+"""The arrangement of the maps in a picture, the scale of their colours, numbers, and formats."""
 
 import io
 import itertools
@@ -21,29 +21,28 @@ from nmt.translation.words import AttentionTable
 DPI = 150
 
 FORMATS: Mapping[str, Mapping[str, None]] = {
-    # Without version and date the file depends on the map alone.
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-"""The formats of pictures, with what their files do not say."""
+"""The formats of pictures, each with the metadata to omit, so that files are reproducible."""
 
-NUMBERED_CELL_INCHES = 0.24  # a cell's side at least, where it has a number
+NUMBERED_CELL_INCHES = 0.24  # the smallest cell that has space for a number
 NAME_POINTS = 8.0
-EM = 0.53  # the width of a character over its font's size, about
-NAME_INCHES = 0.36  # between maps one below the other: room for a name
+EM = 0.53  # average width of a character, relative to the font size
+NAME_INCHES = 0.36  # height of a map's name
 
-_GAP_INCHES = 0.15  # between maps side by side, at least
-_NUMBER_EM = 0.36  # the size of a number over its cell's side
-_LEAST_NUMBER = 0.005  # a weight that two decimals show
+_GAP_INCHES = 0.15  # smallest distance between maps side by side
+_NUMBER_EM = 0.36  # font size of a number, relative to its cell
+_MIN_NUMBER = 0.005  # the smallest weight that two decimals can represent
 
 
 @dataclass(frozen=True)
 class MapStyle:
-    """The looks of a picture.
+    """The style of a picture.
 
-    `scale` is the weight that the darkest colour stands for; None: the greatest of each attention
-    in the picture, rounded up to a tenth. `numbers` writes each weight of 0.005 or more into its
+    `scale` is the weight that the darkest colour represents. None stands for the greatest weight of
+    each grid of maps, rounded up to a tenth. `numbers` writes each weight of 0.005 or more into its
     cell.
     """
 
@@ -59,7 +58,10 @@ PLAIN = MapStyle()
 
 
 def format_of(path: Path) -> str:
-    """The format of a picture by its suffix; png for a pipe or a device. Raises ConfigError."""
+    """Return the format of a picture by its suffix; png for a pipe or a device.
+
+    Raises ConfigError for another suffix.
+    """
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in FORMATS and not is_direct(path):
         allowed = ", ".join(f".{format}" for format in FORMATS)
@@ -68,9 +70,9 @@ def format_of(path: Path) -> str:
 
 
 def picture(figure: Figure, format: str) -> bytes:
-    """The file of a figure, with all its labels: the same bytes for the same map."""
+    """Return the content of a figure's file, with all labels: the same bytes for the same map."""
     stream = io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "nmt"}):  # else the names in an SVG are random
+    with mpl.rc_context({"svg.hashsalt": "nmt"}):  # the default would be random ids in an SVG
         figure.savefig(
             stream, format=format, dpi=DPI, metadata=dict(FORMATS[format]), bbox_inches="tight"
         )
@@ -78,11 +80,10 @@ def picture(figure: Figure, format: str) -> bytes:
 
 
 def write_numbers(axes: Axes, table: AttentionTable, image: AxesImage, cell: float) -> None:
-    """The weights in their cells of `cell` inches: .42, or 1.0; dark on pale, pale on dark."""
-    shown = font(cell * 72 * _NUMBER_EM)
+    """Write the weights into their cells of `cell` inches, as .42 or 1.0, white on dark cells."""
     red, green, blue = np.moveaxis(image.to_rgba(table.weights)[..., :3], -1, 0)
     is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-    for row, column in np.argwhere(table.weights >= _LEAST_NUMBER):
+    for row, column in np.argwhere(table.weights >= _MIN_NUMBER):
         weight = float(table.weights[row, column])
         axes.text(
             column,
@@ -91,7 +92,7 @@ def write_numbers(axes: Axes, table: AttentionTable, image: AxesImage, cell: flo
             ha="center",
             va="center_baseline",
             color="white" if is_dark[row, column] else "black",
-            fontproperties=shown,
+            fontproperties=font(cell * 72 * _NUMBER_EM),
         )
 
 
@@ -100,7 +101,10 @@ NamedMap = tuple[AttentionTable, str]
 
 @dataclass(frozen=True)
 class MapGrid:
-    """Maps with the same labels, each with its name, in lines under a heading."""
+    """Maps with the same labels, each with its name, in lines under a heading.
+
+    No line is longer than the first. All lengths are in inches.
+    """
 
     lines: Sequence[Sequence[NamedMap]]
     heading: str = ""
@@ -112,38 +116,38 @@ class MapGrid:
 
     @property
     def first(self) -> AttentionTable:
-        """The first map; all have its labels."""
+        """The first map, whose labels are those of all maps."""
         return self.lines[0][0][0]
 
     @property
-    def cells(self) -> tuple[int, int]:
-        """The cells of all maps below one another, and side by side."""
+    def n_cells(self) -> tuple[int, int]:
+        """The numbers of cells of all lines, and of all maps of a line."""
         n_rows, n_columns = self.first.weights.shape
-        return n_rows * len(self.lines), n_columns * max(map(len, self.lines))
+        return n_rows * len(self.lines), n_columns * len(self.lines[0])
 
     def step_x(self, cell: float) -> float:
-        """The inches from a map to the next in its line, whose names must not touch."""
+        """Return the distance from a map to the next in its line, whose names must not touch."""
         name_width = max(len(name) for _, name in self.maps) * NAME_POINTS * EM / 72
         map_width = len(self.first.columns) * cell
         return max(map_width + _GAP_INCHES, name_width + _GAP_INCHES / 2)
 
     def step_y(self, cell: float) -> float:
-        """The inches from a line of maps to the next."""
+        """Return the distance from a line of maps to the next."""
         return len(self.first.rows) * cell + NAME_INCHES
 
     def size(self, cell: float) -> tuple[float, float]:
-        """The width and the height of all maps in inches, for cells of that many."""
+        """Return the width and the height of all maps."""
         n_rows, n_columns = self.first.weights.shape
-        width = (max(map(len, self.lines)) - 1) * self.step_x(cell) + n_columns * cell
+        width = (len(self.lines[0]) - 1) * self.step_x(cell) + n_columns * cell
         return width, (len(self.lines) - 1) * self.step_y(cell) + n_rows * cell
 
 
 def map_grid(maps: Sequence[NamedMap], heading: str = "", across: int | None = None) -> MapGrid:
-    """The named maps of one attention: `across` a line, or else a layer, or else about a square."""
+    """Return a grid with `across` maps in a line; by default a layer, or about a square."""
     layers = itertools.groupby(maps, lambda entry: entry[1].rpartition(" head ")[0])
     lines = [list(line) for _, line in layers]
     if across is None and 1 < len(lines) < len(maps):
-        # The longest first, so that every column has its labels.
+        # The first line has the column labels, so it must be the longest.
         return MapGrid(sorted(lines, key=len, reverse=True), heading)
     n_across = across or math.ceil(len(maps) / math.isqrt(len(maps)))
     lines = [list(maps[first : first + n_across]) for first in range(0, len(maps), n_across)]

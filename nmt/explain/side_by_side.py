@@ -1,4 +1,4 @@
-"""The maps of one sentence by several models in one picture."""
+"""A picture of the maps of one sentence by several models."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,9 +14,9 @@ from nmt.types import Translation
 def draw_side_by_side(
     translations: Mapping[str, Translation], level: Level = "word", style: MapStyle = PLAIN
 ) -> Figure:
-    """Draw the maps of one sentence by several models, each over its name, on one scale.
+    """Draw the maps of one sentence by several models, each above its name, on one scale.
 
-    Translations with the same labels stand side by side, others one below the other.
+    Maps with the same labels are side by side. Others are one below the other.
     """
     tables = {name: attention_table(output, level=level) for name, output in translations.items()}
     if style.scale is None:
