@@ -5,7 +5,6 @@ It follows Bahdanau et al. 2015 (arXiv 1409.0473), figure 2.
 
 from collections.abc import Collection, Mapping, Sequence
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nmt.evaluation.evaluate import Bucket
@@ -22,7 +21,8 @@ def draw_by_length(
 ) -> Figure:
     """Draw the BLEU of each system by bucket; all systems have the same buckets.
 
-    The systems in `named` (all if None) are coloured and labelled. The others are grey.
+    The systems in `named` (all if None) are coloured, and their names are to the right of the ends
+    of their lines, moved up where two would overlap. The others are grey.
     """
     figure = Figure(figsize=_INCHES, layout="constrained")
     axes = figure.subplots()
@@ -39,22 +39,13 @@ def draw_by_length(
     axes.set_ylabel("BLEU")
     axes.set_ylim(bottom=0)
     axes.spines[["top", "right"]].set_visible(False)
-    _name_ends(axes, {name: systems[name][-1].bleu for name in coloured}, colours)
-    if n_grey := len(systems) - len(coloured):
-        axes.set_title(f"grey: all others ({n_grey})", color="0.4", fontsize=9, loc="left")
-    return figure
-
-
-def _name_ends(axes: Axes, ends: Mapping[str, float], colours: Mapping[str, str]) -> None:
-    """Write a name to the right of the end of each line, moved up where two would overlap."""
-    last = len(axes.get_xticks()) - 1
     gap = _MIN_GAP * (axes.get_ylim()[1] - axes.get_ylim()[0])
-    below = float("-inf")
-    for name, y in sorted(ends.items(), key=lambda end: end[1]):
-        below = max(y, below + gap)
+    y = float("-inf")
+    for name in sorted(coloured, key=lambda name: systems[name][-1].bleu):
+        y = max(systems[name][-1].bleu, y + gap)
         axes.annotate(
             picture_label(name, _MAX_NAME_WIDTH),
-            (last, below),
+            (len(buckets) - 1, y),
             xytext=(8, 0),
             textcoords="offset points",
             va="center",
@@ -62,3 +53,6 @@ def _name_ends(axes: Axes, ends: Mapping[str, float], colours: Mapping[str, str]
             annotation_clip=False,
             parse_math=False,
         )
+    if n_grey := len(systems) - len(coloured):
+        axes.set_title(f"grey: all others ({n_grey})", color="0.4", fontsize=9, loc="left")
+    return figure

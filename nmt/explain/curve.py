@@ -129,20 +129,15 @@ def _panel_row(n_panels: int) -> tuple[Figure, list[Axes]]:
 
 
 def _finish(axes: Axes, title: str) -> None:
-    """Add the title and the axes, and the perplexity to the right of a loss."""
+    """Add the title and the axes. The scale to the right of a loss is its exponential."""
     # parse_math=False keeps matplotlib from typesetting the text after a $ as a formula.
     axes.set_title(picture_label(title, _MAX_TITLE_WIDTH), fontsize=10, parse_math=False)
     axes.set(xlabel="updates", xlim=(0, None), ylim=(0, None))
     axes.spines["top"].set_visible(False)
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    if "perplexity" in title:
-        _add_perplexity(axes)
-    else:
+    if "perplexity" not in title:
         axes.spines["right"].set_visible(False)
-
-
-def _add_perplexity(axes: Axes) -> None:
-    """Add a scale at the right: the exponential of the loss."""
+        return
     right, top = axes.twinx(), axes.get_ylim()[1]
     heights: list[float] = []
     for perplexity in _PERPLEXITIES:

@@ -5,7 +5,8 @@ with the same version of matplotlib.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -137,6 +138,27 @@ def draw_grids(grids: Sequence[MapGrid], title: str = "", style: MapStyle = PLAI
     greatest, smallest = _GRID_CELL_INCHES
     cell = min(greatest, max(smallest, _GRID_INCHES / n_cells), _MAX_INCHES / n_cells)
     return _draw(grids, _numbered(cell, n_cells, style), title, style)
+
+
+def draw_side_by_side(
+    translations: Mapping[str, Translation], level: Level = "word", style: MapStyle = PLAIN
+) -> Figure:
+    """Draw the maps of one sentence by several models, each above its name, on one scale.
+
+    Maps with the same labels are side by side. Others are one below the other.
+    """
+    maps = {name: attention_table(output, level=level) for name, output in translations.items()}
+    if style.scale is None:
+        greatest = max(float(table.weights.max(initial=0.0)) for table in maps.values())
+        style = replace(style, scale=scale_end(greatest))
+    groups: dict[tuple[tuple[str, ...], ...], list[NamedMap]] = {}
+    for name, table in maps.items():
+        groups.setdefault((table.rows, table.columns), []).append((table, name))
+    grids = []
+    for group in groups.values():
+        _, first = group[0]
+        grids.append(map_grid(group, translations[first].hypotheses[0].text, across=len(group)))
+    return draw_grids(grids, next(iter(translations.values())).src_text, style)
 
 
 def _numbered(cell: float, n_cells: int, style: MapStyle) -> float:

@@ -54,7 +54,9 @@ def _page(run: TrainedRun) -> Iterator[str]:
     yield f'<body class="nmt-attention">\n<h1>{_text(run.config.name)}</h1>\n'
     yield from _curves(run, lines)
     yield from _samples(run, lines)
-    yield from _card(run)
+    card = json.dumps(run.directory.read_json(CARD), indent=1, ensure_ascii=False)
+    yield f"<section>\n<h2>Card</h2>\n<pre>{_text(card)}</pre>\n<h2>Configuration</h2>\n"
+    yield f"<pre>{_text(dump_config(run.config))}</pre>\n</section>\n"
     yield f"<script>{script}</script>\n</body>\n</html>\n"
 
 
@@ -127,12 +129,6 @@ def _figure(position: int, step: int, record: AttentionRecord) -> str:
         f"<bdi>{_text(record.target_text)}</bdi>{entropy}</figcaption>"
         f'<div class="nmt-scroll">{map_svg(table)}</div></figure>\n'
     )
-
-
-def _card(run: TrainedRun) -> Iterator[str]:
-    card = json.dumps(run.directory.read_json(CARD), indent=1, ensure_ascii=False)
-    yield f"<section>\n<h2>Card</h2>\n<pre>{_text(card)}</pre>\n<h2>Configuration</h2>\n"
-    yield f"<pre>{_text(dump_config(run.config))}</pre>\n</section>\n"
 
 
 def _text(text: str) -> str:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from nmt.explain.heatmap import draw_side_by_side
 from nmt.explain.map_style import MapStyle
-from nmt.explain.side_by_side import draw_side_by_side
 
 
 def test_equal_labels_stand_side_by_side_others_below(make_translation) -> None:

@@ -115,7 +115,7 @@ def write_side_by_side(
 ) -> None:
     """Write a picture of each sentence, with the map of every run under the run's name."""
     from nmt.explain.map_style import MapStyle
-    from nmt.explain.side_by_side import draw_side_by_side
+    from nmt.explain.heatmap import draw_side_by_side
 
     style = MapStyle(options.scale, options.numbers)
 

@@ -37,13 +37,10 @@ class EmbeddedPair:
     def __init__(self, model: Seq2Seq, pair: Pair) -> None:
         self.model, self.pair = model, pair
         self.vectors: dict[str, Float[Tensor, "L D"]] = {}
-        self.source_names: set[str] = set()
         for path, module in model.named_modules():
             if isinstance(module, PieceEmbedding):
-                name, is_source = f"{path}.weight", "encoder" in path.split(".")
-                self.vectors[name] = module(pair.src_ids if is_source else pair.tgt_in).detach()
-                if is_source:
-                    self.source_names.add(name)
+                ids = pair.src_ids if _is_source(path) else pair.tgt_in
+                self.vectors[f"{path}.weight"] = module(ids).detach()
 
     def forward(self, vectors: Mapping[str, Float[Tensor, "R _ _"]]) -> DecoderOutput:
         """Return the output of a teacher-forced pass over R variants of the pair's vectors."""
@@ -73,7 +70,7 @@ class EmbeddedPair:
         """Return the scores, summed over the embedding tables of each side."""
         sides: tuple[list[Tensor], list[Tensor]] = [], []
         for name, total in totals.items():
-            sides[name not in self.source_names].append(total)
+            sides[not _is_source(name)].append(total)
         return Scores(*(torch.stack(side).sum(dim=0) for side in sides))
 
     @property
@@ -81,6 +78,10 @@ class EmbeddedPair:
         """The number of rows that one pass can take."""
         longest = max(len(self.pair.src_ids), len(self.pair.tgt_in))
         return max(1, min(_MAX_ROWS, _MAX_CELLS // longest**2))
+
+
+def _is_source(name: str) -> bool:
+    return "encoder" in name.split(".")
 
 
 def input_x_gradient(model: Seq2Seq, pair: Pair) -> Scores:
@@ -154,7 +155,7 @@ def erasure(model: Seq2Seq, pair: Pair) -> Scores:
         src_keep, tgt_keep = rows[:, :n_src, None], rows[:, n_src:, None]
         output = embedded.forward(
             {
-                name: x * (src_keep if name in embedded.source_names else tgt_keep)
+                name: x * (src_keep if _is_source(name) else tgt_keep)
                 for name, x in embedded.vectors.items()
             }
         )

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from nmt.errors import ConfigError
 from nmt.explain.attribution import inputs, layers, steps
@@ -119,15 +117,13 @@ class Attributor:
 
     def read(self, padded: Padded, tgt_ids: Sequence[Sequence[int]]) -> list[Attribution]:
         """Return the attribution of each sentence pair. A finished target ends with eos."""
-        src_ids, lengths = padded
-        rows = zip(src_ids, lengths.tolist(), tgt_ids, strict=True)
-        return [self._attribution(row[:length], ids) for row, length, ids in rows]
-
-    def _attribution(self, src_ids: Int[Tensor, " S"], ids: Sequence[int]) -> Attribution:
-        tgt_in = src_ids.new_tensor([BOS_ID, *ids][: len(ids)])
-        pair = Pair(src_ids, tgt_in, src_ids.new_tensor(ids), self._contrast_id)
-        result = METHODS[self.method](self.translator.model, pair)
-        scores, prefix = (part.float().cpu().numpy() for part in result)
-        if prefix.shape[1] and ids[-1] != EOS_ID:  # the decoder never reads the last piece
-            prefix = np.pad(prefix, ((0, 0), (0, 1)))
-        return Attribution(self.method, scores, prefix, self.contrast)
+        results = []
+        for row, length, ids in zip(*padded, tgt_ids, strict=True):
+            tgt_in = row.new_tensor([BOS_ID, *ids][: len(ids)])
+            pair = Pair(row[: int(length)], tgt_in, row.new_tensor(ids), self._contrast_id)
+            parts = METHODS[self.method](self.translator.model, pair)
+            scores, prefix = (part.float().cpu().numpy() for part in parts)
+            if prefix.shape[1] and ids[-1] != EOS_ID:  # the decoder never reads the last piece
+                prefix = np.pad(prefix, ((0, 0), (0, 1)))
+            results.append(Attribution(self.method, scores, prefix, self.contrast))
+        return results
