@@ -52,10 +52,7 @@ class Reading:
 
 
 def piece_weights(
-    translator: Translator,
-    sources: Sequence[Encoded],
-    targets: Sequence[Encoded],
-    reading: Reading,
+    translator: Translator, sources: Sequence[Encoded], targets: Sequence[Encoded], reading: Reading
 ) -> list[Float32[np.ndarray, "_ _"]]:
     """Return a row for each target piece and a column for each source piece, the last for eos.
 
@@ -165,7 +162,6 @@ class Aligner:
 def _encode(
     lines: Sequence[str], tokenizer: Tokenizer, tokenised: bool
 ) -> tuple[list[Encoded], list[WordPieces]]:
-    """Encode lines, and match their words between spaces to the pieces."""
     words = [words_between_spaces(line) for line in lines]
     texts = [detokenise(line, tokenizer.lang) for line in words] if tokenised else lines
     encoded = [tokenizer.encode(text) for text in texts]

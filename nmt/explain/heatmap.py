@@ -23,7 +23,6 @@ from nmt.explain.map_style import (
     EM,
     NAME_INCHES,
     NAME_POINTS,
-    NUMBERED_CELL_INCHES,
     PLAIN,
     MapGrid,
     MapStyle,
@@ -41,6 +40,7 @@ from nmt.types import AttentionKind, FilePath, Translation
 _CELL_INCHES = (0.34, 0.19)  # side of a cell in a short and in a long sentence
 _SHORT, _LONG = 12, 60  # pieces on the longer side
 _GRID_CELL_INCHES = (0.24, 0.115)  # greatest and smallest side of a cell in a grid of maps
+_NUMBERED_CELL_INCHES = 0.24  # smallest side of a cell that has space for a number
 _GRID_INCHES = 20.0  # longer side of a grid, unless the smallest cells need more
 _MAX_INCHES = 40.0  # longer side of a picture, however long the sentence
 _HEADING_INCHES = 0.5  # height of a heading between two grids
@@ -121,8 +121,8 @@ def draw_heatmap(
     n_pieces = max(table.weights.shape)
     position = min(max((n_pieces - _SHORT) / (_LONG - _SHORT), 0.0), 1.0)
     cell = _CELL_INCHES[0] + position * (_CELL_INCHES[1] - _CELL_INCHES[0])
-    cell = _numbered(min(cell, _MAX_INCHES / n_pieces), n_pieces, style)
-    figure = _draw([MapGrid([[(table, columns)]])], cell, title, style)
+    cell = min(cell, _MAX_INCHES / n_pieces)
+    figure = _draw([MapGrid([[(table, columns)]])], cell, n_pieces, title, style)
     figure.axes[0].set_ylabel(rows, fontproperties=font(NAME_POINTS), color="0.4")
     return figure
 
@@ -133,11 +133,11 @@ def draw_grids(grids: Sequence[MapGrid], title: str = "", style: MapStyle = PLAI
     All maps of a grid have the same scale of colours. Column labels are above its first line of
     maps, and row labels to the left of each line.
     """
-    down, across = zip(*(grid.n_cells for grid in grids), strict=True)
-    n_cells = max(sum(down), *across)
+    n_rows = sum(len(grid.first.rows) * len(grid.lines) for grid in grids)
+    n_cells = max(n_rows, *(len(grid.first.columns) * len(grid.lines[0]) for grid in grids))
     greatest, smallest = _GRID_CELL_INCHES
     cell = min(greatest, max(smallest, _GRID_INCHES / n_cells), _MAX_INCHES / n_cells)
-    return _draw(grids, _numbered(cell, n_cells, style), title, style)
+    return _draw(grids, cell, n_cells, title, style)
 
 
 def draw_side_by_side(
@@ -147,34 +147,32 @@ def draw_side_by_side(
 
     Maps with the same labels are side by side. Others are one below the other.
     """
-    maps = {name: attention_table(output, level=level) for name, output in translations.items()}
-    if style.scale is None:
-        greatest = max(float(table.weights.max(initial=0.0)) for table in maps.values())
-        style = replace(style, scale=scale_end(greatest))
     groups: dict[tuple[tuple[str, ...], ...], list[NamedMap]] = {}
-    for name, table in maps.items():
+    for name, translation in translations.items():
+        table = attention_table(translation, level=level)
         groups.setdefault((table.rows, table.columns), []).append((table, name))
     grids = []
-    for group in groups.values():
-        _, first = group[0]
-        grids.append(map_grid(group, translations[first].hypotheses[0].text, across=len(group)))
+    for maps in groups.values():
+        _, first = maps[0]
+        grids.append(map_grid(maps, translations[first].hypotheses[0].text, across=len(maps)))
+    if style.scale is None:
+        style = replace(style, scale=scale_end(max(grid.greatest for grid in grids)))
     return draw_grids(grids, next(iter(translations.values())).src_text, style)
 
 
-def _numbered(cell: float, n_cells: int, style: MapStyle) -> float:
-    """Return a cell with space for its number. Raises ConfigError if `n_cells` are too many."""
-    if not style.numbers:
-        return cell
-    limit = int(_MAX_INCHES / NUMBERED_CELL_INCHES)
-    if n_cells > limit:
-        raise ConfigError(
-            f"`numbers`: got maps of {n_cells} cells on a side, allowed: at most {limit}"
-        )
-    return max(cell, NUMBERED_CELL_INCHES)
+def _draw(
+    grids: Sequence[MapGrid], cell: float, n_cells: int, title: str, style: MapStyle
+) -> Figure:
+    """Draw grids, each with labels, a heading, and a colour bar to the right of its first line.
 
-
-def _draw(grids: Sequence[MapGrid], cell: float, title: str, style: MapStyle) -> Figure:
-    """Draw grids, each with labels, a heading, and a colour bar to the right of its first line."""
+    `n_cells` is their number on the longer side. Raises ConfigError if they cannot have numbers.
+    """
+    if style.numbers:
+        limit = int(_MAX_INCHES / _NUMBERED_CELL_INCHES)
+        if n_cells > limit:
+            got = f"got maps of {n_cells} cells on a side"
+            raise ConfigError(f"`numbers`: {got}, allowed: at most {limit}")
+        cell = max(cell, _NUMBERED_CELL_INCHES)
     widths, heights = zip(*(grid.size(cell) for grid in grids), strict=True)
     gaps = tuple(NAME_INCHES + _height_above(grid, cell) for grid in grids[1:])
     tops = [sum(heights[:i] + gaps[:i], 0.0) for i in range(len(grids))]
@@ -199,9 +197,7 @@ def _draw_grid(figure: Figure, grid: MapGrid, top: float, cell: float, style: Ma
     width, height = figure.get_size_inches()
     rows, columns = grid.first.weights.shape
     map_width, map_height = columns * cell / width, rows * cell / height
-    end = style.scale
-    if end is None:
-        end = scale_end(max(float(table.weights.max(initial=0.0)) for table, _ in grid.maps))
+    end = scale_end(grid.greatest) if style.scale is None else style.scale
     for row, line in enumerate(grid.lines):
         bottom = 1 - (top + row * grid.step_y(cell)) / height - map_height
         for column, (table, name) in enumerate(line):
@@ -227,7 +223,6 @@ def _height_above(grid: MapGrid, cell: float) -> float:
 
 
 def _draw_map(axes: Axes, table: AttentionTable, end: float) -> AxesImage:
-    """Draw the coloured cells, with pale lines between them."""
     image = axes.imshow(table.weights, cmap=COLOUR_MAP, vmin=0.0, vmax=end, aspect="auto")
     n_rows, n_columns = table.weights.shape
     # Two collections of lines are faster than a grid of minor ticks, which draws them one by one.

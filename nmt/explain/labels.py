@@ -7,8 +7,8 @@ from nmt.text.normalisation import composed
 WORD_MARK = "▁"  # U+2581, by which SentencePiece marks the beginning of a word
 ELLIPSIS = "…"
 
-_SKIN_TONES = range(0x1F3FB, 0x1F400)
-_VARIATION_SELECTORS = range(0xFE00, 0xFE10)
+_MODIFIERS = {*range(0x1F3FB, 0x1F400), *range(0xFE00, 0xFE10)}
+"""Skin tones and variation selectors."""
 
 
 def label(text: str) -> str:
@@ -23,11 +23,7 @@ def label(text: str) -> str:
             characters.append("_")
         elif char.isspace():
             characters.append(" ")
-        elif not (
-            unicodedata.category(char) in ("Cc", "Cf", "Cs")
-            or ord(char) in _SKIN_TONES
-            or ord(char) in _VARIATION_SELECTORS
-        ):
+        elif unicodedata.category(char) not in ("Cc", "Cf", "Cs") and ord(char) not in _MODIFIERS:
             characters.append(char)
     return "".join(characters)
 

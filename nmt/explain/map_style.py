@@ -27,7 +27,6 @@ FORMATS: Mapping[str, Mapping[str, None]] = {
 }
 """The formats of pictures, each with the metadata to omit, so that files are reproducible."""
 
-NUMBERED_CELL_INCHES = 0.24  # the smallest cell that has space for a number
 NAME_POINTS = 8.0
 EM = 0.53  # average width of a character, relative to the font size
 NAME_INCHES = 0.36  # height of a map's name
@@ -110,24 +109,19 @@ class MapGrid:
     heading: str = ""
 
     @property
-    def maps(self) -> list[NamedMap]:
-        """All maps with their names, line by line."""
-        return list(itertools.chain(*self.lines))
-
-    @property
     def first(self) -> AttentionTable:
         """The first map, whose labels are those of all maps."""
         return self.lines[0][0][0]
 
     @property
-    def n_cells(self) -> tuple[int, int]:
-        """The numbers of cells of all lines, and of all maps of a line."""
-        n_rows, n_columns = self.first.weights.shape
-        return n_rows * len(self.lines), n_columns * len(self.lines[0])
+    def greatest(self) -> float:
+        """The greatest weight of all maps."""
+        return max(float(m.weights.max(initial=0.0)) for m, _ in itertools.chain(*self.lines))
 
     def step_x(self, cell: float) -> float:
         """Return the distance from a map to the next in its line, whose names must not touch."""
-        name_width = max(len(name) for _, name in self.maps) * NAME_POINTS * EM / 72
+        longest = max(len(name) for line in self.lines for _, name in line)
+        name_width = longest * NAME_POINTS * EM / 72
         map_width = len(self.first.columns) * cell
         return max(map_width + _GAP_INCHES, name_width + _GAP_INCHES / 2)
 

@@ -24,10 +24,7 @@ from nmt.types import Encoded, FilePath
 
 
 def write_page(
-    records: Iterable[AttentionRecord],
-    path: FilePath,
-    level: Level = "word",
-    force: bool = False,
+    records: Iterable[AttentionRecord], path: FilePath, level: Level = "word", force: bool = False
 ) -> None:
     """Write the page of records, which are at level "piece" and consecutive for each sentence.
 

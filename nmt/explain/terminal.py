@@ -60,7 +60,9 @@ def render_terminal(
         width -= _SHARE_WIDTH
     for table in tables:
         for cell in _SPACED_CELLS:
-            if _full_width(table, cell) <= width:
+            widths = (max(display_width(text), cell) for text in _labels(table.columns))
+            columns_width = max(cell * i + text_width for i, text_width in enumerate(widths))
+            if _widest(_labels(table.rows)) + 1 + columns_width <= width:
                 return _block(table, cell, width)
     table = tables[-1]
     row_width = min(_widest(_labels(table.rows)), width // 3)
@@ -77,13 +79,6 @@ def legend() -> str:
     """Return a line that explains the shades. SHARE_LEGEND explains the percentages."""
     steps = (f"{shade} {low:.2f}" for shade, low in zip(SHADES[1:], THRESHOLDS, strict=True))
     return f"{SHADES[0]} below; from: " + "  ".join(steps)
-
-
-def _full_width(table: AttentionTable, cell: int) -> int:
-    """Return the width of a map whose labels have at most _MAX_LABEL_WIDTH cells."""
-    widths = (max(display_width(text), cell) for text in _labels(table.columns))
-    columns_width = max(cell * column + width for column, width in enumerate(widths))
-    return _widest(_labels(table.rows)) + 1 + columns_width
 
 
 def _labels(texts: Iterable[str]) -> list[str]:

@@ -19,16 +19,9 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from nmt.explain.attribution.pair import Pair, Scores
-from nmt.models.transformer.layers import (
-    DecoderLayer,
-    EncoderLayer,
-    LayerCache,
-    Residual,
-    Sources,
-)
+from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, LayerCache, Residual, Sources
 from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.self_attention import (
-    SelfAttention,
     SelfAttentionInputs,
     decoder_inputs,
     encoder_inputs,
@@ -41,7 +34,7 @@ class SubLayer:
     """An attention with the residual sum around it: y_i = x_i + sum_j T_i(v_j) + b.
 
     `parts[i, j]` is T_i(v_j) = sum_n alpha_nij W_o^n v_nj, and `result` the sum of parts and bias.
-    `rest` computes the layer's output from the output of `residual`.
+    `cache` is None unless the cross-attention of `layer` follows.
     """
 
     x: Float[Tensor, "Q D"]
@@ -49,14 +42,21 @@ class SubLayer:
     weights: Float[Tensor, "N Q S"]
     parts: Float[Tensor, "Q S D"]
     residual: Residual
-    rest: Callable[[Float[Tensor, "1 Q D"]], Float[Tensor, "1 Q D"]]
+    layer: EncoderLayer | DecoderLayer
+    cache: LayerCache | None = None
 
     def output(
         self, x: Float[Tensor, "Q *P D"], result: Float[Tensor, "Q *P D"]
     ) -> Float[Tensor, "Q *P D"]:
         """Return the layer's output if the attention had this `result`."""
         rows = (tensor.reshape(1, -1, tensor.shape[-1]) for tensor in (x, result))
-        return self.rest(self.residual.leave(*rows)).view_as(x)
+        y, layer = self.residual.leave(*rows), self.layer
+        if self.cache is not None:
+            assert isinstance(layer, DecoderLayer)
+            attended, _ = layer.source(layer.around_source.enter(y), self.cache.source)
+            y = layer.around_source.leave(y, attended)
+        around = layer.around_feed_forward
+        return around.leave(y, layer.feed_forward(around.enter(y))).view_as(x)
 
 
 Mix = Callable[[SubLayer, SubLayer | None], Float[Tensor, "Q Q_and_S"]]
@@ -123,8 +123,7 @@ def encoder_layers(model: TransformerSeq2Seq, pair: Pair) -> Iterator[SubLayer]:
     inputs = encoder_inputs(model.config, x, torch.ones_like(pair.src_ids[None], dtype=torch.bool))
     for layer in model.encoder.layers:
         assert isinstance(layer, EncoderLayer)
-        around = layer.around_self_attention
-        yield _self_layer(layer.self_attention, around, x, inputs, partial(_feed_forward, layer))
+        yield _self_attention(layer, x, inputs)
         x = layer(x, inputs)[0]
 
 
@@ -136,32 +135,29 @@ def decoder_layers(model: TransformerSeq2Seq, pair: Pair) -> Iterator[tuple[SubL
     inputs = decoder_inputs(model.config, x, 0, 0)
     for layer, cache in zip(model.decoder.layers, state.layers, strict=True):
         assert isinstance(layer, DecoderLayer)
-        around = layer.around_self_attention
-        rest = partial(_after_self_attention, layer, cache)
-        prefix = _self_layer(layer.self_attention, around, x, inputs, rest)
-        y = around.leave(x, prefix.result[None])
+        attention = _self_attention(layer, x, inputs, cache)
+        y = attention.residual.leave(x, attention.result[None])
         residual = layer.around_source
         result, weights = layer.source(residual.enter(y), cache.source, with_weights=True)
         assert weights is not None
         parts = _parts(layer.source, weights, cache.source.values.unsqueeze(2))
-        rest = partial(_feed_forward, layer)
-        yield prefix, SubLayer(y[0], result[0], weights[0], parts, residual, rest)
+        yield attention, SubLayer(y[0], result[0], weights[0], parts, residual, layer)
         x = layer(x, cache, inputs, Sources(keep, None, None)).x
 
 
-def _self_layer(
-    attention: SelfAttention,
-    residual: Residual,
+def _self_attention(
+    layer: EncoderLayer | DecoderLayer,
     x: Float[Tensor, "1 Q D"],
     inputs: SelfAttentionInputs,
-    rest: Callable[[Float[Tensor, "1 Q D"]], Float[Tensor, "1 Q D"]],
+    cache: LayerCache | None = None,
 ) -> SubLayer:
+    attention, residual = layer.self_attention, layer.around_self_attention
     result, memory, weights = attention(residual.enter(x), inputs, None, with_weights=True)
     values = memory.values.unsqueeze(2)
     if attention.relative is not None:
         values = values + attention.relative.values(inputs.distances)
     parts = _parts(attention.multi_head, weights, values)
-    return SubLayer(x[0], result[0], weights[0], parts, residual, rest)
+    return SubLayer(x[0], result[0], weights[0], parts, residual, layer, cache)
 
 
 def _parts(
@@ -171,20 +167,6 @@ def _parts(
     W_o = attention.W_o.weight
     by_head = W_o.view(len(W_o), values.shape[1], -1)
     return torch.einsum("nqsp,dnp->qsd", (weights.unsqueeze(-1) * values)[0], by_head)
-
-
-def _after_self_attention(
-    layer: DecoderLayer, cache: LayerCache, x: Float[Tensor, "1 Q D"]
-) -> Float[Tensor, "1 Q D"]:
-    result, _ = layer.source(layer.around_source.enter(x), cache.source)
-    return _feed_forward(layer, layer.around_source.leave(x, result))
-
-
-def _feed_forward(
-    layer: EncoderLayer | DecoderLayer, x: Float[Tensor, "1 Q D"]
-) -> Float[Tensor, "1 Q D"]:
-    around = layer.around_feed_forward
-    return around.leave(x, layer.feed_forward(around.enter(x)))
 
 
 def _contributions(layer: SubLayer, parts: Float[Tensor, "Q C D"]) -> Float[Tensor, "Q C"]:

@@ -31,11 +31,7 @@ _ATTENTION_KINDS = {"weights": "soft", "span": "global", "coverage": "none"}
 
 
 def write_explainer(
-    run: TrainedRun,
-    checkpoint: str,
-    path: FilePath,
-    numbers: Numbers = "int8",
-    force: bool = False,
+    run: TrainedRun, checkpoint: str, path: FilePath, numbers: Numbers = "int8", force: bool = False
 ) -> None:
     """Write the page of a checkpoint to `path`, with matrices in `numbers`.
 
