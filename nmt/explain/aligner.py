@@ -73,8 +73,7 @@ def piece_weights(
     ]
     indices = [i for i, target in enumerate(targets) if target.ids]
     pairs = [sources[i] for i in indices], [targets[i].ids for i in indices]
-    batch_size = translator.search.batch_size
-    for k, matrix in translator.batched.read_pairs(*pairs, batch_size, read):
+    for k, matrix in translator.batched.read_pairs(*pairs, translator.search.batch_size, read):
         weights[indices[k]] = matrix
     return weights
 
@@ -138,7 +137,7 @@ class Aligner:
         links = []
         for matrix, src, tgt in zip(weights, src_words, tgt_words, strict=True):
             if translator is self.translator:
-                self._count_mismatches(src, tgt)
+                self.mismatches.update(_mismatches(src, tgt))
             columns = np.pad(src.shares, ((0, 1), (0, 1)))
             columns[-1, -1] = 1  # eos is a word of its own
             words = merge_words(matrix, tgt.shares, columns)
@@ -148,15 +147,14 @@ class Aligner:
                 links.append(links_above(words, self.threshold))
         return links
 
-    def _count_mismatches(self, src: WordPieces, tgt: WordPieces) -> None:
-        n_inexact = int(not (src.is_exact and tgt.is_exact))
-        n_without_piece = sum(int((~side.shares.any(axis=1)).sum()) for side in (src, tgt))
-        counts = {
-            "sentence pairs have other letters than their pieces": n_inexact,
-            "words share a piece with another word": src.n_shared + tgt.n_shared,
-            "words have no piece, hence no link": n_without_piece,
-        }
-        self.mismatches.update(counts)
+
+def _mismatches(src: WordPieces, tgt: WordPieces) -> dict[str, int]:
+    n_without_piece = sum(int((~side.shares.any(axis=1)).sum()) for side in (src, tgt))
+    return {
+        "sentence pairs have other letters than their pieces": not (src.is_exact and tgt.is_exact),
+        "words share a piece with another word": src.n_shared + tgt.n_shared,
+        "words have no piece, hence no link": n_without_piece,
+    }
 
 
 def _encode(

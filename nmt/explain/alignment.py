@@ -120,7 +120,7 @@ class AlignmentScore:
 
     def as_json(self) -> dict[str, float | int]:
         """Return the rates and the counts of links by name."""
-        rates = {name: getattr(self, name) for name in ("aer", "precision", "recall")}
+        rates = {"aer": self.aer, "precision": self.precision, "recall": self.recall}
         return {**rates, "links": self.n_links, "sure": self.n_sure}
 
 

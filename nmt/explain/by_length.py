@@ -11,7 +11,6 @@ from nmt.evaluation.evaluate import Bucket
 from nmt.explain.colours import CYCLE, PALE
 from nmt.explain.fonts import picture_label
 
-_INCHES = (7.2, 4.2)
 _MIN_GAP = 0.042  # vertical distance of two names, as a share of the axis
 _MAX_NAME_WIDTH = 40
 
@@ -24,7 +23,7 @@ def draw_by_length(
     The systems in `named` (all if None) are coloured, and their names are to the right of the ends
     of their lines, moved up where two would overlap. The others are grey.
     """
-    figure = Figure(figsize=_INCHES, layout="constrained")
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.subplots()
     coloured = [name for name in systems if named is None or name in named]
     for name, buckets in systems.items():

@@ -37,8 +37,7 @@ from nmt.translation.heads import MEAN, Head
 from nmt.translation.words import AttentionTable, Level, attention_table, scale_end
 from nmt.types import AttentionKind, FilePath, Translation
 
-_CELL_INCHES = (0.34, 0.19)  # side of a cell in a short and in a long sentence
-_SHORT, _LONG = 12, 60  # pieces on the longer side
+_LENGTHS, _CELL_INCHES = (12, 60), (0.34, 0.19)  # a cell's side by pieces of the longer side
 _GRID_CELL_INCHES = (0.24, 0.115)  # greatest and smallest side of a cell in a grid of maps
 _NUMBERED_CELL_INCHES = 0.24  # smallest side of a cell that has space for a number
 _GRID_INCHES = 20.0  # longer side of a grid, unless the smallest cells need more
@@ -119,9 +118,7 @@ def draw_heatmap(
     sentence, only every second label is drawn, or fewer. `rows` and `columns` name the axes.
     """
     n_pieces = max(table.weights.shape)
-    position = min(max((n_pieces - _SHORT) / (_LONG - _SHORT), 0.0), 1.0)
-    cell = _CELL_INCHES[0] + position * (_CELL_INCHES[1] - _CELL_INCHES[0])
-    cell = min(cell, _MAX_INCHES / n_pieces)
+    cell = min(float(np.interp(n_pieces, _LENGTHS, _CELL_INCHES)), _MAX_INCHES / n_pieces)
     figure = _draw([MapGrid([[(table, columns)]])], cell, n_pieces, title, style)
     figure.axes[0].set_ylabel(rows, fontproperties=font(NAME_POINTS), color="0.4")
     return figure

@@ -13,8 +13,7 @@ from nmt.translation.translator import Translator
 from nmt.translation.words import merge_words, with_eos
 from nmt.types import SentencePair
 
-_CHUNK = 512
-"""The number of sentence pairs aligned at a time."""
+_CHUNK = 512  # sentence pairs aligned at a time
 
 
 @dataclass(frozen=True)
@@ -56,11 +55,8 @@ def lexicon(
     for source, group in groupby(ranked, key=lambda item: item[0][0]):
         links = [(target, count) for (_, target), count in group]
         total = sum(count for _, count in links)
-        entries += [
-            Entry(source, target, count / total, count)
-            for target, count in links[:best]
-            if count >= min_count
-        ]
+        frequent = [(target, count) for target, count in links[:best] if count >= min_count]
+        entries += [Entry(source, target, count / total, count) for target, count in frequent]
     return entries
 
 

@@ -57,10 +57,7 @@ PLAIN = MapStyle()
 
 
 def format_of(path: Path) -> str:
-    """Return the format of a picture by its suffix; png for a pipe or a device.
-
-    Raises ConfigError for another suffix.
-    """
+    """Return a picture's format by its suffix, png for a pipe or a device. Raises ConfigError."""
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in FORMATS and not is_direct(path):
         allowed = ", ".join(f".{format}" for format in FORMATS)
@@ -71,7 +68,7 @@ def format_of(path: Path) -> str:
 def picture(figure: Figure, format: str) -> bytes:
     """Return the content of a figure's file, with all labels: the same bytes for the same map."""
     stream = io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "nmt"}):  # the default would be random ids in an SVG
+    with mpl.rc_context({"svg.hashsalt": "nmt"}):  # by default, the ids in an SVG are random
         figure.savefig(
             stream, format=format, dpi=DPI, metadata=dict(FORMATS[format]), bbox_inches="tight"
         )
@@ -80,6 +77,7 @@ def picture(figure: Figure, format: str) -> bytes:
 
 def write_numbers(axes: Axes, table: AttentionTable, image: AxesImage, cell: float) -> None:
     """Write the weights into their cells of `cell` inches, as .42 or 1.0, white on dark cells."""
+    number_font = font(cell * 72 * _NUMBER_EM)
     red, green, blue = np.moveaxis(image.to_rgba(table.weights)[..., :3], -1, 0)
     is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
     for row, column in np.argwhere(table.weights >= _MIN_NUMBER):
@@ -91,7 +89,7 @@ def write_numbers(axes: Axes, table: AttentionTable, image: AxesImage, cell: flo
             ha="center",
             va="center_baseline",
             color="white" if is_dark[row, column] else "black",
-            fontproperties=font(cell * 72 * _NUMBER_EM),
+            fontproperties=number_font,
         )
 
 
@@ -120,8 +118,8 @@ class MapGrid:
 
     def step_x(self, cell: float) -> float:
         """Return the distance from a map to the next in its line, whose names must not touch."""
-        longest = max(len(name) for line in self.lines for _, name in line)
-        name_width = longest * NAME_POINTS * EM / 72
+        n_characters = max(len(name) for _, name in itertools.chain(*self.lines))
+        name_width = n_characters * NAME_POINTS * EM / 72
         map_width = len(self.first.columns) * cell
         return max(map_width + _GAP_INCHES, name_width + _GAP_INCHES / 2)
 

@@ -63,14 +63,12 @@ def _page(records: Iterable[AttentionRecord], level: Level) -> Iterator[str]:
     yield html_head("Attention", f"{map_style()}{web_file('page.css')}", script)
     yield f'<body class="nmt-attention" data-level="{level}">\n{web_file("page.html")}'
     yield '<script type="application/json" id="data">[\n'
-    comma = ""
-    for number, group in itertools.groupby(records, lambda record: record.sentence):
+    for i, (number, group) in enumerate(itertools.groupby(records, lambda record: record.sentence)):
         hypotheses = list(group)
         source = _side(hypotheses[0].source_text, hypotheses[0].source)
         outputs = [_hypothesis(record) for record in hypotheses]
         sentence = {"number": number, "source": source, "hypotheses": outputs}
-        yield f"{comma}{script_json(sentence)}\n"
-        comma = ","
+        yield f"{',' if i else ''}{script_json(sentence)}\n"
     yield f"]</script>\n<script>{script}</script>\n</body>\n</html>\n"
 
 

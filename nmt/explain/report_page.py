@@ -41,7 +41,7 @@ def write_report(run: TrainedRun, path: FilePath, force: bool = False) -> None:
     The run may still be in training. Raises CheckpointError if it has no training loss yet or if
     its files are damaged, and DataError if `path` cannot be written.
     """
-    parts = list(_page(run))  # after an error, `path` is unchanged
+    parts = list(_page(run))  # before a pipe is written, in case of an error
     with atomic_output(Path(path), force) as stream:
         stream.writelines(map(encode_utf8, parts))
 

@@ -84,20 +84,16 @@ class Attributor:
         if self.method not in methods:
             allowed = ", ".join(("attention", *methods))
             raise ConfigError(f"`method`: got {self.method}, allowed for {kind}: {allowed}")
-        if self.contrast is None:
-            return
-        if self.method not in _OF_INPUTS:
+        if self.contrast is not None and self.method not in _OF_INPUTS:
             allowed = ", ".join(_OF_INPUTS)
             raise ConfigError(f"`contrast`: got {self.method}, allowed methods: {allowed}")
-        if self._contrast_id in (None, UNK_ID):
+        if self.contrast is not None and self._contrast_id in (None, UNK_ID):
             allowed = "a word of the target vocabulary"
             raise ConfigError(f"`contrast`: got '{self.contrast}', allowed: {allowed}")
 
     @property
     def _contrast_id(self) -> int | None:
-        if self.contrast is None:
-            return None
-        return next(iter(self.translator.tokenizers.tgt.encode(self.contrast).ids), None)
+        return next(iter(self.translator.tokenizers.tgt.encode(self.contrast or "").ids), None)
 
     def translations(self, translations: Iterable[DrawnTranslation]) -> list[DrawnTranslation]:
         """Return the translations with an attribution of each hypothesis.
