@@ -73,7 +73,7 @@ def test_gold_links_give_a_score() -> None:
     [
         ((*PAIR, "--symmetrise", "union"), "--symmetrise requires --reverse"),
         ((*PAIR, "--reverse", "run", "--symmetrise", "x"), "got 'x', allowed"),
-        ((*PAIR, "--json"), "--json: "),
+        ((*PAIR, "--json"), "--json requires --gold"),
         ((*PAIR, "--heads", "9"), "got '9', allowed: mean"),
         (
             (*PAIR, "--shift", "1", "--method", "erasure"),

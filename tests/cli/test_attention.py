@@ -109,14 +109,14 @@ def test_another_method_has_scores_and_the_share_of_the_source() -> None:
     ("arguments", "message"),
     [
         (["x", "--method", "alti"], "--method: got alti, allowed for a recurrent model: attention"),
-        (["x", "--contrast", "le"], "--contrast: allowed with a --method that takes it"),
+        (["x", "--contrast", "le"], "--contrast: allowed with a --method that accepts it"),
         (["x", "--method", "norms", "--heads", "1"], "--heads: allowed with --method attention"),
         (["x", "--format", "jpg"], "--format: got 'jpg', allowed: "),
-        (["x", "--out", "maps"], "--out: maps does not tell the format; add --format (jsonl, npz"),
+        (["x", "--out", "maps"], "--out: maps has no known suffix; add --format (jsonl, npz"),
         (["x", "--numbers"], "--scale, --numbers: allowed with --format png"),
         ([], "got none, allowed: one of SENTENCE, --file, --sp"),
         (["x", "y", "--target", "z"], "--target: got 1 translation for 2 sentences"),
-        (["x", "--target", "y", "--beam", "2"], "--target gives the translation"),
+        (["x", "--target", "y", "--beam", "2"], "--target: allowed without options of a search"),
         (["x", "--side-by-side", "--format", "html"], "--side-by-side: allowed with --format png"),
         (["x", "--side-by-side", "--out", "a.png"], "--side-by-side: got --run none"),
         (

@@ -1,6 +1,5 @@
 """`nmt align` and `nmt lexicon`: word alignments and a dictionary from a model's attention."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +18,7 @@ from nmt.cli.shared.options import (
     Method,
     OutFile,
     RunOption,
+    print_json,
     split_option,
 )
 from nmt.cli.shared.sentences import pair_chunks, print_lines, with_progress
@@ -29,27 +29,29 @@ if TYPE_CHECKING:
     from nmt.explain.aligner import Aligner, Reading
 
 _CHUNK = 256
-"""Sentence pairs that are aligned before their links are written."""
+"""The number of sentence pairs aligned before their links are written."""
 
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """How attention weights are read as links."""
+    """The way in which links are read from weights."""
 
     shift: Annotated[
         int,
         Option(
-            min=0, max=2, help="Read the weights so many steps later, where the word is the input."
+            min=0,
+            max=2,
+            help="Read weights this many steps later, when the word is the decoder's input.",
         ),
     ] = 0
     method: Method = "attention"
     heads: Annotated[
         str,
-        Option(help="The heads that are averaged, as in nmt attention: mean, 'layer 2', a number."),
+        Option(help="Heads to average, as in nmt attention: mean, 'layer 2', a number."),
     ] = "mean"
 
     def value(self) -> "Reading":
-        """Return the options as the library takes them."""
+        """Return the options as an argument of the library."""
         from nmt.explain.aligner import Reading
 
         return Reading(self.shift, self.method, self.heads)
@@ -60,33 +62,29 @@ def align(
     tgt: Annotated[Path, Argument(help="Its translation, line by line.")],
     *,
     reverse: Annotated[
-        Path | None, Option(help="A run of the other direction, to symmetrise with.")
+        Path | None, Option(help="Run of the opposite direction, whose links are merged.")
     ] = None,
     symmetrise: Annotated[
         Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
         | None,
         Option(
-            help="How links of both directions are joined.",
-            show_default="with --reverse grow-diag-final-and",
+            help="Method that merges the links of both directions.",
+            show_default="grow-diag-final-and with --reverse",
         ),
     ] = None,
     threshold: Annotated[
         float | None,
-        Option(
-            min=0, max=1, help="Link every weight of at least this.", show_default="the greatest"
-        ),
+        Option(min=0, max=1, help="Smallest weight of a link.", show_default="only the greatest"),
     ] = None,
     reading: ReadingOptions,
     tokenized: Annotated[
-        bool, Option("--tokenized", help="The files are tokenised: the model reads them as text.")
+        bool, Option("--tokenized", help="The files are tokenised; the model reads plain text.")
     ] = False,
     gold: Annotated[
         Path | None,
         Option(help="Gold links, `i-j` sure, `ipj` possible: print AER, precision and recall."),
     ] = None,
-    gold_from: Annotated[
-        int, Option(min=0, max=1, help="The number of the first word in --gold.")
-    ] = 0,
+    gold_from: Annotated[int, Option(min=0, max=1, help="Number of the first word in --gold.")] = 0,
     out: OutFile = None,
     models: ModelOptions,
     compute: ComputeOptions,
@@ -94,16 +92,16 @@ def align(
 ) -> None:
     """Align the words of sentence pairs by attention.
 
-    A line of links `i-j` for each pair, in the Pharaoh format: source word i, target word j. That
-    format counts words, between spaces, from 0; `nmt` counts sentences from 1. With --gold the
-    scores are printed, and the links only into --out.
+    Each pair becomes a line of links `i-j` between source word i and target word j, in the Pharaoh
+    format. Words are separated by spaces and numbered from 0. With --gold, the scores are printed,
+    and the links are written to --out only.
     """
     if symmetrise is not None and reverse is None:
-        raise ConfigError("--symmetrise requires --reverse, a run of the other direction")
+        raise ConfigError("--symmetrise requires --reverse, a run of the opposite direction")
     if as_json and gold is None:
-        raise ConfigError("--json: allowed with --gold, for its scores")
+        raise ConfigError("--json requires --gold: it prints scores")
     runs = models.open(compute)
-    back = None if reverse is None else compute.with_search(open_run(reverse))
+    reverse_run = None if reverse is None else compute.with_search(open_run(reverse))
 
     from nmt.corpora.alignments import pharaoh_line
     from nmt.explain.aligner import Aligner
@@ -112,7 +110,7 @@ def align(
         models.load(runs, compute),
         reading.value(),
         threshold,
-        None if back is None else compute.load([back], models.checkpoint),
+        None if reverse_run is None else compute.load([reverse_run], models.checkpoint),
         symmetrise or Aligner.symmetrisation,
     )
     links = with_progress(_links(aligner, src, tgt, tokenized), src, out)
@@ -120,9 +118,9 @@ def align(
         print_lines(map(pharaoh_line, links), out)
     else:
         _score(list(links), gold, gold_from, out, as_json)
-    for what, count in aligner.mismatches.items():
+    for problem, count in aligner.mismatches.items():
         if count:
-            say(f"{count:,} {what}")
+            say(f"{count:,} {problem}")
 
 
 def lexicon(
@@ -130,18 +128,17 @@ def lexicon(
     run: RunOption,
     split: Annotated[str, split_option("train")] = "train",
     first: First = None,
-    min_count: Annotated[int, Option(min=1, help="Leave out rarer links.")] = 2,
-    per_word: Annotated[int, Option(min=1, help="The most translations of a word.")] = 5,
+    min_count: Annotated[int, Option(min=1, help="Smallest number of links of an entry.")] = 2,
+    per_word: Annotated[int, Option(min=1, help="Largest number of translations of a word.")] = 5,
     reading: ReadingOptions,
     out: OutFile = None,
     checkpoint: Checkpoint = None,
     compute: ComputeOptions,
 ) -> None:
-    """Make a dictionary of the words that attention links.
+    """Write a dictionary of the words that attention links.
 
-    It reads the run's training pairs and writes a line for each pair of words: source, tab, target,
-    tab, probability, tab, count. nmt translate --replace-unk --lexicon takes the most probable
-    translation of a word from it.
+    It has a line for each pair of words: source, tab, target, tab, probability, tab, count. nmt
+    translate --replace-unk --lexicon looks up the most probable translation of a word in it.
     """
     trained = compute.with_search(open_run(run.path))
 
@@ -159,7 +156,7 @@ def lexicon(
 
 
 def _links(aligner: "Aligner", src: Path, tgt: Path, tokenised: bool) -> "Iterator[Links]":
-    """The links of each pair, a chunk at a time."""
+    """Yield the links of each pair, computed a chunk at a time."""
     from nmt.corpora.language_check import language_notes
 
     for number, (sources, targets) in enumerate(pair_chunks(src, tgt, _CHUNK)):
@@ -170,14 +167,17 @@ def _links(aligner: "Aligner", src: Path, tgt: Path, tokenised: bool) -> "Iterat
 
 
 def _score(links: "list[Links]", gold: Path, first: int, out: Path | None, as_json: bool) -> None:
-    """Print how far links agree with gold ones, and write them into --out."""
+    """Print how well the links agree with gold links, and write them to `out`."""
     from nmt.corpora.alignments import pharaoh_line, stream_gold
     from nmt.explain.alignment import alignment_score
 
-    true = list(stream_gold(gold, first))
-    if len(true) != len(links):
-        raise DataError(f"{gold}: {len(true):,} lines for {len(links):,} sentence pairs")
-    score = alignment_score(links, true)
+    gold_links = list(stream_gold(gold, first))
+    if len(gold_links) != len(links):
+        raise DataError(f"{gold}: {len(gold_links):,} lines for {len(links):,} sentence pairs")
+    score = alignment_score(links, gold_links)
     if out is not None:
         print_lines(map(pharaoh_line, links), out)
-    typer.echo(json.dumps(score.as_json(), indent=1) if as_json else score.describe())
+    if as_json:
+        print_json(score.as_json())
+    else:
+        typer.echo(score.describe())

@@ -1,4 +1,4 @@
-"""`nmt attention`: where the model looked, as data, picture or text."""
+"""`nmt attention`: the attention of translations as data, pictures or text."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from nmt.config import RunConfig
     from nmt.explain.attribution.methods import Attributor
     from nmt.translation.translator import Translator
-    from nmt.types import AttributionMethod, Translation
+    from nmt.types import Translation
 
-_CHUNK = 256  # sentences translated before they are written; fewer if there are many heads
+_CHUNK = 256  # sentences translated before they are written; fewer with many heads
 _ATTRIBUTED_CHUNK = 8  # the same for attributions, which take longer than the search
 
 
@@ -38,76 +38,75 @@ def attention(
     first: First = None,
     target: Annotated[
         list[str] | None,
-        Option(help="A translation to explain, in place of a search; once for each sentence."),
+        Option(help="Translation to explain instead of a search; repeated for each sentence."),
     ] = None,
     format: Annotated[
         Literal["jsonl", "npz", "png", "svg", "pdf", "html", "text"] | None,
         Option(
             help="Format of the output.",
-            show_default="by the suffix of --out, else jsonl; on a terminal, text",
+            show_default="by the suffix of --out, or text on a terminal, else jsonl",
         ),
     ] = None,
     out: OutFile = None,
     level: Annotated[
         Literal["piece", "word"] | None,
         Option(
-            help="What a row and a column stand for.",
-            show_default="piece; html: word; text: word where pieces are too wide",
+            help="Unit of the rows and columns.",
+            show_default="piece; word for html, --side-by-side, and text if pieces do not fit",
         ),
     ] = None,
     heads: Annotated[
         str,
         Option(
-            help="The heads to show, between commas: mean, all, numbers, names such as 'layer 2', "
-            "or self-attention: encoder, decoder.1 (its first layer), encoder.2.3."
+            help="Heads to display, separated by commas: mean, all, numbers, names such as "
+            "'layer 2', or self-attention: encoder, decoder.1 (layer 1), encoder.2.3 (its head 3)."
         ),
     ] = "mean",
     method: Method = "attention",
     contrast: Annotated[
         str | None,
-        Option(help="Word to compare with: explain why the model did not write it instead."),
+        Option(help="Word to compare with: explain why the model did not predict it instead."),
     ] = None,
     scale: Annotated[
         float | None,
-        Option(help="Of pictures: the weight of the darkest colour.", show_default="the greatest"),
+        Option(help="Weight of the darkest colour of a picture.", show_default="the greatest"),
     ] = None,
     numbers: Annotated[
-        bool, Option("--numbers", help="Of pictures: write each weight into its cell.")
+        bool, Option("--numbers", help="Write each weight into its cell of a picture.")
     ] = False,
     side_by_side: Annotated[
         bool,
-        Option("--side-by-side", help="Of pictures: the maps of each --run, not of an ensemble."),
+        Option("--side-by-side", help="Draw the maps of each --run in a picture; no ensemble."),
     ] = False,
     models: ModelOptions,
     search: SearchOptions,
     n_best: NBest = None,
     compute: ComputeOptions,
 ) -> None:
-    """Show where the model looked, as data, picture or text.
+    """Export the attention of translations as data, pictures or text.
 
     The output is attention weights, or the scores of another --method. Rows are pieces of the
-    translation, columns pieces of the source; in self-attention both are pieces of one text.
-    Sentences and hypotheses are counted from 1. Several pictures go to a folder, --out. The page
-    "The attention dump" of the documentation describes the files, "Attribution" the methods.
+    translation, and columns pieces of the source; in self-attention both are pieces of one text.
+    Sentences and hypotheses are numbered from 1. Several pictures are written to the folder --out.
+    The page "The attention dump" of the documentation describes the files, and "Attribution" the
+    methods.
     """
     output_format = format_of(format, out, sys.stdout.isatty())
     if (scale is not None or numbers) and output_format not in PICTURES:
         raise ConfigError(f"--scale, --numbers: allowed with --format {', '.join(PICTURES)}")
     if method == "attention" and contrast is not None:
-        raise ConfigError("--contrast: allowed with a --method that takes it, such as erasure")
+        raise ConfigError("--contrast: allowed with a --method that accepts it, such as erasure")
     if method != "attention" and heads != "mean":
         raise ConfigError("--heads: allowed with --method attention")
     if side_by_side:
         _check_side_by_side(output_format, models, heads, n_best)
-    keys = {**search.keys(), "n_best": n_best}
-    is_searched = n_best or replace(search, length_penalty=None) != SearchOptions()
-    if target and is_searched:
-        raise ConfigError("--target gives the translation: options of a search do not apply")
-    sources_of = {"SENTENCE": sentences, "--file": file, "--split": split}
-    if len(named := [name for name, value in sources_of.items() if value]) != 1:
-        got = ", ".join(named) or "none"
-        raise ConfigError(f"a source: got {got}, allowed: one of {', '.join(sources_of)}")
-    runs = models.open(compute, keys)
+    if target and (n_best or replace(search, length_penalty=None) != SearchOptions()):
+        raise ConfigError("--target: allowed without options of a search, except --length-penalty")
+    origins = {"SENTENCE": sentences, "--file": file, "--split": split}
+    if len(origin := [name for name, value in origins.items() if value]) != 1:
+        got = ", ".join(origin) or "none"
+        raise ConfigError(f"source sentences: got {got}, allowed: one of {', '.join(origins)}")
+    runs = models.open(compute, {**search.keys(), "n_best": n_best})
     config = runs[0].config.search
     is_data = output_format in ("jsonl", "npz") and config.sampling is None
     n_best = n_best or (config.beam if is_data else 1)
@@ -116,14 +115,17 @@ def attention(
     if targets is not None and len(targets) != len(sources):
         raise ConfigError(
             f"--target: got {format_count(len(targets), 'translation')} for "
-            f"{format_count(len(sources), 'sentence')}; "
-            "give one for each, in the same order"
+            f"{format_count(len(sources), 'sentence')}, allowed: one for each, in the same order"
         )
 
     from nmt.translation.heads import choose_heads
 
     def translations(translator: "Translator", options: Map) -> Iterator["Translation"]:
-        attributor = _attributor(translator, method, contrast)
+        attributor = None
+        if method != "attention":
+            from nmt.explain.attribution.methods import Attributor
+
+            attributor = Attributor(translator, method, contrast)
         return _translations(translator, sources, targets, options, attributor)
 
     config = config.model_copy(update={"n_best": n_best})
@@ -138,40 +140,30 @@ def attention(
         return
     translator = models.load(runs, compute, config)
     n_maps = len(sources) * (1 if targets else n_best)
-    chosen_heads = choose_heads(heads, translator.model.names_by_attention)
-    options = Map(level, targets is not None, n_maps, out, chosen_heads, scale, numbers)
+    selection = choose_heads(heads, translator.model.names_by_attention)
+    options = Map(level, targets is not None, n_maps, out, selection, scale, numbers)
     WRITERS[output_format](translations(translator, options), options)
-
-
-def _attributor(
-    translator: "Translator", method: "AttributionMethod", contrast: str | None
-) -> "Attributor | None":
-    """Return the attributor of the translator; None if the method is `attention`."""
-    if method == "attention":
-        return None
-    from nmt.explain.attribution.methods import Attributor
-
-    return Attributor(translator, method, contrast)
 
 
 def _check_side_by_side(
     output_format: str, models: ModelOptions, heads: str, n_best: int | None
 ) -> None:
-    """Raise ConfigError unless the options leave one map of each of several runs."""
+    """Raise ConfigError unless there are several runs and each has one map of a picture."""
     if output_format not in PICTURES:
         raise ConfigError(f"--side-by-side: allowed with --format {', '.join(PICTURES)}")
     paths = models.run or []
     if len(paths) < 2 or len(set(paths)) < len(paths) or models.weights:
         got = ", ".join(map(str, paths)) or "none"
-        raise ConfigError(f"--side-by-side: got --run {got}, allowed: different ones, no --weights")
+        allowed = "two or more different ones, without --weights"
+        raise ConfigError(f"--side-by-side: got --run {got}, allowed: {allowed}")
     if heads != "mean" or n_best not in (None, 1):
-        raise ConfigError("--side-by-side: allowed without --heads and --n-best: a map of each run")
+        raise ConfigError("--side-by-side: allowed without --heads and --n-best")
 
 
 def _sources(
     sentences: list[str] | None, file: Path | None, split: str | None, config: "RunConfig"
 ) -> list[str]:
-    """The sentences, the lines of the file, or the distinct sources of a split of the run."""
+    """Return the sentences, the lines of the file, or the distinct sources of a split."""
     if sentences:
         return checked_arguments(sentences)
     if file is not None:
@@ -190,13 +182,12 @@ def _translations(
     options: Map,
     attributor: "Attributor | None",
 ) -> Iterator["Translation"]:
-    """The translations in order, a chunk at a time; at the end a note counts empty sources."""
+    """Yield the translations, computed a chunk at a time, and print the number of empty sources."""
     n_empty = 0
-    single = [head for head in options.heads if head.index is not None]
-    shown = {head.attention for head in single}
-    n_heads = sum(len(translator.model.names_by_attention[attention]) for attention in shown)
+    attentions = {head.attention for head in options.heads if head.index is not None}
+    n_heads = sum(len(translator.model.names_by_attention[kind]) for kind in attentions)
     chunk = max(1, _CHUNK // max(n_heads, 1)) if attributor is None else _ATTRIBUTED_CHUNK
-    with_heads = "cross" in shown
+    with_heads = "cross" in attentions
     translations: Sequence[Translation]
     for start in range(0, len(sources), chunk):
         texts = sources[start : start + chunk]
@@ -204,7 +195,7 @@ def _translations(
             translations = translator.translate(texts, with_heads=with_heads)
         else:
             translations = translator.force(texts, targets[start : start + len(texts)], with_heads)
-        if shown - {"cross"}:
+        if attentions - {"cross"}:
             translations = translator.with_self_attention(translations)
         if attributor is not None:
             translations = attributor.translations(translations)

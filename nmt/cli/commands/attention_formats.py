@@ -21,17 +21,16 @@ if TYPE_CHECKING:
 
 
 PICTURES = ("png", "svg", "pdf")
-"""Formats with one picture a hypothesis."""
+"""Formats with a file for each picture."""
 
-_SUFFIXES = {f".{name}": name for name in ("jsonl", "npz", "html", *PICTURES)}
-_SUFFIXES |= {".txt": "text"}
+_SUFFIXES = {f".{name}": name for name in ("jsonl", "npz", "html", *PICTURES)} | {".txt": "text"}
 
 
 @dataclass(frozen=True)
 class Map:
-    """The options of an export: rows by piece or word, number of maps, file, heads, looks.
+    """The options of an export of `n_maps` maps to the file or folder `out`.
 
-    `scale` and `numbers` are as in MapStyle.
+    `forced` marks translations of the user. `scale` and `numbers` are as in MapStyle.
     """
 
     level: "Level | None"
@@ -44,7 +43,7 @@ class Map:
 
 
 class Picture(NamedTuple):
-    """A figure, the name of its file, and the texts in it."""
+    """A figure, the name of its file without the suffix, and the texts in it."""
 
     name: str
     figure: "Figure"
@@ -52,16 +51,16 @@ class Picture(NamedTuple):
 
 
 def format_of(format: str | None, out: Path | None, is_terminal: bool) -> str:
-    """Return --format, or the format of the suffix of --out or of a terminal."""
+    """Return `format`, or the one that the suffix of `out`, or stdout, implies."""
     if format is None and out is not None and str(out) != "-":
         format = _SUFFIXES.get(out.suffix.lower())
         if format is None:
             allowed = ", ".join(WRITERS)
-            raise ConfigError(f"--out: {out} does not tell the format; add --format ({allowed})")
+            raise ConfigError(f"--out: {out} has no known suffix; add --format ({allowed})")
     elif format is None:
         format = "text" if out is None and is_terminal else "jsonl"
     if format == "npz" and out is None:
-        raise ConfigError("--format npz: a binary file needs --out PATH")
+        raise ConfigError("--format npz requires --out: the file is binary")
     return format
 
 
@@ -72,7 +71,7 @@ def _records(translations: Iterable["Translation"], options: Map) -> Iterator["A
 
 
 def _print_or_write(lines: Iterable[str], out: Path | None) -> None:
-    """Lines to stdout, or to the file `out`, whose name then goes to stdout."""
+    """Write lines to stdout, or to the file `out`, whose path is then printed."""
     print_lines(lines, out)
     if out is not None:
         print_path(out)
@@ -87,13 +86,12 @@ def _write_jsonl(translations: Iterable["Translation"], options: Map) -> None:
 def _write_npz(translations: Iterable["Translation"], options: Map) -> None:
     from nmt.translation.dump import write_npz
 
-    assert options.out is not None  # checked with the format
+    assert options.out is not None  # checked by format_of
     write_npz(_records(translations, options), options.out)
     print_path(options.out)
 
 
 def _write_picture(format: str, translations: Iterable["Translation"], options: Map) -> None:
-    """One picture into the file --out, or each into the folder --out."""
     from nmt.explain.heatmap import draw_translation
     from nmt.explain.map_style import MapStyle
 
@@ -114,8 +112,8 @@ def write_side_by_side(
     format: str, translations: "Mapping[str, Iterable[Translation]]", options: Map
 ) -> None:
     """Write a picture of each sentence, with the map of every run under the run's name."""
-    from nmt.explain.map_style import MapStyle
     from nmt.explain.heatmap import draw_side_by_side
+    from nmt.explain.map_style import MapStyle
 
     style = MapStyle(options.scale, options.numbers)
 
@@ -131,19 +129,21 @@ def write_side_by_side(
 
 
 def _write_pictures(format: str, pictures: Iterable["Picture"], options: Map) -> None:
+    """Write one picture to a file, or several into a folder."""
     from nmt.explain.fonts import font_hint
     from nmt.explain.heatmap import write_map
     from nmt.storage.output import check_output, is_direct
 
     out = options.out or Path(f"attention.{format}" if options.n_maps == 1 else "attention")
-    as_file = (out.suffix.lower() == f".{format}" or is_direct(out)) and not out.is_dir()
-    if as_file and options.n_maps > 1:
-        raise ConfigError(f"--out: got the file {out} for {options.n_maps} pictures; name a folder")
-    check_output(out if as_file else out / f"attention_{1:06d}_1.{format}")
+    is_file = (out.suffix.lower() == f".{format}" or is_direct(out)) and not out.is_dir()
+    if is_file and options.n_maps > 1:
+        got = f"got the file {out} for {options.n_maps} pictures"
+        raise ConfigError(f"--out: {got}, allowed: a folder")
+    check_output(out if is_file else out / f"attention_{1:06d}_1.{format}")
     texts: set[str] = set()
     for name, figure, labels in pictures:
         texts.update(labels)
-        path = out if as_file else out / f"{name}.{format}"
+        path = out if is_file else out / f"{name}.{format}"
         write_map(figure, path, format)
         print_path(path)
     if hint := font_hint(sorted(texts)):
@@ -151,11 +151,10 @@ def _write_pictures(format: str, pictures: Iterable["Picture"], options: Map) ->
 
 
 def _write_html(translations: Iterable["Translation"], options: Map) -> None:
-    """One page, by piece; it merges words itself."""
     from nmt.explain.page import write_page
 
     out = options.out or Path("-")
-    by_piece = replace(options, level="piece")
+    by_piece = replace(options, level="piece")  # the page merges pieces into words
     write_page(_records(translations, by_piece), out, options.level or "word")
     print_path(out)
 

@@ -1,4 +1,4 @@
-"""`nmt compare`: several runs or translations of one test set side by side."""
+"""`nmt compare`: scores of several runs or translations of one test set, side by side."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ def compare(
     systems: Annotated[
         list[Path],
         typer.Argument(
-            help="Runs (RUN@last for another checkpoint than best) and files of translations."
+            help="Runs (RUN@last for a checkpoint other than best) and files of translations."
         ),
     ],
     *,
@@ -31,16 +31,16 @@ def compare(
     compute: ComputeOptions,
     plot: Annotated[
         Path | None,
-        Option(writable=True, help="Picture of BLEU by the length of the source, to write."),
+        Option(writable=True, help="File for a picture of BLEU by the length of the source."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare runs, or translations of others, side by side.
+    """Compare the scores of runs, or of other translations, side by side.
 
-    All are compared with the first: scores with intervals, two paired tests, BLEU by length, the
-    sentences that changed most. The metrics are BLEU and chrF by default.
+    All systems are compared with the first one, by scores with intervals, two paired tests, BLEU by
+    length, and the sentences that changed most. The default metrics are BLEU and chrF.
 
-    A run translates the test set of the first run as `nmt eval` does.
+    Each run translates the test set of the first run, as `nmt eval` does.
     """
     from nmt.evaluation.comparison import compare_systems
     from nmt.evaluation.metric import DEFAULT_BOOTSTRAP
@@ -64,14 +64,14 @@ def compare(
             evaluations[str(system)] = translate_test_set(translator, test_set, scoring)
         else:
             evaluations[str(system)] = score_file(system, test_set, scoring)
-    compared = compare_systems(evaluations, scoring)
-    note_untested(compared[-1].evaluation, compared[-1].against_first)
+    results = compare_systems(evaluations, scoring)
+    note_untested(results[-1].evaluation, results[-1].against_first)
     if plot is not None:
         _plot(evaluations, plot)
     if as_json:
-        print_json({"systems": [system.as_json() for system in compared]})
+        print_json({"systems": [system.as_json() for system in results]})
         return
-    for line in _lines(compared):
+    for line in _lines(results):
         typer.echo(line)
 
 
@@ -90,20 +90,20 @@ def _plot(evaluations: "Mapping[str, Evaluation]", path: Path) -> None:
 def _open_runs(
     systems: Sequence[Path], options: ScoreOptions, compute: ComputeOptions
 ) -> "dict[Path, tuple[TrainedRun, str | None]]":
-    """Open the systems that are runs. Raises ConfigError for flags that do not fit them."""
+    """Open the systems that are runs. Raises ConfigError for options that do not apply to them."""
     from nmt.runs.find import find_run, split_checkpoint
     from nmt.runs.trained_run import TrainedRun
 
-    named = {system: split_checkpoint(system) for system in systems}
-    named = {system: place for system, place in named.items() if place[0].is_dir()}
-    if not (named or options.ref):
-        raise ConfigError("compare: give --ref, or a run, whose test set is then translated")
-    if named and options.ref and not options.src:
-        raise ConfigError("--ref: a run needs its source to translate; give --src")
-    if not named and compute != ComputeOptions():
-        raise ConfigError("compare: all translations are given, so options of a model do not apply")
+    paths = {system: split_checkpoint(system) for system in systems}
+    paths = {system: path for system, path in paths.items() if path[0].is_dir()}
+    if not (paths or options.ref):
+        raise ConfigError("compare: got only files, allowed: files with --ref, or a run")
+    if paths and options.ref and not options.src:
+        raise ConfigError("--ref requires --src if a system is a run")
+    if not paths and compute != ComputeOptions():
+        raise ConfigError("compare: got options of a model, allowed: with a run")
     runs = {}
-    for system, (folder, checkpoint) in named.items():
+    for system, (folder, checkpoint) in paths.items():
         run = TrainedRun.open(find_run(folder))
         run.directory.checkpoint_folder.find(checkpoint or "best")
         runs[system] = compute.with_search(run, {"n_best": 1}), checkpoint
@@ -111,7 +111,7 @@ def _open_runs(
 
 
 def _lines(systems: "Sequence[System]") -> Iterator[str]:
-    """Yield all tables, a row for each system, and then the sentences that changed most."""
+    """Yield the tables, which have a row for each system, and the sentences that changed most."""
     from nmt.lab.numbers import columns
 
     first = systems[0].evaluation

@@ -1,4 +1,4 @@
-"""`nmt export`: a trained run as files that other engines run."""
+"""`nmt export`: a trained run as files for other engines."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,7 +13,7 @@ from nmt.errors import ConfigError
 
 def export(
     out: Annotated[
-        Path, Option("--out", "-o", writable=True, help="Folder to write; of a page the file.")
+        Path, Option("--out", "-o", writable=True, help="Folder to write; for a page, the file.")
     ],
     *,
     run: RunOption,
@@ -23,21 +23,21 @@ def export(
     checkpoint: Checkpoint = None,
     int8: Int8 = False,
     fp16: Annotated[
-        bool, Option("--fp16", help="Matrices of a page in fp16; otherwise in int8.")
+        bool, Option("--fp16", help="Store the matrices of a page in fp16 instead of int8.")
     ] = False,
 ) -> None:
-    """Write a run for engines without PyTorch: ONNX, CTranslate2, or a page for a browser.
+    """Export a run for engines without PyTorch: ONNX, CTranslate2, or a page for a browser.
 
-    --int8 adds copies of the ONNX graphs with matrices in int8. The folder, which must be new, has
-    the model, the tokenizers, and manifest.json, which says what everything means. CTranslate2 runs
-    Transformers only. A page is one HTML file with a recurrent model in it, which translates and
-    shows its attention without a network. The path is printed.
+    The folder, which must be new, has the model, the tokenizers, and manifest.json, which describes
+    them. --int8 adds copies of the ONNX graphs with matrices in int8. CTranslate2 runs Transformers
+    only. A page is one HTML file with a recurrent model, which translates and displays its
+    attention offline. The path is printed.
     """
     if int8 and format != "onnx":
-        allowed = "CTranslate2 quantizes when it loads, with compute_type='int8'"
+        hint = "CTranslate2 quantizes when it loads, with compute_type='int8'"
         if format == "page":
-            allowed = "a page is in int8 unless --fp16"
-        raise ConfigError(f"--int8 requires --format onnx; {allowed}")
+            hint = "a page is in int8 unless --fp16"
+        raise ConfigError(f"--int8 requires --format onnx; {hint}")
     if fp16 and format != "page":
         raise ConfigError("--fp16 requires --format page")
     trained, checkpoint = open_run(run.path), checkpoint or "best"

@@ -1,4 +1,4 @@
-"""`nmt report`, `nmt curve`, `nmt card`: a run as a page, as a picture, and as a model card."""
+"""`nmt report`, `nmt curve`, `nmt card`: a run as a page, a picture, and a model card."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,10 +20,10 @@ from nmt.errors import ConfigError
 
 
 def report(*, run: RunOption, out: Picture = Path("report.html")) -> None:
-    """Write a run as one HTML page: curves, samples, maps, card.
+    """Write a report of a run as one HTML page: curves, samples, maps, card.
 
-    A slider steps through the validations. The page loads nothing. It may be written while the run
-    is trained. Its path is printed on stdout.
+    A slider steps through the validations. The page loads nothing. The run may still be in
+    training. The path is printed on stdout.
     """
     trained = open_run(run.path)
     from nmt.explain.report_page import write_report
@@ -33,10 +33,10 @@ def report(*, run: RunOption, out: Picture = Path("report.html")) -> None:
 
 
 def curve(*, runs: RunsOption, out: Picture = Path("curve.png")) -> None:
-    """Draw the learning curve of a run: loss, perplexity, BLEU; of several runs in one picture.
+    """Draw the learning curves of one or several runs: loss, perplexity, BLEU.
 
-    The suffix of --out is .png, .svg or .pdf. It may be drawn while a run is trained. The path of
-    the file is printed on stdout.
+    The suffix of --out is .png, .svg or .pdf. A run may still be in training. The path of the file
+    is printed on stdout.
     """
     trained = [open_run(path) for path in runs.paths]
     from nmt.explain.curve import draw_curve, draw_curves
@@ -63,20 +63,20 @@ def card(
 ) -> None:
     """Write a model card of a run, in Markdown.
 
-    Hugging Face reads its metadata, and the scores as model-index. It has what the run knows:
-    model, settings, data files, versions, and the scores that `nmt eval` has kept of this
-    checkpoint. What a run cannot know is left for you to write.
+    The card has the model, settings, data files, versions, and the scores of this checkpoint that
+    `nmt eval` has stored. Hugging Face reads its metadata, which include the scores as model-index.
+    What is not in the run is left for you to write.
     """
     import torch
 
     from nmt.evaluation.model_card import model_card, read_reports
 
     if run.path is not None and run.path.is_file():
-        raise ConfigError(f"{run.path}: a packed run has no scores; give the run's folder")
+        raise ConfigError(f"{run.path}: a packed run has no scores; use the run's folder")
     trained, checkpoint = open_run(run.path), checkpoint or "best"
     loaded = trained.load_model(checkpoint, torch.device("cpu"))
     path = trained.path
     reports = read_reports(path, loaded.step, say)
     if not reports:
-        say(f"no scores of {checkpoint} are kept in {path}; nmt eval --run {path} adds them")
+        say(f"{path} has no scores of {checkpoint}; nmt eval --run {path} adds them")
     print_lines([model_card(trained, loaded, reports, licence)], out)
