@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from nmt.explain.colours import BLUE, ORANGE
 from nmt.lab.experiment import Experiment, Options, Result, seeded
-from nmt.lab.figure import heat, new_figure, signed_heat
+from nmt.lab.figure import heat_map, new_figure, signed_heat_map
 from nmt.models.initialisation import initialise
 from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.positions import sinusoids
@@ -234,7 +234,7 @@ def draw(result: EquivarianceResult) -> Figure:
         if name in _TITLES:
             left.set_title(f"{_TITLES[name]}, as written")
             middle.set_title(f"{_TITLES[name]}, shuffled")
-        image = heat(right, layer.difference, greatest)
+        image = heat_map(right, layer.difference, greatest)
         right.set(title="|f(PX) - P f(X)|" if name == BARE else "", yticks=[])
         right.set_xlabel("component of the vector" if name == FULL else None)
         right.tick_params(labelbottom=name == FULL)
@@ -255,7 +255,7 @@ def _draw_scores(row: SubFigure, result: EquivarianceResult) -> None:
     for axes, name in ((left, BARE_SCORES), (middle, TWO_MATRICES)):
         scores = result.scores[name].scores
         top = float(np.abs(scores).max())
-        row.colorbar(signed_heat(axes, scores, top), ax=axes, label="score")
+        row.colorbar(signed_heat_map(axes, scores, top), ax=axes, label="score")
         for i, j in np.ndindex(scores.shape):
             colour = "white" if abs(scores[i, j]) > top / 2 else "black"
             axes.text(j, i, f"{scores[i, j]:.1f}", ha="center", va="center", fontsize=7, c=colour)
@@ -294,7 +294,7 @@ def _draw_weights(
     top: float,
 ) -> AxesImage:
     """Draw a heat map of the weights, with a box and the number at one pair of words."""
-    image = heat(axes, weights, top)
+    image = heat_map(axes, weights, top)
     axes.set_xticks(range(len(words)), words, rotation=90)
     axes.set_yticks(range(len(words)), words)
     row, column = pair

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from nmt.explain.colours import BLUE, GREEN, ORANGE, RED
 from nmt.lab.experiment import Experiment, Result, one_thread, seeded
-from nmt.lab.figure import heat, new_figure
+from nmt.lab.figure import heat_map, new_figure
 from nmt.lab.small_language import translate
 from nmt.lab.translators import (
     Looks,
@@ -173,7 +173,7 @@ def _draw_bars(axes: Axes, model: Model) -> None:
 def _draw_map(axes: Axes, translations: Translations) -> None:
     """Draw the weights on the example sentence, a row per target word. Wrong words are red."""
     words = translations.first
-    heat(axes, translations.first_weights, 1.0)
+    heat_map(axes, translations.first_weights, 1.0)
     source, reference = [*EXAMPLE.english, END], [*EXAMPLE.french, END]
     axes.set_xticks(range(len(source)), source, rotation=60, fontsize=7.5)
     axes.set_yticks(range(len(words)), words, fontsize=7.5)

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from nmt.explain.colours import CYCLE, GREY
 from nmt.lab.cards import CardOptions, CardReader, Cards, draw_cards, losses, self_attention, train
-from nmt.lab.experiment import Experiment, Result, Some, one_thread
-from nmt.lab.figure import heat, new_figure
+from nmt.lab.experiment import Experiment, NonEmpty, Result, one_thread
+from nmt.lab.figure import heat_map, new_figure
 from nmt.settings.base import conflict_error
 
 QUESTIONS = ("near", "far")
@@ -32,7 +32,7 @@ _MOST_MAPS = 4
 class HeadsOptions(CardOptions):
     """Settings of the task, the encoders and their training."""
 
-    heads: Some[Annotated[int, Field(gt=0)]] = Field(
+    heads: NonEmpty[Annotated[int, Field(gt=0)]] = Field(
         default=(1, 2, 4, 8), description="numbers of heads to compare; each must divide `size`"
     )
 
@@ -209,7 +209,7 @@ def _draw_maps(figure: SubFigure, result: HeadsResult) -> None:
     panels = np.ravel(figure.subplots(1, len(maps), squeeze=False, sharey=True))
     places = range(len(result.cards))
     for axes, (title, weights) in zip(panels, maps, strict=True):
-        image = heat(axes, weights, 1.0)
+        image = heat_map(axes, weights, 1.0)
         axes.set_xticks(places, result.cards, rotation=90, fontsize=7.5)
         axes.set_title(title)
         axes.tick_params(length=0)

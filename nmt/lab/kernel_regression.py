@@ -20,7 +20,7 @@ from torch import Tensor
 
 from nmt.explain.colours import BLUE, GREEN, ORANGE
 from nmt.lab.experiment import Experiment, Options, Result
-from nmt.lab.figure import heat, new_figure
+from nmt.lab.figure import heat_map, new_figure
 from nmt.models.attention.base import Attention
 from nmt.models.attention.scores import GaussianAttention, GaussianConfig
 from nmt.training.step import DivergedError
@@ -277,7 +277,7 @@ def draw(result: KernelResult) -> Figure:
     both = [result.estimates[name].weights.numpy() for name in ("fixed", "learned")]
     top = max(float(weights.max()) for weights in both)
     for axes, weights, name in zip(panels, both, ("fixed", "learned"), strict=True):
-        image = heat(axes, weights, top)
+        image = heat_map(axes, weights, top)
         axes.set(
             title=f"Weights, {name} width",
             xlabel="points seen, in the order of x",

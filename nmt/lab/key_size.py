@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from nmt.explain.colours import CYCLE, GREY
-from nmt.lab.experiment import Experiment, Options, Result, Some, one_thread, seeded
+from nmt.lab.experiment import Experiment, NonEmpty, Options, Result, one_thread, seeded
 from nmt.lab.figure import new_figure
 from nmt.lab.scaling import CONFIGS, Kind
 from nmt.models.attention.base import Attention
@@ -35,10 +35,10 @@ _TEST_MEMORIES = 256
 class KeySizeOptions(Options):
     """Settings of the attention, the task and the training."""
 
-    kinds: Some[Kind] = Field(
+    kinds: NonEmpty[Kind] = Field(
         default=("dot", "scaled_dot", "additive"), description="attention scores to compare"
     )
-    sizes: Some[Annotated[int, Field(gt=0, le=4096)]] = Field(
+    sizes: NonEmpty[Annotated[int, Field(gt=0, le=4096)]] = Field(
         default=(4, 16, 64, 256, 512), description="sizes d of q and k"
     )
     names: int = Field(default=64, ge=2, description="number of different names")

@@ -19,8 +19,8 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from nmt.explain.colours import GREY, ORANGE
-from nmt.lab.experiment import Experiment, Options, Result, Some
-from nmt.lab.figure import new_figure, signed_heat
+from nmt.lab.experiment import Experiment, NonEmpty, Options, Result
+from nmt.lab.figure import new_figure, signed_heat_map
 from nmt.models.transformer.positions import rotation, sinusoids
 from nmt.settings.base import conflict_error
 
@@ -39,13 +39,13 @@ class PositionsOptions(Options):
         multiple_of=2,
         description="size of an encoding: sine and cosine of size / 2 waves",
     )
-    columns: Some[Annotated[int, Field(ge=0)]] = Field(
+    columns: NonEmpty[Annotated[int, Field(ge=0)]] = Field(
         default=(6, 7, 8, 9), description="columns of the encoding to draw as curves, from 0"
     )
     positions: int = Field(
         default=1000, ge=2, le=4000, description="positions for measuring distances and norms"
     )
-    offsets: Some[Annotated[int, Field(ge=0, le=10**6)]] = Field(
+    offsets: NonEmpty[Annotated[int, Field(ge=0, le=10**6)]] = Field(
         default=(1, 2, 5, 10, 100, 1000), description="offsets d whose rotation R(d) is checked"
     )
 
@@ -173,7 +173,7 @@ def draw(result: PositionsResult) -> Figure:
     rows = figure.subfigures(2, 1, squeeze=False, hspace=0.03).flat
     table, curves = rows[0].subplots(1, 2, width_ratios=[1.1, 1])
     bits, waves, turn, same = rows[1].subplots(1, 4, width_ratios=[1, 1.3, 2.1, 2.1])
-    image = signed_heat(table, result.encoding, 1.0)
+    image = signed_heat_map(table, result.encoding, 1.0)
     rows[0].colorbar(image, ax=table, pad=0.01, ticks=[-1, 0, 1], label="value")
     table.set(title="The encoding", xlabel="column", ylabel="position")
     _draw_curves(curves, result)
@@ -203,7 +203,7 @@ def _draw_counter(bits: Axes, waves: Axes, result: PositionsResult) -> AxesImage
         bits.text(column, row, str(bit), ha="center", va="center", fontsize=7)
     bits.set(title="Binary counter", xlabel="period", ylabel="number")
     bits.set_xticks(range(_BITS), [str(2 ** (bit + 1)) for bit in range(_BITS)])
-    image = signed_heat(waves, result.encoding[:_COUNT, : 2 * _BITS : 2], 1.0)
+    image = signed_heat_map(waves, result.encoding[:_COUNT, : 2 * _BITS : 2], 1.0)
     waves.set(title="First sines above", xlabel="wavelength")
     waves.set_xticks(range(_BITS), [f"{length:.0f}" for length in result.wavelengths[:_BITS]])
     for panel in (bits, waves):

@@ -20,7 +20,7 @@ from torch.nn.functional import cosine_similarity, normalize
 
 from nmt.explain.colours import BLUE, GREEN, ORANGE
 from nmt.lab.experiment import Experiment, Options, Result
-from nmt.lab.figure import heat, label_cells, new_figure
+from nmt.lab.figure import heat_map, label_cells, new_figure
 from nmt.models.attention.scores import DotAttention
 
 SHOP = {
@@ -153,7 +153,7 @@ def draw(result: RetrievalResult) -> Figure:
     left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=[2.3, 1]).flat
     panels = left.subplots(1, 2, sharey=True)
     for axes, (score, weights) in zip(panels, result.weights.items(), strict=True):
-        image = heat(axes, weights.T.numpy(), 1.0)
+        image = heat_map(axes, weights.T.numpy(), 1.0)
         label_cells(axes, weights.T.numpy())
         axes.set_xticks(range(len(weights)), [f"{t:g}" for t in _TEMPERATURES])
         axes.set(title=f"Weights by {score}, softmax(score / T)", xlabel="temperature T")

@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor
 
 from nmt.explain.colours import CYCLE
-from nmt.lab.experiment import Experiment, Options, Result, Some, seeded
+from nmt.lab.experiment import Experiment, NonEmpty, Options, Result, seeded
 from nmt.lab.figure import new_figure
 from nmt.models.attention.base import Attention
 from nmt.models.attention.scores import (
@@ -53,11 +53,11 @@ MEASURES = ("variance", "entropy", "gradient", "median_gradient")
 class ScalingOptions(Options):
     """Settings of the attention scores, their sizes, and the number of draws."""
 
-    kinds: Some[Kind] = Field(
+    kinds: NonEmpty[Kind] = Field(
         default=("dot", "scaled_dot", "additive"),
         description="attention scores to compare, with the initial weights of a translation model",
     )
-    sizes: Some[Annotated[int, Field(gt=0, le=4096)]] = Field(
+    sizes: NonEmpty[Annotated[int, Field(gt=0, le=4096)]] = Field(
         default=tuple(2**n for n in range(12)), description="sizes d of q and k"
     )
     draws: int = Field(
