@@ -1,8 +1,8 @@
-"""A task that needs both near and distant positions, and an encoder trained on the task.
+"""A task that requires both near and distant positions, and an encoder trained on the task.
 
-A card shows a letter and a digit. Each half of a sequence has every letter once, in random order;
+A card has a letter and a digit. Each half of a sequence has every letter once, in random order;
 digits are random. Every position answers two questions: the digit of the previous card (near, found
-by position), and the digit of the card with the same letter in the other half (distant, found by
+by position), and the digit of the card with the same letter in the other half (far, found by
 content).
 """
 
@@ -83,7 +83,7 @@ def losses(model: CardReader, cards: Cards) -> Float[Tensor, " 2"]:
 def self_attention(
     encoder: TransformerEncoder, ids: Int[Tensor, "B n"]
 ) -> Float[Tensor, "B N n n"]:
-    """Return the weights of all heads, layer by layer, on sequences without padding."""
+    """Return the weights of all heads, layer by layer, for sequences without padding."""
     weights: Tensor | None
     _, weights = encoder(ids, torch.ones_like(ids, dtype=torch.bool), with_weights=True)
     assert weights is not None
