@@ -50,14 +50,12 @@ class CaptionsOptions(Options):
     hidden: int = Field(default=128, ge=8, description="units of the decoder")
     annotation: int = Field(default=64, ge=8, description="size of a grid cell's annotation")
     updates: int = Field(default=2000, ge=1, description="updates of Adam")
-    pictures: int = Field(
-        default=32, ge=2, description="new pictures per update, each captioned in both languages"
-    )
+    pictures: int = Field(default=32, ge=2, description="new pictures per update")
     lr: float = Field(default=0.004, gt=0, description="peak learning rate; falls as a cosine")
     tests: int = Field(
         default=1600,
         ge=4,
-        description="maximum number of unseen arrangements tested; a quarter for new kinds",
+        description="maximum number of unseen arrangements; a quarter for new kinds",
     )
     beam: int = Field(default=1, ge=1, description="beam size of the search; 1 is greedy")
 

@@ -35,7 +35,7 @@ class CuesOptions(Options):
 
     items: int = Field(default=5, ge=5, le=len(KINDS), description="items per scene")
     salient: float = Field(
-        default=0.4, ge=0, le=1, description="share of scenes whose task is the salient item"
+        default=0.4, ge=0, le=1, description="share of scenes with a salient task"
     )
     hidden: int = Field(default=64, gt=0, description="units of each layer except attention")
     updates: int = Field(default=1000, gt=0, description="updates of Adam for each network")

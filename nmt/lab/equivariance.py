@@ -49,9 +49,7 @@ class EquivarianceOptions(Options):
     )
     size: int = Field(default=16, ge=2, le=512, multiple_of=2, description="size of a word vector")
     heads: int = Field(default=2, gt=0, description="attention heads; a divisor of size")
-    permutations: int = Field(
-        default=100, gt=0, le=10_000, description="number of random permutations"
-    )
+    permutations: int = Field(default=100, gt=0, le=10_000, description="random permutations")
 
     @field_validator("sentence")
     @classmethod

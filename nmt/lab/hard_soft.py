@@ -46,7 +46,6 @@ WEIGHTINGS: dict[str, WeightingConfig] = {
     "hard_future": HardConfig(credit="future", reward=1),
     "hard_gumbel": HardGumbelConfig(),
 }
-END = RESERVED[EOS_ID]
 SOFT, SAMPLED, ARGMAX = "soft", "sampled", "argmax"
 _COLOURS = {SOFT: BLUE, SAMPLED: ORANGE, ARGMAX: GREEN}
 
@@ -167,7 +166,7 @@ def _draw_map(axes: Axes, translations: Translations) -> None:
     """Draw the weights for the example sentence, a row per target word. Wrong words are red."""
     words = translations.first
     heat_map(axes, translations.first_weights, 1.0)
-    source, reference = [*EXAMPLE.english, END], [*EXAMPLE.french, END]
+    source, reference = ([*words, RESERVED[EOS_ID]] for words in (EXAMPLE.english, EXAMPLE.french))
     axes.set_xticks(range(len(source)), source, rotation=60, fontsize=7.5)
     axes.set_yticks(range(len(words)), words, fontsize=7.5)
     for i, label in enumerate(axes.get_yticklabels()):

@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from nmt.explain.colours import CYCLE, GREY
-from nmt.lab.cards import CardOptions, CardReader, Cards, draw_cards, losses, self_attention, train
+from nmt.lab.cards import CardOptions, CardReader, Cards, draw_cards, losses, train
 from nmt.lab.experiment import Experiment, NonEmpty, Result, one_thread
 from nmt.lab.figure import heat_map, new_figure
 from nmt.settings.base import conflict_error
@@ -108,7 +108,8 @@ def run(options: HeadsOptions) -> HeadsResult:
 def _test(model: CardReader, test: Cards) -> Heads:
     """Measure the answers and the heads of the model on the test sequences."""
     is_correct = model(test.ids).argmax(dim=-1) == test.answers
-    weights = self_attention(model.encoder, test.ids).double()
+    keep = torch.ones_like(test.ids, dtype=torch.bool)
+    weights: Tensor = model.encoder(test.ids, keep, with_weights=True)[1].double()
     measures = measure(weights, test.twins)
     order = np.argsort(measures["distance"], kind="stable")
     return Heads(
@@ -147,22 +148,18 @@ def draw(result: HeadsResult) -> Figure:
     figure = new_figure(10.6, 6.9)
     above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[1, 1.05]).flat
     loss, heads = above.subplots(1, 2, width_ratios=[1, 1.5])
-    _draw_losses(loss, result)
+    names = [str(n) for n in result.encoders]
+    for i, (question, colour) in enumerate(zip(QUESTIONS, CYCLE, strict=False)):
+        values = [encoder.loss[i] for encoder in result.encoders.values()]
+        loss.plot(names, values, "o-", color=colour, label=question)
+    guess = math.log(result.options.digits)
+    loss.axhline(guess, color=GREY, linestyle=":", linewidth=1.2)
+    loss.text(len(names) - 1, guess, "a guess", ha="right", va="bottom", fontsize=8)
+    loss.set(title="Loss, nats per answer", xlabel="heads, at equal size", ylim=(0, 1.12 * guess))
+    loss.legend(title="question")
     _draw_heads(heads, result)
     _draw_maps(below, result)
     return figure
-
-
-def _draw_losses(axes: Axes, result: HeadsResult) -> None:
-    numbers_of_heads = [str(n) for n in result.encoders]
-    for i, (name, colour) in enumerate(zip(QUESTIONS, CYCLE, strict=False)):
-        losses = [encoder.loss[i] for encoder in result.encoders.values()]
-        axes.plot(numbers_of_heads, losses, "o-", color=colour, label=name)
-    guess = math.log(result.options.digits)
-    axes.axhline(guess, color=GREY, linestyle=":", linewidth=1.2)
-    axes.text(len(numbers_of_heads) - 1, guess, "a guess", ha="right", va="bottom", fontsize=8)
-    axes.set(title="Loss, nats per answer", xlabel="heads, at equal size", ylim=(0, 1.12 * guess))
-    axes.legend(title="question")
 
 
 def _draw_heads(axes: Axes, result: HeadsResult) -> None:

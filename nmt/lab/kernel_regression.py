@@ -13,7 +13,6 @@ from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float64, Int
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 from torch import Tensor
@@ -44,12 +43,9 @@ class KernelOptions(Options):
     points: int = Field(default=50, ge=5, le=1000, description="training points in [0, 5)")
     noise: float = Field(default=0.5, ge=0, description="standard deviation of the noise on y")
     kernel: Kernel = Field(
-        default="gaussian",
-        description="fixed kernel: gaussian, boxcar, epanechnikov or constant",
+        default="gaussian", description="fixed kernel: gaussian, boxcar, epanechnikov or constant"
     )
-    width: float = Field(
-        default=1.0, gt=0, description="w in K(w |x - x_i|), fixed, and initial value of SGD"
-    )
+    width: float = Field(default=1.0, gt=0, description="w in K(w |x - x_i|); initial value of SGD")
     epochs: int = Field(default=40, gt=0, description="passes over the points to learn w")
     batch: int = Field(default=10, gt=0, description="points in an update")
     lr: float = Field(default=0.25, gt=0, description="learning rate of SGD, falling linearly to 0")
@@ -254,7 +250,14 @@ def draw(result: KernelResult) -> Figure:
     figure = new_figure(11.0, 7.4)
     above, below = figure.subfigures(2, 1, squeeze=False, hspace=0.03).flat
     curves, losses = above.subplots(1, 2, width_ratios=[1.6, 1])
-    _draw_curves(curves, result)
+    curves.plot(result.x, result.y, "o", color="0.6", markersize=4, label="training points")
+    curves.plot(QUERIES, truth(QUERIES), "--", color="0.2", linewidth=1.2, label="truth")
+    for name, estimate in result.estimates.items():
+        label = f"{name}: error {estimate.rmse:.2f}"
+        curves.plot(QUERIES, estimate.curve, color=_COLOURS[name], label=label)
+    curves.set(title="2 sin x + x^0.8, from noisy points", xlabel="x", ylabel="y")
+    curves.set_ylim(float(result.y.min()) - 1.7, None)
+    curves.legend(loc="lower center", ncols=2)
     losses.plot(result.learning.losses, color=BLUE)
     title = f"Loss per epoch, w from {result.options.width:g} to {result.learned_width:.2f}"
     losses.set(title=title, xlabel="epoch", ylabel="leave-one-out loss", ylim=(0, None))
@@ -267,17 +270,6 @@ def draw(result: KernelResult) -> Figure:
         axes.set_yticks([0, 20, 40, 60, 80], [0, 1, 2, 3, 4])
     below.colorbar(image, ax=list(panels), pad=0.01, label="attention weight")
     return figure
-
-
-def _draw_curves(axes: Axes, result: KernelResult) -> None:
-    axes.plot(result.x, result.y, "o", color="0.6", markersize=4, label="training points")
-    axes.plot(QUERIES, truth(QUERIES), "--", color="0.2", linewidth=1.2, label="truth")
-    for name, estimate in result.estimates.items():
-        label = f"{name}: error {estimate.rmse:.2f}"
-        axes.plot(QUERIES, estimate.curve, color=_COLOURS[name], label=label)
-    axes.set(title="2 sin x + x^0.8, from noisy points", xlabel="x", ylabel="y")
-    axes.set_ylim(float(result.y.min()) - 1.7, None)
-    axes.legend(loc="lower center", ncols=2)
 
 
 EXPERIMENT = Experiment(KernelOptions, run, draw)

@@ -43,9 +43,7 @@ class KeySizeOptions(Options):
     )
     names: int = Field(default=64, ge=2, description="number of different names")
     items: int = Field(default=16, ge=2, description="items in a memory, at most `names`")
-    draws: int = Field(
-        default=3, ge=2, le=100, description="trainings of each model, with different seeds"
-    )
+    draws: int = Field(default=3, ge=2, le=100, description="trainings of each model, one per seed")
     updates: int = Field(default=300, gt=0, description="updates of each training")
     batch: int = Field(default=8, gt=0, description="memories per update, with a query per item")
     lr: float = Field(default=0.003, gt=0, description="learning rate of Adam")

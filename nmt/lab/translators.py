@@ -43,9 +43,7 @@ class TranslatorOptions(Options):
     """Options of a small translation model and its training."""
 
     embedding: int = Field(default=32, gt=0, description="size of a word embedding")
-    hidden: int = Field(
-        default=64, gt=0, multiple_of=2, description="units of the encoder and of the decoder"
-    )
+    hidden: int = Field(default=64, gt=0, multiple_of=2, description="units of encoder and decoder")
     updates: int = Field(default=500, gt=0, description="training updates of each model")
     batch: int = Field(default=32, gt=0, description="new sentences per update")
     lr: float = Field(
