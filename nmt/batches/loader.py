@@ -17,7 +17,7 @@ from nmt.batches.plan import EpochPlan
 AHEAD = 2
 """Groups that the thread prepares in advance."""
 
-MOST_PROCESSES = 6
+MAX_PROCESSES = 6
 """The largest number of processes that prepare batches for a GPU."""
 
 
@@ -108,9 +108,9 @@ class Loader:
 
 
 def _spare_processors() -> int:
-    """Return the number of other processors, at most MOST_PROCESSES. Except on Linux, return 0."""
+    """Return the number of other processors, at most MAX_PROCESSES. Except on Linux, return 0."""
     is_linux = sys.platform == "linux"
-    return min(MOST_PROCESSES, len(os.sched_getaffinity(0)) - 1) if is_linux else 0
+    return min(MAX_PROCESSES, len(os.sched_getaffinity(0)) - 1) if is_linux else 0
 
 
 class _Groups(Dataset[Group]):

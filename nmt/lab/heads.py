@@ -82,7 +82,7 @@ class HeadsResult(Result):
         numbers: dict[str, object] = {
             "distance_of_twins": self.twin_distance,
             "distance_of_equal_weights": self.equal_distance,
-            "loss_of_a_guess": math.log(self.options.digits),
+            "loss_of_random_guess": math.log(self.options.digits),
         }
         for n, heads in self.encoders.items():
             numbers[f"heads_{n}"] = {
@@ -154,7 +154,7 @@ def draw(result: HeadsResult) -> Figure:
         loss.plot(names, values, "o-", color=colour, label=question)
     guess = math.log(result.options.digits)
     loss.axhline(guess, color=GREY, linestyle=":", linewidth=1.2)
-    loss.text(len(names) - 1, guess, "a guess", ha="right", va="bottom", fontsize=8)
+    loss.text(len(names) - 1, guess, "random guess", ha="right", va="bottom", fontsize=8)
     loss.set(title="Loss, nats per answer", xlabel="heads, at equal size", ylim=(0, 1.12 * guess))
     loss.legend(title="question")
     _draw_heads(heads, result)
@@ -170,7 +170,7 @@ def _draw_heads(axes: Axes, result: HeadsResult) -> None:
         axes.plot(x, y, marker, color=colour, alpha=0.85, label=f"{n}")
     top = 1.12 * math.log(len(result.cards))
     for name, distance in (
-        ("card before", 1.0),
+        ("previous card", 1.0),
         ("twin", result.twin_distance),
         ("equal weights", result.equal_distance),
     ):
@@ -198,8 +198,8 @@ def _draw_maps(figure: SubFigure, result: HeadsResult) -> None:
         axes.set_title(title)
         axes.tick_params(length=0)
     panels[0].set_yticks(positions, result.cards, fontsize=7.5)
-    panels[0].set_ylabel("query")
-    figure.supxlabel("key", fontsize="medium")
+    panels[0].set_ylabel("query card")
+    figure.supxlabel("key card", fontsize="medium")
     figure.colorbar(image, ax=list(panels), pad=0.01, label="attention weight")
 
 

@@ -161,7 +161,7 @@ def draw(result: KeySizeResult) -> Figure:
             axes.plot(sizes, values, ".", color=colour, alpha=0.35, markersize=4)
     for axes, guess in ((accuracy, 100 / _ANSWERS), (loss, math.log(_ANSWERS))):
         axes.axhline(guess, color=GREY, linestyle=":", linewidth=1.2)
-        axes.text(sizes[0], guess, "a guess", va="bottom", fontsize=8)
+        axes.text(sizes[0], guess, "random guess", va="bottom", fontsize=8)
         axes.set_xscale("log", base=2)
         axes.set(xlabel="size d of query and key", ylim=(0, None))
     accuracy.set(title=f"Right answers after {options.updates} updates, %")

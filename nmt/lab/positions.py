@@ -154,7 +154,7 @@ def _residual(encoding: Tensor, offset: int, angle: int) -> float:
 
 
 def _bits() -> npt.NDArray[np.int64]:
-    """Return the bits of n in row n, the least significant first, as the fastest wave of PE."""
+    """Return the bits of n in row n, the least significant first; PE has its fastest wave first."""
     return np.arange(_COUNT)[:, None] >> np.arange(_BITS) & 1
 
 

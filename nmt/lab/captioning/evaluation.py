@@ -22,7 +22,7 @@ GRID = SIDE // 8
 _MIN_COVERAGE = 0.1  # a thing occupies a cell if it covers this share of its 8 by 8 pixels
 _PANEL_INCHES = 0.94
 _MIN_BRIGHTNESS = 0.15  # of pixels without attention
-_LEVELS = 24  # of brightness; more look the same and make the file larger
+_LEVELS = 24  # of brightness; more are not visible and make the file larger
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,8 @@ def _draw_word(
 ) -> None:
     """Draw the picture with the brightness of a word's attention, as `shares` of the largest."""
     table = torch.from_numpy(shares.copy())[None, None]
-    size = picture.shape[0], picture.shape[1]
-    upsampled = nn.functional.interpolate(table, size=size, mode="bicubic")[0, 0].numpy()
-    light = np.sqrt(upsampled.clip(min=0, max=1))  # screens roughly square the values
+    upsampled = nn.functional.interpolate(table, size=picture.shape[:2], mode="bicubic")[0, 0]
+    light = np.sqrt(upsampled.numpy().clip(min=0, max=1))  # screens roughly square the values
     light = np.round(_LEVELS * light) / _LEVELS
     brightness = _MIN_BRIGHTNESS + (1 - _MIN_BRIGHTNESS) * light
     axes.imshow((picture * brightness[:, :, None]).astype(np.uint8), interpolation="nearest")
