@@ -26,7 +26,7 @@ from pydantic import TypeAdapter
 from nmt.errors import ConfigError, DataError, NMTError
 from nmt.explain.by_length import draw_by_length
 from nmt.explain.heatmap import write_map
-from nmt.lab.figure import house_style, write_png
+from nmt.lab.figure import figure_style, write_png
 from nmt.storage.atomic import write_json, write_text
 from nmt.translation.translator import Translator
 from nmt.types import Translation
@@ -95,7 +95,7 @@ def _compare(members: Sequence[Member], options: argparse.Namespace) -> None:
     about = {"steps": steps, "sentences": len(examples), "signature": results[0].signature}
     write_json(options.out / "family.json", as_json(results, speeds, about))
     maps = _maps([result.name for result in results], measured, options)
-    with house_style():
+    with figure_style():
         write_map(draw_maps(maps), options.out / "maps.png", force=True)
     _show(results, speeds, options.out)
 
@@ -104,7 +104,7 @@ def _show(results: Sequence[Result], speeds: Mapping[str, Speed], out: Path) -> 
     """The table and the pictures that need no run."""
     table = markdown(results, speeds)
     write_text(out / "table.md", table)
-    with house_style():
+    with figure_style():
         write_png(draw_bleu(results), out / "bleu.png", force=True)
         by_length = {result.name: result.by_length for result in results}
         write_png(draw_by_length(by_length, NAMED), out / "bleu-by-length.png", force=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from diagrams.recurrent import attention, attention_decoder, captioner, fixed_context
 from diagrams.transformer import multi_head, transformer
 
-from nmt.lab.figure import house_style, write_png
+from nmt.lab.figure import figure_style, write_png
 
 DIAGRAMS = {
     "attention": attention,
@@ -31,7 +31,7 @@ def main() -> int:
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     for name, draw in DIAGRAMS.items():
-        with house_style():
+        with figure_style():
             write_png(draw(), out / f"{name}.png", force=True)
     return 0
 

@@ -27,10 +27,10 @@ PieceLinks = Int32[np.ndarray, "_ 2"]
 class EncodedCorpus:
     """A parallel corpus as ids, without bos and eos. A row is a sentence pair.
 
-    `dropped` counts the pairs left out, by reason. `resampling` changes the ids of each row in
-    every epoch. `stored_lengths` are the lengths of rows on the disk, eos included. `sizes` are the
-    numbers of rows of the joined corpora, and `mixture` draws rows from them. `links` are the
-    alignment links of each row, if there are any for guided alignment.
+    `dropped` counts the dropped pairs by reason. `resampling` draws new ids for each row in every
+    epoch. `stored_lengths` are the (source, target) lengths of rows on disk, eos included. `sizes`
+    are the numbers of rows of the concatenated corpora, from which `mixture` draws rows. `links`
+    are the alignment links of each row, for guided alignment.
     """
 
     src_ids: Sequence[Ids]
@@ -63,14 +63,14 @@ class EncodedCorpus:
         return src[corpus_rows], tgt[corpus_rows]
 
     def batch(self, rows: Sequence[int], epoch: int | None = None) -> "Batch":
-        """Return the batch of `rows` in `epoch`; if None, without mixture and resampling."""
+        """Return the batch of `rows` in `epoch`. None: neither mixture nor resampling applies."""
         corpus_rows: Sequence[int] = rows
         if self.mixture is not None and epoch is not None:
             corpus_rows = self.mixture.rows(np.array(rows), epoch).tolist()
         pairs = [(self.src_ids[row], self.tgt_ids[row]) for row in corpus_rows]
         if self.resampling is not None and epoch is not None:
-            draw = self.resampling.pair
-            pairs = [draw(*pair, epoch, row) for pair, row in zip(pairs, rows, strict=True)]
+            resample = self.resampling.pair
+            pairs = [resample(*pair, epoch, row) for pair, row in zip(pairs, rows, strict=True)]
         batch = make_batch([src for src, _ in pairs], [tgt for _, tgt in pairs])
         if self.links is None:
             return batch
@@ -80,7 +80,7 @@ class EncodedCorpus:
 @dataclass(frozen=True)
 class BatchLinks:
     """The L alignment links of a batch. `indices` are (row, target piece, source piece). `shares`
-    are the attention weights to learn; they sum to 1 for each linked target piece.
+    are the target attention weights; they sum to 1 for each linked target piece.
     """
 
     indices: Int[Tensor, "3 L"]
@@ -93,7 +93,7 @@ _MULTIPLE = 4
 
 @dataclass(frozen=True)
 class Batch:
-    """A padded batch. Each row ends with eos; `tgt_in` begins with bos instead."""
+    """A padded batch. `tgt_in` begins with bos; rows of `src_ids` and `tgt_out` end with eos."""
 
     src_ids: Int[Tensor, "B S"]
     src_lengths: Int[Tensor, " B"]
@@ -105,7 +105,7 @@ class Batch:
 
     @property
     def n_positions(self) -> int:
-        """The number of source and target positions, padding included."""
+        """The total number of source and target positions, padding included."""
         return self.src_ids.numel() + self.tgt_in.numel()
 
     def to(self, device: torch.device) -> "Batch":
@@ -132,38 +132,41 @@ class Batch:
         """
         sizes = self.src_ids.shape[1], self.tgt_in.shape[1]
         padding = [
-            max(0, min(-(-size // _MULTIPLE) * _MULTIPLE, most) - size)
-            for size, most in zip(sizes, longest, strict=True)
+            max(0, min(-(-size // _MULTIPLE) * _MULTIPLE, limit) - size)
+            for size, limit in zip(sizes, longest, strict=True)
         ]
-        src, tgt = (functools.partial(pad, pad=(0, n), value=PAD_ID) for n in padding)
+        pad_src, pad_tgt = (functools.partial(pad, pad=(0, n), value=PAD_ID) for n in padding)
         return replace(
-            self, src_ids=src(self.src_ids), tgt_in=tgt(self.tgt_in), tgt_out=tgt(self.tgt_out)
+            self,
+            src_ids=pad_src(self.src_ids),
+            tgt_in=pad_tgt(self.tgt_in),
+            tgt_out=pad_tgt(self.tgt_out),
         )
 
-    def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+    def _map(self, function: Callable[[Tensor], Tensor]) -> "Batch":
         links = self.links
         return replace(
             self,
-            src_ids=change(self.src_ids),
-            src_lengths=change(self.src_lengths),
-            tgt_in=change(self.tgt_in),
-            tgt_out=change(self.tgt_out),
-            links=links and BatchLinks(change(links.indices), change(links.shares)),
+            src_ids=function(self.src_ids),
+            src_lengths=function(self.src_lengths),
+            tgt_in=function(self.tgt_in),
+            tgt_out=function(self.tgt_out),
+            links=links and BatchLinks(function(links.indices), function(links.shares)),
         )
 
 
 def encode_pairs(
     pairs: Sequence[SentencePair], tokenizers: Tokenizers, max_pieces: int
 ) -> EncodedCorpus:
-    """Encode pairs. Pairs that are empty or longer than `max_pieces` are dropped and counted."""
+    """Encode pairs; drop and count those that are empty or longer than `max_pieces`."""
     src_all = tokenizers.src.encode_batch([pair.src_text for pair in pairs])
     tgt_all = tokenizers.tgt.encode_batch([pair.tgt_text for pair in pairs])
     dropped: Counter[str] = Counter()
-    src_ids, tgt_ids = fit_for_training(src_all, tgt_all, max_pieces, dropped)
+    src_ids, tgt_ids = drop_unusable(src_all, tgt_all, max_pieces, dropped)
     return EncodedCorpus(tuple(src_ids), tuple(tgt_ids), dict(dropped))
 
 
-def fit_for_training(
+def drop_unusable(
     src_all: Sequence[Ids], tgt_all: Sequence[Ids], max_pieces: int, dropped: Counter[str]
 ) -> tuple[list[Ids], list[Ids]]:
     """Return the (source, target) ids of the pairs to train on; count the others in `dropped`."""
@@ -193,7 +196,7 @@ def pad_ids(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
 
 
 def make_batch(src: Sequence[Ids], tgt: Sequence[Ids]) -> Batch:
-    """Return a batch of parallel ids, which come without bos and eos."""
+    """Build a batch from the ids of parallel sentences, and add bos and eos."""
     src_ids = [(*ids, EOS_ID) for ids in src]
     return Batch(
         src_ids=pad_ids(src_ids),
@@ -206,8 +209,8 @@ def make_batch(src: Sequence[Ids], tgt: Sequence[Ids]) -> Batch:
 
 
 def batch_links(links: Sequence[PieceLinks]) -> BatchLinks:
-    """Combine the links of each row. Each of the k links of a target piece has share 1 / k."""
-    rows = np.repeat(np.arange(len(links)), [len(of_pair) for of_pair in links])
+    """Combine the links of all rows. Each of the k links of a target piece has share 1 / k."""
+    rows = np.repeat(np.arange(len(links)), [len(row_links) for row_links in links])
     src, tgt = np.concatenate([np.zeros((0, 2), np.int32), *links]).T
     width = 1 + int(tgt.max(initial=0))
     counts = np.bincount(rows * width + tgt, minlength=len(links) * width)
@@ -221,8 +224,9 @@ def batch_links(links: Sequence[PieceLinks]) -> BatchLinks:
 class Batcher:
     """Plans the batches of each epoch, in an order that depends on (seed, epoch) only.
 
-    A batch has at most `size` sentences, or at most `size` tokens of the longer side, padding
-    included, by `unit`. With tokens, batches of long and of short sentences cost the same.
+    If `unit` is "sentences", a batch has at most `size` sentence pairs. If it is "tokens", a batch
+    has at most `size` tokens on its longer side, padding included, or one pair: all batches then
+    cost about the same.
     """
 
     def __init__(self, corpus: EncodedCorpus, size: int, unit: Unit, seed: int) -> None:
@@ -230,11 +234,11 @@ class Batcher:
         self.size = size
         self.unit = unit
         self.seed = seed
-        self._last: tuple[int, EpochPlan] | None = None
+        self._cached: tuple[int, EpochPlan] | None = None
 
     @property
     def max_positions(self) -> int:
-        """An upper bound of `n_positions` of a batch, before resampling."""
+        """An upper bound on the `n_positions` of a batch, before resampling."""
         longest = sum(self.longest)
         if self.unit == "sentences":
             return min(self.size, len(self.corpus)) * longest
@@ -253,18 +257,18 @@ class Batcher:
         return zlib.crc32(tgt.tobytes(), zlib.crc32(src.tobytes()))
 
     def n_positions(self, rows: Sequence[int], epoch: int = 0) -> int:
-        """Return the number of positions in a batch of `rows`, padding included, not resampled."""
+        """Return the number of positions of a batch, padding included, before resampling."""
         longest = (lengths.max() for lengths in self.corpus.lengths_at(np.array(rows), epoch))
         return len(rows) * sum(map(int, longest))
 
     def plan(self, epoch: int) -> EpochPlan:
-        """Return the rows of every batch of `epoch`; the plan of the last epoch asked is cached."""
-        if self._last is None or self._last[0] != epoch:
+        """Return the rows of every batch of `epoch`. The most recent plan is cached."""
+        if self._cached is None or self._cached[0] != epoch:
             src, tgt = self.corpus.lengths
             n_rows = len(self.corpus)
             total_longer = int(np.maximum(src, tgt).sum(dtype=np.int64))
             lengths_at = functools.partial(self.corpus.lengths_at, epoch=epoch)
             mean_longer = total_longer / n_rows if n_rows else 1.0
             batching, seed = (self.size, self.unit), f"{self.seed}/{epoch}"
-            self._last = epoch, EpochPlan(lengths_at, n_rows, mean_longer, batching, seed)
-        return self._last[1]
+            self._cached = epoch, EpochPlan(lengths_at, n_rows, mean_longer, batching, seed)
+        return self._cached[1]

@@ -25,31 +25,30 @@ def encode_aligned_pairs(
     """Encode pairs as `encode_pairs` does, with the links in the file `path`, one line per pair.
 
     If `is_cut`, the pairs are the first of a longer corpus, and `path` may have more lines. Raises
-    DataError (file:line) for a link to a word that does not exist, or a wrong number of lines.
+    DataError for a link to a word that does not exist (file:line), or a wrong number of lines.
     """
     lines = iter(stream_links(path))
-    links_by_word = list(islice(lines, len(pairs)))
-    if len(links_by_word) < len(pairs) or (not is_cut and next(lines, None) is not None):
-        least = (
-            "more" if len(links_by_word) == len(pairs) else format_count(len(links_by_word), "line")
-        )
-        raise DataError(f"{path}: {least} for {format_count(len(pairs), 'sentence pair')}")
+    word_links = list(islice(lines, len(pairs)))
+    if len(word_links) < len(pairs) or (not is_cut and next(lines, None) is not None):
+        is_short = len(word_links) < len(pairs)
+        n_lines = format_count(len(word_links), "line") if is_short else "too many lines"
+        raise DataError(f"{path}: {n_lines} for {format_count(len(pairs), 'sentence pair')}")
     dropped: Counter[str] = Counter()
     src_ids: list[Ids] = []
     tgt_ids: list[Ids] = []
     links: list[PieceLinks] = []
-    for number, (pair, by_word) in enumerate(zip(pairs, links_by_word, strict=True), start=1):
-        src, src_words = _read(pair.src_text, tokenizers.src)
-        tgt, tgt_words = _read(pair.tgt_text, tokenizers.tgt)
+    for number, (pair, pair_links) in enumerate(zip(pairs, word_links, strict=True), start=1):
+        src, src_words = _encode(pair.src_text, tokenizers.src)
+        tgt, tgt_words = _encode(pair.tgt_text, tokenizers.tgt)
         n_words = len(src_words.shares), len(tgt_words.shares)
-        check_links(sorted(by_word), n_words, f"{path}:{number}")
+        check_links(sorted(pair_links), n_words, f"{path}:{number}")
         reason = reason_to_drop(src.ids, tgt.ids, max_pieces)
         if reason is not None:
             dropped[reason] += 1
             continue
         src_ids.append(src.ids)
         tgt_ids.append(tgt.ids)
-        links.append(piece_links(by_word, src_words, tgt_words))
+        links.append(piece_links(pair_links, src_words, tgt_words))
     return EncodedCorpus(tuple(src_ids), tuple(tgt_ids), dict(dropped), links=tuple(links))
 
 
@@ -59,6 +58,6 @@ def piece_links(links: Iterable[Link], src: WordPieces, tgt: WordPieces) -> Piec
     return np.array(sorted(linked), dtype=np.int32).reshape(-1, 2)
 
 
-def _read(text: str, tokenizer: Tokenizer) -> tuple[Encoded, WordPieces]:
+def _encode(text: str, tokenizer: Tokenizer) -> tuple[Encoded, WordPieces]:
     encoded = tokenizer.encode(text)
     return encoded, word_pieces(words_between_spaces(text), encoded, tokenizer)

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -16,13 +17,13 @@ from nmt.batches.plan import EpochPlan
 AHEAD = 2
 """Groups that the thread prepares in advance."""
 
-MOST_PROCESSES = 6
+MAX_PROCESSES = 6
 """The largest number of processes that prepare batches for a GPU."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """One update of an epoch: `n_batches` over all ranks, and the `batches` of this rank."""
+    """The batches of one update: `n_batches` over all ranks, and the `batches` of this rank."""
 
     n_batches: int
     batches: Sequence[Batch]
@@ -37,9 +38,9 @@ class Loader:
     """Prepares the batches of an epoch (noise, sampled pieces, padding) in groups of `size`.
 
     The content of a group depends on the seed, the epoch and its index in `plan` only. `share` maps
-    the costs of a group's batches to the indices of this rank's batches. `for_gpu` pads batches to
-    few shapes and pins their memory. If a GPU trains with resampling, several processes prepare
-    batches, because one core would be slower than the GPU.
+    the costs of a group's batches to the indices of this rank's batches. With `for_gpu`, batches
+    are padded to a few shapes and their memory is pinned; with resampling too, several processes
+    prepare them, because one core would be slower than the GPU.
     """
 
     def __init__(
@@ -56,23 +57,24 @@ class Loader:
         self._longest = batcher.longest if for_gpu else (0, 0)
 
     def groups(self, start: int) -> Generator[Group, None, None]:
-        """Yield the groups from batch `start` to the end of the epoch. Close it if you stop early.
+        """Yield the groups from batch `start` to the end of the epoch.
 
-        An error in the preparation of a group is raised when that group is requested.
+        Close the generator to stop early. An error in the preparation of a group is raised when
+        that group is requested.
         """
         if self._for_gpu and self._batcher.corpus.resampling and (n := _spare_processors()):
             yield from self._by_processes(start, n)
             return
         starts = iter(range(start, len(self._plan), self._size))
-        waiting: deque[Future[Group]] = deque()
+        futures: deque[Future[Group]] = deque()
         pool = ThreadPoolExecutor(1, thread_name_prefix="nmt-loader")
         try:
-            for _, first in zip(range(AHEAD), starts, strict=False):
-                waiting.append(pool.submit(self._prepare_pinned, first))
-            while waiting:
-                group = waiting.popleft().result()
-                if (first_of_next := next(starts, None)) is not None:
-                    waiting.append(pool.submit(self._prepare_pinned, first_of_next))
+            for first_batch in islice(starts, AHEAD):
+                futures.append(pool.submit(self._prepare_pinned, first_batch))
+            while futures:
+                group = futures.popleft().result()
+                if (next_batch := next(starts, None)) is not None:
+                    futures.append(pool.submit(self._prepare_pinned, next_batch))
                 yield group
         finally:
             pool.shutdown(cancel_futures=True)
@@ -106,9 +108,9 @@ class Loader:
 
 
 def _spare_processors() -> int:
-    """Return the number of other processors, at most MOST_PROCESSES. It is 0 except on Linux."""
+    """Return the number of other processors, at most MAX_PROCESSES. Except on Linux, return 0."""
     is_linux = sys.platform == "linux"
-    return min(MOST_PROCESSES, len(os.sched_getaffinity(0)) - 1) if is_linux else 0
+    return min(MAX_PROCESSES, len(os.sched_getaffinity(0)) - 1) if is_linux else 0
 
 
 class _Groups(Dataset[Group]):

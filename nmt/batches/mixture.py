@@ -13,9 +13,9 @@ from nmt.batches.plan import Rows, permutation
 class Mixture:
     """A mixture of corpora: corpus i has `sizes[i]` rows and gives `quotas[i]` draws per epoch.
 
-    An epoch has as many draws as all corpora have rows. Each corpus is drawn in shuffled passes,
-    which continue across epochs; a pass contains every row once. The draws depend on (seed, epoch)
-    only.
+    An epoch has as many draws as the corpora have rows in total. Each corpus is read in shuffled
+    passes, which continue across epochs; a pass contains every row once. The draws depend on
+    (seed, epoch) only.
     """
 
     sizes: tuple[int, ...]
@@ -23,7 +23,7 @@ class Mixture:
     seed: int
 
     def rows(self, draws: Rows, epoch: int) -> Rows:
-        """Return the row of each of `draws` in `epoch`. Rows count over the joined corpora."""
+        """Return the row of each of `draws` in `epoch`, counted over the concatenated corpora."""
         return _table(self, epoch)[draws]
 
 
@@ -61,8 +61,8 @@ def mixture_of(
     n_draws, total = sum(sizes), sum(weights)
     ideal = [n_draws * weight / total for weight in weights]
     quotas = [int(share) for share in ideal]
-    by_rest = sorted(range(len(ideal)), key=lambda i: (quotas[i] - ideal[i], i))
-    for corpus in by_rest[: n_draws - sum(quotas)]:
+    by_remainder = sorted(range(len(ideal)), key=lambda i: (quotas[i] - ideal[i], i))
+    for corpus in by_remainder[: n_draws - sum(quotas)]:
         quotas[corpus] += 1
     if quotas == list(sizes):
         return None

@@ -35,10 +35,10 @@ def permutation(n: int, key: str) -> Rows:
 class EpochPlan:
     """The rows of each batch of an epoch, in an order that depends on `seed` only.
 
-    `lengths_at(rows)` returns source and target lengths, eos included. `mean_longer` is the mean
-    length of the longer side. `batching` is (size, unit), as in `Batcher`. Each of the `n_rows` is
-    in one batch. Rows are shuffled, and sorted by length within pools; then all batches are
-    shuffled.
+    Rows are shuffled, sorted by length within pools, and cut into batches; then the batches are
+    shuffled. Each of the `n_rows` is in one batch. `lengths_at(rows)` returns source and target
+    lengths, eos included. `mean_longer` is the mean length of the longer side. `batching` is
+    (size, unit), as in `Batcher`.
     """
 
     def __init__(
@@ -99,9 +99,9 @@ def _by_length(src: Lengths, tgt: Lengths) -> npt.NDArray[np.int64]:
 
 
 def _token_cuts(longer: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    """Return the index of the first row of each batch, for rows of the lengths `longer`.
+    """Return the index of the first row of each batch. `longer` has the lengths of all rows.
 
-    A batch takes rows in order while (number of rows) * (greatest length) <= `size`, but at least
+    A batch takes rows in order while (number of rows) * (greatest length) <= `size`, and at least
     one row.
     """
     starts = []

@@ -15,7 +15,7 @@ from nmt.types import Ids
 class Resampling:
     """Draws the noise (`data.noise`) and the segmentation (`data.sampling`) of training pairs.
 
-    The draws depend on (seed, epoch, row) only, not on the order of batches or on a resume.
+    The draws depend on (seed, epoch, row) only, neither on the order of batches nor on resuming.
     """
 
     noise: NoiseConfig
@@ -26,7 +26,7 @@ class Resampling:
 
     @classmethod
     def of(cls, config: DataConfig, tokenizers: Tokenizers, seed: int) -> "Resampling | None":
-        """Return the resampling that `config` asks for, or None if noise and sampling are off."""
+        """Return the resampling of `config`, or None if noise and sampling are off."""
         sides = (tokenizers.src, config.sampling.src), (tokenizers.tgt, config.sampling.tgt)
         src, tgt = (side.sampler(config.sampling, rate) for side, rate in sides)
         if not config.noise.is_on and src is None and tgt is None:
@@ -34,12 +34,12 @@ class Resampling:
         return cls(config.noise, tokenizers.src, (src, tgt), config.max_pieces, seed)
 
     def pair(self, src: Ids, tgt: Ids, epoch: int, row: int) -> tuple[Ids, Ids]:
-        """Return the ids of a row in `epoch`, given its plain ids `src` and `tgt`.
+        """Return the ids of a pair after noise and sampling. `row` is its row in `epoch`.
 
-        If a new side would be empty or longer than `max_pieces`, the plain ids are returned.
+        If a new side is empty or longer than `max_pieces`, return `src` and `tgt` unchanged.
         """
         rng = random.Random(f"{self.seed}/{epoch}/{row}")
-        new_src = self._disturbed(src, rng) if self.noise.is_on else src
+        new_src = self._add_noise(src, rng) if self.noise.is_on else src
         new_pair = tuple(
             ids if sampler is None else sampler.sample(ids, rng)
             for sampler, ids in zip(self.samplers, (new_src, tgt), strict=True)
@@ -47,8 +47,8 @@ class Resampling:
         fits = all(0 < len(ids) <= self.max_pieces for ids in new_pair)
         return (new_pair[0], new_pair[1]) if fits else (src, tgt)
 
-    def _disturbed(self, src: Ids, rng: random.Random) -> Ids:
-        """Add noise to the decoded text. Ids with an unknown piece cannot be decoded: no noise."""
+    def _add_noise(self, src: Ids, rng: random.Random) -> Ids:
+        """Add noise to the decoded text. Ids with unk are unchanged: they cannot be decoded."""
         if UNK_ID in src:
             return src
         text = self.src_tokenizer.decode(src, restore=False)

@@ -1,4 +1,4 @@
-"""Encoded training sets on the disk, for corpora larger than memory.
+"""Encoded training sets on disk, for corpora larger than memory.
 
 A data set is a folder NAME-KEY with two arrays, `ids` and `offsets`, and a manifest with their
 checksums. KEY is a hash of everything that the ids depend on. The source of row i is
@@ -26,7 +26,7 @@ import numpy.typing as npt
 from pydantic import Field, ValidationError
 from tqdm import tqdm
 
-from nmt.batches.batching import EncodedCorpus, fit_for_training
+from nmt.batches.batching import EncodedCorpus, drop_unusable
 from nmt.corpora.corpora import file_digest
 from nmt.errors import DataError
 from nmt.settings.base import Config
@@ -50,7 +50,7 @@ from nmt.types import Ids, SentencePair
 
 TEXT_RULES = 1
 """The version of normalisation, case markup, word splitting and array layout. Increase it when any
-of them changes, so that data sets encoded by other rules are not used."""
+of them changes, so that data sets of the old version are encoded again."""
 
 _CHUNK_PAIRS, _CHECKED_ROWS = 1 << 10, 1 << 20
 _MANIFEST = "manifest.json"
@@ -70,7 +70,7 @@ class _Manifest(Config):
 
 @dataclass(frozen=True)
 class DataSet:
-    """The pairs to encode. `pairs()` reads the part of `files` that `part` describes uniquely."""
+    """The pairs to encode: `pairs()` yields them. `part` identifies the part of `files` read."""
 
     name: str
     files: tuple[Path, ...]
@@ -108,7 +108,7 @@ class EncodedSet:
 
 
 class StoredSide(Sequence[Ids]):
-    """One side (0: source, 1: target) of the rows of all data sets, read from disk on demand."""
+    """One side (0: source, 1: target) of the rows of all data sets, read from disk on access."""
 
     def __init__(self, sets: Sequence[EncodedSet], side: int) -> None:
         self._sets, self._side = sets, side
@@ -126,10 +126,10 @@ class StoredSide(Sequence[Ids]):
     def __getitem__(self, row: int) -> Ids:  # type: ignore[override]  # slices are never read
         if not 0 <= row < len(self):
             raise IndexError(row)
-        number = bisect_right(self._starts, row) - 1
-        part = self._sets[number]
-        start, end = part.offsets[2 * (row - self._starts[number]) + self._side :][:2]
-        return tuple(part.ids[start:end].tolist())
+        index = bisect_right(self._starts, row) - 1
+        data_set = self._sets[index]
+        start, end = data_set.offsets[2 * (row - self._starts[index]) + self._side :][:2]
+        return tuple(data_set.ids[start:end].tolist())
 
 
 class Store:
@@ -142,11 +142,11 @@ class Store:
         self.folder = cache / f"{source.name}-{key[:16]}"
 
     def open(self) -> EncodedSet | str:
-        """Check all of the data set and return it, or return the reason why it cannot be used."""
+        """Return the data set after checking all of it, or the reason why it cannot be used."""
         try:
             manifest = _Manifest.model_validate(read_json(self.folder / _MANIFEST, DataError))
             if manifest.origin != self._origin:
-                return "damaged: it is of another data set"
+                return "damaged: the manifest belongs to another data set"
             return self._checked(manifest)
         except FileNotFoundError:
             return "missing"
@@ -159,26 +159,27 @@ class Store:
     def encode(self) -> None:
         """Write the data set. Raises DataError if the cache cannot be written.
 
-        The cache is locked during the write: any temporary files in it come from killed processes.
+        The cache is locked during the write. Temporary files found in it then come from killed
+        processes, and are removed.
         """
-        aside = self._cache / f"{ASIDE}{self.folder.name}"
+        temporary = self._cache / f"{ASIDE}{self.folder.name}"
         try:
             self._cache.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._cache / "lock", os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o666)
             try:
                 lock(descriptor)
                 remove_leftovers(self._cache)
-                aside.mkdir()
-                self._write(aside)
+                temporary.mkdir()
+                self._write(temporary)
                 with contextlib.suppress(FileNotFoundError):
                     remove(self.folder)
-                replace(aside, self.folder)
+                replace(temporary, self.folder)
                 flush(self._cache)
             finally:
                 os.close(descriptor)
         except OSError as error:
-            name = error.filename or self._cache
-            raise DataError(f"data.cache: {name}: {error.strerror}") from error
+            path = error.filename or self._cache
+            raise DataError(f"data.cache: {path}: {error.strerror}") from error
 
     def _checked(self, manifest: _Manifest) -> EncodedSet:
         """Map the arrays into memory, and check their checksums and bounds. Raises DataError."""
@@ -187,14 +188,14 @@ class Store:
         for name, values in (("ids", ids), ("offsets", offsets)):
             n_bytes, checksum = manifest.files.get(name, (-1, 0))
             if values.nbytes != n_bytes or zlib.crc32(values.data) != checksum:
-                raise DataError(f"{name}: not as it was written")
+                raise DataError(f"{name}: the size or the checksum is wrong")
         if len(offsets) % 2 == 0 or (offsets[0], offsets[-1]) != (0, len(ids)):
             raise DataError("offsets: do not cover the ids")
-        most = self._source.max_pieces
+        limit = self._source.max_pieces
         for start in range(0, len(offsets), _CHECKED_ROWS):
             lengths = np.diff(offsets[start : start + _CHECKED_ROWS + 1])
-            if not 1 <= lengths.min(initial=1) <= lengths.max(initial=1) <= most:
-                raise DataError(f"offsets: a row does not have 1 to {most} pieces")
+            if not 1 <= lengths.min(initial=1) <= lengths.max(initial=1) <= limit:
+                raise DataError(f"offsets: a row does not have 1 to {limit} pieces")
         largest = np.maximum.reduceat(ids, offsets[:-1]) if len(ids) else ids
         for side, tokenizer in enumerate((self._tokenizers.src, self._tokenizers.tgt)):
             if int(largest[side::2].max(initial=0)) >= len(tokenizer.vocab):
@@ -215,7 +216,7 @@ class Store:
             while chunk := list(islice(pairs, _CHUNK_PAIRS)):
                 src = tokenizers[0].encode_batch([pair.src_text for pair in chunk])
                 tgt = tokenizers[1].encode_batch([pair.tgt_text for pair in chunk])
-                sides = fit_for_training(src, tgt, self._source.max_pieces, dropped)
+                sides = drop_unusable(src, tgt, self._source.max_pieces, dropped)
                 rows = list(chain.from_iterable(zip(*sides, strict=True)))
                 lengths.extend(map(len, rows))
                 stream.write(np.array(list(chain.from_iterable(rows)), dtype).tobytes())
@@ -269,7 +270,7 @@ def _mapped(path: Path, dtype: str) -> _Array:
     with open_regular(path) as file:
         n_bytes = os.fstat(file.fileno()).st_size
         if n_bytes % np.dtype(dtype).itemsize:
-            raise DataError(f"{path.name}: cut short")
+            raise DataError(f"{path.name}: truncated")
         if not n_bytes:  # an empty file cannot be mapped
             return np.zeros(0, dtype)
         return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), dtype)

@@ -1,8 +1,8 @@
-"""Connections of four layers: a convolution, a dilated one, a GRU, self-attention.
+"""Connections of four layers: a convolution, a dilated convolution, a GRU, and self-attention.
 
-Connections are read from the gradients of real layers, and paths are found hop by hop. A hop is
-one application of a layer to a signal: one stacked layer, or one step of a recurrence. Section 4 of
-arXiv 1706.03762 defines paths; the drawing follows figure 10.6.1 of d2l.ai.
+Connections are computed from the gradients of the layers, and paths are followed hop by hop. A hop
+is one application of a layer to a signal: one stacked layer, or one step of a recurrence. Section 4
+of arXiv 1706.03762 defines paths; the drawing is like figure 10.6.1 of d2l.ai.
 """
 
 import itertools
@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 from pydantic import Field
-from torch import Tensor
 
+from nmt.errors import format_count
 from nmt.explain.colours import GREY, ORANGE
 from nmt.lab.experiment import Experiment, Odd, Options, Result, seeded
 from nmt.lab.figure import new_figure
@@ -29,11 +28,11 @@ from nmt.lab.sequence_layers import (
     SequenceLayer,
 )
 
-_SIZE = 4  # size of a vector; the connections are the same for every size
+_SIZE = 4  # size of a vector; it does not affect the connections
 
 
 class ArchitecturesOptions(Options):
-    """The sizes of the layers whose connections are drawn."""
+    """The sequence length and the kernel width."""
 
     positions: int = Field(default=8, ge=3, le=16, description="n: length of the sequence")
     kernel: Odd = Field(default=3, ge=3, le=9, description="k: kernel width of convolutions; odd")
@@ -47,9 +46,9 @@ Connections = npt.NDArray[np.bool_]
 class Paths:
     """The shortest paths from every input j to every output i of a stack of layers.
 
-    `hops[h][i, p]`: whether hop h + 1 leads from position p to i. The first hop leads from inputs
-    to outputs. `lengths[i, j]`: the number of hops from j to i, or 0 if they are not connected.
-    `within`: whether later hops are steps inside the same layer, rather than further layers.
+    `hops[h][i, p]` is True if hop h + 1 leads from position p to i. The first hop leads from inputs
+    to outputs. `lengths[i, j]` is the number of hops from j to i, or 0 if they are not connected.
+    `within` is True if later hops are steps of the same layer, and not further layers.
     """
 
     hops: tuple[Connections, ...]
@@ -73,14 +72,15 @@ class Paths:
 def connections(layer: SequenceLayer, n: int, size: int) -> tuple[Connections, Connections]:
     """Return the direct connections of outputs with inputs, and with outputs of the same layer.
 
-    Two positions are connected if the gradient of one `sweep` between them is not 0. The vectors
-    are random, of `size` numbers.
+    Two positions are connected if the gradient of one `sweep` between them is not 0, for random
+    vectors of `size` numbers.
     """
-    x, before = (torch.randn(n, n, size).to(_weight(layer)).requires_grad_() for _ in range(2))
-    y = layer.sweep(x, before)
+    vectors = torch.randn(2, n, n, size).to(next(layer.parameters()))
+    x, previous = (sequences.requires_grad_() for sequences in vectors)
+    y = layer.sweep(x, previous)
     # Sequence i of the batch contributes its output i only.
     total = y[torch.arange(n), torch.arange(n)].sum()
-    gradients = torch.autograd.grad(total, (x, before), allow_unused=True, materialize_grads=True)
+    gradients = torch.autograd.grad(total, (x, previous), allow_unused=True, materialize_grads=True)
     inputs, outputs = (gradient.any(dim=-1).numpy() for gradient in gradients)
     return inputs, outputs
 
@@ -88,7 +88,7 @@ def connections(layer: SequenceLayer, n: int, size: int) -> tuple[Connections, C
 def shortest_paths(layer: SequenceLayer, n: int, size: int) -> Paths:
     """Follow the connections hop by hop until no further pair of positions is connected.
 
-    Hops stay inside the layer if its outputs depend on each other; otherwise, they climb a stack.
+    Hops are within the layer if its outputs depend on each other, and otherwise in a stack of it.
     """
     edges, steps = connections(layer, n, size)
     within = bool(steps.any())
@@ -106,20 +106,13 @@ def shortest_paths(layer: SequenceLayer, n: int, size: int) -> Paths:
 
 
 def sequential_steps(layer: SequenceLayer, n: int, size: int) -> int:
-    """Return the number of sweeps until every output is known.
-
-    Unknown outputs are NaN, and NaN spreads to every value computed from them.
-    """
+    """Return the number of sweeps until every output is known. Unknown outputs are NaN."""
     with torch.no_grad():
-        x = torch.randn(1, n, size).to(_weight(layer))
+        x = torch.randn(1, n, size).to(next(layer.parameters()))
         y, steps = torch.full_like(x, torch.nan), 0
         while y.isnan().any():
             y, steps = layer.sweep(x, y), steps + 1
     return steps
-
-
-def _weight(layer: SequenceLayer) -> Float[Tensor, "..."]:
-    return next(layer.parameters())
 
 
 @dataclass(frozen=True)
@@ -131,13 +124,13 @@ class Architecture:
 
     @property
     def n_layers(self) -> int:
-        """The number of stacked layers that connect every pair that can be connected."""
+        """The number of stacked layers that connect all pairs of positions, as far as possible."""
         return 1 if self.paths.within else self.paths.longest
 
 
 @dataclass(frozen=True)
 class ArchitecturesResult(Result):
-    """The architectures over n positions, by name."""
+    """The architectures by name, for n positions."""
 
     n: int
     architectures: dict[str, Architecture]
@@ -157,37 +150,33 @@ class ArchitecturesResult(Result):
 
 def run(options: ArchitecturesOptions) -> ArchitecturesResult:
     """Find the paths and count the sequential steps of each layer."""
-    n = options.positions
+    n, k = options.positions, options.kernel
+    architectures: dict[str, Architecture] = {}
     with seeded(options.seed):
         layers: dict[str, SequenceLayer] = {
-            f"convolution, k = {options.kernel}": Convolution(_SIZE, options.kernel),
-            f"dilated convolution, k = {options.kernel}": DilatedConvolution(_SIZE, options.kernel),
+            f"convolution, k = {k}": Convolution(_SIZE, k),
+            f"dilated convolution, k = {k}": DilatedConvolution(_SIZE, k),
             "recurrence (GRU)": Recurrence(_SIZE),
             "self-attention": SelfAttention(_SIZE, with_weights=False),
         }
-        return ArchitecturesResult(
-            n,
-            {
-                name: Architecture(
-                    shortest_paths(layer.double(), n, _SIZE), sequential_steps(layer, n, _SIZE)
-                )
-                for name, layer in layers.items()
-            },
-        )
+        for name, layer in layers.items():
+            paths = shortest_paths(layer.double(), n, _SIZE)
+            architectures[name] = Architecture(paths, sequential_steps(layer, n, _SIZE))
+    return ArchitecturesResult(n, architectures)
 
 
 def draw(result: ArchitecturesResult) -> Figure:
     """Draw the connections of each layer, with one path."""
     figure = new_figure(8.4, 3.4)
-    nets = figure.subplots(1, len(result.architectures))
-    for net, (name, architecture) in zip(nets, result.architectures.items(), strict=True):
-        _draw_net(net, architecture, result.n)
-        net.set_title(name)
-    nets[0].set_ylabel("inputs below, outputs above", color=GREY)
+    panels = figure.subplots(1, len(result.architectures))
+    for axes, (name, architecture) in zip(panels, result.architectures.items(), strict=True):
+        _draw_connections(axes, architecture, result.n)
+        axes.set_title(name)
+    panels[0].set_ylabel("inputs below, outputs above", color=GREY)
     return figure
 
 
-def _draw_net(axes: Axes, architecture: Architecture, n: int) -> None:
+def _draw_connections(axes: Axes, architecture: Architecture, n: int) -> None:
     """Draw inputs below, outputs above, connections in grey, and a path from 1 to n in orange."""
     paths, top = architecture.paths, architecture.n_layers
     for level in range(top):
@@ -198,9 +187,9 @@ def _draw_net(axes: Axes, architecture: Architecture, n: int) -> None:
             _arrow(axes, (j, 1), (i, 1), "0.6", 0.9)
     path, level = paths.between(0, n - 1), 0
     for hop, (start, end) in enumerate(itertools.pairwise(path)):
-        after = 1 if paths.within else hop + 1
-        _arrow(axes, (start, level), (end, after), ORANGE, 2.0)
-        level = after
+        next_level = 1 if paths.within else hop + 1
+        _arrow(axes, (start, level), (end, next_level), ORANGE, 2.0)
+        level = next_level
     for level in range(top + 1):
         axes.plot(range(n), [level] * n, "o", color="0.35", markersize=4.5, zorder=3)
     axes.plot([0, n - 1], [0, level], "o", color=ORANGE, markersize=7, zorder=4)
@@ -209,9 +198,9 @@ def _draw_net(axes: Axes, architecture: Architecture, n: int) -> None:
     axes.set_yticks([])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    steps = "1 step a layer" if architecture.steps == 1 else f"{architecture.steps} steps in a row"
-    layers = "1 layer" if top == 1 else f"{top} layers"
-    axes.set_xlabel(f"{layers}, {steps}\nlongest path: {paths.longest}", color="0.1")
+    steps = format_count(architecture.steps, "step")
+    text = f"{format_count(top, 'layer')}, {steps} per layer\nlongest path: {paths.longest}"
+    axes.set_xlabel(text, color="0.1")
 
 
 def _arrow(

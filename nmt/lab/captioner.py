@@ -1,8 +1,8 @@
 """Captioning: the recurrent decoder of the translation models over annotations of any input.
 
-An encoder turns the input into a Memory. The unchanged decoder attends to the memory and writes
-words. With pictures as input, the model is Show, Attend and Tell (Xu et al. 2015, arXiv
-1502.03044). docs/features.md shows how to use it with your own features.
+An encoder turns the input into a Memory, and the unchanged decoder attends to it. With pictures as
+input, the model is Show, Attend and Tell (Xu et al. 2015, arXiv 1502.03044). docs/features.md
+explains how to use it with other features.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,10 +29,10 @@ from nmt.text.vocabulary import EOS_ID, PAD_ID
 from nmt.training.step import StepSettings, train_step
 from nmt.types import Hypothesis
 
-_BETA2 = 0.98  # 0.999 averages over 1,000 updates, as many as a short run has
-_WARMUP = 0.05  # fraction of the updates
-_FLOOR = 0.02  # fraction of the learning rate at the end
-_CLIP = 1.0  # largest gradient norm
+_BETA2 = 0.98  # 0.999 averages over 1,000 updates, about as many as a short run has
+_WARMUP = 0.05  # share of the updates
+_FINAL_LR = 0.02  # share of the peak learning rate
+_CLIP_NORM = 1.0
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Features(BatchFirst):
 
     @classmethod
     def padded(cls, sequences: Sequence[Float[Tensor, "_ D"]]) -> "Features":
-        """Pad sequences of different lengths to one batch."""
+        """Pad sequences of different lengths into one batch."""
         lengths = torch.tensor([len(sequence) for sequence in sequences])
         values = pad_sequence(list(sequences), batch_first=True)
         return cls(values, keep_from_lengths(lengths, values.shape[1]))
@@ -53,8 +53,8 @@ class Features(BatchFirst):
 class FeatureEncoder(nn.Module):
     """Encodes feature vectors as ReLU(W feature + b); the mean initialises the decoder (Xu et al.).
 
-    `normalise` first applies layer normalisation (arXiv 1607.06450) to each feature vector. It
-    suits features of unknown scale, such as those of a network; the length of a vector is lost.
+    `normalise` first applies layer normalisation (arXiv 1607.06450) to each feature vector. This
+    suits features of unknown scale, such as activations of a network, but discards their norms.
     """
 
     def __init__(
@@ -69,40 +69,39 @@ class FeatureEncoder(nn.Module):
         )
 
     def forward(self, features: Features) -> Memory:
-        """Return the memory. Values at padding have no effect."""
+        """Return the memory. Features at padding have no effect."""
         keep = features.keep
         values = self.layers(features.values).masked_fill(~keep.unsqueeze(-1), 0.0)
         mean = values.sum(dim=1, keepdim=True) / keep.sum(dim=1).view(-1, 1, 1)
         return Memory(values=values, keep=keep, final=mean)
 
 
-class Eye(nn.Module):
+class PictureEncoder(nn.Module):
     """Encodes a picture as one annotation per 8 by 8 pixels: a grid of cells, row by row.
 
     Three convolutions of stride 2 and one of stride 1, each with batch normalisation (arXiv
-    1502.03167) and a ReLU. The receptive field of a cell is 38 by 38 pixels. Even kernels centre
-    this field on the cell. A learned vector per cell adds its position, which a convolution does
-    not know.
+    1502.03167) and a ReLU. Each cell has a receptive field of 38 by 38 pixels, centred on it since
+    the strided kernels are even. A learned vector per cell encodes its position, to which
+    convolutions are equivariant.
     """
 
     def __init__(self, n_positions: int, size: int) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        before = 3
+        in_channels = 3
         for channels, kernel, stride in [(16, 4, 2), (32, 4, 2), (64, 4, 2), (size, 3, 1)]:
-            # No bias: batch normalisation adds one.
             layers += [
-                nn.Conv2d(before, channels, kernel, stride, padding=1, bias=False),
-                nn.BatchNorm2d(channels),
+                nn.Conv2d(in_channels, channels, kernel, stride, padding=1, bias=False),
+                nn.BatchNorm2d(channels),  # it adds the bias
                 nn.ReLU(),
             ]
-            before = channels
+            in_channels = channels
         self.layers = nn.Sequential(*layers)
-        self.places = nn.Parameter(0.1 * torch.randn(n_positions, size))
+        self.positions = nn.Parameter(0.1 * torch.randn(n_positions, size))
 
     def forward(self, pictures: Float[Tensor, "B 3 H W"]) -> Memory:
         """Return the memory; the mean annotation initialises the decoder (arXiv 1502.03044)."""
-        values = self.layers(2 * pictures - 1).flatten(2).transpose(1, 2) + self.places
+        values = self.layers(2 * pictures - 1).flatten(2).transpose(1, 2) + self.positions
         keep = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device)
         return Memory(values=values, keep=keep, final=values.mean(dim=1, keepdim=True))
 
@@ -110,8 +109,8 @@ class Eye(nn.Module):
 class Captioner(nn.Module):
     """An encoder of any input, and the recurrent decoder over its annotations.
 
-    `encoder` is a module from its input to a Memory with M = `memory_size`. The input is
-    Features for FeatureEncoder, and a tensor of pictures for Eye.
+    `encoder` maps its input to a Memory with M = `memory_size`. The input is Features for
+    FeatureEncoder, and a tensor of pictures for PictureEncoder.
     """
 
     def __init__(
@@ -138,14 +137,17 @@ class Captioner(nn.Module):
         tgt_in: Int[Tensor, "R T"],
         with_weights: bool = False,
     ) -> DecoderOutput:
-        """Run the teacher-forced pass: sentence i describes input `rows[i]`, encoded only once."""
+        """Run the teacher-forced pass: sentence i describes input `rows[i]`.
+
+        An input with several sentences is encoded once.
+        """
         state = self.init_state(self.encoder(inputs).select(rows))
         return self.decoder.teacher_forced(tgt_in, state, with_weights)
 
 
 @dataclass(frozen=True)
 class CaptionBatch:
-    """Inputs and sentences about them: sentence i describes input `rows[i]`."""
+    """Inputs and sentences that describe them: sentence i describes input `rows[i]`."""
 
     inputs: Tensor | Features
     rows: Int[Tensor, " R"]
@@ -156,10 +158,9 @@ class CaptionBatch:
     def of(
         cls, inputs: Tensor | Features, rows: Sequence[int], sentences: Sequence[Sequence[int]]
     ) -> "CaptionBatch":
-        """Build a batch. A sentence is its ids: the decoder's first input (bos), the words, eos."""
+        """Build a batch. The ids of a sentence are the decoder's first input (bos), words, eos."""
         padded = pad_ids(sentences)
-        before = padded[:, :-1]
-        tgt_in = before.where(before != EOS_ID, PAD_ID)
+        tgt_in = padded[:, :-1].masked_fill(padded[:, :-1] == EOS_ID, PAD_ID)
         return cls(inputs, torch.tensor(rows), tgt_in, padded[:, 1:])
 
     @property
@@ -177,15 +178,14 @@ def caption_loss(model: Captioner, batch: CaptionBatch, settings: StepSettings) 
 def train(
     model: Captioner, batches: Iterable[CaptionBatch], updates: int, lr: float
 ) -> Iterator[float]:
-    """Train `model` by Adam, one update per batch, and yield each update's loss in nats per word.
+    """Train `model` by Adam for `updates` batches, and yield the loss of each in nats per word.
 
-    Stops after `updates` batches. `lr` is the peak learning rate: it rises linearly in the first
-    updates, then falls as a cosine.
+    The learning rate rises linearly to the peak `lr`, then falls as a cosine.
     """
     optimizer = AdamConfig(beta2=_BETA2).build(model.named_parameters(), lr)
-    cosine = CosineConfig(warmup=int(_WARMUP * updates), floor=_FLOOR)
+    cosine = CosineConfig(warmup=int(_WARMUP * updates), floor=_FINAL_LR)
     schedule = Schedule(cosine, optimizer, updates)
-    settings = StepSettings(clip_norm=_CLIP)
+    settings = StepSettings(clip_norm=_CLIP_NORM)
     bar = tqdm(batches, unit="update", total=updates, leave=False, disable=None)
     for _, batch in zip(range(updates), bar, strict=False):
         model.train()
@@ -196,16 +196,13 @@ def train(
 
 @torch.inference_mode()
 def annotate(model: Captioner, inputs: Tensor | Features) -> Memory:
-    """Return the memory of the inputs, and leave the model in eval mode."""
+    """Set the model to eval mode, and return the memory of the inputs."""
     return model.eval().encoder(inputs)
 
 
 @torch.inference_mode()
 def describe(
-    model: Captioner,
-    memory: Memory,
-    first_ids: Int[Tensor, " B"],
-    config: SearchConfig,
+    model: Captioner, memory: Memory, first_ids: Int[Tensor, " B"], config: SearchConfig
 ) -> list[Hypothesis]:
     """Return the best sentence for each row of the memory, found by beam search.
 
@@ -214,5 +211,4 @@ def describe(
     n_positions = memory.keep.shape[1]
     state = model.eval().init_state(memory)
     start = Start(model.step, state, first_ids, [n_positions] * len(first_ids), n_positions)
-    results = search_from(start, config)
-    return [hypotheses[0] for hypotheses in results]
+    return [hypotheses[0] for hypotheses in search_from(start, config)]

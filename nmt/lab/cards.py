@@ -1,8 +1,8 @@
-"""A task that needs both near and distant positions, and an encoder trained on the task.
+"""A task that requires both near and distant positions, and an encoder trained on the task.
 
-A card shows a letter and a digit. Each half of a sequence has every letter once, in random order;
+A card has a letter and a digit. Each half of a sequence has every letter once, in random order;
 digits are random. Every position answers two questions: the digit of the previous card (near, found
-by position), and the digit of the card with the same letter in the other half (distant, found by
+by position), and the digit of the card with the same letter in the other half (far, found by
 content).
 """
 
@@ -21,9 +21,7 @@ from nmt.models.transformer.transformer import TransformerConfig, TransformerEnc
 class CardOptions(Options):
     """Options of the task, the encoder and its training."""
 
-    letters: int = Field(
-        default=6, ge=2, le=26, description="letters; a sequence has two cards of each"
-    )
+    letters: int = Field(default=6, ge=2, le=26, description="letters, each on two cards")
     digits: int = Field(default=4, ge=2, le=10, description="different digits on the cards")
     size: int = Field(default=32, gt=0, multiple_of=2, description="size of the encoder's vectors")
     layers: int = Field(default=1, gt=0, le=8, description="encoder layers")
@@ -78,16 +76,6 @@ def losses(model: CardReader, cards: Cards) -> Float[Tensor, " 2"]:
     """Return the mean loss of each question, in nats per answer."""
     log_probs: Tensor = model(cards.ids).log_softmax(dim=-1)
     return -log_probs.gather(-1, cards.answers.unsqueeze(-1)).mean(dim=(0, 1, 3))
-
-
-def self_attention(
-    encoder: TransformerEncoder, ids: Int[Tensor, "B n"]
-) -> Float[Tensor, "B N n n"]:
-    """Return the weights of all heads, layer by layer, on sequences without padding."""
-    weights: Tensor | None
-    _, weights = encoder(ids, torch.ones_like(ids, dtype=torch.bool), with_weights=True)
-    assert weights is not None
-    return weights
 
 
 def train(heads: int, options: CardOptions) -> CardReader:

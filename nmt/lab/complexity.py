@@ -1,6 +1,6 @@
 """Costs of convolution, recurrence, self-attention and local attention by sequence length.
 
-Compares table 1 of arXiv 1706.03762 with measured time and memory. Local attention is described in
+Table 1 of arXiv 1706.03762 is compared with measured time and memory. Local attention is that of
 arXiv 1508.04025, section 3.2.
 """
 
@@ -12,17 +12,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, field_validator
 
 from nmt.explain.colours import BLUE, GREEN, GREY, ORANGE, PURPLE
-from nmt.lab.costs import (
-    FORWARD,
-    SLOPE_NOTE,
-    TRAINING,
-    Amounts,
-    Costs,
-    Curve,
-    crossing,
-    draw_growth,
-    measure,
-)
+from nmt.lab.costs import FORWARD, TRAINING, Amounts, Costs, Curve, crossing, draw_growth, measure
 from nmt.lab.experiment import Experiment, Odd, Options, Result, one_thread, seeded
 from nmt.lab.figure import new_figure
 from nmt.lab.sequence_layers import (
@@ -58,16 +48,12 @@ class ComplexityOptions(Options):
     )
     size: int = Field(default=64, ge=2, le=1024, description="d: size of a position's vector")
     kernel: Odd = Field(default=7, ge=3, le=255, description="k: kernel width of convolutions; odd")
-    window: int = Field(
-        default=10, gt=0, description="D: window of local attention: positions on each side"
-    )
-    repetitions: int = Field(
-        default=5, gt=0, description="number of timings; the median is reported"
-    )
+    window: int = Field(default=10, gt=0, description="D: reach of local attention to each side")
+    repetitions: int = Field(default=5, gt=0, description="timings; their median is reported")
 
     @field_validator("longest")
     @classmethod
-    def _doubled_from_the_shortest(cls, value: int) -> int:
+    def _is_power_of_2(cls, value: int) -> int:
         if value % SHORTEST or (value // SHORTEST).bit_count() != 1:
             raise ValueError(f"got {value}, allowed: {SHORTEST} times a power of 2")
         return value
@@ -76,18 +62,6 @@ class ComplexityOptions(Options):
     def lengths(self) -> list[int]:
         """The sequence lengths: 32, 64, ..., `longest`."""
         return [SHORTEST << i for i in range((self.longest // SHORTEST).bit_length())]
-
-    def layers(self) -> dict[str, SequenceLayer]:
-        """Return new layers by name."""
-        size = self.size
-        return {
-            CONVOLUTION: Convolution(size, self.kernel),
-            DILATED: DilatedConvolution(size, self.kernel),
-            RECURRENCE: Recurrence(size),
-            ATTENTION: SelfAttention(size, with_weights=False),
-            ALL_WEIGHTS: SelfAttention(size, with_weights=True),
-            LOCAL: LocalAttention(size, self.window),
-        }
 
 
 @dataclass(frozen=True)
@@ -100,7 +74,7 @@ class ComplexityResult(Result):
     theory: dict[str, Theory]
 
     def crossings(self, cost: Callable[[Costs], Amounts]) -> dict[str, float | None]:
-        """Return for each pair the length from which the first costs more (None: never)."""
+        """Return the length above which the first layer of each pair costs more (None: never)."""
         return {
             f"{first} / {second}": crossing(
                 self.lengths, cost(self.layers[first]), cost(self.layers[second])
@@ -130,40 +104,44 @@ class ComplexityResult(Result):
 
 def run(options: ComplexityOptions) -> ComplexityResult:
     """Measure every layer at every length."""
+    size, lengths = options.size, options.lengths
     with seeded(options.seed), one_thread():
-        layers = options.layers()
-        return ComplexityResult(
-            size=options.size,
-            lengths=options.lengths,
-            layers={
-                name: measure(layer.above(), options.lengths, options.repetitions, options.size)
-                for name, layer in layers.items()
-            },
-            theory={name: layer.theory for name, layer in layers.items()},
-        )
+        layers: dict[str, SequenceLayer] = {
+            CONVOLUTION: Convolution(size, options.kernel),
+            DILATED: DilatedConvolution(size, options.kernel).above(),  # dilation k
+            RECURRENCE: Recurrence(size),
+            ATTENTION: SelfAttention(size, with_weights=False),
+            ALL_WEIGHTS: SelfAttention(size, with_weights=True),
+            LOCAL: LocalAttention(size, options.window),
+        }
+        costs = {n: measure(x, lengths, options.repetitions, size) for n, x in layers.items()}
+    theory = {name: layer.theory for name, layer in layers.items()}
+    return ComplexityResult(size, lengths, costs, theory)
 
 
 def draw(result: ComplexityResult) -> Figure:
     """Plot operations, seconds and bytes of the layers by sequence length."""
     figure = new_figure(9.0, 6.6)
     panels = figure.subplots(2, 2)
-    rows: dict[str, Callable[[Costs], list[float]]] = {
-        "Counted: multiplications added up, in millions": lambda c: [x / 1e6 for x in c.macs],
-        "Measured: milliseconds of a forward pass": lambda c: [x * 1e3 for x in c.seconds[FORWARD]],
-        "Measured: megabytes of tensors at its peak": lambda c: [x / 1e6 for x in c.peak_bytes],
-        "Measured: milliseconds with the backward pass": lambda c: [
-            x * 1e3 for x in c.seconds[TRAINING]
-        ],
+    titles: dict[str, tuple[float, Callable[[Costs], Amounts]]] = {
+        "Counted: multiplications added up, in millions": (1e-6, lambda c: c.macs),
+        "Measured: milliseconds of a forward pass": (1e3, lambda c: c.seconds[FORWARD]),
+        "Measured: megabytes of tensors at its peak": (1e-6, lambda c: c.peak_bytes),
+        "Measured: milliseconds with the backward pass": (1e3, lambda c: c.seconds[TRAINING]),
     }
-    for axes, (title, cost) in zip(panels.flat, rows.items(), strict=True):
-        curves = [Curve(cost(costs), *_LINES[name]) for name, costs in result.layers.items()]
+    for axes, (title, (unit, cost)) in zip(panels.flat, titles.items(), strict=True):
+        curves = [
+            Curve([unit * amount for amount in cost(costs)], *_LINES[name])
+            for name, costs in result.layers.items()
+        ]
         draw_growth(axes, result.lengths, curves)
         axes.set(title=title, xlabel="length n of the sequence")
     first = panels[0, 0]
     for line, name in zip(first.lines, result.layers, strict=True):
         line.set_label(name)
     figure.legend(handles=first.lines, loc="outside upper left", ncols=4)
-    figure.supxlabel(SLOPE_NOTE, fontsize=8.5, color=GREY)
+    note = "The number at the right end of a curve is its slope over the three largest sizes."
+    figure.supxlabel(note, fontsize=8.5, color=GREY)
     first.axvline(result.size, color="0.6", linestyle=":", linewidth=1.2)
     first.text(result.size * 1.1, first.get_ylim()[0] * 1.2, f"n = d = {result.size}", color="0.4")
     return figure

@@ -1,4 +1,4 @@
-"""Costs of a computation by input size: seconds, bytes of tensors, and their growth."""
+"""Costs of a layer by sequence length: operations, seconds, bytes of tensors, and their growth."""
 
 import math
 import statistics
@@ -19,24 +19,23 @@ from torch.utils._pytree import tree_leaves
 
 from nmt.lab.sequence_layers import SequenceLayer
 
-_LEAST_SECONDS = 0.03  # short work is repeated for this long: single timings are noisy
-
+_MIN_SECONDS = 0.03  # short work is repeated for this long: single timings are noisy
 
 Amounts = Sequence[int | float]
 
 UPPER = 3
-"""The number of largest sizes that a slope is fitted to; small sizes measure overhead."""
+"""A slope is fitted to this number of the largest sizes; small sizes measure overhead."""
 
 
 def upper_slope(sizes: Sequence[int], costs: Amounts) -> float:
-    """Return p of the law cost ~ size^p, fitted to the largest sizes on logarithmic axes."""
+    """Return the exponent p of cost ~ size^p, fitted to the largest sizes on logarithmic axes."""
     return float(np.polyfit(np.log(sizes[-UPPER:]), np.log(costs[-UPPER:]), 1)[0])
 
 
 def crossing(sizes: Sequence[int], costs: Amounts, others: Amounts) -> float | None:
-    """Return the size above which `costs` exceed `others`; None if no such size exists.
+    """Return the size above which `costs` exceed `others`, or None if there is none.
 
-    Between two sizes, costs are interpolated linearly on logarithmic axes.
+    Costs are interpolated linearly on logarithmic axes.
     """
     gaps = np.log(costs) - np.log(others)
     below = np.flatnonzero(gaps <= 0)
@@ -50,13 +49,13 @@ def crossing(sizes: Sequence[int], costs: Amounts, others: Amounts) -> float | N
 
 
 def median_seconds(work: Callable[[], object], repetitions: int) -> float:
-    """Return the median time of `work` in seconds, after one warm-up; short work runs more often.
+    """Return the median processor time of `work` in seconds, after one warm-up.
 
-    The time is processor time, which excludes other programs.
+    Short work is repeated more often than `repetitions`.
     """
     work()
     seconds: list[float] = []
-    while len(seconds) < repetitions or sum(seconds) < _LEAST_SECONDS:
+    while len(seconds) < repetitions or sum(seconds) < _MIN_SECONDS:
         start = time.process_time()
         work()
         seconds.append(time.process_time() - start)
@@ -70,7 +69,7 @@ def peak_tensor_bytes(work: Callable[[], object]) -> int:
     """
     with _LiveBytes() as live:
         result = work()
-    del result  # not earlier: the result of `work` is part of the peak
+    del result  # the result is part of the peak, so it must live until here
     peak: int = live.peak
     return peak
 
@@ -97,7 +96,7 @@ class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         inputs = (x.untyped_storage() for x in tree_leaves(args) if isinstance(x, Tensor))
         if any(storage is input_storage for input_storage in inputs):
-            return  # the storage of an input: written in place, or returned unchanged
+            return  # the output shares the storage of an input
         self._seen.add(storage)
         self.now += storage.nbytes()
         self.peak = max(self.peak, self.now)
@@ -112,7 +111,7 @@ FORWARD, TRAINING = "forward", "forward and backward"
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs of a computation at several input sizes.
+    """The costs of a layer for several sequence lengths (`sizes`).
 
     `macs` are multiply-accumulate operations. `peak_bytes` is the peak memory of tensors in the
     forward pass. `seconds` has the keys FORWARD and TRAINING.
@@ -139,30 +138,21 @@ class Costs:
 
 
 def measure(layer: SequenceLayer, sizes: Sequence[int], repetitions: int, d: int) -> Costs:
-    """Measure `layer` on one sequence of each length in `sizes`, with vectors of `d` numbers."""
+    """Measure `layer` on one sequence of each length in `sizes`, with vectors of size `d`."""
     peak_bytes: list[int] = []
     seconds: dict[str, list[float]] = {FORWARD: [], TRAINING: []}
     for n in sizes:
         x = torch.randn(1, n, d, requires_grad=True)
-        forward, training = partial(_forward, layer, x), partial(_gradients, layer, x)
-        peak_bytes.append(peak_tensor_bytes(forward))
-        seconds[FORWARD].append(median_seconds(forward, repetitions))
-        seconds[TRAINING].append(median_seconds(training, repetitions))
+        with torch.no_grad():
+            peak_bytes.append(peak_tensor_bytes(partial(layer, x)))
+            seconds[FORWARD].append(median_seconds(partial(layer, x), repetitions))
+        seconds[TRAINING].append(median_seconds(partial(_gradients, layer, x), repetitions))
     macs = [layer.theory.macs(n) for n in sizes]
     return Costs(list(sizes), macs, peak_bytes, seconds)
 
 
-@torch.no_grad()
-def _forward(layer: SequenceLayer, x: Tensor) -> Tensor:
-    return layer(x)
-
-
 def _gradients(layer: SequenceLayer, x: Tensor) -> tuple[Tensor, ...]:
     return torch.autograd.grad(layer(x).sum(), [x, *layer.parameters()])
-
-
-SLOPE_NOTE = "The number at the right end of a curve is its slope over the three largest sizes."
-"""Explains the numbers that draw_growth writes; to be put below the figure."""
 
 
 class Curve(NamedTuple):
@@ -175,7 +165,7 @@ class Curve(NamedTuple):
 
 
 def draw_growth(axes: Axes, sizes: list[int], curves: Sequence[Curve]) -> None:
-    """Draw curves on logarithmic axes, with the fitted slope at the end of each curve."""
+    """Draw curves on logarithmic axes, with the `upper_slope` at the end of each curve."""
     axes.set(xscale="log", yscale="log")
     for costs, colour, line, width in curves:
         axes.plot(sizes, costs, line, color=colour, linewidth=width)
@@ -183,12 +173,12 @@ def draw_growth(axes: Axes, sizes: list[int], curves: Sequence[Curve]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(color="0.9", linewidth=0.5)
     low, high = axes.get_ylim()
-    least, height = math.log(high / low) / 17, -math.inf
+    min_gap, height = math.log(high / low) / 17, -math.inf
     labelled: list[tuple[str, Amounts]] = []
     for costs, colour, _, _ in sorted(curves, key=lambda curve: curve.costs[-1]):
         if (colour, costs) in labelled:
             continue  # a curve of this colour has the same costs
         labelled.append((colour, costs))
-        height = max(math.log(costs[-1]), height + least)
+        height = max(math.log(costs[-1]), height + min_gap)
         text = f"{upper_slope(sizes, costs):.2f}"
         axes.text(sizes[-1] * 1.15, math.exp(height), text, color=colour, va="center", fontsize=8)

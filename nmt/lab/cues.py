@@ -1,9 +1,9 @@
 """Volitional and nonvolitional cues: what layers attend to with and without a query.
 
 A salient item, such as a red cup among papers, always draws the eye: a nonvolitional cue. A task,
-such as reading, makes the eye seek the book: a volitional cue (James 1890; d2l.ai, section
-"Attention Cues"). Convolutions, fully connected layers and pooling see the items only; attention
-adds a query. Here the task of a scene is one kind of item, and the answer is the digit on the item.
+such as reading, directs the eye to the book: a volitional cue (James 1890; d2l.ai, section
+"Attention Cues"). The input of convolutions, fully connected layers and pooling is the items only;
+attention adds a query. Here the task is one kind of item, and the answer is the digit on the item.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from nmt.explain.colours import BLUE, GREY, ORANGE
 from nmt.lab.experiment import Experiment, Options, Result, seeded
-from nmt.lab.figure import heat, label_cells, new_figure, signed_heat
+from nmt.lab.figure import heat_map, label_cells, new_figure, signed_heat_map
 from nmt.models.attention.scores import GeneralAttention
 
 KINDS = ("newspaper", "paper", "cup", "notebook", "book", "pen", "phone", "lamp")
@@ -35,7 +35,7 @@ class CuesOptions(Options):
 
     items: int = Field(default=5, ge=5, le=len(KINDS), description="items per scene")
     salient: float = Field(
-        default=0.4, ge=0, le=1, description="share of scenes whose task is the salient item"
+        default=0.4, ge=0, le=1, description="share of scenes with a salient task"
     )
     hidden: int = Field(default=64, gt=0, description="units of each layer except attention")
     updates: int = Field(default=1000, gt=0, description="updates of Adam for each network")
@@ -49,7 +49,7 @@ class Scenes:
     """B scenes of S items. `task` is the kind of one item, and `digit` the digit on this item.
 
     The features of an item are its brightness (1 if salient, up to 1/2 otherwise), and its kind and
-    its digit as one-hot vectors. `ceiling` is the best accuracy possible without the task.
+    its digit as one-hot vectors. `ceiling` is the highest expected accuracy without the task.
     """
 
     items: Float[Tensor, "B S F"]
@@ -63,7 +63,7 @@ def make_items(
 ) -> Float[Tensor, "*B S F"]:
     """Return the features of items (see Scenes)."""
     one_hot_digits = nn.functional.one_hot(digits, _DIGITS).float()
-    return torch.cat([brightness.unsqueeze(-1), _one_hot_kind(kinds), one_hot_digits], dim=-1)
+    return torch.cat([brightness.unsqueeze(-1), _one_hot_kinds(kinds), one_hot_digits], dim=-1)
 
 
 def draw_scenes(n_scenes: int, options: CuesOptions, generator: torch.Generator) -> Scenes:
@@ -75,8 +75,8 @@ def draw_scenes(n_scenes: int, options: CuesOptions, generator: torch.Generator)
     brightness = torch.rand(n_scenes, size, generator=generator) / 2
     brightness.scatter_(1, salient, 1.0)
     other_item = (salient + torch.randint(1, size, (n_scenes, 1), generator=generator)) % size
-    asks_salient = torch.rand(n_scenes, 1, generator=generator) < options.salient
-    position = torch.where(asks_salient, salient, other_item)
+    is_salient = torch.rand(n_scenes, 1, generator=generator) < options.salient
+    position = torch.where(is_salient, salient, other_item)
     shares = torch.full((n_scenes, size), (1 - options.salient) / (size - 1))
     shares.scatter_(1, salient, options.salient)
     probabilities = torch.zeros(n_scenes, _DIGITS).scatter_add_(1, digits, shares)
@@ -91,8 +91,8 @@ def draw_scenes(n_scenes: int, options: CuesOptions, generator: torch.Generator)
 class Reader(nn.Module):
     """A layer over the items of a scene, then a linear layer that predicts the digit.
 
-    If `with_task`, the one-hot task is added to the features of every item. Pooling follows a
-    linear layer on single items. Max pooling follows the convolution, which has width 3.
+    If `with_task`, the one-hot task is appended to the features of every item. A linear layer on
+    single items precedes pooling. Max pooling follows the convolution, which has width 3.
     """
 
     def __init__(self, layer: str, with_task: bool, options: CuesOptions) -> None:
@@ -100,23 +100,23 @@ class Reader(nn.Module):
         self.layer = layer
         self.with_task = with_task
         size = _FEATURES + (len(KINDS) if with_task else 0)
-        n_seen = {"convolution": 3, "fully connected": options.items}.get(layer, 1)
-        self.inner = nn.Linear(size * n_seen, options.hidden)
+        width = {"convolution": 3, "fully connected": options.items}.get(layer, 1)
+        self.inner = nn.Linear(size * width, options.hidden)
         self.outer = nn.Linear(options.hidden, _DIGITS)
 
     def forward(
         self, items: Float[Tensor, "B S F"], task: Int[Tensor, " B"]
     ) -> Float[Tensor, "B digits"]:
         if self.with_task:
-            task_features = _one_hot_kind(task).unsqueeze(1).expand(-1, items.shape[1], -1)
+            task_features = _one_hot_kinds(task).unsqueeze(1).expand(-1, items.shape[1], -1)
             items = torch.cat([items, task_features], dim=-1)
         if self.layer == "fully connected":
             items = items.flatten(1).unsqueeze(1)
         elif self.layer == "convolution":
             items = nn.functional.pad(items, (0, 0, 1, 1)).unfold(1, 3, 1).flatten(2)
         units = self.inner(items).relu()
-        average = self.layer == "average pooling"
-        return self.outer(units.mean(dim=1) if average else units.amax(dim=1))
+        is_average = self.layer == "average pooling"
+        return self.outer(units.mean(dim=1) if is_average else units.amax(dim=1))
 
 
 class AttentionReader(nn.Module):
@@ -134,23 +134,23 @@ class AttentionReader(nn.Module):
     def forward(
         self, items: Float[Tensor, "B S F"], task: Int[Tensor, " B"]
     ) -> Float[Tensor, "B digits"]:
-        query = _one_hot_kind(task) if self.query is None else self.query.expand(len(items), -1)
+        query = _one_hot_kinds(task) if self.query is None else self.query.expand(len(items), -1)
         weights = self.attention.attend(query.unsqueeze(1), items, items).weights
         return self.outer((weights @ items).squeeze(1))
 
     def feature_scores(self) -> Float[Tensor, "Q F"]:
-        """Return q^T W: what each feature of an item adds to its score, for every query."""
+        """Return q^T W, the score that each feature of an item adds, for every query."""
         queries = torch.eye(len(KINDS)) if self.query is None else self.query.unsqueeze(0)
         return queries @ self.attention.W_a.weight
 
 
-def _one_hot_kind(kinds: Int[Tensor, "*B"]) -> Float[Tensor, "*B kinds"]:
+def _one_hot_kinds(kinds: Int[Tensor, "*B"]) -> Float[Tensor, "*B kinds"]:
     return nn.functional.one_hot(kinds, len(KINDS)).float()
 
 
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """A trained network: its accuracy, and its result of the function `influence`."""
+    """The accuracy, the size and the `influence` of a trained network."""
 
     accuracy: float
     parameters: int
@@ -161,7 +161,7 @@ class TrainedNetwork:
 class CuesResult(Result):
     """The networks by layer, without and with the task; feature scores of both attentions.
 
-    `desk` has the kinds of items in the scene on which `influence` is measured.
+    `desk` has the kinds of items in the scene for which `influence` is computed.
     """
 
     ceiling_without_the_task: float
@@ -178,15 +178,15 @@ def run(options: CuesOptions) -> CuesResult:
     generator = torch.Generator().manual_seed(options.seed)
     tests = draw_scenes(options.tests, options, generator)
     scenes = draw_scenes(options.updates * options.batch, options, generator)
-    reports: dict[bool, dict[str, TrainedNetwork]] = {False: {}, True: {}}
+    networks: dict[bool, dict[str, TrainedNetwork]] = {False: {}, True: {}}
     scores: dict[bool, npt.NDArray[np.float32]] = {}
-    for with_task, networks in reports.items():
+    for with_task in networks:
         for layer in LAYERS:
-            network = learn(layer, with_task, scenes, options)
+            network = train(layer, with_task, scenes, options)
             with torch.no_grad():
-                hits = network(tests.items, tests.task).argmax(dim=1) == tests.digit
-                networks[layer] = TrainedNetwork(
-                    accuracy=float(hits.float().mean()),
+                is_correct = network(tests.items, tests.task).argmax(dim=1) == tests.digit
+                networks[with_task][layer] = TrainedNetwork(
+                    accuracy=float(is_correct.float().mean()),
                     parameters=sum(parameter.numel() for parameter in network.parameters()),
                     influence=influence(network, with_task, options.items).numpy(),
                 )
@@ -195,22 +195,22 @@ def run(options: CuesOptions) -> CuesResult:
     return CuesResult(
         ceiling_without_the_task=float(tests.ceiling.mean()),
         desk=KINDS[: options.items],
-        without_the_task=reports[False],
-        with_the_task=reports[True],
+        without_the_task=networks[False],
+        with_the_task=networks[True],
         features=FEATURES,
         scores_for_the_constant_query=scores[False][0],
         scores_for_each_query=scores[True],
     )
 
 
-def learn(layer: str, with_task: bool, scenes: Scenes, options: CuesOptions) -> nn.Module:
+def train(layer: str, with_task: bool, scenes: Scenes, options: CuesOptions) -> nn.Module:
     """Return a new network, trained by one pass over the scenes in order."""
     with seeded(options.seed):
-        attends = layer == "attention"
-        network = AttentionReader(with_task) if attends else Reader(layer, with_task, options)
+        is_attention = layer == "attention"
+        network = AttentionReader(with_task) if is_attention else Reader(layer, with_task, options)
     optimizer = torch.optim.Adam(network.parameters(), lr=options.lr)
-    parts = (scenes.items, scenes.task, scenes.digit)
-    batches = [torch.split(tensor, options.batch) for tensor in parts]
+    tensors = (scenes.items, scenes.task, scenes.digit)
+    batches = [torch.split(tensor, options.batch) for tensor in tensors]
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, len(batches[0]))
     for items, task, digit in zip(*batches, strict=True):
         optimizer.zero_grad()
@@ -221,16 +221,16 @@ def learn(layer: str, with_task: bool, scenes: Scenes, options: CuesOptions) -> 
 
 
 def influence(network: nn.Module, with_task: bool, n_items: int) -> Float[Tensor, "tasks S"]:
-    """Return how much the answer changes if the digit of one item changes, as a share of all items.
+    """Return the change of the answer if the digit of one item changes, as a share of all items.
 
     A change is the total variation distance between answers, averaged over the item's other digits.
-    The scene is the desk: the first kinds of items, a bright cup, different digits. There is a row
-    for each task, or one row without a task.
+    The scene is the desk: the first kinds of items with different digits, where only the cup is
+    bright. There is a row for each task, or one row without a task.
     """
-    kinds, positions = torch.arange(n_items), torch.arange(n_items)
+    kinds = torch.arange(n_items)
     brightness = torch.where(kinds == SALIENT, 1.0, 0.2)
-    digits = torch.eye(n_items, dtype=torch.long).unsqueeze(1) * torch.arange(_DIGITS)[:, None]
-    digits = (positions + digits) % _DIGITS  # (S, digits, S): item s's digit increased by 0 to 7
+    increments = torch.eye(n_items, dtype=torch.long).unsqueeze(1) * torch.arange(_DIGITS)[:, None]
+    digits = (kinds + increments) % _DIGITS  # (S, digits, S): the digit of item s plus 0 to 7
     items = make_items(brightness.expand(digits.shape), kinds.expand(digits.shape), digits)
     rows = []
     for task in kinds if with_task else kinds[:1]:
@@ -251,58 +251,51 @@ def draw(result: CuesResult) -> Figure:
     _draw_accuracy(right, result)
     axes = lower.subplots()
     table = np.vstack([result.scores_for_the_constant_query, result.scores_for_each_query])
-    image = signed_heat(axes, table, float(np.abs(table).max()))
+    image = signed_heat_map(axes, table, float(np.abs(table).max()))
     axes.set_yticks(range(len(table)), ["constant query", *(f"query: {kind}" for kind in KINDS)])
     axes.set_xticks(range(len(FEATURES)), FEATURES, rotation=40, ha="right")
     axes.axhline(0.5, color=GREY, linewidth=1.2)
-    axes.set(title="What each feature of an item adds to its score, as learned")
+    axes.set(title="Learned score that each feature adds to an item")
     lower.colorbar(image, ax=axes, pad=0.01, label="score")
     return figure
 
 
 def _draw_influence(axes: Axes, result: CuesResult) -> None:
-    rows = [
-        *((name, reader.influence[0]) for name, reader in result.without_the_task.items()),
-        *(
-            (f"attention, query: {kind}", row)
-            for kind, row in zip(
-                result.desk, result.with_the_task["attention"].influence, strict=True
-            )
-        ),
-    ]
-    table = np.array([row for _, row in rows])
-    heat(axes, table, 1.0)
+    table = np.vstack(
+        [
+            *(network.influence for network in result.without_the_task.values()),
+            result.with_the_task["attention"].influence,
+        ]
+    )
+    heat_map(axes, table, 1.0)
     label_cells(axes, table)
-    n_untold = len(result.without_the_task)
-    names = [name for name, _ in rows]
-    names[n_untold - 1] = "attention, constant query"
-    axes.set_yticks(range(len(rows)), names)
+    names = [*LAYERS[:-1], "attention, constant query"]
+    names += [f"attention, query: {kind}" for kind in result.desk]
+    axes.set_yticks(range(len(table)), names)
     desk = ["red cup" if kind == KINDS[SALIENT] else kind for kind in result.desk]
     axes.set_xticks(range(len(desk)), desk, rotation=20)
-    axes.axhline(n_untold - 0.5, color=GREY, linewidth=1.2)
-    axes.set(title="The item that an answer about the desk depends on")
+    axes.axhline(len(LAYERS) - 0.5, color=GREY, linewidth=1.2)
+    axes.set(title="Influence of each item on answers about the desk")
 
 
 def _draw_accuracy(axes: Axes, result: CuesResult) -> None:
     positions = np.arange(len(LAYERS))
-    ceiling = result.ceiling_without_the_task
-    networks = {"without the task": result.without_the_task, "with the task": result.with_the_task}
-    for shift, colour, (label, trained) in zip(
-        (-0.2, 0.2), (ORANGE, BLUE), networks.items(), strict=True
+    for shift, colour, label, networks in (
+        (-0.2, ORANGE, "without the task", result.without_the_task),
+        (0.2, BLUE, "with the task", result.with_the_task),
     ):
-        accuracy = [trained[name].accuracy for name in LAYERS]
+        accuracy = [networks[name].accuracy for name in LAYERS]
         bars = axes.barh(positions + shift, accuracy, height=0.38, color=colour, label=label)
         labels = [f"{share:.1%}" for share in accuracy]
         axes.bar_label(bars, labels, label_type="center", color="white", fontsize=8)
+    ceiling = result.ceiling_without_the_task
     bayes = axes.axvline(ceiling, color="0.2", linestyle="--", linewidth=1.2, zorder=0)
     bayes.set_label(f"Bayes' rule without it: {ceiling:.1%}")
     axes.set_yticks(positions, LAYERS)
     axes.set(title="Scenes with the right digit", xlim=(0, 1), ylim=(len(LAYERS) - 0.4, -1.4))
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
-    handles = [*axes.containers, bayes]
-    axes.legend(
-        handles=handles, loc="upper left", ncols=2, frameon=True, framealpha=1, edgecolor="none"
-    )
+    handles, style = [*axes.containers, bayes], {"framealpha": 1, "edgecolor": "none"}
+    axes.legend(handles=handles, loc="upper left", ncols=2, frameon=True, **style)
 
 
 EXPERIMENT = Experiment(CuesOptions, run, draw)

@@ -3,13 +3,14 @@
 A function f of a sequence is permutation-equivariant if f(PX) = P f(X) for every permutation P.
 Self-attention is equivariant unless positions are added to its input (arXiv 1706.03762, section
 3.5). A fully connected layer over the sequence is not, since its weights depend on the position.
-Nor is a recurrence, whose state depends on the order.
+A recurrence is not either, since its state depends on the order.
 
-Without W_q and W_k the scores X X^T are symmetric, and each word mostly attends to itself.
+Without W_q and W_k the scores X X^T are symmetric, and most words attend to themselves.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +18,13 @@ import torch
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
-from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
 from nmt.explain.colours import BLUE, ORANGE
 from nmt.lab.experiment import Experiment, Options, Result, seeded
-from nmt.lab.figure import heat, new_figure, signed_heat
+from nmt.lab.figure import heat_map, new_figure, signed_heat_map
 from nmt.models.initialisation import initialise
 from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.positions import sinusoids
@@ -37,6 +37,7 @@ POSITIONS = "self-attention with positions"
 RECURRENCE = "recurrence (GRU)"
 FULL = "fully connected"
 _TITLES = {BARE: "weights", RECURRENCE: "gradients", FULL: "one weight of each block"}
+_ROW_TITLE: dict[str, Any] = {"x": 0.01, "ha": "left", "fontsize": 10.5, "fontweight": "bold"}
 BARE_SCORES, ONE_MATRIX, TWO_MATRICES = "X Xᵀ", "X W (X W)ᵀ", "X W_q (X W_k)ᵀ"
 
 
@@ -44,42 +45,36 @@ class EquivarianceOptions(Options):
     """The sentence, the sizes, and the number of permutations."""
 
     sentence: str = Field(
-        default="a dog chases two small cats",
-        description="words, each with its own random vector",
+        default="a dog chases two small cats", description="words; each gets a random vector"
     )
     size: int = Field(default=16, ge=2, le=512, multiple_of=2, description="size of a word vector")
     heads: int = Field(default=2, gt=0, description="attention heads; a divisor of size")
-    permutations: int = Field(
-        default=100, gt=0, le=10_000, description="number of random permutations"
-    )
+    permutations: int = Field(default=100, gt=0, le=10_000, description="random permutations")
 
     @field_validator("sentence")
     @classmethod
     def _words_differ(cls, sentence: str) -> str:
         words = sentence.split()
         if not 2 <= len(set(words)) == len(words) <= 24:
-            raise ValueError(f"got '{sentence}', allowed: 2 to 24 words, no word twice")
+            raise ValueError(f"got '{sentence}', allowed: 2 to 24 different words")
         return sentence
 
     @model_validator(mode="after")
     def _heads_divide_size(self) -> "EquivarianceOptions":
         if self.size % self.heads:
-            raise conflict_error(
-                [("heads", f"got {self.heads}, allowed: a divisor of size ({self.size})")]
-            )
+            problem = f"got {self.heads}, allowed: a divisor of size ({self.size})"
+            raise conflict_error([("heads", problem)])
         return self
 
 
 @dataclass(frozen=True)
 class ShuffledLayer:
-    """A layer f on permutations of the sentence. `max_difference` is max |f(PX) - P f(X)|.
+    """Measurements of a layer f. `max_difference` is max |f(PX) - P f(X)| over all permutations.
 
-    The arrays belong to one permutation. `weights` (S, S) and `shuffled_weights` have the weight of
-    each input (column) in each output (row), before and after the permutation, and `difference`
-    (S, D) is |f(PX) - P f(X)|. The fully connected layer has size^2 weights between two positions:
-    the weight is that between their first units. For the recurrence, it is the norm of the gradient
-    of the summed output with respect to the input. `shorter_input` is "works" if the layer accepts
-    one word less, and otherwise its error.
+    The arrays are of one permutation: `weights` and `shuffled_weights` (S, S) are the weights of
+    each input (column) in each output (row), before and after it, and `difference` (S, D) is
+    |f(PX) - P f(X)|. `shorter_input` is "works" if the layer accepts one word less, and otherwise
+    the error.
     """
 
     parameters: int
@@ -94,8 +89,7 @@ class ShuffledLayer:
 class Scores:
     """Scores S of all pairs of words before the softmax, summed over heads.
 
-    `asymmetry` is max |S - S^T| / max |S|. `self_weights` are the weights of the words on
-    themselves.
+    `asymmetry` is max |S - S^T| / max |S|. `self_weights` are the weights of words on themselves.
     """
 
     scores: npt.NDArray[np.float32]
@@ -106,7 +100,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class EquivarianceResult(Result):
-    """The words and one permutation of them, and the layers and the kinds of scores by name."""
+    """The words, one permutation of them, and the layers and kinds of scores by name."""
 
     words: tuple[str, ...]
     order: tuple[int, ...]
@@ -116,7 +110,7 @@ class EquivarianceResult(Result):
 
 
 Layer = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""A function from (S, D) to its output (S, D) and the weights (S, S) of inputs in outputs."""
+"""A function from the input (S, D) to the output (S, D) and the weights (S, S)."""
 
 
 def run(options: EquivarianceOptions) -> EquivarianceResult:
@@ -146,6 +140,7 @@ def run(options: EquivarianceOptions) -> EquivarianceResult:
             return self_attention(x + sinusoids(*x.shape).to(x))
 
         def recurrence(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
+            """The weights are the norms of the gradients of the summed outputs."""
             with torch.enable_grad():
                 x = x.clone().requires_grad_()
                 y = gru(x)[0]
@@ -153,6 +148,7 @@ def run(options: EquivarianceOptions) -> EquivarianceResult:
             return y.detach(), torch.stack(gradients).norm(dim=-1)
 
         def fully_connected(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
+            """Of the size^2 weights between two positions, return that of the first units."""
             weights = full.weight.view(length, size, length, size)[:, 0, :, 0].abs()
             return full(x.flatten()).view_as(x), weights
 
@@ -169,7 +165,7 @@ def run(options: EquivarianceOptions) -> EquivarianceResult:
             order=tuple(order.tolist()),
             shuffled_words=tuple(words[position] for position in order),
             layers={
-                name: _shuffle(layer, module, x, orders, order)
+                name: _measure_layer(layer, module, x, orders, order)
                 for name, (layer, module) in layers.items()
             },
             scores={
@@ -180,7 +176,7 @@ def run(options: EquivarianceOptions) -> EquivarianceResult:
         )
 
 
-def _shuffle(
+def _measure_layer(
     layer: Layer,
     module: nn.Module | None,
     x: Float[Tensor, "S D"],
@@ -212,98 +208,74 @@ def _measure_scores(scores: Float[Tensor, "S S"]) -> Scores:
 
 def draw(result: EquivarianceResult) -> Figure:
     """Draw a row per layer, with the weights before and after the permutation and the difference,
-    and a row of scores.
+    and a row of scores. A box marks the pair of words with the largest weight of self-attention.
     """
     figure = new_figure(9.0, 11.9)
     rows = figure.subfigures(6, 1, squeeze=False, height_ratios=[1, 0.9, 0.9, 1, 1.25, 1.25]).flat
-    pair = _strongest_pair(result.layers[ATTENTION].weights)
+    off_diagonal = result.layers[ATTENTION].weights.copy()
+    np.fill_diagonal(off_diagonal, -np.inf)
+    pair = divmod(int(off_diagonal.argmax()), len(result.words))
     shuffled_pair = tuple(result.order.index(position) for position in pair)
-    greatest = max(float(layer.difference.max()) for layer in result.layers.values())
+    limit = max(float(layer.difference.max()) for layer in result.layers.values())
     for row, (name, layer) in zip(rows, result.layers.items(), strict=False):
         left, middle, right = row.subplots(1, 3)
-        _set_title(row, _summary(name, layer))
-        top = max(float(layer.weights.max()), float(layer.shuffled_weights.max()))
-        _draw_weights(left, layer.weights, result.words, pair, top)
-        image = _draw_weights(
-            middle, layer.shuffled_weights, result.shuffled_words, shuffled_pair, top
-        )
+        difference, is_last = layer.max_difference, name == FULL
+        is_same = difference < 1e-3
+        text = f"equivariant (to {difference:.0e})" if is_same else f"differs by {difference:.2f}"
+        length = "" if layer.shorter_input == "works" else "; this length only"
+        row.suptitle(f"{name}: {text}{length}", **_ROW_TITLE)
+        for axes, weights, words, (i, j), order in (
+            (left, layer.weights, result.words, pair, "as written"),
+            (middle, layer.shuffled_weights, result.shuffled_words, shuffled_pair, "shuffled"),
+        ):
+            top = max(float(layer.weights.max()), float(layer.shuffled_weights.max()))
+            image = heat_map(axes, weights, top)
+            axes.set_xticks(range(len(words)), words, rotation=90)
+            axes.set_yticks(range(len(words)), words)
+            axes.tick_params(labelbottom=is_last)  # all rows have the same words
+            box = Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=BLUE, linewidth=2)
+            axes.add_patch(box)
+            _write(axes, i, j, f"{weights[i, j]:.2f}", weights[i, j] > top / 2)
+            if name in _TITLES:
+                axes.set_title(f"{_TITLES[name]}, {order}")
         label = "gradient" if name == RECURRENCE else "weight"
         row.colorbar(image, ax=[left, middle], label=label, pad=0.015)
-        for axes in (left, middle):
-            axes.tick_params(labelbottom=name == FULL)  # all rows have the same words
-        if name in _TITLES:
-            left.set_title(f"{_TITLES[name]}, as written")
-            middle.set_title(f"{_TITLES[name]}, shuffled")
-        image = heat(right, layer.difference, greatest)
+        image = heat_map(right, layer.difference, limit)
         right.set(title="|f(PX) - P f(X)|" if name == BARE else "", yticks=[])
-        right.set_xlabel("component of the vector" if name == FULL else None)
-        right.tick_params(labelbottom=name == FULL)
+        right.set_xlabel("component of the vector" if is_last else None)
+        right.tick_params(labelbottom=is_last)
         row.colorbar(image, ax=right, label="difference")
     _draw_scores(figure.subfigs[-1], result)
     return figure
 
 
-def _set_title(row: SubFigure, text: str) -> None:
-    row.suptitle(text, x=0.01, ha="left", fontsize=10.5, fontweight="bold")
+def _write(axes: Axes, row: int, column: int, text: str, is_white: bool | np.bool) -> None:
+    colour = "white" if is_white else "black"
+    axes.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
 
 
 def _draw_scores(row: SubFigure, result: EquivarianceResult) -> None:
     """Draw two kinds of scores as heat maps, and the weights of words on themselves as bars."""
-    _set_title(row, f"why W_q and W_k: {BARE_SCORES} is symmetric, and words attend to themselves")
-    left, middle, right = row.subplots(1, 3)
+    title = f"why W_q and W_k: {BARE_SCORES} is symmetric, and words attend to themselves"
+    row.suptitle(title, **_ROW_TITLE)
+    *panels, right = row.subplots(1, 3)
     positions = np.arange(len(result.words))
-    for axes, name in ((left, BARE_SCORES), (middle, TWO_MATRICES)):
+    for axes, name, shift, colour in zip(
+        panels, (BARE_SCORES, TWO_MATRICES), (-0.2, 0.2), (ORANGE, BLUE), strict=True
+    ):
         scores = result.scores[name].scores
         top = float(np.abs(scores).max())
-        row.colorbar(signed_heat(axes, scores, top), ax=axes, label="score")
-        for i, j in np.ndindex(scores.shape):
-            colour = "white" if abs(scores[i, j]) > top / 2 else "black"
-            axes.text(j, i, f"{scores[i, j]:.1f}", ha="center", va="center", fontsize=7, c=colour)
+        row.colorbar(signed_heat_map(axes, scores, top), ax=axes, label="score")
+        for (i, j), score in np.ndenumerate(scores):
+            _write(axes, i, j, f"{score:.1f}", abs(score) > top / 2)
         axes.set_xticks(positions, result.words, rotation=90)
         axes.set_yticks(positions, result.words)
         axes.set_title(f"scores {name}")
-    for shift, name, colour in ((-0.2, BARE_SCORES, ORANGE), (0.2, TWO_MATRICES, BLUE)):
-        weights = result.scores[name].self_weights
-        right.barh(positions + shift, weights, 0.4, color=colour, label=name)
+        right.barh(positions + shift, result.scores[name].self_weights, 0.4, color=colour)
+        right.containers[-1].set_label(name)
     right.set_yticks(positions, result.words)
-    right.set(title="weight of a word on itself", xlabel="weight")
-    right.set_ylim(len(positions) - 0.4, -1.9)
-    right.legend(loc="upper right", ncols=2)
-
-
-def _summary(name: str, layer: ShuffledLayer) -> str:
-    difference = layer.max_difference
-    is_same = difference < 1e-3
-    outcome = f"equivariant (to {difference:.0e})" if is_same else f"differs by {difference:.2f}"
-    length = "" if layer.shorter_input == "works" else "; this length only"
-    return f"{name}: {outcome}{length}"
-
-
-def _strongest_pair(weights: npt.NDArray[np.float32]) -> tuple[int, int]:
-    """Return the row and the column of the greatest weight off the diagonal."""
-    others = weights - np.diag(np.full(len(weights), np.inf, dtype=np.float32))
-    row, column = np.unravel_index(int(others.argmax()), others.shape)
-    return int(row), int(column)
-
-
-def _draw_weights(
-    axes: Axes,
-    weights: npt.NDArray[np.float32],
-    words: tuple[str, ...],
-    pair: tuple[int, ...],
-    top: float,
-) -> AxesImage:
-    """Draw a heat map of the weights, with a box and the number at one pair of words."""
-    image = heat(axes, weights, top)
-    axes.set_xticks(range(len(words)), words, rotation=90)
-    axes.set_yticks(range(len(words)), words)
-    row, column = pair
-    box = Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=BLUE, linewidth=2)
-    axes.add_patch(box)
-    weight = float(weights[row, column])
-    colour = "white" if weight > top / 2 else "black"
-    axes.text(column, row, f"{weight:.2f}", ha="center", va="center", fontsize=7, color=colour)
-    return image
+    right.set(title="weight of a word on itself", ylim=(len(positions) - 0.4, -0.6))
+    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12))
 
 
 EXPERIMENT = Experiment(EquivarianceOptions, run, draw)

@@ -20,7 +20,7 @@ from pydantic import AfterValidator, Field
 import nmt
 from nmt.errors import NMTError
 from nmt.lab.experiments import EXPERIMENTS, find
-from nmt.lab.figure import house_style, write_png
+from nmt.lab.figure import figure_style, write_png
 from nmt.lab.numbers import columns, readable_json, summary
 from nmt.settings.base import Config
 from nmt.settings.config_file import Overrides, load_overrides
@@ -39,7 +39,7 @@ def _odd(value: int) -> int:
     return value
 
 
-def _some(items: tuple[object, ...]) -> tuple[object, ...]:
+def _non_empty(items: tuple[object, ...]) -> tuple[object, ...]:
     if not items:
         raise ValueError("got [], allowed: a list of one or more")
     return items
@@ -49,18 +49,18 @@ Odd = Annotated[int, AfterValidator(_odd)]
 """An odd number, such as the width of a centred window."""
 
 ItemT = TypeVar("ItemT")
-Some = Annotated[tuple[ItemT, ...], AfterValidator(_some)]
+NonEmpty = Annotated[tuple[ItemT, ...], AfterValidator(_non_empty)]
 """A tuple of at least one item."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a run, frozen. Equal options give equal results, except for measured times."""
+    """The result of a run. Equal options give equal results, except for measured times."""
 
     def numbers(self) -> dict[str, object]:
-        """Return the content of NAME.json: numbers, text, arrays, and lists and dicts of these.
+        """Return the numbers of NAME.json: scalars, text, arrays, and lists and dicts of these.
 
-        No number is NaN. The summary shows scalars as lines and dicts of dicts as tables.
+        None is NaN or infinite. The summary prints scalars as lines and dicts of dicts as tables.
         """
         return asdict(self)
 
@@ -71,8 +71,8 @@ ResultT = TypeVar("ResultT", bound=Result)
 
 @dataclass(frozen=True)
 class Experiment(Generic[OptionsT, ResultT]):
-    """An experiment. `run` seeds all randomness with `options.seed` and leaves torch's and numpy's
-    global generators unchanged. `draw` returns the figure of a result.
+    """An experiment. `run` seeds all randomness with `options.seed`, and leaves the global
+    generators of torch and NumPy unchanged. `draw` returns the figure of a result.
     """
 
     options: type[OptionsT]
@@ -82,9 +82,9 @@ class Experiment(Generic[OptionsT, ResultT]):
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's global generator with `seed` in the block, and restore the generator afterwards.
+    """Seed torch's global generator in the block, and restore its state afterwards.
 
-    This is for code that takes no generator, such as the initialisation of a layer.
+    This is for code that accepts no generator, such as the initialisation of a layer.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -94,12 +94,12 @@ def seeded(seed: int) -> Iterator[None]:
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
     """Limit torch to one thread in the block, and restore the number of threads afterwards."""
-    before = torch.get_num_threads()
+    n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(n_threads)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def perform(name: str, overrides: Overrides, folder: Path, force: bool = False) 
     """Run an experiment with `overrides` (`key=value`); write NAME.json and NAME.png to `folder`.
 
     Existing files are replaced only with `force`. Raises ConfigError for an unknown name or option,
-    DataError if `folder` cannot be written, and NMTError if a result is not finite.
+    DataError if `folder` cannot be written, and NMTError if a number is NaN or infinite.
     """
     experiment = find(name)
     options = load_overrides(overrides, experiment.options)
@@ -129,7 +129,7 @@ def perform(name: str, overrides: Overrides, folder: Path, force: bool = False) 
         numbers = result.numbers()
         content = {
             "experiment": name,
-            "about": EXPERIMENTS[name],
+            "description": EXPERIMENTS[name],
             "options": options.model_dump(mode="json"),
             "versions": {
                 "nmt": nmt.__version__,
@@ -141,26 +141,23 @@ def perform(name: str, overrides: Overrides, folder: Path, force: bool = False) 
         try:
             text = readable_json(content)
         except ValueError:
-            raise NMTError(
-                f"{name}: got NaN or infinity with these options (is lr too large?)"
-            ) from None
+            message = f"{name}: got NaN or infinity with these options (is lr too large?)"
+            raise NMTError(message) from None
         write_lines([text], paths[0])
-        with house_style():
+        with figure_style():
             write_png(experiment.draw(result), paths[1])
     return Report(summary(numbers), text, paths)
 
 
 def describe_options(name: str) -> list[str]:
-    """Return an experiment's options as lines: key, default, meaning. Raises as `find` does."""
+    """Return a line for each option of an experiment: its key, its default and its description.
+
+    A section's default is its `kind`. Raises ConfigError for an unknown name.
+    """
     defaults = find(name).options()
-    values = defaults.model_dump(mode="json")
-    keys = columns([(key, _default(value)) for key, value in values.items()])
-    meanings = [field.description or "" for field in type(defaults).model_fields.values()]
-    return [f"{key}  {meaning}" for key, meaning in zip(keys, meanings, strict=True)]
-
-
-def _default(value: object) -> str:
-    """Return a default value as text; a section is represented by its `kind`."""
-    return (
-        str(value["kind"]) if isinstance(value, dict) and "kind" in value else readable_json(value)
-    )
+    rows = [
+        (key, str(value["kind"]) if isinstance(value, dict) else readable_json(value))
+        for key, value in defaults.model_dump(mode="json").items()
+    ]
+    fields = type(defaults).model_fields.values()
+    return [f"{row}  {field.description}" for row, field in zip(columns(rows), fields, strict=True)]

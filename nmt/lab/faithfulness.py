@@ -1,9 +1,9 @@
 """Measures of an attribution: agreement with a planted alignment, deletion and insertion.
 
-Deletion replaces source words by unk, the highest score first; insertion begins with a source of
-unk and restores them in the same order (Petsiuk et al., arXiv 1806.07421; for text DeYoung et al.,
-arXiv 1911.03429). An attribution is faithful to the model if the log-probability of the reference
-falls early in deletion and rises early in insertion.
+Deletion replaces source words by unk, the highest score first. Insertion starts from a source of
+unk and restores the words in the same order (Petsiuk et al., arXiv 1806.07421; for text DeYoung et
+al., arXiv 1911.03429). An attribution is faithful to the model if the log-probability of the
+reference falls early in deletion and rises early in insertion.
 """
 
 from typing import NamedTuple
@@ -16,11 +16,11 @@ from nmt.explain.attribution.pair import Pair
 from nmt.models.base import Seq2Seq
 from nmt.text.vocabulary import UNK_ID
 
-_MOST_ROWS = 512
+_MAX_ROWS = 512
 
 
 class Curves(NamedTuple):
-    """log p(tgt_out[t]) in nats after 0 to n of the n source words were removed, or restored."""
+    """log p(tgt_out[t]) in nats after 0, ..., n of the n source words are removed or restored."""
 
     deletion: Float[Tensor, "*M T n+1"]
     insertion: Float[Tensor, "*M T n+1"]
@@ -29,9 +29,9 @@ class Curves(NamedTuple):
 def agreement(
     shares: Float[Tensor, "T S"], sources: Int[Tensor, " T"]
 ) -> tuple[Bool[Tensor, " T"], Float[Tensor, " T"]]:
-    """Return if `sources[t]` has the largest share of row t, and its share.
+    """Return whether `sources[t]` has the largest share of row t, and its share.
 
-    The first of several equal shares is the largest.
+    Of several equal shares, the first is the largest.
     """
     rows = torch.arange(len(sources))
     return shares.argmax(dim=-1) == sources, shares[rows, sources]
@@ -40,9 +40,9 @@ def agreement(
 @torch.inference_mode()
 def log_probs(model: Seq2Seq, pair: Pair, keep: Bool[Tensor, "R S"]) -> Float[Tensor, "R T"]:
     """Return log p(tgt_out), teacher-forced, with unk for the source pieces outside `keep`."""
-    different, inverse = keep.unique(dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
+    unique, inverse = keep.unique(dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
     values = []
-    for rows in different.split(_MOST_ROWS):
+    for rows in unique.split(_MAX_ROWS):
         src_ids = pair.src_ids.where(rows, UNK_ID)
         tgt_in, tgt_out = (ids.expand(len(rows), -1) for ids in (pair.tgt_in, pair.tgt_out))
         logits = model(src_ids, torch.ones_like(rows), tgt_in).logits
@@ -53,7 +53,7 @@ def log_probs(model: Seq2Seq, pair: Pair, keep: Bool[Tensor, "R S"]) -> Float[Te
 def curves(model: Seq2Seq, pair: Pair, scores: Float[Tensor, "*M T S"]) -> Curves:
     """Return the curves of M attributions of the first T target pieces.
 
-    The source's last piece, eos, is never removed. Of equal scores the first word comes first.
+    The last piece of the source, eos, is never removed. Words with equal scores keep their order.
     """
     order = scores[..., :-1].argsort(dim=-1, descending=True, stable=True)
     return Curves(_deletion(model, pair, order), _deletion(model, pair, order.flip(-1)).flip(-1))
@@ -62,6 +62,7 @@ def curves(model: Seq2Seq, pair: Pair, scores: Float[Tensor, "*M T S"]) -> Curve
 def _deletion(
     model: Seq2Seq, pair: Pair, order: Int[Tensor, "*M T n"]
 ) -> Float[Tensor, "*M T n+1"]:
+    """Return the deletion curves for words removed in `order`."""
     n_tgt, n_words = order.shape[-2:]
     ranks = order.argsort(dim=-1).unsqueeze(-2)
     keep = ranks >= torch.arange(n_words + 1).unsqueeze(-1)  # (*M, T, n + 1, n)

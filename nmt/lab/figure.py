@@ -42,8 +42,8 @@ _STYLE: dict[Any, Any] = {
 
 
 @contextlib.contextmanager
-def house_style() -> Iterator[None]:
-    """Use matplotlib's defaults plus `_STYLE` in the block; restore the settings afterwards."""
+def figure_style() -> Iterator[None]:
+    """Use matplotlib's defaults and `_STYLE` in the block; restore the settings afterwards."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
@@ -57,29 +57,29 @@ def new_figure(width_inches: float, height_inches: float) -> Figure:
     return figure
 
 
-def heat(axes: Axes, table: npt.NDArray[np.floating], top: float) -> AxesImage:
-    """Draw `table` as a heat map of values from 0 to `top`, with the first row uppermost."""
+def heat_map(axes: Axes, table: npt.NDArray[np.floating], limit: float) -> AxesImage:
+    """Draw values from 0 to `limit` as a heat map, with the first row at the top."""
     return axes.imshow(
-        table, cmap=COLOUR_MAP, vmin=0.0, vmax=top, aspect="auto", interpolation="nearest"
+        table, cmap=COLOUR_MAP, vmin=0.0, vmax=limit, aspect="auto", interpolation="nearest"
     )
 
 
-def signed_heat(axes: Axes, table: npt.NDArray[np.floating], top: float) -> AxesImage:
-    """Draw a heat map of values from -`top` (blue) to `top` (red), with the first row uppermost."""
-    return axes.imshow(table, cmap=SIGNED_MAP, vmin=-top, vmax=top, aspect="auto")
+def signed_heat_map(axes: Axes, table: npt.NDArray[np.floating], limit: float) -> AxesImage:
+    """Draw values from -`limit` (blue) to `limit` (red) as a heat map, first row at the top."""
+    return axes.imshow(table, cmap=SIGNED_MAP, vmin=-limit, vmax=limit, aspect="auto")
 
 
 def label_cells(axes: Axes, table: npt.NDArray[np.floating]) -> None:
     """Write each number of `table`, from 0 to 1, into its cell of the heat map."""
     for (row, column), value in np.ndenumerate(table):
-        ink = "white" if value > 0.5 else "0.2"
-        axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
+        colour = "white" if value > 0.5 else "0.2"
+        axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=8)
 
 
 def write_png(figure: Figure, path: Path, force: bool = False) -> None:
-    """Write the figure atomically as an opaque PNG. An existing file is replaced only with `force`.
+    """Write the figure atomically as an opaque PNG; equal figures give equal bytes.
 
-    Equal figures give equal bytes.
+    An existing file is replaced only with `force`.
     """
     figure.set_dpi(DPI)
     canvas = FigureCanvasAgg(figure)

@@ -1,8 +1,8 @@
-"""Heads that attend to near and to far positions: self-attention with one and with several heads.
+"""Near and distant attention: self-attention with one head and with several heads.
 
-Each position must attend to one near and one far card (nmt/lab/cards.py). A single head has one
-softmax for both, and its context does not tell which value came from which card. Of several heads,
-each can attend to one card (arXiv 1706.03762, section 3.2.2).
+Each position must attend to a near and to a far card (nmt/lab/cards.py). A single head has one
+softmax for both, and its context mixes their values. With several heads, each can attend to one
+card (arXiv 1706.03762, section 3.2.2).
 """
 
 import math
@@ -19,51 +19,43 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from nmt.explain.colours import CYCLE, GREY
-from nmt.lab.cards import CardOptions, CardReader, Cards, draw_cards, losses, self_attention, train
-from nmt.lab.experiment import Experiment, Result, Some, one_thread
-from nmt.lab.figure import heat, new_figure
+from nmt.lab.cards import CardOptions, CardReader, Cards, draw_cards, losses, train
+from nmt.lab.experiment import Experiment, NonEmpty, Result, one_thread
+from nmt.lab.figure import heat_map, new_figure
 from nmt.settings.base import conflict_error
 
 QUESTIONS = ("near", "far")
 _TEST_SEQUENCES = 256
-_MOST_MAPS = 4
+_MAX_MAPS = 4
 
 
 class HeadsOptions(CardOptions):
     """Settings of the task, the encoders and their training."""
 
-    heads: Some[Annotated[int, Field(gt=0)]] = Field(
+    heads: NonEmpty[Annotated[int, Field(gt=0)]] = Field(
         default=(1, 2, 4, 8), description="numbers of heads to compare; each must divide `size`"
     )
 
     @model_validator(mode="after")
-    def _heads_agree(self) -> "HeadsOptions":
-        conflicts = [
-            ("heads", f"got {n}, allowed: divisors of size ({self.size})")
-            for n in self.heads
-            if self.size % n
-        ]
+    def _heads_divide_size(self) -> "HeadsOptions":
+        allowed = f"allowed: divisors of size ({self.size})"
+        conflicts = [("heads", f"got {n}, {allowed}") for n in self.heads if self.size % n]
         if conflicts:
             raise conflict_error(conflicts)
         return self
-
-    @property
-    def shown(self) -> int:
-        """The number of heads of the encoder whose maps are drawn: the largest that fits."""
-        return max((n for n in self.heads if n <= _MOST_MAPS), default=min(self.heads))
 
 
 @dataclass(frozen=True)
 class Heads:
     """Measurements of a trained encoder with N heads, sorted by their mean attention distance.
 
-    `loss` (nats) and `right` (share of right answers) have one value per question. `measures` has
-    N values of each measure in `measure`. `weights` (N, n, n) belong to the first test sequence.
+    `loss` (nats per answer) and `accuracy` have one value per question, and each of `measures` has
+    one per head. `weights` (N, n, n) are those of the first test sequence.
     """
 
     parameters: int
     loss: npt.NDArray[np.float64]
-    right: npt.NDArray[np.float64]
+    accuracy: npt.NDArray[np.float64]
     measures: dict[str, npt.NDArray[np.float64]]
     weights: npt.NDArray[np.float64]
 
@@ -90,13 +82,13 @@ class HeadsResult(Result):
         numbers: dict[str, object] = {
             "distance_of_twins": self.twin_distance,
             "distance_of_equal_weights": self.equal_distance,
-            "loss_of_a_guess": math.log(self.options.digits),
+            "loss_of_random_guess": math.log(self.options.digits),
         }
         for n, heads in self.encoders.items():
             numbers[f"heads_{n}"] = {
                 "parameters": heads.parameters,
                 **{f"{name}_loss": heads.loss[i] for i, name in enumerate(QUESTIONS)},
-                **{f"{name}_right": heads.right[i] for i, name in enumerate(QUESTIONS)},
+                **{f"{name}_accuracy": heads.accuracy[i] for i, name in enumerate(QUESTIONS)},
                 **heads.measures,
             }
         return numbers
@@ -106,29 +98,26 @@ def run(options: HeadsOptions) -> HeadsResult:
     """Train an encoder with each number of heads on the same sequences, and measure the heads."""
     test = draw_cards(_TEST_SEQUENCES, options, torch.Generator().manual_seed(options.seed))
     with one_thread():
-        encoders = {n: _measure(train(n, options), test) for n in options.heads}
-    names = [f"{chr(ord('a') + i // options.digits)}{i % options.digits}" for i in test.ids[0]]
-    return HeadsResult(options, encoders, names, float(_distances(test).mean()))
-
-
-def _distances(cards: Cards) -> Float[Tensor, "B n"]:
-    return (cards.twins - torch.arange(cards.twins.shape[1])).abs().double()
+        encoders = {n: _test(train(n, options), test) for n in options.heads}
+    cards = [f"{chr(ord('a') + i // options.digits)}{i % options.digits}" for i in test.ids[0]]
+    distances = (test.twins - torch.arange(test.twins.shape[1])).abs()
+    return HeadsResult(options, encoders, cards, float(distances.double().mean()))
 
 
 @torch.inference_mode()
-def _measure(model: CardReader, test: Cards) -> Heads:
+def _test(model: CardReader, test: Cards) -> Heads:
     """Measure the answers and the heads of the model on the test sequences."""
-    right = model(test.ids).argmax(dim=-1) == test.answers
-    weights = self_attention(model.encoder, test.ids).double()
+    is_correct = model(test.ids).argmax(dim=-1) == test.answers
+    keep = torch.ones_like(test.ids, dtype=torch.bool)
+    weights: Tensor = model.encoder(test.ids, keep, with_weights=True)[1].double()
     measures = measure(weights, test.twins)
     order = np.argsort(measures["distance"], kind="stable")
-    weights = weights[:, order]
     return Heads(
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         loss=losses(model, test).double().numpy(),
-        right=right.double().mean(dim=(0, 1)).numpy(),
+        accuracy=is_correct.double().mean(dim=(0, 1)).numpy(),
         measures={name: values[order] for name, values in measures.items()},
-        weights=weights[0].numpy(),
+        weights=weights[0, order].numpy(),
     )
 
 
@@ -136,10 +125,10 @@ def measure(
     weights: Float[Tensor, "B N n n"], twins: Int[Tensor, "B n"]
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Return measures of each head (N,), averaged over sequences and positions: the distance in
-    positions, the entropy in nats, and the weights on the previous card and on the twin card.
+    positions, the entropy in nats, and the weights on the previous card and on the twin.
     """
     positions = torch.arange(weights.shape[-1])
-    before = (positions - 1).clamp(min=0).expand_as(twins)
+    previous = (positions - 1).clamp(min=0).expand_as(twins)
 
     def weight_on(targets: Int[Tensor, "B n"]) -> Float[Tensor, "B N n"]:
         index = targets[:, None, :, None].expand(-1, weights.shape[1], -1, 1)
@@ -148,8 +137,8 @@ def measure(
     measures = {
         "distance": (weights * (positions[:, None] - positions).abs()).sum(dim=-1),
         "entropy": -torch.xlogy(weights, weights).sum(dim=-1),
-        "weight_before": weight_on(before),
-        "weight_twin": weight_on(twins),
+        "weight_on_previous": weight_on(previous),
+        "weight_on_twin": weight_on(twins),
     }
     return {name: values.mean(dim=(0, 2)).numpy() for name, values in measures.items()}
 
@@ -159,37 +148,32 @@ def draw(result: HeadsResult) -> Figure:
     figure = new_figure(10.6, 6.9)
     above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[1, 1.05]).flat
     loss, heads = above.subplots(1, 2, width_ratios=[1, 1.5])
-    _draw_losses(loss, result)
+    names = [str(n) for n in result.encoders]
+    for i, (question, colour) in enumerate(zip(QUESTIONS, CYCLE, strict=False)):
+        values = [encoder.loss[i] for encoder in result.encoders.values()]
+        loss.plot(names, values, "o-", color=colour, label=question)
+    guess = math.log(result.options.digits)
+    loss.axhline(guess, color=GREY, linestyle=":", linewidth=1.2)
+    loss.text(len(names) - 1, guess, "random guess", ha="right", va="bottom", fontsize=8)
+    loss.set(title="Loss, nats per answer", xlabel="heads, at equal size", ylim=(0, 1.12 * guess))
+    loss.legend(title="question")
     _draw_heads(heads, result)
     _draw_maps(below, result)
     return figure
 
 
-def _draw_losses(axes: Axes, result: HeadsResult) -> None:
-    places = [str(n) for n in result.encoders]
-    for i, (name, colour) in enumerate(zip(QUESTIONS, CYCLE, strict=False)):
-        values = [encoder.loss[i] for encoder in result.encoders.values()]
-        axes.plot(places, values, "o-", color=colour, label=name)
-    guess = math.log(result.options.digits)
-    axes.axhline(guess, color=GREY, linestyle=":", linewidth=1.2)
-    axes.text(len(places) - 1, guess, "a guess", ha="right", va="bottom", fontsize=8)
-    axes.set(title="Loss, nats per answer", xlabel="heads, at equal size", ylim=(0, 1.12 * guess))
-    axes.legend(title="question")
-
-
 def _draw_heads(axes: Axes, result: HeadsResult) -> None:
-    for (n, encoder), colour, mark in zip(
+    for (n, encoder), colour, marker in zip(
         result.encoders.items(), CYCLE * 5, "os^D" * 5, strict=False
     ):
-        m = encoder.measures
-        axes.plot(m["distance"], m["entropy"], mark, color=colour, alpha=0.85, label=f"{n}")
+        x, y = encoder.measures["distance"], encoder.measures["entropy"]
+        axes.plot(x, y, marker, color=colour, alpha=0.85, label=f"{n}")
     top = 1.12 * math.log(len(result.cards))
-    marks = {
-        "card before": 1.0,
-        "twin": result.twin_distance,
-        "equal weights": result.equal_distance,
-    }
-    for name, distance in marks.items():
+    for name, distance in (
+        ("previous card", 1.0),
+        ("twin", result.twin_distance),
+        ("equal weights", result.equal_distance),
+    ):
         axes.axvline(distance, color=GREY, linestyle=":", linewidth=1.2)
         axes.text(distance, top, f" {name}", va="top", fontsize=8, color="0.3")
     axes.set(title="Every head", xlabel="mean distance, positions", ylabel="entropy, nats")
@@ -198,24 +182,24 @@ def _draw_heads(axes: Axes, result: HeadsResult) -> None:
 
 
 def _draw_maps(figure: SubFigure, result: HeadsResult) -> None:
-    """Draw the attention of the encoders with the fewest and with `shown` heads."""
-    fewest = result.encoders[min(result.encoders)]
-    shown = result.encoders[result.options.shown]
+    """Draw the heads of the smallest encoder and of the largest with at most _MAX_MAPS heads."""
+    candidates = {n for n in result.encoders if n <= _MAX_MAPS} or {min(result.encoders)}
+    encoders = [result.encoders[n] for n in sorted({min(candidates), max(candidates)})]
     maps = [
         (f"head {i + 1} of {len(encoder.weights)}", weights)
-        for encoder in ([shown] if fewest is shown else [fewest, shown])
+        for encoder in encoders
         for i, weights in enumerate(encoder.weights)
     ]
     panels = np.ravel(figure.subplots(1, len(maps), squeeze=False, sharey=True))
-    places = range(len(result.cards))
+    positions = range(len(result.cards))
     for axes, (title, weights) in zip(panels, maps, strict=True):
-        image = heat(axes, weights, 1.0)
-        axes.set_xticks(places, result.cards, rotation=90, fontsize=7.5)
+        image = heat_map(axes, weights, 1.0)
+        axes.set_xticks(positions, result.cards, rotation=90, fontsize=7.5)
         axes.set_title(title)
         axes.tick_params(length=0)
-    panels[0].set_yticks(places, result.cards, fontsize=7.5)
-    panels[0].set_ylabel("a card")
-    figure.supxlabel("looks at these cards of the sequence", fontsize="medium")
+    panels[0].set_yticks(positions, result.cards, fontsize=7.5)
+    panels[0].set_ylabel("query card")
+    figure.supxlabel("key card", fontsize="medium")
     figure.colorbar(image, ax=list(panels), pad=0.01, label="attention weight")
 
 

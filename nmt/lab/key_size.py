@@ -1,10 +1,10 @@
 """Trained additive attention compared with dot products, for several sizes d of queries and keys.
 
-A memory holds items with different names and answers; a query asks for the answer of a name. The
+A memory has items with different names and answers; a query requests the answer of a name. The
 queries and keys of the names are learned vectors with initial values from N(0, 1), so that q^T k
 has variance d. The larger d is, the closer the initial softmax is to the choice of a wrong item,
-and the less it learns. Scores divided by sqrt(d), or computed by a tanh layer, stay moderate for
-any d (arXiv 1706.03762, section 3.2.1; arXiv 1703.03906, section 4.4).
+and the smaller are its gradients. Scores divided by sqrt(d), or computed by a tanh layer, are
+moderate for any d (arXiv 1706.03762, section 3.2.1; arXiv 1703.03906, section 4.4).
 """
 
 import math
@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from nmt.explain.colours import CYCLE, GREY
-from nmt.lab.experiment import Experiment, Options, Result, Some, one_thread, seeded
+from nmt.lab.experiment import Experiment, NonEmpty, Options, Result, one_thread, seeded
 from nmt.lab.figure import new_figure
 from nmt.lab.scaling import CONFIGS, Kind
 from nmt.models.attention.base import Attention
@@ -33,25 +33,23 @@ _TEST_MEMORIES = 256
 
 
 class KeySizeOptions(Options):
-    """Settings of the attention, the task and the training."""
+    """Options of the attention, the task and the training."""
 
-    kinds: Some[Kind] = Field(
+    kinds: NonEmpty[Kind] = Field(
         default=("dot", "scaled_dot", "additive"), description="attention scores to compare"
     )
-    sizes: Some[Annotated[int, Field(gt=0, le=4096)]] = Field(
+    sizes: NonEmpty[Annotated[int, Field(gt=0, le=4096)]] = Field(
         default=(4, 16, 64, 256, 512), description="sizes d of q and k"
     )
     names: int = Field(default=64, ge=2, description="number of different names")
     items: int = Field(default=16, ge=2, description="items in a memory, at most `names`")
-    draws: int = Field(
-        default=3, ge=2, le=100, description="trainings of each model, with different seeds"
-    )
+    draws: int = Field(default=3, ge=2, le=100, description="trainings of each model, one per seed")
     updates: int = Field(default=300, gt=0, description="updates of each training")
     batch: int = Field(default=8, gt=0, description="memories per update, with a query per item")
     lr: float = Field(default=0.003, gt=0, description="learning rate of Adam")
 
     @model_validator(mode="after")
-    def _names_suffice(self) -> "KeySizeOptions":
+    def _names_are_enough(self) -> "KeySizeOptions":
         if self.items > self.names:
             problem = f"got {self.items}, allowed: at most names ({self.names})"
             raise conflict_error([("items", problem)])
@@ -59,7 +57,7 @@ class KeySizeOptions(Options):
 
 
 class Retrieval(nn.Module):
-    """Attention over items with their names as keys; a linear layer turns context into answers."""
+    """Attention over items, whose keys depend on their names, then a linear layer over answers."""
 
     def __init__(self, kind: Kind, size: int, options: KeySizeOptions) -> None:
         super().__init__()
@@ -94,10 +92,10 @@ def draw_memories(count: int, options: KeySizeOptions, generator: torch.Generato
 
 @dataclass(frozen=True)
 class KindResult:
-    """Test results (sizes, draws) of an attention: nats per answer, and share of right answers."""
+    """The test loss (nats per answer) and accuracy of a kind of attention, each (sizes, draws)."""
 
     loss: npt.NDArray[np.float64]
-    right: npt.NDArray[np.float64]
+    accuracy: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -109,11 +107,11 @@ class KeySizeResult(Result):
 
     def numbers(self) -> dict[str, object]:
         numbers: dict[str, object] = {"sizes": self.options.sizes}
-        for kind, entry in self.kinds.items():
+        for kind, results in self.kinds.items():
             numbers[kind] = {
-                "loss": entry.loss.mean(axis=1),
-                "loss_spread": entry.loss.std(axis=1, ddof=1),
-                "right": entry.right.mean(axis=1),
+                "loss": results.loss.mean(axis=1),
+                "loss_spread": results.loss.std(axis=1, ddof=1),
+                "accuracy": results.accuracy.mean(axis=1),
             }
         return numbers
 
@@ -121,21 +119,16 @@ class KeySizeResult(Result):
 def run(options: KeySizeOptions) -> KeySizeResult:
     """Train and test every kind of attention at every size."""
     test = draw_memories(_TEST_MEMORIES, options, torch.Generator().manual_seed(options.seed))
+    results = np.empty((len(options.kinds), 2, len(options.sizes), options.draws))
     with one_thread():
-        kinds = {kind: _train_and_test(kind, options, test) for kind in options.kinds}
-    return KeySizeResult(options, kinds)
-
-
-def _train_and_test(kind: Kind, options: KeySizeOptions, test: Memories) -> KindResult:
-    results = np.empty((2, len(options.sizes), options.draws))
-    for row, size in enumerate(options.sizes):
-        for number in range(options.draws):
-            model = _train(kind, size, options, options.seed * 10_007 + number)
+        for i, j, draw in np.ndindex(len(options.kinds), len(options.sizes), options.draws):
+            seed = options.seed * 10_007 + draw
+            model = _train(options.kinds[i], options.sizes[j], options, seed)
             with torch.inference_mode():
-                right = model(test.names, test.answers).argmax(dim=-1) == test.answers
-                loss = _loss(model, test)
-            results[:, row, number] = float(loss), float(right.double().mean())
-    return KindResult(*results)
+                is_correct = model(test.names, test.answers).argmax(dim=-1) == test.answers
+                results[i, :, j, draw] = _loss(model, test), is_correct.double().mean()
+    kinds = zip(options.kinds, results, strict=True)
+    return KeySizeResult(options, {kind: KindResult(*arrays) for kind, arrays in kinds})
 
 
 def _train(kind: Kind, size: int, options: KeySizeOptions, seed: int) -> Retrieval:
@@ -158,20 +151,20 @@ def _loss(model: Retrieval, memories: Memories) -> Float[Tensor, ""]:
 
 
 def draw(result: KeySizeResult) -> Figure:
-    """Draw right answers and loss over the size."""
+    """Draw accuracy and loss over the size."""
     figure = new_figure(9.0, 4.0)
-    right, loss = figure.subplots(1, 2)
+    accuracy, loss = figure.subplots(1, 2)
     sizes, options = result.options.sizes, result.options
-    for colour, (kind, entry) in zip(CYCLE * 2, result.kinds.items(), strict=False):
-        for axes, values in ((right, 100 * entry.right), (loss, entry.loss)):
+    for colour, (kind, results) in zip(CYCLE * 2, result.kinds.items(), strict=False):
+        for axes, values in ((accuracy, 100 * results.accuracy), (loss, results.loss)):
             axes.plot(sizes, values.mean(axis=1), ".-", color=colour, label=kind)
             axes.plot(sizes, values, ".", color=colour, alpha=0.35, markersize=4)
-    for axes, guess in ((right, 100 / _ANSWERS), (loss, math.log(_ANSWERS))):
+    for axes, guess in ((accuracy, 100 / _ANSWERS), (loss, math.log(_ANSWERS))):
         axes.axhline(guess, color=GREY, linestyle=":", linewidth=1.2)
-        axes.text(sizes[0], guess, "a guess", va="bottom", fontsize=8)
+        axes.text(sizes[0], guess, "random guess", va="bottom", fontsize=8)
         axes.set_xscale("log", base=2)
         axes.set(xlabel="size d of query and key", ylim=(0, None))
-    right.set(title=f"Right answers after {options.updates} updates, %")
+    accuracy.set(title=f"Right answers after {options.updates} updates, %")
     loss.set(title="Loss, nats per answer")
     loss.legend()
     return figure

@@ -1,8 +1,8 @@
-"""Masks: which positions a query may attend to, and that other positions do not affect its output.
+"""Masks restrict the positions that a query attends to; other positions do not affect its output.
 
-Padding, future positions and distant positions are all masked in the same way: the softmax runs
-over the kept positions only, and all others have weight 0. Each mask is tested by changing one
-position after another and measuring the change of every output.
+Padding, future positions and distant positions are masked alike: the softmax is over the kept
+positions, and all others have weight 0. The experiment replaces the key and the value of each
+position in turn, and measures the change of every output.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nmt.explain.colours import GREY
 from nmt.lab.experiment import Experiment, Options, Result
-from nmt.lab.figure import heat, new_figure
+from nmt.lab.figure import heat_map, new_figure
 from nmt.ops.masks import (
     causal_keep,
     keep_from_lengths,
@@ -25,17 +25,17 @@ from nmt.ops.masks import (
     window_keep,
 )
 
-BEFORE = "no mask"
+NO_MASK = "no mask"
 PADDING = "padding: one length"
-EACH = "a length for each query"
+QUERY_LENGTHS = "a length for each query"
 CAUSAL = "causal"
 WINDOW = "window"
-TOGETHER = "padding, causal and window"
+COMBINED = "padding, causal and window"
 _PAD = "<pad>"
 
 
 class MasksOptions(Options):
-    """Settings of the sentence, its padding, and the window."""
+    """The sentence, its padding, the window, and the size of the vectors."""
 
     sentence: str = Field(default="the cat sat on the mat", description="words, one per position")
     padding: int = Field(default=2, ge=0, le=12, description="padding positions after the words")
@@ -53,7 +53,7 @@ class MasksOptions(Options):
 @dataclass(frozen=True)
 class MaskedAttention:
     """Attention under one mask. `keep` is True if query q may attend to position s. `change` is the
-    largest change of output q if the key and the value of position s are replaced.
+    maximum change of output q if the key and the value of position s are replaced.
     """
 
     keep: Bool[Tensor, "Q S"]
@@ -61,17 +61,17 @@ class MaskedAttention:
     change: Float[Tensor, "Q S"]
 
     @property
-    def blind(self) -> int:
+    def n_fully_masked(self) -> int:
         """The number of queries that may attend to no position."""
         return int((~self.keep.any(dim=1)).sum())
 
     def numbers(self) -> dict[str, object]:
-        hidden = ~self.keep
+        masked = ~self.keep
         return {
-            "greatest_change_by_a_masked_place": float((self.change * hidden).max()),
-            "least_change_by_a_kept_place": float(self.change[self.keep].min()),
-            "weight_on_masked_places": float((self.weights * hidden).sum()),
-            "queries_without_a_place": self.blind,
+            "max_change_by_masked_position": float((self.change * masked).max()),
+            "min_change_by_kept_position": float(self.change[self.keep].min()),
+            "weight_on_masked_positions": float((self.weights * masked).sum()),
+            "fully_masked_queries": self.n_fully_masked,
             "sums_of_weights": self.weights.sum(dim=1).numpy(),
             "keep": self.keep.int().numpy(),
             "weights": self.weights.numpy(),
@@ -83,91 +83,83 @@ class MaskedAttention:
 class MasksResult(Result):
     """The measurements of each mask by name.
 
-    `nowhere`: the weight of each position for a query that may attend to none, by way of masking.
+    `fully_masked` has each weight of a query that may attend to no position, by way of masking.
     """
 
     words: tuple[str, ...]
     masks: dict[str, MaskedAttention]
-    nowhere: dict[str, str]
+    fully_masked: dict[str, str]
 
     def numbers(self) -> dict[str, object]:
         return {
             "words": self.words,
             "masks": {name: attention.numbers() for name, attention in self.masks.items()},
-            "weight_of_a_place_where_none_is_kept": self.nowhere,
+            "weight_in_a_fully_masked_row": self.fully_masked,
         }
 
 
 def run(options: MasksOptions) -> MasksResult:
-    """Attend under every mask, and change every position in turn."""
+    """Attend under every mask, and replace every position in turn."""
     words = (*options.sentence.split(), *[_PAD] * options.padding)
     generator = torch.Generator().manual_seed(options.seed)
     shape = (3, 1, len(words), options.size)
-    queries, keys, values = torch.randn(shape, generator=generator)
-    others = torch.randn(shape, generator=generator)[1:]
-    masks = keeps(options, generator)
+    vectors = torch.randn(shape, generator=generator)
+    replacements = torch.randn(shape, generator=generator)[1:]
+    masks = make_masks(options, generator)
+    scores, no_length = torch.zeros(1, 1, len(words)), torch.zeros(1, dtype=torch.long)
+    fully_masked = {
+        "scores filled with minus infinity": scores.fill_(-torch.inf).softmax(dim=-1),
+        "scores filled with -1e6": scores.fill_(-1e6).softmax(dim=-1),
+        "masked_softmax": masked_softmax(scores.zero_(), no_length),
+    }
     return MasksResult(
         words=words,
-        masks={name: _measure(queries, keys, values, others, keep) for name, keep in masks.items()},
-        nowhere=_nowhere(len(words)),
+        masks={name: _measure(vectors, replacements, keep) for name, keep in masks.items()},
+        fully_masked={name: f"{float(w[0, 0, 0]):g}" for name, w in fully_masked.items()},
     )
 
 
-def keeps(options: MasksOptions, generator: torch.Generator) -> dict[str, Bool[Tensor, "Q S"]]:
-    """Return the masks for one sentence by name; True if a position may be attended to."""
+def make_masks(options: MasksOptions, generator: torch.Generator) -> dict[str, Bool[Tensor, "Q S"]]:
+    """Return the masks by name; True if a position may be attended to."""
     n_words = len(options.sentence.split())
     size = n_words + options.padding
     cpu = torch.device("cpu")
     padding = keep_from_lengths(torch.tensor([n_words]), size).expand(size, -1)
     causal, window = causal_keep(0, size, cpu), window_keep(size, options.reach, cpu)
     return {
-        BEFORE: torch.ones(size, size, dtype=torch.bool),
+        NO_MASK: torch.ones(size, size, dtype=torch.bool),
         PADDING: padding,
-        EACH: keep_from_lengths(torch.randperm(size, generator=generator), size),
+        QUERY_LENGTHS: keep_from_lengths(torch.randperm(size, generator=generator), size),
         CAUSAL: causal,
         WINDOW: window,
-        TOGETHER: padding & causal & window,
+        COMBINED: padding & causal & window,
     }
 
 
 def _measure(
-    queries: Float[Tensor, "1 Q D"],
-    keys: Float[Tensor, "1 S D"],
-    values: Float[Tensor, "1 S D"],
-    others: Float[Tensor, "2 1 S D"],
+    vectors: Float[Tensor, "3 1 S D"],
+    replacements: Float[Tensor, "2 1 S D"],
     keep: Bool[Tensor, "Q S"],
 ) -> MaskedAttention:
-    weights, output = _attend(queries, keys, values, keep)
+    """Replace the key and the value of each position; `vectors` are queries, keys and values."""
+    weights, output = _attend(vectors, keep)
     changes = []
-    for position in range(keys.shape[1]):
-        is_changed = torch.arange(keys.shape[1])[:, None] == position
-        new_keys, new_values = torch.where(is_changed, others, torch.stack([keys, values]))
-        _, new_output = _attend(queries, new_keys, new_values, keep)
+    for position in range(vectors.shape[2]):
+        new_vectors = vectors.clone()
+        new_vectors[1:, :, position] = replacements[:, :, position]
+        _, new_output = _attend(new_vectors, keep)
         changes.append((new_output - output).abs().amax(dim=-1).squeeze(0))
     return MaskedAttention(keep, weights.squeeze(0), torch.stack(changes, dim=1))
 
 
 def _attend(
-    queries: Float[Tensor, "1 Q D"],
-    keys: Float[Tensor, "1 S D"],
-    values: Float[Tensor, "1 S D"],
-    keep: Bool[Tensor, "Q S"],
+    vectors: Float[Tensor, "3 1 S D"], keep: Bool[Tensor, "Q S"]
 ) -> tuple[Float[Tensor, "1 Q S"], Float[Tensor, "1 Q D"]]:
     """Compute scaled dot-product attention (arXiv 1706.03762, equation 1) under a mask."""
+    queries, keys, values = vectors
     scores = queries @ keys.mT / queries.shape[-1] ** 0.5
     weights = softmax_over_kept(scores, keep.unsqueeze(0))
     return weights, weights @ values
-
-
-def _nowhere(size: int) -> dict[str, str]:
-    """Return the weight of a position if none may be attended to, for three ways of masking."""
-    scores, no_length = torch.zeros(1, 1, size), torch.zeros(1, dtype=torch.long)
-    ways = {
-        "scores filled with minus infinity": scores.fill_(-torch.inf).softmax(dim=-1),
-        "scores filled with -1e6": scores.fill_(-1e6).softmax(dim=-1),
-        "masked_softmax": masked_softmax(scores.zero_(), no_length),
-    }
-    return {name: f"{float(weights[0, 0, 0]):g}" for name, weights in ways.items()}
 
 
 def draw(result: MasksResult) -> Figure:
@@ -175,28 +167,26 @@ def draw(result: MasksResult) -> Figure:
     figure = new_figure(13.4, 6.2)
     above, below = figure.subfigures(2, 1, squeeze=False, hspace=0.02).flat
     masks = result.masks
-    _draw_row(above, result, {name: (m.weights, ~m.keep) for name, m in masks.items()})
-    _draw_row(below, result, {name: (m.change, m.change == 0) for name, m in masks.items()})
+    _draw_row(above, result, [(mask.weights, ~mask.keep) for mask in masks.values()])
+    _draw_row(below, result, [(mask.change, mask.change == 0) for mask in masks.values()])
     for axes, name in zip(above.axes, masks, strict=False):
         axes.set_title(name)
     above.axes[0].set_ylabel("query")
     below.axes[0].set_ylabel("output")
     above.supxlabel("key", fontsize="medium")
-    below.supxlabel("place whose key and value are replaced", fontsize="medium")
+    below.supxlabel("position whose key and value are replaced", fontsize="medium")
     above.axes[-1].set_ylabel("attention weight")
-    below.axes[-1].set_ylabel("change by this place")
+    below.axes[-1].set_ylabel("change of the output")
     return figure
 
 
-def _draw_row(
-    part: SubFigure, result: MasksResult, tables: dict[str, tuple[Tensor, Tensor]]
-) -> None:
-    """Draw a heat map of each table (values, crosses), with a cross in cells where it is True."""
+def _draw_row(part: SubFigure, result: MasksResult, tables: list[tuple[Tensor, Tensor]]) -> None:
+    """Draw each table (values, crosses) as a heat map, with a cross in cells marked as True."""
     panels = part.subplots(1, len(tables), sharey=True)
-    top = max(float(table.max()) for table, _ in tables.values())
+    limit = max(float(table.max()) for table, _ in tables)
     positions = range(len(result.words))
-    for axes, (table, crosses) in zip(panels, tables.values(), strict=True):
-        image = heat(axes, table.numpy(), top)
+    for axes, (table, crosses) in zip(panels, tables, strict=True):
+        image = heat_map(axes, table.numpy(), limit)
         y, x = np.nonzero(crosses.numpy())
         axes.plot(x, y, "x", color=GREY, markersize=3.5, markeredgewidth=0.7)
         axes.set_xticks(positions, result.words, rotation=90)

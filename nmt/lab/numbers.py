@@ -14,28 +14,25 @@ def readable_json(value: object, indent: str = "") -> str:
 
     Raises ValueError for NaN and infinity, which JSON cannot express.
     """
-    deeper = indent + " "
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
-    if isinstance(value, dict) and value:
-        inner = [f"{json.dumps(key)}: {readable_json(v, deeper)}" for key, v in value.items()]
-        return _block("{}", inner, indent)
-    if isinstance(value, list | tuple):
-        if any(isinstance(item, dict | list | tuple | np.ndarray) for item in value):
-            return _block("[]", [readable_json(item, deeper) for item in value], indent)
-        return "[" + ", ".join(readable_json(item) for item in value) + "]"
     if isinstance(value, float):
         value = float(f"{value:.{DIGITS}g}")
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def _block(brackets: str, lines: list[str], indent: str) -> str:
+    if not value or not isinstance(value, dict | list | tuple):
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if isinstance(value, dict):
+        lines = [f"{json.dumps(k)}: {readable_json(v, indent + ' ')}" for k, v in value.items()]
+    else:
+        lines = [readable_json(item, indent + " ") for item in value]
+        if not any(isinstance(item, dict | list | tuple | np.ndarray) for item in value):
+            return f"[{', '.join(lines)}]"
+    start, end = "{}" if isinstance(value, dict) else "[]"
     body = ",\n".join(f"{indent} {line}" for line in lines)
-    return f"{brackets[0]}\n{body}\n{indent}{brackets[1]}"
+    return f"{start}\n{body}\n{indent}{end}"
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows of cells as aligned lines: the first column flush left, the others right."""
+    """Return rows of cells as aligned lines, the first column to the left, the others right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for first, *others in rows:
@@ -45,23 +42,23 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def summary(numbers: Mapping[str, object]) -> list[str]:
-    """Return the scalars as lines. Dicts with the same keys become a table; lists are left out."""
+    """Return scalars as lines, and dicts with the same keys as tables. Lists are left out."""
     lines = [line for section in _sections(numbers, "") for line in ("", *columns(section))]
     return [line.replace("_", " ") for line in lines[1:]]
 
 
 def _sections(numbers: Mapping[str, object], title: str) -> Iterator[list[tuple[str, ...]]]:
-    """Yield tables: first the scalars under `title`, then the inner dicts, grouped by keys."""
+    """Yield tables: first the scalars under `title`, then the inner dicts grouped by keys."""
     if scalars := _scalars(numbers):
         yield [*([(title, "")] if title else []), *scalars.items()]
     groups: dict[tuple[str, ...], dict[str, Mapping[str, object]]] = {}
     for key, part in numbers.items():
         if isinstance(part, Mapping):
             groups.setdefault(tuple(_scalars(part)), {})[key] = part
-    for heads, parts in groups.items():
-        is_table = len(heads) > 0 and len(parts) > 1
+    for names, parts in groups.items():
+        is_table = len(names) > 0 and len(parts) > 1
         if is_table:
-            yield [(title, *heads), *((key, *_scalars(p).values()) for key, p in parts.items())]
+            yield [(title, *names), *((key, *_scalars(p).values()) for key, p in parts.items())]
         for key, part in parts.items():
             inner = {name: p for name, p in part.items() if isinstance(p, Mapping)}
             yield from _sections(inner if is_table else part, f"{title}, {key}".lstrip(", "))

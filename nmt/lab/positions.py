@@ -1,9 +1,8 @@
 """Sinusoidal positional encoding: a counter whose digits are waves, and whose steps are rotations.
 
-Other counters beside it are unbounded, or depend on the length of the text, or are uneven.
+Other encodings, for comparison, are unbounded, depend on the length of the text, or are uneven.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
@@ -19,8 +18,8 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from nmt.explain.colours import GREY, ORANGE
-from nmt.lab.experiment import Experiment, Options, Result, Some
-from nmt.lab.figure import new_figure, signed_heat
+from nmt.lab.experiment import Experiment, NonEmpty, Options, Result
+from nmt.lab.figure import new_figure, signed_heat_map
 from nmt.models.transformer.positions import rotation, sinusoids
 from nmt.settings.base import conflict_error
 
@@ -29,7 +28,7 @@ _BITS = 4
 
 
 class PositionsOptions(Options):
-    """Settings of the encoding. Nothing in the experiment is random."""
+    """Options of the encoding. Nothing in the experiment is random."""
 
     length: int = Field(default=60, ge=_COUNT, le=4096, description="number of encoded positions")
     size: int = Field(
@@ -39,14 +38,12 @@ class PositionsOptions(Options):
         multiple_of=2,
         description="size of an encoding: sine and cosine of size / 2 waves",
     )
-    columns: Some[Annotated[int, Field(ge=0)]] = Field(
+    columns: NonEmpty[Annotated[int, Field(ge=0)]] = Field(
         default=(6, 7, 8, 9), description="columns of the encoding to draw as curves, from 0"
     )
-    positions: int = Field(
-        default=1000, ge=2, le=4000, description="positions for measuring distances and norms"
-    )
-    offsets: Some[Annotated[int, Field(ge=0, le=10**6)]] = Field(
-        default=(1, 2, 5, 10, 100, 1000), description="offsets d whose rotation R(d) is checked"
+    positions: int = Field(default=1000, ge=2, le=4000, description="positions in the statistics")
+    offsets: NonEmpty[Annotated[int, Field(ge=0, le=10**6)]] = Field(
+        default=(1, 2, 5, 10, 100, 1000), description="offsets d at which R(d) is tested"
     )
 
     @model_validator(mode="after")
@@ -61,10 +58,9 @@ class PositionsOptions(Options):
 class EncodingStatistics:
     """Statistics of an encoding p of n positions. Distances and norms are Euclidean.
 
-    `nearest` is the smallest distance between two positions, `norm` the largest norm. `uneven` is
-    the largest (max - min) / max of |p(i + d) - p(i)| over i, for any d: 0 if positions d apart
-    always have the same distance. `moved` is the largest distance that the encoding of a position
-    moves if the text becomes twice as long.
+    `nearest` is the smallest distance between two positions, and `norm` the largest norm. `uneven`
+    is the maximum over d of (max - min) / max of |p(i + d) - p(i)| over i; it is 0 if the distance
+    depends on d only. `moved` is the largest change of an encoding if the text is twice as long.
     """
 
     n: int
@@ -80,7 +76,7 @@ class PositionsResult(Result):
 
     `residuals` are the errors of PE(i + d) = PE(i) R(d) for each offset d. `wrong_residuals` are
     the errors with R(d + 1) instead. `similarity[d]` is PE(i) . PE(i + d) / (D/2), averaged over i;
-    `similarity_spread` is the largest difference of this product between two i.
+    `similarity_spread` is the largest difference of this product between two positions i.
     """
 
     encoding: npt.NDArray[np.float64]
@@ -94,17 +90,14 @@ class PositionsResult(Result):
     codes: dict[str, EncodingStatistics]
 
     def numbers(self) -> dict[str, object]:
+        offsets = [str(d) for d in self.offsets]
         return {
             "wavelengths": self.wavelengths,
             "wavelength_ratio": self.wavelengths[1] / self.wavelengths[0],
             "bits_of_0_to_15": _bits(),
             "sines_of_0_to_15": self.encoding[:_COUNT, : 2 * _BITS : 2],
-            "rotation_residual": {
-                str(d): value for d, value in zip(self.offsets, self.residuals, strict=True)
-            },
-            "residual_of_one_step_too_far": {
-                str(d): value for d, value in zip(self.offsets, self.wrong_residuals, strict=True)
-            },
+            "rotation_residual": dict(zip(offsets, self.residuals, strict=True)),
+            "residual_of_one_step_too_far": dict(zip(offsets, self.wrong_residuals, strict=True)),
             "similarity_by_distance": self.similarity,
             "similarity_spread_over_positions": self.similarity_spread,
             "codes": {name: asdict(code) for name, code in self.codes.items()},
@@ -126,25 +119,23 @@ def run(options: PositionsOptions) -> PositionsResult:
         similarity=np.array([float(diagonal.mean()) for diagonal in diagonals]),
         similarity_spread=max(float(d.max() - d.min()) for d in diagonals),
         columns=options.columns,
-        codes=place_codes(options.positions, size),
+        codes=compare_encodings(options.positions, size),
     )
 
 
-def place_codes(n: int, size: int) -> dict[str, EncodingStatistics]:
+def compare_encodings(n: int, size: int) -> dict[str, EncodingStatistics]:
     """Measure four encodings of n positions: i, i / n, the bits of i, and sinusoids."""
-    bits = (2 * n - 1).bit_length()
-    codes: dict[str, Callable[[int], Tensor]] = {
-        "i": lambda length: torch.arange(length).double().unsqueeze(1),
-        "i / n": lambda length: torch.arange(length).double().unsqueeze(1) / length,
-        "bits of i": lambda length: (
-            torch.arange(length)[:, None] >> torch.arange(bits) & 1
-        ).double(),
-        "sinusoidal": lambda length: sinusoids(length, size),
+    i, bits = torch.arange(2 * n).double().unsqueeze(1), torch.arange((2 * n - 1).bit_length())
+    binary, waves = (i.long() >> bits & 1).double(), sinusoids(2 * n, size)
+    return {
+        "i": _measure(i[:n], i),
+        "i / n": _measure(i[:n] / n, i / (2 * n)),
+        "bits of i": _measure(binary[:n], binary),
+        "sinusoidal": _measure(sinusoids(n, size), waves),
     }
-    return {name: _examine(code(n), code(2 * n)) for name, code in codes.items()}
 
 
-def _examine(code: Float64[Tensor, "n D"], longer: Float64[Tensor, "m D"]) -> EncodingStatistics:
+def _measure(code: Float64[Tensor, "n D"], longer: Float64[Tensor, "m D"]) -> EncodingStatistics:
     """Measure an encoding; `longer` is the encoding of a text that is twice as long."""
     n = len(code)
     distances = torch.cdist(code, code, compute_mode="donot_use_mm_for_euclid_dist")
@@ -163,7 +154,7 @@ def _residual(encoding: Tensor, offset: int, angle: int) -> float:
 
 
 def _bits() -> npt.NDArray[np.int64]:
-    """Return the bits of n in row n, the least significant first, like the fastest wave of PE."""
+    """Return the bits of n in row n, the least significant first; PE has its fastest wave first."""
     return np.arange(_COUNT)[:, None] >> np.arange(_BITS) & 1
 
 
@@ -172,17 +163,23 @@ def draw(result: PositionsResult) -> Figure:
     figure = new_figure(9.0, 5.0)
     rows = figure.subfigures(2, 1, squeeze=False, hspace=0.03).flat
     table, curves = rows[0].subplots(1, 2, width_ratios=[1.1, 1])
-    bits, waves, turn, same = rows[1].subplots(1, 4, width_ratios=[1, 1.3, 2.1, 2.1])
-    image = signed_heat(table, result.encoding, 1.0)
+    bits, waves, residuals, similarity = rows[1].subplots(1, 4, width_ratios=[1, 1.3, 2.1, 2.1])
+    image = signed_heat_map(table, result.encoding, 1.0)
     rows[0].colorbar(image, ax=table, pad=0.01, ticks=[-1, 0, 1], label="value")
     table.set(title="The encoding", xlabel="column", ylabel="position")
     _draw_curves(curves, result)
     image = _draw_counter(bits, waves, result)
     rows[1].colorbar(image, ax=waves, pad=0.03, ticks=[-1, 0, 1], label="value")
-    _draw_turn(turn, result)
-    same.plot(result.similarity)
-    same.axhline(0, color=GREY, linewidth=0.6)
-    same.set(title="PE(i) · PE(i+d) / (D/2)", xlabel="distance d", ylim=(None, 1.05))
+    ticks = range(len(result.offsets))
+    floor = 1e-17  # a difference of exactly 0 has no logarithm
+    residuals.semilogy(ticks, np.maximum(result.residuals, floor), "o", label="R = R(d)")
+    residuals.semilogy(ticks, result.wrong_residuals, "s", color=ORANGE, label="R = R(d+1)")
+    residuals.set_xticks(ticks, [f"{d:,}" for d in result.offsets])
+    residuals.set(title="Largest |PE(i+d) - PE(i) R|", xlabel="offset d", ylim=(floor / 3, 1e3))
+    residuals.legend(loc="center right")
+    similarity.plot(result.similarity)
+    similarity.axhline(0, color=GREY, linewidth=0.6)
+    similarity.set(title="PE(i) · PE(i+d) / (D/2)", xlabel="distance d", ylim=(None, 1.05))
     return figure
 
 
@@ -203,23 +200,13 @@ def _draw_counter(bits: Axes, waves: Axes, result: PositionsResult) -> AxesImage
         bits.text(column, row, str(bit), ha="center", va="center", fontsize=7)
     bits.set(title="Binary counter", xlabel="period", ylabel="number")
     bits.set_xticks(range(_BITS), [str(2 ** (bit + 1)) for bit in range(_BITS)])
-    image = signed_heat(waves, result.encoding[:_COUNT, : 2 * _BITS : 2], 1.0)
-    waves.set(title="First sines above", xlabel="wavelength")
+    image = signed_heat_map(waves, result.encoding[:_COUNT, : 2 * _BITS : 2], 1.0)
+    waves.set(title="First four sines", xlabel="wavelength")
     waves.set_xticks(range(_BITS), [f"{length:.0f}" for length in result.wavelengths[:_BITS]])
     for panel in (bits, waves):
         panel.set_yticks(range(0, _COUNT, 5))
         panel.xaxis.set_minor_locator(NullLocator())
     return image
-
-
-def _draw_turn(axes: Axes, result: PositionsResult) -> None:
-    ticks = range(len(result.offsets))
-    floor = 1e-17  # a difference of exactly 0 has no logarithm
-    axes.semilogy(ticks, np.maximum(result.residuals, floor), "o", label="turned by R(d)")
-    axes.semilogy(ticks, result.wrong_residuals, "s", color=ORANGE, label="turned by R(d+1)")
-    axes.set_xticks(ticks, [f"{d:,}" for d in result.offsets])
-    axes.set(title="Greatest |PE(i+d) - PE(i) R|", xlabel="steps d", ylim=(floor / 3, 1e3))
-    axes.legend(loc="center right")
 
 
 EXPERIMENT = Experiment(PositionsOptions, run, draw)

@@ -1,9 +1,9 @@
 """Query, key and value as retrieval: attention as a soft look-up in a dictionary.
 
-In a shop's search the text that a customer types is the query, the description of a product is a
-key, and its price is the value. A dictionary finds exact keys only. Attention compares the query
-with every key and returns the mean of the values, weighted by softmax(score / temperature). A dot
-product is the product of the two lengths and the cosine of the angle between the vectors.
+In the search of a shop, the text that a customer types is the query, the description of a product
+is a key, and its price is the value. A dictionary finds exact keys only. Attention compares the
+query with every key and returns the mean of the values, weighted by softmax(score / temperature).
+A dot product is the product of both norms and the cosine of the angle between the vectors.
 """
 
 import textwrap
@@ -12,7 +12,6 @@ from typing import Literal
 
 import torch
 from jaxtyping import Float64
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, field_validator
 from torch import Tensor
@@ -20,7 +19,7 @@ from torch.nn.functional import cosine_similarity, normalize
 
 from nmt.explain.colours import BLUE, GREEN, ORANGE
 from nmt.lab.experiment import Experiment, Options, Result
-from nmt.lab.figure import heat, label_cells, new_figure
+from nmt.lab.figure import heat_map, label_cells, new_figure
 from nmt.models.attention.scores import DotAttention
 
 SHOP = {
@@ -31,7 +30,7 @@ SHOP = {
     "white summer dress": 50.0,
     "thin thick red blue winter summer jacket sale": 10.0,
 }
-"""Descriptions and prices. The last description has many words, so as to match every query."""
+"""Descriptions and prices. The last description has many words, which match many queries."""
 
 Score = Literal["dot", "cosine"]
 SCORES: tuple[Score, ...] = ("dot", "cosine")
@@ -43,7 +42,7 @@ _GRID = torch.logspace(-2.5, 2.0, 91, dtype=torch.float64)
 class RetrievalOptions(Options):
     """The query. Nothing in the experiment is random."""
 
-    query: str = Field(default="thin red winter jacket", description="words to look for")
+    query: str = Field(default="thin red winter jacket", description="words to search for")
 
     @field_validator("query")
     @classmethod
@@ -103,7 +102,7 @@ def _prices() -> Float64[Tensor, " S"]:
 
 
 def vectors(query: str) -> tuple[Float64[Tensor, "1 D"], Float64[Tensor, "S D"]]:
-    """Return the query and the keys as bags of words: 1 for each word of SHOP in the text."""
+    """Return the query and the keys as bags of words over the words of SHOP."""
     words = sorted({word for name in SHOP for word in name.split()})
     rows = [[float(word in text.split()) for word in words] for text in (query, *SHOP)]
     table = torch.tensor(rows, dtype=torch.float64)
@@ -120,9 +119,9 @@ def compare(
 def look_up(
     query: Float64[Tensor, "1 D"], keys: Float64[Tensor, "S D"], score: Score, temperature: float
 ) -> Float64[Tensor, " S"]:
-    """Return softmax(score(q, k) / temperature), computed by the DotAttention of nmt.models.
+    """Return softmax(score(q, k) / temperature), computed by DotAttention.
 
-    The cosine is computed as the dot product of normalised vectors.
+    The cosine is the dot product of normalised vectors.
     """
     if score == "cosine":
         query, keys = (normalize(vector, dim=-1) for vector in (query, keys))
@@ -153,24 +152,21 @@ def draw(result: RetrievalResult) -> Figure:
     left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=[2.3, 1]).flat
     panels = left.subplots(1, 2, sharey=True)
     for axes, (score, weights) in zip(panels, result.weights.items(), strict=True):
-        image = heat(axes, weights.T.numpy(), 1.0)
+        image = heat_map(axes, weights.T.numpy(), 1.0)
         label_cells(axes, weights.T.numpy())
         axes.set_xticks(range(len(weights)), [f"{t:g}" for t in _TEMPERATURES])
         axes.set(title=f"Weights by {score}, softmax(score / T)", xlabel="temperature T")
     labels = [f"{name}: {price:g}" for name, price in SHOP.items()]
     panels[0].set_yticks(range(len(labels)), [textwrap.fill(label, 30) for label in labels])
     left.colorbar(image, ax=list(panels), pad=0.01, label="attention weight")
-    _draw_prices(right.subplots(), result)
-    return figure
-
-
-def _draw_prices(axes: Axes, result: RetrievalResult) -> None:
+    axes = right.subplots()
     for score, prices in result.prices.items():
         axes.semilogx(_GRID, prices, color=_COLOURS[score], label=f"soft look-up by {score}")
     average = float(_prices().mean())
     axes.axhline(average, color=GREEN, linestyle="--", label=f"average pooling: {average:.1f}")
-    axes.set(title="The price answered", xlabel="temperature T", ylabel="price", ylim=(0, 105))
+    axes.set(title="Retrieved price", xlabel="temperature T", ylabel="price", ylim=(0, 105))
     axes.legend(loc="upper right")
+    return figure
 
 
 EXPERIMENT = Experiment(RetrievalOptions, run, draw)

@@ -3,7 +3,7 @@
 If the d components of queries and keys are independent with variance 1, q^T k has variance d.
 The larger the scores are, the closer the softmax is to a choice of one key, and the smaller is its
 gradient (arXiv 1706.03762, section 3.2.1 and footnote 4). Scores divided by sqrt(d) have variance 1
-for every d. Additive attention with its usual initial weights needs no factor.
+for every d. Additive attention with the usual initial weights needs no factor.
 """
 
 import math
@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor
 
 from nmt.explain.colours import CYCLE
-from nmt.lab.experiment import Experiment, Options, Result, Some, seeded
+from nmt.lab.experiment import Experiment, NonEmpty, Options, Result, seeded
 from nmt.lab.figure import new_figure
 from nmt.models.attention.base import Attention
 from nmt.models.attention.scores import (
@@ -51,28 +51,26 @@ MEASURES = ("variance", "entropy", "gradient", "median_gradient")
 
 
 class ScalingOptions(Options):
-    """Settings of the attention scores, their sizes, and the number of draws."""
+    """The kinds of attention scores, their sizes, and the number of draws."""
 
-    kinds: Some[Kind] = Field(
+    kinds: NonEmpty[Kind] = Field(
         default=("dot", "scaled_dot", "additive"),
         description="attention scores to compare, with the initial weights of a translation model",
     )
-    sizes: Some[Annotated[int, Field(gt=0, le=4096)]] = Field(
+    sizes: NonEmpty[Annotated[int, Field(gt=0, le=4096)]] = Field(
         default=tuple(2**n for n in range(12)), description="sizes d of q and k"
     )
-    draws: int = Field(
-        default=10, ge=2, le=1000, description="draws of queries, keys and initial weights"
-    )
+    draws: int = Field(default=10, ge=2, le=1000, description="draws of queries, keys and weights")
 
 
 @dataclass(frozen=True)
 class ScalingResult(Result):
-    """The measurements of each kind of attention by name, (MEASURES, sizes, draws)."""
+    """The measurements of each kind of attention, with the shape (MEASURES, sizes, draws)."""
 
     options: ScalingOptions
-    kinds: dict[str, npt.NDArray[np.float64]]
+    kinds: dict[Kind, npt.NDArray[np.float64]]
 
-    def statistics(self, kind: str, name: str) -> dict[str, npt.NDArray[np.float64]]:
+    def statistics(self, kind: Kind, name: str) -> dict[str, npt.NDArray[np.float64]]:
         """Return the mean and the standard deviation of a measure over the draws, by size."""
         values = self.kinds[kind][MEASURES.index(name)]
         return {"mean": values.mean(axis=1), "spread": values.std(axis=1, ddof=1)}
@@ -90,26 +88,16 @@ class ScalingResult(Result):
 
 def run(options: ScalingOptions) -> ScalingResult:
     """Measure every kind at every size, with the same queries and keys, for several draws."""
-    kinds = {
-        kind: [
-            [
-                list(measure(_scores(kind, size, options, number)).values())
-                for number in range(options.draws)
-            ]
-            for size in options.sizes
-        ]
-        for kind in options.kinds
-    }
-    return ScalingResult(
-        options, {str(kind): np.moveaxis(np.array(rows), -1, 0) for kind, rows in kinds.items()}
-    )
+    results = np.empty((len(options.kinds), len(MEASURES), len(options.sizes), options.draws))
+    for i, j, draw in np.ndindex(len(options.kinds), len(options.sizes), options.draws):
+        scores = _scores(options.kinds[i], options.sizes[j], options.seed * 10_007 + draw)
+        results[i, :, j, draw] = list(measure(scores).values())
+    return ScalingResult(options, dict(zip(options.kinds, results, strict=True)))
 
 
-def _scores(
-    kind: Kind, size: int, options: ScalingOptions, draw_number: int
-) -> Float[Tensor, "Q S"]:
+def _scores(kind: Kind, size: int, seed: int) -> Float[Tensor, "Q S"]:
     """Return the scores of random queries and keys from N(0, 1), with random initial weights."""
-    with seeded(options.seed * 10_007 + draw_number), torch.no_grad():
+    with seeded(seed), torch.no_grad():
         queries, keys = torch.randn(1, _QUERIES, size), torch.randn(1, _KEYS, size)
         attention: Attention = CONFIGS[kind].build(size, size)
         initialise(attention)
@@ -119,7 +107,7 @@ def _scores(
 
 def measure(scores: Float[Tensor, "Q S"]) -> dict[str, float]:
     """Return MEASURES by name: means over the queries of the variance of the scores, the entropy of
-    the weights p, and the Frobenius norm of diag(p) - p p^T (the Jacobian); and its median.
+    the weights p (nats), and the Frobenius norm of the Jacobian diag(p) - p p^T, and its median.
     """
     p = scores.softmax(dim=-1)
     squares, cubes = p.square().sum(dim=-1), p.pow(3).sum(dim=-1)
@@ -143,13 +131,13 @@ def draw(result: ScalingResult) -> Figure:
     variance.legend()
     _draw_lines(entropy, result, "entropy")
     entropy.axhline(math.log(_KEYS), color="0.3", linestyle=":", linewidth=1.2)
-    entropy.text(sizes[-1], math.log(_KEYS), "all keys alike", ha="right", va="bottom", fontsize=8)
+    entropy.text(sizes[-1], math.log(_KEYS), "equal weights", ha="right", va="bottom", fontsize=8)
     entropy.set(title="Entropy of its weights, in nats", ylim=(0, 1.12 * math.log(_KEYS)))
     _draw_lines(gradient, result, "gradient")
     for colour, kind in zip(CYCLE * 2, result.kinds, strict=False):
         median = result.statistics(kind, "median_gradient")["mean"]
         gradient.plot(sizes, median, "--", color=colour, linewidth=1)
-    gradient.set(title="Norm of the softmax's gradient (- - median)", ylim=(0, None))
+    gradient.set(title="Softmax gradient norm (dashed: median)", ylim=(0, None))
     return figure
 
 

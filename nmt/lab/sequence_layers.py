@@ -1,7 +1,7 @@
 """Five layers that map a sequence (B, n, d) to a sequence, and their theoretical costs.
 
 The costs are those of arXiv 1706.03762, table 1: operations, sequential steps, and the path length,
-i.e. how many layers or steps connect the two ends of the sequence.
+which is the number of layers or steps that connect the two ends of the sequence.
 """
 
 from collections.abc import Callable
@@ -19,10 +19,10 @@ from nmt.models.transformer.multi_head import MultiHead
 
 @dataclass(frozen=True)
 class Theory:
-    """The theoretical costs of a layer for sequences of length n.
+    """The theoretical costs of a layer for a sequence of length n.
 
-    The three orders are in O() notation, and `exponent` is the power of n in `order`. `macs` counts
-    the multiply-adds of a forward pass over one sequence, including projections.
+    The three orders are in O() notation. `exponent` is the power of n in `order`. `macs` counts the
+    multiply-adds of a forward pass, including projections.
     """
 
     order: str
@@ -34,7 +34,7 @@ class Theory:
     path: Callable[[int], int]
 
     def at(self, n: int) -> dict[str, object]:
-        """Return the orders, and the number of steps and the path length for n."""
+        """Return the orders, and the number of steps and the path length for length n."""
         return {
             "operations_order": self.order,
             "expected_slope": self.exponent,
@@ -50,26 +50,22 @@ class SequenceLayer(nn.Module):
 
     theory: Theory
 
-    def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
-        """Return the output sequence."""
-        raise NotImplementedError
-
     def sweep(
-        self, x: Float[Tensor, "B n d"], before: Float[Tensor, "B n d"]
+        self, x: Float[Tensor, "B n d"], previous: Float[Tensor, "B n d"]
     ) -> Float[Tensor, "B n d"]:
-        """Compute all positions in one sequential step, from the outputs `before` of the last one.
+        """Take one sequential step at every position, from the outputs of the `previous` sweep.
 
-        By default no output depends on another output, and this is the forward pass.
+        By default, no output depends on another output, and a sweep is the forward pass.
         """
         return self(x)
 
     def above(self) -> "SequenceLayer":
-        """Return the next layer of a stack; by default it has the same connections."""
+        """Return the next layer of a stack; by default, its connections are the same."""
         return self
 
 
 class Convolution(SequenceLayer):
-    """Convolution over k positions. Each further layer of a stack sees k - 1 more positions."""
+    """Convolution over k positions. Each layer of a stack widens the receptive field by k - 1."""
 
     def __init__(self, d: int, kernel: int) -> None:
         super().__init__()
@@ -88,8 +84,8 @@ class Convolution(SequenceLayer):
 class DilatedConvolution(SequenceLayer):
     """Causal convolution over k positions that are `dilation` apart (arXiv 1609.03499).
 
-    In a stack the dilations are 1, k, k^2 ...: a layer sees k times as many positions as the layer
-    below, and each of these positions reaches the output by one path only.
+    In a stack the dilations are 1, k, k^2, ...: each layer has a receptive field k times as wide as
+    the layer below, and every position is connected to the output by one path only.
     """
 
     def __init__(self, d: int, kernel: int, dilation: int = 1) -> None:
@@ -108,13 +104,12 @@ class DilatedConvolution(SequenceLayer):
 
     def above(self) -> SequenceLayer:
         (kernel,), (dilation,) = self.inner.kernel_size, self.inner.dilation
-        return DilatedConvolution(self.inner.in_channels, kernel, dilation * kernel).to(
-            self.inner.weight
-        )
+        layer = DilatedConvolution(self.inner.in_channels, kernel, dilation * kernel)
+        return layer.to(self.inner.weight)
 
 
 class Recurrence(SequenceLayer):
-    """A GRU, which runs position by position: three maps of the input and three of the state."""
+    """A GRU: six matrix products per position, three of the input and three of the state."""
 
     def __init__(self, d: int) -> None:
         super().__init__()
@@ -129,18 +124,17 @@ class Recurrence(SequenceLayer):
         return self.inner(x)[0]
 
     def sweep(
-        self, x: Float[Tensor, "B n d"], before: Float[Tensor, "B n d"]
+        self, x: Float[Tensor, "B n d"], previous: Float[Tensor, "B n d"]
     ) -> Float[Tensor, "B n d"]:
-        """Take one step at every position, from the state `before` of the previous position."""
-        states = nn.functional.pad(before, (0, 0, 1, 0))[:, :-1]
+        states = nn.functional.pad(previous, (0, 0, 1, 0))[:, :-1]
         y: Tensor = self.inner(x.flatten(0, 1).unsqueeze(1), states.flatten(0, 1).unsqueeze(0))[0]
         return y.view_as(x)
 
 
 class SelfAttention(SequenceLayer):
-    """One head of the Transformer's self-attention: every position attends to all.
+    """One head of the self-attention of the Transformer: every position attends to all positions.
 
-    If `with_weights`, all n x n weights are held in memory. Otherwise fused attention computes them
+    If `with_weights`, all n x n weights are in memory. Otherwise, fused attention computes them
     block by block.
     """
 
@@ -159,9 +153,9 @@ class SelfAttention(SequenceLayer):
 
 
 class LocalAttention(SequenceLayer):
-    """One head of attention in which query i attends to w positions around position i.
+    """One head of attention in which query i attends to the w positions around i.
 
-    The weights have the shape (n, w), whereas those of `Attention` are spread out to (n, n).
+    The weights have the shape (n, w); those of `Attention` are expanded to (n, n).
     """
 
     def __init__(self, d: int, reach: int) -> None:
@@ -191,12 +185,12 @@ def memory_of(x: Float[Tensor, "B n d"]) -> Memory:
 
 
 def _layers_across(n: int, reach: int) -> int:
-    """Return how many layers that see `reach` positions on each side connect the ends of n."""
+    """Return the number of layers that connect n positions, each with `reach` to either side."""
     return -(-(n - 1) // reach)
 
 
 def _power_at_least(n: int, base: int) -> int:
-    """Return the smallest p >= 1 with base^p >= n, without the rounding errors of a logarithm."""
+    """Return the smallest p >= 1 with base^p >= n. A logarithm would have rounding errors."""
     power, reach = 1, base
     while reach < n:
         power, reach = power + 1, reach * base

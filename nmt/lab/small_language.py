@@ -1,6 +1,6 @@
 """A toy parallel corpus: English sentences from a small grammar, and their French translations.
 
-Every French word translates one English word, so that the right alignment is known. In French,
+Every French word translates one English word, so that the correct alignment is known. In French,
 colours follow their noun, and articles and adjectives agree with it. A translator therefore has to
 reorder words, and some French words depend on two English words: `the ... mouse` is `la souris`.
 """
@@ -23,22 +23,22 @@ _NOUNS = (
 )
 """Masculine and feminine nouns. None begins with a vowel, which would change the article."""
 _VERBS = {"sees": "voit", "seeks": "cherche", "finds": "trouve", "follows": "suit"}
-_JOINTS = {"and": "et", "but": "mais"}
+_CONJUNCTIONS = {"and": "et", "but": "mais"}
 
-_AGREEING = (_ARTICLES, _SIZES, _COLOURS)
-_FIXED = (*_NOUNS, _VERBS, _JOINTS)
+_INFLECTED = (_ARTICLES, _SIZES, _COLOURS)
+_INVARIABLE = (*_NOUNS, _VERBS, _CONJUNCTIONS)
 
-ENGLISH = sorted(word for table in (*_AGREEING, *_FIXED) for word in table)
+ENGLISH = sorted(word for table in (*_INFLECTED, *_INVARIABLE) for word in table)
 FRENCH = sorted(
-    {form for table in _AGREEING for forms in table.values() for form in forms}
-    | {word for table in _FIXED for word in table.values()}
+    {form for table in _INFLECTED for forms in table.values() for form in forms}
+    | {word for table in _INVARIABLE for word in table.values()}
 )
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A sentence and its translation. French word i translates English word `sources[i]`, and if
-    it is an article or an adjective, agrees with English noun `nouns[i]` (otherwise None).
+    """A sentence and its translation. French word i translates the English word `sources[i]`. If
+    it is an article or an adjective, it agrees with the noun `nouns[i]`; otherwise that is None.
     """
 
     english: tuple[str, ...]
@@ -48,51 +48,52 @@ class Pair:
 
 
 def translate(english: str) -> Pair:
-    """Translate a sentence of the grammar; there is exactly one right translation."""
+    """Translate a sentence of the grammar; there is exactly one correct translation."""
     words = english.split()
     french: list[tuple[str, int, int | None]] = []
-    before_noun: list[int] = []  # positions of the words of an unfinished noun phrase
+    modifiers: list[int] = []  # positions of the words before the noun of a noun phrase
     for position, word in enumerate(words):
-        if any(word in table for table in _AGREEING):
-            before_noun.append(position)
+        if any(word in table for table in _INFLECTED):
+            modifiers.append(position)
         elif any(word in table for table in _NOUNS):
-            french += _noun_phrase(words, before_noun, position)
-            before_noun = []
+            french += _noun_phrase(words, modifiers, position)
+            modifiers = []
         else:
-            french.append(((_VERBS | _JOINTS)[word], position, None))
-    assert not before_noun, "a noun phrase has no noun"
+            french.append(((_VERBS | _CONJUNCTIONS)[word], position, None))
+    assert not modifiers, "a noun phrase has no noun"
     forms, sources, nouns = zip(*french, strict=True)
     return Pair(tuple(words), forms, sources, nouns)
 
 
-def _noun_phrase(words: list[str], before: list[int], at: int) -> list[tuple[str, int, int | None]]:
-    """Translate a noun phrase into French order; `before` and `at` are positions of its words."""
-    gender = 0 if words[at] in _NOUNS[0] else 1
-    agreeing: list[tuple[str, int, int | None]] = [
-        (table[words[position]][gender], position, at)
-        for position in before
-        for table in _AGREEING
-        if words[position] in table
+def _noun_phrase(
+    words: list[str], modifiers: list[int], noun: int
+) -> list[tuple[str, int, int | None]]:
+    """Translate a noun phrase and order it as in French; arguments are positions in `words`."""
+    gender = 0 if words[noun] in _NOUNS[0] else 1
+    forms = {word: forms[gender] for table in _INFLECTED for word, forms in table.items()}
+    colours = [position for position in modifiers if words[position] in _COLOURS]
+    others = [position for position in modifiers if position not in colours]
+    return [
+        *((forms[words[position]], position, noun) for position in others),
+        (_NOUNS[gender][words[noun]], noun, None),
+        *((forms[words[position]], position, noun) for position in colours),
     ]
-    noun = (_NOUNS[gender][words[at]], at, None)
-    in_front = [word for word in agreeing if words[word[1]] not in _COLOURS]
-    return [*in_front, noun, *(word for word in agreeing if word not in in_front)]
 
 
-def draw_pair(chance: random.Random) -> Pair:
+def draw_pair(rng: random.Random) -> Pair:
     """Draw a sentence of one or two clauses, 5 to 19 words, with its translation."""
     words: list[str] = []
-    for clause in range(chance.randint(1, 2)):
-        words += [chance.choice(list(_JOINTS))] * (clause > 0)
-        words += _draw_noun_phrase(chance)
-        words.append(chance.choice(list(_VERBS)))
-        words += _draw_noun_phrase(chance)
+    for clause in range(rng.randint(1, 2)):
+        words += [rng.choice(list(_CONJUNCTIONS))] * (clause > 0)
+        words += _draw_noun_phrase(rng)
+        words.append(rng.choice(list(_VERBS)))
+        words += _draw_noun_phrase(rng)
     return translate(" ".join(words))
 
 
-def _draw_noun_phrase(chance: random.Random) -> list[str]:
-    """Draw an article, perhaps a size, perhaps a colour, and a noun."""
-    words = [chance.choice(list(_ARTICLES))]
-    words += [chance.choice(list(_SIZES))] * (chance.random() < 0.5)
-    words += [chance.choice(list(_COLOURS))] * (chance.random() < 0.5)
-    return [*words, chance.choice(list(_NOUNS[chance.randrange(2)]))]
+def _draw_noun_phrase(rng: random.Random) -> list[str]:
+    """Draw an article, an optional size, an optional colour, and a noun."""
+    words = [rng.choice(list(_ARTICLES))]
+    words += [rng.choice(list(_SIZES))] * (rng.random() < 0.5)
+    words += [rng.choice(list(_COLOURS))] * (rng.random() < 0.5)
+    return [*words, rng.choice(list(_NOUNS[rng.randrange(2)]))]

@@ -1,4 +1,4 @@
-"""Small translation models for nmt.lab.small_language, with a replaceable attention weighting."""
+"""Small translation models of nmt.lab.small_language, with a replaceable attention weighting."""
 
 import copy
 import random
@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor
 
 from nmt.batches.batching import Batch, make_batch
-from nmt.lab.experiment import Options
+from nmt.lab.experiment import Options, seeded
 from nmt.lab.small_language import ENGLISH, FRENCH, Pair, draw_pair
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.attention.weighting import (
@@ -40,12 +40,10 @@ _SRC_WORDS, _TGT_WORDS = (*RESERVED, *ENGLISH), (*RESERVED, *FRENCH)
 
 
 class TranslatorOptions(Options):
-    """Settings of a small translation model and its training."""
+    """Options of a small translation model and its training."""
 
-    embedding: int = Field(default=32, gt=0, description="size of a word's embedding")
-    hidden: int = Field(
-        default=64, gt=0, multiple_of=2, description="units of the encoder and of the decoder"
-    )
+    embedding: int = Field(default=32, gt=0, description="size of a word embedding")
+    hidden: int = Field(default=64, gt=0, multiple_of=2, description="units of encoder and decoder")
     updates: int = Field(default=500, gt=0, description="training updates of each model")
     batch: int = Field(default=32, gt=0, description="new sentences per update")
     lr: float = Field(
@@ -64,124 +62,122 @@ class SampledWeighting(Weighting):
         )
 
 
-def recurrent(
+def gru_config(
     options: TranslatorOptions, weights: WeightingConfig | None = None, bidirectional: bool = False
 ) -> RNNConfig:
     """Return a GRU with additive attention; `weights` is its weighting, by default the softmax."""
+    encoder_hidden = options.hidden // (2 if bidirectional else 1)
     return RNNConfig(
         embedding=options.embedding,
         hidden=options.hidden,
-        encoder=EncoderConfig(
-            hidden=options.hidden // (2 if bidirectional else 1), bidirectional=bidirectional
-        ),
+        encoder=EncoderConfig(hidden=encoder_hidden, bidirectional=bidirectional),
         dropout=0.0,
         attention=AdditiveConfig(weights=weights or SoftConfig()),
     )
 
 
 def train(
-    config: ModelConfig,
-    unseen: frozenset[Pair],
-    options: TranslatorOptions,
-    unknown: float = 0.0,
+    config: ModelConfig, unseen: frozenset[Pair], options: TranslatorOptions, unknown: float = 0.0
 ) -> Seq2Seq:
-    """Train a model on random pairs not in `unseen`.
+    """Train a model on random pairs that are not in `unseen`, with seed `options.seed`.
 
-    Initial weights and sampled positions come from torch's global generator, to be seeded before.
-    The share `unknown` of the source words is replaced by unk.
+    Each source word is replaced by unk with probability `unknown`.
     """
-    model = build_model(config, len(_SRC_WORDS), len(_TGT_WORDS)).train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
-    settings = StepSettings(clip_norm=1.0)
-    chance = random.Random(f"training {options.seed}")
-    for update in range(options.updates):
-        for group in optimizer.param_groups:
-            group["lr"] = options.lr * min(1.0, 2 * (1 - update / options.updates))
-        batch = batch_of(draw_pairs(chance, options.batch, unseen))
-        if unknown:
-            is_word = batch.src_ids >= len(RESERVED)
-            is_unknown = is_word & (torch.rand(batch.src_ids.shape) < unknown)
-            batch = replace(batch, src_ids=batch.src_ids.masked_fill(is_unknown, UNK_ID))
-        train_step(model, optimizer, [batch], settings)
-    return model.eval()
+    with seeded(options.seed):
+        model = build_model(config, len(_SRC_WORDS), len(_TGT_WORDS)).train()
+        optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
+        settings = StepSettings(clip_norm=1.0)
+        rng = random.Random(f"training {options.seed}")
+        for update in range(options.updates):
+            for group in optimizer.param_groups:
+                group["lr"] = options.lr * min(1.0, 2 * (1 - update / options.updates))
+            batch = encode(draw_pairs(rng, options.batch, unseen))
+            if unknown:
+                is_word = batch.src_ids >= len(RESERVED)
+                is_unknown = is_word & (torch.rand(batch.src_ids.shape) < unknown)
+                batch = replace(batch, src_ids=batch.src_ids.masked_fill(is_unknown, UNK_ID))
+            train_step(model, optimizer, [batch], settings)
+        return model.eval()
 
 
-def draw_pairs(chance: random.Random, count: int, unseen: frozenset[Pair]) -> list[Pair]:
-    """Draw `count` pairs, none of them in `unseen`."""
+def draw_pairs(rng: random.Random, count: int, unseen: frozenset[Pair]) -> list[Pair]:
+    """Draw `count` pairs that are not in `unseen`."""
     pairs: list[Pair] = []
     while len(pairs) < count:
-        pair = draw_pair(chance)
+        pair = draw_pair(rng)
         if pair not in unseen:
             pairs.append(pair)
     return pairs
 
 
-def batch_of(pairs: Sequence[Pair]) -> Batch:
-    """Return the pairs as ids; those of reserved words come first."""
+def encode(pairs: Sequence[Pair]) -> Batch:
+    """Return the pairs as a batch of ids."""
     return make_batch(
         [tuple(map(_SRC_WORDS.index, pair.english)) for pair in pairs],
         [tuple(map(_TGT_WORDS.index, pair.french)) for pair in pairs],
     )
 
 
-def weighted_by(model: RNNSeq2Seq, weighting: Weighting) -> RNNSeq2Seq:
+def with_weighting(model: RNNSeq2Seq, weighting: Weighting) -> RNNSeq2Seq:
     """Return a copy of the model with another attention weighting."""
-    other = copy.deepcopy(model)
-    other.decoder.attention.weighting = weighting.eval()
-    return other
+    model = copy.deepcopy(model)
+    model.decoder.attention.weighting = weighting.eval()
+    return model
 
 
 @dataclass(frozen=True)
 class Translations:
-    """The percentage of right words, and the first translation and its attention (eos included)."""
+    """The word accuracy in %, and the first translation and its attention, eos included."""
 
-    words_right: float
+    word_accuracy: float
     first: list[str]
     first_weights: npt.NDArray[np.float32]
 
 
-def translated(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Translations:
+def evaluate(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Translations:
     """Translate the English sides greedily, and compare with the French sides word by word."""
-    batch = batch_of(pairs)
-    best = [
-        hypotheses[0] for hypotheses in search(model, batch.src_ids, batch.src_lengths, _SEARCH)
+    batch = encode(pairs)
+    results = search(model, batch.src_ids, batch.src_lengths, _SEARCH)
+    best = [hypotheses[0] for hypotheses in results]
+    is_correct = [
+        word == reference
+        for hyp, pair in zip(best, pairs, strict=True)
+        for word, reference in zip_longest(
+            [_TGT_WORDS[i] for i in hyp.ids if i != EOS_ID], pair.french
+        )
     ]
-    hyps = [[_TGT_WORDS[i] for i in hyp.ids if i != EOS_ID] for hyp in best]
-    words = [zip_longest(hyp, pair.french) for hyp, pair in zip(hyps, pairs, strict=True)]
-    is_right = [a == b for sentence in words for a, b in sentence]
     return Translations(
-        words_right=100 * float(np.mean(is_right)),
+        word_accuracy=100 * float(np.mean(is_correct)),
         first=[_TGT_WORDS[i] for i in best[0].ids],
         first_weights=best[0].attention[:, : batch.src_lengths[0]],
     )
 
 
 @dataclass(frozen=True)
-class Looks:
+class AttentionMeans:
     """Means of a model's attention over the words of reference translations.
 
-    `entropy` (nats) is over all words. For articles and adjectives, `on_own_word` is the weight on
-    the word that they translate, and `on_its_noun` the weight on the noun that they agree with.
+    `entropy` (nats) is over all words. For articles and adjectives, `on_source` is the weight on
+    the word that they translate, and `on_noun` the weight on the noun that they agree with.
     """
 
     entropy: float
-    on_own_word: float
-    on_its_noun: float
+    on_source: float
+    on_noun: float
 
 
 @torch.inference_mode()
-def looks_along(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Looks:
-    """Measure the attention at every French word of the pairs, with teacher forcing."""
-    batch = batch_of(pairs)
+def measure_attention(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> AttentionMeans:
+    """Measure the attention of every French word of the pairs, with teacher forcing."""
+    batch = encode(pairs)
     keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
     weights = model(batch.src_ids, keep, batch.tgt_in, with_weights=True).weights.double()
     entropies: list[float] = []
-    on_word: list[float] = []
-    on_noun: list[float] = []
+    on_words: list[tuple[float, float]] = []
     for pair, rows in zip(pairs, weights, strict=True):
-        for row, source, agrees_with in zip(rows, pair.sources, pair.nouns, strict=False):
+        for row, source, noun in zip(rows, pair.sources, pair.nouns, strict=False):
             entropies.append(float(-torch.xlogy(row, row).sum()))
-            if agrees_with is not None:
-                on_word.append(float(row[source]))
-                on_noun.append(float(row[agrees_with]))
-    return Looks(float(np.mean(entropies)), float(np.mean(on_word)), float(np.mean(on_noun)))
+            if noun is not None:
+                on_words.append((float(row[source]), float(row[noun])))
+    on_source, on_noun = np.mean(on_words, axis=0).tolist()
+    return AttentionMeans(float(np.mean(entropies)), on_source, on_noun)

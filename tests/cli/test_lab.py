@@ -23,7 +23,7 @@ def test_without_a_name_it_lists_them_all() -> None:
 def test_a_run_says_its_numbers_and_where_they_are() -> None:
     result = nmt("lab", "masks")
     assert result.stdout.splitlines()[-2:] == ["lab/masks.json", "lab/masks.png"]
-    assert "weight on masked places" in result.stdout
+    assert "weight on masked positions" in result.stdout
     content = json.loads(Path("lab/masks.json").read_text())
     assert (content["experiment"], content["options"]["size"]) == ("masks", 8)
     assert {"nmt", "torch", "numpy"} <= set(content["versions"])

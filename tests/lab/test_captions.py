@@ -7,19 +7,25 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.lab.captioning.answers import GRID, Answer, accuracy, looks, places
+from nmt.lab.captioning.evaluation import (
+    GRID,
+    GeneratedCaption,
+    accuracy,
+    attention_shares,
+    occupied_cells,
+)
 from nmt.lab.captioning.scenes import (
     COLOURS,
     PAIR,
     SHAPES,
     SIDE,
     Arrangement,
-    Placed,
+    PlacedThing,
     Relation,
     Thing,
-    masks,
+    coverage,
+    draw_scene,
     paint,
-    place,
     split,
 )
 from nmt.lab.captioning.words import LANGUAGES, Language, Lexicon, caption
@@ -37,7 +43,7 @@ def test_everything_is_in_the_picture_and_apart(relation: Relation) -> None:
     rng = random.Random(5)
     things = (RED_CIRCLE, BLUE_STAR) if relation in PAIR else (RED_CIRCLE,)
     for _ in range(100):
-        scene = place(Arrangement(relation, things), rng)
+        scene = draw_scene(Arrangement(relation, things), rng)
         assert len(scene) == {"alone": 1, "between": 3}.get(relation, 2)
         for placed in scene:
             for centre in (placed.x, placed.y):
@@ -54,8 +60,10 @@ def test_everything_is_in_the_picture_and_apart(relation: Relation) -> None:
 
 def test_a_thing_is_drawn_in_its_colour_where_it_is() -> None:
     for shape, colour in zip(SHAPES, itertools.cycle(COLOURS), strict=False):
-        scene = place(Arrangement("alone", (Thing(shape, colour, True),)), random.Random(shape))
-        [inside], [picture] = masks(scene), paint([scene], random.Random(0))
+        scene = draw_scene(
+            Arrangement("alone", (Thing(shape, colour, True),)), random.Random(shape)
+        )
+        [inside], [picture] = coverage(scene), paint([scene], random.Random(0))
         gaps = torch.tensor(list(COLOURS.values())) - picture[:, inside == 1].mean(1)
         assert list(COLOURS)[int(gaps.norm(dim=1).argmin())] == colour
         paper = picture[:, inside == 0]
@@ -75,7 +83,7 @@ def test_shapes_have_their_areas() -> None:
         "star": 5 * 0.42 * np.sin(np.pi / 5),
     }
     for shape, area in areas.items():
-        inside = masks([Placed(Thing(shape, "red", True), SIDE / 2, SIDE / 2, 30.0, 0.0)])
+        inside = coverage([PlacedThing(Thing(shape, "red", True), SIDE / 2, SIDE / 2, 30.0, 0.0)])
         assert float(inside.sum()) / 30**2 == pytest.approx(area, rel=0.02)
 
 
@@ -125,14 +133,15 @@ def test_unseen_arrangements_are_new_and_made_of_what_is_known() -> None:
             assert lexicon.texts(ids) == [word.text for word in caption(arrangement, language)]
 
 
-def test_places_of_a_thing_and_its_copies() -> None:
+def test_cells_of_a_thing_and_its_copies() -> None:
     big, small = Thing("square", "red", True), Thing("square", "blue", False)
     scene = (
-        Placed(big, 32.0, 32.0, 10.0, 0.0),  # 7 pixels each way of its middle, on four places
-        Placed(small, 12.0, 12.0, 5.0, 0.0),  # 3.5 pixels each way
-        Placed(small, 52.0, 52.0, 5.0, 0.0),
+        PlacedThing(big, 32.0, 32.0, 10.0, 0.0),  # 7 pixels each way of its middle, on four cells
+        PlacedThing(small, 12.0, 12.0, 5.0, 0.0),  # 3.5 pixels each way
+        PlacedThing(small, 52.0, 52.0, 5.0, 0.0),
     )
-    at = places(scene, Arrangement("between", (big, small))).reshape(2, GRID, GRID)
+    cells = occupied_cells(scene, Arrangement("between", (big, small)))
+    at = cells.reshape(2, GRID, GRID)
     assert np.argwhere(at[0]).tolist() == [[3, 3], [3, 4], [4, 3], [4, 4]]
     assert np.argwhere(at[1]).tolist() == [[1, 1], [6, 6]]
 
@@ -140,23 +149,26 @@ def test_places_of_a_thing_and_its_copies() -> None:
 def test_looks_of_right_captions_are_measured_on_the_thing_meant() -> None:
     things = Thing("square", "red", True), Thing("circle", "blue", False)
     arrangement = Arrangement("left", things)
-    scene = Placed(things[0], 32.0, 32.0, 10.0, 0.0), Placed(things[1], 52.0, 32.0, 5.0, 0.0)
+    scene = (
+        PlacedThing(things[0], 32.0, 32.0, 10.0, 0.0),
+        PlacedThing(things[1], 52.0, 32.0, 5.0, 0.0),
+    )
     words = tuple(word.text for word in caption(arrangement, "en"))
     picture = np.zeros((SIDE, SIDE, 3), np.uint8)
 
-    def answer(weights: np.ndarray, words: tuple[str, ...] = words) -> Answer:
-        return Answer(arrangement, scene, picture, "en", words, weights)
+    def answer(weights: np.ndarray, words: tuple[str, ...] = words) -> GeneratedCaption:
+        return GeneratedCaption(arrangement, scene, picture, "en", words, weights)
 
     weights = np.full((13, GRID * GRID), 1 / GRID**2, np.float32)
-    even = looks([answer(weights)], "colour")
+    even = attention_shares([answer(weights)], "colour")
     assert even.n_words == 2
-    assert even.on_right == pytest.approx(even.chance)
-    assert even.on_right == pytest.approx(even.on_other)
+    assert even.on_thing == pytest.approx(even.uniform)
+    assert even.on_thing == pytest.approx(even.on_other)
     longer, shorter = (*words, "star"), words[:-1]
     answers = [answer(weights, text) for text in (words, longer, shorter)]
     assert accuracy(answers) == pytest.approx(1 / 3)
     weights = np.zeros_like(weights)
-    weights[:, 3 * GRID + 3] = 1  # "red" and "blue", both at a place of the square
-    half = looks([answer(weights)], "colour")
-    assert (half.on_right, half.on_other) == (0.5, 0.5)
-    assert looks([answer(weights, ("a", "big"))], "colour") is None
+    weights[:, 3 * GRID + 3] = 1  # "red" and "blue", both at a cell of the square
+    half = attention_shares([answer(weights)], "colour")
+    assert (half.on_thing, half.on_other) == (0.5, 0.5)
+    assert attention_shares([answer(weights, ("a", "big"))], "colour") is None

@@ -36,7 +36,7 @@ def test_the_peak_is_what_lives_at_one_time(
 
 
 def test_the_time_is_a_median_and_short_work_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, durations = [0.0], iter([50.0, 3.0, 1.0, 9.0, *[costs._LEAST_SECONDS / 9.5] * 11])
+    clock, durations = [0.0], iter([50.0, 3.0, 1.0, 9.0, *[costs._MIN_SECONDS / 9.5] * 11])
     monkeypatch.setattr("time.process_time", lambda: clock[0])
 
     def work() -> None:
@@ -63,7 +63,7 @@ def test_slopes_and_crossings_of_power_laws() -> None:
 
 
 def test_complexity_grows_as_the_theory_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "_LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(costs, "_MIN_SECONDS", 0.0)
     options = complexity.ComplexityOptions(longest=256, size=37, window=3, repetitions=1)
     result = complexity.run(options)
     numbers, again = result.numbers(), complexity.run(options).numbers()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.lab.cues import KINDS, LAYERS, SALIENT, CuesOptions, draw_scenes, learn, run
+from nmt.lab.cues import KINDS, LAYERS, SALIENT, CuesOptions, draw_scenes, run, train
 
 
 @pytest.mark.slow
@@ -31,7 +31,7 @@ def test_a_query_decides_and_without_one_salience_does() -> None:
 def test_who_sees_the_task_and_who_sees_places(layer: str) -> None:
     options = CuesOptions()
     scenes = draw_scenes(7, options, torch.Generator().manual_seed(3))
-    untold, told = (learn(layer, told, scenes, options) for told in (False, True))
+    untold, told = (train(layer, told, scenes, options) for told in (False, True))
     other_task = (scenes.task + 1) % len(KINDS)
     answer = told(scenes.items, scenes.task)
     assert torch.equal(untold(scenes.items, scenes.task), untold(scenes.items, other_task))

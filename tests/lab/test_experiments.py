@@ -14,7 +14,7 @@ from nmt.errors import NMTError
 from nmt.explain.attribution import inputs
 from nmt.lab.experiment import perform
 from nmt.lab.experiments import EXPERIMENTS, find
-from nmt.lab.figure import DPI, heat, house_style, new_figure, write_png
+from nmt.lab.figure import DPI, figure_style, heat_map, new_figure, write_png
 from nmt.lab.numbers import columns, readable_json, summary
 from nmt.settings.config_file import load_overrides
 
@@ -22,7 +22,7 @@ LAB = Path(__file__).parents[2] / "nmt" / "lab"
 
 QUICK: dict[str, tuple[str, ...]] = {
     "architectures": (),
-    "captions": ("updates=3", "pictures=4", "asked=12"),
+    "captions": ("updates=3", "pictures=4", "tests=12"),
     "cues": ("updates=2", "tests=5"),
     "equivariance": ("permutations=5",),
     "heads": ("updates=2", "letters=4", "size=8"),
@@ -89,9 +89,9 @@ def test_an_impossible_option_is_a_line(
 
 
 def picture(path: Path) -> bytes:
-    with house_style():
+    with figure_style():
         figure = new_figure(4.0, 3.0)
-        heat(figure.subplots(), np.eye(3), 1.0)
+        heat_map(figure.subplots(), np.eye(3), 1.0)
         write_png(figure, path)
     return path.read_bytes()
 

@@ -35,8 +35,8 @@ def test_the_measures_of_heads_whose_weights_are_known() -> None:
     distances = [(n - 1) / n, far, (n * n - 1) / (3 * n)]
     np.testing.assert_allclose(measures["distance"], distances, 1e-5)
     np.testing.assert_allclose(measures["entropy"], [0, 0, math.log(n)], rtol=1e-5)
-    assert measures["weight_before"][0] == measures["weight_twin"][1] == 1
-    assert measures["weight_twin"][2] == pytest.approx(1 / n)
+    assert measures["weight_on_previous"][0] == measures["weight_on_twin"][1] == 1
+    assert measures["weight_on_twin"][2] == pytest.approx(1 / n)
 
 
 def test_a_run_sorts_its_heads() -> None:

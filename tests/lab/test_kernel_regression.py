@@ -7,11 +7,11 @@ import torch
 
 from nmt.lab.kernel_regression import (
     AVERAGE,
+    QUERIES,
     Kernel,
     KernelOptions,
     estimate,
     kernel_weights,
-    places,
     run,
 )
 
@@ -48,10 +48,10 @@ def test_each_kernel_has_its_shape_and_sees_kept_keys(
     kernel: Kernel, expected: list[float]
 ) -> None:
     keys = torch.arange(6, dtype=torch.float64) / 8
-    weights, lonely = kernel_weights(keys[:1], keys, torch.ones(1, 6).bool(), kernel, 2.0)
+    weights, n_isolated = kernel_weights(keys[:1], keys, torch.ones(1, 6).bool(), kernel, 2.0)
     shape = torch.tensor([expected], dtype=torch.float64)
     torch.testing.assert_close(weights, shape / shape.sum())
-    assert lonely == 0
+    assert n_isolated == 0
     keep = ~torch.eye(6, dtype=torch.bool)
     weights, _ = kernel_weights(8 * keys, 8 * keys, keep, kernel, 3.0)  # boxcar: the key itself
     assert torch.all(weights.diagonal() == 0)
@@ -59,10 +59,10 @@ def test_each_kernel_has_its_shape_and_sees_kept_keys(
 
 
 @pytest.mark.parametrize("kernel", ["boxcar", "epanechnikov"])
-def test_a_place_without_neighbours_gets_the_mean_and_is_counted(kernel: Kernel) -> None:
+def test_an_isolated_query_gets_the_mean_and_is_counted(kernel: Kernel) -> None:
     result = run(KernelOptions(kernel=kernel, width=40, epochs=1, draws=1))
     fixed = result.estimates["fixed"]
-    far = (places()[:, None] - result.x).abs().amin(dim=1) >= 1 / 40
-    assert fixed.lonely == int(far.sum()) > 0
+    far = (QUERIES[:, None] - result.x).abs().amin(dim=1) >= 1 / 40
+    assert fixed.n_isolated == int(far.sum()) > 0
     assert torch.isfinite(fixed.curve).all()
-    torch.testing.assert_close(fixed.curve[far], result.y.mean().expand(fixed.lonely))
+    torch.testing.assert_close(fixed.curve[far], result.y.mean().expand(fixed.n_isolated))

@@ -1,9 +1,19 @@
-"""Masked places have no weight and no influence, and the others keep their proportions."""
+"""Masked positions have no weight and no influence, and the others keep their proportions."""
 
 import pytest
 import torch
 
-from nmt.lab.masks import BEFORE, CAUSAL, EACH, PADDING, TOGETHER, WINDOW, MasksOptions, keeps, run
+from nmt.lab.masks import (
+    CAUSAL,
+    COMBINED,
+    NO_MASK,
+    PADDING,
+    QUERY_LENGTHS,
+    WINDOW,
+    MasksOptions,
+    make_masks,
+    run,
+)
 
 OPTIONS = [
     MasksOptions(),
@@ -15,7 +25,7 @@ OPTIONS = [
 @pytest.mark.parametrize("options", OPTIONS)
 def test_masks_decide_what_is_seen(options: MasksOptions) -> None:
     result = run(options)
-    before = result.masks[BEFORE].weights
+    before = result.masks[NO_MASK].weights
     for mask in result.masks.values():
         assert torch.equal(mask.change == 0, ~mask.keep)
         assert torch.all(mask.weights[mask.keep] > 0)
@@ -23,22 +33,24 @@ def test_masks_decide_what_is_seen(options: MasksOptions) -> None:
         proportions = seen / seen.sum(dim=1, keepdim=True).clamp(min=1e-30)
         torch.testing.assert_close(mask.weights, proportions)
         torch.testing.assert_close(mask.weights.sum(dim=1), mask.keep.any(dim=1).float())
-    blind = {name: mask.blind for name, mask in result.masks.items() if mask.blind}
-    blind_together = max(0, options.padding - options.reach)
-    assert blind == {EACH: 1, **({TOGETHER: blind_together} if blind_together else {})}
+    n_masked = {
+        name: mask.n_fully_masked for name, mask in result.masks.items() if mask.n_fully_masked
+    }
+    n_combined = max(0, options.padding - options.reach)
+    assert n_masked == {QUERY_LENGTHS: 1, **({COMBINED: n_combined} if n_combined else {})}
 
 
 def test_each_mask_keeps_what_its_name_says() -> None:
-    keep = keeps(MasksOptions(sentence="a b c", padding=1, reach=1), torch.Generator())
+    keep = make_masks(MasksOptions(sentence="a b c", padding=1, reach=1), torch.Generator())
     rows = {
         name: ["".join(map(str, row)) for row in mask.int().tolist()] for name, mask in keep.items()
     }
     assert rows[PADDING] == ["1110"] * 4
     assert rows[CAUSAL] == ["1000", "1100", "1110", "1111"]
     assert rows[WINDOW] == ["1100", "1110", "0111", "0011"]
-    assert rows[TOGETHER] == ["1000", "1100", "0110", "0010"]
-    assert sorted(keep[EACH].sum(dim=1).tolist()) == [0, 1, 2, 3]
+    assert rows[COMBINED] == ["1000", "1100", "0110", "0010"]
+    assert sorted(keep[QUERY_LENGTHS].sum(dim=1).tolist()) == [0, 1, 2, 3]
 
 
-def test_a_query_without_a_place_gets_zeros_here_alone() -> None:
-    assert list(run(MasksOptions()).nowhere.values()) == ["nan", "0.125", "0"]
+def test_a_fully_masked_query_gets_zeros_here_alone() -> None:
+    assert list(run(MasksOptions()).fully_masked.values()) == ["nan", "0.125", "0"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nmt.lab.positions import PositionsOptions, place_codes, run
+from nmt.lab.positions import PositionsOptions, compare_encodings, run
 
 
 @pytest.mark.parametrize("size", [8, 38])
@@ -24,7 +24,7 @@ def test_steps_are_rotations_and_similarity_is_of_distance(size: int) -> None:
 
 
 def test_sinusoids_alone_are_unique_bounded_and_even() -> None:
-    codes = place_codes(200, 32)
+    codes = compare_encodings(200, 32)
     assert codes["i"].norm == 199
     assert codes["i / n"].nearest == pytest.approx(1 / 200)
     assert codes["i / n"].moved == pytest.approx(199 / 400)

@@ -10,17 +10,17 @@ import torch
 
 from nmt.lab import translators
 from nmt.lab.experiment import seeded
-from nmt.lab.hard_soft import ARGMAX, SAMPLED, SOFT, TRAINED, HardSoftOptions, run
+from nmt.lab.hard_soft import ARGMAX, SAMPLED, SOFT, WEIGHTINGS, HardSoftOptions, run
 from nmt.lab.small_language import draw_pair, translate
 from nmt.lab.translators import (
     SampledWeighting,
     TranslatorOptions,
     draw_pairs,
-    looks_along,
-    recurrent,
+    evaluate,
+    gru_config,
+    measure_attention,
     train,
-    translated,
-    weighted_by,
+    with_weighting,
 )
 from nmt.models.attention.weighting import SoftConfig
 from nmt.models.recurrent.rnn import RNNSeq2Seq
@@ -50,8 +50,7 @@ def test_drawn_sentences_are_translated_word_for_word() -> None:
 
 @pytest.fixture(scope="module")
 def model() -> RNNSeq2Seq:
-    with seeded(1):
-        model = train(recurrent(TINY), frozenset(PAIRS), TINY)
+    model = train(gru_config(TINY), frozenset(PAIRS), TINY)
     assert isinstance(model, RNNSeq2Seq)
     return model
 
@@ -59,9 +58,8 @@ def model() -> RNNSeq2Seq:
 def test_unknown_words_are_learned_where_they_occur() -> None:
     vectors = []
     for unknown, updates in ((0.0, 1), (0.0, 2), (0.5, 2)):
-        with seeded(1):
-            options = TINY.model_copy(update={"updates": updates})
-            trained = train(recurrent(TINY), frozenset(PAIRS), options, unknown)
+        options = TINY.model_copy(update={"updates": updates})
+        trained = train(gru_config(TINY), frozenset(PAIRS), options, unknown)
         vectors.append(trained.get_submodule("encoder.embedding").weight[UNK_ID])
     assert torch.equal(vectors[0], vectors[1])
     assert not torch.equal(vectors[0], vectors[2])
@@ -106,28 +104,28 @@ def test_words_are_right_at_their_place_only(
 
     outputs = [hypotheses("le chien voit une vache"), hypotheses(second)]
     monkeypatch.setattr(translators, "search", lambda *_: outputs)
-    judged = translated(model, PAIRS)
-    assert judged.words_right == pytest.approx(words)
+    judged = evaluate(model, PAIRS)
+    assert judged.word_accuracy == pytest.approx(words)
     assert judged.first == ["le", "chien", "voit", "une", "vache", "</s>"]
     assert judged.first_weights.shape == (6, 6)
 
 
 def test_looks_of_a_model_that_knows_nothing_are_even(model: RNNSeq2Seq) -> None:
-    blank = weighted_by(model, SoftConfig().build())
+    blank = with_weighting(model, SoftConfig().build())
     torch.nn.init.zeros_(blank.decoder.attention.w_v.weight)
-    looks = looks_along(blank, PAIRS)
+    looks = measure_attention(blank, PAIRS)
     sizes = [len(pair.english) + 1 for pair in PAIRS for _ in pair.french]
     assert looks.entropy == pytest.approx(float(np.mean(np.log(sizes))), rel=1e-5)
     agreeing = [len(p.english) + 1 for p in PAIRS for noun in p.nouns if noun is not None]
     even = float(np.mean([1 / size for size in agreeing]))
-    assert looks.on_own_word == pytest.approx(even, rel=1e-5)
-    assert looks.on_its_noun == pytest.approx(even, rel=1e-5)
+    assert looks.on_source == pytest.approx(even, rel=1e-5)
+    assert looks.on_noun == pytest.approx(even, rel=1e-5)
 
 
 def test_every_model_is_decoded_in_every_way() -> None:
     sizes = {"hidden": 6, "embedding": 5, "batch": 3}
     result = run(HardSoftOptions(updates=2, sentences=3, draws=2, **sizes))
-    assert list(result.models) == list(TRAINED)
+    assert list(result.models) == list(WEIGHTINGS)
     for model in result.models.values():
         counts = {way: len(draws) for way, draws in model.decoded.items()}
         assert counts == {SOFT: 1, SAMPLED: 2, ARGMAX: 1}

@@ -177,7 +177,7 @@ def error(folder: Path, run: str) -> float:
     ("lines", "problem"),
     [
         (LINKS[:3], r"links: 3 lines for 4 sentence pairs"),
-        ([*LINKS, "0-0"], r"links: more for 4 sentence pairs"),
+        ([*LINKS, "0-0"], r"links: too many lines for 4 sentence pairs"),
         (["0-3", *LINKS[1:]], r"links:1: got the link 0-3, allowed: target words 0 to 2"),
     ],
 )

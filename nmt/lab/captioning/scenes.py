@@ -29,16 +29,16 @@ COLOURS = {
 }
 
 _RADII = {True: (10.0, 13.0), False: (6.0, 7.5)}  # of a big and of a small thing
-_GAP = 2.0  # smallest gap between two things; half of it to the edge
-_LEAN = 0.4  # largest angle between `above` etc. and the axis; pi/4 would be ambiguous
-_TURN = 0.2  # largest rotation of a thing
-_PAINT = 0.05  # standard deviation of each channel of a thing's colour
-_PAPER = (0.8, 1.0)  # range of the background's grey
+_GAP = 2.0  # smallest gap between two things; the gap to the edge is half of it
+_MAX_TILT = 0.4  # largest angle between `above` etc. and the axis; pi/4 would be ambiguous
+_MAX_ROTATION = 0.2  # of a thing, in radians
+_COLOUR_DEVIATION = 0.05  # standard deviation of each channel of a thing's colour
+_BACKGROUND = (0.8, 1.0)  # range of the background's grey
 _HELD_OUT = 6  # one in six single things and pairs is held out from training
 _NEW_KINDS = 4  # held-out combinations of shape and colour, of 42
 
 _DIRECTIONS = {"above": math.pi / 2, "below": -math.pi / 2, "left": 0.0, "right": math.pi}
-"""The angle from the first thing to the second."""
+"""The direction from the first thing to the second, as an angle in radians."""
 
 
 Plane = Float[Tensor, "R H W"]
@@ -58,7 +58,7 @@ def _triangle(x: Plane, y: Plane) -> Plane:
 
 
 def _heart(x: Plane, y: Plane) -> Plane:
-    """Two circular lobes and a square below, on its corner, whose sides touch the lobes."""
+    """Two circular lobes above a square that stands on its corner and touches them."""
     x = x.abs()
     lobe = torch.hypot(x - 0.43, y + 0.3) - 0.47
     low = (x + y - 0.13) / math.sqrt(2) - 0.47
@@ -66,14 +66,14 @@ def _heart(x: Plane, y: Plane) -> Plane:
 
 
 def _star(x: Plane, y: Plane) -> Plane:
-    """A star of five points, folded by symmetry to half a point, whose edge is straight."""
+    """A five-pointed star: by symmetry, each point maps to one half point with a straight edge."""
     sector = 2 * math.pi / 5
     angle = torch.remainder(torch.atan2(x, -y) + sector / 2, sector) - sector / 2
     radius = torch.hypot(x, y)
-    along, aside = radius * torch.cos(angle), radius * torch.sin(angle).abs()
-    notch_along, notch_aside = 0.42 * math.cos(sector / 2), 0.42 * math.sin(sector / 2)
-    length = math.hypot(1 - notch_along, notch_aside)
-    return ((along - 1) * notch_aside + aside * (1 - notch_along)) / length
+    along, across = radius * torch.cos(angle), radius * torch.sin(angle).abs()
+    notch_along, notch_across = 0.42 * math.cos(sector / 2), 0.42 * math.sin(sector / 2)
+    length = math.hypot(1 - notch_along, notch_across)
+    return ((along - 1) * notch_across + across * (1 - notch_along)) / length
 
 
 def _cross(x: Plane, y: Plane) -> Plane:
@@ -97,8 +97,8 @@ SHAPES: dict[str, Callable[[Plane, Plane], Plane]] = {
 }
 """Signed distance functions of the shapes, negative inside. Each shape fits into the unit circle.
 
-Lengths are in radii and y points down. Distances are accurate near the edge only, where they make
-the edge smooth.
+The unit is the radius, and y points down. Distances need to be accurate near the edge only, where
+they are used for anti-aliasing.
 """
 
 
@@ -113,10 +113,10 @@ class Thing:
 
 @dataclass(frozen=True, order=True)
 class Arrangement:
-    """The content of a picture, as its caption states it.
+    """The content of a picture, which its caption describes.
 
     `alone` has one thing, drawn once, and `alike` one thing, drawn twice. Every other relation has
-    a big and then a small thing: the big thing is `above` the small one, ..., or `between` two
+    a big thing and then a small one: the big thing is `above` the small one, ..., or `between` two
     copies of the small one.
     """
 
@@ -125,7 +125,7 @@ class Arrangement:
 
     @property
     def drawn(self) -> tuple[int, ...]:
-        """The index in `things` of each shape in the picture."""
+        """The index in `things` of each shape drawn in the picture."""
         if self.relation == "alike":
             return (0, 0)
         return (0, 1, 1) if self.relation == "between" else tuple(range(len(self.things)))
@@ -133,13 +133,11 @@ class Arrangement:
 
 @dataclass(frozen=True)
 class Split:
-    """Three sets of arrangements; no caption occurs in two of the sets. `seen` is for training.
+    """Three disjoint sets of arrangements. `seen` is the training set.
 
-    `unseen`: new combinations of things that occur in training. A big and a small thing never occur
-    together in training, in any relation; or a single thing never occurs `alone`, or `alike`.
-
-    `new_kinds`: arrangements with a combination of colour and shape that never occurs in training.
-    Each colour and each shape occurs in training.
+    `unseen` has new combinations of things that occur in training: two things that never occur
+    together in training, in any relation, or a thing that never occurs `alone`, or `alike`.
+    `new_kinds` has things with a combination of colour and shape that never occurs in training.
     """
 
     seen: tuple[Arrangement, ...]
@@ -176,29 +174,29 @@ def split(rng: random.Random) -> Split:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedThing:
     """A thing in a picture: its centre, its radius, and its rotation in radians."""
 
     thing: Thing
     x: float
     y: float
     radius: float
-    turn: float
+    rotation: float
 
 
-Scene = tuple[Placed, ...]
+Scene = tuple[PlacedThing, ...]
 """The things of one picture, in the order of `Arrangement.drawn`."""
 
 
-def place(arrangement: Arrangement, rng: random.Random) -> Scene:
-    """Place things at random, as the relation requires, with a gap between any two things."""
+def draw_scene(arrangement: Arrangement, rng: random.Random) -> Scene:
+    """Draw random positions that satisfy the relation, with a gap between any two things."""
     sizes = [rng.uniform(*_RADII[thing.big]) for thing in arrangement.things]
     things = [arrangement.things[i] for i in arrangement.drawn]
     radii = [sizes[i] for i in arrangement.drawn]
     offsets = _offsets(arrangement.relation, radii, rng)
     x, y = (_shift([offset[axis] for offset in offsets], radii, rng) for axis in (0, 1))
     return tuple(
-        Placed(thing, x + dx, y + dy, radius, rng.uniform(-_TURN, _TURN))
+        PlacedThing(thing, x + dx, y + dy, radius, rng.uniform(-_MAX_ROTATION, _MAX_ROTATION))
         for thing, radius, (dx, dy) in zip(things, radii, offsets, strict=True)
     )
 
@@ -208,62 +206,63 @@ def _offsets(
 ) -> list[tuple[float, float]]:
     """Return the centres relative to the first centre; all centres lie on one line."""
     if relation in _DIRECTIONS:
-        angle = _DIRECTIONS[relation] + rng.uniform(-_LEAN, _LEAN)
+        angle = _DIRECTIONS[relation] + rng.uniform(-_MAX_TILT, _MAX_TILT)
     else:
         angle = rng.uniform(0, 2 * math.pi)
     offsets = [(0.0, 0.0)]
     for i, radius in enumerate(radii[1:]):
-        least = radii[0] + radius + _GAP
-        room = SIDE / 2 - radius if relation == "between" else SIDE - radii[0] - radius
-        distance = rng.uniform(least, room - _GAP / 2) * (-1) ** i
+        nearest = radii[0] + radius + _GAP
+        farthest = SIDE / 2 - radius if relation == "between" else SIDE - radii[0] - radius
+        distance = rng.uniform(nearest, farthest - _GAP / 2) * (-1) ** i
         offsets.append((distance * math.cos(angle), distance * math.sin(angle)))
     return offsets
 
 
 def _shift(offsets: Sequence[float], radii: Sequence[float], rng: random.Random) -> float:
-    """Return a random coordinate of the first thing that puts all things inside the picture."""
+    """Return a random coordinate of the first thing with which all things are in the picture."""
     low = max(radius - offset for offset, radius in zip(offsets, radii, strict=True))
     high = min(SIDE - radius - offset for offset, radius in zip(offsets, radii, strict=True))
     return rng.uniform(low, high)
 
 
-def masks(scene: Sequence[Placed]) -> Float[Tensor, "R H W"]:
-    """Return the coverage, 0 to 1, of every pixel by each thing. Edges are one pixel wide."""
-    numbers = torch.tensor([(placed.x, placed.y, placed.radius, placed.turn) for placed in scene])
-    x, y, radius, turn = (column.view(-1, 1, 1) for column in numbers.unbind(1))
+def coverage(things: Sequence[PlacedThing]) -> Float[Tensor, "R H W"]:
+    """Return the share of every pixel that each thing covers. Edges are one pixel wide."""
+    numbers = torch.tensor(
+        [(placed.x, placed.y, placed.radius, placed.rotation) for placed in things]
+    )
+    x, y, radius, rotation = (column.view(-1, 1, 1) for column in numbers.unbind(1))
     centres = torch.arange(SIDE) + 0.5
     right, down = (centres - x) / radius, (centres.unsqueeze(1) - y) / radius
-    cos, sin = torch.cos(turn), torch.sin(turn)
+    cos, sin = torch.cos(rotation), torch.sin(rotation)
     across, along = cos * right + sin * down, cos * down - sin * right
-    inside = torch.empty(len(scene), SIDE, SIDE)
+    shares = torch.empty(len(things), SIDE, SIDE)
     for shape, distance in SHAPES.items():
-        of_shape = [i for i, placed in enumerate(scene) if placed.thing.shape == shape]
-        if of_shape:
-            rows = torch.tensor(of_shape)
-            inside[rows] = (0.5 - distance(across[rows], along[rows]) * radius[rows]).clamp(0, 1)
-    return inside
+        rows = torch.tensor([placed.thing.shape == shape for placed in things])
+        if rows.any():
+            shares[rows] = (0.5 - distance(across[rows], along[rows]) * radius[rows]).clamp(0, 1)
+    return shares
 
 
 def paint(scenes: Sequence[Scene], rng: random.Random) -> Float[Tensor, "B 3 H W"]:
     """Return pictures as RGB from 0 to 1. Backgrounds and things have random shades."""
     generator = torch.Generator().manual_seed(rng.getrandbits(60))
-    low, high = _PAPER
-    paper = low + (high - low) * torch.rand(len(scenes), 1, 1, 1, generator=generator)
-    everything = [placed for scene in scenes for placed in scene]
+    low, high = _BACKGROUND
+    background = low + (high - low) * torch.rand(len(scenes), 1, 1, 1, generator=generator)
+    things = [placed for scene in scenes for placed in scene]
     rows = torch.tensor([i for i, scene in enumerate(scenes) for _ in scene])
-    shades = torch.tensor([COLOURS[placed.thing.colour] for placed in everything])
-    shades = shades + _PAINT * torch.randn(shades.shape, generator=generator)
-    cover = masks(everything).unsqueeze(1)
-    pictures = paper.repeat(1, 3, SIDE, SIDE)
+    colours = torch.tensor([COLOURS[placed.thing.colour] for placed in things])
+    colours = colours + _COLOUR_DEVIATION * torch.randn(colours.shape, generator=generator)
+    pictures = background.repeat(1, 3, SIDE, SIDE)
     # No two things cover the same pixel, so differences may be added.
-    pictures.index_add_(0, rows, cover * (shades[:, :, None, None] - paper[rows]))
+    differences = colours[:, :, None, None] - background[rows]
+    pictures.index_add_(0, rows, coverage(things).unsqueeze(1) * differences)
     return pictures.clamp(0, 1)
 
 
 def with_noise(
     pictures: Float[Tensor, "B 3 H W"], deviation: float, rng: random.Random
 ) -> Float[Tensor, "B 3 H W"]:
-    """Add Gaussian noise with standard deviation `deviation`, then clip to [0, 1]."""
+    """Add Gaussian noise of standard deviation `deviation`, then clamp to [0, 1]."""
     generator = torch.Generator().manual_seed(rng.getrandbits(60))
     noise = deviation * torch.randn(pictures.shape, generator=generator)
     return (pictures + noise).clamp(0, 1)

@@ -1,4 +1,4 @@
-"""Captions of arrangements in English and French, with the thing that each word describes."""
+"""Correct captions of arrangements, in English and French."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ Aspect = Literal["number", "size", "colour", "shape", "relation"]
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a caption, its aspect, and the index of the thing that the word describes.
+    """A word of a caption, its aspect, and the index of the thing that it describes.
 
-    `thing` is None for the words of a relation. The aspect of `d'une` is the number.
+    Words of a relation have no thing (None). The aspect of `d'une` is the number.
     """
 
     text: str
@@ -24,51 +24,35 @@ class Word:
     thing: int | None
 
 
-@dataclass(frozen=True)
-class _Noun:
-    singular: str
-    plural: str
-    feminine: bool
-
-
-_FRENCH_NOUNS = {
-    "circle": _Noun("cercle", "cercles", feminine=False),
-    "square": _Noun("carré", "carrés", feminine=False),
-    "triangle": _Noun("triangle", "triangles", feminine=False),
-    "heart": _Noun("cœur", "cœurs", feminine=False),
-    "star": _Noun("étoile", "étoiles", feminine=True),
-    "cross": _Noun("croix", "croix", feminine=True),
-    "moon": _Noun("lune", "lunes", feminine=True),
-}
-
 _ENGLISH_PLURALS = {"cross": "crosses"}  # the other plurals end with s
 
-_FRENCH_ADJECTIVES = {  # masculine, feminine; masculine plural, feminine plural
-    "big": ("grand", "grande", "grands", "grandes"),
-    "small": ("petit", "petite", "petits", "petites"),
-    "red": ("rouge", "rouge", "rouges", "rouges"),
-    "orange": ("orange", "orange", "orange", "orange"),  # invariable: the name of a fruit
-    "yellow": ("jaune", "jaune", "jaunes", "jaunes"),
-    "green": ("vert", "verte", "verts", "vertes"),
-    "blue": ("bleu", "bleue", "bleus", "bleues"),
-    "purple": ("violet", "violette", "violets", "violettes"),
+_FRENCH_NOUNS = {  # singular, plural, whether feminine
+    "circle": ("cercle", "cercles", False),
+    "square": ("carré", "carrés", False),
+    "triangle": ("triangle", "triangles", False),
+    "heart": ("cœur", "cœurs", False),
+    "star": ("étoile", "étoiles", True),
+    "cross": ("croix", "croix", True),
+    "moon": ("lune", "lunes", True),
 }
 
-_RELATIONS: dict[Language, dict[Relation, str]] = {
-    "en": {
-        "above": "above",
-        "below": "below",
-        "left": "to the left of",
-        "right": "to the right of",
-        "between": "between",
-    },
-    "fr": {
-        "above": "au-dessus de",
-        "below": "au-dessous de",
-        "left": "à gauche de",
-        "right": "à droite de",
-        "between": "entre",
-    },
+_FRENCH_ADJECTIVES = {  # masculine, feminine; plurals add s, except orange, the name of a fruit
+    "big": ("grand", "grande"),
+    "small": ("petit", "petite"),
+    "red": ("rouge", "rouge"),
+    "orange": ("orange", "orange"),
+    "yellow": ("jaune", "jaune"),
+    "green": ("vert", "verte"),
+    "blue": ("bleu", "bleue"),
+    "purple": ("violet", "violette"),
+}
+
+_RELATIONS: dict[Relation, dict[Language, str]] = {
+    "above": {"en": "above", "fr": "au-dessus de"},
+    "below": {"en": "below", "fr": "au-dessous de"},
+    "left": {"en": "to the left of", "fr": "à gauche de"},
+    "right": {"en": "to the right of", "fr": "à droite de"},
+    "between": {"en": "between", "fr": "entre"},
 }
 
 
@@ -77,7 +61,7 @@ def caption(arrangement: Arrangement, language: Language) -> list[Word]:
     first, *others = arrangement.things
     words = _phrase(first, 0, arrangement.relation == "alike", language)
     for second in others:
-        tokens = _RELATIONS[language][arrangement.relation].split()
+        tokens = _RELATIONS[arrangement.relation][language].split()
         number, *rest = _phrase(second, 1, arrangement.relation == "between", language)
         if tokens[-1] == "de":
             tokens.pop()
@@ -92,17 +76,20 @@ def _phrase(thing: Thing, index: int, plural: bool, language: Language) -> list[
     size = "big" if thing.big else "small"
     texts: dict[Aspect, str]
     if language == "en":
-        many = _ENGLISH_PLURALS.get(thing.shape, f"{thing.shape}s")
-        number, shape = ("two", many) if plural else ("a", thing.shape)
+        plural_noun = _ENGLISH_PLURALS.get(thing.shape, f"{thing.shape}s")
+        number, shape = ("two", plural_noun) if plural else ("a", thing.shape)
         texts = {"number": number, "size": size, "colour": thing.colour, "shape": shape}
     else:
-        noun = _FRENCH_NOUNS[thing.shape]
-        form = 2 * plural + noun.feminine
+        singular, plural_noun, feminine = _FRENCH_NOUNS[thing.shape]
+
+        def adjective(name: str) -> str:
+            return _FRENCH_ADJECTIVES[name][feminine] + "s" * (plural and name != "orange")
+
         texts = {
-            "number": "deux" if plural else "une" if noun.feminine else "un",
-            "size": _FRENCH_ADJECTIVES[size][form],
-            "shape": noun.plural if plural else noun.singular,
-            "colour": _FRENCH_ADJECTIVES[thing.colour][form],
+            "number": "deux" if plural else "une" if feminine else "un",
+            "size": adjective(size),
+            "shape": plural_noun if plural else singular,
+            "colour": adjective(thing.colour),
         }
     return [Word(text, aspect, index) for aspect, text in texts.items()]
 
@@ -110,12 +97,12 @@ def _phrase(thing: Thing, index: int, plural: bool, language: Language) -> list[
 class Lexicon:
     """The vocabulary of both languages, with a start token for each language.
 
-    The decoder's first input is the start token instead of bos. One model thus serves both
-    languages, and nothing else in the model depends on the language.
+    The decoder's first input is the start token instead of bos. It alone tells the model which
+    language to write.
     """
 
     def __init__(self) -> None:
-        captions = (caption(a, lang) for a in all_arrangements() for lang in LANGUAGES)
+        captions = (caption(a, language) for a in all_arrangements() for language in LANGUAGES)
         texts = {word.text for words in captions for word in words}
         self.vocab = Vocab.of([*(f"<{language}>" for language in LANGUAGES), *sorted(texts)])
 
