@@ -42,7 +42,7 @@ class NativeChunkedLoss(ChunkedLoss):
         self.steps.functions["softmax_loss"](*inputs, self.smoothing, self.with_grad, *outputs)
         if self.with_grad:  # the gradient has overwritten the logits
             self.grad_x[chunk] = product(self.table_transposed, logits).t()
-            self.grad_table += product(logits, rows)
+            self.add_to_table(product(logits, rows))
         return nlls, means.sum()
 
 
