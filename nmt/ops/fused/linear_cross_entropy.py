@@ -13,13 +13,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.ops.precision import without_autocast
 from nmt.ops.products import product
 from nmt.ops.steps import Steps
 
-_BYTES_AT_ONCE = {"cpu": 2**24, "cuda": 2**28}
-"""Bytes of logits per chunk. glibc returns larger buffers to the system, and new pages are slow. A
-GPU is slower on small products, and reads the gradient of the whole table for each chunk."""
+_BYTES_AT_ONCE = {"cpu": 2**25 - 2**16, "cuda": 2**28}
+"""Bytes of logits per chunk. Small products are slower, and each chunk reads and writes the
+gradient of the whole table. glibc returns larger buffers to the system, and new pages are slow."""
 
 _VECTOR = 16
 
@@ -47,7 +46,7 @@ class ChunkedLoss:
         if self.keep is not None:  # rows of 0 add nothing to the table's gradient
             self.rows = self.rows * self.keep.unsqueeze(1)
         self.grad_x = torch.empty_like(x, dtype=accumulate)
-        self.grad_table = torch.zeros_like(weight, dtype=accumulate)
+        self.grad_table: Tensor | None = None  # zero until the first chunk
         self.grad_bias = torch.zeros_like(self.bias)
 
     def add(self, chunk: slice) -> tuple[Float[Tensor, " R"], Float[Tensor, ""]]:
@@ -74,12 +73,16 @@ class ChunkedLoss:
                 gradient[:, :n_real] -= smoothing / n_real
             grad_x = torch.mm(gradient, self.table)
             self.grad_x[chunk] = grad_x if keep is None else grad_x * keep.unsqueeze(1)
-            if gradient.dtype == accumulate:
-                self.grad_table.addmm_(gradient.t(), self.rows[chunk])
-            else:
-                self.grad_table += torch.mm(gradient.t(), self.rows[chunk])
+            self.add_to_table(torch.mm(gradient.t(), self.rows[chunk]))
             self.grad_bias += gradient.sum(0) if keep is None else torch.mv(gradient.t(), keep)
         return (nlls if keep is None else nlls * keep), means
+
+    def add_to_table(self, gradient: Float[Tensor, "V D"]) -> None:
+        """Add the gradient of one chunk to that of the table."""
+        if self.grad_table is None:
+            self.grad_table = gradient.to(self.bias.dtype)
+        else:
+            self.grad_table += gradient
 
 
 class LinearCrossEntropy(torch.autograd.Function):
@@ -102,15 +105,17 @@ class LinearCrossEntropy(torch.autograd.Function):
             if smoothing:
                 loss = (1 - smoothing) * loss + smoothing * uniform_sum
         if chunks.with_grad:
-            ctx.save_for_backward(chunks.grad_x, chunks.grad_table, chunks.grad_bias)
+            if chunks.grad_table is None:  # there are no rows
+                chunks.grad_table = torch.zeros_like(chunks.table, dtype=chunks.bias.dtype)
+            ctx.gradients = [chunks.grad_x, chunks.grad_table, chunks.grad_bias]
         ctx.mark_non_differentiable(nlls)
         return loss, nlls
 
     @staticmethod
     @once_differentiable
-    @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        gradients = [saved * grads[0] for saved in ctx.saved_tensors]
+        """Scale the gradients in place, which needs no new pages; ctx must not outlive them."""
+        gradients = [gradient.mul_(grads[0]) for gradient in ctx.__dict__.pop("gradients")]
         return None, None, *gradients, None, None, None, None, None
 
 
@@ -119,7 +124,7 @@ def _rows_at_once(n_rows: int, bytes_each: int, device_type: str) -> int:
 
     If there is more than one chunk, their rows fill the processor's vectors.
     """
-    n_chunks = math.ceil(n_rows * bytes_each / _BYTES_AT_ONCE.get(device_type, 2**24))
+    n_chunks = math.ceil(n_rows * bytes_each / _BYTES_AT_ONCE.get(device_type, 2**25))
     if n_chunks <= 1:
         return max(1, n_rows)
     return _VECTOR * math.ceil(n_rows / n_chunks / _VECTOR)

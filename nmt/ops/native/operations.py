@@ -42,7 +42,7 @@ class NativeChunkedLoss(ChunkedLoss):
         self.steps.functions["softmax_loss"](*inputs, self.smoothing, self.with_grad, *outputs)
         if self.with_grad:  # the gradient has overwritten the logits
             self.grad_x[chunk] = product(self.table_transposed, logits).t()
-            self.grad_table += product(logits, rows)
+            self.add_to_table(product(logits, rows))
         return nlls, means.sum()
 
 
@@ -91,14 +91,13 @@ class NativeOperations(FusedOperations):
         loaded().functions["quantize_rows"](*x.shape, *map(address, (x, quantized, scales)))
         return quantized, scales
 
-    def dequantize(
-        self, products: Tensor, row_scales: Tensor, column_scales: Tensor, bias: Tensor | None
-    ) -> Tensor:
-        if row_scales.dtype != torch.float32 or column_scales.dtype != torch.float32:
-            return super().dequantize(products, row_scales, column_scales, bias)
-        inputs = products, row_scales, column_scales, bias
-        loaded().functions["dequantize"](*products.shape, *map(address, inputs))
-        return products.view(torch.float32)  # the results have overwritten the products
+    def dequantize(self, products: Tensor, row_scales: Tensor, bias: Tensor | None) -> Tensor:
+        if products.dtype != torch.float32:
+            return super().dequantize(products, row_scales, bias)
+        loaded().functions["dequantize"](
+            *products.shape, *map(address, (products, row_scales, bias))
+        )
+        return products
 
 
 def _attend(
