@@ -8,7 +8,7 @@ import copy
 from collections.abc import Iterator, Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Int32
 from torch import Tensor, nn
 
 from nmt.models.base import Seq2Seq
@@ -22,7 +22,7 @@ from nmt.models.recurrent.encoder import (
 )
 from nmt.models.vocabulary import VocabLinear, Vocabulary
 from nmt.ops.backend import BackendName, operations
-from nmt.ops.products import Int8Matrix
+from nmt.ops.products import int8_product
 
 _MIN_OUTPUTS = 64
 """With fewer outputs, quantizing a layer's input costs more than the int8 product saves."""
@@ -35,6 +35,8 @@ class Int8Linear(nn.Module):
     for one x does not depend on the others in its batch.
     """
 
+    quantized: Tensor
+    scales: Tensor
     bias: Tensor | None
 
     def __init__(
@@ -46,13 +48,14 @@ class Int8Linear(nn.Module):
         super().__init__()
         self.backend: BackendName = backend
         quantized, scales = operations(backend, weight).quantize_rows(weight.detach())
-        self.matrix = Int8Matrix(quantized, scales.squeeze(1))
+        self.register_buffer("quantized", quantized)
+        self.register_buffer("scales", scales.squeeze(1))
         self.register_buffer("bias", None if bias is None else bias.detach().clone())
 
     @property
     def weight(self) -> Float[Tensor, "O I"]:
         """W after quantization."""
-        return self.matrix.integers * self.matrix.scales.unsqueeze(1)
+        return self.quantized * self.scales.unsqueeze(1)
 
     def forward(self, x: Float[Tensor, "*L I"]) -> Float[Tensor, "*L O"]:
         products, scales = self._products(x.flatten(0, -2))
@@ -60,21 +63,21 @@ class Int8Linear(nn.Module):
 
     def in_parts(self, x: Float[Tensor, "N I"], n_numbers: int) -> Iterator[Float[Tensor, "_ O"]]:
         """Compute `forward` for some rows at a time; see Vocabulary.in_parts."""
-        n_rows = max(1, n_numbers // len(self.matrix.scales))
+        n_rows = max(1, n_numbers // len(self.quantized))
         products, scales = self._products(x)
         yield from map(self._dequantize, torch.split(products, n_rows), torch.split(scales, n_rows))
 
     def _products(
         self, x: Float[Tensor, "N I"]
-    ) -> tuple[Float[Tensor, "N O"], Float[Tensor, "N 1"]]:
-        """Return the products of quantized rows, and the scale of each row."""
+    ) -> tuple[Int32[Tensor, "N O"], Float[Tensor, "N 1"]]:
+        """Return the integer products and the scale of each row."""
         quantized, scales = operations(self.backend, x).quantize_rows(x.detach())
-        return self.matrix.product(quantized), scales
+        return int8_product(quantized, self.quantized.t()), scales
 
     def _dequantize(
-        self, products: Float[Tensor, "N O"], scales: Float[Tensor, "N 1"]
+        self, products: Int32[Tensor, "N O"], scales: Float[Tensor, "N 1"]
     ) -> Float[Tensor, "N O"]:
-        return operations(self.backend, scales).dequantize(products, scales, self.bias)
+        return operations(self.backend, scales).dequantize(products, scales, self.scales, self.bias)
 
 
 class Int8Vocabulary(Vocabulary):

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int, Int8
+from jaxtyping import Bool, Float, Int, Int8, Int32
 from torch import Tensor, nn
 
 from nmt.ops.masks import softmax_over_kept
@@ -183,12 +183,14 @@ class Operations:
 
     def dequantize(
         self,
-        products: Float[Tensor, "N O"],
+        products: Int32[Tensor, "N O"],
         row_scales: Float[Tensor, "N 1"],
+        column_scales: Float[Tensor, " O"],
         bias: Float[Tensor, " O"] | None,
     ) -> Float[Tensor, "N O"]:
-        """Return products * row_scales + bias; `products` may be overwritten."""
-        return products * row_scales if bias is None else torch.addcmul(bias, products, row_scales)
+        """Return products * row_scales * column_scales + bias; `products` may be overwritten."""
+        y = products.float().mul_(column_scales)
+        return y.mul_(row_scales) if bias is None else torch.addcmul(bias, y, row_scales, out=y)
 
 
 def gru_cell(

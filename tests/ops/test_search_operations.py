@@ -85,13 +85,14 @@ def test_too_few_pieces_and_no_number(by: Operations) -> None:
 def test_what_a_row_gives_does_not_depend_on_its_neighbours(by: Operations) -> None:
     torch.manual_seed(0)
     logits, x = torch.randn(R, V) * 3, torch.randn(R, 131)
-    products, scales, bias = torch.randn(R, V), torch.rand(R, 1), torch.randn(V)
+    products = torch.randint(-(10**6), 10**6, (R, V), dtype=torch.int32)
+    of_rows, of_columns, bias = torch.rand(R, 1), torch.rand(V), torch.randn(V)
 
     def results(rows: slice) -> list[Tensor]:
         return [
             *by.top_k_log_probs(logits[rows].clone(), 5, BANNED, REAL),
             *by.quantize_rows(x[rows]),
-            by.dequantize(products[rows].clone(), scales[rows], bias),
+            by.dequantize(products[rows].clone(), of_rows[rows], of_columns, bias),
         ]
 
     together = results(slice(None))
@@ -120,10 +121,11 @@ def test_rounding_is_to_the_nearest(by: Operations) -> None:
 @pytest.mark.parametrize("has_bias", [True, False])
 def test_scaled_products(has_bias: bool, by: Operations) -> None:
     generator = torch.Generator().manual_seed(0)
-    products, scales = torch.randn(R, V, generator=generator) * 1e3, torch.rand(R, 1)
+    products = torch.randint(-(10**7), 10**7, (R, V), dtype=torch.int32, generator=generator)
+    of_rows, of_columns = torch.rand(R, 1), torch.rand(V) * 1e-4
     bias = torch.randn(V) * 100 if has_bias else None
-    expected = products.double() * scales + (0 if bias is None else bias)
-    scaled = by.dequantize(products, scales, bias)
+    expected = products.double() * of_rows * of_columns + (0 if bias is None else bias)
+    scaled = by.dequantize(products, of_rows, of_columns, bias)
     torch.testing.assert_close(scaled.double(), expected, rtol=1e-6, atol=1e-4)
 
 

@@ -34,7 +34,7 @@ DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float64: "fp64"}
 _SEARCH = {
     "top_k_log_probs": "nnnppnnpp",
     "quantize_rows": "nnppp",
-    "dequantize": "nnppp",
+    "dequantize": "nnpppp",
     "additive_attention_step": 4 * "n" + 8 * "p",
 }
 _FUNCTIONS = {

@@ -91,13 +91,14 @@ class NativeOperations(FusedOperations):
         loaded().functions["quantize_rows"](*x.shape, *map(address, (x, quantized, scales)))
         return quantized, scales
 
-    def dequantize(self, products: Tensor, row_scales: Tensor, bias: Tensor | None) -> Tensor:
-        if products.dtype != torch.float32:
-            return super().dequantize(products, row_scales, bias)
-        loaded().functions["dequantize"](
-            *products.shape, *map(address, (products, row_scales, bias))
-        )
-        return products
+    def dequantize(
+        self, products: Tensor, row_scales: Tensor, column_scales: Tensor, bias: Tensor | None
+    ) -> Tensor:
+        if row_scales.dtype != torch.float32 or column_scales.dtype != torch.float32:
+            return super().dequantize(products, row_scales, column_scales, bias)
+        inputs = products, row_scales, column_scales, bias
+        loaded().functions["dequantize"](*products.shape, *map(address, inputs))
+        return products.view(torch.float32)  # the results have overwritten the products
 
 
 def _attend(

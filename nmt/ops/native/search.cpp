@@ -100,18 +100,18 @@ EXPORTED void quantize_rows(int64_t R, int64_t n, const float* x, int8_t* quanti
     }
 }
 
-// products * row_scales + bias, written over the products.
-EXPORTED void dequantize(int64_t R, int64_t V, float* products, const float* row_scales,
-                         const float* bias) {
+// products * column_scales * row_scales + bias, written as fp32 over the int32 products.
+EXPORTED void dequantize(int64_t R, int64_t V, int32_t* products, const float* row_scales,
+                         const float* column_scales, const float* bias) {
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < R; r++) {
-        float* row = products + r * V;
+        int32_t* row = products + r * V;
         const float scale = row_scales[r];
         if (bias)
-#pragma omp simd
-            for (int64_t v = 0; v < V; v++) row[v] = row[v] * scale + bias[v];
+            for (int64_t v = 0; v < V; v++)
+                row[v] = bit_cast<int32_t>(float(row[v]) * column_scales[v] * scale + bias[v]);
         else
-#pragma omp simd
-            for (int64_t v = 0; v < V; v++) row[v] *= scale;
+            for (int64_t v = 0; v < V; v++)
+                row[v] = bit_cast<int32_t>(float(row[v]) * column_scales[v] * scale);
     }
 }
