@@ -162,15 +162,13 @@ def verify(path: Path, sources: tuple[Source, ...], name: str | None = None) -> 
     Raises DataError if there is neither; `name` is the name of the file in its message.
     """
     digests: dict[str, str] = {}
-    for source in sources:
-        if source.checksum is not None:
-            kind = source.checksum.partition(":")[0]
-            if kind not in digests:
-                digests[kind] = f"{kind}:{digest(path, kind)}"
-            if digests[kind] == source.checksum:
-                return source
-    for source in sources:
+    for source in sorted(sources, key=lambda source: source.checksum is None):
         if source.checksum is None:
+            return source
+        kind = source.checksum.partition(":")[0]
+        if kind not in digests:
+            digests[kind] = f"{kind}:{digest(path, kind)}"
+        if digests[kind] == source.checksum:
             return source
     allowed = ", ".join(f"{source.checksum} ({source.name})" for source in sources)
     raise DataError(

@@ -13,6 +13,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.corpora.archives import is_tar, is_zip, split_member, tar_member, zip_member
@@ -57,16 +58,16 @@ def archive_of(path: Path) -> Path:
     return split_member(path)[0]
 
 
+@dataclass(frozen=True)
 class Text:
     """An open text of at most `limit` decompressed bytes. `name` is its name in errors.
 
     `read(n)` returns at most n bytes, and no bytes only at the end.
     """
 
-    def __init__(self, read: Callable[[int], bytes], name: str, limit: int | None = None) -> None:
-        self.name = name
-        self._read = read
-        self._limit = limit
+    read: Callable[[int], bytes]
+    name: str
+    limit: int | None = None
 
     def lines(self) -> Iterator[str]:
         """Yield the lines without their ends. Raises DataError at a line that is not UTF-8."""
@@ -92,10 +93,10 @@ class Text:
         """
         rest: list[bytes] = []
         n_rest, mark, n_lines, n_read = 0, _BOM, 0, 0
-        while chunk := self._read(_CHUNK_BYTES):
+        while chunk := self.read(_CHUNK_BYTES):
             n_read += len(chunk)
-            if self._limit is not None:
-                check_unpacked(self.name, n_read, self._limit)
+            if self.limit is not None:
+                check_unpacked(self.name, n_read, self.limit)
             head, newline, tail = chunk.rpartition(b"\n")
             n_first = (chunk.find(b"\n") if newline else len(chunk)) + n_rest
             if n_first > MAX_LINE_BYTES:
@@ -121,13 +122,11 @@ def open_text(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
     kind = archive.suffix.lower()
     try:
         if is_zip(archive):
-            limit = text_limit(archive, max_bytes)
             with zip_member(archive, member) as (stream, name):
-                yield Text(stream.read, name, limit)
+                yield Text(stream.read, name, text_limit(archive, max_bytes))
         elif is_tar(archive):
-            limit = text_limit(archive, max_bytes)
             with tar_member(archive, member, text_limit(archive)) as stream:
-                yield Text(stream.read, str(path), limit)
+                yield Text(stream.read, str(path), text_limit(archive, max_bytes))
         elif kind == ".gz":
             with gzip.open(archive) as stream:
                 yield Text(stream.read, str(path), text_limit(archive, max_bytes))

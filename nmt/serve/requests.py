@@ -79,10 +79,6 @@ async def read_request(
     return await asyncio.to_thread(read)
 
 
-def _json(body: bytes, request: Request) -> object:
-    return from_json(body)
-
-
 def _form(body: bytes, request: Request) -> object:
     text = body.decode("utf-8")
     pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
@@ -99,7 +95,7 @@ def _multipart(body: bytes, request: Request) -> object:
 
 
 _PARSERS: Mapping[str, Callable[[bytes, Request], object]] = {
-    "application/json": _json,
+    "application/json": lambda body, request: from_json(body),
     "application/x-www-form-urlencoded": _form,
     "multipart/form-data": _multipart,
 }

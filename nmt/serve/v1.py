@@ -1,13 +1,14 @@
 """nmt's own API: scores, pieces, n-best lists and attention."""
 
 import asyncio
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request, Response
 
 from nmt.serve.requests import Bearer, body_of, check_size, read_request, translate
 from nmt.serve.schema import (
     AttentionAnswer,
+    AttentionLevel,
     HypothesisAnswer,
     ModelAnswer,
     ModelsAnswer,
@@ -87,9 +88,7 @@ def _decoding(service: Service, fields: TranslationsRequest, model: ServedModel)
 
 
 def _json_answer(
-    model: ServedModel,
-    translations: list[Translation],
-    attention: Literal["none", "word", "piece"],
+    model: ServedModel, translations: list[Translation], attention: AttentionLevel
 ) -> str:
     """Return the answer as JSON. Raises HTTPException 400 if it would have too many weights."""
     n_weights = sum(h.hypothesis.attention.size for t in translations for h in t.hypotheses)
@@ -105,9 +104,7 @@ def _json_answer(
     return answer.model_dump_json(exclude_none=True)
 
 
-def _text_answer(
-    translation: Translation, attention: Literal["none", "word", "piece"]
-) -> TextAnswer:
+def _text_answer(translation: Translation, attention: AttentionLevel) -> TextAnswer:
     """Return the answer for one text; pieces are labelled as in the vocabulary."""
     hypotheses = []
     for rank, candidate in enumerate(translation.hypotheses):

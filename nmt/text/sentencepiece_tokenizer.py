@@ -272,11 +272,12 @@ class SentencePieceTokenizer:
         self, ids: Sequence[int], restore: bool = True, surfaces: Mapping[int, str] = NO_SURFACES
     ) -> str:
         real_ids = self.vocab.real_ids(ids)
-        if surfaces:
-            text = self._with_surfaces(real_ids, surfaces)
-        else:
-            text = self.processor.decode(real_ids)
-        words = text.split()
+        text, start = "", 0
+        # The ids between two surfaces are decoded together, so that bytes of one character join.
+        for position in sorted(surfaces):
+            text += self._decode_part(real_ids[start:position]) + surfaces[position]
+            start = position + 1
+        words = (text + self._decode_part(real_ids[start:])).split()
         if self.config.case == "markup":
             words = [word for word in restore_case(words) if word]
         text = " ".join(words)
@@ -286,18 +287,10 @@ class SentencePieceTokenizer:
         normalised = normalisation.normalise(text, self.lang)
         return mark_case(normalised) if self.config.case == "markup" else normalised
 
-    def _with_surfaces(self, ids: Sequence[int], surfaces: Mapping[int, str]) -> str:
-        """Decode the ids between two surfaces together, so that bytes of one character join."""
-        text, start = "", 0
-        for position in sorted(surfaces):
-            text += self._decode_part(ids[start:position]) + surfaces[position]
-            start = position + 1
-        return text + self._decode_part(ids[start:])
-
-    def _decode_part(self, ids: Sequence[int]) -> str:
+    def _decode_part(self, ids: list[int]) -> str:
         """Decode part of a text with the space before its first word, which SentencePiece omits."""
         has_space = bool(ids) and self.vocab.piece_of(ids[0]).startswith(SPACE_MARK)
-        return " " * has_space + str(self.processor.decode(list(ids)))
+        return " " * has_space + str(self.processor.decode(ids))
 
     def _encoded(self, pieces: Sequence[str], ids: Sequence[int]) -> Encoded:
         spans = word_spans(pieces)

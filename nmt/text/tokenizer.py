@@ -134,7 +134,11 @@ class Tokenizers:
         Raises DataError if a file is missing, unreadable, altered or of another format.
         """
         folder = Path(folder)
-        manifest = _read_manifest(folder / MANIFEST_NAME)
+        path = folder / MANIFEST_NAME
+        try:
+            manifest = _Manifest.model_validate(parse_json(_read(path), str(path), DataError))
+        except ValidationError as error:
+            raise DataError(f"{path}: {first_fault(error)}") from error
         config = manifest.config
         src = _load_side(folder, manifest.src, config, manifest.src_lang)
         tgt = _load_side(folder, manifest.tgt, manifest.tgt_config or config, manifest.tgt_lang)
@@ -199,14 +203,6 @@ def _read(path: Path) -> bytes:
         return read_bytes(path, MAX_FILE_BYTES, DataError)
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; the tokenizer is incomplete") from None
-
-
-def _read_manifest(path: Path) -> _Manifest:
-    content = parse_json(_read(path), str(path), DataError)
-    try:
-        return _Manifest.model_validate(content)
-    except ValidationError as error:
-        raise DataError(f"{path}: {first_fault(error)}") from error
 
 
 def _load_side(folder: Path, file: _File, config: TokenizerConfig, lang: str) -> Tokenizer:
