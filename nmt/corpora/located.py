@@ -4,16 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
-from nmt.corpora.entries import (
-    RUN_SPLITS,
-    CorpusEntry,
-    HashSplit,
-    corpus_folder,
-    data_folder,
-    find_entry,
-)
-from nmt.corpora.held_out import HeldOut, part_of
+from nmt.corpora.entries import CorpusEntry, HashSplit, corpus_folder, data_folder, find_entry
+from nmt.corpora.held_out import hold_out, part_of
 from nmt.corpora.readers import PairFile, reader_of
 from nmt.corpora.readers.aligned import paired_files, read_references, stream_aligned
 from nmt.corpora.sources import DataConfig, HeldOutSplit, PairsConfig, SplitConfig, group_by_source
@@ -78,9 +72,9 @@ class Located:
     def _held_out_pairs(self, split: HeldOutSplit) -> Iterator[SentencePair]:
         all_pairs = replace(self, held_out=None)
         sources = (pair.src_text for pair in islice(all_pairs.stream(), split.of_first))
-        held_out = HeldOut.choose(sources, split.config, self.name)
+        split_of = hold_out(sources, split.config, self.name)
         for pair in islice(all_pairs.stream(), split.of_first):
-            if held_out.part_of(pair.src_text) == split.part:
+            if split_of(pair.src_text) == split.part:
                 yield pair
 
     def file_groups(self) -> list[tuple[Path, ...]]:
@@ -142,7 +136,7 @@ def locate_named(
         return replace(first, name=name, joined=tuple(others))
     hash_split, hash_part = entry.hash_split, None
     if hash_split is not None and split not in entry.splits:
-        hash_part = (hash_split, next(part for part in RUN_SPLITS if part == split))
+        hash_part = hash_split, cast(SplitName, split)
         split = hash_split.of
     files = entry.splits[split]
     root = corpus_folder(corpus, entry, folder)

@@ -62,13 +62,10 @@ class _Item:
     future: Future[Translation] = field(default_factory=Future)
 
     @property
-    def size(self) -> int:
-        return len(self.text) + len(self.decoding.prefix)
-
-    @property
     def level(self) -> int:
         """Return 0 up to 128 characters, 1 up to 512, 2 up to 2,048, and so on."""
-        return max(0, ((self.size - 1).bit_length() - 6) // 2)
+        size = len(self.text) + len(self.decoding.prefix)
+        return max(0, ((size - 1).bit_length() - 6) // 2)
 
 
 class Worker:
