@@ -56,20 +56,18 @@ def zip_member(archive: Path, member: str | None) -> Iterator[tuple[IO[bytes], s
     Without `member`, the archive must have one text file. Raises DataError if the member is
     missing, or if its compression method is not deflate or stored.
     """
-    with open_zip(archive) as opened:
-        names = [name for name in opened.namelist() if not name.endswith("/")]
+    with open_zip(archive) as zip_file:
+        names = [name for name in zip_file.namelist() if not name.endswith("/")]
         matches = [name for name in names if name == member or (member is None and _is_text(name))]
         if len(matches) != 1:
             what = "no such member" if member else f"holds {len(matches)} .txt/.tsv files"
             raise _no_member(archive / (member or ""), what, names)
-        shown = f"{archive}/{matches[0]}"
-        if opened.getinfo(matches[0]).compress_type not in _BOUNDED:
-            raise DataError(
-                f"{shown}: packed by a method that cannot be read within limits, allowed: deflate, "
-                "stored"
-            )
-        with opened.open(matches[0]) as stream:
-            yield stream, shown
+        name = f"{archive}/{matches[0]}"
+        if zip_file.getinfo(matches[0]).compress_type not in _BOUNDED:
+            problem = "packed by a method that cannot be read within limits"
+            raise DataError(f"{name}: {problem}, allowed: deflate, stored")
+        with zip_file.open(matches[0]) as stream:
+            yield stream, name
 
 
 def _is_text(name: str) -> bool:
@@ -79,8 +77,8 @@ def _is_text(name: str) -> bool:
 
 
 def _no_member(path: Path, what: str, names: Sequence[str]) -> DataError:
-    shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-    return DataError(f"{path}: {what}; it holds: {shown or 'nothing'}; name one as ARCHIVE/MEMBER")
+    items = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    return DataError(f"{path}: {what}; it holds: {items or 'nothing'}; name one as ARCHIVE/MEMBER")
 
 
 @contextlib.contextmanager
@@ -95,8 +93,8 @@ def tar_member(archive: Path, member: str | None, max_bytes: int) -> Iterator[io
         raw: io.BufferedIOBase = stack.enter_context(archive.open("rb"))
         if not archive.name.lower().endswith(".tar"):
             raw = stack.enter_context(gzip.GzipFile(fileobj=raw))
-        opened = stack.enter_context(tarfile.TarFile(fileobj=cast(Any, _Forward(raw, max_bytes))))
-        reader = opened.extractfile(_find(opened, archive, str(PurePosixPath(member or ""))))
+        tar = stack.enter_context(tarfile.TarFile(fileobj=cast(Any, _Forward(raw, max_bytes))))
+        reader = tar.extractfile(_find(tar, archive, str(PurePosixPath(member or ""))))
         assert isinstance(reader, io.BufferedIOBase)  # a regular file
         text = stack.enter_context(reader)
         if member and member.lower().endswith(".gz"):
@@ -104,10 +102,10 @@ def tar_member(archive: Path, member: str | None, max_bytes: int) -> Iterator[io
         yield text
 
 
-def _find(opened: tarfile.TarFile, archive: Path, name: str) -> tarfile.TarInfo:
+def _find(tar: tarfile.TarFile, archive: Path, name: str) -> tarfile.TarInfo:
     names: list[str] = []
-    for info in iter(opened.next, None):
-        opened.members.clear()  # type: ignore[attr-defined]  # the list would grow with each header
+    for info in iter(tar.next, None):
+        tar.members.clear()  # type: ignore[attr-defined]  # the list would grow with each header
         if str(PurePosixPath(info.name)) == name:
             if info.isreg() and not info.issparse():
                 return info
@@ -138,10 +136,8 @@ class _Forward:
         content = self._raw.read(n)
         self._position += len(content)
         if self._position > self._max_bytes:
-            raise tarfile.ReadError(
-                f"unpacks to more than the {self._max_bytes:,} bytes that a file of its size may "
-                "hold"
-            )
+            allowed = f"the {self._max_bytes:,} bytes that a file of its size may hold"
+            raise tarfile.ReadError(f"unpacks to more than {allowed}")
         return content
 
     def seek(self, position: int) -> None:

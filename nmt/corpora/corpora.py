@@ -9,7 +9,6 @@ import functools
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
 from nmt.corpora.entries import RUN_SPLITS, data_folder, find_entry
 from nmt.corpora.located import locate, locate_named
@@ -17,8 +16,6 @@ from nmt.corpora.sources import DataConfig, PairsConfig, SplitConfig
 from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import digest
 from nmt.types import EvalExample, SentencePair, SplitName
-
-_Pairs = TypeVar("_Pairs", bound=PairsConfig)
 
 MAX_READ_BYTES = 50 << 20
 """Maximum size of a split that `check_corpora` reads. A larger split would take too long."""
@@ -31,10 +28,8 @@ def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
         return _configured_split(data, name)
     train = _configured_split(data, "train")
     if name != "train" and _configured_split(data, name) is not None:
-        raise ConfigError(
-            f"data.held_out.{name}: got {getattr(held_out, name)}, but there is a split {name} "
-            "already; allowed: 0"
-        )
+        got = f"got {getattr(held_out, name)}, but there is a split {name} already"
+        raise ConfigError(f"data.held_out.{name}: {got}; allowed: 0")
     if train is not None and train.mix is not None:
         raise ConfigError("data.held_out: cannot hold sentences out of a mixture; give data.valid")
     return None if train is None else train.held_out(held_out, name)
@@ -43,29 +38,18 @@ def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
 def _configured_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
     """Return the split from the config or its named corpus, or None if neither has the split."""
     split: SplitConfig | None = getattr(data, name)
-    if split is None:
-        if data.corpus is None:
-            return None
-        entry = find_entry(data.corpus, data_folder(data.folder))
-        return SplitConfig(corpus=data.corpus, split=name) if name in entry.split_names else None
-    if split.mix is not None:
-        parts = tuple(_with_split(part, name) for part in split.mix)
-        return split.model_copy(update={"mix": parts})
-    return _with_split(split, name)
-
-
-def _with_split(split: _Pairs, name: SplitName) -> _Pairs:
-    """Return `split`; if it has a named corpus without a split, `name` is set as that split."""
-    if split.corpus is None or split.split is not None:
-        return split
-    return split.model_copy(update={"split": name})
+    if split is not None:
+        return split.with_split(name)
+    if data.corpus is None:
+        return None
+    entry = find_entry(data.corpus, data_folder(data.folder))
+    return SplitConfig(corpus=data.corpus, split=name) if name in entry.split_names else None
 
 
 def read_split(split: PairsConfig, data: DataConfig) -> list[SentencePair]:
     """Return all pairs of a split in file order, for training.
 
-    Raises DataError if a file is missing or malformed, if a corpus has no pairs, or if the split
-    has several references.
+    Raises DataError for a missing or malformed file, a corpus without pairs, several references.
     """
     return list(stream_split(split, data))
 
@@ -90,13 +74,13 @@ def split_part(split: PairsConfig, data: DataConfig) -> str:
     Two splits have the same pairs if their texts and the contents of their files are equal.
     """
     located = locate(split, data)
-    members = [path.name for path in located.texts]
+    members = " ".join(path.name for path in located.texts)
     part = f", {located.hash_part[1]} by {located.hash_part[0]!r}" if located.hash_part else ""
     swapped = ", target first" if located.swapped else ""
     columns = f", columns {split.columns}" if split.columns else ""
     held = located.held_out
     held_out = f", {held.part} of first {held.of_first} by {held.config!r}" if held else ""
-    return f"{' '.join(members)}, first {split.first}{part}{swapped}{columns}{held_out}"
+    return f"{members}, first {split.first}{part}{swapped}{columns}{held_out}"
 
 
 def read_examples(split: PairsConfig, data: DataConfig) -> list[EvalExample]:

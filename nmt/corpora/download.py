@@ -57,7 +57,8 @@ def _is_allowed(url: str) -> bool:
 
 
 class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
-    # The base class already refuses schemes other than http, https and ftp.
+    """Follows redirects to the same scheme; the base class refuses all but http, https and ftp."""
+
     def redirect_request(
         self,
         req: urllib.request.Request,
@@ -67,13 +68,11 @@ class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
         headers: http.client.HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        """Follow a redirect only if the scheme stays the same."""
         schemes = {urllib.parse.urlsplit(url).scheme for url in (req.full_url, newurl)}
         if len(schemes) > 1 or not _is_allowed(newurl):
             fp.close()
-            raise DataError(
-                f"{req.full_url}: redirect to {newurl} refused, allowed: the same scheme, https"
-            )
+            problem = f"redirect to {newurl} refused, allowed: the same scheme, https"
+            raise DataError(f"{req.full_url}: {problem}")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 

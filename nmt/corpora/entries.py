@@ -92,19 +92,17 @@ class CorpusEntry(Config):
             if split.corpus is not None or split.first is not None
         ]
         if self.embedded and self.files:
-            problem = "an embedded corpus is never downloaded, so it has no files"
-            conflicts.append(("files", problem))
+            conflicts.append(("files", "an embedded corpus is never downloaded: it has no files"))
         conflicts += [
             (f"joined.{name}", f"there is no split '{part}'")
             for name, parts in self.joined.items()
             for part in parts
             if part not in self.splits
         ]
-        hash_parts = RUN_SPLITS if self.hash_split is not None else ()
         if self.hash_split is not None and self.hash_split.of not in self.splits:
             conflicts.append(("hash_split.of", f"there is no split '{self.hash_split.of}'"))
-        names = Counter([*self.splits, *self.joined, *hash_parts])
-        if duplicates := sorted(name for name, n in names.items() if n > 1):
+        counts = Counter(self.split_names)
+        if duplicates := sorted(name for name, n in counts.items() if n > 1):
             conflicts.append(("splits", f"two splits are called {', '.join(duplicates)}"))
         if conflicts:
             raise conflict_error(conflicts)
@@ -115,7 +113,7 @@ class CorpusEntry(Config):
         """The names of all splits that can be read, with train, valid and test first."""
         hash_parts = RUN_SPLITS if self.hash_split is not None else ()
         names = [*hash_parts, *self.joined, *self.splits]
-        return [n for n in RUN_SPLITS if n in names] + [n for n in names if n not in RUN_SPLITS]
+        return sorted(names, key=lambda name: (*RUN_SPLITS, name).index(name))
 
     def texts(self, split: str) -> list[Path]:
         """Return the texts of a split, relative to the corpus' folder."""

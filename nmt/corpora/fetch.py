@@ -65,10 +65,8 @@ def fetch_corpus(
         if not missing_of_split:
             counts[split] = count_pairs(name, split, folder)
         elif split in RUN_SPLITS:
-            raise DataError(
-                f"corpus '{name}': split '{split}' cannot be read: "
-                f"{', '.join(sorted(missing_of_split))} not in {from_path}"
-            )
+            problem = f"{', '.join(sorted(missing_of_split))} not in {from_path}"
+            raise DataError(f"corpus '{name}': split '{split}' cannot be read: {problem}")
     say(f"licence: {entry.licence}; attribution: {entry.attribution or 'none given'}")
     return target_folder, counts
 
@@ -110,10 +108,8 @@ class _File:
                 failures.append(str(error))
                 self._say(f"{error}")
         reasons = "; ".join(failures) or "the catalogue gives no address"
-        raise DataError(
-            f"cannot download {self._name}: {reasons}; where you have the file, use: "
-            f"nmt corpus fetch {self._corpus} `from_path=PATH`"
-        )
+        remedy = f"where you have the file, use: nmt corpus fetch {self._corpus} `from_path=PATH`"
+        raise DataError(f"cannot download {self._name}: {reasons}; {remedy}")
 
     def copy(self, from_path: Path, is_alone: bool) -> bool:
         """Copy the file from `from_path`, a file or a folder; return False if it is missing there.
@@ -162,17 +158,14 @@ def verify(path: Path, sources: tuple[Source, ...], name: str | None = None) -> 
     Raises DataError if there is neither; `name` is the name of the file in its message.
     """
     digests: dict[str, str] = {}
-    for source in sources:
-        if source.checksum is not None:
-            kind = source.checksum.partition(":")[0]
-            if kind not in digests:
-                digests[kind] = f"{kind}:{digest(path, kind)}"
-            if digests[kind] == source.checksum:
-                return source
-    for source in sources:
+    for source in sorted(sources, key=lambda source: source.checksum is None):
         if source.checksum is None:
             return source
+        kind = source.checksum.partition(":")[0]
+        if kind not in digests:
+            digests[kind] = f"{kind}:{digest(path, kind)}"
+        if digests[kind] == source.checksum:
+            return source
     allowed = ", ".join(f"{source.checksum} ({source.name})" for source in sources)
-    raise DataError(
-        f"{name or path}: wrong checksum: got {', '.join(digests.values())}, allowed: {allowed}"
-    )
+    got = ", ".join(digests.values())
+    raise DataError(f"{name or path}: wrong checksum: got {got}, allowed: {allowed}")

@@ -1,8 +1,7 @@
 """Evaluation sets held out from a corpus by source sentence, whatever the order of its pairs."""
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -13,40 +12,32 @@ from nmt.text.normalisation import sentence_key
 from nmt.types import SplitName
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """The held-out source sentences: those whose checksum is at most `test_bound`.
+def hold_out(
+    sources: Iterable[str], config: HeldOutConfig, name: str
+) -> Callable[[str], SplitName]:
+    """Hold out the sentences with the lowest checksums; return the split as a function of a source.
 
-    Those with a checksum of at most `valid_bound` are for validation.
+    Takes 8 bytes of memory per sentence. Raises DataError if no sentence of the corpus, called
+    `name`, would be left for training.
     """
 
-    seed: int
-    valid_bound: int
-    test_bound: int
+    def checksum(source: str) -> int:
+        return _checksum(f"{config.seed} {sentence_key(source)}")
 
-    @classmethod
-    def choose(cls, sources: Iterable[str], config: HeldOutConfig, name: str) -> "HeldOut":
-        """Hold out the sentences with the lowest checksums, in 8 bytes of memory per sentence.
+    n_wanted = config.valid + config.test
+    ranked = np.unique(np.fromiter(map(checksum, sources), np.uint64))
+    if n_wanted >= len(ranked):
+        allowed = f"fewer than the {len(ranked):,} different ones that {name} has"
+        raise DataError(f"data.held_out: got {n_wanted:,} sentences, allowed: {allowed}")
+    bounds = [int(ranked[n - 1]) if n else -1 for n in (config.valid, n_wanted)]
 
-        Raises DataError if no sentence of the corpus, called `name`, would be left for training.
-        """
-        n_wanted = config.valid + config.test
-        checksums = (_checksum(f"{config.seed} {sentence_key(source)}") for source in sources)
-        ranked = np.unique(np.fromiter(checksums, np.uint64))
-        if n_wanted >= len(ranked):
-            raise DataError(
-                f"data.held_out: got {n_wanted:,} sentences, allowed: fewer than the "
-                f"{len(ranked):,} different ones that {name} has"
-            )
-        bounds = [int(ranked[n - 1]) if n else -1 for n in (config.valid, n_wanted)]
-        return cls(config.seed, bounds[0], bounds[1])
-
-    def part_of(self, source: str) -> SplitName:
-        """Return the split of a source sentence."""
-        u = _checksum(f"{self.seed} {sentence_key(source)}")
-        if u <= self.valid_bound:
+    def split_of(source: str) -> SplitName:
+        u = checksum(source)
+        if u <= bounds[0]:
             return "valid"
-        return "test" if u <= self.test_bound else "train"
+        return "test" if u <= bounds[1] else "train"
+
+    return split_of
 
 
 def part_of(src_text: str, hash_split: HashSplit) -> SplitName:

@@ -27,13 +27,7 @@ _CODES = {
 }
 """ISO 639-1 codes by the words that may mean a language in a file name: `en`, `eng`, `english`."""
 
-_ENDINGS = (
-    ".gz",
-    ".zip",
-    ".txt",
-    ".sgm",
-    *(suffix for reader in READERS for suffix in reader.suffixes),
-)
+_ENDINGS = sum((reader.suffixes for reader in READERS), (".gz", ".zip", ".txt", ".sgm"))
 
 
 def language_code(lang: str) -> str:

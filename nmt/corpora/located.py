@@ -2,27 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
+from typing import cast
 
-from nmt.corpora.entries import (
-    RUN_SPLITS,
-    CorpusEntry,
-    HashSplit,
-    corpus_folder,
-    data_folder,
-    find_entry,
-)
-from nmt.corpora.held_out import HeldOut, part_of
+from nmt.corpora.entries import CorpusEntry, HashSplit, corpus_folder, data_folder, find_entry
+from nmt.corpora.held_out import hold_out, part_of
 from nmt.corpora.readers import PairFile, reader_of
 from nmt.corpora.readers.aligned import paired_files, read_references, stream_aligned
-from nmt.corpora.sources import (
-    DataConfig,
-    HeldOutSplit,
-    PairsConfig,
-    SplitConfig,
-    group_by_source,
-)
+from nmt.corpora.sources import DataConfig, HeldOutSplit, PairsConfig, SplitConfig, group_by_source
 from nmt.corpora.text_files import archive_of, missing
 from nmt.errors import ConfigError, DataError
 from nmt.types import EvalExample, SentencePair, SplitName
@@ -84,9 +72,9 @@ class Located:
     def _held_out_pairs(self, split: HeldOutSplit) -> Iterator[SentencePair]:
         all_pairs = replace(self, held_out=None)
         sources = (pair.src_text for pair in islice(all_pairs.stream(), split.of_first))
-        held_out = HeldOut.choose(sources, split.config, self.name)
+        split_of = hold_out(sources, split.config, self.name)
         for pair in islice(all_pairs.stream(), split.of_first):
-            if held_out.part_of(pair.src_text) == split.part:
+            if split_of(pair.src_text) == split.part:
                 yield pair
 
     def file_groups(self) -> list[tuple[Path, ...]]:
@@ -100,14 +88,13 @@ class Located:
                 f"{self.name}: {len(self.files.tgts)} reference files, allowed 1 where sentences "
                 "are read as pairs (training, or a named corpus read the other way round)"
             )
-        return chain.from_iterable(map(self._pairs_of, self.file_groups()))
-
-    def _pairs_of(self, group: tuple[Path, ...]) -> Iterator[SentencePair]:
-        limits = [self.max_bytes.get(archive_of(path)) for path in group]
-        if self.files.file is not None:
-            file = PairFile(group[0], self.languages, self.files.columns, limits[0])
-            return reader_of(group[0]).stream(file)
-        return stream_aligned(group[0], group[1], (limits[0], limits[1]))
+        for group in self.file_groups():
+            limits = [self.max_bytes.get(archive_of(path)) for path in group]
+            if self.files.file is not None:
+                file = PairFile(group[0], self.languages, self.files.columns, limits[0])
+                yield from reader_of(group[0]).stream(file)
+            else:
+                yield from stream_aligned(group[0], group[1], (limits[0], limits[1]))
 
     def examples(self) -> list[EvalExample]:
         """Return the source sentences with their references."""
@@ -149,7 +136,7 @@ def locate_named(
         return replace(first, name=name, joined=tuple(others))
     hash_split, hash_part = entry.hash_split, None
     if hash_split is not None and split not in entry.splits:
-        hash_part = (hash_split, next(part for part in RUN_SPLITS if part == split))
+        hash_part = hash_split, cast(SplitName, split)
         split = hash_split.of
     files = entry.splits[split]
     root = corpus_folder(corpus, entry, folder)
@@ -166,7 +153,10 @@ def locate_named(
         hash_part,
         swapped=languages is not None and _is_swapped(corpus, entry, languages),
     )
-    _check_present(corpus, entry, folder, located)
+    try:
+        located.check_files()
+    except DataError as error:
+        raise DataError(f"corpus '{corpus}': {error}; {_remedy(corpus, entry, folder)}") from None
     return located
 
 
@@ -182,14 +172,10 @@ def _is_swapped(corpus: str, entry: CorpusEntry, languages: tuple[str, str]) -> 
     )
 
 
-def _check_present(corpus: str, entry: CorpusEntry, folder: Path, located: Located) -> None:
-    try:
-        located.check_files()
-    except DataError as error:
-        option = "" if folder == data_folder(Path("data")) else f" `data={folder}`"
-        remedy = f"get it with: nmt corpus fetch {corpus}{option} [`from_path=PATH`]"
-        if entry.embedded:
-            remedy = "it comes with the package; install that again"
-        elif not entry.files:
-            remedy = "put it there (its entry names no address)"
-        raise DataError(f"corpus '{corpus}': {error}; {remedy}") from None
+def _remedy(corpus: str, entry: CorpusEntry, folder: Path) -> str:
+    if entry.embedded:
+        return "it comes with the package; install that again"
+    if not entry.files:
+        return "put it there (its entry names no address)"
+    option = "" if folder == data_folder(Path("data")) else f" `data={folder}`"
+    return f"get it with: nmt corpus fetch {corpus}{option} [`from_path=PATH`]"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -88,6 +89,11 @@ class PairsConfig(Config):
             "src with tgt": self.src is not None,
         }
 
+    def with_split(self, name: SplitName) -> Self:
+        """Return this source; a named corpus without a split gets the split `name`."""
+        is_open = self.corpus is not None and self.split is None
+        return self.model_copy(update={"split": name}) if is_open else self
+
     @property
     def corpora(self) -> "tuple[PairsConfig, ...]":
         """The corpora of a mixture, or this corpus alone."""
@@ -133,6 +139,11 @@ class SplitConfig(PairsConfig):
         allow_inf_nan=False,
         description="form 4: the share of a corpus of n pairs is proportional to n^(1/temperature)",
     )
+
+    def with_split(self, name: SplitName) -> Self:
+        if self.mix is None:
+            return super().with_split(name)
+        return self.model_copy(update={"mix": tuple(part.with_split(name) for part in self.mix)})
 
     @property
     def corpora(self) -> tuple[PairsConfig, ...]:
@@ -226,10 +237,9 @@ class DataConfig(Config):
 
     @model_validator(mode="after")
     def _only_train_is_mixed(self) -> "DataConfig":
-        splits = {"valid": self.valid, "test": self.test}
         conflicts: list[Conflict] = [
             (f"{name}.mix", "only data.train may be a mixture")
-            for name, split in splits.items()
+            for name, split in (("valid", self.valid), ("test", self.test))
             if split is not None and split.mix is not None
         ]
         if conflicts:

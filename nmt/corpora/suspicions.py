@@ -86,5 +86,4 @@ def _better_shift(
 
 
 def _correlation(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> float:
-    spread = float(x.std() * y.std())
-    return float(((x - x.mean()) * (y - y.mean())).mean() / spread) if spread > 1e-9 else 0.0
+    return float(np.corrcoef(x, y)[0, 1]) if x.std() * y.std() > 1e-9 else 0.0

@@ -13,6 +13,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.corpora.archives import is_tar, is_zip, split_member, tar_member, zip_member
@@ -57,16 +58,16 @@ def archive_of(path: Path) -> Path:
     return split_member(path)[0]
 
 
+@dataclass(frozen=True)
 class Text:
     """An open text of at most `limit` decompressed bytes. `name` is its name in errors.
 
     `read(n)` returns at most n bytes, and no bytes only at the end.
     """
 
-    def __init__(self, read: Callable[[int], bytes], name: str, limit: int | None = None) -> None:
-        self.name = name
-        self._read = read
-        self._limit = limit
+    read: Callable[[int], bytes]
+    name: str
+    limit: int | None = None
 
     def lines(self) -> Iterator[str]:
         """Yield the lines without their ends. Raises DataError at a line that is not UTF-8."""
@@ -92,17 +93,15 @@ class Text:
         """
         rest: list[bytes] = []
         n_rest, mark, n_lines, n_read = 0, _BOM, 0, 0
-        while chunk := self._read(_CHUNK_BYTES):
+        while chunk := self.read(_CHUNK_BYTES):
             n_read += len(chunk)
-            if self._limit is not None:
-                check_unpacked(self.name, n_read, self._limit)
+            if self.limit is not None:
+                check_unpacked(self.name, n_read, self.limit)
             head, newline, tail = chunk.rpartition(b"\n")
             n_first = (chunk.find(b"\n") if newline else len(chunk)) + n_rest
             if n_first > MAX_LINE_BYTES:
-                raise DataError(
-                    f"{self.name}:{n_lines + 1}: a line of more than {MAX_LINE_BYTES:,} bytes; "
-                    "expected a sentence a line"
-                )
+                got = f"a line of more than {MAX_LINE_BYTES:,} bytes"
+                raise DataError(f"{self.name}:{n_lines + 1}: {got}; expected a sentence a line")
             if newline:
                 block = b"".join((*rest, head, newline))
                 n_lines += block.count(b"\n")
@@ -121,13 +120,11 @@ def open_text(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
     kind = archive.suffix.lower()
     try:
         if is_zip(archive):
-            limit = text_limit(archive, max_bytes)
             with zip_member(archive, member) as (stream, name):
-                yield Text(stream.read, name, limit)
+                yield Text(stream.read, name, text_limit(archive, max_bytes))
         elif is_tar(archive):
-            limit = text_limit(archive, max_bytes)
             with tar_member(archive, member, text_limit(archive)) as stream:
-                yield Text(stream.read, str(path), limit)
+                yield Text(stream.read, str(path), text_limit(archive, max_bytes))
         elif kind == ".gz":
             with gzip.open(archive) as stream:
                 yield Text(stream.read, str(path), text_limit(archive, max_bytes))
@@ -152,10 +149,8 @@ def text_limit(path: Path, max_bytes: int | None = None) -> int:
 def check_unpacked(name: str, n_bytes: int, limit: int) -> None:
     """Raise DataError if the decompressed size `n_bytes` of the file `name` exceeds its limit."""
     if n_bytes > limit:
-        raise DataError(
-            f"{name}: unpacks to more than the {limit:,} bytes of text that a file of its size "
-            "may hold"
-        )
+        allowed = f"the {limit:,} bytes of text that a file of its size may hold"
+        raise DataError(f"{name}: unpacks to more than {allowed}")
 
 
 def missing(path: Path) -> str:
@@ -202,7 +197,5 @@ def _segments(lines: Iterable[str], name: str) -> Iterator[str]:
             yield match[1].strip()
         elif line and (not line.startswith("<") or "<seg" in line.lower()):
             excerpt = line if len(line) <= 40 else f"{line[:39]}…"
-            raise DataError(
-                f"{name}:{number}: expected a line with one <seg ...>...</seg>, or with other "
-                f"tags, got {excerpt!r}"
-            )
+            expected = "a line with one <seg ...>...</seg>, or with other tags"
+            raise DataError(f"{name}:{number}: expected {expected}, got {excerpt!r}")

@@ -50,7 +50,6 @@ class Connection(H11Protocol):
             self._close_oldest()
 
     def on_response_complete(self) -> None:
-        """Start to wait for the next request."""
         self._waits_since = self.loop.time()
         super().on_response_complete()
 

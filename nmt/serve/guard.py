@@ -8,18 +8,19 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nmt.serve.origins import Origins
+from nmt.serve.origins import origin_problem
 from nmt.serve.service import Service
 
-_HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-store",
-}
-_RAW_HEADERS = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+_HEADERS = Headers(
+    {
+        "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+        "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'",
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+        "cache-control": "no-store",
+    }
+)
 
 
 class Guard:
@@ -32,7 +33,6 @@ class Guard:
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self.app, self.options = app, service.options
         self._requests = service.metrics.requests
-        self._origins = Origins(service.options.cors, service.options.host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -45,7 +45,7 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": [*message["headers"], *_RAW_HEADERS]}
+                message = {**message, "headers": [*message["headers"], *_HEADERS.raw]}
             await send(message)
 
         async def refuse(status: int, reason: str) -> None:
@@ -73,7 +73,7 @@ class Guard:
 
         Raises HTTPException: 403 for a foreign host or origin, 413 or 408 for a large or late body.
         """
-        if problem := self._origins.problem(headers):
+        if problem := origin_problem(headers, self.options):
             raise HTTPException(403, problem)
         allowed = self.options.body_bytes
         too_large = HTTPException(413, f"the request is too large, allowed: {allowed:,} bytes")

@@ -6,7 +6,7 @@ from fastapi import APIRouter, HTTPException, Request
 
 from nmt.corpora.languages import NAMES
 from nmt.serve.documents import Document
-from nmt.serve.requests import Bearer, body_of, check_size, read_request, translate
+from nmt.serve.requests import Bearer, bad_value, body_of, check_size, read_request, translate
 from nmt.serve.schema import (
     DetectedLanguage,
     Language,
@@ -59,9 +59,7 @@ async def _answer(service: Service, request: Request, fields: TranslateRequest) 
     detected = _detected(service) if fields.source == "auto" else None
     model = service.model_of(detected.language if detected else fields.source, fields.target)
     if fields.alternatives >= model.beam:
-        raise HTTPException(
-            400, f"alternatives: got {fields.alternatives}, allowed: 0 to {model.beam - 1}"
-        )
+        raise bad_value("alternatives", fields.alternatives, f"0 to {model.beam - 1}")
     documents = await asyncio.to_thread(
         lambda: [Document(text, fields.format) for text in fields.texts]
     )
@@ -87,7 +85,6 @@ def _detected(service: Service) -> DetectedLanguage:
     """Return the only source language with confidence 0, without examining the text."""
     codes = {model.source for model in service.models.values()}
     if len(codes) > 1:
-        raise HTTPException(
-            400, f"languages are not detected here; allowed as source: {', '.join(sorted(codes))}"
-        )
+        allowed = ", ".join(sorted(codes))
+        raise HTTPException(400, f"languages are not detected here; allowed as source: {allowed}")
     return DetectedLanguage(confidence=0.0, language=codes.pop())

@@ -34,19 +34,12 @@ class ServerOptions:
         """Return the size limit of a body: JSON and forms need at most 12 bytes per character."""
         return 12 * self.characters + (1 << 14)
 
-    def allow_key(self, key: object) -> bool:
-        """Return whether a request with this key is allowed.
-
-        Digests are compared, so the time that this takes reveals nothing about a key.
-        """
-        return not self.keys or (isinstance(key, str) and digest(key) in self.keys)
-
 
 def read_keys(path: Path) -> frozenset[bytes]:
     """Return the digests of the keys in a file, one per line; empty and # lines are skipped.
 
-    Raises ConfigError if the file has no key or a key has fewer than 16 characters, and DataError
-    if the file is not UTF-8.
+    Raises ConfigError if there is no key or one has fewer than 16 characters, DataError unless the
+    file is UTF-8.
     """
     lines = enumerate(map(str.strip, stream_lines(path)), start=1)
     keys = {number: line for number, line in lines if line and not line.startswith("#")}

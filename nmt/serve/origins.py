@@ -6,42 +6,39 @@ to this machine, so a browser takes the server for the page's own. `Host` shows 
 """
 
 import ipaddress
-from collections.abc import Sequence
 
 from starlette.datastructures import Headers
 
+from nmt.serve.options import ServerOptions
 
-class Origins:
-    """The rules for `Host` and `Origin`. `cors` lists other allowed origins, or `*` for all."""
 
-    def __init__(self, cors: Sequence[str] = (), host: str = "localhost") -> None:
-        self._cors = {origin.rstrip("/").lower() for origin in cors}
-        self._names = {host.lower(), *(_name(origin.partition("://")[2]) for origin in self._cors)}
+def origin_problem(headers: Headers, options: ServerOptions) -> str | None:
+    """Return why a request with these headers is refused, or None if it is allowed."""
+    cors = {origin.rstrip("/").lower() for origin in options.cors}
+    if "*" in cors:
+        return None
+    host = headers.get("host", "").lower()
+    names = {options.host.lower(), *(_name(origin.partition("://")[2]) for origin in cors)}
+    if _name(host) not in names and not _is_local(_name(host)):
+        return f"host: got '{host[:80]}', allowed: the address of this server"
+    origin = headers.get("origin", "").lower()
+    if not origin or origin in cors or origin.partition("://")[2] == host:
+        return None
+    return f"origin: got '{origin[:80]}', allowed: the pages of this server"
 
-    def problem(self, headers: Headers) -> str | None:
-        """Return why a request with these headers is refused, or None if it is allowed."""
-        if "*" in self._cors:
-            return None
-        host = headers.get("host", "").lower()
-        if not self._is_own(_name(host)):
-            return f"host: got '{host[:80]}', allowed: the address of this server"
-        origin = headers.get("origin", "").lower()
-        if not origin or origin in self._cors or origin.partition("://")[2] == host:
-            return None
-        return f"origin: got '{origin[:80]}', allowed: the pages of this server"
 
-    def _is_own(self, name: str) -> bool:
-        """Return whether `name` cannot be the host name of a foreign page.
+def _is_local(name: str) -> bool:
+    """Return whether `name` cannot be the host name of a foreign page.
 
-        A name without a dot belongs to this machine or its network. An address is never resolved.
-        """
-        if name in self._names or not set(".:") & set(name):
-            return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
+    A name without a dot belongs to this machine or its network. An address is never resolved.
+    """
+    if not set(".:") & set(name):
         return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _name(netloc: str) -> str:

@@ -79,10 +79,6 @@ async def read_request(
     return await asyncio.to_thread(read)
 
 
-def _json(body: bytes, request: Request) -> object:
-    return from_json(body)
-
-
 def _form(body: bytes, request: Request) -> object:
     text = body.decode("utf-8")
     pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
@@ -99,7 +95,7 @@ def _multipart(body: bytes, request: Request) -> object:
 
 
 _PARSERS: Mapping[str, Callable[[bytes, Request], object]] = {
-    "application/json": _json,
+    "application/json": lambda body, request: from_json(body),
     "application/x-www-form-urlencoded": _form,
     "multipart/form-data": _multipart,
 }
@@ -134,11 +130,14 @@ def check_size(texts: Sequence[Sized], service: Service) -> None:
     """Raise 400 if a request has too many characters or sentences."""
     n_characters, limits = sum(map(len, texts)), service.options
     if n_characters > limits.characters:
-        got = f"got {n_characters:,} characters"
-        raise HTTPException(400, f"q: {got}, allowed: {limits.characters:,}")
+        raise bad_value("q", f"{n_characters:,} characters", f"{limits.characters:,}")
     if len(texts) > limits.sentences:
-        got = f"got {format_count(len(texts), 'sentence')}"
-        raise HTTPException(400, f"q: {got}, allowed: {limits.sentences:,}")
+        raise bad_value("q", format_count(len(texts), "sentence"), f"{limits.sentences:,}")
+
+
+def bad_value(field: str, got: object, allowed: str) -> HTTPException:
+    """Return the error 400 for the value of a field."""
+    return HTTPException(400, f"{field}: got {got}, allowed: {allowed}")
 
 
 async def translate(

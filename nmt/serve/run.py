@@ -65,7 +65,6 @@ class Server(uvicorn.Server):
         super().__init__(config)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to accept connections."""
         await super().startup(sockets)
         # asyncio accepts up to `backlog` connections at once; the kernel's queue may be longer.
         for listener in sockets or ():

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 Text = Annotated[str, Field(min_length=1)]
 Texts = Annotated[list[Text], Field(min_length=1, fail_fast=True)]
+AttentionLevel = Literal["none", "word", "piece"]
 
 
 class TextRequest(BaseModel):
@@ -76,7 +77,7 @@ class TranslationsRequest(TextRequest):
     source: str | None = Field(None, description="language code")
     target: str | None = Field(None, description="language code")
     n_best: int = Field(1, ge=1, description="hypotheses per text, at most the beam size")
-    attention: Literal["none", "word", "piece"] = Field(
+    attention: AttentionLevel = Field(
         "none", description="level of the attention weights in the answer, if any"
     )
     prefix: str | None = Field(None, description="required beginning of the translation of a text")

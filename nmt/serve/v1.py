@@ -1,13 +1,14 @@
 """nmt's own API: scores, pieces, n-best lists and attention."""
 
 import asyncio
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request, Response
 
-from nmt.serve.requests import Bearer, body_of, check_size, read_request, translate
+from nmt.serve.requests import Bearer, bad_value, body_of, check_size, read_request, translate
 from nmt.serve.schema import (
     AttentionAnswer,
+    AttentionLevel,
     HypothesisAnswer,
     ModelAnswer,
     ModelsAnswer,
@@ -67,47 +68,36 @@ def _model(service: Service, fields: TranslationsRequest) -> ServedModel:
 def _decoding(service: Service, fields: TranslationsRequest, model: ServedModel) -> Decoding:
     """Return the decoding options. Raises HTTPException if the fields conflict."""
     if fields.n_best > model.beam:
-        raise HTTPException(
-            400, f"n_best: got {fields.n_best}, allowed: 1 to {model.beam}, the beam"
-        )
+        raise bad_value("n_best", fields.n_best, f"1 to {model.beam}, the beam")
     if any("\n" in text for text in fields.texts):
-        raise HTTPException(400, "q: got a line break, allowed: one sentence; send a list")
+        raise bad_value("q", "a line break", "one sentence; send a list")
     if fields.prefix is not None and fields.prefix_ids is not None:
-        raise HTTPException(400, "prefix, prefix_ids: got both, allowed: one of them")
+        raise bad_value("prefix, prefix_ids", "both", "one of them")
     prefix = tuple(fields.prefix_ids or ()) if fields.prefix is None else fields.prefix
     rows = {step: tuple(row) for step, row in fields.attention_rows.items()}
     if (prefix or rows) and len(fields.texts) > 1:
-        raise HTTPException(400, "prefix, attention_rows: got several texts, allowed: one")
+        raise bad_value("prefix, attention_rows", "several texts", "one")
     if len(prefix) > model.max_length:
-        got = f"got {len(prefix):,} pieces"
-        raise HTTPException(400, f"prefix: {got}, allowed: {model.max_length:,}")
+        raise bad_value("prefix", f"{len(prefix):,} pieces", f"{model.max_length:,}")
     if prefix:
         check_size([fields.texts[0], prefix], service)
     return Decoding(fields.n_best, prefix, tuple(sorted(rows.items())))
 
 
-def _json_answer(
-    model: ServedModel,
-    translations: list[Translation],
-    attention: Literal["none", "word", "piece"],
-) -> str:
+def _json_answer(model: ServedModel, results: list[Translation], attention: AttentionLevel) -> str:
     """Return the answer as JSON. Raises HTTPException 400 if it would have too many weights."""
-    n_weights = sum(h.hypothesis.attention.size for t in translations for h in t.hypotheses)
+    n_weights = sum(h.hypothesis.attention.size for result in results for h in result.hypotheses)
     if attention != "none" and n_weights > _MAX_WEIGHTS:
-        got = f"got {n_weights:,} weights to give"
-        raise HTTPException(400, f"attention: {got}, allowed: {_MAX_WEIGHTS:,}; send less")
+        allowed = f"{_MAX_WEIGHTS:,}; send less"
+        raise bad_value("attention", f"{n_weights:,} weights to give", allowed)
+    texts = [_text_answer(result, attention) for result in results]
     answer = TranslationsAnswer(
-        model=model.name,
-        source=model.source,
-        target=model.target,
-        translations=[_text_answer(translation, attention) for translation in translations],
+        model=model.name, source=model.source, target=model.target, translations=texts
     )
     return answer.model_dump_json(exclude_none=True)
 
 
-def _text_answer(
-    translation: Translation, attention: Literal["none", "word", "piece"]
-) -> TextAnswer:
+def _text_answer(translation: Translation, attention: AttentionLevel) -> TextAnswer:
     """Return the answer for one text; pieces are labelled as in the vocabulary."""
     hypotheses = []
     for rank, candidate in enumerate(translation.hypotheses):

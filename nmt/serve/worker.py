@@ -27,8 +27,7 @@ from nmt.types import Translation
 Check = Callable[[], None]
 
 _SLOW_SECONDS, _FAST_SECONDS = 1.0, 0.3
-"""Times of a batch of short texts above which the next batches are halved, and below which they
-are doubled."""
+"""A slower batch of short texts halves the next batches, and a faster one doubles them."""
 
 _SLOWEST_BATCH = 8
 """Sentences that a batch may have, however slow it is: smaller batches cost more per sentence."""
@@ -63,13 +62,10 @@ class _Item:
     future: Future[Translation] = field(default_factory=Future)
 
     @property
-    def size(self) -> int:
-        return len(self.text) + len(self.decoding.prefix)
-
-    @property
     def level(self) -> int:
         """Return 0 up to 128 characters, 1 up to 512, 2 up to 2,048, and so on."""
-        return max(0, ((self.size - 1).bit_length() - 6) // 2)
+        size = len(self.text) + len(self.decoding.prefix)
+        return max(0, ((size - 1).bit_length() - 6) // 2)
 
 
 class Worker:
@@ -183,16 +179,15 @@ class Worker:
             self._work(shorter)
 
     def _work(self, batch: Sequence[_Item]) -> None:
+        """Translate a batch, and adapt the limit, so that a new text waits at most two seconds."""
         self._on_batch(len(batch))
         started = time.monotonic()
         self._translate_all(batch)
-        if batch[0].level == 0:  # which no other batch interrupts
-            self._adapt(len(batch), time.monotonic() - started)
-
-    def _adapt(self, size: int, seconds: float) -> None:
-        """Adapt the size of the next batches, so that a new text waits at most two seconds."""
+        seconds = time.monotonic() - started
+        if batch[0].level:  # other batches may have interrupted it
+            return
         if seconds > _SLOW_SECONDS:
-            self._batch_limit = min(self._batch_size, max(_SLOWEST_BATCH, size // 2))
+            self._batch_limit = min(self._batch_size, max(_SLOWEST_BATCH, len(batch) // 2))
         elif seconds < _FAST_SECONDS:
             self._batch_limit = min(self._batch_size, 2 * self._batch_limit)
 

@@ -88,7 +88,8 @@ _CODE_OR_PRINTED = re.compile(
     # Elision only: the quotes in 'maison' and b'abc', and the feet in 5' stay straight.
     r"|(?P<apostrophe>(?<=[^\W\d_])(?<!\b[bfruBFRU])'(?=[^\W_]|«))"
 )
-_PRINTED = {"nnbsp": NNBSP, "nbsp": NBSP, "apostrophe": APOSTROPHE}
+FRENCH_PRINTED = {"nnbsp": NNBSP, "nbsp": NBSP, "apostrophe": APOSTROPHE}
+"""The character that each named group of the pattern `code_or_printed` becomes."""
 
 
 def _space_french(text: str) -> str:
@@ -109,7 +110,7 @@ def _space_french(text: str) -> str:
 
 def _print_french(text: str) -> str:
     return _CODE_OR_PRINTED.sub(
-        lambda match: _PRINTED[match.lastgroup] if match.lastgroup else match[0], text
+        lambda match: FRENCH_PRINTED[match.lastgroup] if match.lastgroup else match[0], text
     )
 
 
@@ -128,9 +129,6 @@ FRENCH_PATTERNS: dict[str, str] = {
     "code_or_printed": _CODE_OR_PRINTED.pattern,
 }
 """The patterns of the rules of French, for the same rules in another language than Python."""
-
-FRENCH_PRINTED = _PRINTED
-"""The character that each named group of the pattern `code_or_printed` becomes."""
 
 # Language code -> (the last step of `normalise`, its inverse in `restore`).
 _RULES: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = dict.fromkeys(

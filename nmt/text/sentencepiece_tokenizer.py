@@ -15,16 +15,7 @@ from nmt.text.case_markup import CAPITAL, MARKS, UPPER, mark_case, restore_case
 from nmt.text.sentencepiece_model import check_model
 from nmt.text.subword_sampling import BPEDropout, Sampler, SubwordSamplingConfig, UnigramSampler
 from nmt.text.tokenizer_config import BaseTokenizerConfig, GivenFile
-from nmt.text.vocabulary import (
-    BOS_ID,
-    EOS_ID,
-    MAX_SIZE,
-    NO_SURFACES,
-    PAD_ID,
-    RESERVED,
-    UNK_ID,
-    Vocab,
-)
+from nmt.text.vocabulary import BOS_ID, EOS_ID, MAX_SIZE, PAD_ID, RESERVED, UNK_ID, Vocab
 from nmt.types import Encoded
 
 DEFAULT_SIZE = 8000
@@ -188,16 +179,12 @@ class SentencePieceConfig(BaseTokenizerConfig):
 
 def _training_error(message: str, size: int, name: str) -> Exception:
     """Return the error for SentencePiece's message about learning `size` pieces from `name`."""
+    got = f"tokenizer.vocab_size: {size} pieces"
     if most := _TOO_MANY.search(message):
-        return ConfigError(
-            f"tokenizer.vocab_size: {size} pieces are more than the {name} text allows; at most "
-            f"{most[1]}"
-        )
+        return ConfigError(f"{got} are more than the {name} text allows; at most {most[1]}")
     if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        return ConfigError(
-            f"tokenizer.vocab_size: {size} pieces are too few for the characters of the {name} "
-            f"text; at least {least[1]}, or lower tokenizer.character_coverage"
-        )
+        allowed = f"at least {least[1]}, or lower tokenizer.character_coverage"
+        return ConfigError(f"{got} are too few for the characters of the {name} text; {allowed}")
     return DataError(f"SentencePiece cannot learn from the {name} text: {message}")
 
 
@@ -223,10 +210,10 @@ class SentencePieceTokenizer:
             raise DataError("a piece of the SentencePiece model is not UTF-8") from None
         self.vocab = Vocab(tuple(pieces))
         if (CAPITAL in pieces) != (config.case == "markup"):
-            has = "lacks" if config.case == "markup" else "has"
-            raise DataError(
-                f"tokenizer.case: {config.case}, but the model {has} the piece {CAPITAL}"
+            problem = (
+                f"the model {'lacks' if config.case == 'markup' else 'has'} the piece {CAPITAL}"
             )
+            raise DataError(f"tokenizer.case: {config.case}, but {problem}")
         if self.processor.decode([UNK_ID]).strip() != RESERVED[UNK_ID]:
             raise DataError(f"the unknown piece does not read {RESERVED[UNK_ID]}")
 
@@ -269,14 +256,15 @@ class SentencePieceTokenizer:
         return self._encoded([self.vocab.piece_of(i) for i in real_ids], real_ids)
 
     def decode(
-        self, ids: Sequence[int], restore: bool = True, surfaces: Mapping[int, str] = NO_SURFACES
+        self, ids: Sequence[int], restore: bool = True, surfaces: Mapping[int, str] | None = None
     ) -> str:
         real_ids = self.vocab.real_ids(ids)
-        if surfaces:
-            text = self._with_surfaces(real_ids, surfaces)
-        else:
-            text = self.processor.decode(real_ids)
-        words = text.split()
+        text, start = "", 0
+        # The ids between two surfaces are decoded together, so that bytes of one character join.
+        for position, surface in sorted((surfaces or {}).items()):
+            text += self._decode_part(real_ids[start:position]) + surface
+            start = position + 1
+        words = (text + self._decode_part(real_ids[start:])).split()
         if self.config.case == "markup":
             words = [word for word in restore_case(words) if word]
         text = " ".join(words)
@@ -286,18 +274,10 @@ class SentencePieceTokenizer:
         normalised = normalisation.normalise(text, self.lang)
         return mark_case(normalised) if self.config.case == "markup" else normalised
 
-    def _with_surfaces(self, ids: Sequence[int], surfaces: Mapping[int, str]) -> str:
-        """Decode the ids between two surfaces together, so that bytes of one character join."""
-        text, start = "", 0
-        for position in sorted(surfaces):
-            text += self._decode_part(ids[start:position]) + surfaces[position]
-            start = position + 1
-        return text + self._decode_part(ids[start:])
-
-    def _decode_part(self, ids: Sequence[int]) -> str:
+    def _decode_part(self, ids: list[int]) -> str:
         """Decode part of a text with the space before its first word, which SentencePiece omits."""
         has_space = bool(ids) and self.vocab.piece_of(ids[0]).startswith(SPACE_MARK)
-        return " " * has_space + str(self.processor.decode(list(ids)))
+        return " " * has_space + str(self.processor.decode(ids))
 
     def _encoded(self, pieces: Sequence[str], ids: Sequence[int]) -> Encoded:
         spans = word_spans(pieces)

@@ -13,14 +13,15 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from nmt.settings.base import Config
-from nmt.text.vocabulary import Vocab
+from nmt.types import Ids
 
-Ids = tuple[int, ...]
+if TYPE_CHECKING:
+    from nmt.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 _CACHED_WORDS = 1 << 14
 """Number of words whose segmentations are cached: 100 MB per side with 64 segmentations each."""
@@ -57,24 +58,10 @@ class SubwordSamplingConfig(Config):
     )
 
 
-@runtime_checkable
-class Segmenter(Protocol):
-    """The interface of a SentencePiece tokenizer that samplers use."""
-
-    vocab: Vocab
-    processor: Any
-
-    def words(self, ids: Sequence[int]) -> list[str]:
-        """Return the parts of a text that no piece crosses."""
-
-    def word_text(self, word: str) -> str:
-        """Return the text that the processor segments into the pieces of `word`."""
-
-
 class Sampler(ABC):
     """Draws segmentations of the words of a text."""
 
-    def __init__(self, tokenizer: Segmenter) -> None:
+    def __init__(self, tokenizer: "SentencePieceTokenizer") -> None:
         self._tokenizer = tokenizer
         processor, pieces = tokenizer.processor, tokenizer.vocab.pieces
         kinds = (processor.is_control, processor.is_unknown, processor.is_byte)
@@ -107,7 +94,7 @@ class BPEDropout(Sampler):
     merge remains. With rate 0, the pieces equal those of SentencePiece.
     """
 
-    def __init__(self, tokenizer: Segmenter, rate: float) -> None:
+    def __init__(self, tokenizer: "SentencePieceTokenizer", rate: float) -> None:
         super().__init__(tokenizer)
         self._rate = rate
         pieces = enumerate(tokenizer.vocab.pieces)
@@ -183,7 +170,9 @@ class UnigramSampler(Sampler):
     is sampled; otherwise it is the best one.
     """
 
-    def __init__(self, tokenizer: Segmenter, rate: float, config: SubwordSamplingConfig) -> None:
+    def __init__(
+        self, tokenizer: "SentencePieceTokenizer", rate: float, config: SubwordSamplingConfig
+    ) -> None:
         super().__init__(tokenizer)
         self._rate = rate
         self._config = config

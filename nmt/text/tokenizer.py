@@ -22,7 +22,7 @@ from nmt.text.normalisation import normalise
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.subword_sampling import Sampler, SubwordSamplingConfig
 from nmt.text.tokenizer_config import GivenFile
-from nmt.text.vocabulary import NO_SURFACES, Vocab
+from nmt.text.vocabulary import Vocab
 from nmt.text.word_tokenizer import WordConfig
 from nmt.types import Encoded, FilePath, SentencePair
 
@@ -38,24 +38,21 @@ MAX_FILE_BYTES = 100 << 20
 class Tokenizer(Protocol):
     """Converts text of one language to ids, without bos and eos, and back. Encoding normalises."""
 
-    def __hash__(self) -> int:
-        """Hash by identity, so that results can be cached per tokenizer."""
+    model_bytes: bytes
+    """The content of the model file."""
+
+    lang: str
+    """The language of the texts, as named in the config ("fr")."""
+
+    vocab: Vocab
+    """The pieces by id."""
 
     @property
     def config(self) -> TokenizerConfig:
         """The config that the tokenizer was trained with."""
 
-    @property
-    def model_bytes(self) -> bytes:
-        """The content of the model file."""
-
-    @property
-    def lang(self) -> str:
-        """The language of the texts, as named in the config ("fr")."""
-
-    @property
-    def vocab(self) -> Vocab:
-        """The pieces by id."""
+    def __hash__(self) -> int:
+        """Hash by identity, so that results can be cached per tokenizer."""
 
     def encode(self, text: str) -> Encoded:
         """Return the pieces of `text`. An unknown piece keeps its surface and has UNK_ID."""
@@ -73,7 +70,7 @@ class Tokenizer(Protocol):
         """Return the pieces and words of `ids`, leaving out pad, bos and eos."""
 
     def decode(
-        self, ids: Sequence[int], restore: bool = True, surfaces: Mapping[int, str] = NO_SURFACES
+        self, ids: Sequence[int], restore: bool = True, surfaces: Mapping[int, str] | None = None
     ) -> str:
         """Return the text of `ids`, leaving out pad, bos and eos. An unknown piece reads `<unk>`.
 
@@ -134,7 +131,11 @@ class Tokenizers:
         Raises DataError if a file is missing, unreadable, altered or of another format.
         """
         folder = Path(folder)
-        manifest = _read_manifest(folder / MANIFEST_NAME)
+        path = folder / MANIFEST_NAME
+        try:
+            manifest = _Manifest.model_validate(parse_json(_read(path), str(path), DataError))
+        except ValidationError as error:
+            raise DataError(f"{path}: {first_fault(error)}") from error
         config = manifest.config
         src = _load_side(folder, manifest.src, config, manifest.src_lang)
         tgt = _load_side(folder, manifest.tgt, manifest.tgt_config or config, manifest.tgt_lang)
@@ -199,14 +200,6 @@ def _read(path: Path) -> bytes:
         return read_bytes(path, MAX_FILE_BYTES, DataError)
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; the tokenizer is incomplete") from None
-
-
-def _read_manifest(path: Path) -> _Manifest:
-    content = parse_json(_read(path), str(path), DataError)
-    try:
-        return _Manifest.model_validate(content)
-    except ValidationError as error:
-        raise DataError(f"{path}: {first_fault(error)}") from error
 
 
 def _load_side(folder: Path, file: _File, config: TokenizerConfig, lang: str) -> Tokenizer:

@@ -1,16 +1,13 @@
 """Vocabularies, which map pieces to ids and back. Ids 0 to 3 are reserved in all of them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 
 from nmt.errors import DataError
 
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
 RESERVED = ("<pad>", "<unk>", "<s>", "</s>")
-NO_SURFACES: Mapping[int, str] = MappingProxyType({})
-"""The default of `surfaces` in Tokenizer.decode: no piece is replaced."""
 
 MAX_SIZE = 1_000_000
 """Largest number of pieces in a vocabulary, which then takes half a gigabyte of memory."""
@@ -23,11 +20,10 @@ class Vocab:
     pieces: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if self.pieces[: len(RESERVED)] != RESERVED:
-            raise DataError(
-                f"a vocabulary begins with {' '.join(RESERVED)}, "
-                f"this one with {' '.join(self.pieces[: len(RESERVED)])!r}"
-            )
+        first = self.pieces[: len(RESERVED)]
+        if first != RESERVED:
+            expected = f"a vocabulary begins with {' '.join(RESERVED)}"
+            raise DataError(f"{expected}, this one with {' '.join(first)!r}")
         if len(self._ids) != len(self.pieces):
             piece = next(p for i, p in enumerate(self.pieces) if self._ids[p] != i)
             raise DataError(f"a vocabulary has each piece once, this one has {piece!r} twice")

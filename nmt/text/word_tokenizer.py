@@ -11,7 +11,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.text import normalisation
 from nmt.text.subword_sampling import Sampler, SubwordSamplingConfig
 from nmt.text.tokenizer_config import BaseTokenizerConfig
-from nmt.text.vocabulary import MAX_SIZE, NO_SURFACES, RESERVED, UNK_ID, Vocab
+from nmt.text.vocabulary import MAX_SIZE, RESERVED, UNK_ID, Vocab
 from nmt.types import Encoded
 
 # Marks are split only off the ends of a chunk between spaces: 10:30, 3.2, U.S.A and http://x.org
@@ -138,10 +138,10 @@ class WordTokenizer:
         return Encoded(words, real_ids, words, tuple((i, i + 1) for i in range(len(words))))
 
     def decode(
-        self, ids: Sequence[int], restore: bool = True, surfaces: Mapping[int, str] = NO_SURFACES
+        self, ids: Sequence[int], restore: bool = True, surfaces: Mapping[int, str] | None = None
     ) -> str:
         words = self.encoded_from_ids(ids).words
-        outputs = (surfaces.get(position, word) for position, word in enumerate(words))
+        outputs = ((surfaces or {}).get(position, word) for position, word in enumerate(words))
         text = join(list(filter(None, outputs)), self.lang)
         return normalisation.restore(text, self.lang) if restore else text
 

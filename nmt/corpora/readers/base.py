@@ -12,8 +12,7 @@ from nmt.types import SentencePair
 class PairFile:
     """A file of sentence pairs between two languages.
 
-    `columns` are the names of the source and target columns. `max_bytes` limits the size of the
-    decompressed text.
+    `columns` names the source and target columns. `max_bytes` limits the decompressed text.
     """
 
     path: Path

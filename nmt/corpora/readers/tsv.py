@@ -20,9 +20,7 @@ class TsvReader:
             for number, line in enumerate(text.lines(), start=1):
                 fields = line.split("\t", maxsplit=2)
                 if len(fields) < 2:
-                    excerpt = repr(line if len(line) <= 40 else f"{line[:39]}…")
-                    raise DataError(
-                        f"{text.name}:{number}: expected source<TAB>target, got one field: "
-                        f"{excerpt}"
-                    )
+                    where = f"{text.name}:{number}"
+                    got = repr(line if len(line) <= 40 else f"{line[:39]}…")
+                    raise DataError(f"{where}: expected source<TAB>target, got one field: {got}")
                 yield SentencePair(fields[0], fields[1])
