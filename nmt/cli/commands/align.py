@@ -46,8 +46,7 @@ class ReadingOptions:
     ] = 0
     method: Method = "attention"
     heads: Annotated[
-        str,
-        Option(help="Heads to average, as in nmt attention: mean, 'layer 2', a number."),
+        str, Option(help="Heads to average, as in nmt attention: mean, 'layer 2', a number.")
     ] = "mean"
 
     def value(self) -> "Reading":

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Option
 
-from nmt.cli.commands.attention_formats import PICTURES, WRITERS, Map, format_of, write_side_by_side
+from nmt.cli.commands.attention_formats import (
+    PICTURES,
+    WRITERS,
+    Export,
+    format_of,
+    write_side_by_side,
+)
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions
 from nmt.cli.shared.options import First, Method, OutFile, SourceFile, split_option
@@ -29,8 +35,7 @@ _ATTRIBUTED_CHUNK = 8  # the same for attributions, which take longer than the s
 
 def attention(
     sentences: Annotated[
-        list[str] | None,
-        typer.Argument(help="Source sentences, each in quotes."),
+        list[str] | None, typer.Argument(help="Source sentences, each in quotes.")
     ] = None,
     *,
     file: SourceFile = None,
@@ -120,18 +125,19 @@ def attention(
 
     from nmt.translation.heads import choose_heads
 
-    def translations(translator: "Translator", options: Map) -> Iterator["Translation"]:
+    def translations(translator: "Translator", options: Export) -> Iterator["Translation"]:
         attributor = None
         if method != "attention":
             from nmt.explain.attribution.methods import Attributor
 
             attributor = Attributor(translator, method, contrast)
-        return _translations(translator, sources, targets, options, attributor)
+        return _translations(translator, options, attributor)
 
     config = config.model_copy(update={"n_best": n_best})
     sources = sources[:first]
+    n_maps = len(sources) * (1 if targets else n_best)
+    options = Export(sources, targets, level, n_maps, out, (), scale, numbers)
     if side_by_side:
-        options = Map(level, targets is not None, len(sources), out, (), scale, numbers)
         by_run = {
             str(path): translations(models.load([run], compute, config), options)
             for path, run in zip(models.run or (), runs, strict=True)
@@ -139,9 +145,7 @@ def attention(
         write_side_by_side(output_format, by_run, options)
         return
     translator = models.load(runs, compute, config)
-    n_maps = len(sources) * (1 if targets else n_best)
-    selection = choose_heads(heads, translator.model.names_by_attention)
-    options = Map(level, targets is not None, n_maps, out, selection, scale, numbers)
+    options = replace(options, heads=choose_heads(heads, translator.model.names_by_attention))
     WRITERS[output_format](translations(translator, options), options)
 
 
@@ -176,14 +180,10 @@ def _sources(
 
 
 def _translations(
-    translator: "Translator",
-    sources: list[str],
-    targets: list[str] | None,
-    options: Map,
-    attributor: "Attributor | None",
+    translator: "Translator", options: Export, attributor: "Attributor | None"
 ) -> Iterator["Translation"]:
     """Yield the translations, computed a chunk at a time, and print the number of empty sources."""
-    n_empty = 0
+    n_empty, sources, targets = 0, options.sources, options.targets
     attentions = {head.attention for head in options.heads if head.index is not None}
     n_heads = sum(len(translator.model.names_by_attention[kind]) for kind in attentions)
     chunk = max(1, _CHUNK // max(n_heads, 1)) if attributor is None else _ATTRIBUTED_CHUNK

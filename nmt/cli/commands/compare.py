@@ -71,8 +71,7 @@ def compare(
     if as_json:
         print_json({"systems": [system.as_json() for system in results]})
         return
-    for line in _lines(results):
-        typer.echo(line)
+    typer.echo("\n".join(_lines(results)))
 
 
 def _plot(evaluations: "Mapping[str, Evaluation]", path: Path) -> None:
@@ -94,8 +93,7 @@ def _open_runs(
     from nmt.runs.find import find_run, split_checkpoint
     from nmt.runs.trained_run import TrainedRun
 
-    paths = {system: split_checkpoint(system) for system in systems}
-    paths = {system: path for system, path in paths.items() if path[0].is_dir()}
+    paths = {system: path for system in systems if (path := split_checkpoint(system))[0].is_dir()}
     if not (paths or options.ref):
         raise ConfigError("compare: got only files, allowed: files with --ref, or a run")
     if paths and options.ref and not options.src:

@@ -7,14 +7,7 @@ from typer import Option
 
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import open_run
-from nmt.cli.shared.options import (
-    Checkpoint,
-    OutFile,
-    Picture,
-    RunOption,
-    RunsOption,
-    print_path,
-)
+from nmt.cli.shared.options import Checkpoint, OutFile, Picture, RunOption, RunsOption, print_path
 from nmt.cli.shared.sentences import print_lines
 from nmt.errors import ConfigError
 

@@ -150,11 +150,9 @@ def _directory(run: RunOption) -> "RunDirectory":
 
 
 def _fields(row: "RunRow") -> dict[str, Any]:
-    fields = asdict(row)
-    del fields["trainings"]
     best = None if row.best is None else {"score": row.best[0], "step": row.best[1]}
     trainings = [training.model_dump(mode="json") for training in row.trainings]
-    return {**fields, "path": str(row.path), "best": best, "trainings": trainings}
+    return {**asdict(row), "path": str(row.path), "best": best, "trainings": trainings}
 
 
 def _age(seconds: float) -> str:

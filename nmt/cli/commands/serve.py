@@ -75,7 +75,8 @@ def serve(
         app = make_app(translators, options)
         for name, translator in translators:
             say(f"{name}: {' to '.join(translator.languages)}")
-        if not options.keys and not _is_loopback(host):
+        is_local = host in ("localhost", "::1") or host.startswith("127.")
+        if not (options.keys or is_local):
             say(f"note: anyone who can reach {host} may translate; --api-keys requires a key")
         typer.echo(url_of(listener))
         sys.stdout.flush()
@@ -84,7 +85,3 @@ def serve(
 
 _PACKAGES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
 """The packages of the extra `serve`."""
-
-
-def _is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")

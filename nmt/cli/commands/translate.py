@@ -24,7 +24,6 @@ from nmt.cli.shared.sentences import (
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.translation.translator import Translator
     from nmt.types import TranslatedHypothesis, Translation
 
 _CHECKED = 1000
@@ -33,8 +32,7 @@ _CHECKED = 1000
 
 def translate(
     sentences: Annotated[
-        list[str] | None,
-        Argument(help="Sentences to translate, each in quotes."),
+        list[str] | None, Argument(help="Sentences to translate, each in quotes.")
     ] = None,
     *,
     file: SourceFile = None,
@@ -53,8 +51,7 @@ def translate(
         Option("--replace-unk", help="Replace <unk> by the source word with the most attention."),
     ] = False,
     lexicon: Annotated[
-        Path | None,
-        Option(help="Lexicon for --replace-unk: lines of word, tab, translation."),
+        Path | None, Option(help="Lexicon for --replace-unk: lines of word, tab, translation.")
     ] = None,
     out: OutFile = None,
 ) -> None:
@@ -102,22 +99,14 @@ def translate(
         stream = translator.translate_stream(source, prefix)
         translations = with_progress(stream, file, out)
     if replace_unk:
-        translations = _replaced(translations, translator, lexicon)
+        from nmt.translation.unknown_words import read_lexicon, replace_unknown
+
+        tokenizers = translator.tokenizers
+        entries = read_lexicon(lexicon, tokenizers) if lexicon else {}
+        translations = (replace_unknown(t, tokenizers, entries) for t in translations)
     print_lines(output.lines(translations), out)
-    if out is not None:
-        print_path(out)
+    print_path(out)
     output.note(*translator.languages)
-
-
-def _replaced(
-    translations: Iterator["Translation"], translator: "Translator", lexicon: Path | None
-) -> Iterator["Translation"]:
-    """Replace unknown words of translations by their lexicon entries, or else by source words."""
-    from nmt.translation.unknown_words import read_lexicon, replace_unknown
-
-    entries = read_lexicon(lexicon, translator.tokenizers) if lexicon else {}
-    for translation in translations:
-        yield replace_unknown(translation, translator.tokenizers, entries)
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """`nmt tune search`: find the best beam size and length penalty on a validation set."""
 
-import shlex
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -87,12 +86,11 @@ def _show(grid: "SearchGrid", metric: str, current: "SearchConfig") -> None:
             difference = best.scores[metric].score - setting.scores[metric].score
             gain = f"; {difference:+.2f} over the run's own setting"
     score = best.scores[metric]
-    flags = ["--beam", str(best.beam), "--length-penalty", f"{best.length_penalty:g}"]
     for line in (
         *columns(rows),
         *(result.signature for result in best.scores.values()),
         f"best {score.name}: {score.score:.2f}{gain}",
-        f"options: {shlex.join(flags)}",
+        f"options: --beam {best.beam} --length-penalty {best.length_penalty:g}",
     ):
         typer.echo(line)
 

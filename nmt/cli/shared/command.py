@@ -24,7 +24,6 @@ class Command(TyperCommand):
 
     # `ctx` is a context of click or, in some versions of Typer, of its own copy of click.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments after the command's name."""
         _, _, parameters = self.make_parser(ctx).parse_args(args=list(args))
         for parameter, times in Counter(parameters).items():
             takes_one = not (parameter.multiple or getattr(parameter, "is_flag", False))
@@ -55,14 +54,10 @@ class Command(TyperCommand):
 
 def path_parameters(callback: Callable[..., object]) -> dict[str, Any]:
     """Return Typer's info of each parameter that is a path; its `writable` marks outputs."""
-    annotations = {
-        name: parameter.annotation
-        for name, parameter in inspect.signature(callback).parameters.items()
-    }
     return {
-        name: annotation.__metadata__[0]
-        for name, annotation in annotations.items()
-        if "Path" in str(annotation) and hasattr(annotation, "__metadata__")
+        name: parameter.annotation.__metadata__[0]
+        for name, parameter in inspect.signature(callback).parameters.items()
+        if "Path" in str(parameter.annotation) and hasattr(parameter.annotation, "__metadata__")
     }
 
 

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.options import (
-    Checkpoint,
-    Device,
-    Int8,
-    Runs,
-    SetKeys,
-    Threads,
-    numbers_option,
-)
+from nmt.cli.shared.options import Checkpoint, Device, Int8, Runs, SetKeys, Threads, numbers_option
 from nmt.cli.shared.search import with_search
 
 if TYPE_CHECKING:

@@ -39,14 +39,15 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
             parameters.update(inspect.signature(group).parameters)
         else:
             parameters[name] = parameter
-    silent = {"quiet": Quiet}
-    if any(_is_written(parameter.annotation) for parameter in parameters.values()):
-        silent = {"force": Force, **silent}
-    silent = {name: flag for name, flag in silent.items() if name not in parameters}
-    for name, flag in silent.items():
-        parameters[name] = inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=flag
-        )
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    is_writer = any(_is_written(parameter.annotation) for parameter in parameters.values())
+    flags = {"force": Force, "quiet": Quiet} if is_writer else {"quiet": Quiet}
+    silent = {
+        name: inspect.Parameter(name, keyword, default=False, annotation=flag)
+        for name, flag in flags.items()
+        if name not in parameters
+    }
+    parameters |= silent
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
@@ -58,7 +59,6 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
         }
         function(**values, **options)
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
     ordered = [parameter.replace(kind=keyword) for parameter in parameters.values()]
     run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
@@ -71,16 +71,18 @@ def _is_written(annotation: Any) -> bool:
     return getattr(option, "writable", False) and bool(option.file_okay)
 
 
-def language(value: str | None) -> str | None:
-    """Check that the value of a flag is not the name of a language."""
-    if value is None:
-        return None
-    from nmt.corpora.languages import check_language
+def language_option(side: str, show_default: str) -> Any:
+    """An option for the ISO 639 code of a language."""
 
-    try:
-        return check_language(value)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+    def code(value: str | None) -> str | None:
+        from nmt.corpora.languages import check_language
+
+        try:
+            return None if value is None else check_language(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return Option(help=f"{side} language.", show_default=show_default, callback=code)
 
 
 Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
@@ -99,10 +101,8 @@ Picture = Annotated[Path, Option("--out", "-o", writable=True, help="File to wri
 OutFolder = Annotated[
     Path, Option("--out", "-o", file_okay=False, writable=True, help="Folder to write.")
 ]
-Data = Annotated[Path, Option("--data", envvar="NMT_DATA", help="Folder where named corpora live.")]
-SourceFile = Annotated[
-    Path | None, Option("--file", help="Source text, one sentence a line; - is stdin.")
-]
+Data = Annotated[Path, Option(envvar="NMT_DATA", help="Folder where named corpora live.")]
+SourceFile = Annotated[Path | None, Option(help="Source text, one sentence a line; - is stdin.")]
 Run = Annotated[Path | None, Option(help="Run directory.", show_default="the newest with a model")]
 Runs = Annotated[
     list[Path] | None,
@@ -246,7 +246,7 @@ def print_json(content: object) -> None:
     typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
 
 
-def print_path(path: Path) -> None:
-    """Print the path of a written file on stdout, unless that is stdout itself."""
-    if str(path) not in ("-", "/dev/stdout"):
+def print_path(path: Path | None) -> None:
+    """Print the path of a written file on stdout, unless that is stdout itself, as for None."""
+    if path is not None and str(path) not in ("-", "/dev/stdout"):
         typer.echo(path)

@@ -82,12 +82,11 @@ def with_search(
         if not override.key.startswith("search."):
             raise ConfigError(f"{override.origin}: only keys of search.* can be set here")
     changes: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
-    default = run.config.search
-    beam, n_best = changes.get("beam", default.beam), changes.get("n_best")
-    if "beam" in changes and n_best is None and default.n_best > beam:
+    beam = changes.get("beam")
+    if beam is not None and "n_best" not in changes and run.config.search.n_best > beam:
         changes["n_best"] = beam
     run = run.with_config([*overrides, *overrides_of("search", changes)])
-    if "beam" in changes and run.config.search.draws:
+    if beam is not None and run.config.search.draws:
         raise ConfigError(
             f"--beam: got {beam}, but translations are sampled; leave it out, or set no sampling "
             "(search.mbr=null, search.sampling=null)"
