@@ -9,18 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.messages import say
+from nmt.cli.shared.messages import print_json, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, open_run
-from nmt.cli.shared.options import (
-    Checkpoint,
-    First,
-    Json,
-    Method,
-    OutFile,
-    RunOption,
-    print_json,
-    split_option,
-)
+from nmt.cli.shared.options import Checkpoint, First, Json, Method, OutFile, RunOption, split_option
 from nmt.cli.shared.sentences import pair_chunks, print_lines, with_progress
 from nmt.errors import ConfigError, DataError
 

@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.cli.shared.messages import say
-from nmt.cli.shared.options import print_path
+from nmt.cli.shared.messages import print_path, say
 from nmt.cli.shared.sentences import print_lines
 from nmt.errors import ConfigError
 

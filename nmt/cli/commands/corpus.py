@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.messages import complain, say
-from nmt.cli.shared.options import ConfigOptions, Data, Json, language_option, print_json
+from nmt.cli.shared.messages import complain, print_json, say
+from nmt.cli.shared.options import ConfigOptions, Data, Json, language_option
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

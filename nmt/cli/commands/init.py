@@ -71,9 +71,14 @@ def init(
     text = proposed_config(name, corpus)
     say("timing updates ...")
     duration = _duration(load_text(text, path, (), RunConfig), corpus)
-    summary, command = _summary(corpus), shlex.join(["nmt", "init", *map(str, files)])
+    data, report = corpus.data, corpus.report[0]
+    summary = (
+        f"{corpus.n_pairs:,} pairs, {data.src_lang} to {data.tgt_lang}; a sentence has "
+        f"{report.src_words.mean:.1f} and {report.tgt_words.mean:.1f} words"
+    )
+    command = one_line(shlex.join(["nmt", "init", *map(str, files)]))
     head = [
-        f"# {summary}; written by: {one_line(command)}",
+        f"# {summary}; written by: {command}",
         f"# The training takes {duration}.",
         "# All keys with their defaults: nmt config show FILE",
     ]
@@ -81,7 +86,7 @@ def init(
     say(summary)
     for line in warnings(corpus):
         say(f"note: {line}")
-    if is_messy(corpus.report[0]):
+    if is_messy(report):
         say(f"note: to write only the pairs that pass: {_cleaning_command(files, corpus)}")
     say(f"training: {duration}")
     say(f"next: nmt train --config {shlex.quote(str(path))}")
@@ -143,14 +148,6 @@ def _split(files: Sequence[Path], what: str) -> dict[str, Path]:
     if len(files) != 1:
         raise ConfigError(f"{what}: got {len(files)} files, allowed: 1 (both sides) or 2")
     return {"file": files[0]}
-
-
-def _summary(corpus: "ExaminedCorpus") -> str:
-    train, data = corpus.report[0], corpus.data
-    return (
-        f"{corpus.n_pairs:,} pairs, {data.src_lang} to {data.tgt_lang}; a sentence has "
-        f"{train.src_words.mean:.1f} and {train.tgt_words.mean:.1f} words"
-    )
 
 
 def _cleaning_command(files: Sequence[Path], corpus: "ExaminedCorpus") -> str:

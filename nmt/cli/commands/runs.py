@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.messages import say
+from nmt.cli.shared.messages import print_json, print_path, say
 from nmt.cli.shared.models import open_run
-from nmt.cli.shared.options import Checkpoint, Json, RunOption, print_json, print_path
+from nmt.cli.shared.options import Checkpoint, Json, RunOption
 from nmt.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:

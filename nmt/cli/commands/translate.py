@@ -8,19 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.messages import say
+from nmt.cli.shared.messages import print_path, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, RerankOptions
-from nmt.cli.shared.options import Json, OutFile, SourceFile, print_path
+from nmt.cli.shared.options import Json, OutFile, SourceFile
 from nmt.cli.shared.search import NBest, SearchOptions
-from nmt.cli.shared.sentences import (
-    checked_arguments,
-    file_lines,
-    print_lines,
-    prompted,
-    with_progress,
-)
+from nmt.cli.shared.sentences import checked_arguments, file_lines, print_lines, with_progress
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -88,12 +83,8 @@ def translate(
     translations: Iterator[Translation]
     output = _Output(as_json, show_attention, is_n_best, runs[0].config.data.max_pieces)
     if not texts and file is None and sys.stdin.isatty():
-        lines = prompted(f"{translator.languages[0]}> ")
-        translations = (
-            translation
-            for text in lines
-            for translation in translator.translate_stream([text], prefix)
-        )
+        lines = _prompted(f"{translator.languages[0]}> ")
+        translations = (t for text in lines for t in translator.translate_stream([text], prefix))
     else:
         source = iter(texts) if texts else file_lines(file or Path("-"))
         stream = translator.translate_stream(source, prefix)
@@ -107,6 +98,18 @@ def translate(
     print_lines(output.lines(translations), out)
     print_path(out)
     output.note(*translator.languages)
+
+
+def _prompted(prompt: str) -> Iterator[str]:
+    """Yield the lines typed on the terminal, until an empty line or Ctrl-D."""
+    say("an empty line ends the input")
+    lines = file_lines(Path("-"))
+    while True:
+        typer.echo(prompt, nl=False, err=True)
+        line = next(lines, "")
+        if not line.strip():
+            return
+        yield line
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """`nmt vocab`: inspect the vocabularies of a run."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -29,9 +28,14 @@ def show(
     ids, the four reserved pieces first. Words and unigram pieces follow from the most frequent to
     the rarest, BPE pieces in the order of their merges.
     """
-    from nmt.text.tokenizer import Tokenizers
+    from nmt.text.tokenizer import MANIFEST_NAME, Tokenizers
 
-    tokenizers = Tokenizers.load(_folder(run))
+    if run is None or not run.is_dir():  # otherwise the run may have no checkpoint yet
+        from nmt.runs.find import find_run
+
+        run = find_run(run)
+        say(f"using {run}")
+    tokenizers = Tokenizers.load(run if (run / MANIFEST_NAME).is_file() else run / "tokenizer")
     sides = {"src": tokenizers.src, "tgt": tokenizers.tgt}
     if text is not None:
         _show_text(sides[side or "src"], text)
@@ -44,18 +48,6 @@ def show(
         typer.echo(f"{name} {tokenizer.lang}: {size}")
         for id_, piece in enumerate(tokenizer.vocab.pieces[:first]):
             typer.echo(f"{id_:6}  {piece}")
-
-
-def _folder(run: Path | None) -> Path:
-    """Return the folder of the vocabularies. A run given by --run may have no checkpoint yet."""
-    from nmt.text.tokenizer import MANIFEST_NAME
-
-    if run is None or not run.is_dir():
-        from nmt.runs.find import find_run
-
-        run = find_run(run)
-        say(f"using {run}")
-    return run if (run / MANIFEST_NAME).is_file() else run / "tokenizer"
 
 
 def _show_text(tokenizer: "Tokenizer", text: str) -> None:

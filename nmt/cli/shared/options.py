@@ -5,7 +5,6 @@ A command takes a group by one parameter whose type is the dataclass; `with_opti
 
 import functools
 import inspect
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -221,32 +220,3 @@ class RunOption:
     def path(self) -> Path | None:
         """The run that was named; None for the newest. Raises ConfigError for two."""
         return _one("--run", self.run_argument, self.run)
-
-
-@dataclass(frozen=True)
-class RunsOption:
-    """Runs, as arguments or by --run."""
-
-    run_arguments: Annotated[
-        list[Path] | None, Argument(metavar="RUN", help="The same as --run.")
-    ] = None
-    run: Runs = None
-
-    @property
-    def paths(self) -> list[Path | None]:
-        """The runs that were named; [None] for the newest. Raises ConfigError for equal ones."""
-        paths = [*(self.run_arguments or ()), *(self.run or ())]
-        if len(set(paths)) < len(paths):
-            raise ConfigError(f"--run: got {', '.join(map(str, paths))}, allowed: different runs")
-        return [*paths] or [None]
-
-
-def print_json(content: object) -> None:
-    """Print JSON with a line for each entry on stdout."""
-    typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
-
-
-def print_path(path: Path | None) -> None:
-    """Print the path of a written file on stdout, unless that is stdout itself, as for None."""
-    if path is not None and str(path) not in ("-", "/dev/stdout"):
-        typer.echo(path)

@@ -1,4 +1,4 @@
-"""Read sentences from arguments, a file, a pipe or a terminal, and print results."""
+"""Read sentences from arguments, a file or a pipe, and print results."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import typer
 
-from nmt.cli.shared.messages import say
 from nmt.errors import DataError
 
 _Item = TypeVar("_Item")
@@ -53,18 +52,6 @@ def _sentence_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
             shorter, longer = (source, target) if text is None else (target, source)
             raise DataError(f"{shorter}: it has no line {number}, but {longer} has one")
         yield text, translation
-
-
-def prompted(prompt: str) -> Iterator[str]:
-    """Yield the lines typed on the terminal, until an empty line or Ctrl-D."""
-    say("an empty line ends the input")
-    lines = file_lines(Path("-"))
-    while True:
-        typer.echo(prompt, nl=False, err=True)
-        line = next(lines, "")
-        if not line.strip():
-            return
-        yield line
 
 
 def print_lines(lines: Iterable[str], out: Path | None) -> None:
