@@ -17,9 +17,8 @@ from nmt.cli.commands.attention_formats import (
     write_side_by_side,
 )
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.models import ComputeOptions, ModelOptions
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, SearchOptions
 from nmt.cli.shared.options import First, Method, OutFile, SourceFile, split_option
-from nmt.cli.shared.search import NBest, SearchOptions
 from nmt.cli.shared.sentences import checked_arguments, file_lines
 from nmt.errors import ConfigError, format_count
 

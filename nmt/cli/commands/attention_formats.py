@@ -67,16 +67,11 @@ def _records(translations: Iterable["Translation"], options: Export) -> Iterator
     return attention(translations, options.level or "piece", options.heads, is_forced)
 
 
-def _print_or_write(lines: Iterable[str], out: Path | None) -> None:
-    """Write lines to stdout, or to the file `out`, whose path is then printed."""
-    print_lines(lines, out)
-    print_path(out)
-
-
 def _write_jsonl(translations: Iterable["Translation"], options: Export) -> None:
     from nmt.translation.dump import to_json
 
-    _print_or_write(map(to_json, _records(translations, options)), options.out)
+    print_lines(map(to_json, _records(translations, options)), options.out)
+    print_path(options.out)
 
 
 def _write_npz(translations: Iterable["Translation"], options: Export) -> None:
@@ -156,7 +151,8 @@ def _write_html(translations: Iterable["Translation"], options: Export) -> None:
 
 
 def _write_text(translations: Iterable["Translation"], options: Export) -> None:
-    _print_or_write(_text_lines(translations, options), options.out)
+    print_lines(_text_lines(translations, options), options.out)
+    print_path(options.out)
 
 
 def _text_lines(translations: Iterable["Translation"], options: Export) -> Iterator[str]:

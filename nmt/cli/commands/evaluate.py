@@ -9,10 +9,9 @@ import typer
 from typer import Option
 
 from nmt.cli.shared.messages import complain, print_json, say
-from nmt.cli.shared.models import ComputeOptions, ModelOptions, RerankOptions
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, RerankOptions, SearchOptions
 from nmt.cli.shared.options import Json, OutFile
 from nmt.cli.shared.scoring import ScoreOptions, note_untested, score_file, translate_test_set
-from nmt.cli.shared.search import SearchOptions
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import typer
 from typer import Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.models import ComputeOptions, ModelOptions
-from nmt.cli.shared.search import SearchOptions
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, SearchOptions
 from nmt.errors import ConfigError, pip_install
 from nmt.serve.options import ServerOptions, read_keys
 

@@ -12,9 +12,8 @@ import typer
 from typer import Argument, Option
 
 from nmt.cli.shared.messages import print_path, say
-from nmt.cli.shared.models import ComputeOptions, ModelOptions, RerankOptions
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, RerankOptions, SearchOptions
 from nmt.cli.shared.options import Json, OutFile, SourceFile
-from nmt.cli.shared.search import NBest, SearchOptions
 from nmt.cli.shared.sentences import checked_arguments, file_lines, print_lines, with_progress
 from nmt.errors import ConfigError
 

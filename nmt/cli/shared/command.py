@@ -70,8 +70,11 @@ def guarded_outputs(callback: Callable[..., object], values: Mapping[str, Any]) 
     """
     parameters = path_parameters(callback)
     outputs = {name: info for name, info in parameters.items() if info.writable}
+    # A path inside an archive stands for the archive.
     inputs = {
-        _label(name, info): [_archive_of(path) for path in _paths(values.get(name))]
+        _label(name, info): [
+            next(filter(Path.is_file, path.parents), path) for path in _paths(values.get(name))
+        ]
         for name, info in parameters.items()
         if name not in outputs
     }
@@ -100,8 +103,3 @@ def _paths(value: Any) -> list[Path]:
 def _label(name: str, info: Any) -> str:
     """Return an option in backquotes, for `with_flags`, or an argument as the help shows it."""
     return f"`{name}`" if isinstance(info, OptionInfo) else str(info.metavar or name).upper()
-
-
-def _archive_of(path: Path) -> Path:
-    """Return the archive that contains the path as a member, or else the path itself."""
-    return next((parent for parent in path.parents if parent.is_file()), path)

@@ -39,7 +39,9 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
         else:
             parameters[name] = parameter
     keyword = inspect.Parameter.KEYWORD_ONLY
-    is_writer = any(_is_written(parameter.annotation) for parameter in parameters.values())
+    infos = [getattr(p.annotation, "__metadata__", ()) for p in parameters.values()]
+    # Most folders must be new.
+    is_writer = any(info.writable and info.file_okay for info, *_ in filter(None, infos))
     flags = {"force": Force, "quiet": Quiet} if is_writer else {"quiet": Quiet}
     silent = {
         name: inspect.Parameter(name, keyword, default=False, annotation=flag)
@@ -62,12 +64,6 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
     return run
-
-
-def _is_written(annotation: Any) -> bool:
-    """Whether a command writes the file of this parameter; most folders must be new."""
-    option: Any = getattr(annotation, "__metadata__", (None,))[0]
-    return getattr(option, "writable", False) and bool(option.file_okay)
 
 
 def language_option(side: str, show_default: str) -> Any:
@@ -163,7 +159,7 @@ Method = Annotated[
 """The values of nmt.types.AttributionMethod, written again because nmt.types imports numpy."""
 
 SetKeys = Annotated[list[Any] | None, set_option("a key of the config", "search.beam=5")]
-"""A command that trains nothing takes keys of `search` only (with_search in search.py)."""
+"""A command that trains nothing takes keys of `search` only (ComputeOptions.with_search)."""
 
 
 @dataclass(frozen=True)
