@@ -3,11 +3,9 @@
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-from typer import Option
+from typer import Argument, Option
 
 from nmt.cli.commands.attention_formats import (
     PICTURES,
@@ -23,7 +21,6 @@ from nmt.cli.shared.sentences import checked_arguments, file_lines
 from nmt.errors import ConfigError, format_count
 
 if TYPE_CHECKING:
-    from nmt.config import RunConfig
     from nmt.explain.attribution.methods import Attributor
     from nmt.translation.translator import Translator
     from nmt.types import Translation
@@ -34,7 +31,7 @@ _ATTRIBUTED_CHUNK = 8  # the same for attributions, which take longer than the s
 
 def attention(
     sentences: Annotated[
-        list[str] | None, typer.Argument(help="Source sentences, each in quotes.")
+        list[str] | None, Argument(help="Source sentences, each in quotes.")
     ] = None,
     *,
     file: SourceFile = None,
@@ -114,7 +111,17 @@ def attention(
     config = runs[0].config.search
     is_data = output_format in ("jsonl", "npz") and config.sampling is None
     n_best = n_best or (config.beam if is_data else 1)
-    sources = _sources(sentences, file, split, runs[0].config)
+    if sentences:
+        sources = checked_arguments(sentences)
+    elif file is not None:
+        sources = list(file_lines(file))
+    else:
+        from nmt.corpora.corpora import read_examples
+        from nmt.evaluation.examples import split_named
+
+        data = runs[0].config.data
+        examples = read_examples(split_named(data, split or ""), data)
+        sources = [example.src_text for example in examples]
     targets = checked_arguments(target) if target else None
     if targets is not None and len(targets) != len(sources):
         raise ConfigError(
@@ -161,21 +168,6 @@ def _check_side_by_side(
         raise ConfigError(f"--side-by-side: got --run {got}, allowed: {allowed}")
     if heads != "mean" or n_best not in (None, 1):
         raise ConfigError("--side-by-side: allowed without --heads and --n-best")
-
-
-def _sources(
-    sentences: list[str] | None, file: Path | None, split: str | None, config: "RunConfig"
-) -> list[str]:
-    """Return the sentences, the lines of the file, or the distinct sources of a split."""
-    if sentences:
-        return checked_arguments(sentences)
-    if file is not None:
-        return list(file_lines(file))
-    from nmt.corpora.corpora import read_examples
-    from nmt.evaluation.examples import split_named
-
-    examples = read_examples(split_named(config.data, split or ""), config.data)
-    return [example.src_text for example in examples]
 
 
 def _translations(

@@ -63,8 +63,7 @@ def format_of(format: str | None, out: Path | None, is_terminal: bool) -> str:
 def _records(translations: Iterable["Translation"], options: Export) -> Iterator["AttentionRecord"]:
     from nmt.translation.record import attention
 
-    is_forced = options.targets is not None
-    return attention(translations, options.level or "piece", options.heads, is_forced)
+    return attention(translations, options.level or "piece", options.heads, bool(options.targets))
 
 
 def _write_jsonl(translations: Iterable["Translation"], options: Export) -> None:

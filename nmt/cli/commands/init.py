@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.messages import say
+from nmt.cli.shared.messages import print_path, say
 from nmt.cli.shared.options import language_option
 from nmt.errors import ConfigError
 from nmt.storage.output import check_output, write_lines
@@ -87,10 +86,15 @@ def init(
     for line in warnings(corpus):
         say(f"note: {line}")
     if is_messy(report):
-        say(f"note: to write only the pairs that pass: {_cleaning_command(files, corpus)}")
+        languages = [data.src_lang, data.tgt_lang]
+        outs = [f"clean.{lang}" for lang in languages] if len(files) == 2 else ["clean.tsv"]
+        flags = [word for out in outs for word in ("--out", out)]
+        flags += ["--src-lang", languages[0], "--tgt-lang", languages[1]]
+        command = shlex.join(["nmt", "corpus", "clean", *map(str, files), *flags])
+        say(f"note: to write only the pairs that pass: {command}")
     say(f"training: {duration}")
     say(f"next: nmt train --config {shlex.quote(str(path))}")
-    typer.echo(path)
+    print_path(path)
 
 
 def _duration(config: "RunConfig", corpus: "ExaminedCorpus") -> str:
@@ -148,12 +152,3 @@ def _split(files: Sequence[Path], what: str) -> dict[str, Path]:
     if len(files) != 1:
         raise ConfigError(f"{what}: got {len(files)} files, allowed: 1 (both sides) or 2")
     return {"file": files[0]}
-
-
-def _cleaning_command(files: Sequence[Path], corpus: "ExaminedCorpus") -> str:
-    """Return the command that writes only the pairs that pass cleaning."""
-    langs = [corpus.data.src_lang, corpus.data.tgt_lang]
-    outs = [f"clean.{lang}" for lang in langs] if len(files) == 2 else ["clean.tsv"]
-    flags = [word for out in outs for word in ("--out", out)]
-    languages = ["--src-lang", langs[0], "--tgt-lang", langs[1]]
-    return shlex.join(["nmt", "corpus", "clean", *map(str, files), *flags, *languages])

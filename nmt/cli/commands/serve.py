@@ -54,9 +54,8 @@ def serve(
         raise ConfigError("--weights: several runs are served side by side, not as an ensemble")
     runs = [compute.with_search(run, search.keys()) for run in models.open(compute)]
 
+    from nmt.serve import run as server
     from nmt.serve.app import make_app
-    from nmt.serve.run import listen, url_of
-    from nmt.serve.run import run as run_server
 
     options = ServerOptions(
         characters=max_characters,
@@ -67,7 +66,7 @@ def serve(
         cors=tuple(cors or ()),
         host=host,
     )
-    with listen(host, port) as listener:
+    with server.listen(host, port) as listener:
         translators = [
             (run.path.resolve().name, compute.load([run], models.checkpoint)) for run in runs
         ]
@@ -77,9 +76,9 @@ def serve(
         is_local = host in ("localhost", "::1") or host.startswith("127.")
         if not (options.keys or is_local):
             say(f"note: anyone who can reach {host} may translate; --api-keys requires a key")
-        typer.echo(url_of(listener))
+        typer.echo(server.url_of(listener))
         sys.stdout.flush()
-        run_server(app, listener)
+        server.run(app, listener)
 
 
 _PACKAGES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")

@@ -9,6 +9,7 @@ from typing import TypeVar
 import typer
 
 from nmt.errors import DataError
+from nmt.storage.output import write_lines
 
 _Item = TypeVar("_Item")
 
@@ -56,8 +57,6 @@ def _sentence_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
 
 def print_lines(lines: Iterable[str], out: Path | None) -> None:
     """Print lines as they come, or write them to the file `out`, which is created at the end."""
-    from nmt.storage.output import write_lines
-
     if out is None or str(out) == "-":
         for line in lines:
             typer.echo(line)
