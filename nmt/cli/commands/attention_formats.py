@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from nmt.translation.words import Level
     from nmt.types import Translation
 
-
 PICTURES = ("png", "svg", "pdf")
 """Formats with a file for each picture."""
 

@@ -86,10 +86,10 @@ def init(
     for line in warnings(corpus):
         say(f"note: {line}")
     if is_messy(report):
-        languages = [data.src_lang, data.tgt_lang]
-        outs = [f"clean.{lang}" for lang in languages] if len(files) == 2 else ["clean.tsv"]
+        sides = [f"clean.{data.src_lang}", f"clean.{data.tgt_lang}"]
+        outs = sides if len(files) == 2 else ["clean.tsv"]
         flags = [word for out in outs for word in ("--out", out)]
-        flags += ["--src-lang", languages[0], "--tgt-lang", languages[1]]
+        flags += ["--src-lang", data.src_lang, "--tgt-lang", data.tgt_lang]
         command = shlex.join(["nmt", "corpus", "clean", *map(str, files), *flags])
         say(f"note: to write only the pairs that pass: {command}")
     say(f"training: {duration}")

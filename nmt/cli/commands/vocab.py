@@ -29,7 +29,7 @@ def show(
     from nmt.text.tokenizer import MANIFEST_NAME, Tokenizers
     from nmt.text.vocabulary import UNK_ID
 
-    if run is None or not run.is_dir():  # otherwise the run may have no checkpoint yet
+    if run is None or not run.is_dir():  # a run directory may lack a checkpoint
         from nmt.runs.find import find_run
 
         run = find_run(run)
