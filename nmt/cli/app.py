@@ -45,13 +45,11 @@ class Group(TyperGroup):
 
     # `ctx` is a context of click or, in some versions of Typer, of its own copy of click.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the options before the command's name."""
         with errors_in_lines():
             rest: list[str] = super().parse_args(ctx, args)
         return rest
 
     def invoke(self, ctx: Any) -> object:
-        """Run the command that `ctx` names."""
         with errors_in_lines(bool(ctx.params.get("debug"))):
             result: object = super().invoke(ctx)
             sys.stdout.flush()
@@ -78,42 +76,25 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "doctor": doctor.doctor,
 }
 
-_GROUPS: dict[str, tuple[str, dict[str, Callable[..., None]]]] = {
-    "runs": (
-        "List, show and pack runs.",
-        {"list": runs.list_, "show": runs.show, "pack": runs.pack},
-    ),
-    "tune": (
-        "Choose settings on the validation set.",
-        {"search": tune.search},
-    ),
+_GROUPS: dict[str, tuple[str, list[Callable[..., None]]]] = {
+    "runs": ("List, show and pack runs.", [runs.list_, runs.show, runs.pack]),
+    "tune": ("Choose settings on the validation set.", [tune.search]),
     "corpus": (
         "List, fetch, check and clean corpora.",
-        {
-            "list": corpus.list_,
-            "fetch": corpus.fetch,
-            "check": corpus.check,
-            "clean": corpus.clean,
-        },
+        [corpus.list_, corpus.fetch, corpus.check, corpus.clean],
     ),
-    "vocab": (
-        "Inspect the vocabularies of a run.",
-        {"show": vocab.show},
-    ),
-    "config": (
-        "List, check and show configs.",
-        {"show": config.show, "list": config.list_, "check": config.check},
-    ),
+    "vocab": ("Inspect the vocabularies of a run.", [vocab.show]),
+    "config": ("List, check and show configs.", [config.show, config.list_, config.check]),
 }
+"""The help of each group and its functions, which name its commands."""
 
 
-def _version(is_given: bool) -> bool:
+def _version(is_given: bool) -> None:
     if is_given:
         from importlib.metadata import version  # importing torch would take seconds
 
         typer.echo(f"nmt {nmt.__version__} (torch {version('torch')})")
         raise typer.Exit()
-    return is_given
 
 
 def _options(
@@ -131,29 +112,23 @@ def _options(
     """Train, run, evaluate and explain attention-based machine translation."""
 
 
-def _app() -> typer.Typer:
-    """Build the Typer app with all commands."""
-    root = typer.Typer(
-        name="nmt",
-        cls=Group,
-        no_args_is_help=True,
-        # rich takes longer to import than everything else here, and plain help is as clear.
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    root.callback()(_options)
-    for name, function in _COMMANDS.items():
-        root.command(name, cls=Command)(with_options(function))
-    for group, (text, functions) in _GROUPS.items():
-        member = typer.Typer(no_args_is_help=True, help=text)
-        for name, function in functions.items():
-            member.command(name, cls=Command)(with_options(function))
-        root.add_typer(member, name=group)
-    return root
-
-
-app = _app()
+app = typer.Typer(
+    name="nmt",
+    cls=Group,
+    no_args_is_help=True,
+    # rich takes longer to import than everything else here, and plain help is as clear.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.callback()(_options)
+for _name, _function in _COMMANDS.items():
+    app.command(_name, cls=Command)(with_options(_function))
+for _name, (_help, _functions) in _GROUPS.items():
+    _group = typer.Typer(no_args_is_help=True, help=_help)
+    for _function in _functions:
+        _group.command(_function.__name__.removesuffix("_"), cls=Command)(with_options(_function))
+    app.add_typer(_group, name=_name)
 
 
 def _open_standard_streams() -> None:

@@ -14,6 +14,7 @@ def test_a_page_is_one_new_file_in_int8_or_fp16(home: Path) -> None:
     assert str(home) not in small
     assert "page.html" in refusal(*PAGE)
     assert Path("page.html").read_text(encoding="utf-8") == small
+    assert nmt(*PAGE[:-1], "-").stdout == small
     nmt(*PAGE[:-1], "half.html", "--fp16")
     assert len(Path("half.html").read_text(encoding="utf-8")) > len(small)
 

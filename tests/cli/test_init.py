@@ -63,6 +63,11 @@ def test_two_files_give_a_config_that_trains() -> None:
     assert re.search(r"\n# The training takes about .+ on \w+.*, 1 min per epoch, plus", text)
 
 
+def test_stdout_is_the_config_alone() -> None:
+    Path("piped.yaml").write_text(nmt("init", *write_pair(), "--out", "-").stdout, encoding="utf-8")
+    assert load_config("piped.yaml").name == "en-fr"
+
+
 def test_names_and_texts_tell_the_languages() -> None:
     text = "".join(f"{row}\tCC-BY\n" for row in ROWS)
     with zipfile.ZipFile("fra-eng.zip", "w") as archive:

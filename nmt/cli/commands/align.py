@@ -9,24 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.messages import say
+from nmt.cli.shared.messages import print_json, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, open_run
-from nmt.cli.shared.options import (
-    Checkpoint,
-    First,
-    Json,
-    Method,
-    OutFile,
-    RunOption,
-    print_json,
-    split_option,
-)
+from nmt.cli.shared.options import Checkpoint, First, Json, Method, OutFile, RunOption, split_option
 from nmt.cli.shared.sentences import pair_chunks, print_lines, with_progress
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from nmt.corpora.alignments import Links
-    from nmt.explain.aligner import Aligner, Reading
+    from nmt.explain.aligner import Aligner
 
 _CHUNK = 256
 """The number of sentence pairs aligned before their links are written."""
@@ -34,7 +25,7 @@ _CHUNK = 256
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """The way in which links are read from weights."""
+    """The way in which links are read from weights: the fields of nmt.explain.aligner.Reading."""
 
     shift: Annotated[
         int,
@@ -46,15 +37,8 @@ class ReadingOptions:
     ] = 0
     method: Method = "attention"
     heads: Annotated[
-        str,
-        Option(help="Heads to average, as in nmt attention: mean, 'layer 2', a number."),
+        str, Option(help="Heads to average, as in nmt attention: mean, 'layer 2', a number.")
     ] = "mean"
-
-    def value(self) -> "Reading":
-        """Return the options as an argument of the library."""
-        from nmt.explain.aligner import Reading
-
-        return Reading(self.shift, self.method, self.heads)
 
 
 def align(
@@ -103,12 +87,13 @@ def align(
     runs = models.open(compute)
     reverse_run = None if reverse is None else compute.with_search(open_run(reverse))
 
-    from nmt.corpora.alignments import pharaoh_line
-    from nmt.explain.aligner import Aligner
+    from nmt.corpora.alignments import pharaoh_line, stream_gold
+    from nmt.explain.aligner import Aligner, Reading
+    from nmt.explain.alignment import alignment_score
 
     aligner = Aligner(
         models.load(runs, compute),
-        reading.value(),
+        Reading(**vars(reading)),
         threshold,
         None if reverse_run is None else compute.load([reverse_run], models.checkpoint),
         symmetrise or Aligner.symmetrisation,
@@ -117,7 +102,18 @@ def align(
     if gold is None:
         print_lines(map(pharaoh_line, links), out)
     else:
-        _score(list(links), gold, gold_from, out, as_json)
+        model_links, gold_links = list(links), list(stream_gold(gold, gold_from))
+        if len(gold_links) != len(model_links):
+            raise DataError(
+                f"{gold}: {len(gold_links):,} lines for {len(model_links):,} sentence pairs"
+            )
+        score = alignment_score(model_links, gold_links)
+        if out is not None:
+            print_lines(map(pharaoh_line, model_links), out)
+        if as_json:
+            print_json(score.as_json())
+        else:
+            typer.echo(score.describe())
     for problem, count in aligner.mismatches.items():
         if count:
             say(f"{count:,} {problem}")
@@ -144,13 +140,14 @@ def lexicon(
 
     from nmt.corpora.corpora import stream_split
     from nmt.evaluation.examples import split_named
+    from nmt.explain.aligner import Reading
     from nmt.explain.lexicon import lexicon as entries_of
     from nmt.storage.output import STDIN_OR_STDOUT, write_lines
 
     translator = compute.load([trained], checkpoint)
     data = trained.config.data
     pairs = islice(stream_split(split_named(data, split), data), first)
-    entries = entries_of(translator, pairs, reading.value(), min_count, per_word)
+    entries = entries_of(translator, pairs, Reading(**vars(reading)), min_count, per_word)
     write_lines((entry.line() for entry in entries), out or STDIN_OR_STDOUT)
     say(f"{len(entries):,} entries for {len({entry.source for entry in entries}):,} words")
 
@@ -164,20 +161,3 @@ def _links(aligner: "Aligner", src: Path, tgt: Path, tokenised: bool) -> "Iterat
             for note in language_notes(sources, targets, *aligner.translator.languages):
                 say(f"note: {note}")
         yield from aligner.align(sources, targets, tokenised)
-
-
-def _score(links: "list[Links]", gold: Path, first: int, out: Path | None, as_json: bool) -> None:
-    """Print how well the links agree with gold links, and write them to `out`."""
-    from nmt.corpora.alignments import pharaoh_line, stream_gold
-    from nmt.explain.alignment import alignment_score
-
-    gold_links = list(stream_gold(gold, first))
-    if len(gold_links) != len(links):
-        raise DataError(f"{gold}: {len(gold_links):,} lines for {len(links):,} sentence pairs")
-    score = alignment_score(links, gold_links)
-    if out is not None:
-        print_lines(map(pharaoh_line, links), out)
-    if as_json:
-        print_json(score.as_json())
-    else:
-        typer.echo(score.describe())

@@ -3,22 +3,24 @@
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-from typer import Option
+from typer import Argument, Option
 
-from nmt.cli.commands.attention_formats import PICTURES, WRITERS, Map, format_of, write_side_by_side
+from nmt.cli.commands.attention_formats import (
+    PICTURES,
+    WRITERS,
+    Export,
+    format_of,
+    write_side_by_side,
+)
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.models import ComputeOptions, ModelOptions
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, SearchOptions
 from nmt.cli.shared.options import First, Method, OutFile, SourceFile, split_option
-from nmt.cli.shared.search import NBest, SearchOptions
 from nmt.cli.shared.sentences import checked_arguments, file_lines
 from nmt.errors import ConfigError, format_count
 
 if TYPE_CHECKING:
-    from nmt.config import RunConfig
     from nmt.explain.attribution.methods import Attributor
     from nmt.translation.translator import Translator
     from nmt.types import Translation
@@ -29,8 +31,7 @@ _ATTRIBUTED_CHUNK = 8  # the same for attributions, which take longer than the s
 
 def attention(
     sentences: Annotated[
-        list[str] | None,
-        typer.Argument(help="Source sentences, each in quotes."),
+        list[str] | None, Argument(help="Source sentences, each in quotes.")
     ] = None,
     *,
     file: SourceFile = None,
@@ -110,7 +111,17 @@ def attention(
     config = runs[0].config.search
     is_data = output_format in ("jsonl", "npz") and config.sampling is None
     n_best = n_best or (config.beam if is_data else 1)
-    sources = _sources(sentences, file, split, runs[0].config)
+    if sentences:
+        sources = checked_arguments(sentences)
+    elif file is not None:
+        sources = list(file_lines(file))
+    else:
+        from nmt.corpora.corpora import read_examples
+        from nmt.evaluation.examples import split_named
+
+        data = runs[0].config.data
+        examples = read_examples(split_named(data, split or ""), data)
+        sources = [example.src_text for example in examples]
     targets = checked_arguments(target) if target else None
     if targets is not None and len(targets) != len(sources):
         raise ConfigError(
@@ -120,18 +131,19 @@ def attention(
 
     from nmt.translation.heads import choose_heads
 
-    def translations(translator: "Translator", options: Map) -> Iterator["Translation"]:
+    def translations(translator: "Translator", options: Export) -> Iterator["Translation"]:
         attributor = None
         if method != "attention":
             from nmt.explain.attribution.methods import Attributor
 
             attributor = Attributor(translator, method, contrast)
-        return _translations(translator, sources, targets, options, attributor)
+        return _translations(translator, options, attributor)
 
     config = config.model_copy(update={"n_best": n_best})
     sources = sources[:first]
+    n_maps = len(sources) * (1 if targets else n_best)
+    options = Export(sources, targets, level, n_maps, out, (), scale, numbers)
     if side_by_side:
-        options = Map(level, targets is not None, len(sources), out, (), scale, numbers)
         by_run = {
             str(path): translations(models.load([run], compute, config), options)
             for path, run in zip(models.run or (), runs, strict=True)
@@ -139,9 +151,7 @@ def attention(
         write_side_by_side(output_format, by_run, options)
         return
     translator = models.load(runs, compute, config)
-    n_maps = len(sources) * (1 if targets else n_best)
-    selection = choose_heads(heads, translator.model.names_by_attention)
-    options = Map(level, targets is not None, n_maps, out, selection, scale, numbers)
+    options = replace(options, heads=choose_heads(heads, translator.model.names_by_attention))
     WRITERS[output_format](translations(translator, options), options)
 
 
@@ -160,30 +170,11 @@ def _check_side_by_side(
         raise ConfigError("--side-by-side: allowed without --heads and --n-best")
 
 
-def _sources(
-    sentences: list[str] | None, file: Path | None, split: str | None, config: "RunConfig"
-) -> list[str]:
-    """Return the sentences, the lines of the file, or the distinct sources of a split."""
-    if sentences:
-        return checked_arguments(sentences)
-    if file is not None:
-        return list(file_lines(file))
-    from nmt.corpora.corpora import read_examples
-    from nmt.evaluation.examples import split_named
-
-    examples = read_examples(split_named(config.data, split or ""), config.data)
-    return [example.src_text for example in examples]
-
-
 def _translations(
-    translator: "Translator",
-    sources: list[str],
-    targets: list[str] | None,
-    options: Map,
-    attributor: "Attributor | None",
+    translator: "Translator", options: Export, attributor: "Attributor | None"
 ) -> Iterator["Translation"]:
     """Yield the translations, computed a chunk at a time, and print the number of empty sources."""
-    n_empty = 0
+    n_empty, sources, targets = 0, options.sources, options.targets
     attentions = {head.attention for head in options.heads if head.index is not None}
     n_heads = sum(len(translator.model.names_by_attention[kind]) for kind in attentions)
     chunk = max(1, _CHUNK // max(n_heads, 1)) if attributor is None else _ATTRIBUTED_CHUNK

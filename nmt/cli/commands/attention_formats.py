@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from nmt.cli.shared.messages import say
-from nmt.cli.shared.options import print_path
+from nmt.cli.shared.messages import print_path, say
 from nmt.cli.shared.sentences import print_lines
 from nmt.errors import ConfigError
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from nmt.translation.words import Level
     from nmt.types import Translation
 
-
 PICTURES = ("png", "svg", "pdf")
 """Formats with a file for each picture."""
 
@@ -27,14 +25,15 @@ _SUFFIXES = {f".{name}": name for name in ("jsonl", "npz", "html", *PICTURES)} |
 
 
 @dataclass(frozen=True)
-class Map:
+class Export:
     """The options of an export of `n_maps` maps to the file or folder `out`.
 
-    `forced` marks translations of the user. `scale` and `numbers` are as in MapStyle.
+    `targets` are translations of the user. `scale` and `numbers` are as in MapStyle.
     """
 
+    sources: list[str]
+    targets: list[str] | None
     level: "Level | None"
-    forced: bool
     n_maps: int
     out: Path | None
     heads: "tuple[Head, ...]"
@@ -42,12 +41,8 @@ class Map:
     numbers: bool
 
 
-class Picture(NamedTuple):
-    """A figure, the name of its file without the suffix, and the texts in it."""
-
-    name: str
-    figure: "Figure"
-    texts: tuple[str, ...]
+Picture = tuple[str, "Figure", tuple[str, ...]]
+"""The name of a file without the suffix, the figure, and the texts in it."""
 
 
 def format_of(format: str | None, out: Path | None, is_terminal: bool) -> str:
@@ -64,26 +59,20 @@ def format_of(format: str | None, out: Path | None, is_terminal: bool) -> str:
     return format
 
 
-def _records(translations: Iterable["Translation"], options: Map) -> Iterator["AttentionRecord"]:
+def _records(translations: Iterable["Translation"], options: Export) -> Iterator["AttentionRecord"]:
     from nmt.translation.record import attention
 
-    return attention(translations, options.level or "piece", options.heads, options.forced)
+    return attention(translations, options.level or "piece", options.heads, bool(options.targets))
 
 
-def _print_or_write(lines: Iterable[str], out: Path | None) -> None:
-    """Write lines to stdout, or to the file `out`, whose path is then printed."""
-    print_lines(lines, out)
-    if out is not None:
-        print_path(out)
-
-
-def _write_jsonl(translations: Iterable["Translation"], options: Map) -> None:
+def _write_jsonl(translations: Iterable["Translation"], options: Export) -> None:
     from nmt.translation.dump import to_json
 
-    _print_or_write(map(to_json, _records(translations, options)), options.out)
+    print_lines(map(to_json, _records(translations, options)), options.out)
+    print_path(options.out)
 
 
-def _write_npz(translations: Iterable["Translation"], options: Map) -> None:
+def _write_npz(translations: Iterable["Translation"], options: Export) -> None:
     from nmt.translation.dump import write_npz
 
     assert options.out is not None  # checked by format_of
@@ -91,7 +80,7 @@ def _write_npz(translations: Iterable["Translation"], options: Map) -> None:
     print_path(options.out)
 
 
-def _write_picture(format: str, translations: Iterable["Translation"], options: Map) -> None:
+def _write_picture(format: str, translations: Iterable["Translation"], options: Export) -> None:
     from nmt.explain.heatmap import draw_translation
     from nmt.explain.map_style import MapStyle
 
@@ -103,13 +92,13 @@ def _write_picture(format: str, translations: Iterable["Translation"], options: 
                 level = options.level or "piece"
                 figure = draw_translation(translation, index, level, options.heads, style)
                 texts = (translation.src_text, hypothesis.text)
-                yield Picture(f"attention_{number:06d}_{index + 1}", figure, texts)
+                yield f"attention_{number:06d}_{index + 1}", figure, texts
 
     _write_pictures(format, pictures(), options)
 
 
 def write_side_by_side(
-    format: str, translations: "Mapping[str, Iterable[Translation]]", options: Map
+    format: str, translations: "Mapping[str, Iterable[Translation]]", options: Export
 ) -> None:
     """Write a picture of each sentence, with the map of every run under the run's name."""
     from nmt.explain.heatmap import draw_side_by_side
@@ -123,12 +112,12 @@ def write_side_by_side(
                 by_run = dict(zip(translations, outputs, strict=True))
                 figure = draw_side_by_side(by_run, options.level or "word", style)
                 texts = (outputs[0].src_text, *(output.hypotheses[0].text for output in outputs))
-                yield Picture(f"attention_{number:06d}", figure, texts)
+                yield f"attention_{number:06d}", figure, texts
 
     _write_pictures(format, pictures(), options)
 
 
-def _write_pictures(format: str, pictures: Iterable["Picture"], options: Map) -> None:
+def _write_pictures(format: str, pictures: Iterable["Picture"], options: Export) -> None:
     """Write one picture to a file, or several into a folder."""
     from nmt.explain.fonts import font_hint
     from nmt.explain.heatmap import write_map
@@ -150,7 +139,7 @@ def _write_pictures(format: str, pictures: Iterable["Picture"], options: Map) ->
         say(hint)
 
 
-def _write_html(translations: Iterable["Translation"], options: Map) -> None:
+def _write_html(translations: Iterable["Translation"], options: Export) -> None:
     from nmt.explain.page import write_page
 
     out = options.out or Path("-")
@@ -159,11 +148,12 @@ def _write_html(translations: Iterable["Translation"], options: Map) -> None:
     print_path(out)
 
 
-def _write_text(translations: Iterable["Translation"], options: Map) -> None:
-    _print_or_write(_text_lines(translations, options), options.out)
+def _write_text(translations: Iterable["Translation"], options: Export) -> None:
+    print_lines(_text_lines(translations, options), options.out)
+    print_path(options.out)
 
 
-def _text_lines(translations: Iterable["Translation"], options: Map) -> Iterator[str]:
+def _text_lines(translations: Iterable["Translation"], options: Export) -> Iterator[str]:
     from nmt.explain.labels import label
     from nmt.explain.terminal import SHARE_LEGEND, legend, render_terminal
     from nmt.translation.words import attention_table
@@ -188,7 +178,7 @@ def _text_lines(translations: Iterable["Translation"], options: Map) -> Iterator
         yield SHARE_LEGEND
 
 
-WRITERS: dict[str, Callable[[Iterable["Translation"], Map], None]] = {
+WRITERS: dict[str, Callable[[Iterable["Translation"], Export], None]] = {
     "jsonl": _write_jsonl,
     "npz": _write_npz,
     **{name: partial(_write_picture, name) for name in PICTURES},

@@ -1,15 +1,15 @@
 """`nmt compare`: scores of several runs or translations of one test set, side by side."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Option
 
-from nmt.cli.shared.messages import say
+from nmt.cli.shared.messages import print_json, say
 from nmt.cli.shared.models import ComputeOptions
-from nmt.cli.shared.options import Json, print_json
+from nmt.cli.shared.options import Json
 from nmt.cli.shared.scoring import ScoreOptions, note_untested, score_file, translate_test_set
 from nmt.errors import ConfigError
 
@@ -67,24 +67,18 @@ def compare(
     results = compare_systems(evaluations, scoring)
     note_untested(results[-1].evaluation, results[-1].against_first)
     if plot is not None:
-        _plot(evaluations, plot)
+        from nmt.explain.by_length import draw_by_length
+        from nmt.explain.heatmap import write_map
+
+        by_length = {name: evaluation.by_length for name, evaluation in evaluations.items()}
+        if not all(by_length.values()):  # without BLEU, or without the source texts
+            raise ConfigError("--plot: got no BLEU by length, allowed: with --bleu and --src")
+        write_map(draw_by_length(by_length), plot)
+        say(f"wrote {plot}")
     if as_json:
         print_json({"systems": [system.as_json() for system in results]})
         return
-    for line in _lines(results):
-        typer.echo(line)
-
-
-def _plot(evaluations: "Mapping[str, Evaluation]", path: Path) -> None:
-    """Draw BLEU by length. Raises ConfigError without BLEU or without the source texts."""
-    from nmt.explain.by_length import draw_by_length
-    from nmt.explain.heatmap import write_map
-
-    by_length = {name: evaluation.by_length for name, evaluation in evaluations.items()}
-    if not all(by_length.values()):
-        raise ConfigError("--plot: got no BLEU by length, allowed: with --bleu and --src")
-    write_map(draw_by_length(by_length), path)
-    say(f"wrote {path}")
+    typer.echo("\n".join(_lines(results)))
 
 
 def _open_runs(
@@ -94,8 +88,7 @@ def _open_runs(
     from nmt.runs.find import find_run, split_checkpoint
     from nmt.runs.trained_run import TrainedRun
 
-    paths = {system: split_checkpoint(system) for system in systems}
-    paths = {system: path for system, path in paths.items() if path[0].is_dir()}
+    paths = {system: path for system in systems if (path := split_checkpoint(system))[0].is_dir()}
     if not (paths or options.ref):
         raise ConfigError("compare: got only files, allowed: files with --ref, or a run")
     if paths and options.ref and not options.src:

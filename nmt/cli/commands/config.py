@@ -26,9 +26,7 @@ def list_() -> None:
     typer.echo("\n".join(recipes()))
 
 
-def check(
-    files: Annotated[list[Path], Argument(help="Config files, in YAML.")],
-) -> None:
+def check(files: Annotated[list[Path], Argument(help="Config files, in YAML.")]) -> None:
     """Check configs; exit with code 2 if one is invalid.
 
     Reports all that `nmt train` would refuse at its start. The text files that a config names must

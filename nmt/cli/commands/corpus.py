@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.messages import complain, say
-from nmt.cli.shared.options import ConfigOptions, Data, Json, language, print_json
+from nmt.cli.shared.messages import complain, print_json, say
+from nmt.cli.shared.options import ConfigOptions, Data, Json, language_option
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nmt.corpora.cleaning import CleaningRules
-    from nmt.corpora.sources import DataConfig, SplitConfig
+    from nmt.corpora.sources import SplitConfig
     from nmt.types import SentencePair
 
 
@@ -36,8 +36,8 @@ def list_(data: Data = Path("data")) -> None:
             f"{split} {entry.pairs[split]:,}" if split in entry.pairs else split
             for split in entry.split_names
         )
-        described = entry.description or "no description"
-        typer.echo(f"{name} ({entry.src_lang}, {entry.tgt_lang}): {described}")
+        description = entry.description or "no description"
+        typer.echo(f"{name} ({entry.src_lang}, {entry.tgt_lang}): {description}")
         typer.echo(f"  {state}; pairs as published: {sizes}")
         typer.echo(f"  licence: {entry.licence}; attribution: {entry.attribution or 'none given'}")
 
@@ -68,10 +68,17 @@ def check(*, config: ConfigOptions, as_json: Json = False) -> None:
     Shows pairs, pairs that `nmt corpus clean` rejects, words, lengths, the overlap of train with
     the evaluation sets, and signs of shifted lines or swapped files.
     """
+    from nmt.corpora.corpora import read_examples, resolve_split, stream_split
     from nmt.corpora.corpus_report import corpus_report, render_report
+    from nmt.corpora.entries import RUN_SPLITS
+    from nmt.corpora.sources import pairs_of
 
     data = config.load().data
-    splits = _read_splits(data)
+    splits: dict[str, Iterable[SentencePair]] = {
+        name: stream_split(split, data) if name == "train" else pairs_of(read_examples(split, data))
+        for name in RUN_SPLITS
+        if (split := resolve_split(data, name)) is not None
+    }
     if not splits:
         raise ConfigError(
             f"{config.path}: nothing to read: corpus '{data.corpus}' has no split train, "
@@ -84,20 +91,6 @@ def check(*, config: ConfigOptions, as_json: Json = False) -> None:
         typer.echo(render_report(report))
 
 
-def _read_splits(data: "DataConfig") -> "dict[str, Iterable[SentencePair]]":
-    """Return the pairs of each split of the config, with one pair per reference."""
-    from nmt.corpora.corpora import read_examples, resolve_split, stream_split
-    from nmt.corpora.entries import RUN_SPLITS
-    from nmt.corpora.sources import pairs_of
-
-    splits = {name: resolve_split(data, name) for name in RUN_SPLITS}
-    return {
-        name: stream_split(split, data) if name == "train" else pairs_of(read_examples(split, data))
-        for name, split in splits.items()
-        if split is not None
-    }
-
-
 def clean(
     files: Annotated[
         list[Path],
@@ -107,18 +100,11 @@ def clean(
         list[Path] | None,
         Option(writable=True, help="File to write, one for each input file; - is stdout."),
     ] = None,
-    src_lang: Annotated[
-        str | None,
-        Option(help="Source language.", show_default="the ending of its file", callback=language),
-    ] = None,
-    tgt_lang: Annotated[
-        str | None,
-        Option(help="Target language.", show_default="the ending of its file", callback=language),
-    ] = None,
+    src_lang: Annotated[str | None, language_option("Source", "the ending of its file")] = None,
+    tgt_lang: Annotated[str | None, language_option("Target", "the ending of its file")] = None,
     max_words: Annotated[int, Option(min=0, help="Maximum words of a side; 0: no limit.")] = 150,
     max_ratio: Annotated[
-        float,
-        Option(min=0, help="Maximum length ratio, with 10 characters of slack; 0: no limit."),
+        float, Option(min=0, help="Maximum length ratio, with 10 characters of slack; 0: no limit.")
     ] = 3.0,
     min_script: Annotated[
         float, Option(min=0, max=1, help="Minimum share of letters in the language's script.")
@@ -165,7 +151,6 @@ def clean(
             )
     is_pair = len(files) == 1
     split = SplitConfig(file=files[0]) if is_pair else SplitConfig(src=files[0], tgt=files[1])
-    outputs = [*(out or ()), *([] if rejected is None else [rejected])]
     langs = ["", ""] if is_pair else [language_of(file) for file in files]
     rules = CleaningRules(
         src_lang=src_lang or langs[0],
@@ -180,7 +165,7 @@ def clean(
     n_kept = counts.pop("")
     n_all = n_kept + counts.total()
     # If pairs go to stdout, the counts go to stderr.
-    print_line = complain if Path("-") in outputs else typer.echo
+    print_line = complain if Path("-") in (*(out or ()), rejected) else typer.echo
     print_line(f"kept {n_kept:,} of {n_all:,} pairs ({n_kept / max(1, n_all):.2%})")
     for reason, count in counts.most_common():
         print_line(f"  {reason:<20}{count:>10,}  ({count / n_all:.2%})")

@@ -19,16 +19,17 @@ def doctor() -> None:
     Each backend comes with the reason for its choice. If native code is missing, the last lines say
     how to install it.
     """
-    for lines in (_system(), _computing()):
-        for label, text in lines:
-            typer.echo(f"{label:<14}{text}")
+    for label, text in _lines():
+        typer.echo(f"{label:<14}{text}")
 
 
-def _system() -> Iterator[tuple[str, str]]:
-    """Yield the versions, the machine and the folders."""
+def _lines() -> Iterator[tuple[str, str]]:
     import torch
 
     from nmt.corpora.entries import data_folder
+    from nmt.device import describe_device, fast_bf16, resolve_device
+    from nmt.ops.backend import choose
+    from nmt.ops.native.library import loaded
     from nmt.runs.card import cpu_name
 
     packages = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
@@ -38,16 +39,6 @@ def _system() -> Iterator[tuple[str, str]]:
     yield "threads", f"{torch.get_num_threads()} (torch; OMP_NUM_THREADS sets it)"
     yield "package in", str(Path(nmt.__file__).parent)
     yield "corpora in", str(data_folder(Path("data")).absolute())
-
-
-def _computing() -> Iterator[tuple[str, str]]:
-    """Yield the devices, the backends, and how to get native code if it is missing."""
-    import torch
-
-    from nmt.device import describe_device, fast_bf16, resolve_device
-    from nmt.ops.backend import choose
-    from nmt.ops.native.library import loaded
-
     devices = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     devices += ["mps"] if torch.backends.mps.is_available() else []
     for name in (*devices, "cpu"):

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Option
 
-from nmt.cli.shared.messages import complain, say
-from nmt.cli.shared.models import ComputeOptions, ModelOptions, RerankOptions
-from nmt.cli.shared.options import Json, OutFile, print_json
+from nmt.cli.shared.messages import complain, print_json, say
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, RerankOptions, SearchOptions
+from nmt.cli.shared.options import Json, OutFile
 from nmt.cli.shared.scoring import ScoreOptions, note_untested, score_file, translate_test_set
-from nmt.cli.shared.search import SearchOptions
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from nmt.evaluation.significance import Comparison
     from nmt.runs.trained_run import TrainedRun
     from nmt.search.search_config import SearchConfig
+    from nmt.translation.translator import Translator
 
 
 def evaluate(
@@ -81,7 +81,9 @@ def evaluate(
     if hyp:
         evaluation = score_file(hyp, test_set, scoring)
     else:
-        evaluation = _translated(runs, models, rerank, compute, test_set, scoring)
+        translator = models.load(runs, compute, rerank=rerank)
+        test_set.about.update(_settings(translator, runs, models, rerank))
+        evaluation = translate_test_set(translator, test_set, scoring)
     report = _report(name, scoring, evaluation, test_set, hyp, baseline)
     if out is not None:
         write_lines(evaluation.hyp_texts, out)
@@ -122,32 +124,25 @@ def _joined(numbers: list[float]) -> str:
     return ",".join(f"{number:g}" for number in numbers)
 
 
-def _translated(
-    runs: "list[TrainedRun]",
-    models: ModelOptions,
-    rerank: RerankOptions,
-    compute: ComputeOptions,
-    test_set: "TestSet",
-    scoring: "Scoring",
-) -> "Evaluation":
-    """Translate and score the test set, and note the models and the search in its `about`."""
-    translator = models.load(runs, compute, rerank=rerank)
+def _settings(
+    translator: "Translator", runs: "list[TrainedRun]", models: ModelOptions, rerank: RerankOptions
+) -> dict[str, object]:
+    """Return what a report records about the models and the search."""
+    settings: dict[str, object] = {}
     if len(runs) > 1:
-        members = [str(run.path) for run in runs]
-        test_set.about.update(ensemble=members, weights=models.weights)
-    test_set.about.update(
-        checkpoint=models.checkpoint or "best",
-        step=translator.step,
-        search=translator.search.model_dump(mode="json"),
-        device=str(translator.device),
-        int8=translator.int8,
-        precision=translator.precision,
-    )
+        settings |= {"ensemble": [str(run.path) for run in runs], "weights": models.weights}
+    settings |= {
+        "checkpoint": models.checkpoint or "best",
+        "step": translator.step,
+        "search": translator.search.model_dump(mode="json"),
+        "device": str(translator.device),
+        "int8": translator.int8,
+        "precision": translator.precision,
+    }
     if rerank.rerank:
-        weights = [reranker.weight for reranker in translator.rerankers]
-        names = [str(path) for path in rerank.rerank]
-        test_set.about.update(rerank=names, rerank_weights=weights)
-    return translate_test_set(translator, test_set, scoring)
+        settings["rerank"] = [str(path) for path in rerank.rerank]
+        settings["rerank_weights"] = [reranker.weight for reranker in translator.rerankers]
+    return settings
 
 
 def _report(

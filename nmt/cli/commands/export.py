@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
 from typer import Option
 
+from nmt.cli.shared.messages import print_path
 from nmt.cli.shared.models import open_run
 from nmt.cli.shared.options import Checkpoint, Int8, RunOption
 from nmt.errors import ConfigError
@@ -53,4 +53,4 @@ def export(
         from nmt.export.onnx_folder import export_onnx
 
         export_onnx(trained, checkpoint, out, int8)
-    typer.echo(out)
+    print_path(out)

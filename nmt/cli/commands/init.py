@@ -3,15 +3,15 @@
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.messages import say
-from nmt.cli.shared.options import language
+from nmt.cli.shared.messages import print_path, say
+from nmt.cli.shared.options import language_option
 from nmt.errors import ConfigError
-from nmt.storage.output import check_output
+from nmt.storage.output import check_output, write_lines
+from nmt.storage.terminal import one_line
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     from nmt.corpora.sources import DataConfig
 
 _BY_NAME = "from the names of the files"
-_SRC_LANG = Option(help="Source language.", show_default=_BY_NAME, callback=language)
-_TGT_LANG = Option(help="Target language.", show_default=_BY_NAME, callback=language)
+
+
+def _held_out_option(kind: str) -> Any:
+    return Option(
+        help=f"File of the {kind} set; give it twice for source and target.",
+        show_default="sentences held out of the training text",
+    )
 
 
 def init(
@@ -31,22 +36,10 @@ def init(
             "target. Files may be compressed or in a zip."
         ),
     ],
-    src_lang: Annotated[str | None, _SRC_LANG] = None,
-    tgt_lang: Annotated[str | None, _TGT_LANG] = None,
-    valid: Annotated[
-        list[Path] | None,
-        Option(
-            help="File of the validation set; give it twice for source and target.",
-            show_default="sentences held out of the training text",
-        ),
-    ] = None,
-    test: Annotated[
-        list[Path] | None,
-        Option(
-            help="File of the test set; give it twice for source and target.",
-            show_default="sentences held out of the training text",
-        ),
-    ] = None,
+    src_lang: Annotated[str | None, language_option("Source", _BY_NAME)] = None,
+    tgt_lang: Annotated[str | None, language_option("Target", _BY_NAME)] = None,
+    valid: Annotated[list[Path] | None, _held_out_option("validation")] = None,
+    test: Annotated[list[Path] | None, _held_out_option("test")] = None,
     name: Annotated[
         str | None, Option(help="Name of the run.", show_default="the languages, such as en-fr")
     ] = None,
@@ -77,15 +70,31 @@ def init(
     text = proposed_config(name, corpus)
     say("timing updates ...")
     duration = _duration(load_text(text, path, (), RunConfig), corpus)
-    _write(text, path, files, corpus, duration)
-    say(_summary(corpus))
+    data, report = corpus.data, corpus.report[0]
+    summary = (
+        f"{corpus.n_pairs:,} pairs, {data.src_lang} to {data.tgt_lang}; a sentence has "
+        f"{report.src_words.mean:.1f} and {report.tgt_words.mean:.1f} words"
+    )
+    command = one_line(shlex.join(["nmt", "init", *map(str, files)]))
+    head = [
+        f"# {summary}; written by: {command}",
+        f"# The training takes {duration}.",
+        "# All keys with their defaults: nmt config show FILE",
+    ]
+    write_lines([*head, *text.splitlines()], path)
+    say(summary)
     for line in warnings(corpus):
         say(f"note: {line}")
-    if is_messy(corpus.report[0]):
-        say(f"note: to write only the pairs that pass: {_cleaning_command(files, corpus)}")
+    if is_messy(report):
+        sides = [f"clean.{data.src_lang}", f"clean.{data.tgt_lang}"]
+        outs = sides if len(files) == 2 else ["clean.tsv"]
+        flags = [word for out in outs for word in ("--out", out)]
+        flags += ["--src-lang", data.src_lang, "--tgt-lang", data.tgt_lang]
+        command = shlex.join(["nmt", "corpus", "clean", *map(str, files), *flags])
+        say(f"note: to write only the pairs that pass: {command}")
     say(f"training: {duration}")
     say(f"next: nmt train --config {shlex.quote(str(path))}")
-    typer.echo(path)
+    print_path(path)
 
 
 def _duration(config: "RunConfig", corpus: "ExaminedCorpus") -> str:
@@ -98,22 +107,6 @@ def _duration(config: "RunConfig", corpus: "ExaminedCorpus") -> str:
     device = describe_device(resolve_device(config.train.device))
     total = duration(epoch * (config.train.epochs or 1))
     return f"about {total} on {device}, {duration(epoch)} per epoch, plus validation"
-
-
-def _write(
-    text: str, path: Path, files: Sequence[Path], corpus: "ExaminedCorpus", duration: str
-) -> None:
-    """Write the config, with comments about the corpus and the training above it."""
-    from nmt.storage.output import write_lines
-    from nmt.storage.terminal import one_line
-
-    command = one_line(shlex.join(["nmt", "init", *map(str, files)]))
-    head = [
-        f"# {_summary(corpus)}; written by: {command}",
-        f"# The training takes {duration}.",
-        "# All keys with their defaults: nmt config show FILE",
-    ]
-    write_lines([*head, *text.splitlines()], path)
 
 
 def _data(
@@ -159,21 +152,3 @@ def _split(files: Sequence[Path], what: str) -> dict[str, Path]:
     if len(files) != 1:
         raise ConfigError(f"{what}: got {len(files)} files, allowed: 1 (both sides) or 2")
     return {"file": files[0]}
-
-
-def _summary(corpus: "ExaminedCorpus") -> str:
-    """Describe the corpus in one line."""
-    train, data = corpus.report[0], corpus.data
-    return (
-        f"{corpus.n_pairs:,} pairs, {data.src_lang} to {data.tgt_lang}; a sentence has "
-        f"{train.src_words.mean:.1f} and {train.tgt_words.mean:.1f} words"
-    )
-
-
-def _cleaning_command(files: Sequence[Path], corpus: "ExaminedCorpus") -> str:
-    """Return the command that writes only the pairs that pass cleaning."""
-    langs = [corpus.data.src_lang, corpus.data.tgt_lang]
-    outs = [f"clean.{lang}" for lang in langs] if len(files) == 2 else ["clean.tsv"]
-    flags = [word for out in outs for word in ("--out", out)]
-    languages = ["--src-lang", langs[0], "--tgt-lang", langs[1]]
-    return shlex.join(["nmt", "corpus", "clean", *map(str, files), *flags, *languages])

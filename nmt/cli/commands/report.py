@@ -3,18 +3,11 @@
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option
+from typer import Argument, Option
 
-from nmt.cli.shared.messages import say
+from nmt.cli.shared.messages import print_path, say
 from nmt.cli.shared.models import open_run
-from nmt.cli.shared.options import (
-    Checkpoint,
-    OutFile,
-    Picture,
-    RunOption,
-    RunsOption,
-    print_path,
-)
+from nmt.cli.shared.options import Checkpoint, OutFile, Picture, RunOption, Runs
 from nmt.cli.shared.sentences import print_lines
 from nmt.errors import ConfigError
 
@@ -32,13 +25,21 @@ def report(*, run: RunOption, out: Picture = Path("report.html")) -> None:
     print_path(out)
 
 
-def curve(*, runs: RunsOption, out: Picture = Path("curve.png")) -> None:
+def curve(
+    runs: Annotated[list[Path] | None, Argument(metavar="RUN", help="The same as --run.")] = None,
+    *,
+    run: Runs = None,
+    out: Picture = Path("curve.png"),
+) -> None:
     """Draw the learning curves of one or several runs: loss, perplexity, BLEU.
 
     The suffix of --out is .png, .svg or .pdf. A run may still be in training. The path of the file
     is printed on stdout.
     """
-    trained = [open_run(path) for path in runs.paths]
+    paths = [*(runs or ()), *(run or ())]
+    if len(set(paths)) < len(paths):
+        raise ConfigError(f"--run: got {', '.join(map(str, paths))}, allowed: different runs")
+    trained = [open_run(path) for path in paths or (None,)]
     from nmt.explain.curve import draw_curve, draw_curves
     from nmt.explain.heatmap import write_map
 

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.messages import say
+from nmt.cli.shared.messages import print_json, print_path, say
 from nmt.cli.shared.models import open_run
-from nmt.cli.shared.options import Checkpoint, Json, RunOption, print_json, print_path
+from nmt.cli.shared.options import Checkpoint, Json, RunOption
 from nmt.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from nmt.runs.directory import RunDirectory
     from nmt.runs.run_list import RunRow
-    from nmt.runs.trained_run import TrainedRun
 
 
 def list_(
@@ -128,12 +127,21 @@ def average(
     if sum(choice is not None for choice in (checkpoints or None, last, best)) != 1:
         raise ConfigError("nmt average: allowed: one of CHECKPOINT..., --last N and --best N")
     from nmt.runs.average import write_average
+    from nmt.runs.metrics import metrics_of, ranks_of
 
     trained = open_run(path)
-    if last is not None:
-        checkpoints = _steps(trained, "last", last, trained.directory.checkpoint_folder.steps())
-    elif best is not None:
-        checkpoints = _steps(trained, "best", best, _worst_to_best(trained))
+    steps = trained.directory.checkpoint_folder.steps()
+    count, flag = (last, "last") if best is None else (best, "best")
+    if best is not None:
+        ranks = ranks_of(metrics_of(trained.path), trained.config.valid.metric)
+        steps = sorted((s for s in steps if s in ranks), key=lambda s: (ranks[s], -s))
+    if count is not None:
+        if count > len(steps):
+            raise ConfigError(
+                f"--{flag}: got {count}, allowed: 1 to {len(steps)}, the checkpoints of "
+                f"{trained.path}; a larger train.keep_{flag} keeps more"
+            )
+        checkpoints = [str(step) for step in steps[-count:]]
     path, steps = write_average(trained, checkpoints or [], name)
     typer.echo(path)
     say(f"the mean of steps {', '.join(f'{step:,}' for step in steps)}")
@@ -150,11 +158,9 @@ def _directory(run: RunOption) -> "RunDirectory":
 
 
 def _fields(row: "RunRow") -> dict[str, Any]:
-    fields = asdict(row)
-    del fields["trainings"]
     best = None if row.best is None else {"score": row.best[0], "step": row.best[1]}
     trainings = [training.model_dump(mode="json") for training in row.trainings]
-    return {**fields, "path": str(row.path), "best": best, "trainings": trainings}
+    return {**asdict(row), "path": str(row.path), "best": best, "trainings": trainings}
 
 
 def _age(seconds: float) -> str:
@@ -167,21 +173,3 @@ def _age(seconds: float) -> str:
 
 def _size(n_bytes: int) -> str:
     return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.1f} MB"
-
-
-def _worst_to_best(run: "TrainedRun") -> list[int]:
-    """Return the steps of validated checkpoints on disk, the best last."""
-    from nmt.runs.metrics import metrics_of, ranks_of
-
-    ranks = ranks_of(metrics_of(run.path), run.config.valid.metric)
-    steps = run.directory.checkpoint_folder.steps()
-    return sorted((step for step in steps if step in ranks), key=lambda step: (ranks[step], -step))
-
-
-def _steps(run: "TrainedRun", flag: str, n: int, steps: list[int]) -> list[str]:
-    if n > len(steps):
-        raise ConfigError(
-            f"--{flag}: got {n}, allowed: 1 to {len(steps)}, the checkpoints of {run.path}; "
-            f"a larger train.keep_{flag} keeps more"
-        )
-    return [str(step) for step in steps[-n:]]

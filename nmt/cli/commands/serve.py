@@ -9,8 +9,7 @@ import typer
 from typer import Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.models import ComputeOptions, ModelOptions
-from nmt.cli.shared.search import SearchOptions
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, SearchOptions
 from nmt.errors import ConfigError, pip_install
 from nmt.serve.options import ServerOptions, read_keys
 
@@ -55,9 +54,8 @@ def serve(
         raise ConfigError("--weights: several runs are served side by side, not as an ensemble")
     runs = [compute.with_search(run, search.keys()) for run in models.open(compute)]
 
+    from nmt.serve import run as server
     from nmt.serve.app import make_app
-    from nmt.serve.run import listen, url_of
-    from nmt.serve.run import run as run_server
 
     options = ServerOptions(
         characters=max_characters,
@@ -68,23 +66,20 @@ def serve(
         cors=tuple(cors or ()),
         host=host,
     )
-    with listen(host, port) as listener:
+    with server.listen(host, port) as listener:
         translators = [
             (run.path.resolve().name, compute.load([run], models.checkpoint)) for run in runs
         ]
         app = make_app(translators, options)
         for name, translator in translators:
             say(f"{name}: {' to '.join(translator.languages)}")
-        if not options.keys and not _is_loopback(host):
+        is_local = host in ("localhost", "::1") or host.startswith("127.")
+        if not (options.keys or is_local):
             say(f"note: anyone who can reach {host} may translate; --api-keys requires a key")
-        typer.echo(url_of(listener))
+        typer.echo(server.url_of(listener))
         sys.stdout.flush()
-        run_server(app, listener)
+        server.run(app, listener)
 
 
 _PACKAGES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
 """The packages of the extra `serve`."""
-
-
-def _is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")

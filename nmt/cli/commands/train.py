@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 _SECONDS_TO_BE_ENDED = 5.0
 """The delay of an error of rank 1 and up: rank 0 may report it first, and end all ranks."""
 
-_HANGUP = getattr(signal, "SIGHUP", None)
-_SIGNALS = [number for number in (signal.SIGINT, signal.SIGTERM, _HANGUP) if number is not None]
+_SIGNALS = [s for s in signal.Signals if s.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 
 
 def train(
@@ -69,7 +68,7 @@ def train(
     on several machines.
     """
     for number in _SIGNALS:
-        if number != _HANGUP or signal.getsignal(number) != signal.SIG_IGN:
+        if number.name != "SIGHUP" or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     from nmt.training import loop
     from nmt.training.distributed import Ranks
@@ -119,7 +118,7 @@ class _StopSignal:
             self._is_watching = True
             for number in _SIGNALS:
                 # Under `nohup` SIGHUP is ignored, and stays so.
-                if number != _HANGUP or signal.getsignal(number) != signal.SIG_IGN:
+                if number.name != "SIGHUP" or signal.getsignal(number) != signal.SIG_IGN:
                     signal.signal(number, self._note)
         return self.number != 0
 
@@ -158,7 +157,7 @@ class _StopSignal:
             return
         for caught in _SIGNALS:
             # A closing terminal sends SIGHUP twice, by the system and by the shell.
-            signal.signal(caught, signal.SIG_IGN if caught == _HANGUP else signal.SIG_DFL)
+            signal.signal(caught, signal.SIG_IGN if caught.name == "SIGHUP" else signal.SIG_DFL)
         # Not to sys.stderr: the progress bar may be writing to it, and Python's streams refuse a
         # second writer in the same thread.
         with contextlib.suppress(OSError):

@@ -8,23 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.messages import say
-from nmt.cli.shared.models import ComputeOptions, ModelOptions, RerankOptions
-from nmt.cli.shared.options import Json, OutFile, SourceFile, print_path
-from nmt.cli.shared.search import NBest, SearchOptions
-from nmt.cli.shared.sentences import (
-    checked_arguments,
-    file_lines,
-    print_lines,
-    prompted,
-    with_progress,
-)
+from nmt.cli.shared.messages import print_path, say
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, RerankOptions, SearchOptions
+from nmt.cli.shared.options import Json, OutFile, SourceFile
+from nmt.cli.shared.sentences import checked_arguments, file_lines, print_lines, with_progress
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.translation.translator import Translator
     from nmt.types import TranslatedHypothesis, Translation
 
 _CHECKED = 1000
@@ -33,8 +26,7 @@ _CHECKED = 1000
 
 def translate(
     sentences: Annotated[
-        list[str] | None,
-        Argument(help="Sentences to translate, each in quotes."),
+        list[str] | None, Argument(help="Sentences to translate, each in quotes.")
     ] = None,
     *,
     file: SourceFile = None,
@@ -53,8 +45,7 @@ def translate(
         Option("--replace-unk", help="Replace <unk> by the source word with the most attention."),
     ] = False,
     lexicon: Annotated[
-        Path | None,
-        Option(help="Lexicon for --replace-unk: lines of word, tab, translation."),
+        Path | None, Option(help="Lexicon for --replace-unk: lines of word, tab, translation.")
     ] = None,
     out: OutFile = None,
 ) -> None:
@@ -91,33 +82,33 @@ def translate(
     translations: Iterator[Translation]
     output = _Output(as_json, show_attention, is_n_best, runs[0].config.data.max_pieces)
     if not texts and file is None and sys.stdin.isatty():
-        lines = prompted(f"{translator.languages[0]}> ")
-        translations = (
-            translation
-            for text in lines
-            for translation in translator.translate_stream([text], prefix)
-        )
+        lines = _prompted(f"{translator.languages[0]}> ")
+        translations = (t for text in lines for t in translator.translate_stream([text], prefix))
     else:
         source = iter(texts) if texts else file_lines(file or Path("-"))
         stream = translator.translate_stream(source, prefix)
         translations = with_progress(stream, file, out)
     if replace_unk:
-        translations = _replaced(translations, translator, lexicon)
+        from nmt.translation.unknown_words import read_lexicon, replace_unknown
+
+        tokenizers = translator.tokenizers
+        entries = read_lexicon(lexicon, tokenizers) if lexicon else {}
+        translations = (replace_unknown(t, tokenizers, entries) for t in translations)
     print_lines(output.lines(translations), out)
-    if out is not None:
-        print_path(out)
+    print_path(out)
     output.note(*translator.languages)
 
 
-def _replaced(
-    translations: Iterator["Translation"], translator: "Translator", lexicon: Path | None
-) -> Iterator["Translation"]:
-    """Replace unknown words of translations by their lexicon entries, or else by source words."""
-    from nmt.translation.unknown_words import read_lexicon, replace_unknown
-
-    entries = read_lexicon(lexicon, translator.tokenizers) if lexicon else {}
-    for translation in translations:
-        yield replace_unknown(translation, translator.tokenizers, entries)
+def _prompted(prompt: str) -> Iterator[str]:
+    """Yield the lines typed on the terminal, until an empty line or Ctrl-D."""
+    say("an empty line ends the input")
+    lines = file_lines(Path("-"))
+    while True:
+        typer.echo(prompt, nl=False, err=True)
+        line = next(lines, "")
+        if not line.strip():
+            return
+        yield line
 
 
 @dataclass

@@ -1,24 +1,20 @@
 """`nmt tune search`: find the best beam size and length penalty on a validation set."""
 
-import shlex
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
 
-from nmt.cli.shared.messages import say
+from nmt.cli.shared.messages import print_json, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions
-from nmt.cli.shared.options import Json, numbers_option, print_json
+from nmt.cli.shared.options import Json, numbers_option
 from nmt.cli.shared.scoring import check_metric
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.evaluation.evaluate import Scoring
     from nmt.evaluation.tuning import SearchGrid
-    from nmt.runs.trained_run import TrainedRun
     from nmt.search.search_config import SearchConfig
-    from nmt.types import EvalExample
 
 
 def search(
@@ -39,11 +35,19 @@ def search(
     Prints a row for each setting, the best setting, and the options that select it. The test set is
     never read.
     """
+    from nmt.corpora.corpora import read_examples, resolve_split
+    from nmt.evaluation.metrics import check_metrics, validation_scoring
     from nmt.evaluation.tuning import BEAMS, PENALTIES, search_grid
 
     check_metric(best_in)
     runs = models.open(compute)
-    examples, scoring = _validation_set(runs[0], best_in)
+    config = runs[0].config
+    split = resolve_split(config.data, "valid")
+    if split is None:
+        raise ConfigError(f"{runs[0].path}: data.valid: the run has no validation set to tune on")
+    scoring = validation_scoring(config, ("chrf", best_in))
+    check_metrics(scoring, "valid.bleu_tokenize")
+    examples = read_examples(split, config.data)
     translator = models.load(runs, compute)
     say(f"translating {len(examples):,} sentences of the validation set with each beam")
     grid = search_grid(
@@ -61,7 +65,7 @@ def search(
             "checkpoint": models.checkpoint or "best",
             "int8": compute.int8,
             "sentences": len(examples),
-            "search": runs[0].config.search.model_dump(mode="json"),
+            "search": config.search.model_dump(mode="json"),
             "seconds": grid.seconds,
             "metric": best_in,
             "best": asdict(grid.best(best_in)),
@@ -69,7 +73,7 @@ def search(
         }
         print_json(content)
     else:
-        _show(grid, best_in, runs[0].config.search)
+        _show(grid, best_in, config.search)
 
 
 def _show(grid: "SearchGrid", metric: str, current: "SearchConfig") -> None:
@@ -87,25 +91,10 @@ def _show(grid: "SearchGrid", metric: str, current: "SearchConfig") -> None:
             difference = best.scores[metric].score - setting.scores[metric].score
             gain = f"; {difference:+.2f} over the run's own setting"
     score = best.scores[metric]
-    flags = ["--beam", str(best.beam), "--length-penalty", f"{best.length_penalty:g}"]
     for line in (
         *columns(rows),
         *(result.signature for result in best.scores.values()),
         f"best {score.name}: {score.score:.2f}{gain}",
-        f"options: {shlex.join(flags)}",
+        f"options: --beam {best.beam} --length-penalty {best.length_penalty:g}",
     ):
         typer.echo(line)
-
-
-def _validation_set(run: "TrainedRun", metric: str) -> "tuple[list[EvalExample], Scoring]":
-    """Return the validation set of a run, and its scoring by BLEU, chrF and `metric`."""
-    from nmt.corpora.corpora import read_examples, resolve_split
-    from nmt.evaluation.metrics import check_metrics, validation_scoring
-
-    config = run.config
-    split = resolve_split(config.data, "valid")
-    if split is None:
-        raise ConfigError(f"{run.path}: data.valid: the run has no validation set to tune on")
-    scoring = validation_scoring(config, ("chrf", metric))
-    check_metrics(scoring, "valid.bleu_tokenize")
-    return read_examples(split, config.data), scoring

@@ -1,16 +1,12 @@
 """`nmt vocab`: inspect the vocabularies of a run."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
 
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.options import First, Run
-
-if TYPE_CHECKING:
-    from nmt.text.tokenizer import Tokenizer
 
 
 def show(
@@ -29,12 +25,29 @@ def show(
     ids, the four reserved pieces first. Words and unigram pieces follow from the most frequent to
     the rarest, BPE pieces in the order of their merges.
     """
-    from nmt.text.tokenizer import Tokenizers
+    from nmt.text.normalisation import normalise
+    from nmt.text.tokenizer import MANIFEST_NAME, Tokenizers
+    from nmt.text.vocabulary import UNK_ID
 
-    tokenizers = Tokenizers.load(_folder(run))
+    if run is None or not run.is_dir():  # a run directory may lack a checkpoint
+        from nmt.runs.find import find_run
+
+        run = find_run(run)
+        say(f"using {run}")
+    tokenizers = Tokenizers.load(run if (run / MANIFEST_NAME).is_file() else run / "tokenizer")
     sides = {"src": tokenizers.src, "tgt": tokenizers.tgt}
     if text is not None:
-        _show_text(sides[side or "src"], text)
+        tokenizer = sides[side or "src"]
+        encoded = tokenizer.encode(text)
+        pieces = zip(encoded.pieces, encoded.ids, strict=True)
+        for label, words in (
+            ("normalised", normalise(text, tokenizer.lang)),
+            ("pieces", " ".join(encoded.pieces) or "-"),
+            ("ids", " ".join(map(str, encoded.ids)) or "-"),
+            ("unknown", " ".join(piece for piece, id_ in pieces if id_ == UNK_ID) or "-"),
+            ("decoded", tokenizer.decode(encoded.ids)),
+        ):
+            typer.echo(f"{label:<12}{words}")
         return
     joint = ", joint" if tokenizers.joint else ""
     for name in sides if side is None else (side,):
@@ -44,31 +57,3 @@ def show(
         typer.echo(f"{name} {tokenizer.lang}: {size}")
         for id_, piece in enumerate(tokenizer.vocab.pieces[:first]):
             typer.echo(f"{id_:6}  {piece}")
-
-
-def _folder(run: Path | None) -> Path:
-    """Return the folder of the vocabularies. A run given by --run may have no checkpoint yet."""
-    from nmt.text.tokenizer import MANIFEST_NAME
-
-    if run is None or not run.is_dir():
-        from nmt.runs.find import find_run
-
-        run = find_run(run)
-        say(f"using {run}")
-    return run if (run / MANIFEST_NAME).is_file() else run / "tokenizer"
-
-
-def _show_text(tokenizer: "Tokenizer", text: str) -> None:
-    from nmt.text.normalisation import normalise
-    from nmt.text.vocabulary import UNK_ID
-
-    encoded = tokenizer.encode(text)
-    pieces = zip(encoded.pieces, encoded.ids, strict=True)
-    for label, words in (
-        ("normalised", normalise(text, tokenizer.lang)),
-        ("pieces", " ".join(encoded.pieces) or "-"),
-        ("ids", " ".join(map(str, encoded.ids)) or "-"),
-        ("unknown", " ".join(piece for piece, id_ in pieces if id_ == UNK_ID) or "-"),
-        ("decoded", tokenizer.decode(encoded.ids)),
-    ):
-        typer.echo(f"{label:<12}{words}")

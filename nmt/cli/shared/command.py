@@ -24,7 +24,6 @@ class Command(TyperCommand):
 
     # `ctx` is a context of click or, in some versions of Typer, of its own copy of click.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments after the command's name."""
         _, _, parameters = self.make_parser(ctx).parse_args(args=list(args))
         for parameter, times in Counter(parameters).items():
             takes_one = not (parameter.multiple or getattr(parameter, "is_flag", False))
@@ -55,14 +54,10 @@ class Command(TyperCommand):
 
 def path_parameters(callback: Callable[..., object]) -> dict[str, Any]:
     """Return Typer's info of each parameter that is a path; its `writable` marks outputs."""
-    annotations = {
-        name: parameter.annotation
-        for name, parameter in inspect.signature(callback).parameters.items()
-    }
     return {
-        name: annotation.__metadata__[0]
-        for name, annotation in annotations.items()
-        if "Path" in str(annotation) and hasattr(annotation, "__metadata__")
+        name: parameter.annotation.__metadata__[0]
+        for name, parameter in inspect.signature(callback).parameters.items()
+        if "Path" in str(parameter.annotation) and hasattr(parameter.annotation, "__metadata__")
     }
 
 
@@ -75,8 +70,11 @@ def guarded_outputs(callback: Callable[..., object], values: Mapping[str, Any]) 
     """
     parameters = path_parameters(callback)
     outputs = {name: info for name, info in parameters.items() if info.writable}
+    # A path inside an archive stands for the archive.
     inputs = {
-        _label(name, info): [_archive_of(path) for path in _paths(values.get(name))]
+        _label(name, info): [
+            next(filter(Path.is_file, path.parents), path) for path in _paths(values.get(name))
+        ]
         for name, info in parameters.items()
         if name not in outputs
     }
@@ -105,8 +103,3 @@ def _paths(value: Any) -> list[Path]:
 def _label(name: str, info: Any) -> str:
     """Return an option in backquotes, for `with_flags`, or an argument as the help shows it."""
     return f"`{name}`" if isinstance(info, OptionInfo) else str(info.metavar or name).upper()
-
-
-def _archive_of(path: Path) -> Path:
-    """Return the archive that contains the path as a member, or else the path itself."""
-    return next((parent for parent in path.parents if parent.is_file()), path)

@@ -15,9 +15,6 @@ from nmt.cli.shared.messages import complain
 from nmt.errors import ConfigError, NMTError
 from nmt.storage.terminal import give_up, one_line
 
-BROKEN_PIPE = 128 + 13
-"""The exit code of a program ended by SIGPIPE, as in `nmt translate ... | head -1`."""
-
 
 @contextlib.contextmanager
 def errors_in_lines(with_traceback: bool = False) -> Iterator[None]:
@@ -26,7 +23,7 @@ def errors_in_lines(with_traceback: bool = False) -> Iterator[None]:
         yield
     except BrokenPipeError:
         give_up(sys.stdout)
-        raise typer.Exit(BROKEN_PIPE) from None
+        raise typer.Exit(128 + 13) from None  # as if SIGPIPE ended it: `nmt translate | head -1`
     except Exception as error:
         lines = _error_lines(error)
         if not lines:
@@ -42,8 +39,10 @@ def errors_in_lines(with_traceback: bool = False) -> Iterator[None]:
 
 def _error_lines(error: Exception) -> list[str]:
     """Return the lines that say what to fix, or [] for an error that the user cannot fix."""
-    if is_usage_error(error):
-        return [usage_line(error)]
+    # Compares names, because some versions of Typer have their own copies of click's classes.
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if "UsageError" in names and "NoArgsIsHelpError" not in names:
+        return [_usage_line(error)]
     if isinstance(error, NMTError):
         # Only a ConfigError has a fault a line; other messages may quote line ends of any file.
         return str(error).split("\n") if isinstance(error, ConfigError) else [str(error)]
@@ -62,14 +61,7 @@ def _error_lines(error: Exception) -> list[str]:
     return []
 
 
-def is_usage_error(error: Exception) -> bool:
-    """Return whether the command line was wrong. A line without arguments asks for help."""
-    # Compares names, because some versions of Typer have their own copies of click's classes.
-    names = {kind.__name__ for kind in type(error).__mro__}
-    return "UsageError" in names and "NoArgsIsHelpError" not in names
-
-
-def usage_line(error: Any) -> str:
+def _usage_line(error: Any) -> str:
     """Return one line: the command, and what is wrong with its arguments."""
     kind, problem = type(error).__name__, error.format_message()
     parameters = error.ctx.command.params if error.ctx else []

@@ -16,11 +16,8 @@ if TYPE_CHECKING:
 _LAUNCHED = "NMT_PROCESSES"
 """The environment variable that marks a process started by `launch`."""
 
-_SIGNALS = [
-    getattr(signal, name)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
-    if hasattr(signal, name)
-]
+_SIGNALS = [s for s in signal.Signals if s.name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")]
+
 _SECONDS_TO_SAVE = 600
 """The seconds from a signal until a process that has not ended is killed."""
 
@@ -59,9 +56,8 @@ def launch(processes: int) -> int:
 
     for signum in numbers:
         signal.signal(signum, stop_once)
-    options = ["--standalone", f"--nproc-per-node={processes}"]
-    options += [f"--shutdown-timeout={_SECONDS_TO_SAVE}", "--signals-to-handle="]
-    options += ["-m", "--", "nmt"]
+    options = [f"--nproc-per-node={processes}", f"--shutdown-timeout={_SECONDS_TO_SAVE}"]
+    options += ["--standalone", "--signals-to-handle=", "-m", "--", "nmt"]
     logging.disable(logging.ERROR)  # torch's long report repeats the line below
     try:
         arguments = run.parse_args([*options, *sys.argv[1:]])  # type: ignore[no-untyped-call]

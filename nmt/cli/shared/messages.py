@@ -1,9 +1,11 @@
-"""Notes and errors on stderr; --quiet silences the notes."""
+"""Results on stdout, notes and errors on stderr; --quiet silences the notes."""
 
 import contextlib
+import json
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TextIO
 
 import typer
@@ -23,6 +25,17 @@ def say(line: str) -> None:
 def complain(line: str) -> None:
     """Print a line on stderr even with --quiet: an error, or why a command fails."""
     typer.echo(line, file=_Streams.stderr or sys.stderr)
+
+
+def print_json(content: object) -> None:
+    """Print JSON with a line for each entry on stdout."""
+    typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
+
+
+def print_path(path: Path | None) -> None:
+    """Print the path of a written file on stdout, unless that is stdout itself (`-` or None)."""
+    if path is not None and str(path) not in ("-", "/dev/stdout"):
+        typer.echo(path)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The options of commands that compute with models: which runs, and how they compute."""
+"""The options of commands that compute with models: which runs, how they compute and search."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Option
 
+from nmt.cli.shared.flags import overrides_of
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.options import (
-    Checkpoint,
-    Device,
-    Int8,
-    Runs,
-    SetKeys,
-    Threads,
-    numbers_option,
-)
-from nmt.cli.shared.search import with_search
+from nmt.cli.shared.options import Checkpoint, Device, Int8, Runs, SetKeys, Threads, numbers_option
+from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.runs.trained_run import TrainedRun
     from nmt.search.search_config import SearchConfig
     from nmt.translation.translator import Translator
+
+
+NBest = Annotated[
+    int | None,
+    Option(min=1, help="Translations per sentence.", show_default="the run's; for data the beam"),
+]
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,25 @@ class ComputeOptions:
     def with_search(
         self, run: "TrainedRun", keys: Mapping[str, object] | None = None
     ) -> "TrainedRun":
-        """Return the run with its search changed by --set and then by the flags of `keys`."""
-        return with_search(run, {"batch_size": self.batch_size, **(keys or {})}, self.set_ or ())
+        """Return the run with its search config changed by --set, then by the flags in `keys`.
+
+        A None in `keys` changes nothing. A `beam` below the run's `n_best` also becomes `n_best`.
+        Raises ConfigError for an invalid value, or a key outside `search`.
+        """
+        for override in self.set_ or ():
+            if not override.key.startswith("search."):
+                raise ConfigError(f"{override.origin}: only keys of search.* can be set here")
+        changes: dict[str, Any] = {"batch_size": self.batch_size, **(keys or {})}
+        beam = changes.get("beam")
+        if beam is not None and changes.get("n_best") is None and run.config.search.n_best > beam:
+            changes["n_best"] = beam
+        run = run.with_config([*(self.set_ or ()), *overrides_of("search", changes)])
+        if beam is not None and run.config.search.draws:
+            raise ConfigError(
+                f"--beam: got {beam}, but translations are sampled; leave it out, or set no "
+                "sampling (search.mbr=null, search.sampling=null)"
+            )
+        return run
 
     def load(
         self,
@@ -122,6 +138,57 @@ class ModelOptions:
         checkpoints = [checkpoint or "best" for _, checkpoint in named]
         translator.rerank_by(rerankers, rerank.rerank_weights, checkpoints)
         return translator
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Options of search and sampling; None keeps the setting of the run."""
+
+    beam: Annotated[
+        int | None,
+        Option("--beam", "-b", min=1, help="Beam size; 1 is greedy.", show_default="the run's"),
+    ] = None
+    length_penalty: Annotated[
+        float | None,
+        Option(
+            min=0,
+            help="Exponent of the length penalty: 0 is none, higher favours long translations.",
+            show_default="the run's",
+        ),
+    ] = None
+    mbr: Annotated[
+        int | None,
+        Option(
+            min=1,
+            help="Sample N translations and choose one by minimum Bayes risk (search.mbr).",
+            show_default="the run's",
+        ),
+    ] = None
+    temperature: Annotated[
+        float | None,
+        Option(help="Sample translations, with logits divided by this: above 0, at most 100."),
+    ] = None
+    top_k: Annotated[int | None, Option(min=1, help="Sample from the K likeliest pieces.")] = None
+    top_p: Annotated[
+        float | None,
+        Option(help="Sample from the likeliest pieces up to this probability: above 0, at most 1."),
+    ] = None
+    seed: Annotated[
+        int | None, Option(min=0, help="Seed of sampling.", show_default="the run's, or 1")
+    ] = None
+    must: Annotated[
+        list[str] | None, Option(help="Word that every translation must contain; may be repeated.")
+    ] = None
+    must_not: Annotated[
+        list[str] | None, Option(help="Word that no translation may contain; may be repeated.")
+    ] = None
+
+    def keys(self) -> dict[str, object]:
+        """Return the keys of SearchConfig that the flags set, with their values."""
+        sections = {"mbr": "mbr.samples"}
+        sections |= {name: f"sampling.{name}" for name in ("temperature", "top_k", "top_p", "seed")}
+        flags = {sections.get(name, name): value for name, value in vars(self).items()}
+        return {key: value for key, value in flags.items() if value not in (None, [])}
 
 
 def open_run(run: Path | None) -> "TrainedRun":

@@ -5,7 +5,6 @@ A command takes a group by one parameter whose type is the dataclass; `with_opti
 
 import functools
 import inspect
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -39,14 +38,17 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
             parameters.update(inspect.signature(group).parameters)
         else:
             parameters[name] = parameter
-    silent = {"quiet": Quiet}
-    if any(_is_written(parameter.annotation) for parameter in parameters.values()):
-        silent = {"force": Force, **silent}
-    silent = {name: flag for name, flag in silent.items() if name not in parameters}
-    for name, flag in silent.items():
-        parameters[name] = inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=flag
-        )
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    infos = [getattr(p.annotation, "__metadata__", ()) for p in parameters.values()]
+    # Most folders must be new.
+    is_writer = any(info.writable and info.file_okay for info, *_ in filter(None, infos))
+    flags = {"force": Force, "quiet": Quiet} if is_writer else {"quiet": Quiet}
+    silent = {
+        name: inspect.Parameter(name, keyword, default=False, annotation=flag)
+        for name, flag in flags.items()
+        if name not in parameters
+    }
+    parameters |= silent
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
@@ -58,29 +60,24 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
         }
         function(**values, **options)
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
     ordered = [parameter.replace(kind=keyword) for parameter in parameters.values()]
     run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
     return run
 
 
-def _is_written(annotation: Any) -> bool:
-    """Whether a command writes the file of this parameter; most folders must be new."""
-    option: Any = getattr(annotation, "__metadata__", (None,))[0]
-    return getattr(option, "writable", False) and bool(option.file_okay)
+def language_option(side: str, show_default: str) -> Any:
+    """An option for the ISO 639 code of a language."""
 
+    def code(value: str | None) -> str | None:
+        from nmt.corpora.languages import check_language
 
-def language(value: str | None) -> str | None:
-    """Check that the value of a flag is not the name of a language."""
-    if value is None:
-        return None
-    from nmt.corpora.languages import check_language
+        try:
+            return None if value is None else check_language(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
 
-    try:
-        return check_language(value)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+    return Option(help=f"{side} language.", show_default=show_default, callback=code)
 
 
 Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
@@ -99,10 +96,8 @@ Picture = Annotated[Path, Option("--out", "-o", writable=True, help="File to wri
 OutFolder = Annotated[
     Path, Option("--out", "-o", file_okay=False, writable=True, help="Folder to write.")
 ]
-Data = Annotated[Path, Option("--data", envvar="NMT_DATA", help="Folder where named corpora live.")]
-SourceFile = Annotated[
-    Path | None, Option("--file", help="Source text, one sentence a line; - is stdin.")
-]
+Data = Annotated[Path, Option(envvar="NMT_DATA", help="Folder where named corpora live.")]
+SourceFile = Annotated[Path | None, Option(help="Source text, one sentence a line; - is stdin.")]
 Run = Annotated[Path | None, Option(help="Run directory.", show_default="the newest with a model")]
 Runs = Annotated[
     list[Path] | None,
@@ -164,7 +159,7 @@ Method = Annotated[
 """The values of nmt.types.AttributionMethod, written again because nmt.types imports numpy."""
 
 SetKeys = Annotated[list[Any] | None, set_option("a key of the config", "search.beam=5")]
-"""A command that trains nothing takes keys of `search` only (with_search in search.py)."""
+"""A command that trains nothing takes keys of `search` only (ComputeOptions.with_search)."""
 
 
 @dataclass(frozen=True)
@@ -221,32 +216,3 @@ class RunOption:
     def path(self) -> Path | None:
         """The run that was named; None for the newest. Raises ConfigError for two."""
         return _one("--run", self.run_argument, self.run)
-
-
-@dataclass(frozen=True)
-class RunsOption:
-    """Runs, as arguments or by --run."""
-
-    run_arguments: Annotated[
-        list[Path] | None, Argument(metavar="RUN", help="The same as --run.")
-    ] = None
-    run: Runs = None
-
-    @property
-    def paths(self) -> list[Path | None]:
-        """The runs that were named; [None] for the newest. Raises ConfigError for equal ones."""
-        paths = [*(self.run_arguments or ()), *(self.run or ())]
-        if len(set(paths)) < len(paths):
-            raise ConfigError(f"--run: got {', '.join(map(str, paths))}, allowed: different runs")
-        return [*paths] or [None]
-
-
-def print_json(content: object) -> None:
-    """Print JSON with a line for each entry on stdout."""
-    typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
-
-
-def print_path(path: Path) -> None:
-    """Print the path of a written file on stdout, unless that is stdout itself."""
-    if str(path) not in ("-", "/dev/stdout"):
-        typer.echo(path)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.options import language, split_option
+from nmt.cli.shared.options import language_option, split_option
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,13 +52,7 @@ class ScoreOptions:
         list[Path] | None, Option(help="Reference translation of the source; may be repeated.")
     ] = None
     lang: Annotated[
-        str | None,
-        Option(
-            "--lang",
-            help="Target language.",
-            show_default="the run's, or from the name of --ref",
-            callback=language,
-        ),
+        str | None, language_option("Target", "the run's, or from the name of --ref")
     ] = None
     tokenize: Annotated[
         str | None,

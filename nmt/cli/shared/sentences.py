@@ -1,4 +1,4 @@
-"""Read sentences from arguments, a file, a pipe or a terminal, and print results."""
+"""Read sentences from arguments, a file or a pipe, and print results."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import typer
 
-from nmt.cli.shared.messages import say
 from nmt.errors import DataError
+from nmt.storage.output import write_lines
 
 _Item = TypeVar("_Item")
 
@@ -55,22 +55,8 @@ def _sentence_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
         yield text, translation
 
 
-def prompted(prompt: str) -> Iterator[str]:
-    """Yield the lines typed on the terminal, until an empty line or Ctrl-D."""
-    say("an empty line ends the input")
-    lines = file_lines(Path("-"))
-    while True:
-        typer.echo(prompt, nl=False, err=True)
-        line = next(lines, "")
-        if not line.strip():
-            return
-        yield line
-
-
 def print_lines(lines: Iterable[str], out: Path | None) -> None:
     """Print lines as they come, or write them to the file `out`, which is created at the end."""
-    from nmt.storage.output import write_lines
-
     if out is None or str(out) == "-":
         for line in lines:
             typer.echo(line)
