@@ -32,9 +32,6 @@ from nmt.translation.translator import Translator
 from nmt.types import Translation
 
 MAPPED_SENTENCE = 370  # two black dogs, a black puppy and a white dog: order, and four of a kind
-_Runs = dict[str, dict[int, Measured]]
-"""The measures of runs by kind and seed."""
-
 NAMED = ("additive", "none", "transformer", "multi-head", "hard")
 
 
@@ -46,11 +43,9 @@ def main() -> int:
             _show(kept_results(options.out), _kept_speeds(options.out), options.out)
             return 0
         members = read_members(options.configs, options.only)
-        if options.baseline not in {member.name for member in members}:
-            raise ConfigError(
-                f"--baseline: got '{options.baseline}', allowed: "
-                f"{', '.join(member.name for member in members)}"
-            )
+        names = [member.name for member in members]
+        if options.baseline not in names:
+            raise ConfigError(f"--baseline: got '{options.baseline}', allowed: {', '.join(names)}")
         options.out.mkdir(parents=True, exist_ok=True)
         _compare(members, options)
     except NMTError as error:
@@ -94,7 +89,10 @@ def _compare(members: Sequence[Member], options: argparse.Namespace) -> None:
     steps = members[0].config.train.steps
     about = {"steps": steps, "sentences": len(examples), "signature": results[0].signature}
     write_json(options.out / "family.json", as_json(results, speeds, about))
-    maps = _maps([result.name for result in results], measured, options)
+    maps = {result.name: _map(result.name, min(result.bleus), options) for result in results}
+    pieces = {(one.source.pieces, one.hypotheses[0].target.pieces) for one in maps.values()}
+    if len(pieces) > 1:
+        raise DataError(f"{options.runs}: the runs cut the sentence of the maps into other pieces")
     with figure_style():
         write_map(draw_maps(maps), options.out / "maps.png", force=True)
     _show(results, speeds, options.out)
@@ -114,8 +112,8 @@ def _show(results: Sequence[Result], speeds: Mapping[str, Speed], out: Path) -> 
 def _measure(
     members: Sequence[Member], options: argparse.Namespace
 ) -> dict[str, dict[int, Measured]]:
-    """The measures of every finished run; the others are named on stderr."""
-    measured: _Runs = {}
+    """Return the measures of every finished run by kind and seed; name the others on stderr."""
+    measured: dict[str, dict[int, Measured]] = {}
     for member in members:
         for seed in options.seeds:
             run = run_path(options.runs, member.name, seed)
@@ -126,21 +124,11 @@ def _measure(
     return measured
 
 
-def _maps(
-    names: Sequence[str],
-    measured: Mapping[str, Mapping[int, Measured]],
-    options: argparse.Namespace,
-) -> dict[str, Translation]:
-    """Each kind's attention on the chosen sentence and its reference, by its first run."""
-    maps = {}
-    for name in names:
-        run = run_path(options.runs, name, min(measured[name]))
-        translator = Translator.load(run, device="cpu", checkpoint="last")
-        maps[name] = forced(translator, [test_set(run)[options.sentence - 1]])[0]
-    pieces = {(maps[name].source.pieces, maps[name].hypotheses[0].target.pieces) for name in names}
-    if len(pieces) > 1:
-        raise DataError(f"{options.runs}: the runs cut the sentence of the maps into other pieces")
-    return maps
+def _map(name: str, seed: int, options: argparse.Namespace) -> Translation:
+    """Return a run's attention on the chosen sentence and its reference."""
+    run = run_path(options.runs, name, seed)
+    translator = Translator.load(run, device="cpu", checkpoint="last")
+    return forced(translator, [test_set(run)[options.sentence - 1]])[0]
 
 
 def _measure_speeds(members: Sequence[Member], options: argparse.Namespace) -> dict[str, Speed]:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors.torch import load_file
 
 from nmt.cli import app
 from nmt.errors import CheckpointError
@@ -59,6 +59,11 @@ class Killed:
     steps: list[int] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """The kills, those in a save, the differences and the unreadable files."""
+        return self.n_kills, self.n_in_saves, len(self.differences), len(self.unreadable)
 
 
 class Options(argparse.Namespace):
@@ -91,8 +96,8 @@ def main() -> int:
     finally:
         if options.keep is None:
             shutil.rmtree(work)
-    seconds = time.monotonic() - started
-    _print_table(runs, options.signal, seconds)
+    _print_table(runs, options.signal)
+    print(f"{time.monotonic() - started:.0f} s")
     return int(any(run.differences or run.unreadable for run in runs))
 
 
@@ -113,9 +118,9 @@ def _parser() -> argparse.ArgumentParser:
 def _test(work: Path, options: Options) -> list[Killed]:
     write_corpus(work)
     (work / "killed.yaml").write_text(CONFIG.format(steps=options.steps), encoding="utf-8")
-    began = time.monotonic()
+    started = time.monotonic()
     _start(work, "whole", options).join()
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - started
     print(f"uninterrupted: {options.steps} updates in {seconds:.1f} s", flush=True)
     runs: list[Killed] = []
     left = options.kills
@@ -125,7 +130,8 @@ def _test(work: Path, options: Options) -> list[Killed]:
         left -= run.n_kills
         run.differences = list(_differences(work / "whole", run.folder))
         runs.append(run)
-        print(f"{run.folder.name}: {_words(run)}", flush=True)
+        words = "{} kills ({} in a save), {} differences, {} unreadable".format(*run.counts)
+        print(f"{run.folder.name}: {words}", flush=True)
     return runs
 
 
@@ -228,7 +234,7 @@ def _unreadable(run: Killed) -> Iterator[str]:
 
 
 def _differences(complete: Path, run: Path) -> Iterator[str]:
-    """Differences between two run directories that should be the same."""
+    """Yield the differences between two run directories that should be the same."""
     one, two = CheckpointFolder(complete / "checkpoints"), CheckpointFolder(run / "checkpoints")
     lists = [sorted(entry.name for entry in folder.path.iterdir()) for folder in (one, two)]
     if lists[0] != lists[1]:
@@ -236,38 +242,38 @@ def _differences(complete: Path, run: Path) -> Iterator[str]:
         return
     if one.labels() != two.labels():
         yield f"labels.json: {one.labels()}, {two.labels()}"
-    for step in one.steps():
-        folders = [folder.path / f"step-{step:06d}" for folder in (one, two)]
-        for name in ("model.safetensors", "state.safetensors"):
-            yield from tensor_differences(folders[0] / name, folders[1] / name)
-        states = [timeless(folder / "state.json") for folder in folders]
-        if states[0] != states[1]:
-            yield f"step {step}: state.json"
-    for name in sorted(path.name for path in (complete / "tokenizer").iterdir()):
-        if (complete / "tokenizer" / name).read_bytes() != (run / "tokenizer" / name).read_bytes():
-            yield f"tokenizer/{name}"
-    yield from record_differences(complete / "metrics.jsonl", run / "metrics.jsonl")
+    for name in lists[0]:
+        if not name.startswith("step-"):
+            continue
+        folders = one.path / name, two.path / name
+        for file in ("model.safetensors", "state.safetensors"):
+            yield from _tensor_differences(folders[0] / file, folders[1] / file)
+        if _timeless(folders[0]) != _timeless(folders[1]):
+            yield f"{name}: state.json"
+    for path in sorted((complete / "tokenizer").iterdir()):
+        if path.read_bytes() != (run / "tokenizer" / path.name).read_bytes():
+            yield f"tokenizer/{path.name}"
+    yield from _record_differences(complete / "metrics.jsonl", run / "metrics.jsonl")
 
 
-def tensor_differences(one: Path, two: Path) -> Iterator[str]:
-    with safe_open(one, "pt") as a, safe_open(two, "pt") as b:
-        names = set(a.keys()) | set(b.keys())
-        for name in sorted(names):
-            if name not in a.keys() or name not in b.keys():  # noqa: SIM118 (no mapping)
-                yield f"{one.parent.name}/{one.name}: {name} is in one of them only"
-            elif a.get_tensor(name).numpy().tobytes() != b.get_tensor(name).numpy().tobytes():
-                yield f"{one.parent.name}/{one.name}: {name} differs"
+def _tensor_differences(one: Path, two: Path) -> Iterator[str]:
+    a, b = load_file(one), load_file(two)
+    for name in sorted(a.keys() | b.keys()):
+        if name not in a or name not in b:
+            yield f"{one.parent.name}/{one.name}: {name} is in one of them only"
+        elif a[name].numpy().tobytes() != b[name].numpy().tobytes():
+            yield f"{one.parent.name}/{one.name}: {name} differs"
 
 
-def timeless(path: Path) -> Any:
-    """The content of state.json, without fields that depend on the duration."""
-    content = json.loads(path.read_text(encoding="utf-8"))
+def _timeless(checkpoint: Path) -> Any:
+    """Return the content of state.json without what depends on the duration."""
+    content = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
     del content["state"]["progress"]["seconds"], content["seal"]
     del content["sha256"]  # of the tensors, which are compared one by one
     return content
 
 
-def record_differences(one: Path, two: Path) -> Iterator[str]:
+def _record_differences(one: Path, two: Path) -> Iterator[str]:
     records = [
         [
             {key: value for key, value in json.loads(line).items() if key not in WALL_CLOCK}
@@ -283,23 +289,14 @@ def record_differences(one: Path, two: Path) -> Iterator[str]:
             return
 
 
-def _words(run: Killed) -> str:
-    return (
-        f"{run.n_kills} kills ({run.n_in_saves} in a save), "
-        f"{len(run.differences)} differences, {len(run.unreadable)} unreadable"
-    )
-
-
-def _print_table(runs: list[Killed], name: str, seconds: float) -> None:
+def _print_table(runs: list[Killed], name: str) -> None:
     row = "{:<12}{:>6}{:>10}{:>13}{:>12}".format
     print("\n" + row("run", "kills", "in saves", "differences", "unreadable"))
-    counts = [[r.n_kills, r.n_in_saves, len(r.differences), len(r.unreadable)] for r in runs]
-    for run, numbers in zip(runs, counts, strict=True):
-        print(row(run.folder.name, *numbers))
+    for run in runs:
+        print(row(run.folder.name, *run.counts))
         for line in (*run.differences[:9], *run.unreadable[:9]):
             print(f"    {line}")
-    print(row(f"SIG{name}", *map(sum, zip(*counts, strict=True))))
-    print(f"{seconds:.0f} s")
+    print(row(f"SIG{name}", *map(sum, zip(*(run.counts for run in runs), strict=True))))
 
 
 if __name__ == "__main__":

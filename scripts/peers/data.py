@@ -6,12 +6,13 @@ from pathlib import Path
 
 from nmt.corpora.corpora import read_examples, read_split
 from nmt.corpora.sources import DataConfig, SplitConfig
+from nmt.corpora.text_files import read_lines
 from nmt.evaluation.metrics import corpus_bleu
 from nmt.storage.atomic import write_json
 from nmt.storage.output import write_lines
 from nmt.text.normalisation import restore
 from nmt.text.sentencepiece_tokenizer import SPACE_MARK, SentencePieceConfig
-from nmt.text.tokenizer import Tokenizer, Tokenizers, train_tokenizers
+from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.text.vocabulary import RESERVED
 from nmt.types import SentencePair
 
@@ -71,18 +72,17 @@ def export(corpus: str, data: Path, folder: Path, vocabulary: int, seed: int) ->
         _write_split(exported, split, some, tokenizers)
     for side, tokenizer in (("src", tokenizers.src), ("tgt", tokenizers.tgt)):
         write_lines(tokenizer.vocab.pieces[len(RESERVED) :], exported.vocabulary(side), force=True)
-    write_json(folder / "counts.json", asdict(exported.counts))
+    write_json(folder / "counts.json", asdict(counts))
     return exported
 
 
 def _write_split(
     exported: Exported, split: str, pairs: Sequence[SentencePair], tokenizers: Tokenizers
 ) -> None:
-    sides: list[tuple[str, Tokenizer, list[str]]] = [
+    for side, tokenizer, texts in (
         ("src", tokenizers.src, [pair.src_text for pair in pairs]),
         ("tgt", tokenizers.tgt, [pair.tgt_text for pair in pairs]),
-    ]
-    for side, tokenizer, texts in sides:
+    ):
         write_lines(texts, exported.text(split, side), force=True)
         lines = (map(tokenizer.vocab.piece_of, ids) for ids in tokenizer.encode_batch(texts))
         write_lines(map(" ".join, lines), exported.pieces(split, side), force=True)
@@ -95,5 +95,4 @@ def text_of(pieces: str, lang: str) -> str:
 
 def bleu_of(lines: Sequence[str], references: Path) -> float:
     """BLEU (cased, 13a) of texts against one reference a line."""
-    refs = references.read_text(encoding="utf-8").split("\n")[: len(lines)]
-    return corpus_bleu(lines, [(ref,) for ref in refs])
+    return corpus_bleu(lines, [(ref,) for ref in read_lines(references)[: len(lines)]])

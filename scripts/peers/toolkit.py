@@ -1,6 +1,8 @@
 """The interface of a toolkit: settings, packages, configuration, commands, and reading of logs."""
 
 import abc
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,9 +10,12 @@ from string import Template
 
 from pydantic import Field
 
+from nmt.errors import NMTError
 from nmt.settings.base import Config
 from nmt.storage.atomic import write_text
 from peers.data import Exported
+
+CONSTRAINTS = Path(__file__).resolve().parents[2] / "constraints.txt"
 
 WARM_SHARE = 0.25
 """Share of a log's windows, from its beginning, that are skipped as warm-up."""
@@ -55,6 +60,32 @@ class Environment:
     alone: str = ""
     stand_ins: Mapping[str, str] = field(default_factory=dict)
 
+    def set_up(self, envs: Path) -> str:
+        """Create the environment, torch first at its pinned version; return the packages in it."""
+        folder = envs / self.name
+        python = str(folder / "bin" / "python")
+        if not Path(python).is_file():
+            _run([sys.executable, "-m", "venv", str(folder)])
+        for arguments in self.install_commands():
+            _run([python, "-m", "pip", "install", "--quiet", *arguments])
+        (packages,) = (folder / "lib").glob("python*/site-packages")
+        for module, reason in self.stand_ins.items():
+            write_text(packages / f"{module}.py", f'"""An empty stand-in: {reason}."""\n')
+        return _run([python, "-m", "pip", "freeze"])
+
+    def install_commands(self) -> list[list[str]]:
+        """Return the arguments of pip, call by call."""
+        pinned = ["--constraint", str(CONSTRAINTS)]
+        calls = [[*pinned, "torch", "numpy"], [*pinned, *self.packages.split()]]
+        return [*calls, ["--no-deps", self.alone]] if self.alone else calls
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NMTError(f"{' '.join(command)}: {done.stderr.strip().splitlines()[-1:]}")
+    return done.stdout
+
 
 @dataclass(frozen=True)
 class Window:
@@ -91,6 +122,15 @@ class Toolkit(abc.ABC):
     """Whether it reads sentences from stdin and writes to stdout; else files by name."""
     sorts = True
     """Whether it sorts sentences by length itself; else its input is sorted."""
+
+    def python(self, envs: Path) -> Path:
+        """Return the interpreter that runs it. Raises NMTError where it was not set up."""
+        if self.environment is None:
+            return Path(sys.executable)
+        python = envs / self.environment.name / "bin" / "python"
+        if not python.is_file():
+            raise NMTError(f"{python.parents[1]}: not set up; first: bench_peers.py setup")
+        return python
 
     @abc.abstractmethod
     def write(self, folder: Path, data: Exported, settings: Settings) -> None:

@@ -11,6 +11,7 @@ from typing import Literal
 import yaml
 
 from nmt.corpora.sources import DataConfig
+from nmt.corpora.text_files import read_lines
 from nmt.device import Precision
 from nmt.storage.atomic import write_json, write_text
 from nmt.storage.output import write_lines
@@ -62,7 +63,7 @@ class Own(Toolkit):
 
     def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
         """The target's share of the tokens in metrics.jsonl, which counts both sides."""
-        lines = (folder / "model" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = read_lines(folder / "model" / "metrics.jsonl")
         records = [record for record in map(json.loads, lines) if record["type"] == "train"]
         ends = [0.0, *(record["seconds"] for record in records)]
         share = 1 / data.counts.both_by_target
@@ -191,10 +192,7 @@ def _write_in_batches(to: Path, data: Exported, settings: Settings) -> None:
 
     A batch that is not full comes last, so that the others keep their bounds.
     """
-    sides = [
-        data.pieces("train", side).read_text(encoding="utf-8").split("\n")[:-1]
-        for side in ("src", "tgt")
-    ]
+    sides = (read_lines(data.pieces("train", side)) for side in ("src", "tgt"))
     chance = random.Random(settings.seed)
     pairs = list(zip(*sides, strict=True))
     chance.shuffle(pairs)
@@ -223,8 +221,7 @@ class Marian(Toolkit):
     def write(self, folder: Path, data: Exported, settings: Settings) -> None:
         vocabularies = {}
         for side in ("src", "tgt"):  # its own list: a mapping with the end mark and unk first
-            pieces = data.vocabulary(side).read_text(encoding="utf-8").split("\n")[:-1]
-            entries = [RESERVED[EOS_ID], RESERVED[UNK_ID], *pieces]
+            entries = [RESERVED[EOS_ID], RESERVED[UNK_ID], *read_lines(data.vocabulary(side))]
             path = folder / f"vocab.{side}.yml"
             write_json(path, {piece: i for i, piece in enumerate(entries)})  # JSON is YAML
             vocabularies[f"vocab_{side}"] = path.resolve()

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from peers.data import Exported, bleu_of, export, text_of
-from peers.environments import CONSTRAINTS, install_commands, python_of
-from peers.toolkit import Settings, Toolkit
+from peers.toolkit import CONSTRAINTS, Settings, Toolkit
 from peers.toolkits import JoeyNMT, Marian, OpenNMT
 
 from nmt.errors import NMTError
@@ -94,7 +93,12 @@ def test_a_peers_config_has_our_sizes_and_its_log_is_read(
         (window.tokens, window.seconds) for window in toolkit.windows(tmp_path, log, exported)
     ]
     assert windows == [pytest.approx(w, rel=1e-6) for w in WINDOWS[toolkit.name.split("-")[0]]]
-    calls = install_commands(toolkit.environment)
-    assert calls[0] == ["--constraint", str(CONSTRAINTS), "torch", "numpy"]
+    assert toolkit.environment
+    assert toolkit.environment.install_commands()[0] == [
+        "--constraint",
+        str(CONSTRAINTS),
+        "torch",
+        "numpy",
+    ]
     with pytest.raises(NMTError, match="not set up"):
-        python_of(toolkit, tmp_path)
+        toolkit.python(tmp_path)
