@@ -115,7 +115,7 @@ def main() -> int:
             line = outcome(defect, copy)
             copies.put(copy)
             print(json.dumps(line), file=out, flush=True)
-            print(defect.name, *(f"\n    {test}" for test in line["tests"]), flush=True)
+            print(defect.name, *line["tests"], sep="\n    ", flush=True)
             return bool(line["tests"])
 
         with ThreadPoolExecutor(options.jobs) as pool:

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-CONSTRAINTS = ROOT / "constraints.txt"
+INSTALL = ("-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt")
 RUN = "runs/démo 1"
 SENTENCE = "My sister bought a red car."
 
@@ -42,11 +42,9 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             for archive in build(folder):
-                seconds = "  ".join(
-                    f"{name} {s:.0f} s" for name, s in check(archive, options.steps)
-                )
-                size = archive.stat().st_size / 1e6
-                print(f"{archive.name}  {size:.2f} MB  {seconds}", flush=True)
+                size = f"{archive.stat().st_size / 1e6:.2f} MB"
+                seconds = (f"{name} {s:.0f} s" for name, s in check(archive, options.steps))
+                print(archive.name, size, *seconds, sep="  ", flush=True)
         except StepError as error:
             print(error, file=sys.stderr)
             return 1
@@ -56,7 +54,7 @@ def main() -> int:
 def build(folder: Path) -> list[Path]:
     """The sdist and a wheel that is built from it, as an index would have them."""
     python = environment(folder / "builder")
-    run(python, "-m", "pip", "install", "-q", "-c", CONSTRAINTS, "hatchling", folder=folder)
+    run(python, *INSTALL, "hatchling", folder=folder)
     dist = folder / "dist"
     run(python, "-m", "hatchling", "build", "-t", "sdist", "-d", dist, folder=ROOT)
     (sdist,) = dist.glob("*.tar.gz")
@@ -71,26 +69,17 @@ def check(archive: Path, steps: int) -> Iterator[tuple[str, float]]:
     folder.mkdir()
     python = environment(folder / "environment")
     nmt = python.with_name("nmt.exe" if os.name == "nt" else "nmt")
+    picture = ("--format", "png", "--out", "é.png")
     train = (nmt, "train", "--config", "starter", "--run", RUN)
     commands: dict[str, tuple[object, ...]] = {
-        "install": (python, "-m", "pip", "install", "-q", "-c", CONSTRAINTS, archive),
+        "install": (python, *INSTALL, archive),
         "version": (nmt, "--version"),
         "train": (*train, "--steps", steps),
         # The recipe's learning rate falls until the last update: another end is another schedule.
         "resume": (*train, "--steps", steps + 10, "--allow-change"),
         "eval": (nmt, "eval", "--bleu", "--run", RUN, "--beam", 1, "--no-bootstrap"),
         "translate": (nmt, "translate", "--run", RUN, SENTENCE),
-        "attention": (
-            nmt,
-            "attention",
-            "--run",
-            RUN,
-            "--format",
-            "png",
-            "--out",
-            "é.png",
-            SENTENCE,
-        ),
+        "attention": (nmt, "attention", "--run", RUN, *picture, SENTENCE),
         "card": (nmt, "card", RUN, "--out", "README.md"),
         "doctor": (nmt, "doctor"),
     }
@@ -108,8 +97,7 @@ def check(archive: Path, steps: int) -> Iterator[tuple[str, float]]:
             raise StepError(f"{files}: was not written")
     if archive.suffix == ".whl":
         start = time.monotonic()
-        extra = f"{archive}[serve]"
-        run(python, "-m", "pip", "install", "-q", "-c", CONSTRAINTS, extra, folder=folder)
+        run(python, *INSTALL, f"{archive}[serve]", folder=folder)
         yield "extra serve", time.monotonic() - start
         start = time.monotonic()
         served = answer_of_server(nmt, folder)

@@ -65,11 +65,8 @@ class Canvas:
         """A rounded box with its middle at (x, y), pale in its colour, with a text."""
         corner = x - width / 2, y - height / 2
         style = "round,pad=0,rounding_size=0.06"
-        for face, edge, alpha in (
-            ("white", "none", 1),
-            (colour, "none", 0.16),
-            ("none", colour, 1),
-        ):
+        layers = (("white", "none", 1), (colour, "none", 0.16), ("none", colour, 1))
+        for face, edge, alpha in layers:
             patch = FancyBboxPatch(corner, width, height, boxstyle=style, lw=1.2, alpha=alpha)
             patch.set(facecolor=face, edgecolor=edge)
             self._axes.add_patch(patch)
