@@ -85,7 +85,6 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """The name of its row."""
         return self.form if self.precision == "fp32" else f"{self.form} {self.precision}"
 
 

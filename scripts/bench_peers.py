@@ -33,7 +33,6 @@ _DEFAULT = ("nmt", "opennmt", "joeynmt", "marian")
 
 
 def toolkits(threads: int) -> dict[str, Toolkit]:
-    """Every toolkit by its name."""
     forms: tuple[Form, ...] = ("plain", "half", "deep")
     ours: list[Toolkit] = [Own(p, form) for form in forms for p in ("fp32", "bf16")]
     ours.append(Own("fp32", int8=True))

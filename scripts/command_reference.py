@@ -55,7 +55,6 @@ class _Tables:
 
 
 def reference() -> str:
-    """The page as Markdown."""
     return "\n\n".join([_HEAD.strip(), *_sections(typer.main.get_command(app), None, "nmt")]) + "\n"
 
 

@@ -69,7 +69,6 @@ FORMS: dict[str, Callable[[str, random.Random], str]] = {
 
 
 def disturbed(texts: Sequence[str], form: str, seed: int) -> list[str]:
-    """Return the texts in one of the FORMS."""
     change = FORMS[form]
     return [change(text, random.Random(f"{seed}/{form}/{n}")) for n, text in enumerate(texts, 1)]
 

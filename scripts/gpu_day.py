@@ -322,7 +322,6 @@ SECTIONS: Mapping[str, Callable[[int], Iterable[Row]]] = {
 
 
 def as_line(row: Row) -> str:
-    """Return a row as text."""
     return "  ".join(
         f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in row.items()

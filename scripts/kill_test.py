@@ -66,24 +66,10 @@ class Killed:
         return self.n_kills, self.n_in_saves, len(self.differences), len(self.unreadable)
 
 
-class Options(argparse.Namespace):
-    """The command line, and the random generator that it seeds."""
-
-    kills: int
-    per_run: int
-    steps: int
-    signal: str
-    seed: int
-    quick: bool
-    set: list[str]
-    keep: str | None
-    chance = random.Random()
-
-
 def main() -> int:
     """Run the test as the command line says; return the exit code."""
-    options = _parser().parse_args(namespace=Options())
-    options.chance.seed(options.seed)
+    options = _parser().parse_args()
+    options.chance = random.Random(options.seed)
     torch.set_num_threads(1)  # a process with threads cannot be forked
     if options.quick:
         importlib.import_module("nmt.training.loop")
@@ -115,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _test(work: Path, options: Options) -> list[Killed]:
+def _test(work: Path, options: argparse.Namespace) -> list[Killed]:
     write_corpus(work)
     (work / "killed.yaml").write_text(CONFIG.format(steps=options.steps), encoding="utf-8")
     started = time.monotonic()
@@ -144,14 +130,14 @@ def write_corpus(folder: Path) -> None:
         (folder / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
 
 
-def _start(work: Path, name: str, options: Options) -> BaseProcess:
+def _start(work: Path, name: str, options: argparse.Namespace) -> BaseProcess:
     """`nmt train` as one types it, in a process of its own; quick: without its imports."""
     process = multiprocessing.get_context("fork").Process(target=_be, args=(work, name, options))
     process.start()
     return process
 
 
-def _be(work: Path, name: str, options: Options) -> None:
+def _be(work: Path, name: str, options: argparse.Namespace) -> None:
     """Become the command. Its output goes to NAME.out."""
     log = os.open(work / f"{name}.out", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     for stream in (1, 2):
@@ -166,7 +152,9 @@ def _be(work: Path, name: str, options: Options) -> None:
     os.execv(sys.executable, [sys.executable, "-m", "nmt", *arguments])  # noqa: S606
 
 
-def _kill_and_continue(run: Killed, kills: int, seconds: float, options: Options) -> None:
+def _kill_and_continue(
+    run: Killed, kills: int, seconds: float, options: argparse.Namespace
+) -> None:
     """Kill the run `kills` times, then let it end. It may end before."""
     work = run.folder.parent
     number = signal.Signals[f"SIG{options.signal}"]
@@ -242,14 +230,12 @@ def _differences(complete: Path, run: Path) -> Iterator[str]:
         return
     if one.labels() != two.labels():
         yield f"labels.json: {one.labels()}, {two.labels()}"
-    for name in lists[0]:
-        if not name.startswith("step-"):
-            continue
-        folders = one.path / name, two.path / name
-        for file in ("model.safetensors", "state.safetensors"):
-            yield from _tensor_differences(folders[0] / file, folders[1] / file)
+    for step in one.steps():
+        folders = one.folder_of(step), two.folder_of(step)
+        for name in ("model.safetensors", "state.safetensors"):
+            yield from _tensor_differences(folders[0] / name, folders[1] / name)
         if _timeless(folders[0]) != _timeless(folders[1]):
-            yield f"{name}: state.json"
+            yield f"step {step}: state.json"
     for path in sorted((complete / "tokenizer").iterdir()):
         if path.read_bytes() != (run / "tokenizer" / path.name).read_bytes():
             yield f"tokenizer/{path.name}"

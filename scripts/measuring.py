@@ -151,7 +151,6 @@ class Amount:
 
     @property
     def tokens(self) -> int:
-        """Source and target pieces."""
         return self.src + self.tgt
 
 

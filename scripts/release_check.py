@@ -19,6 +19,7 @@ import time
 import urllib.request
 import venv
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -83,27 +84,24 @@ def check(archive: Path, steps: int) -> Iterator[tuple[str, float]]:
         "card": (nmt, "card", RUN, "--out", "README.md"),
         "doctor": (nmt, "doctor"),
     }
+    calls = {name: partial(run, *command, folder=folder) for name, command in commands.items()}
+    if archive.suffix == ".whl":
+        extra = partial(run, python, *INSTALL, f"{archive}[serve]", folder=folder)
+        calls |= {"extra serve": extra, "serve": partial(answer_of_server, nmt, folder)}
     answers = {}
-    for name, command in commands.items():
+    for name, call in calls.items():
         start = time.monotonic()
-        answers[name] = run(*command, folder=folder)
+        answers[name] = call().strip()
         yield name, time.monotonic() - start
     if len(answers["translate"].splitlines()) != 1:
         raise StepError(f"nmt translate: expected a line, got {answers['translate']!r}")
     if str(ROOT) in answers["doctor"]:
         raise StepError(f"nmt is imported from the checkout: {answers['doctor']}")
-    for files in ("é.png", "README.md"):
-        if not (folder / files).is_file():
-            raise StepError(f"{files}: was not written")
-    if archive.suffix == ".whl":
-        start = time.monotonic()
-        run(python, *INSTALL, f"{archive}[serve]", folder=folder)
-        yield "extra serve", time.monotonic() - start
-        start = time.monotonic()
-        served = answer_of_server(nmt, folder)
-        yield "serve", time.monotonic() - start
-        if served != answers["translate"].strip():
-            raise StepError(f"nmt serve: {served!r}, nmt translate: {answers['translate']!r}")
+    for file in ("é.png", "README.md"):
+        if not (folder / file).is_file():
+            raise StepError(f"{file}: was not written")
+    if answers.get("serve", answers["translate"]) != answers["translate"]:
+        raise StepError(f"nmt serve: {answers['serve']!r}, nmt translate: {answers['translate']!r}")
 
 
 def answer_of_server(nmt: Path, folder: Path) -> str:

@@ -44,7 +44,6 @@ Langs = tuple[str, str]
 
 
 def post(path: str, body: bytes, kind: str = "application/json", more: str = "") -> bytes:
-    """A whole request."""
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{more}"
     return f"{head}Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
@@ -98,7 +97,6 @@ async def hold(port: int, first: bytes, n_connections: int = 400) -> None:
 
 
 def json_bodies(path: str, *fields: Mapping[str, object]) -> list[bytes]:
-    """Requests with these fields."""
     return [post(path, json.dumps(fields_of_one).encode()) for fields_of_one in fields]
 
 
@@ -197,7 +195,6 @@ async def attack(name: str, port: int, langs: Langs) -> None:
 class Outcome:
     """The answers to good clients of an attacked server, and the cost of the server."""
 
-    attack: str
     seconds: list[float] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     rss: int = 0
@@ -208,12 +205,10 @@ class Outcome:
 
     @property
     def slowest(self) -> float:
-        """The seconds of the slowest answer."""
         return max(self.seconds, default=0.0)
 
     @property
     def faults(self) -> list[str]:
-        """The faults, a line each."""
         limits = {
             f"an answer took {self.slowest:.1f} s": self.slowest > MAX_SECONDS,
             f"SIGTERM took {self.end_seconds:.1f} s": self.end_seconds > MAX_END_SECONDS,
@@ -261,7 +256,7 @@ def attack_server(run: Path, name: str, seconds: float) -> Outcome:
     """Attack a new server for so long."""
     config = TrainedRun.open(run).config.data
     langs = (config.src_lang, config.tgt_lang)
-    outcome = Outcome(name)
+    outcome = Outcome()
     with tempfile.TemporaryFile() as log:
         server, port = start_server(run, stderr=log, preexec_fn=lambda: _allow_files(OPEN_FILES))
         context = multiprocessing.get_context("spawn")

@@ -96,7 +96,6 @@ def translate_file(run: Path, texts: list[str], flags: list[str]) -> tuple[list[
 
 
 def report(counts: Counts, seconds: float, n_texts: int, alone: float) -> dict[str, object]:
-    """Return the counts as figures."""
     ordered = sorted(counts.seconds)
     n_answers = len(ordered)
     rate, rate_alone = n_answers / seconds, n_texts / max(alone, 1e-9)

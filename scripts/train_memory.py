@@ -43,7 +43,6 @@ def processor_seconds(pid: int) -> float:
 
 
 def main() -> None:
-    """Parse the arguments, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--config", required=True, help="a YAML file or the name of a recipe")
     parser.add_argument("--steps", type=int, default=2_000, help="updates")

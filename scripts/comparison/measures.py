@@ -81,7 +81,6 @@ def measure(run: Path) -> Measured:
 
 
 def test_set(run: Path) -> list[EvalExample]:
-    """The test sentences of a run with their references."""
     data = RunDirectory(run).load_config().data
     return read_examples(split_named(data, "test"), data)
 

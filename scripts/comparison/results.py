@@ -39,7 +39,6 @@ class Result:
 
     @property
     def bleu(self) -> float:
-        """The mean over the runs."""
         return statistics.mean(self.bleus.values())
 
     @property
@@ -60,17 +59,11 @@ def results_of(
     compared to all runs of it.
     """
     results, base = [], measured[baseline]
+    ref_texts = [example.ref_texts for example in examples]
     for name, runs in measured.items():
-        against = None
-        if name != baseline:
-            shared = [seed for seed in runs if seed in base]
-            against = difference(
-                "bleu",
-                [base[seed].hyp_texts for seed in shared or base],
-                [runs[seed].hyp_texts for seed in shared or runs],
-                [example.ref_texts for example in examples],
-                tgt_lang,
-            )
+        shared = [seed for seed in runs if seed in base]
+        old, new = ([side[seed].hyp_texts for seed in shared or side] for side in (base, runs))
+        against = None if name == baseline else difference("bleu", old, new, ref_texts, tgt_lang)
         results.append(_result(name, runs, examples, against))
     return sorted(results, key=lambda result: (result.name != baseline, -result.bleu))
 

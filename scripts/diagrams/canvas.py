@@ -17,7 +17,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Box:
-    """The outline of something drawn: where its arrows start and end."""
+    """The outline of something drawn. Arrows start and end at the middles of its four edges."""
 
     x: float
     y: float
@@ -26,22 +26,18 @@ class Box:
 
     @property
     def top(self) -> Point:
-        """The middle of the upper edge."""
         return self.x, self.y + self.height / 2
 
     @property
     def bottom(self) -> Point:
-        """The middle of the lower edge."""
         return self.below(0.0)
 
     @property
     def left(self) -> Point:
-        """The middle of the left edge."""
         return self.x - self.width / 2, self.y
 
     @property
     def right(self) -> Point:
-        """The middle of the right edge."""
         return self.x + self.width / 2, self.y
 
     def below(self, shift: float) -> Point:

@@ -40,15 +40,12 @@ class Exported:
     counts: Counts
 
     def pieces(self, split: str, side: str) -> Path:
-        """The file of a split in pieces; `side` is src or tgt."""
         return self.folder / f"{split}.{side}"
 
     def text(self, split: str, side: str) -> Path:
-        """The file of a split as text, the same lines."""
         return self.folder / f"{split}-text.{side}"
 
     def vocabulary(self, side: str) -> Path:
-        """The pieces, without the reserved four."""
         return self.folder / f"vocab.{side}"
 
 

@@ -30,13 +30,11 @@ class Place:
     threads: int
 
     def folder(self, toolkit: Toolkit) -> Path:
-        """The folder of a toolkit's files."""
         folder = self.work / toolkit.name
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def environment(self) -> dict[str, str]:
-        """The environment variables of the toolkits' processes."""
         threads = str(self.threads)
         # Freed memory is kept, as nmt does by itself: an update then takes less time on a CPU.
         # Checkpoints of older toolkits hold more than weights, which torch.load now refuses.
@@ -60,7 +58,6 @@ class Measured:
 
     @property
     def median(self) -> float:
-        """The median of the rounds."""
         return statistics.median(self.rates)
 
 
