@@ -32,18 +32,19 @@ from measuring import (
     in_turn,
     is_clean,
     machine_card,
+    material_of,
     speedup,
 )
 from pydantic import Field
 from textbook import textbook_loss, textbook_of
 from torch import Tensor, nn
 
-from nmt.batches.batching import Batch, Batcher, encode_pairs, make_batch
+from nmt.batches.batching import Batch, make_batch
 from nmt.cli.shared.process import configure_process
-from nmt.config import TrainConfig
-from nmt.corpora.corpora import read_split, readable_splits
+from nmt.config import RunConfig, TrainConfig
+from nmt.corpora.corpora import readable_splits
 from nmt.corpora.entries import data_folder
-from nmt.corpora.sources import DataConfig, SplitConfig
+from nmt.corpora.sources import DataConfig
 from nmt.device import MemoryUse, Precision, autocast, resolve_device
 from nmt.errors import ConfigError, NMTError
 from nmt.lab.numbers import columns
@@ -57,9 +58,7 @@ from nmt.search.search_config import SearchConfig
 from nmt.settings.base import Config
 from nmt.settings.config_file import Override, Overrides, load_overrides
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
-from nmt.text.tokenizer import train_tokenizers
 from nmt.text.vocabulary import RESERVED
-from nmt.training.estimate import spread_batches
 from nmt.training.step import StepSettings, train_step, translation_loss
 
 Form = Literal["nmt", "plain", "textbook"]
@@ -196,15 +195,15 @@ def real_lengths(sizes: Sizes, data: Path, n_batches: int = 8) -> Material:
     folder = data_folder(data)
     is_fetched = "train" in readable_splits(REAL_CORPUS, folder)
     corpus = REAL_CORPUS if is_fetched else FALLBACK
-    config = DataConfig(corpus=corpus, folder=folder)
-    pairs = read_split(SplitConfig(corpus=corpus, split="train"), config)
-    most = sizes.vocabulary if is_fetched else min(sizes.vocabulary, FALLBACK_VOCABULARY)
-    pieces = SentencePieceConfig(model_type="bpe", vocab_size=most)
-    tokenizers = train_tokenizers(pieces, pairs, config.src_lang, config.tgt_lang, 1)
-    encoded = encode_pairs(pairs, tokenizers, config.max_pieces)
-    batches = spread_batches(Batcher(encoded, sizes.batch, "sentences", 1), n_batches)
-    title = f"{corpus}, {len(batches)} batches of {sizes.batch}"
-    return Material(title, batches, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+    n_pieces = sizes.vocabulary if is_fetched else min(sizes.vocabulary, FALLBACK_VOCABULARY)
+    config = RunConfig(
+        name="bench",
+        seed=1,
+        data=DataConfig(corpus=corpus, folder=folder),
+        tokenizer=SentencePieceConfig(model_type="bpe", vocab_size=n_pieces),
+        train=TrainConfig(batch_size=sizes.batch, batch_by="sentences"),
+    )
+    return material_of(config, n_batches, corpus)
 
 
 def learner(

@@ -97,7 +97,7 @@ def _train(options: argparse.Namespace) -> None:
     selected = _chosen(options.only, options.threads)
     place, data, settings = _prepared(options)
     measured = train_in_turn(selected, place, data, settings, options.rounds)
-    print(training_table(measured, data.counts.both_by_target))
+    print(training_table(measured, data.both_by_target))
     _write(options, selected, settings, {name: asdict(of_one) for name, of_one in measured.items()})
 
 

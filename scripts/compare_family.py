@@ -19,8 +19,9 @@ from comparison.measures import Measured, forced, measure, test_set
 from comparison.members import Member, read_members, run_path, state_of, train_missing
 from comparison.pictures import draw_bleu, draw_maps
 from comparison.results import Result, kept_results, results_of
-from comparison.speed import Speed, material_of, measure_speed
+from comparison.speed import Speed, measure_speed
 from comparison.table import as_json, markdown
+from measuring import material_of
 from pydantic import TypeAdapter
 
 from nmt.errors import ConfigError, DataError, NMTError
@@ -32,6 +33,7 @@ from nmt.translation.translator import Translator
 from nmt.types import Translation
 
 MAPPED_SENTENCE = 370  # two black dogs, a black puppy and a white dog: order, and four of a kind
+N_BATCHES = 2
 NAMED = ("additive", "none", "transformer", "multi-head", "hard")
 
 
@@ -132,7 +134,7 @@ def _map(name: str, seed: int, options: argparse.Namespace) -> Translation:
 
 
 def _measure_speeds(members: Sequence[Member], options: argparse.Namespace) -> dict[str, Speed]:
-    material = material_of(members[0].config)
+    material = material_of(members[0].config, N_BATCHES, "the family's corpus")
     speeds, others = measure_speed(members, options.baseline, material, options.rounds)
     about = {
         "threads": torch.get_num_threads(),

@@ -16,8 +16,11 @@ from pathlib import Path
 import torch
 
 import nmt
-from nmt.batches.batching import Batch
+from nmt.batches.batching import Batch, Batcher, encode_pairs
+from nmt.config import RunConfig
+from nmt.corpora.corpora import read_split, resolve_split
 from nmt.device import Precision, autocast, describe_device
+from nmt.errors import ConfigError
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.base import Seq2Seq
 from nmt.models.recurrent.rnn import RNNConfig
@@ -25,7 +28,9 @@ from nmt.models.vocabulary import Vocabulary, padded_rows
 from nmt.ops.backend import choose
 from nmt.ops.precision import compute_dtype
 from nmt.runs.card import cpu_name
+from nmt.text.tokenizer import train_tokenizers
 from nmt.text.vocabulary import EOS_ID, PAD_ID
+from nmt.training.estimate import spread_batches
 
 CLEAN_BELOW = 0.05
 """Cores that others may keep busy on average; about the load of an idle system's services."""
@@ -176,6 +181,25 @@ class Material:
     def to(self, device: torch.device) -> "Material":
         """Return the same batches on `device`."""
         return replace(self, batches=tuple(batch.to(device) for batch in self.batches))
+
+
+def material_of(config: RunConfig, n_batches: int, name: str) -> Material:
+    """Return batches of a run's first epoch, spread evenly over the sizes; `name` is the corpus'.
+
+    Tokenizers are learned as in the run. Raises ConfigError where it has no training corpus.
+    """
+    data = config.data
+    split = resolve_split(data, "train")
+    if split is None:
+        raise ConfigError("data.train: missing; speed is measured on training batches")
+    pairs = read_split(split, data)
+    languages = data.src_lang, data.tgt_lang
+    tokenizers = train_tokenizers(config.tokenizer, pairs, *languages, config.seed)
+    corpus = encode_pairs(pairs, tokenizers, data.max_pieces)
+    batcher = Batcher(corpus, config.train.batch_size, config.train.batch_by, config.seed)
+    batches = spread_batches(batcher, n_batches)
+    title = f"{name}, {len(batches)} batches of {config.train.batch_size}"
+    return Material(title, batches, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
 
 
 def forward_flops(config: RNNConfig, amount: Amount, tgt_vocab: int) -> int:

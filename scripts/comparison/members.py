@@ -46,7 +46,7 @@ def read_members(folder: Path, only: Sequence[str]) -> list[Member]:
     ]
     first = members[0]
     for member in members:
-        for section in RunConfig.model_fields.keys() - {"name", "model"}:
+        for section in (name for name in RunConfig.model_fields if name not in ("name", "model")):
             if getattr(member.config, section) != getattr(first.config, section):
                 raise ConfigError(
                     f"{member.path}: {section} differs from that of {first.path}; recipes that are "

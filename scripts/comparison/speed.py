@@ -18,19 +18,13 @@ import torch
 from measuring import Material, forbid_end, in_turn
 
 from comparison.members import Member
-from nmt.batches.batching import Batcher, encode_pairs
 from nmt.config import RunConfig
-from nmt.corpora.corpora import read_split, resolve_split
 from nmt.device import process_bytes
-from nmt.errors import ConfigError
 from nmt.models.catalog import build_model
 from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
-from nmt.text.tokenizer import train_tokenizers
-from nmt.training.estimate import spread_batches
 from nmt.training.step import StepSettings, train_step
 
-N_BATCHES = 2
 _LENGTH_FACTOR = 1.2
 """Target pieces that are decoded for each source piece; French has about as many."""
 
@@ -56,21 +50,6 @@ class Speed:
     greedy: Timed
     beam: Timed
     memory_bytes: int | None
-
-
-def material_of(config: RunConfig) -> Material:
-    """Batches of the first epoch, evenly over the lengths, with tokenizers learned as in a run."""
-    data = config.data
-    split = resolve_split(data, "train")
-    if split is None:
-        raise ConfigError("data.train: missing; speed is measured on training batches")
-    pairs = read_split(split, data)
-    languages = data.src_lang, data.tgt_lang
-    tokenizers = train_tokenizers(config.tokenizer, pairs, *languages, config.seed)
-    corpus = encode_pairs(pairs, tokenizers, data.max_pieces)
-    batcher = Batcher(corpus, config.train.batch_size, config.train.batch_by, config.seed)
-    sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
-    return Material(f"{N_BATCHES} batches", spread_batches(batcher, N_BATCHES), *sizes)
 
 
 def measure_speed(

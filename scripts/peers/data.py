@@ -1,14 +1,13 @@
 """The same data for all: our pieces, separated by spaces, and one list of pieces per side."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.corpora.corpora import read_examples, read_split
 from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.corpora.text_files import read_lines
 from nmt.evaluation.metrics import corpus_bleu
-from nmt.storage.atomic import write_json
 from nmt.storage.output import write_lines
 from nmt.text.normalisation import restore
 from nmt.text.sentencepiece_tokenizer import SPACE_MARK, SentencePieceConfig
@@ -18,9 +17,12 @@ from nmt.types import SentencePair
 
 
 @dataclass(frozen=True)
-class Counts:
-    """The sizes of the training set; ends of sentences count as pieces."""
+class Exported:
+    """The files in `folder`: {train,valid,test}.{src,tgt} in pieces, {train,valid,test}-text.*
+    as text, vocab.{src,tgt} with a piece a line, without the reserved ones; and the sizes of the
+    training set, whose ends of sentences count as pieces."""
 
+    folder: Path
     pairs: int
     src_tokens: int
     tgt_tokens: int
@@ -29,15 +31,6 @@ class Counts:
     def both_by_target(self) -> float:
         """Source and target tokens for each target token."""
         return (self.src_tokens + self.tgt_tokens) / self.tgt_tokens
-
-
-@dataclass(frozen=True)
-class Exported:
-    """The files in `folder`: {train,valid,test}.{src,tgt} in pieces, {train,valid,test}-text.*
-    as text, vocab.{src,tgt} with a piece a line, without the reserved ones."""
-
-    folder: Path
-    counts: Counts
 
     def pieces(self, split: str, side: str) -> Path:
         return self.folder / f"{split}.{side}"
@@ -59,8 +52,8 @@ def export(corpus: str, data: Path, folder: Path, vocabulary: int, seed: int) ->
     tgt = tokenizers.tgt.encode_batch([pair.tgt_text for pair in pairs])
     fit = [i for i, both in enumerate(zip(src, tgt, strict=True))
            if max(map(len, both)) <= settings.max_pieces]  # fmt: skip
-    counts = Counts(len(fit), *(sum(len(side[i]) + 1 for i in fit) for side in (src, tgt)))
-    exported = Exported(folder, counts)
+    n_tokens = (sum(len(side[i]) + 1 for i in fit) for side in (src, tgt))
+    exported = Exported(folder, len(fit), *n_tokens)
     folder.mkdir(parents=True, exist_ok=True)
     _write_split(exported, "train", [pairs[i] for i in fit], tokenizers)
     for split in ("valid", "test"):
@@ -69,7 +62,6 @@ def export(corpus: str, data: Path, folder: Path, vocabulary: int, seed: int) ->
         _write_split(exported, split, some, tokenizers)
     for side, tokenizer in (("src", tokenizers.src), ("tgt", tokenizers.tgt)):
         write_lines(tokenizer.vocab.pieces[len(RESERVED) :], exported.vocabulary(side), force=True)
-    write_json(folder / "counts.json", asdict(counts))
     return exported
 
 

@@ -102,7 +102,7 @@ def translate_in_turn(
         folder = place.folder(toolkit)
         orders[toolkit] = _write_sources(toolkit, folder, data, settings.sentences)
         for size in batch_sizes:
-            job = Job(model, folder / "test.src", folder / f"test-{size}.tgt", size, settings)
+            job = Job(model, folder / "test.src", folder / f"test-{size}.tgt", size, settings.beam)
             one = replace(job, src=folder / "first.src", out=job.out.with_suffix(".first"))
             jobs[toolkit, size] = job, one
     figures: dict[tuple[Toolkit, int], list[_Round]] = {key: [] for key in jobs}

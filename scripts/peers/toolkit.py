@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -87,8 +88,7 @@ def _run(command: list[str]) -> str:
     return done.stdout
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """Some updates in a row, as a log gives them: target tokens with ends of sentences and without
     padding, in a unit that is the same for all windows, and the seconds that they took."""
 
@@ -107,13 +107,19 @@ class Job:
     src: Path
     out: Path
     batch: int
-    settings: Settings
+    beam: int
 
 
 class Toolkit(abc.ABC):
     """One toolkit. `folder` is where it keeps its configuration, logs and model."""
 
     name: str
+    train: str
+    """The arguments of Python that train for `settings.steps` updates; {config} and {model} are
+    paths in `folder`."""
+    translate: str
+    """The arguments of Python that translate a file; the fields are those of Job, {folder},
+    {penalty} and {factor}."""
     environment: Environment | None = None
     """None for our own: it runs where this script runs."""
     reads_pieces = True
@@ -136,17 +142,19 @@ class Toolkit(abc.ABC):
     def write(self, folder: Path, data: Exported, settings: Settings) -> None:
         """Write the configuration."""
 
-    @abc.abstractmethod
     def train_command(self, python: Path, folder: Path) -> list[str]:
-        """Return the command that trains for `settings.steps` updates, its model in `folder`."""
+        """Return the command that trains, its model in `folder`."""
+        files = {"config": folder / "config.yaml", "model": folder / "model"}
+        return [str(python), *(word.format(**files) for word in self.train.split())]
 
     @abc.abstractmethod
     def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
         """Return the windows of the log, in order of time."""
 
-    @abc.abstractmethod
     def translate_command(self, python: Path, folder: Path, job: Job) -> list[str]:
         """Return the command that translates a file with a model."""
+        fields = {**vars(job), "folder": folder, "penalty": LENGTH_PENALTY, "factor": LENGTH_FACTOR}
+        return [str(python), *(word.format(**fields) for word in self.translate.split())]
 
 
 def write_config(
