@@ -20,7 +20,7 @@ from comparison.members import Member, read_members, run_path, state_of, train_m
 from comparison.pictures import draw_bleu, draw_maps
 from comparison.results import Result, kept_results, results_of
 from comparison.speed import Speed, measure_speed
-from comparison.table import as_json, markdown
+from comparison.table import markdown
 from measuring import material_of
 from pydantic import TypeAdapter
 
@@ -89,8 +89,12 @@ def _compare(members: Sequence[Member], options: argparse.Namespace) -> None:
     if not speeds and not options.measure_only:
         speeds = _measure_speeds(members, options)
     steps = members[0].config.train.steps
-    about = {"steps": steps, "sentences": len(examples), "signature": results[0].signature}
-    write_json(options.out / "family.json", as_json(results, speeds, about))
+    family: dict[str, object] = {
+        **{"steps": steps, "sentences": len(examples), "signature": results[0].signature},
+        "kinds": {result.name: result.as_json() for result in results},
+        "speed": {name: asdict(speed) for name, speed in speeds.items()},
+    }
+    write_json(options.out / "family.json", family)
     maps = {result.name: _map(result.name, min(result.bleus), options) for result in results}
     pieces = {(one.source.pieces, one.hypotheses[0].target.pieces) for one in maps.values()}
     if len(pieces) > 1:

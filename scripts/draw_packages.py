@@ -86,8 +86,13 @@ def svg(packages: Sequence[Package]) -> str:
         hue = 212 - 60 * package.layer // n_layers
         y, x = HEAD + ROW * i, left + CELL * (i + 0.5)
         middle = y + ROW / 2
-        parts += _box(package, y, f"hsl({hue}, 55%, 93%)", f"hsl({hue}, 55%, 32%)")
         parts += [
+            f"<rect x='{MARGIN}' y='{y + 2}' width='{NAME_WIDTH + PHRASE_WIDTH}' "
+            f"height='{ROW - 4}' rx='6' fill='hsl({hue}, 55%, 93%)'/>",
+            f"<text x='{MARGIN + 10}' y='{middle + 5}' font-size='14' font-weight='bold' "
+            f"fill='hsl({hue}, 55%, 32%)'>{package.name}</text>",
+            f"<text x='{MARGIN + NAME_WIDTH}' y='{middle + 5}' font-size='12.5' fill='#333'>"
+            f"{escape(package.phrase)}</text>",
             f"<line x1='{x}' y1='{HEAD}' x2='{x}' y2='{middle}' stroke='#e8e8e8'/>",
             f"<line x1='{x}' y1='{middle}' x2='{left + CELL * len(packages)}' y2='{middle}' "
             "stroke='#e8e8e8'/>",
@@ -102,17 +107,6 @@ def svg(packages: Sequence[Package]) -> str:
             if other.name in package.imports
         ]
     return "\n".join([*parts, *dots, "</svg>", ""])
-
-
-def _box(package: Package, y: int, fill: str, ink: str) -> list[str]:
-    width, baseline = NAME_WIDTH + PHRASE_WIDTH, y + ROW / 2 + 5
-    return [
-        f"<rect x='{MARGIN}' y='{y + 2}' width='{width}' height='{ROW - 4}' rx='6' fill='{fill}'/>",
-        f"<text x='{MARGIN + 10}' y='{baseline}' font-size='14' font-weight='bold' fill='{ink}'>"
-        f"{package.name}</text>",
-        f"<text x='{MARGIN + NAME_WIDTH}' y='{baseline}' font-size='12.5' fill='#333'>"
-        f"{escape(package.phrase)}</text>",
-    ]
 
 
 if __name__ == "__main__":

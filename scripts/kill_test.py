@@ -16,7 +16,6 @@ import json
 import multiprocessing
 import os
 import random
-import shutil
 import signal
 import sys
 import tempfile
@@ -51,12 +50,12 @@ search: {{batch_size: 8}}
 
 @dataclass
 class Killed:
-    """A killed run, the outcome, and the times of the kills."""
+    """A killed run and its faults; `last_step` is its newest checkpoint's at the last kill."""
 
     folder: Path
     n_kills: int = 0
     n_in_saves: int = 0
-    steps: list[int] = field(default_factory=list)
+    last_step: int = 0
     unreadable: list[str] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
 
@@ -68,26 +67,6 @@ class Killed:
 
 def main() -> int:
     """Run the test as the command line says; return the exit code."""
-    options = _parser().parse_args()
-    options.chance = random.Random(options.seed)
-    torch.set_num_threads(1)  # a process with threads cannot be forked
-    if options.quick:
-        importlib.import_module("nmt.training.loop")
-        torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])  # torch imports more at the first
-    started = time.monotonic()
-    work = Path(options.keep or tempfile.mkdtemp(prefix="kill-test-")).absolute()
-    work.mkdir(parents=True, exist_ok=True)
-    try:
-        runs = _test(work, options)
-    finally:
-        if options.keep is None:
-            shutil.rmtree(work)
-    _print_table(runs, options.signal)
-    print(f"{time.monotonic() - started:.0f} s")
-    return int(any(run.differences or run.unreadable for run in runs))
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     add = parser.add_argument
     add("--kills", type=int, default=100, help="kills in all [100]")
@@ -98,7 +77,20 @@ def _parser() -> argparse.ArgumentParser:
     add("--quick", action="store_true", help="leave out the imports of each start")
     add("--set", action="append", default=[], help="KEY=VALUE for each training; repeatable")
     add("--keep", help="a new folder to work in, which stays")
-    return parser
+    options = parser.parse_args()
+    options.chance = random.Random(options.seed)
+    torch.set_num_threads(1)  # a process with threads cannot be forked
+    if options.quick:
+        importlib.import_module("nmt.training.loop")
+        torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])  # torch imports more at the first
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="kill-test-") as scratch:
+        work = Path(options.keep or scratch).absolute()
+        work.mkdir(parents=True, exist_ok=True)
+        runs = _test(work, options)
+    _print_table(runs, options.signal)
+    print(f"{time.monotonic() - started:.0f} s")
+    return int(any(run.differences or run.unreadable for run in runs))
 
 
 def _test(work: Path, options: argparse.Namespace) -> list[Killed]:
@@ -211,14 +203,14 @@ def _unreadable(run: Killed) -> Iterator[str]:
     """Faults found by reading the run right after the kill; nothing is changed."""
     checkpoints = CheckpointFolder(run.folder / "checkpoints")
     steps = checkpoints.steps()
-    if run.steps and run.steps[-1] and not steps:
+    if run.last_step and not steps:
         yield f"kill {run.n_kills}: no checkpoint, though there was one"
     for which in (*map(str, steps), *checkpoints.labels()):
         try:
             checkpoints.load(which)
         except CheckpointError as error:
             yield f"kill {run.n_kills}: {error}"
-    run.steps.append(max(steps, default=0))
+    run.last_step = max(steps, default=0)
 
 
 def _differences(complete: Path, run: Path) -> Iterator[str]:

@@ -40,6 +40,9 @@ LOST_SECONDS = 30.0
 OPEN_FILES = 256
 """The server's limit of file descriptors."""
 
+NO_ANSWER = (OSError, ValueError, IndexError, TimeoutError)
+"""The errors of an exchange with a server that does not answer."""
+
 Langs = tuple[str, str]
 
 
@@ -74,7 +77,7 @@ async def repeat(port: int, requests: Iterator[bytes], n_clients: int = 4) -> No
 
     async def client() -> None:
         for request in requests:
-            with contextlib.suppress(OSError, ValueError, IndexError, TimeoutError):
+            with contextlib.suppress(*NO_ANSWER):
                 await asyncio.wait_for(exchange(port, request), 120)
             await asyncio.sleep(0.01)
 
@@ -232,7 +235,7 @@ async def use(port: int, langs: Langs, end: float, outcome: Outcome) -> None:
                 status, content = await asyncio.wait_for(exchange(port, request), LOST_SECONDS)
                 if status != 200:
                     outcome.failed.append(f"{status} {content[:100]!r}")
-            except (OSError, ValueError, IndexError, TimeoutError) as error:
+            except NO_ANSWER as error:
                 outcome.failed.append(f"{error!r} after {time.monotonic() - started:.1f} s")
             else:
                 outcome.seconds.append(time.monotonic() - started)

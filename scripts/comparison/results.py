@@ -1,9 +1,10 @@
 """One result for each kind, from the measures of all its runs."""
 
 import json
+import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -46,6 +47,11 @@ class Result:
         """The standard deviation over the runs; None for a single one."""
         return statistics.stdev(self.bleus.values()) if len(self.bleus) > 1 else None
 
+    def as_json(self) -> dict[str, object]:
+        """Return all its numbers, unrounded, fit for json.dumps."""
+        means = {"bleu": self.bleu, "spread": self.spread, "perplexity": math.exp(self.loss)}
+        return asdict(self) | means
+
 
 def results_of(
     measured: Mapping[str, Mapping[int, Measured]],
@@ -69,7 +75,7 @@ def results_of(
 
 
 def kept_results(out: Path) -> list[Result]:
-    """The results in `out`/family.json, by table.as_json. Raises DataError where it is missing."""
+    """The results in `out`/family.json. Raises DataError where it is missing."""
     path = out / "family.json"
     if not path.is_file():
         raise DataError(f"{path} is missing; compare all kinds first")

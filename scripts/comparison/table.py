@@ -1,8 +1,7 @@
-"""The results as Markdown and as JSON."""
+"""The results as Markdown."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 
 from measuring import markdown_table
 
@@ -16,25 +15,6 @@ def markdown(results: Sequence[Result], speeds: Mapping[str, Speed]) -> str:
     if speeds:
         parts.append(_cost(results, speeds))
     return "\n\n".join(parts) + "\n"
-
-
-def as_json(
-    results: Sequence[Result], speeds: Mapping[str, Speed], about: Mapping[str, object]
-) -> dict[str, object]:
-    """All numbers of the tables, unrounded, fit for json.dumps."""
-    return {
-        **about,
-        "kinds": {
-            result.name: {
-                **asdict(result),
-                "bleu": result.bleu,
-                "spread": result.spread,
-                "perplexity": math.exp(result.loss),
-            }
-            for result in results
-        },
-        "speed": {name: asdict(speed) for name, speed in speeds.items()},
-    }
 
 
 def _quality(results: Sequence[Result]) -> str:
