@@ -32,18 +32,19 @@ from measuring import (
     in_turn,
     is_clean,
     machine_card,
+    material_of,
     speedup,
 )
 from pydantic import Field
 from textbook import textbook_loss, textbook_of
 from torch import Tensor, nn
 
-from nmt.batches.batching import Batch, Batcher, encode_pairs, make_batch
+from nmt.batches.batching import Batch, make_batch
 from nmt.cli.shared.process import configure_process
-from nmt.config import TrainConfig
-from nmt.corpora.corpora import read_split, readable_splits
+from nmt.config import RunConfig, TrainConfig
+from nmt.corpora.corpora import readable_splits
 from nmt.corpora.entries import data_folder
-from nmt.corpora.sources import DataConfig, SplitConfig
+from nmt.corpora.sources import DataConfig
 from nmt.device import MemoryUse, Precision, autocast, resolve_device
 from nmt.errors import ConfigError, NMTError
 from nmt.lab.numbers import columns
@@ -57,9 +58,7 @@ from nmt.search.search_config import SearchConfig
 from nmt.settings.base import Config
 from nmt.settings.config_file import Override, Overrides, load_overrides
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
-from nmt.text.tokenizer import train_tokenizers
 from nmt.text.vocabulary import RESERVED
-from nmt.training.estimate import spread_batches
 from nmt.training.step import StepSettings, train_step, translation_loss
 
 Form = Literal["nmt", "plain", "textbook"]
@@ -85,7 +84,6 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """The name of its row."""
         return self.form if self.precision == "fp32" else f"{self.form} {self.precision}"
 
 
@@ -173,9 +171,7 @@ def ceiling(precision: Precision, device: torch.device, sizes: Sequence[int]) ->
     ways = [(size, multiply) for size in sizes for multiply in (torch.mm, product)]
     timed, _ = in_turn({str(i): products(*way, 1) for i, way in enumerate(ways)}, 3)
     seconds = [1 / task.rate(1) for task in timed.values()]
-    taken, way = min(
-        zip(seconds, ways, strict=True), key=lambda candidate: candidate[0] / candidate[1][0] ** 3
-    )
+    taken, way = min(zip(seconds, ways, strict=True), key=lambda pair: pair[0] / pair[1][0] ** 3)
     count = max(1, round(CEILING_SECONDS / taken))
     return products(*way, count), 2 * way[0] ** 3 * count
 
@@ -199,44 +195,33 @@ def real_lengths(sizes: Sizes, data: Path, n_batches: int = 8) -> Material:
     folder = data_folder(data)
     is_fetched = "train" in readable_splits(REAL_CORPUS, folder)
     corpus = REAL_CORPUS if is_fetched else FALLBACK
-    config = DataConfig(corpus=corpus, folder=folder)
-    pairs = read_split(SplitConfig(corpus=corpus, split="train"), config)
-    most = sizes.vocabulary if is_fetched else min(sizes.vocabulary, FALLBACK_VOCABULARY)
-    pieces = SentencePieceConfig(model_type="bpe", vocab_size=most)
-    tokenizers = train_tokenizers(pieces, pairs, config.src_lang, config.tgt_lang, 1)
-    encoded = encode_pairs(pairs, tokenizers, config.max_pieces)
-    batches = spread_batches(Batcher(encoded, sizes.batch, "sentences", 1), n_batches)
-    title = f"{corpus}, {len(batches)} batches of {sizes.batch}"
-    return Material(title, batches, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+    n_pieces = sizes.vocabulary if is_fetched else min(sizes.vocabulary, FALLBACK_VOCABULARY)
+    config = RunConfig(
+        name="bench",
+        seed=1,
+        data=DataConfig(corpus=corpus, folder=folder),
+        tokenizer=SentencePieceConfig(model_type="bpe", vocab_size=n_pieces),
+        train=TrainConfig(batch_size=sizes.batch, batch_by="sentences"),
+    )
+    return material_of(config, n_batches, corpus)
 
 
-class Learner:
-    """One variant of the model, with its optimiser."""
-
-    def __init__(self, plan: Plan, variant: Variant, material: Material) -> None:
-        plain = plan.build(variant.form, material).train()
-        self._model: nn.Module = plain
-        self._loss: Callable[..., LossSum] = translation_loss
-        if variant.form == "textbook":
-            sizes = material.src_vocab, material.tgt_vocab
-            self._model = textbook_of(plain, plan.sizes.model(), *sizes).train()
-            self._loss = textbook_loss
-        self._optimizer = _TRAIN.optimizer.build(self._model.named_parameters(), _TRAIN.lr)
-        self._settings = StepSettings(variant.precision, clip_norm=_TRAIN.clip_norm)
-
-    def update(self, batches: Sequence[Batch]) -> list[float]:
-        """Update the weights on each batch. Returns the losses before each."""
-        model, optimizer, settings, loss = self._model, self._optimizer, self._settings, self._loss
-        return [
-            train_step(model, optimizer, [batch], settings, loss_function=loss).loss
-            for batch in batches
-        ]
-
-
-def measure_training(plan: Plan, material: Material) -> Section:
-    """Measure updates of every variant, beside the textbook's loop and the ceiling."""
-    tasks = {variant.name: (plan, variant, material) for variant in plan.variants()}
-    return measure_updates(f"training, {material.title}", plan, tasks)
+def learner(
+    plan: Plan, variant: Variant, material: Material
+) -> Callable[[Sequence[Batch]], list[float]]:
+    """Return a function that updates a new model on each batch and returns the losses before."""
+    plain = plan.build(variant.form, material).train()
+    model: nn.Module = plain
+    loss: Callable[..., LossSum] = translation_loss
+    if variant.form == "textbook":
+        sizes = material.src_vocab, material.tgt_vocab
+        model = textbook_of(plain, plan.sizes.model(), *sizes).train()
+        loss = textbook_loss
+    optimizer = _TRAIN.optimizer.build(model.named_parameters(), _TRAIN.lr)
+    settings = StepSettings(variant.precision, clip_norm=_TRAIN.clip_norm)
+    return lambda batches: [
+        train_step(model, optimizer, [batch], settings, loss).loss for batch in batches
+    ]
 
 
 def measure_growth(plan: Plan, lengths: Sequence[int]) -> Section:
@@ -268,7 +253,7 @@ def measure_updates(
     amounts: dict[str, tuple[Amount, int]] = {}
     for name, (task_plan, variant, material) in tasks.items():
         batches = material.to(plan.device).batches
-        works[name] = partial(Learner(task_plan, variant, material).update, batches)
+        works[name] = partial(learner(task_plan, variant, material), batches)
         flops = 3 * forward_flops(task_plan.sizes.model(), material.amount, material.tgt_vocab)
         amounts[name] = material.amount, flops
     timed, others = in_turn(works, plan.rounds)
@@ -328,22 +313,16 @@ def measure_decoding(plan: Plan, material: Material, beam: int) -> Section:
 
 def measure_memory(plan: Plan) -> Section | None:
     """Measure the memory that an update adds to a process; None if the system does not tell."""
-    added, peaks = {}, {}
+    rows: dict[str, dict[str, float]] = {}
     for variant in plan.variants():
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             use = pool.submit(use_of_update, plan, variant, torch.get_num_threads()).result()
         if use is None:
             return None
-        before, peaks[variant.name] = use
-        added[variant.name] = peaks[variant.name] - before
-    rows = {
-        name: {
-            "MiB above the model at rest": added[name] / MIB,
-            "MiB in all": peaks[name] / MIB,
-            "the last by it": added["textbook"] / max(1, added[name]),
-        }
-        for name in added
-    }
+        added = (use[1] - use[0]) / MIB
+        rows[variant.name] = {"MiB above the model at rest": added, "MiB in all": use[1] / MIB}
+    for row in rows.values():
+        row["the last by it"] = added / max(1 / MIB, row["MiB above the model at rest"])
     return Section(f"memory of an update, {fixed_shape(plan.sizes).title}", rows, others=0.0)
 
 
@@ -355,8 +334,8 @@ def use_of_update(plan: Plan, variant: Variant, threads: int) -> tuple[int, int]
     torch.set_num_threads(threads)
     small = plan.sizes.model_copy(update={"batch": 1, "src": 2, "tgt": 2})
     material = fixed_shape(plan.sizes).to(plan.device)
-    learner = Learner(plan, variant, material)
-    learner.update(fixed_shape(small).to(plan.device).batches)
+    update = learner(plan, variant, material)
+    update(fixed_shape(small).to(plan.device).batches)
     if plan.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(plan.device)
     else:
@@ -366,7 +345,7 @@ def use_of_update(plan: Plan, variant: Variant, threads: int) -> tuple[int, int]
             return None
     before = MemoryUse.of(plan.device)
     for _ in range(2):
-        learner.update(material.batches)
+        update(material.batches)
     after = MemoryUse.of(plan.device)
     return None if before is None or after is None else (before.now, max(before.now, after.peak))
 
@@ -378,12 +357,13 @@ def measure(options: argparse.Namespace, plan: Plan) -> Iterator[Section]:
         materials.append(real_lengths(plan.sizes, options.data))
     for part in options.parts:
         if part == "training":
-            yield from (measure_training(plan, material) for material in materials)
+            for material in materials:
+                tasks = {variant.name: (plan, variant, material) for variant in plan.variants()}
+                yield measure_updates(f"training, {material.title}", plan, tasks)
         elif part == "growth":
             yield measure_growth(plan, LENGTHS)
         elif part == "memory":
-            if (section := measure_memory(plan)) is not None:
-                yield section
+            yield from filter(None, [measure_memory(plan)])
         else:
             for material in materials:
                 yield from (measure_decoding(plan, material, beam) for beam in BEAMS)

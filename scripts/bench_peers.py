@@ -14,22 +14,14 @@ meanwhile.
 import argparse
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
 
 import torch
 from measuring import machine_card
 from peers.data import Exported, export
-from peers.environments import set_up
-from peers.rounds import (
-    Place,
-    decoding_table,
-    train_in_turn,
-    training_table,
-    translate_in_turn,
-)
+from peers.rounds import Place, decoding_table, train_in_turn, training_table, translate_in_turn
 from peers.toolkit import Settings, Toolkit
 from peers.toolkits import Form, JoeyNMT, Marian, OpenNMT, Own
 
@@ -41,7 +33,6 @@ _DEFAULT = ("nmt", "opennmt", "joeynmt", "marian")
 
 
 def toolkits(threads: int) -> dict[str, Toolkit]:
-    """Every toolkit by its name."""
     forms: tuple[Form, ...] = ("plain", "half", "deep")
     ours: list[Toolkit] = [Own(p, form) for form in forms for p in ("fp32", "bf16")]
     ours.append(Own("fp32", int8=True))
@@ -52,22 +43,12 @@ def toolkits(threads: int) -> dict[str, Toolkit]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return 2 if the input was wrong or a toolkit failed."""
     options = _parser().parse_args(arguments)
-    do: Mapping[str, Callable[[argparse.Namespace], None]] = {
-        "setup": _setup,
-        "train": _train,
-        "decode": _decode,
-    }
     try:
-        do[options.task](options)
+        {"setup": _setup, "train": _train, "decode": _decode}[options.task](options)
     except NMTError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    """Raise, so that the running toolkit is stopped as well."""
-    sys.exit(128 + number)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -100,7 +81,7 @@ def _chosen(names: Sequence[str], threads: int) -> list[Toolkit]:
 def _setup(options: argparse.Namespace) -> None:
     for toolkit in _chosen(options.only, options.threads):
         if toolkit.environment is not None:
-            print(set_up(toolkit.environment, options.envs))
+            print(toolkit.environment.set_up(options.envs))
 
 
 def _prepared(options: argparse.Namespace) -> tuple[Place, Exported, Settings]:
@@ -116,7 +97,7 @@ def _train(options: argparse.Namespace) -> None:
     selected = _chosen(options.only, options.threads)
     place, data, settings = _prepared(options)
     measured = train_in_turn(selected, place, data, settings, options.rounds)
-    print(training_table(measured, data.counts.both_by_target))
+    print(training_table(measured, data.both_by_target))
     _write(options, selected, settings, {name: asdict(of_one) for name, of_one in measured.items()})
 
 
@@ -146,14 +127,13 @@ def _write(
     measured: Mapping[str, object],
 ) -> None:
     """The file of the figures; toolkits measured in turn share one."""
-    path = (
-        options.work / f"{'-'.join([options.task, *(toolkit.name for toolkit in toolkits)])}.json"
-    )
+    names = [toolkit.name for toolkit in toolkits]
+    path = options.work / f"{'-'.join([options.task, *names])}.json"
     card = {**machine_card(torch.device("cpu"), "bf16"), "threads": options.threads}
     write_json(path, {"machine": card, "settings": settings.model_dump(), "measured": measured})
     print(f"\n{path}", file=sys.stderr)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # stops the toolkit too
     sys.exit(main())

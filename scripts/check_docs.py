@@ -24,6 +24,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -75,23 +76,18 @@ class Entry(Config):
         return self.within.get("%" if percentage else "", 0.0)
 
 
-class _List(RootModel[dict[str, Entry]]):
-    """The entries by name."""
-
-
 class PageFormat(string.Formatter):
     """str.format as the pages write figures.
 
     `.1%` gives 96.8 %, `.1fM` millions without their six zeros, `.0fpow` powers: 2 · 10⁻⁷.
     """
 
-    def format_field(self, value: object, format_spec: str) -> str:
-        """See string.Formatter."""
+    def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec.endswith("%"):
             return format(value, format_spec).replace("%", " %")
-        if isinstance(value, int | float) and format_spec.endswith("M"):
+        if format_spec.endswith("M"):
             return format(value / 1e6, format_spec[:-1])
-        if isinstance(value, int | float) and format_spec.endswith("pow"):
+        if format_spec.endswith("pow"):
             digits, power = f"{value:.{format_spec[1:-4]}e}".split("e")
             return f"{digits} · 10{str(int(power)).translate(_RAISED)}"
         return format(value, format_spec)
@@ -115,19 +111,17 @@ def main(words: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    n_stale = 0
+    is_stale = False
     for name in names:
         problems = list(check(entries[name], options.root, options.runs))
-        print(f"{name}: {'stale' if problems else 'ok'}", flush=True)
-        for problem in problems:
-            print(f"  {problem}", flush=True)
-        n_stale += bool(problems)
-    return 1 if n_stale else 0
+        print(f"{name}: {'stale' if problems else 'ok'}", *problems, sep="\n  ", flush=True)
+        is_stale |= bool(problems)
+    return int(is_stale)
 
 
 def read_list(path: Path) -> dict[str, Entry]:
     """The entries by name. Raises ConfigError (file:line: key) for an invalid entry."""
-    return load_file(path, (), _List).root
+    return load_file(path, (), RootModel[dict[str, Entry]]).root
 
 
 def _chosen(
@@ -172,12 +166,14 @@ def check(entry: Entry, root: Path, runs: Path | None = None) -> Iterator[str]:
             text = (root / entry.page).read_text(encoding="utf-8")
             try:
                 for expected in _wanted(entry, folder, output):
-                    yield from _said(expected, text, entry)
+                    if not agrees(expected, text, entry):
+                        near = _nearest(expected, text)
+                        yield f"{entry.page}: does not say: {expected}{near}"
             except LookupError as error:
                 yield f"{entry.page}: {error.args[0]}"
         for page in entry.transcripts:
-            for command, answer in transcripts((root / page).read_text(encoding="utf-8")):
-                for problem in _check_transcript(command, answer, folder, root, entry):
+            for transcript in transcripts((root / page).read_text(encoding="utf-8")):
+                for problem in _check_transcript(*transcript, folder, root, entry):
                     yield f"{page}: {problem}"
 
 
@@ -233,39 +229,29 @@ def _perform(command: str, folder: Path, root: Path) -> subprocess.CompletedProc
 
 
 def _compare(new: Path, old: Path, name: Path, allowed: float) -> Iterator[str]:
-    """A line if the files differ, else nothing."""
+    """Yield a line if the files differ."""
     if not new.is_file() or not old.is_file():
         yield f"{name}: {'not made by the command' if old.is_file() else 'missing'}"
     elif old.suffix == ".png":
-        share = _differing(new, old)
-        if share is None:
+        pixels = [
+            np.asarray(Image.open(path).convert("RGB"), dtype=np.int16) for path in (new, old)
+        ]
+        if pixels[0].shape != pixels[1].shape:
             yield f"{name}: another size than the picture drawn now"
-        elif share > allowed:
+        elif (share := (np.ptp(pixels, axis=0).max(axis=-1) > LEVELS).mean()) > allowed:
             yield f"{name}: {share:.1%} of the pixels differ from the picture drawn now"
     elif new.read_bytes() != old.read_bytes():
         yield f"{name}: differs from what is made now"
-
-
-def _differing(one: Path, other: Path) -> float | None:
-    """The share of pixels that differ by more than LEVELS; None where the sizes differ."""
-    pixels = []
-    for path in (one, other):
-        with Image.open(path) as image:
-            pixels.append(np.asarray(image.convert("RGB"), dtype=np.int16))
-    if pixels[0].shape != pixels[1].shape:
-        return None
-    return float((np.abs(pixels[0] - pixels[1]).max(axis=-1) > LEVELS).mean())
 
 
 def _wanted(entry: Entry, folder: Path, output: str) -> list[str]:
     """The texts that the page must have. Raises LookupError where a figure is missing."""
     expected: list[str] = []
     if entry.lines_of is not None:
-        lines = (folder / entry.lines_of).read_text(encoding="utf-8").splitlines()
-        expected += filter(None, lines)
-    figures: dict[str | int, object] = {}
+        expected += filter(None, (folder / entry.lines_of).read_text("utf-8").splitlines())
+    figures: dict[Any, object] = {}
     if entry.json_file is not None:
-        text = (folder / entry.json_file).read_text(encoding="utf-8")
+        text = (folder / entry.json_file).read_text("utf-8")
         content = json.loads(text, object_pairs_hook=_with_numbers)
         figures |= content.get("numbers", content)
     for pattern in entry.output:
@@ -275,7 +261,7 @@ def _wanted(entry: Entry, folder: Path, output: str) -> list[str]:
         figures |= {name: _number(text) for name, text in match.groupdict().items()}
     for line in entry.says:
         try:
-            expected.append(PageFormat().vformat(line, (), figures))  # type: ignore[arg-type]
+            expected.append(PageFormat().vformat(line, (), figures))
         except LookupError as error:
             raise LookupError(f"the figures have no {error}, for {line}") from error
     return expected
@@ -291,12 +277,6 @@ def _number(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
-
-
-def _said(expected: str, text: str, entry: Entry) -> Iterator[str]:
-    """Yield a line if the page lacks `expected`."""
-    if not agrees(expected, text, entry):
-        yield f"{entry.page}: does not say: {expected}{_nearest(expected, text)}"
 
 
 def agrees(expected: str, text: str, entry: Entry, lines: bool = False) -> bool:

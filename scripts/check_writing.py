@@ -32,35 +32,24 @@ def faults(tree: ast.Module) -> Iterator[tuple[int, str]]:
             if DOCSTRING.match(first):
                 yield node.body[0].lineno, f"docstring: {first}"
         if isinstance(node, _Function) and node.name.startswith("test_"):
-            yield from _too_long(node.lineno, node.name)
+            if len(node.name) > TEST_NAME:
+                yield node.lineno, f"test name of {len(node.name)} characters: {node.name}"
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield from _adjective(node.lineno, "variable", node.id)
-        elif isinstance(node, ast.arg):
-            yield from _adjective(node.lineno, "parameter", node.arg)
-
-
-def _too_long(line: int, name: str) -> Iterator[tuple[int, str]]:
-    if len(name) > TEST_NAME:
-        yield line, f"test name of {len(name)} characters: {name}"
-
-
-def _adjective(line: int, kind: str, name: str) -> Iterator[tuple[int, str]]:
-    if name in ADJECTIVES:
-        yield line, f"{kind}: {name}"
+            if node.id in ADJECTIVES:
+                yield node.lineno, f"variable: {node.id}"
+        elif isinstance(node, ast.arg) and node.arg in ADJECTIVES:
+            yield node.lineno, f"parameter: {node.arg}"
 
 
 def subjects() -> Iterator[str]:
     """Yield the long subjects of the commits since this script was added."""
     git = ("git", "-C", str(ROOT), "log", "--no-merges")
-    path = Path(__file__).relative_to(ROOT)
-    log = subprocess.run(
-        [*git, "--diff-filter=A", "--format=%H", "--", str(path)], capture_output=True, text=True
-    )
-    for base in log.stdout.split()[-1:]:
-        lines = subprocess.check_output(
-            [*git, "--format=%h %s", f"{base}..HEAD"], text=True
-        ).splitlines()
-        yield from (f"commit {line}" for line in lines if len(line.partition(" ")[2]) > SUBJECT)
+    added = [*git, "--diff-filter=A", "--format=%H", "--", __file__]
+    for base in subprocess.run(added, capture_output=True, text=True).stdout.split()[-1:]:
+        log = subprocess.check_output([*git, "--format=%h %s", f"{base}..HEAD"], text=True)
+        for line in log.splitlines():
+            if len(line.partition(" ")[2]) > SUBJECT:
+                yield f"commit {line}"
 
 
 def main() -> int:

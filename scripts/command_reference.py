@@ -42,24 +42,19 @@ class _Tables:
 
     def __init__(self) -> None:
         self.parts: list[str] = []
-        self._title = ""
 
     @contextlib.contextmanager
     def section(self, title: str) -> Iterator[None]:
-        """The rows that are written in the block belong under `title`."""
-        self._title = title
+        """Begin a table; `title` is what its rows are."""
+        self.parts.append(f"| {title.removesuffix('s').lower()} | |\n|---|---|")
         yield
 
     def write_dl(self, rows: Sequence[tuple[str, str]]) -> None:
-        """A table of names and texts."""
-        head = self._title.removesuffix("s").lower()
-        lines = [f"| {head} | |", "|---|---|"]
-        lines += [f"| `{name}` | {_cell(text)} |" for name, text in rows]
-        self.parts.append("\n".join(lines))
+        """Add rows of a name and a text to the last table."""
+        self.parts[-1] += "".join(f"\n| `{name}` | {_cell(text)} |" for name, text in rows)
 
 
 def reference() -> str:
-    """The page as Markdown."""
     return "\n\n".join([_HEAD.strip(), *_sections(typer.main.get_command(app), None, "nmt")]) + "\n"
 
 
@@ -68,26 +63,18 @@ def _sections(command: Any, parent: Any, name: str) -> Iterator[str]:
     children = getattr(command, "commands", None)
     if children is not None:
         if parent is not None:
-            yield f"## {name}"
-            yield command.help.strip()
+            yield f"## {name}\n\n{command.help.strip()}"
         for child, member in children.items():
             yield from _sections(member, context, f"{name} {child}")
         return
     level = "###" if parent.parent else "##"
     usage = " ".join([name, *command.collect_usage_pieces(context)])
-    yield f"{level} {name}"
-    yield f"```text\n{usage}\n```"
-    yield _paragraphs(command.help)
+    yield f"{level} {name}\n\n```text\n{usage}\n```"
+    paragraphs = command.help.strip().replace("<", "&lt;").split("\n\n")
+    yield "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     tables = _Tables()
     command.format_options(context, tables)
     yield from tables.parts
-
-
-def _paragraphs(text: str) -> str:
-    """The help's paragraphs; `<` is text."""
-    return "\n\n".join(
-        " ".join(part.split()) for part in text.replace("<", "&lt;").split("\n\n") if part.strip()
-    )
 
 
 def _cell(text: str) -> str:

@@ -19,8 +19,9 @@ from comparison.measures import Measured, forced, measure, test_set
 from comparison.members import Member, read_members, run_path, state_of, train_missing
 from comparison.pictures import draw_bleu, draw_maps
 from comparison.results import Result, kept_results, results_of
-from comparison.speed import Speed, material_of, measure_speed
-from comparison.table import as_json, markdown
+from comparison.speed import Speed, measure_speed
+from comparison.table import markdown
+from measuring import material_of
 from pydantic import TypeAdapter
 
 from nmt.errors import ConfigError, DataError, NMTError
@@ -32,9 +33,7 @@ from nmt.translation.translator import Translator
 from nmt.types import Translation
 
 MAPPED_SENTENCE = 370  # two black dogs, a black puppy and a white dog: order, and four of a kind
-_Runs = dict[str, dict[int, Measured]]
-"""The measures of runs by kind and seed."""
-
+N_BATCHES = 2
 NAMED = ("additive", "none", "transformer", "multi-head", "hard")
 
 
@@ -46,11 +45,9 @@ def main() -> int:
             _show(kept_results(options.out), _kept_speeds(options.out), options.out)
             return 0
         members = read_members(options.configs, options.only)
-        if options.baseline not in {member.name for member in members}:
-            raise ConfigError(
-                f"--baseline: got '{options.baseline}', allowed: "
-                f"{', '.join(member.name for member in members)}"
-            )
+        names = [member.name for member in members]
+        if options.baseline not in names:
+            raise ConfigError(f"--baseline: got '{options.baseline}', allowed: {', '.join(names)}")
         options.out.mkdir(parents=True, exist_ok=True)
         _compare(members, options)
     except NMTError as error:
@@ -92,9 +89,16 @@ def _compare(members: Sequence[Member], options: argparse.Namespace) -> None:
     if not speeds and not options.measure_only:
         speeds = _measure_speeds(members, options)
     steps = members[0].config.train.steps
-    about = {"steps": steps, "sentences": len(examples), "signature": results[0].signature}
-    write_json(options.out / "family.json", as_json(results, speeds, about))
-    maps = _maps([result.name for result in results], measured, options)
+    family: dict[str, object] = {
+        **{"steps": steps, "sentences": len(examples), "signature": results[0].signature},
+        "kinds": {result.name: result.as_json() for result in results},
+        "speed": {name: asdict(speed) for name, speed in speeds.items()},
+    }
+    write_json(options.out / "family.json", family)
+    maps = {result.name: _map(result.name, min(result.bleus), options) for result in results}
+    pieces = {(one.source.pieces, one.hypotheses[0].target.pieces) for one in maps.values()}
+    if len(pieces) > 1:
+        raise DataError(f"{options.runs}: the runs cut the sentence of the maps into other pieces")
     with figure_style():
         write_map(draw_maps(maps), options.out / "maps.png", force=True)
     _show(results, speeds, options.out)
@@ -114,8 +118,8 @@ def _show(results: Sequence[Result], speeds: Mapping[str, Speed], out: Path) -> 
 def _measure(
     members: Sequence[Member], options: argparse.Namespace
 ) -> dict[str, dict[int, Measured]]:
-    """The measures of every finished run; the others are named on stderr."""
-    measured: _Runs = {}
+    """Return the measures of every finished run by kind and seed; name the others on stderr."""
+    measured: dict[str, dict[int, Measured]] = {}
     for member in members:
         for seed in options.seeds:
             run = run_path(options.runs, member.name, seed)
@@ -126,25 +130,15 @@ def _measure(
     return measured
 
 
-def _maps(
-    names: Sequence[str],
-    measured: Mapping[str, Mapping[int, Measured]],
-    options: argparse.Namespace,
-) -> dict[str, Translation]:
-    """Each kind's attention on the chosen sentence and its reference, by its first run."""
-    maps = {}
-    for name in names:
-        run = run_path(options.runs, name, min(measured[name]))
-        translator = Translator.load(run, device="cpu", checkpoint="last")
-        maps[name] = forced(translator, [test_set(run)[options.sentence - 1]])[0]
-    pieces = {(maps[name].source.pieces, maps[name].hypotheses[0].target.pieces) for name in names}
-    if len(pieces) > 1:
-        raise DataError(f"{options.runs}: the runs cut the sentence of the maps into other pieces")
-    return maps
+def _map(name: str, seed: int, options: argparse.Namespace) -> Translation:
+    """Return a run's attention on the chosen sentence and its reference."""
+    run = run_path(options.runs, name, seed)
+    translator = Translator.load(run, device="cpu", checkpoint="last")
+    return forced(translator, [test_set(run)[options.sentence - 1]])[0]
 
 
 def _measure_speeds(members: Sequence[Member], options: argparse.Namespace) -> dict[str, Speed]:
-    material = material_of(members[0].config)
+    material = material_of(members[0].config, N_BATCHES, "the family's corpus")
     speeds, others = measure_speed(members, options.baseline, material, options.rounds)
     about = {
         "threads": torch.get_num_threads(),

@@ -81,10 +81,7 @@ def reference(config_class: type[Config]) -> str:
 def _table(config_class: type[Config], path: str) -> Iterator[str]:
     """The keys of one class, a line each."""
     kind = kind_of(config_class)
-    if path:
-        yield f"\n## {path}{f', kind: {kind}' if kind else ''}\n"
-    else:
-        yield "\n## The file\n"
+    yield f"\n## {path or 'The file'}{f', kind: {kind}' if kind else ''}\n"
     yield f"\n{inspect.cleandoc(config_class.__doc__ or '')}\n\n"
     yield "| key | type | default | meaning |\n|---|---|---|---|\n"
     for name, field in config_class.model_fields.items():
@@ -95,51 +92,48 @@ def _table(config_class: type[Config], path: str) -> Iterator[str]:
 def _inner(kinds: Sequence[type[Config]], path: str) -> Iterator[str]:
     """The sections inside a section that may be of these kinds, each once."""
     # Fields of the same classes (train, valid, test) share their tables, and so do the kinds of
-    # a family that have a field in common.
-    places: dict[tuple[type[Config], ...], list[str]] = {}
+    # a family that have a field in common. A dict keeps the order of the names.
+    sections: dict[tuple[type[Config], ...], dict[str, None]] = {}
     for config_class in kinds:
         for name, field in config_class.model_fields.items():
-            names = places.setdefault(config_classes(field.annotation), [])
-            place = f"{path}.{name}".lstrip(".")
-            if place not in names:
-                names.append(place)
-    for classes, names in places.items():
+            names = sections.setdefault(config_classes(field.annotation), {})
+            names[f"{path}.{name}".lstrip(".")] = None
+    for classes, names in sections.items():
         for inner in classes:
             yield from _table(inner, ", ".join(names))
         yield from _inner(classes, ", ".join(names))
 
 
 def _type(field: FieldInfo) -> str:
-    classes = config_classes(field.annotation)
-    if classes:
-        kinds = [f"`{kind}`" for kind in map(kind_of, classes) if kind]
-        text = f"section, kind: {', '.join(kinds)}" if kinds else "section"
-        return f"{text}, or null" if NoneType in get_args(field.annotation) else text
-    bounds = [
+    arms = get_args(field.annotation)
+    null = ", or null" if NoneType in arms else ""
+    if classes := config_classes(field.annotation):
+        kinds = ", ".join(f"`{kind}`" for kind in map(kind_of, classes) if kind)
+        return f"section, kind: {kinds}{null}" if kinds else f"section{null}"
+    bounds = ", ".join(
         f"{sign} {getattr(rule, name)}"
         for rule in field.metadata
         for name, sign in _BOUNDS.items()
         if getattr(rule, name, None) is not None
-    ]
-    arms = [arm for arm in get_args(field.annotation) if arm is not NoneType]
-    nullable = NoneType in get_args(field.annotation)
-    words = ", or ".join(map(_type_words, arms)) if nullable else _type_words(field.annotation)
-    text = f"{words} ({', '.join(bounds)})" if bounds else words
-    return f"{text}, or null" if nullable else text
+    )
+    words = [_type_words(arm) for arm in (arms if null else [field.annotation])]
+    text = ", or ".join(word for word in words if word != "null")
+    return f"{text} ({bounds}){null}" if bounds else f"{text}{null}"
 
 
 def _type_words(annotation: object) -> str:
+    arms = get_args(annotation)
     if get_origin(annotation) is Annotated:
-        return _type_words(get_args(annotation)[0])
+        return _type_words(arms[0])
     if get_origin(annotation) is Literal:
-        return ", ".join(f"`{value}`" for value in get_args(annotation))
+        return ", ".join(f"`{value}`" for value in arms)
     if config_classes(annotation):
         return "sections"
     if isinstance(annotation, type) and annotation in _TYPES:
         return _TYPES[annotation]
     if get_origin(annotation) in (list, tuple):
-        return f"list of {_type_words(get_args(annotation)[0])}"
-    return ", or ".join(_type_words(inner) for inner in get_args(annotation))
+        return f"list of {_type_words(arms[0])}"
+    return ", or ".join(map(_type_words, arms))
 
 
 def _default(field: FieldInfo) -> str:
@@ -149,10 +143,8 @@ def _default(field: FieldInfo) -> str:
     if isinstance(default, Config):
         kind = kind_of(type(default))
         return f"`{kind}`" if kind else "its defaults"
-    if default is None:
-        return "`null`"
-    if isinstance(default, bool):
-        return f"`{str(default).lower()}`"
+    if default is None or isinstance(default, bool):
+        return f"`{json.dumps(default)}`"
     return f"`{default}`"
 
 

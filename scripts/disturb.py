@@ -18,9 +18,11 @@ The choices for line N depend on --seed, the form and N only.
 import argparse
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+
+from measuring import markdown_table
 
 from nmt.corpora.corpora import read_examples
 from nmt.errors import NMTError
@@ -28,7 +30,6 @@ from nmt.evaluation.evaluate import Scoring, evaluate
 from nmt.evaluation.examples import split_named
 from nmt.runs.trained_run import TrainedRun
 from nmt.translation.translator import Translator
-from nmt.types import EvalExample
 
 MEASURES = {"multi30k": "BLEU lc tok", "bleu": "BLEU", "chrf": "chrF"}
 
@@ -37,22 +38,21 @@ MIN_LETTERS = 4
 
 
 def without_stop(text: str) -> str:
-    """`text` without the marks that end a sentence."""
+    """Return `text` without the marks that end a sentence."""
     return text.rstrip(" .!?…")
 
 
 def with_slip(text: str, rng: random.Random) -> str:
-    """`text` with two neighbouring, different letters of one word exchanged, if a word has any."""
+    """Return `text` with two neighbouring, different letters of one word exchanged, if any."""
     words = text.split(" ")
-    places = [
-        (number, [i for i in range(len(word) - 1) if word[i].lower() != word[i + 1].lower()])
-        for number, word in enumerate(words)
-        if word.isalpha() and len(word) >= MIN_LETTERS
-    ]
-    places = [(number, pairs) for number, pairs in places if pairs]
-    if not places:
+    positions: dict[int, list[int]] = {}
+    for number, word in enumerate(words):
+        pairs = [i for i in range(len(word) - 1) if word[i].lower() != word[i + 1].lower()]
+        if pairs and word.isalpha() and len(word) >= MIN_LETTERS:
+            positions[number] = pairs
+    if not positions:
         return text
-    number, pairs = rng.choice(places)
+    number, pairs = rng.choice(list(positions.items()))
     i, word = rng.choice(pairs), words[number]
     words[number] = word[:i] + word[i + 1] + word[i] + word[i + 2 :]
     return " ".join(words)
@@ -69,54 +69,37 @@ FORMS: dict[str, Callable[[str, random.Random], str]] = {
 
 
 def disturbed(texts: Sequence[str], form: str, seed: int) -> list[str]:
-    """The texts in one of the FORMS."""
     change = FORMS[form]
     return [change(text, random.Random(f"{seed}/{form}/{n}")) for n, text in enumerate(texts, 1)]
 
 
-def scores(
-    translator: Translator, examples: Sequence[EvalExample], scoring: Scoring, form: str, seed: int
-) -> dict[str, float]:
-    """The scores by key of MEASURES of the sources in that form."""
-    texts = disturbed([example.src_text for example in examples], form, seed)
-    changed = [replace(e, src_text=text) for e, text in zip(examples, texts, strict=True)]
-    scores = evaluate(translator, changed, scoring).scores
-    return {key: scores[key].score for key in MEASURES}
+def measure(options: argparse.Namespace) -> Iterator[list[str]]:
+    """Yield each form with its scores, those of MEASURES."""
+    run = TrainedRun.open(options.run)
+    examples = read_examples(split_named(run.config.data, options.split), run.config.data)
+    translator = Translator.load(run, checkpoint=options.checkpoint)
+    scoring = Scoring(run.config.data.tgt_lang, tuple(MEASURES), n_bootstrap=0)
+    for form in options.form:
+        texts = disturbed([example.src_text for example in examples], form, options.seed)
+        changed = [replace(e, src_text=text) for e, text in zip(examples, texts, strict=True)]
+        scores = evaluate(translator, changed, scoring).scores
+        yield [form, *(f"{scores[key].score:.2f}" for key in MEASURES)]
 
 
-def parse() -> argparse.Namespace:
-    """The options of the command line."""
+def main() -> int:
+    """Print the table; return 2 where the user's input was wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--run", type=Path, required=True, help="a run directory")
     parser.add_argument("--checkpoint", default="best", help="best, last or step-N")
     parser.add_argument("--split", default="valid", help="a split of the run's corpus")
     parser.add_argument("--form", choices=FORMS, nargs="+", default=list(FORMS))
     parser.add_argument("--seed", type=int, default=1, help="seed of the slips")
-    return parser.parse_args()
-
-
-def measure(options: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """The scores of each form."""
-    run = TrainedRun.open(options.run)
-    examples = read_examples(split_named(run.config.data, options.split), run.config.data)
-    translator = Translator.load(run, checkpoint=options.checkpoint)
-    scoring = Scoring(run.config.data.tgt_lang, tuple(MEASURES), n_bootstrap=0)
-    return {
-        form: scores(translator, examples, scoring, form, options.seed) for form in options.form
-    }
-
-
-def main() -> int:
-    """Print the table; return 2 where the user's input was wrong."""
-    options = parse()
     try:
-        scores = measure(options)
+        rows = list(measure(parser.parse_args()))
     except NMTError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(f"| source | {' | '.join(MEASURES.values())} |\n|---|{'---|' * len(MEASURES)}")
-    for form, values in scores.items():
-        print(f"| {form} | {' | '.join(f'{values[key]:.2f}' for key in MEASURES)} |")
+    print(markdown_table(["source", *MEASURES.values()], rows))
     return 0
 
 

@@ -23,7 +23,6 @@ DIAGRAMS = {
 
 
 def main() -> int:
-    """Draw all of them into a folder."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

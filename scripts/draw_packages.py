@@ -33,39 +33,25 @@ class Package:
     imports: frozenset[str]
 
 
-def main() -> int:
-    """Print the picture."""
-    sys.stdout.write(svg(read_packages(ROOT)))
-    return 0
-
-
 def read_packages(root: Path) -> list[Package]:
     """The packages of `root`, from the top layer down."""
     settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = settings["tool"]["importlinter"]["contracts"]
     contract = next(contract for contract in contracts if contract["type"] == "layers")
-    layers = contract["layers"]
     ignored = [
         [side.split(".")[1] for side in pair.split(" -> ")]  # of nmt.A.x -> nmt.B.**
         for pair in contract.get("ignore_imports", ())
     ]
     packages = []
-    for layer, names in enumerate(layers):
+    for layer, names in enumerate(contract["layers"]):
         for name in filter(lambda name: not name.startswith("__"), names.split(" | ")):
-            files = _files(root / PACKAGE / name)
+            files = sorted((root / PACKAGE / name).rglob("*.py")) or [root / PACKAGE / f"{name}.py"]
             trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
             phrase = (ast.get_docstring(trees[0]) or "").split("\n\n")[0].split(". ")[0]
             imported = {name for tree in trees for name in _imports(tree)} - {name}
             imported -= {target for source, target in ignored if source == name}
             packages.append(Package(name, layer, phrase.rstrip("."), frozenset(imported)))
     return packages
-
-
-def _files(path: Path) -> list[Path]:
-    """The module, or the folder's files with `__init__.py` first."""
-    if path.is_dir():
-        return [path / "__init__.py", *sorted(set(path.rglob("*.py")) - {path / "__init__.py"})]
-    return [path.with_suffix(".py")]
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:
@@ -95,41 +81,33 @@ def svg(packages: Sequence[Package]) -> str:
         f"<text x='{MARGIN}' y='{HEAD - 12}' font-size='12.5' fill='#666'>"
         "Imports point down. A dot: the package of its row imports that of its column.</text>",
     ]
+    dots = []
     for i, package in enumerate(packages):
         hue = 212 - 60 * package.layer // n_layers
         y, x = HEAD + ROW * i, left + CELL * (i + 0.5)
         middle = y + ROW / 2
-        parts += _box(package, y, f"hsl({hue}, 55%, 93%)", f"hsl({hue}, 55%, 32%)")
         parts += [
+            f"<rect x='{MARGIN}' y='{y + 2}' width='{NAME_WIDTH + PHRASE_WIDTH}' "
+            f"height='{ROW - 4}' rx='6' fill='hsl({hue}, 55%, 93%)'/>",
+            f"<text x='{MARGIN + 10}' y='{middle + 5}' font-size='14' font-weight='bold' "
+            f"fill='hsl({hue}, 55%, 32%)'>{package.name}</text>",
+            f"<text x='{MARGIN + NAME_WIDTH}' y='{middle + 5}' font-size='12.5' fill='#333'>"
+            f"{escape(package.phrase)}</text>",
             f"<line x1='{x}' y1='{HEAD}' x2='{x}' y2='{middle}' stroke='#e8e8e8'/>",
             f"<line x1='{x}' y1='{middle}' x2='{left + CELL * len(packages)}' y2='{middle}' "
             "stroke='#e8e8e8'/>",
             f"<text x='{x}' y='{HEAD - 6}' font-size='12' fill='#444' "
             f"transform='rotate(-50 {x} {HEAD - 6})'>{package.name}</text>",
         ]
-    for i, package in enumerate(packages):
-        middle = HEAD + ROW * (i + 0.5)
-        parts.append(f"<circle cx='{left + CELL * (i + 0.5)}' cy='{middle}' r='3' fill='#bbb'/>")
-        hue = 212 - 60 * package.layer // n_layers
-        parts += [
+        dots.append(f"<circle cx='{x}' cy='{middle}' r='3' fill='#bbb'/>")
+        dots += [
             f"<circle cx='{left + CELL * (j + 0.5)}' cy='{middle}' r='5.5' "
             f"fill='hsl({hue}, 55%, 42%)'/>"
             for j, other in enumerate(packages)
             if other.name in package.imports
         ]
-    return "\n".join([*parts, "</svg>", ""])
-
-
-def _box(package: Package, y: int, fill: str, ink: str) -> list[str]:
-    width, baseline = NAME_WIDTH + PHRASE_WIDTH, y + ROW / 2 + 5
-    return [
-        f"<rect x='{MARGIN}' y='{y + 2}' width='{width}' height='{ROW - 4}' rx='6' fill='{fill}'/>",
-        f"<text x='{MARGIN + 10}' y='{baseline}' font-size='14' font-weight='bold' fill='{ink}'>"
-        f"{package.name}</text>",
-        f"<text x='{MARGIN + NAME_WIDTH}' y='{baseline}' font-size='12.5' fill='#333'>"
-        f"{escape(package.phrase)}</text>",
-    ]
+    return "\n".join([*parts, *dots, "</svg>", ""])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.write(svg(read_packages(ROOT)))

@@ -17,6 +17,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -158,10 +159,8 @@ def translations() -> Iterator[Row]:
                 parameter.mul_(2)  # choices vary
         results = []
         for device in (CPU, CUDA):
-            model, inputs = model.to(device), batch.to(device)
-            results.append(
-                search(model, inputs.src_ids, inputs.src_lengths, SearchConfig(beam=beam))
-            )
+            inputs = batch.to(device).src_ids, batch.to(device).src_lengths
+            results.append(search(model.to(device), *inputs, SearchConfig(beam=beam)))
         pairs = [(one[0], two[0]) for one, two in zip(*results, strict=True)]
         equal = [abs(one.score - two.score) for one, two in pairs if one.ids == two.ids]
         yield {
@@ -222,9 +221,8 @@ def _train(run: Path, steps: int, precision: Precision) -> None:
 
 def training(rounds: int) -> Iterator[Row]:
     """Yield the time of updates of each recipe in each form."""
-    for (name, recipe), form, precision in product(
-        RECIPES.items(), FORMS, ("fp32", "tf32", "bf16")
-    ):
+    precisions = ("fp32", "tf32", "bf16")
+    for (name, recipe), form, precision in product(RECIPES.items(), FORMS, precisions):
         if precision == "tf32" and form != "graphs":
             continue
         _allow_tf32(precision == "tf32")
@@ -257,10 +255,10 @@ def update(recipe: Recipe, form: str, batch: Batch, precision: Precision) -> Cal
         if form.endswith("compiled"):
             model.compile()
     optimizer = recipe.optimizer.build(model.named_parameters(), 1e-3)
-    settings = StepSettings(precision, clip_norm=1.0)
-    if not form.startswith("graphs"):
+    recorder = TrainingGraphs(model) if form.startswith("graphs") else None
+    settings = StepSettings(precision, clip_norm=1.0, graphs=recorder)
+    if recorder is None:
         return lambda: train_step(model, optimizer, [batch], settings, loss)
-    settings = StepSettings(precision, clip_norm=1.0, graphs=TrainingGraphs(model))
     queued: list[UnreadResult] = []
 
     def work() -> None:
@@ -276,8 +274,7 @@ def timed(
     work: Callable[[], object], rounds: int, count: int, amount: float, unit: str
 ) -> dict[str, float]:
     """Return the milliseconds of a call, of which a round makes `count`, and `amount` a second."""
-    works = {"": lambda: [work() for _ in range(count)]}
-    task = in_turn(works, rounds)[0][""]
+    task = in_turn({"": lambda: [work() for _ in range(count)]}, rounds)[0][""]
     return {"ms": 1e3 / task.rate(count), **task.rates(unit, amount * count)}
 
 
@@ -288,12 +285,7 @@ def decoding(rounds: int) -> Iterator[Row]:
     for precision, beam, n in product(PRECISIONS[:2], (1, 5), (1, 64, 256)):
         material = fixed_shape(Sizes(**{**recipe.sizes, "batch": n})).to(CUDA)
         model = forbid_end(model_of(recipe.model, recipe.sizes["vocabulary"]).to(CUDA)).eval()
-
-        def work(
-            inputs: Any = (model, precision, material, beam),
-        ) -> object:
-            return decode(*inputs)
-
+        work = partial(decode, model, precision, material, beam)
         row = {"precision": precision, "beam": beam, "sentences": n}
         yield row | timed(work, rounds, 1, n, "sentences/s")
 
@@ -330,7 +322,6 @@ SECTIONS: Mapping[str, Callable[[int], Iterable[Row]]] = {
 
 
 def as_line(row: Row) -> str:
-    """Return a row as text."""
     return "  ".join(
         f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in row.items()
@@ -351,7 +342,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         small = {"batch": 4, "src": 5, "tgt": 6, "vocabulary": 100}
         for name, recipe in RECIPES.items():
             model = recipe.model.model_copy(update={"hidden": 12})
-            RECIPES[name] = Recipe(model, small, recipe.optimizer)
+            RECIPES[name] = recipe._replace(model=model, sizes=small)
     machine = machine_card(CUDA, "bf16")
     print(as_line(machine), flush=True)
     report: dict[str, Any] = {"machine": machine}

@@ -16,7 +16,6 @@ import json
 import multiprocessing
 import os
 import random
-import shutil
 import signal
 import sys
 import tempfile
@@ -28,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors.torch import load_file
 
 from nmt.cli import app
 from nmt.errors import CheckpointError
@@ -51,52 +50,23 @@ search: {{batch_size: 8}}
 
 @dataclass
 class Killed:
-    """A killed run, the outcome, and the times of the kills."""
+    """A killed run and its faults; `last_step` is its newest checkpoint's at the last kill."""
 
     folder: Path
     n_kills: int = 0
     n_in_saves: int = 0
-    steps: list[int] = field(default_factory=list)
+    last_step: int = 0
     unreadable: list[str] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
 
-
-class Options(argparse.Namespace):
-    """The command line, and the random generator that it seeds."""
-
-    kills: int
-    per_run: int
-    steps: int
-    signal: str
-    seed: int
-    quick: bool
-    set: list[str]
-    keep: str | None
-    chance = random.Random()
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """The kills, those in a save, the differences and the unreadable files."""
+        return self.n_kills, self.n_in_saves, len(self.differences), len(self.unreadable)
 
 
 def main() -> int:
     """Run the test as the command line says; return the exit code."""
-    options = _parser().parse_args(namespace=Options())
-    options.chance.seed(options.seed)
-    torch.set_num_threads(1)  # a process with threads cannot be forked
-    if options.quick:
-        importlib.import_module("nmt.training.loop")
-        torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])  # torch imports more at the first
-    started = time.monotonic()
-    work = Path(options.keep or tempfile.mkdtemp(prefix="kill-test-")).absolute()
-    work.mkdir(parents=True, exist_ok=True)
-    try:
-        runs = _test(work, options)
-    finally:
-        if options.keep is None:
-            shutil.rmtree(work)
-    seconds = time.monotonic() - started
-    _print_table(runs, options.signal, seconds)
-    return int(any(run.differences or run.unreadable for run in runs))
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     add = parser.add_argument
     add("--kills", type=int, default=100, help="kills in all [100]")
@@ -107,15 +77,28 @@ def _parser() -> argparse.ArgumentParser:
     add("--quick", action="store_true", help="leave out the imports of each start")
     add("--set", action="append", default=[], help="KEY=VALUE for each training; repeatable")
     add("--keep", help="a new folder to work in, which stays")
-    return parser
+    options = parser.parse_args()
+    options.chance = random.Random(options.seed)
+    torch.set_num_threads(1)  # a process with threads cannot be forked
+    if options.quick:
+        importlib.import_module("nmt.training.loop")
+        torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])  # torch imports more at the first
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="kill-test-") as scratch:
+        work = Path(options.keep or scratch).absolute()
+        work.mkdir(parents=True, exist_ok=True)
+        runs = _test(work, options)
+    _print_table(runs, options.signal)
+    print(f"{time.monotonic() - started:.0f} s")
+    return int(any(run.differences or run.unreadable for run in runs))
 
 
-def _test(work: Path, options: Options) -> list[Killed]:
+def _test(work: Path, options: argparse.Namespace) -> list[Killed]:
     write_corpus(work)
     (work / "killed.yaml").write_text(CONFIG.format(steps=options.steps), encoding="utf-8")
-    began = time.monotonic()
+    started = time.monotonic()
     _start(work, "whole", options).join()
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - started
     print(f"uninterrupted: {options.steps} updates in {seconds:.1f} s", flush=True)
     runs: list[Killed] = []
     left = options.kills
@@ -125,7 +108,8 @@ def _test(work: Path, options: Options) -> list[Killed]:
         left -= run.n_kills
         run.differences = list(_differences(work / "whole", run.folder))
         runs.append(run)
-        print(f"{run.folder.name}: {_words(run)}", flush=True)
+        words = "{} kills ({} in a save), {} differences, {} unreadable".format(*run.counts)
+        print(f"{run.folder.name}: {words}", flush=True)
     return runs
 
 
@@ -138,14 +122,14 @@ def write_corpus(folder: Path) -> None:
         (folder / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
 
 
-def _start(work: Path, name: str, options: Options) -> BaseProcess:
+def _start(work: Path, name: str, options: argparse.Namespace) -> BaseProcess:
     """`nmt train` as one types it, in a process of its own; quick: without its imports."""
     process = multiprocessing.get_context("fork").Process(target=_be, args=(work, name, options))
     process.start()
     return process
 
 
-def _be(work: Path, name: str, options: Options) -> None:
+def _be(work: Path, name: str, options: argparse.Namespace) -> None:
     """Become the command. Its output goes to NAME.out."""
     log = os.open(work / f"{name}.out", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     for stream in (1, 2):
@@ -160,7 +144,9 @@ def _be(work: Path, name: str, options: Options) -> None:
     os.execv(sys.executable, [sys.executable, "-m", "nmt", *arguments])  # noqa: S606
 
 
-def _kill_and_continue(run: Killed, kills: int, seconds: float, options: Options) -> None:
+def _kill_and_continue(
+    run: Killed, kills: int, seconds: float, options: argparse.Namespace
+) -> None:
     """Kill the run `kills` times, then let it end. It may end before."""
     work = run.folder.parent
     number = signal.Signals[f"SIG{options.signal}"]
@@ -217,18 +203,18 @@ def _unreadable(run: Killed) -> Iterator[str]:
     """Faults found by reading the run right after the kill; nothing is changed."""
     checkpoints = CheckpointFolder(run.folder / "checkpoints")
     steps = checkpoints.steps()
-    if run.steps and run.steps[-1] and not steps:
+    if run.last_step and not steps:
         yield f"kill {run.n_kills}: no checkpoint, though there was one"
     for which in (*map(str, steps), *checkpoints.labels()):
         try:
             checkpoints.load(which)
         except CheckpointError as error:
             yield f"kill {run.n_kills}: {error}"
-    run.steps.append(max(steps, default=0))
+    run.last_step = max(steps, default=0)
 
 
 def _differences(complete: Path, run: Path) -> Iterator[str]:
-    """Differences between two run directories that should be the same."""
+    """Yield the differences between two run directories that should be the same."""
     one, two = CheckpointFolder(complete / "checkpoints"), CheckpointFolder(run / "checkpoints")
     lists = [sorted(entry.name for entry in folder.path.iterdir()) for folder in (one, two)]
     if lists[0] != lists[1]:
@@ -237,37 +223,35 @@ def _differences(complete: Path, run: Path) -> Iterator[str]:
     if one.labels() != two.labels():
         yield f"labels.json: {one.labels()}, {two.labels()}"
     for step in one.steps():
-        folders = [folder.path / f"step-{step:06d}" for folder in (one, two)]
+        folders = one.folder_of(step), two.folder_of(step)
         for name in ("model.safetensors", "state.safetensors"):
-            yield from tensor_differences(folders[0] / name, folders[1] / name)
-        states = [timeless(folder / "state.json") for folder in folders]
-        if states[0] != states[1]:
+            yield from _tensor_differences(folders[0] / name, folders[1] / name)
+        if _timeless(folders[0]) != _timeless(folders[1]):
             yield f"step {step}: state.json"
-    for name in sorted(path.name for path in (complete / "tokenizer").iterdir()):
-        if (complete / "tokenizer" / name).read_bytes() != (run / "tokenizer" / name).read_bytes():
-            yield f"tokenizer/{name}"
-    yield from record_differences(complete / "metrics.jsonl", run / "metrics.jsonl")
+    for path in sorted((complete / "tokenizer").iterdir()):
+        if path.read_bytes() != (run / "tokenizer" / path.name).read_bytes():
+            yield f"tokenizer/{path.name}"
+    yield from _record_differences(complete / "metrics.jsonl", run / "metrics.jsonl")
 
 
-def tensor_differences(one: Path, two: Path) -> Iterator[str]:
-    with safe_open(one, "pt") as a, safe_open(two, "pt") as b:
-        names = set(a.keys()) | set(b.keys())
-        for name in sorted(names):
-            if name not in a.keys() or name not in b.keys():  # noqa: SIM118 (no mapping)
-                yield f"{one.parent.name}/{one.name}: {name} is in one of them only"
-            elif a.get_tensor(name).numpy().tobytes() != b.get_tensor(name).numpy().tobytes():
-                yield f"{one.parent.name}/{one.name}: {name} differs"
+def _tensor_differences(one: Path, two: Path) -> Iterator[str]:
+    a, b = load_file(one), load_file(two)
+    for name in sorted(a.keys() | b.keys()):
+        if name not in a or name not in b:
+            yield f"{one.parent.name}/{one.name}: {name} is in one of them only"
+        elif a[name].numpy().tobytes() != b[name].numpy().tobytes():
+            yield f"{one.parent.name}/{one.name}: {name} differs"
 
 
-def timeless(path: Path) -> Any:
-    """The content of state.json, without fields that depend on the duration."""
-    content = json.loads(path.read_text(encoding="utf-8"))
+def _timeless(checkpoint: Path) -> Any:
+    """Return the content of state.json without what depends on the duration."""
+    content = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
     del content["state"]["progress"]["seconds"], content["seal"]
     del content["sha256"]  # of the tensors, which are compared one by one
     return content
 
 
-def record_differences(one: Path, two: Path) -> Iterator[str]:
+def _record_differences(one: Path, two: Path) -> Iterator[str]:
     records = [
         [
             {key: value for key, value in json.loads(line).items() if key not in WALL_CLOCK}
@@ -283,23 +267,14 @@ def record_differences(one: Path, two: Path) -> Iterator[str]:
             return
 
 
-def _words(run: Killed) -> str:
-    return (
-        f"{run.n_kills} kills ({run.n_in_saves} in a save), "
-        f"{len(run.differences)} differences, {len(run.unreadable)} unreadable"
-    )
-
-
-def _print_table(runs: list[Killed], name: str, seconds: float) -> None:
+def _print_table(runs: list[Killed], name: str) -> None:
     row = "{:<12}{:>6}{:>10}{:>13}{:>12}".format
     print("\n" + row("run", "kills", "in saves", "differences", "unreadable"))
-    counts = [[r.n_kills, r.n_in_saves, len(r.differences), len(r.unreadable)] for r in runs]
-    for run, numbers in zip(runs, counts, strict=True):
-        print(row(run.folder.name, *numbers))
+    for run in runs:
+        print(row(run.folder.name, *run.counts))
         for line in (*run.differences[:9], *run.unreadable[:9]):
             print(f"    {line}")
-    print(row(f"SIG{name}", *map(sum, zip(*counts, strict=True))))
-    print(f"{seconds:.0f} s")
+    print(row(f"SIG{name}", *map(sum, zip(*(run.counts for run in runs), strict=True))))
 
 
 if __name__ == "__main__":

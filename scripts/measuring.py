@@ -16,8 +16,11 @@ from pathlib import Path
 import torch
 
 import nmt
-from nmt.batches.batching import Batch
+from nmt.batches.batching import Batch, Batcher, encode_pairs
+from nmt.config import RunConfig
+from nmt.corpora.corpora import read_split, resolve_split
 from nmt.device import Precision, autocast, describe_device
+from nmt.errors import ConfigError
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.base import Seq2Seq
 from nmt.models.recurrent.rnn import RNNConfig
@@ -25,7 +28,9 @@ from nmt.models.vocabulary import Vocabulary, padded_rows
 from nmt.ops.backend import choose
 from nmt.ops.precision import compute_dtype
 from nmt.runs.card import cpu_name
+from nmt.text.tokenizer import train_tokenizers
 from nmt.text.vocabulary import EOS_ID, PAD_ID
+from nmt.training.estimate import spread_batches
 
 CLEAN_BELOW = 0.05
 """Cores that others may keep busy on average; about the load of an idle system's services."""
@@ -45,18 +50,15 @@ class Reading:
     own_seconds: float
 
 
-def read_cpu(proc: Path = Path("/proc")) -> Reading | None:
+def read_cpu() -> Reading | None:
     """Return the times now, or None where the system does not tell.
 
     Time that a hypervisor gave to other machines counts as busy: it is lost here too. A child's
     time counts as ours once it has ended.
     """
     try:
-        first = (proc / "stat").read_text(encoding="utf-8").split("\n", 1)[0]
+        ticks = Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()[1:]
     except OSError:
-        return None
-    name, *ticks = first.split()
-    if name != "cpu" or len(ticks) <= max(_IDLE_FIELDS):
         return None
     busy = sum(int(tick) for i, tick in enumerate(ticks[:_GUEST_FIELDS]) if i not in _IDLE_FIELDS)
     own_seconds = sum(os.times()[:4])  # user and system time, of this process and of its children
@@ -64,15 +66,14 @@ def read_cpu(proc: Path = Path("/proc")) -> Reading | None:
 
 
 class Watch:
-    """The load of others since the last look."""
+    """The load of others since it was started or last read."""
 
-    def __init__(self, read: Callable[[], Reading | None] | None = None) -> None:
-        self._read = read or read_cpu
-        self._last = self._read()
+    def __init__(self) -> None:
+        self._last = read_cpu()
 
     def look(self) -> float | None:
         """Return the mean number of cores that others kept busy since the last look, if known."""
-        before, after = self._last, self._read()
+        before, after = self._last, read_cpu()
         self._last = after
         if before is None or after is None or after.at <= before.at:
             return None
@@ -153,19 +154,8 @@ class Amount:
     tgt: int
     pairs: int
 
-    @classmethod
-    def of(cls, batches: Sequence[Batch]) -> "Amount":
-        """Return the sizes of all batches together, padding not counted."""
-        lengths: list[tuple[int, int]] = []
-        for batch in batches:
-            n_targets = (batch.tgt_out != PAD_ID).sum(dim=1).tolist()
-            lengths += zip(batch.src_lengths.tolist(), n_targets, strict=True)
-        src, tgt = (sum(side) for side in zip(*lengths, strict=True))
-        return cls(len(lengths), src, tgt, pairs=sum(s * t for s, t in lengths))
-
     @property
     def tokens(self) -> int:
-        """Source and target pieces."""
         return self.src + self.tgt
 
 
@@ -180,12 +170,36 @@ class Material:
 
     @property
     def amount(self) -> Amount:
-        """The sizes of all batches together."""
-        return Amount.of(self.batches)
+        """The sizes of all batches together, padding not counted."""
+        lengths: list[tuple[int, int]] = []
+        for batch in self.batches:
+            n_targets = (batch.tgt_out != PAD_ID).sum(dim=1).tolist()
+            lengths += zip(batch.src_lengths.tolist(), n_targets, strict=True)
+        src, tgt = (sum(side) for side in zip(*lengths, strict=True))
+        return Amount(len(lengths), src, tgt, pairs=sum(s * t for s, t in lengths))
 
     def to(self, device: torch.device) -> "Material":
         """Return the same batches on `device`."""
         return replace(self, batches=tuple(batch.to(device) for batch in self.batches))
+
+
+def material_of(config: RunConfig, n_batches: int, name: str) -> Material:
+    """Return batches of a run's first epoch, spread evenly over the sizes; `name` is the corpus'.
+
+    Tokenizers are learned as in the run. Raises ConfigError where it has no training corpus.
+    """
+    data = config.data
+    split = resolve_split(data, "train")
+    if split is None:
+        raise ConfigError("data.train: missing; speed is measured on training batches")
+    pairs = read_split(split, data)
+    languages = data.src_lang, data.tgt_lang
+    tokenizers = train_tokenizers(config.tokenizer, pairs, *languages, config.seed)
+    corpus = encode_pairs(pairs, tokenizers, data.max_pieces)
+    batcher = Batcher(corpus, config.train.batch_size, config.train.batch_by, config.seed)
+    batches = spread_batches(batcher, n_batches)
+    title = f"{name}, {len(batches)} batches of {config.train.batch_size}"
+    return Material(title, batches, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
 
 
 def forward_flops(config: RNNConfig, amount: Amount, tgt_vocab: int) -> int:
@@ -235,12 +249,10 @@ def machine_card(device: torch.device, precision: Precision) -> dict[str, str | 
     backends = {}
     for kind in ("fp32", precision):
         with autocast(device, kind):
-            backends[kind] = str(
-                choose("auto", device, compute_dtype(torch.empty(0, device=device)))
-            )
-    if len(set(backends.values())) == 1:
-        backend = backends["fp32"]
-    else:
+            dtype = compute_dtype(torch.empty(0, device=device))
+            backends[kind] = str(choose("auto", device, dtype))
+    backend = backends["fp32"]
+    if backends[precision] != backend:
         backend = "; ".join(f"{kind}: {text}" for kind, text in backends.items())
     return {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -257,5 +269,5 @@ def machine_card(device: torch.device, precision: Precision) -> dict[str, str | 
 
 def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table, its first column to the left and the others to the right."""
-    lines = [list(titles), ["---", *["---:"] * (len(titles) - 1)], *map(list, rows)]
+    lines = [titles, ["---", *["---:"] * (len(titles) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

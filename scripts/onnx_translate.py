@@ -23,18 +23,14 @@ class OnnxTranslator:
     def __init__(self, folder: Path, int8: bool = False, **search: Any) -> None:
         self.manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         self.search = {**self.manifest["search"], **search}
-        files = {
-            name: graph["int8" if int8 else "file"]
-            for name, graph in self.manifest["graphs"].items()
-        }
+        kind = "int8" if int8 else "file"
+        files = {name: graph[kind] for name, graph in self.manifest["graphs"].items()}
         self.check(folder, (*files.values(), f"{self.manifest['tokenizer']}/tokenizer.json"))
         self.tokenizers = Tokenizers.load(folder / self.manifest["tokenizer"])
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
-        self.graphs = {
-            name: onnxruntime.InferenceSession(folder / file, options)
-            for name, file in files.items()
-        }
+        load = onnxruntime.InferenceSession
+        self.graphs = {name: load(folder / file, options) for name, file in files.items()}
 
     def check(self, folder: Path, needed: Sequence[str]) -> None:
         """Raise ValueError unless the folder's files are those that the manifest describes."""
@@ -42,20 +38,17 @@ class OnnxTranslator:
         for name in (*needed, *checksums):
             path = (folder / name).resolve()
             if name not in checksums or not path.is_relative_to(folder.resolve()):
-                raise ValueError(
-                    f"{name}: allowed: files in {folder} with a checksum in manifest.json"
-                )
+                allowed = f"files in {folder} with a checksum in manifest.json"
+                raise ValueError(f"{name}: allowed: {allowed}")
             with path.open("rb") as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != checksums[name]:
                     raise ValueError(f"{path}: its checksum is not the one in manifest.json")
 
     def translate(self, text: str) -> str:
         """The best translation of a text; nothing for a text without pieces."""
-        pieces = self.tokenizers.src.encode(text).ids
-        if not pieces:
-            return ""
-        ids = self.best((*pieces, self.manifest["ids"]["eos"]))
-        return self.tokenizers.tgt.decode(ids)
+        ids = self.tokenizers.src.encode(text).ids
+        eos = self.manifest["ids"]["eos"]
+        return self.tokenizers.tgt.decode(self.best((*ids, eos))) if ids else ""
 
     def run(self, graph: str, inputs: dict[str, Any]) -> dict[str, Any]:
         """The outputs of a graph by name."""
@@ -72,9 +65,8 @@ class OnnxTranslator:
                 raise ValueError(f"got a source of {len(src)} ids, allowed: at most {places}")
             bound = min(bound, places)
         forbidden = [ids["pad"], ids["bos"], *([] if search["allow_unk"] else [ids["unk"]])]
-        state = self.run(
-            "encoder", {"src_ids": np.array([src]), "src_lengths": np.array([len(src)])}
-        )
+        source = {"src_ids": np.array([src]), "src_lengths": np.array([len(src)])}
+        state = self.run("encoder", source)
         rows: list[tuple[int, ...]] = [()]
         totals = np.zeros(1)
         ends: list[tuple[bool, float, tuple[int, ...]]] = []  # (is cut, -score, ids)
@@ -103,11 +95,8 @@ class OnnxTranslator:
             ahead = [row_ahead for row_ahead in ahead if row_ahead[1] > least]
             if not ahead:
                 break
-            parents = [parent for parent, _, _ in ahead]
-            totals, rows = (
-                np.array([row_ahead[1] for row_ahead in ahead]),
-                [row_ahead[2] for row_ahead in ahead],
-            )
+            parents, sums, rows = map(list, zip(*ahead, strict=True))
+            totals = np.array(sums)
             after = self.manifest["state"]
             state.update({name: out[output][parents] for output, name in after.items()})
         is_cut, _, translation = min(ends, key=lambda end: end[:2])

@@ -38,13 +38,11 @@ class Defect(NamedTuple):
 
 
 def defects() -> list[Defect]:
-    """The list in planted_defects.yaml."""
     path = Path(__file__).with_suffix(".yaml")
     return [Defect(**entry) for entry in yaml.safe_load(path.read_text(encoding="utf-8"))]
 
 
 def sources(root: Path) -> dict[Path, str]:
-    """The text of each source file of the package."""
     paths = (p for p in (root / "nmt").rglob("*") if p.suffix in (".py", ".cpp", ".js"))
     return {path: path.read_text(encoding="utf-8") for path in paths}
 
@@ -115,7 +113,7 @@ def main() -> int:
             line = outcome(defect, copy)
             copies.put(copy)
             print(json.dumps(line), file=out, flush=True)
-            print(defect.name, *(f"\n    {test}" for test in line["tests"]), flush=True)
+            print(defect.name, *line["tests"], sep="\n    ", flush=True)
             return bool(line["tests"])
 
         with ThreadPoolExecutor(options.jobs) as pool:

@@ -19,10 +19,11 @@ import time
 import urllib.request
 import venv
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-CONSTRAINTS = ROOT / "constraints.txt"
+INSTALL = ("-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt")
 RUN = "runs/démo 1"
 SENTENCE = "My sister bought a red car."
 
@@ -42,11 +43,9 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             for archive in build(folder):
-                seconds = "  ".join(
-                    f"{name} {s:.0f} s" for name, s in check(archive, options.steps)
-                )
-                size = archive.stat().st_size / 1e6
-                print(f"{archive.name}  {size:.2f} MB  {seconds}", flush=True)
+                size = f"{archive.stat().st_size / 1e6:.2f} MB"
+                seconds = (f"{name} {s:.0f} s" for name, s in check(archive, options.steps))
+                print(archive.name, size, *seconds, sep="  ", flush=True)
         except StepError as error:
             print(error, file=sys.stderr)
             return 1
@@ -56,7 +55,7 @@ def main() -> int:
 def build(folder: Path) -> list[Path]:
     """The sdist and a wheel that is built from it, as an index would have them."""
     python = environment(folder / "builder")
-    run(python, "-m", "pip", "install", "-q", "-c", CONSTRAINTS, "hatchling", folder=folder)
+    run(python, *INSTALL, "hatchling", folder=folder)
     dist = folder / "dist"
     run(python, "-m", "hatchling", "build", "-t", "sdist", "-d", dist, folder=ROOT)
     (sdist,) = dist.glob("*.tar.gz")
@@ -71,51 +70,38 @@ def check(archive: Path, steps: int) -> Iterator[tuple[str, float]]:
     folder.mkdir()
     python = environment(folder / "environment")
     nmt = python.with_name("nmt.exe" if os.name == "nt" else "nmt")
+    picture = ("--format", "png", "--out", "é.png")
     train = (nmt, "train", "--config", "starter", "--run", RUN)
     commands: dict[str, tuple[object, ...]] = {
-        "install": (python, "-m", "pip", "install", "-q", "-c", CONSTRAINTS, archive),
+        "install": (python, *INSTALL, archive),
         "version": (nmt, "--version"),
         "train": (*train, "--steps", steps),
         # The recipe's learning rate falls until the last update: another end is another schedule.
         "resume": (*train, "--steps", steps + 10, "--allow-change"),
         "eval": (nmt, "eval", "--bleu", "--run", RUN, "--beam", 1, "--no-bootstrap"),
         "translate": (nmt, "translate", "--run", RUN, SENTENCE),
-        "attention": (
-            nmt,
-            "attention",
-            "--run",
-            RUN,
-            "--format",
-            "png",
-            "--out",
-            "é.png",
-            SENTENCE,
-        ),
+        "attention": (nmt, "attention", "--run", RUN, *picture, SENTENCE),
         "card": (nmt, "card", RUN, "--out", "README.md"),
         "doctor": (nmt, "doctor"),
     }
+    calls = {name: partial(run, *command, folder=folder) for name, command in commands.items()}
+    if archive.suffix == ".whl":
+        extra = partial(run, python, *INSTALL, f"{archive}[serve]", folder=folder)
+        calls |= {"extra serve": extra, "serve": partial(answer_of_server, nmt, folder)}
     answers = {}
-    for name, command in commands.items():
+    for name, call in calls.items():
         start = time.monotonic()
-        answers[name] = run(*command, folder=folder)
+        answers[name] = call().strip()
         yield name, time.monotonic() - start
     if len(answers["translate"].splitlines()) != 1:
         raise StepError(f"nmt translate: expected a line, got {answers['translate']!r}")
     if str(ROOT) in answers["doctor"]:
         raise StepError(f"nmt is imported from the checkout: {answers['doctor']}")
-    for files in ("é.png", "README.md"):
-        if not (folder / files).is_file():
-            raise StepError(f"{files}: was not written")
-    if archive.suffix == ".whl":
-        start = time.monotonic()
-        extra = f"{archive}[serve]"
-        run(python, "-m", "pip", "install", "-q", "-c", CONSTRAINTS, extra, folder=folder)
-        yield "extra serve", time.monotonic() - start
-        start = time.monotonic()
-        served = answer_of_server(nmt, folder)
-        yield "serve", time.monotonic() - start
-        if served != answers["translate"].strip():
-            raise StepError(f"nmt serve: {served!r}, nmt translate: {answers['translate']!r}")
+    for file in ("é.png", "README.md"):
+        if not (folder / file).is_file():
+            raise StepError(f"{file}: was not written")
+    if answers.get("serve", answers["translate"]) != answers["translate"]:
+        raise StepError(f"nmt serve: {answers['serve']!r}, nmt translate: {answers['translate']!r}")
 
 
 def answer_of_server(nmt: Path, folder: Path) -> str:

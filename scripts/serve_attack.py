@@ -19,6 +19,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from nmt.device import process_bytes
 from nmt.runs.trained_run import TrainedRun
@@ -38,13 +40,23 @@ LOST_SECONDS = 30.0
 OPEN_FILES = 256
 """The server's limit of file descriptors."""
 
+NO_ANSWER = (OSError, ValueError, IndexError, TimeoutError)
+"""The errors of an exchange with a server that does not answer."""
+
 Langs = tuple[str, str]
 
 
 def post(path: str, body: bytes, kind: str = "application/json", more: str = "") -> bytes:
-    """A whole request."""
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{more}"
     return f"{head}Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def start_server(run: Path, *flags: str, **options: Any) -> tuple[subprocess.Popen[str], int]:
+    """Start `nmt serve` on a free port, with options of Popen; return the process and the port."""
+    command = [sys.executable, "-m", "nmt", "serve", "--run", str(run), "--port", "0", *flags]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
+    assert server.stdout is not None
+    return server, int(server.stdout.readline().rpartition(":")[2])
 
 
 async def exchange(port: int, request: bytes) -> tuple[int, bytes]:
@@ -65,7 +77,7 @@ async def repeat(port: int, requests: Iterator[bytes], n_clients: int = 4) -> No
 
     async def client() -> None:
         for request in requests:
-            with contextlib.suppress(OSError, ValueError, IndexError, TimeoutError):
+            with contextlib.suppress(*NO_ANSWER):
                 await asyncio.wait_for(exchange(port, request), 120)
             await asyncio.sleep(0.01)
 
@@ -88,7 +100,6 @@ async def hold(port: int, first: bytes, n_connections: int = 400) -> None:
 
 
 def json_bodies(path: str, *fields: Mapping[str, object]) -> list[bytes]:
-    """Requests with these fields."""
     return [post(path, json.dumps(fields_of_one).encode()) for fields_of_one in fields]
 
 
@@ -187,7 +198,6 @@ async def attack(name: str, port: int, langs: Langs) -> None:
 class Outcome:
     """The answers to good clients of an attacked server, and the cost of the server."""
 
-    attack: str
     seconds: list[float] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     rss: int = 0
@@ -197,14 +207,18 @@ class Outcome:
     log: str = ""
 
     @property
+    def slowest(self) -> float:
+        return max(self.seconds, default=0.0)
+
+    @property
     def faults(self) -> list[str]:
-        """The faults, a line each."""
-        slowest = max(self.seconds, default=0.0)
-        wrong = self.failed[:3]
-        wrong += [f"an answer took {slowest:.1f} s"] if slowest > MAX_SECONDS else []
-        wrong += [f"SIGTERM took {self.end_seconds:.1f} s"] * (self.end_seconds > MAX_END_SECONDS)
-        wrong += [f"exit code {self.code}"] if self.code else []
-        return wrong + ["nothing was answered"] * (not self.seconds)
+        limits = {
+            f"an answer took {self.slowest:.1f} s": self.slowest > MAX_SECONDS,
+            f"SIGTERM took {self.end_seconds:.1f} s": self.end_seconds > MAX_END_SECONDS,
+            f"exit code {self.code}": self.code != 0,
+            "nothing was answered": not self.seconds,
+        }
+        return self.failed[:3] + [fault for fault, is_broken in limits.items() if is_broken]
 
 
 async def use(port: int, langs: Langs, end: float, outcome: Outcome) -> None:
@@ -221,7 +235,7 @@ async def use(port: int, langs: Langs, end: float, outcome: Outcome) -> None:
                 status, content = await asyncio.wait_for(exchange(port, request), LOST_SECONDS)
                 if status != 200:
                     outcome.failed.append(f"{status} {content[:100]!r}")
-            except (OSError, ValueError, IndexError, TimeoutError) as error:
+            except NO_ANSWER as error:
                 outcome.failed.append(f"{error!r} after {time.monotonic() - started:.1f} s")
             else:
                 outcome.seconds.append(time.monotonic() - started)
@@ -245,22 +259,12 @@ def attack_server(run: Path, name: str, seconds: float) -> Outcome:
     """Attack a new server for so long."""
     config = TrainedRun.open(run).config.data
     langs = (config.src_lang, config.tgt_lang)
-    outcome = Outcome(name)
-    command = [sys.executable, "-m", "nmt", "serve", "--run", str(run), "--port", "0"]
+    outcome = Outcome()
     with tempfile.TemporaryFile() as log:
-        server = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            preexec_fn=lambda: _allow_files(OPEN_FILES),
-        )
-        attacker = None
+        server, port = start_server(run, stderr=log, preexec_fn=lambda: _allow_files(OPEN_FILES))
+        context = multiprocessing.get_context("spawn")
+        attacker = context.Process(target=_be_attacker, args=(name, port, langs), daemon=True)
         try:
-            assert server.stdout is not None
-            port = int(server.stdout.readline().rpartition(":")[2])
-            context = multiprocessing.get_context("spawn")
-            attacker = context.Process(target=_be_attacker, args=(name, port, langs), daemon=True)
             attacker.start()
             asyncio.run(use(port, langs, time.monotonic() + seconds, outcome))
             outcome.rss = process_bytes("VmHWM", server.pid) or 0
@@ -272,8 +276,7 @@ def attack_server(run: Path, name: str, seconds: float) -> Outcome:
         finally:
             server.kill()
             outcome.code = server.wait()
-            if attacker is not None:
-                attacker.kill()
+            attacker.kill()
         outcome.log_bytes = os.fstat(log.fileno()).st_size
         log.seek(0)
         outcome.log = log.read(5000).decode("utf-8", "replace")
@@ -288,21 +291,19 @@ def main() -> int:
     parser.add_argument("--only", choices=ATTACKS, help="one attack")
     options = parser.parse_args()
     names = [options.only] if options.only else list(ATTACKS)
-    print(f"{'attack':<14}{'answers':>8}{'failed':>8}{'slowest':>9}{'median':>8}", end="")
-    print(f"{'MiB':>7}{'log bytes':>11}{'SIGTERM':>9}", flush=True)
-    faults = 0
+    row = "{:<14}{:>8}{:>8}{:>9}{:>8}{:>7}{:>11}{:>9}".format
+    titles = ("attack", "answers", "failed", "slowest", "median", "MiB", "log bytes", "SIGTERM")
+    print(row(*titles), flush=True)
+    has_faults = False
     for name in names:
         one = attack_server(options.run, name, options.seconds / len(names))
-        ordered = sorted(one.seconds) or [0.0]
-        print(f"{name:<14}{len(one.seconds):>8}{len(one.failed):>8}{ordered[-1]:>9.2f}", end="")
-        print(f"{ordered[len(ordered) // 2]:>8.2f}{one.rss >> 20:>7}{one.log_bytes:>11,}", end="")
-        print(f"{one.end_seconds:>9.1f}", flush=True)
-        for fault in one.faults:
-            print(f"    {fault}", flush=True)
+        slowest, median = f"{one.slowest:.2f}", f"{statistics.median_high(one.seconds or [0]):.2f}"
+        counts = len(one.seconds), len(one.failed), slowest, median, one.rss >> 20
+        print(row(name, *counts, f"{one.log_bytes:,}", f"{one.end_seconds:.1f}"), flush=True)
         if one.faults:
-            print(one.log[-1500:], flush=True)
-        faults += len(one.faults)
-    return int(faults > 0)
+            print(*(f"    {fault}" for fault in one.faults), one.log[-1500:], sep="\n", flush=True)
+            has_faults = True
+    return int(has_faults)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
 
-from serve_attack import exchange, post
+from serve_attack import NO_ANSWER, Langs, exchange, post, start_server
 
 from nmt.corpora.corpora import read_examples
 from nmt.device import process_bytes
@@ -34,29 +34,27 @@ ANSWER_SECONDS = 60
 
 @dataclass
 class Counts:
-    """Counts of the clients; `wrong` are the first few answers that differ."""
+    """Counts of the clients; `wrong` are the answers that differ, with text and translation."""
 
     seconds: list[float] = field(default_factory=list)
     refused: int = 0
     lost: int = 0
-    n_wrong: int = 0
     wrong: list[tuple[str, str, str]] = field(default_factory=list)
 
 
 async def client(
-    port: int, langs: tuple[str, str], pairs: list[tuple[str, str]], end: float, counts: Counts
+    port: int, langs: Langs, pairs: list[tuple[str, str]], end: float, counts: Counts
 ) -> None:
     """Ask for one sentence after another until `end`, in seconds of the monotonic clock."""
     for text, expected in cycle(pairs):
         if time.monotonic() >= end:
             return
         body = json.dumps({"q": text, "source": langs[0], "target": langs[1]}).encode()
+        request = post("/translate", body)
         started = time.monotonic()
         try:
-            status, content = await asyncio.wait_for(
-                exchange(port, post("/translate", body)), ANSWER_SECONDS
-            )
-        except (OSError, ValueError, IndexError, TimeoutError):
+            status, content = await asyncio.wait_for(exchange(port, request), ANSWER_SECONDS)
+        except NO_ANSWER:
             counts.lost += 1
             continue
         if status == 429:
@@ -66,13 +64,11 @@ async def client(
         counts.seconds.append(time.monotonic() - started)
         answer = json.loads(content).get("translatedText") if status == 200 else content.decode()
         if answer != expected:
-            counts.n_wrong += 1
-            if len(counts.wrong) < 10:
-                counts.wrong.append((text, expected, str(answer)))
+            counts.wrong.append((text, expected, str(answer)))
 
 
 async def load(
-    port: int, langs: tuple[str, str], pairs: list[tuple[str, str]], n_clients: int, seconds: float
+    port: int, langs: Langs, pairs: list[tuple[str, str]], n_clients: int, seconds: float
 ) -> Counts:
     """`n_clients` at once, each with the pairs in an order of its own."""
     counts, chance, end = Counts(), random.Random(1), time.monotonic() + seconds
@@ -82,37 +78,35 @@ async def load(
 
 
 def translate_file(run: Path, texts: list[str], flags: list[str]) -> tuple[list[str], float]:
-    """The lines of `nmt translate --file`, and its seconds less those for one sentence."""
+    """Return the lines of `nmt translate --file`, and its seconds less those for one sentence."""
+    seconds = []
     with tempfile.TemporaryDirectory() as folder:
-        seconds = []
-        for number, some in enumerate((texts[:1], texts)):
-            source, out = Path(folder, f"{number}.txt"), Path(folder, f"{number}.out")
+        source, out = Path(folder, "in.txt"), Path(folder, "out.txt")
+        files = ["--file", str(source), "--out", str(out), "--force"]
+        command = [sys.executable, "-m", "nmt", "translate", "--run", str(run), *files, *flags]
+        for some in (texts[:1], texts):
             source.write_text("".join(f"{text}\n" for text in some), encoding="utf-8")
-            command = [sys.executable, "-m", "nmt", "translate", "--run", str(run), *flags]
             started = time.monotonic()
-            files = ["--file", str(source), "--out", str(out)]
-            subprocess.run([*command, *files], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             seconds.append(time.monotonic() - started)
-        lines = out.read_text(encoding="utf-8").split("\n")[:-1]
-    return lines, seconds[1] - seconds[0]
+        return out.read_text(encoding="utf-8").split("\n")[:-1], seconds[1] - seconds[0]
 
 
 def report(counts: Counts, seconds: float, n_texts: int, alone: float) -> dict[str, object]:
-    """The counts as figures."""
     ordered = sorted(counts.seconds)
     n_answers = len(ordered)
     rate, rate_alone = n_answers / seconds, n_texts / max(alone, 1e-9)
     return {
         "answers": n_answers,
         "lost": counts.lost,
-        "wrong": counts.n_wrong,
+        "wrong": len(counts.wrong),
         "refused_429": counts.refused,
         "median_seconds": ordered[n_answers // 2] if ordered else None,
-        "p99_seconds": ordered[min(int(0.99 * n_answers), n_answers - 1)] if ordered else None,
+        "p99_seconds": ordered[int(0.99 * n_answers)] if ordered else None,
         "sentences_per_second": rate,
         "nmt_translate_sentences_per_second": rate_alone,
         "ratio": rate / rate_alone,
-        "examples_of_wrong": counts.wrong,
+        "examples_of_wrong": counts.wrong[:10],
     }
 
 
@@ -131,12 +125,9 @@ def main() -> int:
     texts = [e.src_text for e in examples if e.src_text.strip()][: options.sentences]
     flags = ["--int8"] if options.int8 else []
     lines, alone = translate_file(options.run, texts, flags)
-    command = [sys.executable, "-m", "nmt", "serve", "--run", str(options.run), "--port", "0"]
-    command += ["--max-waiting", str(10 * options.clients), "--time-limit", "50", *flags]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
+    limits = ("--max-waiting", str(10 * options.clients), "--time-limit", "50")
+    server, port = start_server(options.run, *limits, *flags)
     try:
-        port = int(server.stdout.readline().rpartition(":")[2])
         langs, pairs = (config.src_lang, config.tgt_lang), list(zip(texts, lines, strict=True))
         asyncio.run(load(port, langs, pairs, min(8, options.clients), 2))  # caches and allocator
         started = time.monotonic()
@@ -147,7 +138,7 @@ def main() -> int:
         code = server.wait(60)
     figures = report(counts, seconds, len(texts), alone)
     print(json.dumps({**figures, "peak_bytes": peak, "exit": code}, indent=1))
-    return int(bool(counts.lost or counts.n_wrong or code))
+    return int(bool(counts.lost or counts.wrong or code))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ class Examples(griffe.Extension):
     """Puts fences around what stands from `>>>` to the next empty line."""
 
     def on_object(self, *, obj: Any, **_: Any) -> None:
-        """Change the docstring of one function, class or module."""
         if obj.docstring is not None:
             obj.docstring.value = fenced(obj.docstring.value)
 

@@ -66,6 +66,7 @@ def textbook_of(plain: Seq2Seq, config: RNNConfig, src_vocab: int, tgt_vocab: in
     weights = {
         **{f"{name}.weight": source[f"decoder.attention.{name}.weight"]
            for name in ("W_q", "W_k", "w_v")},
+        **{f"encoder.{name}": source[f"encoder.rnn.{name}"] for name in model.encoder.state_dict()},
         "src_embedding.weight": source["encoder.embedding.weight"][:src_vocab],
         "tgt_embedding.weight": source["decoder.embedding.weight"][:tgt_vocab],
         "first.weight": source["decoder.initial.W_s.0.weight"],
@@ -77,9 +78,6 @@ def textbook_of(plain: Seq2Seq, config: RNNConfig, src_vocab: int, tgt_vocab: in
         "output.weight": source["decoder.output.weight"][:tgt_vocab],
         "output.bias": source["decoder.output.bias"][:tgt_vocab],
     }  # fmt: skip
-    for name in source:
-        if name.startswith("encoder.rnn."):
-            weights[f"encoder.{name.removeprefix('encoder.rnn.')}"] = source[name]
     model.load_state_dict(weights)
     return model
 

@@ -9,7 +9,6 @@ made after 200 updates.
 """
 
 import argparse
-import itertools
 import json
 import os
 import re
@@ -22,19 +21,11 @@ from pathlib import Path
 
 from nmt.device import process_bytes
 
-SAID = re.compile(r"([0-9.]+) GiB of memory with")
-
-
-def start(options: argparse.Namespace, run: Path) -> subprocess.Popen[bytes]:
-    """`nmt train` with a log line at every update of the table."""
-    command = [sys.executable, "-m", "nmt", "train", "--config", options.config, "--run", str(run)]
-    command += ["--steps", str(options.steps), "--quiet"]
-    settings = [*options.set, f"train.log_every={options.every}"]
-    return subprocess.Popen([*command, *itertools.chain(*(("--set", s) for s in settings))])
+ESTIMATE = re.compile(r"([0-9.]+) GiB of memory with")
 
 
 def logged_steps(metrics: Path, process: subprocess.Popen[bytes]) -> Iterator[int]:
-    """The newest update in the log whenever there is a new one, until the process ends."""
+    """Yield the newest update in the log whenever there is a new one, until the process ends."""
     last = 0
     while process.poll() is None:
         time.sleep(0.1)
@@ -52,7 +43,6 @@ def processor_seconds(pid: int) -> float:
 
 
 def main() -> None:
-    """Parse the arguments, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--config", required=True, help="a YAML file or the name of a recipe")
     parser.add_argument("--steps", type=int, default=2_000, help="updates")
@@ -60,19 +50,21 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    flags = [f"--set={key}" for key in (*options.set, f"train.log_every={options.every}")]
+    flags += [f"--config={options.config}", f"--steps={options.steps}", "--quiet"]
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         print("| updates | resident MiB | at most | processor s |\n|---:|---:|---:|---:|")
-        with start(options, run) as process:
+        command = [sys.executable, "-m", "nmt", "train", f"--run={run}", *flags]
+        with subprocess.Popen(command) as process:
             for step in logged_steps(run / "metrics.jsonl", process):
                 now, peak = (process_bytes(f, process.pid) or 0 for f in ("VmRSS", "VmHWM"))
                 if step > 200:  # the run's estimate is made from its maximum
                     Path(f"/proc/{process.pid}/clear_refs").write_text("5", encoding="utf-8")
                 cells = [step, now / 2**20, peak / 2**20, processor_seconds(process.pid)]
                 print("|", " | ".join(f"{cell:,.0f}" for cell in cells), "|", flush=True)
-        said = SAID.search((run / "train.log").read_text(encoding="utf-8"))
-        if said:
-            print(f"\nsaid after 200 updates: {float(said[1]) * 1024:,.0f} MiB")
+        if estimate := ESTIMATE.search((run / "train.log").read_text(encoding="utf-8")):
+            print(f"\nsaid after 200 updates: {float(estimate[1]) * 1024:,.0f} MiB")
         raise SystemExit(process.returncode)
 
 

@@ -59,17 +59,16 @@ class Measured:
 def measure(run: Path) -> Measured:
     """The measures of a run's last checkpoint, stored in the run and read from there if current."""
     directory = RunDirectory(run)
-    if (stored := _kept(directory)) is not None:
+    step = max(directory.checkpoint_folder.steps())
+    if (stored := _stored(directory, step)) is not None:
         return stored
     translator = Translator.load(run, device="cpu", checkpoint="last")
-    config = directory.load_config()
     examples = test_set(run)
-    scoring = Scoring(tgt_lang=config.data.tgt_lang, n_bootstrap=0)
+    scoring = Scoring(tgt_lang=directory.load_config().data.tgt_lang, n_bootstrap=0)
     evaluation = evaluate(translator, examples, scoring)
-    tokenizers = translator.tokenizers
-    corpus = encode_pairs(pairs_of(examples), tokenizers, _NO_LIMIT)
+    corpus = encode_pairs(pairs_of(examples), translator.tokenizers, _NO_LIMIT)
     measured = Measured(
-        step=max(directory.checkpoint_folder.steps()),
+        step=step,
         n_parameters=sum(p.numel() for p in translator.model.parameters()),
         bleu=evaluation.scores["bleu"].score,
         signature=evaluation.scores["bleu"].signature,
@@ -82,7 +81,6 @@ def measure(run: Path) -> Measured:
 
 
 def test_set(run: Path) -> list[EvalExample]:
-    """The test sentences of a run with their references."""
     data = RunDirectory(run).load_config().data
     return read_examples(split_named(data, "test"), data)
 
@@ -95,22 +93,20 @@ def forced(translator: Translator, examples: Sequence[EvalExample]) -> Sequence[
 
 
 def looks_of(translations: Sequence[Translation]) -> Looks:
-    """The means over all target pieces of all translations; those of empty sources are left out."""
+    """Return the means over all target pieces, without those of sources of one piece or none."""
     means, of_heads, tops, shares = [], [], [], []
     n_heads = 1
     for translation in translations:
-        if not translation.hypotheses:
-            continue
-        hypothesis = translation.hypotheses[0].hypothesis
-        assert hypothesis.heads is not None
-        if hypothesis.attention.shape[1] < 2:
-            continue
-        n_heads = len(hypothesis.heads)
-        entropy = _entropy(hypothesis.attention)
-        means.append(entropy)
-        shares.append(entropy / np.log(hypothesis.attention.shape[1]))
-        tops.append(hypothesis.attention.max(axis=-1))
-        of_heads.append(_entropy(hypothesis.heads).mean(axis=0))
+        for hypothesis in (translated.hypothesis for translated in translation.hypotheses[:1]):
+            n_pieces = hypothesis.attention.shape[1]
+            if n_pieces < 2:
+                continue
+            assert hypothesis.heads is not None
+            n_heads = len(hypothesis.heads)
+            means.append(_entropy(hypothesis.attention))
+            shares.append(means[-1] / np.log(n_pieces))
+            tops.append(hypothesis.attention.max(axis=-1))
+            of_heads.append(_entropy(hypothesis.heads).mean(axis=0))
     mean, share, top, head = (
         float(np.concatenate(parts).mean()) for parts in (means, shares, tops, of_heads)
     )
@@ -124,16 +120,12 @@ def _entropy(weights: Float[np.ndarray, "*L S"]) -> Float[np.ndarray, "*L"]:
     return entropy
 
 
-def _kept(directory: RunDirectory) -> Measured | None:
-    """The stored measures, if they are of the last checkpoint and of this format."""
+def _stored(directory: RunDirectory, step: int) -> Measured | None:
+    """Return the stored measures if they are of this checkpoint and format."""
     try:
         stored = directory.read_json(FILE)
     except CheckpointError:
         return None
-    last = max(directory.checkpoint_folder.steps())
-    if not isinstance(stored, dict) or (stored.pop("format", 0), stored.get("step")) != (
-        _FORMAT,
-        last,
-    ):
+    if not isinstance(stored, dict) or stored.pop("format", 0) != _FORMAT:
         return None
-    return TypeAdapter(Measured).validate_python(stored)
+    return TypeAdapter(Measured).validate_python(stored) if stored.get("step") == step else None

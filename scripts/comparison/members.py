@@ -23,7 +23,6 @@ class Member:
     config: RunConfig
 
     def with_seed(self, seed: int) -> RunConfig:
-        """The config of its run with this seed."""
         return self.config.model_copy(update={"seed": seed})
 
 
@@ -45,25 +44,20 @@ def read_members(folder: Path, only: Sequence[str]) -> list[Member]:
         for name, path in paths.items()
         if not only or name in only
     ]
+    first = members[0]
     for member in members:
-        _check_same_experiment(members[0], member)
+        for section in (name for name in RunConfig.model_fields if name not in ("name", "model")):
+            if getattr(member.config, section) != getattr(first.config, section):
+                raise ConfigError(
+                    f"{member.path}: {section} differs from that of {first.path}; recipes that are "
+                    "compared may differ in name and model only"
+                )
+        if member.config.train.steps is None:
+            raise ConfigError(f"{member.path}: train.steps: missing; the budget is in updates")
     return members
 
 
-def _check_same_experiment(first: Member, other: Member) -> None:
-    wanted, got = first.config, other.config
-    for section in RunConfig.model_fields:
-        if section not in ("name", "model") and getattr(wanted, section) != getattr(got, section):
-            raise ConfigError(
-                f"{other.path}: {section} differs from that of {first.path}; recipes that are "
-                "compared may differ in name and model only"
-            )
-    if got.train.steps is None:
-        raise ConfigError(f"{other.path}: train.steps: missing; the budget is counted in updates")
-
-
 def run_path(runs: Path, name: str, seed: int) -> Path:
-    """The folder of the run of a member with a seed."""
     return runs / f"{name}-{seed}"
 
 
@@ -77,9 +71,8 @@ def state_of(member: Member, seed: int, runs: Path) -> State:
             f"{run.path}: was trained with another config than {member.path} with seed {seed}; "
             "move it away, or name another folder with --runs"
         )
-    steps = run.checkpoint_folder.steps()
-    wanted = member.config.train.steps
-    return "finished" if wanted in steps else "unfinished"
+    is_finished = member.config.train.steps in run.checkpoint_folder.steps()
+    return "finished" if is_finished else "unfinished"
 
 
 def train_missing(members: Sequence[Member], seeds: Sequence[int], runs: Path) -> None:

@@ -28,6 +28,7 @@ def draw_bleu(results: Sequence[Result]) -> Figure:
     axes.axvline(base.bleu, color=PALE, linewidth=1.0, zorder=0)
     for place, result in enumerate(ordered):
         colour = BLUE if result is base else GREY
+        ends = [result.bleu] * 2
         if result.difference is not None:
             start = result.bleu - result.difference.mean
             ends = [start + result.difference.low, start + result.difference.high]
@@ -36,7 +37,7 @@ def draw_bleu(results: Sequence[Result]) -> Figure:
         axes.plot([result.bleu], [place], "|", color=colour, markersize=11, markeredgewidth=2)
         axes.annotate(
             f"{result.bleu:.1f}",
-            (max(*result.bleus.values(), _high(result)), place),
+            (max(*result.bleus.values(), ends[1]), place),
             xytext=(6, 0),
             textcoords="offset points",
             va="center",
@@ -49,11 +50,6 @@ def draw_bleu(results: Sequence[Result]) -> Figure:
     axes.margins(x=0.09)
     axes.set_xlabel("BLEU on the test set")
     return figure
-
-
-def _high(result: Result) -> float:
-    against = result.difference
-    return result.bleu if against is None else result.bleu - against.mean + against.high
 
 
 def draw_maps(forced: Mapping[str, Translation]) -> Figure:

@@ -1,9 +1,10 @@
 """One result for each kind, from the measures of all its runs."""
 
 import json
+import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -39,13 +40,17 @@ class Result:
 
     @property
     def bleu(self) -> float:
-        """The mean over the runs."""
         return statistics.mean(self.bleus.values())
 
     @property
     def spread(self) -> float | None:
         """The standard deviation over the runs; None for a single one."""
         return statistics.stdev(self.bleus.values()) if len(self.bleus) > 1 else None
+
+    def as_json(self) -> dict[str, object]:
+        """Return all its numbers, unrounded, fit for json.dumps."""
+        means = {"bleu": self.bleu, "spread": self.spread, "perplexity": math.exp(self.loss)}
+        return asdict(self) | means
 
 
 def results_of(
@@ -60,23 +65,17 @@ def results_of(
     compared to all runs of it.
     """
     results, base = [], measured[baseline]
+    ref_texts = [example.ref_texts for example in examples]
     for name, runs in measured.items():
-        against = None
-        if name != baseline:
-            shared = [seed for seed in runs if seed in base]
-            against = difference(
-                "bleu",
-                [base[seed].hyp_texts for seed in shared or base],
-                [runs[seed].hyp_texts for seed in shared or runs],
-                [example.ref_texts for example in examples],
-                tgt_lang,
-            )
+        shared = [seed for seed in runs if seed in base]
+        old, new = ([side[seed].hyp_texts for seed in shared or side] for side in (base, runs))
+        against = None if name == baseline else difference("bleu", old, new, ref_texts, tgt_lang)
         results.append(_result(name, runs, examples, against))
     return sorted(results, key=lambda result: (result.name != baseline, -result.bleu))
 
 
 def kept_results(out: Path) -> list[Result]:
-    """The results in `out`/family.json, by table.as_json. Raises DataError where it is missing."""
+    """The results in `out`/family.json. Raises DataError where it is missing."""
     path = out / "family.json"
     if not path.is_file():
         raise DataError(f"{path} is missing; compare all kinds first")

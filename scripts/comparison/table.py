@@ -1,15 +1,12 @@
-"""The results as Markdown and as JSON."""
+"""The results as Markdown."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 
 from measuring import markdown_table
 
 from comparison.results import Result
-from comparison.speed import Speed, Timed
-
-MIB = 2**20
+from comparison.speed import Speed
 
 
 def markdown(results: Sequence[Result], speeds: Mapping[str, Speed]) -> str:
@@ -20,59 +17,35 @@ def markdown(results: Sequence[Result], speeds: Mapping[str, Speed]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def as_json(
-    results: Sequence[Result], speeds: Mapping[str, Speed], about: Mapping[str, object]
-) -> dict[str, object]:
-    """All numbers of the tables, unrounded, fit for json.dumps."""
-    return {
-        **about,
-        "kinds": {
-            result.name: {
-                **asdict(result),
-                "bleu": result.bleu,
-                "spread": result.spread,
-                "perplexity": math.exp(result.loss),
-            }
-            for result in results
-        },
-        "speed": {name: asdict(speed) for name, speed in speeds.items()},
-    }
-
-
 def _quality(results: Sequence[Result]) -> str:
-    baseline = results[0].name
     rows = []
     for result in results:
-        against = result.difference
+        against = ["", "", ""]
+        if (d := result.difference) is not None:
+            against = [f"{d.mean:+.2f}", f"{d.low:+.2f} to {d.high:+.2f}", f"{d.p_value:.3f}"]
         rows.append(
             [
                 result.name,
                 str(len(result.bleus)),
                 f"{result.bleu:.2f}",
                 "" if result.spread is None else f"{result.spread:.2f}",
-                "" if against is None else f"{against.mean:+.2f}",
-                "" if against is None else f"{against.low:+.2f} to {against.high:+.2f}",
-                "" if against is None else f"{against.p_value:.3f}",
+                *against,
                 f"{result.length:.2f}",
                 f"{math.exp(result.loss):.2f}",
                 f"{result.n_parameters / 1e6:.2f} M",
             ]
         )
-    titles = ["kind", "runs", "BLEU", "s.d.", f"against {baseline}", "95 % interval", "p"]
+    titles = ["kind", "runs", "BLEU", "s.d.", f"against {results[0].name}", "95 % interval", "p"]
     return markdown_table([*titles, "length", "perplexity", "parameters"], rows)
 
 
 def _looks(results: Sequence[Result]) -> str:
-    rows = [
-        [
-            result.name,
-            f"{result.looks.entropy:.2f}",
-            f"{result.looks.share:.0%}".replace("%", " %"),
-            f"{result.looks.largest:.2f}",
-            "" if result.looks.n_heads == 1 else f"{result.looks.head_entropy:.2f}",
-        ]
-        for result in results
-    ]
+    rows = []
+    for result in results:
+        looks = result.looks
+        head = "" if looks.n_heads == 1 else f"{looks.head_entropy:.2f}"
+        share = f"{100 * looks.share:.0f} %"
+        rows.append([result.name, f"{looks.entropy:.2f}", share, f"{looks.largest:.2f}", head])
     titles = ["kind", "entropy (nats)", "of the possible", "largest weight"]
     return markdown_table([*titles, "entropy of a head"], rows)
 
@@ -90,23 +63,13 @@ def _by_length(results: Sequence[Result]) -> str:
 def _cost(results: Sequence[Result], speeds: Mapping[str, Speed]) -> str:
     rows = []
     names = [result.name for result in results if result.name in speeds]
-    for name in [*names, *(name for name in speeds if name not in names)]:
+    for name in dict.fromkeys([*names, *speeds]):
         speed = speeds[name]
+        row = [name]
+        for timed in (speed.training, speed.greedy, speed.beam):
+            rate = f"{timed.rate:,.0f}" if timed.rate >= 100 else f"{timed.rate:.1f}"
+            row += [f"{rate} ({100 * timed.spread:.0f} %)", f"{timed.ratio:.2f}"]
         memory = speed.memory_bytes
-        rows.append(
-            [
-                name,
-                *(cell for timed in (speed.training, speed.greedy, speed.beam)
-                  for cell in _timed(timed)),
-                "" if memory is None else f"{memory / MIB:,.0f}",
-            ]
-        )  # fmt: skip
-    titles = ["training, tokens/s", "ratio", "greedy, sentences/s", "ratio"]
-    return markdown_table(
-        ["kind", *titles, "beam, sentences/s", "ratio", "memory of an update, MiB"], rows
-    )
-
-
-def _timed(timed: Timed) -> tuple[str, str]:
-    rate = f"{timed.rate:,.0f}" if timed.rate >= 100 else f"{timed.rate:.1f}"
-    return f"{rate} ({timed.spread:.0%})".replace("%", " %"), f"{timed.ratio:.2f}"
+        rows.append([*row, "" if memory is None else f"{memory / 2**20:,.0f}"])
+    titles = ["kind", "training, tokens/s", "ratio", "greedy, sentences/s", "ratio"]
+    return markdown_table([*titles, "beam, sentences/s", "ratio", "memory of an update, MiB"], rows)

@@ -1,5 +1,6 @@
 """Boxes and arrows for block diagrams. All lengths are inches, from the lower left corner."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Box:
-    """The outline of something drawn: where its arrows start and end."""
+    """The outline of something drawn. Arrows start and end at the middles of its four edges."""
 
     x: float
     y: float
@@ -25,22 +26,18 @@ class Box:
 
     @property
     def top(self) -> Point:
-        """The middle of the upper edge."""
         return self.x, self.y + self.height / 2
 
     @property
     def bottom(self) -> Point:
-        """The middle of the lower edge."""
         return self.below(0.0)
 
     @property
     def left(self) -> Point:
-        """The middle of the left edge."""
         return self.x - self.width / 2, self.y
 
     @property
     def right(self) -> Point:
-        """The middle of the right edge."""
         return self.x + self.width / 2, self.y
 
     def below(self, shift: float) -> Point:
@@ -62,13 +59,10 @@ class Canvas:
         self, x: float, y: float, text: str, colour: str, width: float, height: float = 0.36
     ) -> Box:
         """A rounded box with its middle at (x, y), pale in its colour, with a text."""
-        corner, radius = (x - width / 2, y - height / 2), 0.06
-        for face, edge, alpha in (
-            ("white", "none", 1),
-            (colour, "none", 0.16),
-            ("none", colour, 1),
-        ):
-            style = f"round,pad=0,rounding_size={radius}"
+        corner = x - width / 2, y - height / 2
+        style = "round,pad=0,rounding_size=0.06"
+        layers = (("white", "none", 1), (colour, "none", 0.16), ("none", colour, 1))
+        for face, edge, alpha in layers:
             patch = FancyBboxPatch(corner, width, height, boxstyle=style, lw=1.2, alpha=alpha)
             patch.set(facecolor=face, edgecolor=edge)
             self._axes.add_patch(patch)
@@ -77,11 +71,9 @@ class Canvas:
 
     def plus(self, x: float, y: float) -> Box:
         """A sum, as a circle with a plus."""
-        radius = 0.1
-        self._axes.add_patch(Circle((x, y), radius, facecolor="white", edgecolor=INK, lw=1.1))
         for ends in (((x - 0.055, x + 0.055), (y, y)), ((x, x), (y - 0.055, y + 0.055))):
             self._axes.plot(*ends, color=INK, lw=1.1)
-        return Box(x, y, 2 * radius, 2 * radius)
+        return self.circle(x, y, "", radius=0.1)
 
     def dot(self, x: float, y: float, colour: str = INK) -> None:
         """A dot where a line branches."""
@@ -92,11 +84,11 @@ class Canvas:
         self._axes.add_patch(Circle((x, y), 0.11, color=colour, lw=0, zorder=3))
         self.text(x, y - 0.005, str(number), color="white", fontweight="bold", fontsize=8, zorder=4)
 
-    def circle(self, x: float, y: float, text: str, colour: str = INK) -> Box:
+    def circle(self, x: float, y: float, text: str, colour: str = INK, radius: float = 0.13) -> Box:
         """An operation, as a circle with its sign."""
-        self._axes.add_patch(Circle((x, y), 0.13, facecolor="white", edgecolor=colour, lw=1.1))
+        self._axes.add_patch(Circle((x, y), radius, facecolor="white", edgecolor=colour, lw=1.1))
         self.text(x, y - 0.01, text, color=colour)
-        return Box(x, y, 0.26, 0.26)
+        return Box(x, y, 2 * radius, 2 * radius)
 
     def cell(self, x: float, y: float, side: float, colour: str, alpha: float) -> None:
         """A square of a grid, with its lower left corner at (x, y)."""
@@ -113,6 +105,13 @@ class Canvas:
         arrow = FancyArrowPatch(path=Path(points), arrowstyle=style, mutation_scale=9, lw=width)
         arrow.set(color=colour, capstyle="butt", joinstyle="miter")
         self._axes.add_patch(arrow)
+
+    def branches(self, start: Point, boxes: Sequence[Box], colour: str) -> None:
+        """A line from `start` to the right, with an arrow up to each box."""
+        self.arrow(start, (boxes[-1].x, start[1]), boxes[-1].bottom, colour=colour)
+        for box in boxes[:-1]:
+            self.dot(box.x, start[1], colour)
+            self.arrow((box.x, start[1]), box.bottom, colour=colour)
 
     def frame(self, left: float, bottom: float, right: float, top: float) -> None:
         """A grey panel behind all else."""

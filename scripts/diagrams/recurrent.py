@@ -37,13 +37,10 @@ def attention() -> Figure:
         canvas.arrow(product.right, (7.3, y), (7.3, 2.45), total.left)
     for x in (1.1, 3.4, 6.5):
         canvas.text(x, 2.02, "...", fontsize=13)
-    for x, note in (
-        (2.0, "what is sought: a volitional cue"),
-        (2.75, "the score function compares\nquery and key"),
-        (4.55, "weights $\\geq 0$\nthat sum to 1"),
-        (7.62, r"$\sum_i\ \alpha_i\, v_i$"),
-    ):
-        canvas.note(x, {2.0: 0.17, 7.62: 1.95}.get(x, 0.72), note)
+    canvas.note(2.0, 0.17, "what is sought: a volitional cue")
+    canvas.note(2.75, 0.72, "the score function compares\nquery and key")
+    canvas.note(4.55, 0.72, "weights $\\geq 0$\nthat sum to 1")
+    canvas.note(7.62, 1.95, r"$\sum_i\ \alpha_i\, v_i$")
     canvas.note(0.55, 4.25, "what is found: nonvolitional cues")
     return canvas.figure
 
@@ -57,10 +54,7 @@ def fixed_context() -> Figure:
     first = canvas.box(5.0, 2.4, "$s_0$", GREY, 0.6)
     canvas.arrow(context.top, first.bottom)
     states = _decoder(canvas, first, 2.4, ("y_1", "y_2", "y_3"))
-    canvas.arrow(context.right, (states[-1].x, 1.2), states[-1].bottom, colour=GREEN)
-    for state in states[:-1]:
-        canvas.dot(state.x, 1.2, GREEN)
-        canvas.arrow((state.x, 1.2), state.bottom, colour=GREEN)
+    canvas.branches(context.right, states, GREEN)
     canvas.note(0.35, 3.75, "The encoder's last state is all that the decoder knows of the source.")
     canvas.note(0.35, 3.5, "$s_0$ is the context itself, or tanh$(W c + b)$.")
     return canvas.figure
@@ -112,10 +106,7 @@ def captioner() -> Figure:
     canvas.text(4.72, 1.75, "mean", fontsize=8.5)
     states = _decoder(canvas, first, 3.7, ("small", "green", "square"), "a")
     attended = _attend(canvas, first, states)
-    canvas.arrow((right, 1.6), (attended[-1].x, 1.6), attended[-1].bottom, colour=GREEN)
-    for box in attended[:-1]:
-        canvas.dot(box.x, 1.6, GREEN)
-        canvas.arrow((box.x, 1.6), box.bottom, colour=GREEN)
+    canvas.branches((right, 1.6), attended, GREEN)
     canvas.note(5.3, 1.4, "keys and values: all places of the grid")
     canvas.note(0.35, 4.95, "Only the encoder is another.")
     canvas.note(0.35, 4.72, "Dark places: the weights of one step.")

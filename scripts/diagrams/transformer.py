@@ -67,34 +67,41 @@ def transformer() -> Figure:
     """The Transformer with its three attentions, bottom-up; layers normalise before each part."""
     canvas = Canvas(9.2, 8.3)
     config = TransformerConfig()
-    left, right = _Column(canvas, 2.75, -1), _Column(canvas, 6.85, 1)
-    left.start("source ids (B, S)")
+    left = _Column(canvas, 2.75, -1, "source ids (B, S)")
     left.layer(EncoderLayer(config), "layers", (1,), None)
-    left.norm()
+    left.box("LayerNorm", GREY, 1.2, 0.48, 0.28)
     memory = left.box(f"{Memory.__name__} (B, S, D)", GREEN).right
-    right.start("target ids so far (B, T)")
+    right = _Column(canvas, 6.85, 1, "target ids so far (B, T)")
     right.layer(DecoderLayer(config), "decoder_layers", (2, 3), memory)
-    right.norm()
+    right.box("LayerNorm", GREY, 1.2, 0.48, 0.28)
     right.box(VocabLinear.__name__, GREY)
-    right.finish("scores of all pieces (B, T, V)")
+    end = right.x, right.end[1] + 0.28
+    canvas.arrow(right.end, end)
+    canvas.text(right.x, end[1] + 0.12, "scores of all pieces (B, T, V)")
     _legend(canvas, EncoderLayer(config), DecoderLayer(config))
     return canvas.figure
 
 
 class _Column:
-    """The encoder or the decoder, drawn upwards; `side` (-1, 1) is where its residuals run."""
+    """The encoder or the decoder, drawn upwards from its ids and their embedding.
 
-    def __init__(self, canvas: Canvas, x: float, side: int) -> None:
+    `side` (-1, 1) is where its residuals run; `end` is where the next arrow starts.
+    """
+
+    def __init__(self, canvas: Canvas, x: float, side: int, ids: str) -> None:
         self.canvas, self.x, self.side = canvas, x, side
         self.end: Point = (x, 0.4)
+        canvas.text(x, 0.27, ids)
+        self.box(f"{Pieces.__name__}: √D E[id] + positions", GREY, 2.3, 0.53)
 
-    def start(self, ids: str) -> None:
-        """The ids and their embedding."""
-        self.canvas.text(self.x, 0.27, ids)
-        text = f"{Pieces.__name__}: √D E[id] + positions"
-        pieces = self.canvas.box(self.x, 0.93, text, GREY, 2.3)
-        self.canvas.arrow(self.end, pieces.bottom)
-        self.end = pieces.top
+    def box(
+        self, text: str, colour: str, width: float = 1.6, rise: float = 0.42, height: float = 0.36
+    ) -> Box:
+        """Add a box, its middle `rise` above the end, and the arrow to it."""
+        box = self.canvas.box(self.x, self.end[1] + rise, text, colour, width, height)
+        self.canvas.arrow(self.end, box.bottom)
+        self.end = box.top
+        return box
 
     def layer(
         self, layer: nn.Module, count: str, numbers: Sequence[int], memory: Point | None
@@ -112,8 +119,7 @@ class _Column:
     def _part(self, name: str, part: nn.Module, number: int | None, memory: Point | None) -> None:
         canvas, x, (_, low) = self.canvas, self.x, self.end
         branch = low + 0.25
-        norm = canvas.box(x, branch + 0.32, "LayerNorm", GREY, 1.2, 0.28)
-        canvas.arrow(self.end, norm.bottom)
+        norm = self.box("LayerNorm", GREY, 1.2, 0.57, 0.28)
         canvas.dot(x, branch)
         colour = GREY if number is None else ATTENTIONS[number - 1]
         height = branch + (0.86 if number is None else 1.12)
@@ -148,25 +154,6 @@ class _Column:
                 start = (memory, (middle, memory[1]), (middle, high), (end[0], high))
             self.canvas.arrow(*start, end, colour=INK if start[0] == norm.top else GREEN)
             self.canvas.text(end[0] + 0.09, end[1] - 0.12, role, fontsize=8)
-
-    def norm(self) -> None:
-        """The last normalisation."""
-        box = self.canvas.box(self.x, self.end[1] + 0.48, "LayerNorm", GREY, 1.2, 0.28)
-        self.canvas.arrow(self.end, box.bottom)
-        self.end = box.top
-
-    def box(self, text: str, colour: str) -> Box:
-        """One more box."""
-        box = self.canvas.box(self.x, self.end[1] + 0.42, text, colour, 1.6)
-        self.canvas.arrow(self.end, box.bottom)
-        self.end = box.top
-        return box
-
-    def finish(self, text: str) -> None:
-        """The result."""
-        end = (self.x, self.end[1] + 0.28)
-        self.canvas.arrow(self.end, end)
-        self.canvas.text(self.x, end[1] + 0.12, text)
 
 
 def parts(layer: nn.Module) -> list[tuple[str, nn.Module]]:

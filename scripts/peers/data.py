@@ -1,25 +1,28 @@
 """The same data for all: our pieces, separated by spaces, and one list of pieces per side."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.corpora.corpora import read_examples, read_split
 from nmt.corpora.sources import DataConfig, SplitConfig
+from nmt.corpora.text_files import read_lines
 from nmt.evaluation.metrics import corpus_bleu
-from nmt.storage.atomic import write_json
 from nmt.storage.output import write_lines
 from nmt.text.normalisation import restore
 from nmt.text.sentencepiece_tokenizer import SPACE_MARK, SentencePieceConfig
-from nmt.text.tokenizer import Tokenizer, Tokenizers, train_tokenizers
+from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.text.vocabulary import RESERVED
 from nmt.types import SentencePair
 
 
 @dataclass(frozen=True)
-class Counts:
-    """The sizes of the training set; ends of sentences count as pieces."""
+class Exported:
+    """The files in `folder`: {train,valid,test}.{src,tgt} in pieces, {train,valid,test}-text.*
+    as text, vocab.{src,tgt} with a piece a line, without the reserved ones; and the sizes of the
+    training set, whose ends of sentences count as pieces."""
 
+    folder: Path
     pairs: int
     src_tokens: int
     tgt_tokens: int
@@ -29,25 +32,13 @@ class Counts:
         """Source and target tokens for each target token."""
         return (self.src_tokens + self.tgt_tokens) / self.tgt_tokens
 
-
-@dataclass(frozen=True)
-class Exported:
-    """The files in `folder`: {train,valid,test}.{src,tgt} in pieces, {train,valid,test}-text.*
-    as text, vocab.{src,tgt} with a piece a line, without the reserved ones."""
-
-    folder: Path
-    counts: Counts
-
     def pieces(self, split: str, side: str) -> Path:
-        """The file of a split in pieces; `side` is src or tgt."""
         return self.folder / f"{split}.{side}"
 
     def text(self, split: str, side: str) -> Path:
-        """The file of a split as text, the same lines."""
         return self.folder / f"{split}-text.{side}"
 
     def vocabulary(self, side: str) -> Path:
-        """The pieces, without the reserved four."""
         return self.folder / f"vocab.{side}"
 
 
@@ -61,8 +52,8 @@ def export(corpus: str, data: Path, folder: Path, vocabulary: int, seed: int) ->
     tgt = tokenizers.tgt.encode_batch([pair.tgt_text for pair in pairs])
     fit = [i for i, both in enumerate(zip(src, tgt, strict=True))
            if max(map(len, both)) <= settings.max_pieces]  # fmt: skip
-    counts = Counts(len(fit), *(sum(len(side[i]) + 1 for i in fit) for side in (src, tgt)))
-    exported = Exported(folder, counts)
+    n_tokens = (sum(len(side[i]) + 1 for i in fit) for side in (src, tgt))
+    exported = Exported(folder, len(fit), *n_tokens)
     folder.mkdir(parents=True, exist_ok=True)
     _write_split(exported, "train", [pairs[i] for i in fit], tokenizers)
     for split in ("valid", "test"):
@@ -71,18 +62,16 @@ def export(corpus: str, data: Path, folder: Path, vocabulary: int, seed: int) ->
         _write_split(exported, split, some, tokenizers)
     for side, tokenizer in (("src", tokenizers.src), ("tgt", tokenizers.tgt)):
         write_lines(tokenizer.vocab.pieces[len(RESERVED) :], exported.vocabulary(side), force=True)
-    write_json(folder / "counts.json", asdict(exported.counts))
     return exported
 
 
 def _write_split(
     exported: Exported, split: str, pairs: Sequence[SentencePair], tokenizers: Tokenizers
 ) -> None:
-    sides: list[tuple[str, Tokenizer, list[str]]] = [
+    for side, tokenizer, texts in (
         ("src", tokenizers.src, [pair.src_text for pair in pairs]),
         ("tgt", tokenizers.tgt, [pair.tgt_text for pair in pairs]),
-    ]
-    for side, tokenizer, texts in sides:
+    ):
         write_lines(texts, exported.text(split, side), force=True)
         lines = (map(tokenizer.vocab.piece_of, ids) for ids in tokenizer.encode_batch(texts))
         write_lines(map(" ".join, lines), exported.pieces(split, side), force=True)
@@ -95,5 +84,4 @@ def text_of(pieces: str, lang: str) -> str:
 
 def bleu_of(lines: Sequence[str], references: Path) -> float:
     """BLEU (cased, 13a) of texts against one reference a line."""
-    refs = references.read_text(encoding="utf-8").split("\n")[: len(lines)]
-    return corpus_bleu(lines, [(ref,) for ref in refs])
+    return corpus_bleu(lines, [(ref,) for ref in read_lines(references)[: len(lines)]])

@@ -1,22 +1,20 @@
 """Toolkits in turn, A B A B: trainings of a few steps, and translations of one file."""
 
-import contextlib
 import os
 import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
 
 from measuring import Watch, describe_load, is_clean, markdown_table
 
+from nmt.corpora.text_files import read_lines
 from nmt.errors import NMTError
 from nmt.storage.output import write_lines
 from peers.data import Exported, bleu_of, text_of
-from peers.environments import python_of
 from peers.toolkit import Job, Settings, Toolkit, steady_rate
 
 _Round = tuple[float, float | None]
@@ -32,13 +30,11 @@ class Place:
     threads: int
 
     def folder(self, toolkit: Toolkit) -> Path:
-        """The folder of a toolkit's files."""
         folder = self.work / toolkit.name
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def environment(self) -> dict[str, str]:
-        """The environment variables of the toolkits' processes."""
         threads = str(self.threads)
         # Freed memory is kept, as nmt does by itself: an update then takes less time on a CPU.
         # Checkpoints of older toolkits hold more than weights, which torch.load now refuses.
@@ -62,7 +58,6 @@ class Measured:
 
     @property
     def median(self) -> float:
-        """The median of the rounds."""
         return statistics.median(self.rates)
 
 
@@ -78,8 +73,7 @@ def train_in_turn(
             toolkit.write(folder, data, settings)
             watch = Watch()
             log = folder / "train.log"
-            with log.open("wb") as stream:
-                _run(toolkit.train_command(python_of(toolkit, place.envs), folder), place, stream)
+            _run(toolkit.train_command(toolkit.python(place.envs), folder), place, log)
             load = watch.look()
             windows = toolkit.windows(folder, log.read_text(encoding="utf-8"), data)
             try:
@@ -108,11 +102,9 @@ def translate_in_turn(
         folder = place.folder(toolkit)
         orders[toolkit] = _write_sources(toolkit, folder, data, settings.sentences)
         for size in batch_sizes:
-            out = folder / f"test-{size}.tgt"
-            jobs[toolkit, size] = (
-                Job(model, folder / "test.src", out, size, settings),
-                Job(model, folder / "first.src", out.with_suffix(".first"), size, settings),
-            )
+            job = Job(model, folder / "test.src", folder / f"test-{size}.tgt", size, settings.beam)
+            one = replace(job, src=folder / "first.src", out=job.out.with_suffix(".first"))
+            jobs[toolkit, size] = job, one
     figures: dict[tuple[Toolkit, int], list[_Round]] = {key: [] for key in jobs}
     for _ in range(rounds):
         for (toolkit, size), (job, one) in jobs.items():
@@ -134,10 +126,9 @@ def translate_in_turn(
 def _write_sources(
     toolkit: Toolkit, folder: Path, data: Exported, sentences: int | None
 ) -> list[int]:
-    """Write test.src and, with its first sentence, first.src; the order of the former."""
-    kind = data.pieces if toolkit.reads_pieces else data.text
-    lines = kind("test", "src").read_text(encoding="utf-8").split("\n")[:-1][:sentences]
-    order = list(range(len(lines)))
+    """Write test.src and, with its first sentence, first.src; return the order of the former."""
+    lines = read_lines((data.pieces if toolkit.reads_pieces else data.text)("test", "src"))
+    order = list(range(len(lines)))[:sentences]
     if not toolkit.sorts:
         order.sort(key=lambda i: lines[i].count(" "))
     write_lines((lines[i] for i in order), folder / "test.src", force=True)
@@ -146,47 +137,33 @@ def _write_sources(
 
 
 def _translate(toolkit: Toolkit, place: Place, job: Job) -> float:
-    """Wall time of the whole process, in seconds."""
-    folder = place.folder(toolkit)
-    command = toolkit.translate_command(python_of(toolkit, place.envs), folder, job)
-    with _streams(toolkit, job) as (source, target):
-        started = time.perf_counter()
-        _run(command, place, target, source)
-        return time.perf_counter() - started
-
-
-@contextlib.contextmanager
-def _streams(toolkit: Toolkit, job: Job) -> Iterator[tuple[IO[bytes] | None, IO[bytes]]]:
-    """stdin and stdout: the files for a toolkit that has no option for them, else a log."""
-    if toolkit.streams:
-        with job.src.open("rb") as source, job.out.open("wb") as target:
-            yield source, target
-    else:
-        with job.out.with_suffix(".log").open("wb") as log:
-            yield None, log
+    """Return the wall time of the whole process, in seconds."""
+    command = toolkit.translate_command(toolkit.python(place.envs), place.folder(toolkit), job)
+    out, source = (job.out, job.src) if toolkit.streams else (job.out.with_suffix(".log"), None)
+    started = time.perf_counter()
+    _run(command, place, out, source)
+    return time.perf_counter() - started
 
 
 def _texts(toolkit: Toolkit, out: Path, order: Sequence[int]) -> list[str]:
-    """The translations as text, in the order of the test set."""
-    lines = out.read_text(encoding="utf-8").split("\n")[:-1]
-    in_order = [line for _, line in sorted(zip(order, lines, strict=True))]
+    """Return the translations as text, in the order of the test set."""
+    in_order = [line for _, line in sorted(zip(order, read_lines(out), strict=True))]
     return [text_of(line, "fr") for line in in_order] if toolkit.reads_pieces else in_order
 
 
-def _run(
-    command: Sequence[str], place: Place, out: IO[bytes], source: IO[bytes] | None = None
-) -> None:
-    """Run one process to its end. Raises NMTError with its last output if it fails."""
-    done = subprocess.run(
-        command,
-        stdin=source or subprocess.DEVNULL,
-        stdout=out,
-        stderr=subprocess.PIPE if source else subprocess.STDOUT,
-        env=place.environment(),
-        check=False,
-    )
+def _run(command: Sequence[str], place: Place, out: Path, source: Path | None = None) -> None:
+    """Run a process on `source`, its output to `out`. Raises NMTError with its last lines."""
+    with out.open("wb") as target, open(source or os.devnull, "rb") as stdin:
+        done = subprocess.run(
+            command,
+            stdin=stdin,
+            stdout=target,
+            stderr=subprocess.PIPE if source else subprocess.STDOUT,
+            env=place.environment(),
+            check=False,
+        )
     if done.returncode:
-        words = (done.stderr or Path(out.name).read_bytes()).decode("utf-8", "replace")
+        words = (done.stderr or out.read_bytes()).decode("utf-8", "replace")
         last = " | ".join(words.strip().splitlines()[-2:])
         raise NMTError(f"{' '.join(command)}: exit code {done.returncode}: {last}")
 
@@ -214,16 +191,10 @@ def training_table(measured: Mapping[str, Measured], both_by_target: float) -> s
 
 def decoding_table(measured: Mapping[tuple[str, int], Measured]) -> str:
     """Return sentences a second of each toolkit by size of batch, with BLEU."""
-    rows = [
-        [
-            name,
-            str(size),
-            *_figure(result),
-            "" if result.bleu is None else f"{result.bleu:.2f}",
-            _mark(result),
-        ]
-        for (name, size), result in measured.items()
-    ]
+    rows = []
+    for (name, size), result in measured.items():
+        bleu = "" if result.bleu is None else f"{result.bleu:.2f}"
+        rows.append([name, str(size), *_figure(result), bleu, _mark(result)])
     return markdown_table(["toolkit", "batch", "sentences/s", "rounds", "BLEU", "load"], rows)
 
 

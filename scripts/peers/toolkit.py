@@ -1,16 +1,22 @@
 """The interface of a toolkit: settings, packages, configuration, commands, and reading of logs."""
 
 import abc
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
+from typing import NamedTuple
 
 from pydantic import Field
 
+from nmt.errors import NMTError
 from nmt.settings.base import Config
 from nmt.storage.atomic import write_text
 from peers.data import Exported
+
+CONSTRAINTS = Path(__file__).resolve().parents[2] / "constraints.txt"
 
 WARM_SHARE = 0.25
 """Share of a log's windows, from its beginning, that are skipped as warm-up."""
@@ -55,9 +61,34 @@ class Environment:
     alone: str = ""
     stand_ins: Mapping[str, str] = field(default_factory=dict)
 
+    def set_up(self, envs: Path) -> str:
+        """Create the environment, torch first at its pinned version; return the packages in it."""
+        folder = envs / self.name
+        python = str(folder / "bin" / "python")
+        if not Path(python).is_file():
+            _run([sys.executable, "-m", "venv", str(folder)])
+        for arguments in self.install_commands():
+            _run([python, "-m", "pip", "install", "--quiet", *arguments])
+        (packages,) = (folder / "lib").glob("python*/site-packages")
+        for module, reason in self.stand_ins.items():
+            write_text(packages / f"{module}.py", f'"""An empty stand-in: {reason}."""\n')
+        return _run([python, "-m", "pip", "freeze"])
 
-@dataclass(frozen=True)
-class Window:
+    def install_commands(self) -> list[list[str]]:
+        """Return the arguments of pip, call by call."""
+        pinned = ["--constraint", str(CONSTRAINTS)]
+        calls = [[*pinned, "torch", "numpy"], [*pinned, *self.packages.split()]]
+        return [*calls, ["--no-deps", self.alone]] if self.alone else calls
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NMTError(f"{' '.join(command)}: {done.stderr.strip().splitlines()[-1:]}")
+    return done.stdout
+
+
+class Window(NamedTuple):
     """Some updates in a row, as a log gives them: target tokens with ends of sentences and without
     padding, in a unit that is the same for all windows, and the seconds that they took."""
 
@@ -76,13 +107,19 @@ class Job:
     src: Path
     out: Path
     batch: int
-    settings: Settings
+    beam: int
 
 
 class Toolkit(abc.ABC):
     """One toolkit. `folder` is where it keeps its configuration, logs and model."""
 
     name: str
+    train: str
+    """The arguments of Python that train for `settings.steps` updates; {config} and {model} are
+    paths in `folder`."""
+    translate: str
+    """The arguments of Python that translate a file; the fields are those of Job, {folder},
+    {penalty} and {factor}."""
     environment: Environment | None = None
     """None for our own: it runs where this script runs."""
     reads_pieces = True
@@ -92,21 +129,32 @@ class Toolkit(abc.ABC):
     sorts = True
     """Whether it sorts sentences by length itself; else its input is sorted."""
 
+    def python(self, envs: Path) -> Path:
+        """Return the interpreter that runs it. Raises NMTError where it was not set up."""
+        if self.environment is None:
+            return Path(sys.executable)
+        python = envs / self.environment.name / "bin" / "python"
+        if not python.is_file():
+            raise NMTError(f"{python.parents[1]}: not set up; first: bench_peers.py setup")
+        return python
+
     @abc.abstractmethod
     def write(self, folder: Path, data: Exported, settings: Settings) -> None:
         """Write the configuration."""
 
-    @abc.abstractmethod
     def train_command(self, python: Path, folder: Path) -> list[str]:
-        """Return the command that trains for `settings.steps` updates, its model in `folder`."""
+        """Return the command that trains, its model in `folder`."""
+        files = {"config": folder / "config.yaml", "model": folder / "model"}
+        return [str(python), *(word.format(**files) for word in self.train.split())]
 
     @abc.abstractmethod
     def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
         """Return the windows of the log, in order of time."""
 
-    @abc.abstractmethod
     def translate_command(self, python: Path, folder: Path, job: Job) -> list[str]:
         """Return the command that translates a file with a model."""
+        fields = {**vars(job), "folder": folder, "penalty": LENGTH_PENALTY, "factor": LENGTH_FACTOR}
+        return [str(python), *(word.format(**fields) for word in self.translate.split())]
 
 
 def write_config(

@@ -11,13 +11,13 @@ from typing import Literal
 import yaml
 
 from nmt.corpora.sources import DataConfig
+from nmt.corpora.text_files import read_lines
 from nmt.device import Precision
 from nmt.storage.atomic import write_json, write_text
 from nmt.storage.output import write_lines
 from nmt.text.vocabulary import EOS_ID, RESERVED, UNK_ID
 from peers.data import Exported
 from peers.toolkit import (
-    LENGTH_FACTOR,
     LENGTH_PENALTY,
     Environment,
     Job,
@@ -38,12 +38,19 @@ class Own(Toolkit):
     layer, as all the others have. `int8` translates with 8-bit products and the weights of `plain`.
     """
 
+    train = "-m nmt train --config {config} --run {model}"
+    translate = (
+        "-m nmt translate --run {model} --beam {beam} --batch-size {batch} "
+        "--length-penalty {penalty} --set search.max_length_factor={factor} "
+        "--file {src} --out {out} --force --device cpu"
+    )
     reads_pieces = False
 
     def __init__(self, precision: Precision, form: Form = "plain", int8: bool = False) -> None:
-        self.precision, self.form, self.int8 = precision, form, int8
+        self.precision, self.form = precision, form
         parts = ["nmt", form, precision, "int8" if int8 else "plain"]
         self.name = "-".join(part for part in parts if part not in ("plain", "fp32"))
+        self.translate += " --int8" if int8 else ""
 
     def write(self, folder: Path, data: Exported, settings: Settings) -> None:
         deep = f"{{kind: deep, size: {settings.hidden}, activation: tanh}}"
@@ -56,30 +63,16 @@ class Own(Toolkit):
             readout=deep if self.form == "deep" else "{kind: plain}",
         )  # fmt: skip
 
-    def train_command(self, python: Path, folder: Path) -> list[str]:
-        config, run = str(folder / "config.yaml"), str(folder / "model")
-        return [str(python), "-m", "nmt", "train", "--config", config, "--run", run]
-
     def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
         """The target's share of the tokens in metrics.jsonl, which counts both sides."""
-        lines = (folder / "model" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = read_lines(folder / "model" / "metrics.jsonl")
         records = [record for record in map(json.loads, lines) if record["type"] == "train"]
         ends = [0.0, *(record["seconds"] for record in records)]
-        share = 1 / data.counts.both_by_target
+        share = 1 / data.both_by_target
         return [
             Window(share * record["tokens_per_second"] * (end - start), end - start)
             for record, (start, end) in zip(records, pairwise(ends), strict=True)
         ]
-
-    def translate_command(self, python: Path, folder: Path, job: Job) -> list[str]:
-        return [
-            str(python), "-m", "nmt", "translate", "--run", str(job.model),
-            "--beam", str(job.settings.beam), "--batch-size", str(job.batch),
-            "--length-penalty", str(LENGTH_PENALTY),
-            "--set", f"search.max_length_factor={LENGTH_FACTOR}",
-            *(["--int8"] if self.int8 else []),
-            "--file", str(job.src), "--out", str(job.out), "--force", "--device", "cpu",
-        ]  # fmt: skip
 
 
 class OpenNMT(Toolkit):
@@ -91,6 +84,12 @@ class OpenNMT(Toolkit):
     """
 
     name = "opennmt"
+    train = "-m onmt.bin.train -config {config}"
+    translate = (
+        "-m onmt.bin.translate -model {model} -src {src} -output {out} -gpu -1 -beam_size {beam} "
+        "-batch_type sents -batch_size {batch} -max_length_ratio {factor} "
+        "-length_penalty wu -alpha {penalty}"
+    )
     environment = Environment(
         "opennmt",
         "pyyaml configargparse ctranslate2>=4,<5 tensorboard flask waitress pyonmttok>=1.37,<2 "
@@ -103,25 +102,13 @@ class OpenNMT(Toolkit):
     )
 
     def write(self, folder: Path, data: Exported, settings: Settings) -> None:
-        write_config("opennmt", folder, data, settings, pairs=data.counts.pairs)
-
-    def train_command(self, python: Path, folder: Path) -> list[str]:
-        return [str(python), "-m", "onmt.bin.train", "-config", str(folder / "config.yaml")]
+        write_config("opennmt", folder, data, settings, pairs=data.pairs)
 
     def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
         """Windows have as many batches each: tokens are those of an average batch."""
         pattern = r"Step\s+\d+/\s*\d+;.*?bsz:\s*\d+/\s*(\d+)/\s*\d+;\s*\d+/\s*(\d+) tok/s;"
         matches = [(int(batch), int(rate)) for batch, rate in re.findall(pattern, log)]
         return [Window(batch, batch / max(rate, 0.5)) for batch, rate in matches]
-
-    def translate_command(self, python: Path, folder: Path, job: Job) -> list[str]:
-        return [
-            str(python), "-m", "onmt.bin.translate", "-model", str(job.model),
-            "-src", str(job.src), "-output", str(job.out), "-gpu", "-1",
-            "-beam_size", str(job.settings.beam), "-batch_type", "sents",
-            "-batch_size", str(job.batch), "-max_length_ratio", str(LENGTH_FACTOR),
-            "-length_penalty", "wu", "-alpha", str(LENGTH_PENALTY),
-        ]  # fmt: skip
 
 
 class JoeyNMT(Toolkit):
@@ -139,6 +126,7 @@ class JoeyNMT(Toolkit):
         "setuptools<81",
         alone="joeynmt==2.3.0",
     )
+    train = "-m joeynmt train {config} --skip-test"
     streams = True  # it has no options for files
 
     def __init__(self, helped: bool = True) -> None:
@@ -158,10 +146,6 @@ class JoeyNMT(Toolkit):
             never=max(settings.report_every * 10_000, settings.steps),
             shuffle=str(not self.helped).lower(),
         )  # fmt: skip
-
-    def train_command(self, python: Path, folder: Path) -> list[str]:
-        config = str(folder / "config.yaml")
-        return [str(python), "-m", "joeynmt", "train", config, "--skip-test"]
 
     def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
         """The log gives tokens a second and when; a window ends with its epoch."""
@@ -191,10 +175,7 @@ def _write_in_batches(to: Path, data: Exported, settings: Settings) -> None:
 
     A batch that is not full comes last, so that the others keep their bounds.
     """
-    sides = [
-        data.pieces("train", side).read_text(encoding="utf-8").split("\n")[:-1]
-        for side in ("src", "tgt")
-    ]
+    sides = (read_lines(data.pieces("train", side)) for side in ("src", "tgt"))
     chance = random.Random(settings.seed)
     pairs = list(zip(*sides, strict=True))
     chance.shuffle(pairs)
@@ -215,16 +196,23 @@ class Marian(Toolkit):
     """
 
     name = "marian"
+    train = "-m pymarian train --config {config}"
+    translate = (
+        "-m pymarian decode --models {model} --vocabs {folder}/vocab.src.yml "
+        "{folder}/vocab.tgt.yml --input {src} --output {out} --beam-size {beam} "
+        "--mini-batch {batch} --maxi-batch 100 --maxi-batch-sort src --normalize {penalty} "
+        "--max-length-factor {factor} --quiet-translation --cpu-threads "
+    )
     environment = Environment("marian", "numpy pyyaml pymarian==1.12.42")
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
+        self.translate += str(threads)
 
     def write(self, folder: Path, data: Exported, settings: Settings) -> None:
         vocabularies = {}
         for side in ("src", "tgt"):  # its own list: a mapping with the end mark and unk first
-            pieces = data.vocabulary(side).read_text(encoding="utf-8").split("\n")[:-1]
-            entries = [RESERVED[EOS_ID], RESERVED[UNK_ID], *pieces]
+            entries = [RESERVED[EOS_ID], RESERVED[UNK_ID], *read_lines(data.vocabulary(side))]
             path = folder / f"vocab.{side}.yml"
             write_json(path, {piece: i for i, piece in enumerate(entries)})  # JSON is YAML
             vocabularies[f"vocab_{side}"] = path.resolve()
@@ -234,21 +222,7 @@ class Marian(Toolkit):
             max_length=longest, threads=self.threads,
         )  # fmt: skip
 
-    def train_command(self, python: Path, folder: Path) -> list[str]:
-        return [str(python), "-m", "pymarian", "train", "--config", str(folder / "config.yaml")]
-
     def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
         """Labels are target pieces, end marks included."""
         matches = re.findall(r"\* ([\d,]+) @ .*? : Time ([\d.]+)s", log)
         return [Window(int(n.replace(",", "")), float(seconds)) for n, seconds in matches]
-
-    def translate_command(self, python: Path, folder: Path, job: Job) -> list[str]:
-        vocabularies = [str(folder / f"vocab.{side}.yml") for side in ("src", "tgt")]
-        return [
-            str(python), "-m", "pymarian", "decode", "--models", str(job.model),
-            "--vocabs", *vocabularies, "--input", str(job.src), "--output", str(job.out),
-            "--beam-size", str(job.settings.beam), "--mini-batch", str(job.batch),
-            "--maxi-batch", "100", "--maxi-batch-sort", "src", "--normalize", str(LENGTH_PENALTY),
-            "--max-length-factor", str(LENGTH_FACTOR), "--cpu-threads", str(self.threads),
-            "--quiet-translation",
-        ]  # fmt: skip

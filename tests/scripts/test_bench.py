@@ -7,7 +7,7 @@ import bench
 import measuring
 import pytest
 import torch
-from bench import Learner, Plan, Sizes, Variant, fixed_shape, sizes_of
+from bench import Plan, Sizes, Variant, fixed_shape, learner, sizes_of
 from measuring import Amount, Reading, Timed, forward_flops, in_turn, speedup
 from textbook import textbook_loss, textbook_of
 from torch.utils.flop_counter import FlopCounterMode
@@ -104,7 +104,7 @@ def test_the_count_is_torchs(
 def test_all_forms_begin_with_the_same_loss() -> None:
     material = fixed_shape(TINY)
     losses = [
-        Learner(PLAN, Variant(form, "fp32"), material).update(material.batches)
+        learner(PLAN, Variant(form, "fp32"), material)(material.batches)
         for form in ("nmt", "plain", "textbook")
     ]
     assert losses == [pytest.approx(losses[0], rel=1e-5)] * 3

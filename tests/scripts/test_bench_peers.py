@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from peers.data import Exported, bleu_of, export, text_of
-from peers.environments import CONSTRAINTS, install_commands, python_of
-from peers.toolkit import Settings, Toolkit
+from peers.toolkit import CONSTRAINTS, Settings, Toolkit
 from peers.toolkits import JoeyNMT, Marian, OpenNMT
 
 from nmt.errors import NMTError
@@ -55,15 +54,12 @@ def lines_of(path: Path) -> list[str]:
 
 def test_the_files_for_all_are_in_step_and_counted(exported: Exported) -> None:
     for split in ("train", "valid", "test"):
-        files = [
-            form(split, side)
-            for form in (exported.pieces, exported.text)
-            for side in ("src", "tgt")
-        ]
+        forms = exported.pieces, exported.text
+        files = [form(split, side) for form in forms for side in ("src", "tgt")]
         assert len({len(lines_of(path)) for path in files}) == 1
     sentences = lines_of(exported.pieces("train", "tgt"))
-    assert len(sentences) == exported.counts.pairs
-    assert exported.counts.tgt_tokens == sum(len(line.split(" ")) + 1 for line in sentences)
+    assert len(sentences) == exported.pairs
+    assert exported.tgt_tokens == sum(len(line.split(" ")) + 1 for line in sentences)
     pieces = lines_of(exported.vocabulary("tgt"))
     assert len(pieces) == SETTINGS.vocabulary - len(RESERVED)
     assert not set(pieces) & set(RESERVED)
@@ -90,11 +86,14 @@ def test_a_peers_config_has_our_sizes_and_its_log_is_read(
     for value in config.values():  # whatever is named is there
         if isinstance(value, str) and value.startswith(str(exported.folder)):
             assert Path(value).exists() or Path(f"{value}.src").exists()
-    windows = [
-        (window.tokens, window.seconds) for window in toolkit.windows(tmp_path, log, exported)
-    ]
+    windows = toolkit.windows(tmp_path, log, exported)
     assert windows == [pytest.approx(w, rel=1e-6) for w in WINDOWS[toolkit.name.split("-")[0]]]
-    calls = install_commands(toolkit.environment)
-    assert calls[0] == ["--constraint", str(CONSTRAINTS), "torch", "numpy"]
+    assert toolkit.environment
+    assert toolkit.environment.install_commands()[0] == [
+        "--constraint",
+        str(CONSTRAINTS),
+        "torch",
+        "numpy",
+    ]
     with pytest.raises(NMTError, match="not set up"):
-        python_of(toolkit, tmp_path)
+        toolkit.python(tmp_path)

@@ -56,20 +56,19 @@ PAGE = "Some\n| x | 0.50 | 17 ms | 1.2 |\nwhere words are\n7.00 and 96.8 %.\n"
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A checkout whose docs are up to date."""
-    run_path = tmp_path / "runs" / "starter"
-    (tmp_path / "docs").mkdir()
-    run_path.mkdir(parents=True)
-    for path, text in {
-        tmp_path / "docs" / "made.yaml": yaml.safe_dump(LIST, sort_keys=False),
-        tmp_path / "docs" / "one.md": "1\n",
-        tmp_path / "docs" / "page.md": PAGE,
-        tmp_path / "docs" / "demo.md": DEMO,
-        tmp_path / "figures.json": json.dumps(FIGURES),
-        run_path / "train.log": LOG,
-        run_path / "score.txt": "BLEU 93.80 [92.1, 95.14] (n=1000)\n",
-        run_path / "text.txt": "Il ne mange jamais de viande.\nIl est.\n",
+    for name in ("docs", "runs/starter"):
+        (tmp_path / name).mkdir(parents=True)
+    for name, text in {
+        "docs/made.yaml": yaml.safe_dump(LIST, sort_keys=False),
+        "docs/one.md": "1\n",
+        "docs/page.md": PAGE,
+        "docs/demo.md": DEMO,
+        "figures.json": json.dumps(FIGURES),
+        "runs/starter/train.log": LOG,
+        "runs/starter/score.txt": "BLEU 93.80 [92.1, 95.14] (n=1000)\n",
+        "runs/starter/text.txt": "Il ne mange jamais de viande.\nIl est.\n",
     }.items():
-        path.write_text(text, encoding="utf-8")
+        (tmp_path / name).write_text(text, encoding="utf-8")
     for name in ("now.png", "docs/kept.png"):
         Image.fromarray(np.full((60, 50, 3), 200, np.uint8)).save(tmp_path / name)
     return tmp_path

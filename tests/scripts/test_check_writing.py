@@ -16,10 +16,5 @@ def test_every_fault_is_listed_with_its_line() -> None:
     source = SOURCE.format(name="x" * check_writing.TEST_NAME)
     faults = list(check_writing.faults(ast.parse(source)))
     assert sorted({line for line, _ in faults}) == [2, 3, 4, 5]
-    assert sorted(fault.partition(":")[0] for _, fault in faults) == [
-        "docstring",
-        "parameter",
-        "test name of 65 characters",
-        "variable",
-        "variable",
-    ]
+    kinds = ["docstring", "parameter", "test name of 65 characters", "variable", "variable"]
+    assert sorted(fault.partition(":")[0] for _, fault in faults) == kinds

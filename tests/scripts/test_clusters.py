@@ -7,7 +7,6 @@ the index that an Indexed Job gives its pod. No Slurm and no Kubernetes was ther
 
 import os
 import signal
-import stat
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -25,9 +24,9 @@ from nmt.config import load_config
 CLUSTERS = Path(__file__).parents[2] / "scripts" / "clusters"
 NODES = 2
 
-SRUN = """\
-#!/bin/bash
-# A task for each node; `tasks` has their processes.
+STAND_INS = {
+    # A task for each node; `tasks` has their processes.
+    "srun": """\
 pids=()
 for ((node = 0; node < SLURM_JOB_NUM_NODES; node++)); do
   SLURM_NODEID=$node "$@" & pids+=("$!")
@@ -36,23 +35,19 @@ echo "${pids[@]}" > tasks
 code=0
 for pid in "${pids[@]}"; do wait "$pid" || code=$?; done
 exit $code
-"""
-SCONTROL = """\
-#!/bin/bash
+""",
+    "scontrol": """\
 case $1 in
   show) printf '127.0.0.1\\n127.0.0.2\\n' ;;  # of: scontrol show hostnames LIST
   requeue) echo "$2" >> requeued ;;
 esac
-"""
-SCANCEL = """\
-#!/bin/bash
+""",
+    "scancel": """\
 read -ra pids < tasks
 kill -s "${1#--signal=}" "${pids[@]}"
-"""
-NMT = f"""\
-#!/bin/bash
-exec {sys.executable} -m nmt "$@"
-"""
+""",
+    "nmt": f'exec {sys.executable} -m nmt "$@"\n',
+}
 
 
 @pytest.fixture
@@ -60,11 +55,10 @@ def folder(tmp_path: Path) -> Path:
     """A working folder with a config of two processes, and the stand-ins in bin/."""
     write_config(tmp_path, epochs=12, every=15)
     (tmp_path / "bin").mkdir()
-    fakes = {"srun": SRUN, "scontrol": SCONTROL, "scancel": SCANCEL, "nmt": NMT}
-    for name, text in fakes.items():
+    for name, text in STAND_INS.items():
         path = tmp_path / "bin" / name
-        path.write_text(text, encoding="utf-8")
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        path.write_text(f"#!/bin/bash\n{text}", encoding="utf-8")
+        path.chmod(0o755)
     return tmp_path
 
 
@@ -72,60 +66,53 @@ def start(folder: Path, command: list[str], **environment: str) -> "subprocess.P
     """The command with the stand-ins first on the path; PET_... is read by torchrun."""
     path = f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     loopback = {"PATH": path, "PET_LOCAL_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        command,
-        cwd=folder,
-        env={**os.environ, **loopback, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    variables = {**os.environ, **loopback, **environment}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, env=variables, stdout=pipe, stderr=pipe, text=True)
 
 
-def sbatch(folder: Path, script: str, *words: str, **environment: str) -> "subprocess.Popen[str]":
-    """A batch script as Slurm starts it on the first node."""
+def sbatch(folder: Path) -> "subprocess.Popen[str]":
+    """The batch script as Slurm starts it on the first node."""
     slurm = {
         "SLURM_JOB_ID": str(free_port()),  # its last digits make the port
         "SLURM_JOB_NUM_NODES": str(NODES),
         "SLURM_JOB_NODELIST": "n[0-1]",
         "SLURM_CPUS_PER_TASK": "1",
     }
-    command = ["bash", str(CLUSTERS / script), *words]
-    return start(folder, command, **slurm, **environment)
+    return start(folder, ["bash", str(CLUSTERS / "train.sbatch"), "toy.yaml", "two"], **slurm)
 
 
-def one_machine(folder: Path, run: str) -> Path:
+def one_machine(folder: Path) -> Path:
     """The same training in as many processes of one machine, never stopped."""
-    command = [sys.executable, "-m", "nmt", "train", "toy.yaml", "--run", run, "--processes", "2"]
+    command = [sys.executable, "-m", "nmt", "train", "toy.yaml", "--run", "one", "--processes", "2"]
     code, _, err = ended(start(folder, command))
     assert code == 0, err
-    return folder / run
+    return folder / "one"
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("hangup_heard")
 def test_a_slurm_job_saves_before_its_time_is_over_and_goes_on(folder: Path) -> None:
-    job = sbatch(folder, "train.sbatch", "toy.yaml", "two")
+    job = sbatch(folder)
     wait_for_step(folder, "two", 5, job)
     job.send_signal(signal.SIGHUP)  # --signal=B:HUP@600: to the batch shell alone
     code, _, err = ended(job)
     assert code != 0
     assert err.count("stopped: saved at step") == 1, err
     assert len((folder / "requeued").read_text().split()) == 1
-    job = sbatch(folder, "train.sbatch", "toy.yaml", "two")
+    job = sbatch(folder)
     code, out, err = ended(job)
     assert code == 0, err
     assert out == "two\n"
     assert "resuming after step" in err
     assert len((folder / "requeued").read_text().split()) == 1
-    assert_same_checkpoint(folder / "two", one_machine(folder, "one"))
+    assert_same_checkpoint(folder / "two", one_machine(folder))
     steps = [record["step"] for record in records(folder / "two", "train")]
     assert steps == sorted(set(steps))
 
 
-def documents(name: str) -> list[dict[str, Any]]:
-    text = (CLUSTERS / name).read_text(encoding="utf-8")
-    return list(yaml.safe_load_all(text))
+def documents() -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((CLUSTERS / "train.yaml").read_text(encoding="utf-8")))
 
 
 def container(job: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
@@ -145,7 +132,7 @@ def pods(folder: Path, job: Mapping[str, Any], **changes: str) -> "list[subproce
 
 @pytest.mark.slow
 def test_all_pods_save_and_end_where_one_is_evicted(folder: Path) -> None:
-    _, job = documents("train.yaml")
+    _, job = documents()
     changes = {"CONFIG": "toy.yaml", "RUN": "two", "PROCESSES": "1", "OMP_NUM_THREADS": "1"}
     changes["ADDRESS"] = f"127.0.0.1:{free_port()}"
     stays, goes = pods(folder, job, **changes)
@@ -156,11 +143,11 @@ def test_all_pods_save_and_end_where_one_is_evicted(folder: Path) -> None:
     assert sum(err.count("stopped: saved at step") for _, _, err in results) == 1
     results = [ended(pod) for pod in pods(folder, job, **changes)]  # as the Job makes them anew
     assert [code for code, _, _ in results] == [0, 0], results
-    assert_same_checkpoint(folder / "two", one_machine(folder, "one"))
+    assert_same_checkpoint(folder / "two", one_machine(folder))
 
 
 def test_the_parts_of_the_manifests_agree() -> None:
-    service, job = documents("train.yaml")
+    service, job = documents()
     name = job["metadata"]["name"]
     pod = job["spec"]["template"]["spec"]
     _, variables = container(job)
