@@ -104,12 +104,12 @@ def captioner() -> Figure:
     first = canvas.box(5.0, 3.7, "$s_0$", GREY, 0.6)
     canvas.arrow((right, 1.0), (5.0, 1.0), first.bottom)
     canvas.text(4.72, 1.75, "mean", fontsize=8.5)
-    states = _decoder(canvas, first, 3.7, ("small", "green", "square"), "a")
+    states = _decoder(canvas, first, 3.7, ("a", "small", "green"), "<en>")
     attended = _attend(canvas, first, states)
     canvas.branches((right, 1.6), attended, GREEN)
-    canvas.note(5.3, 1.4, "keys and values: all places of the grid")
-    canvas.note(0.35, 4.95, "Only the encoder is another.")
-    canvas.note(0.35, 4.72, "Dark places: the weights of one step.")
+    canvas.note(5.3, 1.4, "keys and values: all cells of the grid")
+    canvas.note(0.35, 4.95, "Only the encoder differs.")
+    canvas.note(0.35, 4.72, 'Dark cells: the weights of the step of "green".')
     return canvas.figure
 
 
