@@ -98,7 +98,7 @@ class Reporter:
                     "tokens_per_second": self._speed,
                 },
             )
-            self._state.start_window()
+            self._state.progress.start_window()
             self._window_started, self._window_tokens = time.monotonic(), 0
 
     def after_validation(self, measured: Mapping[str, float], text: str, seconds: float) -> None:
