@@ -216,5 +216,4 @@ def _cell(value: object) -> str:
 
 
 def _yaml(tree: object) -> str:
-    text: str = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000)
-    return text
+    return str(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000))

@@ -65,7 +65,8 @@ class CrossEntropy(Loss):
     smoothing: float = 0.0
 
     def of_targets(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
-        return _smoothed(output, batch.tgt_out, self.smoothing)
+        keep = batch.tgt_out != PAD_ID
+        return output.vocabulary.cross_entropy(output.features, batch.tgt_out, keep, self.smoothing)
 
 
 PLAIN = CrossEntropy()
@@ -128,12 +129,9 @@ def cross_entropy(
     (arXiv 1512.00567, section 7). The output's auxiliary loss is added to `loss_sum`, but not to
     `nll_sum`. Under autocast the logits have autocast's dtype, but the sums do not.
     """
-    return _with_auxiliary(output, tgt_out, *_smoothed(output, tgt_out, label_smoothing))
-
-
-def _smoothed(output: DecoderOutput, tgt_out: Int[Tensor, "B T"], smoothing: float) -> TargetLoss:
     keep = tgt_out != PAD_ID
-    return output.vocabulary.cross_entropy(output.features, tgt_out, keep, smoothing)
+    loss = output.vocabulary.cross_entropy(output.features, tgt_out, keep, label_smoothing)
+    return _with_auxiliary(output, tgt_out, *loss)
 
 
 def _with_auxiliary(
@@ -154,7 +152,6 @@ class CrossEntropyConfig(Config):
     smoothing: Smoothing = 0.0
 
     def build(self, heads: tuple[int, ...] | None = None) -> Loss:
-        """Return the loss."""
         return CrossEntropy(self.smoothing)
 
 

@@ -25,10 +25,6 @@ class Validated(NamedTuple):
     score: float
     loss: float
 
-    def is_better(self, other: "Validated") -> bool:
-        """Compare by score, and by loss if scores are equal (as BLEU is 0 at the beginning)."""
-        return (self.score, -self.loss) > (other.score, -other.loss)
-
     def describe(self, metric: str) -> str:
         """Return the name and the value of the metric."""
         value, digits = rank_of(metric, self.score), 3 if metric == "loss" else 2
@@ -116,9 +112,10 @@ class Progress:
     def after_validation(self, measured: Mapping[str, float], metric: str, keep_best: int) -> None:
         """Count a validation of this step, and keep the `keep_best` best ones by `metric`."""
         new = Validated(self.step, rank_of(metric, measured[metric]), measured["loss"])
-        rank = sum(not new.is_better(old) for old in self.best)
-        self.best = (*self.best[:rank], new, *self.best[rank:])[:keep_best]
-        self.bad_validations = self.bad_validations + 1 if rank else 0
+        # BLEU is 0 at the beginning: equal scores are ranked by loss.
+        ranked = sorted((*self.best, new), key=lambda validated: (-validated.score, validated.loss))
+        self.best = tuple(ranked[:keep_best])
+        self.bad_validations = 0 if ranked[0] is new else self.bad_validations + 1
         self.validated_step = self.step
 
 

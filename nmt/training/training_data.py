@@ -176,9 +176,7 @@ def vocabulary_notes(
             if config.given is not None:
                 cure = f"tokenizer.{config.given[0][0]} may have been trained on other text"
             notes.append(f"{share:.0%} of the {side.lang} training tokens are unknown; {cure}")
-    langs = tokenizers.src.lang, tokenizers.tgt.lang
-    src_texts, tgt_texts = texts
-    return [*notes, *language_notes(src_texts, tgt_texts, *langs)]
+    return [*notes, *language_notes(*texts, tokenizers.src.lang, tokenizers.tgt.lang)]
 
 
 def data_sets(config: RunConfig) -> list[DataSet]:
@@ -250,12 +248,9 @@ def _check_tokenizers(
     new_values = old_values if settings.given is not None else settings.model_dump()
     old_langs = {"src_lang": tokenizers.src.lang, "tgt_lang": tokenizers.tgt.lang}
     new_langs = {"src_lang": data.src_lang, "tgt_lang": data.tgt_lang}
-    changes = differences(
+    for key, old, new in differences(
         {"tokenizer": old_values, "data": old_langs}, {"tokenizer": new_values, "data": new_langs}
-    )
-    difference = next(changes, None)
-    if difference is not None:
-        key, old, new = difference
+    ):
         raise ConfigError(
             f"{what} learned with another {key} ({old}, the config has {new}); use the old value, "
             "or another `run`"

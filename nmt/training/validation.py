@@ -132,12 +132,10 @@ class Validator:
         scores = scores_of(compared, scoring)
         is_measured = self.has_attention and self.config.attention_health
         health = attention_health(translations) if is_measured else None
+        lines = list(zip(examples, compared.hyp_texts, translations, strict=True))
         samples = [
             Sample(example.src_text, example.ref_texts[0], hyp_text, translation)
-            for example, hyp_text, translation in evenly(
-                list(zip(examples, compared.hyp_texts, translations, strict=True)),
-                self.config.samples,
-            )
+            for example, hyp_text, translation in evenly(lines, self.config.samples)
         ]
         return ValidationResult(loss, scores, tuple(samples), health)
 
