@@ -107,11 +107,10 @@ def train(  # noqa: PLR0913 - one call is a complete training
             config = config.model_copy(
                 update={"train": config.train.model_copy(update={"precision": precision})}
             )
-            backend = _backend(config.model.backend, precision, device)
             if precision == "fp32" and cudnn_rnn_uses_tf32(device):
                 precision_text += ", TF32 in recurrent layers"
             hardware = {"device": describe_device(device), "precision": precision_text}
-            hardware["backend"] = backend
+            hardware["backend"] = _backend(config.model.backend, precision, device)
             if ranks.world > 1:
                 hardware["processes"] = str(ranks.world)
             changes: Sequence[Change] = ()
