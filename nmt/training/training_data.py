@@ -176,7 +176,9 @@ def vocabulary_notes(
             if config.given is not None:
                 cure = f"tokenizer.{config.given[0][0]} may have been trained on other text"
             notes.append(f"{share:.0%} of the {side.lang} training tokens are unknown; {cure}")
-    return [*notes, *language_notes(*texts, tokenizers.src.lang, tokenizers.tgt.lang)]
+    src_texts, tgt_texts = texts
+    langs = tokenizers.src.lang, tokenizers.tgt.lang
+    return [*notes, *language_notes(src_texts, tgt_texts, *langs)]
 
 
 def data_sets(config: RunConfig) -> list[DataSet]:
