@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from nmt.config import RunConfig
 from nmt.corpora.corpora import resolve_split
 from nmt.evaluation.comet import Comet
-from nmt.evaluation.metric import DEFAULT_BOOTSTRAP, Metric, MetricResult, Scoring
+from nmt.evaluation.metric import Metric, Scoring
 from nmt.evaluation.multi30k import Multi30kBleu
 from nmt.evaluation.sacrebleu_metrics import SacreBleuMetric
 from nmt.types import EvalExample
@@ -28,28 +28,12 @@ def title_of(metric: str) -> str:
     return "validation loss" if metric == "loss" else METRICS[metric].title
 
 
-def score(
-    metric: str,
-    hyps: Sequence[str],
-    refs: Sequence[tuple[str, ...]],
-    tgt_lang: str,
-    n_bootstrap: int = DEFAULT_BOOTSTRAP,
-    tokenize: str | None = None,
-) -> MetricResult:
-    """Score `hyps[i]` against the references `refs[i]`; see Metric.score.
-
-    Lines may have different numbers of references. If `n_bootstrap` is 0, there is no interval.
-    """
-    examples = [EvalExample("", line_refs) for line_refs in refs]
-    scoring = Scoring(tgt_lang, (metric,), n_bootstrap, tokenize)
-    return METRICS[metric].score(hyps, examples, scoring)
-
-
 def corpus_bleu(
     hyps: Sequence[str], refs: Sequence[tuple[str, ...]], tokenize: str | None = None
 ) -> float:
-    """Return sacreBLEU's cased BLEU, from 0 to 100."""
-    return score("bleu", hyps, refs, "", n_bootstrap=0, tokenize=tokenize).score
+    """Return sacreBLEU's cased BLEU, from 0 to 100; raises as Metric.score."""
+    examples = [EvalExample("", line_refs) for line_refs in refs]
+    return PAIRED["bleu"].score(hyps, examples, Scoring("", ("bleu",), 0, tokenize)).score
 
 
 def check_metrics(scoring: Scoring, where: str) -> None:

@@ -21,7 +21,7 @@ from nmt.runs.card import read_card
 from nmt.runs.metrics import METRICS, best_of, metrics_of
 from nmt.runs.trained_run import LoadedModel, TrainedRun
 from nmt.settings.messages import first_fault
-from nmt.storage.bounded import read_json, stay_inside
+from nmt.storage.bounded import read_json, section, stay_inside
 from nmt.storage.terminal import one_line
 
 Json = Mapping[str, object]
@@ -94,7 +94,7 @@ def model_card(
         f"---\n{_yaml(_front_matter(config, reports, licence))}---",
         f"# {config.name}",
         f"Translates {_cell(src)} into {_cell(tgt)}; trained with attention-nmt "
-        f"{_cell(_section(run_json, 'versions').get('nmt', '?'))}.",
+        f"{_cell(section(run_json, 'versions').get('nmt', '?'))}.",
         "## Use",
         f'```\nnmt translate --run {config.name} "..."\n```',
         "## Model",
@@ -150,7 +150,7 @@ def _result(report: RunReport, languages: str) -> dict[str, object]:
 def _model_rows(run: TrainedRun, loaded: LoadedModel, run_json: Json) -> list[Sequence[object]]:
     config, tokenizers = run.config, loaded.tokenizers
     sizes = [f"{len(side.vocab):,} {side.lang}" for side in (tokenizers.src, tokenizers.tgt)]
-    hardware, versions = _section(run_json, "hardware"), _section(run_json, "versions")
+    hardware, versions = section(run_json, "hardware"), section(run_json, "versions")
     rows: list[Sequence[object]] = [
         ("", ""),
         ("kind", config.model.kind),
@@ -189,12 +189,6 @@ def _data(data: DataConfig, run_json: Json) -> list[str]:
     return [*parts, _table([("file", "bytes", "SHA-256"), *rows])] if rows else parts
 
 
-def _section(run_json: Json, key: str) -> Json:
-    """Return an object of run.json by its key; {} if it is missing or damaged."""
-    value = run_json.get(key)
-    return value if isinstance(value, dict) else {}
-
-
 def _scores(reports: Sequence[RunReport]) -> str:
     if not reports:
         return "This checkpoint has not been scored yet."
@@ -222,5 +216,4 @@ def _cell(value: object) -> str:
 
 
 def _yaml(tree: object) -> str:
-    text: str = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000)
-    return text
+    return str(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000))

@@ -12,7 +12,7 @@ from nmt.evaluation.evaluate import Evaluation
 from nmt.evaluation.metric import MetricResult
 from nmt.evaluation.significance import RANDOMISATIONS, Comparison
 from nmt.storage.atomic import encode_utf8
-from nmt.storage.bounded import read_json
+from nmt.storage.bounded import read_json, section
 from nmt.storage.output import written_whole
 from nmt.storage.run_files import check_tree
 
@@ -60,7 +60,7 @@ class EvalReport:
         check_tree(run, ("eval",))
         path = report_path(run, self.name)
         content, before = self.as_json(), _read(path)
-        dropped = [key for key in _section(before, "scores") if key not in self.evaluation.scores]
+        dropped = [key for key in section(before, "scores") if key not in self.evaluation.scores]
         if before and _texts_of(before) == _texts_of(content):
             content, dropped = _merged(content, before), []
         if self.evaluation.seconds is not None:
@@ -100,7 +100,7 @@ def _read(path: Path) -> dict[str, object]:
 
 def _texts_of(report: Mapping[str, object]) -> tuple[object, ...]:
     """Return a key that is equal for reports on the same translations and references."""
-    sums = _section(report, "sha256")
+    sums = section(report, "sha256")
     return sums.get("hypotheses"), sums.get("references"), report.get("tgt_lang")
 
 
@@ -110,17 +110,12 @@ def _merged(content: dict[str, object], before: Mapping[str, object]) -> dict[st
     Earlier comparisons are added if `content` has the same baseline or none.
     """
     keys = ["scores"]
-    sums, earlier = _section(content, "sha256"), _section(before, "sha256")
+    sums, earlier = section(content, "sha256"), section(before, "sha256")
     merged = dict(content)
     if sums.get("baseline") in (None, earlier.get("baseline")):
         keys.append("against_baseline")
         merged |= {"baseline": content.get("baseline") or before.get("baseline"), "sha256": earlier}
-    return merged | {key: {**_section(before, key), **_section(content, key)} for key in keys}
-
-
-def _section(content: Mapping[str, object], key: str) -> dict[str, object]:
-    value = content.get(key)
-    return value if isinstance(value, dict) else {}
+    return merged | {key: {**section(before, key), **section(content, key)} for key in keys}
 
 
 def score_line(result: MetricResult) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from nmt.evaluation.metric import DEFAULT_BOOTSTRAP, Scoring
 from nmt.evaluation.metrics import PAIRED
@@ -90,87 +90,29 @@ def _p_of_swaps(
     sacreBLEU counts only trials that differ by more than observed. If few lines differ, many trials
     differ by exactly as much, and sacreBLEU's p-value comes near 0.
     """
-    first, second = (_line_stats(scorer, hyps, streams) for hyps in (baseline_lines, lines))
+    first, second = (line_stats(scorer, hyps, streams) for hyps in (baseline_lines, lines))
     observed, total, change = first.sum(axis=0), (first + second).sum(axis=0), second - first
 
     def gap(stats: Float[np.ndarray, " K"]) -> float:
-        return abs(_score(scorer, stats) - _score(scorer, total - stats))
+        return abs(corpus_score(scorer, stats) - corpus_score(scorer, total - stats))
 
-    limit, rng = gap(observed) - 1e-9, _generator()
+    limit, rng = gap(observed) - 1e-9, generator()
     swaps = (rng.integers(2, size=len(change)) @ change for _ in range(RANDOMISATIONS))
     n_beyond = sum(gap(observed + swapped) >= limit for swapped in swaps)
     return (n_beyond + 1) / (RANDOMISATIONS + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The difference in mean score between several runs of a system and several runs of a baseline.
-
-    `mean` is the system's mean score minus the baseline's. `low` and `high` bound its 95 % interval
-    over paired bootstrap resamples of the sentences; `p_value` is as in Comparison. Both cover the
-    choice of the test sentences, but not the variation between runs.
-    """
-
-    mean: float
-    low: float
-    high: float
-    p_value: float
-    n_bootstrap: int
-
-
-def difference(
-    metric: str,
-    baselines: Sequence[Sequence[str]],
-    systems: Sequence[Sequence[str]],
-    refs: Sequence[tuple[str, ...]],
-    tgt_lang: str,
-) -> Difference:
-    """Compare the runs `systems` with the runs `baselines`; each run is a list of translations.
-
-    Resamples and test are sacreBLEU's, so with one run of each the p-value equals that of
-    `compare`. Raises DataError as `check_lines` does.
-    """
-    paired, scoring = PAIRED[metric], Scoring(tgt_lang, (metric,))
-    scorer = paired.scorer(scoring)
-    counts = _resample_counts(len(refs))
-
-    def mean_scores(runs: Sequence[Sequence[str]]) -> Float[np.ndarray, " n"]:
-        prepared = [paired.comparable(hyps, refs, scoring) for hyps in runs]
-        resamples = [counts @ _line_stats(scorer, hyps, streams) for hyps, streams in prepared]
-        scores = [[_score(scorer, stats) for stats in rows] for rows in resamples]
-        mean: Float[np.ndarray, " n"] = np.mean(scores, axis=0)
-        return mean
-
-    differences = mean_scores(systems) - mean_scores(baselines)
-    observed, resampled = float(differences[0]), differences[1:]
-    low, high = np.percentile(resampled, [2.5, 97.5])
-    deviations = np.abs(resampled) - np.abs(resampled).mean()
-    p_value = float((deviations > abs(observed)).sum() + 1) / (DEFAULT_BOOTSTRAP + 1)
-    return Difference(
-        observed, float(low), float(high), 1.0 if observed == 0 else p_value, DEFAULT_BOOTSTRAP
-    )
-
-
-def _generator() -> np.random.Generator:
+def generator() -> np.random.Generator:
     """Return a generator with sacreBLEU's seed."""
     seed = os.environ.get("SACREBLEU_SEED", "12345")
     return np.random.default_rng(None if seed.lower() == "none" else int(seed))
 
 
-def _resample_counts(n_lines: int) -> Int[np.ndarray, "n L"]:
-    """Return how often each line occurs in the corpus (row 0) and in each of n - 1 resamples."""
-    resamples = _generator().choice(n_lines, size=(DEFAULT_BOOTSTRAP, n_lines), replace=True)
-    counts = [np.bincount(row, minlength=n_lines) for row in resamples]
-    return np.stack([np.ones(n_lines, dtype=np.int64), *counts])
-
-
-def _score(scorer: "Metric", stats: Float[np.ndarray, " K"]) -> float:
+def corpus_score(scorer: "Metric", stats: Float[np.ndarray, " K"]) -> float:
     """Return the corpus score for `stats`, the sum of the lines' statistics."""
     return float(scorer._compute_score_from_stats(cast("list[float]", stats)).score)
 
 
-def _line_stats(
-    scorer: "Metric", hyps: Sequence[str], streams: Streams
-) -> Float[np.ndarray, "L K"]:
+def line_stats(scorer: "Metric", hyps: Sequence[str], streams: Streams) -> Float[np.ndarray, "L K"]:
     """Return the statistics of each line. sacreBLEU has no public API for this."""
     return np.array(scorer._extract_corpus_statistics(hyps, streams), dtype=np.float64)

@@ -17,6 +17,9 @@ from nmt.models.base import DecoderOutput
 from nmt.settings.base import Config, UserPath
 from nmt.text.vocabulary import PAD_ID
 
+TargetLoss = tuple[Float[Tensor, ""], Float[Tensor, "B T"]]
+"""The loss summed over the target tokens, and -log p of each token, 0 at padding."""
+
 Smoothing = Annotated[
     float, Field(ge=0, lt=1, description="probability spread evenly over all pieces")
 ]
@@ -49,12 +52,9 @@ class Loss(abc.ABC):
         return _with_auxiliary(output, batch.tgt_out, *self.of_targets(output, batch))
 
     @abc.abstractmethod
-    def of_targets(
-        self, output: DecoderOutput, batch: Batch
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
-        """Return the loss summed over the target tokens, and -log p of each token, 0 at padding.
-
-        Only the sum needs a gradient; -log p is for reports and for the auxiliary loss.
+    def of_targets(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
+        """Return the loss. Only its sum needs a gradient; -log p is for reports and for the
+        auxiliary loss.
         """
 
 
@@ -64,24 +64,22 @@ class CrossEntropy(Loss):
 
     smoothing: float = 0.0
 
-    def of_targets(
-        self, output: DecoderOutput, batch: Batch
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
-        return _smoothed(output, batch.tgt_out, self.smoothing)
+    def of_targets(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
+        keep = batch.tgt_out != PAD_ID
+        return output.vocabulary.cross_entropy(output.features, batch.tgt_out, keep, self.smoothing)
 
 
 PLAIN = CrossEntropy()
 
 
 @dataclass(frozen=True)
-class GuidedAlignment(Loss):
+class GuidedAlignment(CrossEntropy):
     """The cross-entropy of the target plus `factor` times the `alignment_loss` of the attention.
 
     The alignment loss applies to the mean of `heads`, or to `output.weights` if `heads` is None.
     Both losses are divided by the token count of the update.
     """
 
-    smoothing: float = 0.0
     factor: float = 1.0
     decay: float = 1.0
     heads: tuple[int, ...] | None = None
@@ -92,10 +90,8 @@ class GuidedAlignment(Loss):
     def at_epoch(self, epoch: int) -> Loss:
         return replace(self, factor=self.factor * self.decay**epoch)
 
-    def of_targets(
-        self, output: DecoderOutput, batch: Batch
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
-        loss_sum, nlls = _smoothed(output, batch.tgt_out, self.smoothing)
+    def of_targets(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
+        loss_sum, nlls = super().of_targets(output, batch)
         if batch.links is not None:
             loss_sum = loss_sum + self.factor * self.links_sum(output, batch.links)
         return loss_sum, nlls
@@ -133,14 +129,9 @@ def cross_entropy(
     (arXiv 1512.00567, section 7). The output's auxiliary loss is added to `loss_sum`, but not to
     `nll_sum`. Under autocast the logits have autocast's dtype, but the sums do not.
     """
-    return _with_auxiliary(output, tgt_out, *_smoothed(output, tgt_out, label_smoothing))
-
-
-def _smoothed(
-    output: DecoderOutput, tgt_out: Int[Tensor, "B T"], smoothing: float
-) -> tuple[Float[Tensor, ""], Float[Tensor, "B T"]]:
     keep = tgt_out != PAD_ID
-    return output.vocabulary.cross_entropy(output.features, tgt_out, keep, smoothing)
+    loss = output.vocabulary.cross_entropy(output.features, tgt_out, keep, label_smoothing)
+    return _with_auxiliary(output, tgt_out, *loss)
 
 
 def _with_auxiliary(
@@ -161,7 +152,6 @@ class CrossEntropyConfig(Config):
     smoothing: Smoothing = 0.0
 
     def build(self, heads: tuple[int, ...] | None = None) -> Loss:
-        """Return the loss."""
         return CrossEntropy(self.smoothing)
 
 

@@ -15,22 +15,6 @@ MAX_LR = 1e6
 """The highest learning rate allowed; no optimiser needs more."""
 
 
-def decay_groups(parameters: NamedParameters, weight_decay: float) -> list[dict[str, Any]]:
-    """Return torch's parameter groups: matrices with weight decay, and vectors without.
-
-    Biases and gains are vectors. An optimiser with other rules makes its groups in `build`, from
-    the names and shapes of the parameters.
-    """
-    named = list(parameters)
-    matrices = [(name, p) for name, p in named if p.ndim >= 2]
-    vectors = [(name, p) for name, p in named if p.ndim < 2]
-    return [
-        {"params": group, "weight_decay": decay}
-        for group, decay in ((matrices, weight_decay), (vectors, 0.0))
-        if group
-    ]
-
-
 class AdamConfig(Config):
     """Adam (arXiv 1412.6980). `weight_decay` is an L2 penalty, added to the gradient."""
 
@@ -43,7 +27,6 @@ class AdamConfig(Config):
     )
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
-        """Return a torch.optim.Adam."""
         return torch.optim.Adam(
             parameters,
             lr,
@@ -66,8 +49,14 @@ class AdamWConfig(AdamConfig):
     )
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
-        """Return a torch.optim.AdamW with one group of matrices and one group of vectors."""
-        groups = decay_groups(parameters, self.weight_decay)
+        named = list(parameters)
+        matrices = [(name, p) for name, p in named if p.ndim >= 2]
+        vectors = [(name, p) for name, p in named if p.ndim < 2]
+        groups = [
+            {"params": group, "weight_decay": decay}
+            for group, decay in ((matrices, self.weight_decay), (vectors, 0.0))
+            if group
+        ]
         return torch.optim.AdamW(
             groups, lr, betas=(self.beta1, self.beta2), eps=self.eps, fused=True
         )
@@ -80,7 +69,6 @@ class SGDConfig(Config):
     momentum: float = Field(default=0.0, ge=0, lt=1, description="decay of the velocity")
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
-        """Return a torch.optim.SGD."""
         return torch.optim.SGD(parameters, lr, momentum=self.momentum)
 
 

@@ -71,14 +71,7 @@ def _warmup(step: int, warmup: int) -> float:
     return min(1.0, (step + 1) / warmup) if warmup else 1.0
 
 
-_COUNTERS = {
-    "last_epoch",
-    "_step_count",
-    "_last_lr",
-    "best",
-    "num_bad_epochs",
-    "cooldown_counter",
-}
+_COUNTERS = {"last_epoch", "_step_count", "_last_lr", "best", "num_bad_epochs", "cooldown_counter"}
 """The keys of a scheduler's state that change during training, unlike its settings."""
 
 

@@ -74,6 +74,12 @@ def read_json(path: Path, error: type[NMTError]) -> object:
     return parse_json(read_bytes(path, MAX_JSON_BYTES, error), str(path), error)
 
 
+def section(value: object, key: str) -> dict[str, object]:
+    """Return the object at `key` of a JSON object; {} if one of the two is missing or damaged."""
+    child = value.get(key) if isinstance(value, dict) else None
+    return child if isinstance(child, dict) else {}
+
+
 def parse_json(content: bytes, source: str, error: type[NMTError]) -> object:
     """Parse JSON in UTF-8. Raises `error`, whose message begins with `source`, if it is invalid."""
     try:

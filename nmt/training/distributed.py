@@ -72,7 +72,7 @@ class Ranks:
         """
         if "WORLD_SIZE" not in environment and "RANK" not in environment:
             return cls()
-        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+        names = "RANK", "WORLD_SIZE", "LOCAL_RANK"
         try:
             rank, world, local_rank = (int(environment[name]) for name in names)
         except (KeyError, ValueError) as error:
@@ -161,8 +161,7 @@ class Ranks:
             return
         with _lost_ranks():
             patient = dist.new_group(backend="gloo", timeout=_PATIENCE)
-        if not self.is_first:
-            with _lost_ranks():
+            if not self.is_first:
                 dist.barrier(patient)
         yield
         if self.is_first:
@@ -266,9 +265,8 @@ class Ranks:
                 gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in bucket]
                 flat = torch.cat([gradient.flatten() for gradient in gradients])
                 dist.all_reduce(flat)
-                for p, part in zip(
-                    bucket, torch.split(flat, [p.numel() for p in bucket]), strict=True
-                ):
+                parts = torch.split(flat, [p.numel() for p in bucket])
+                for p, part in zip(bucket, parts, strict=True):
                     p.grad = part.view_as(p)
             for buffer in buffers:
                 dist.all_reduce(buffer)
@@ -280,12 +278,11 @@ ALONE = Ranks()
 
 
 def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """Split parameters, in order, into lists of one dtype with at most about `_BUCKET` elements."""
+    """Split parameters, in order, into lists with at most about `_BUCKET` elements."""
     bucket: list[nn.Parameter] = []
     size = 0
     for parameter in parameters:
-        is_other = bool(bucket) and parameter.dtype != bucket[0].dtype
-        if bucket and (is_other or size + parameter.numel() > _BUCKET):
+        if bucket and size + parameter.numel() > _BUCKET:
             yield bucket
             bucket, size = [], 0
         bucket.append(parameter)

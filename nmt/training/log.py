@@ -9,7 +9,6 @@ import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from tqdm import tqdm
@@ -36,22 +35,17 @@ class RunLog:
         )
         self._metrics = appending(self._path)
         self._log = appending(self._log_path)
-        self._bar: "tqdm[Any] | None" = None
+        self._bar: "tqdm[Any]" = tqdm(disable=True)
         self.checksum = 0
         """The checksum of all records without their WALL_CLOCK fields. Checkpoints contain it."""
 
     def __enter__(self) -> "RunLog":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with contextlib.suppress(OSError):  # `error` may already report the full disk
             if error is not None:
-                self._write_log(f"stopped: {kind.__name__ if kind else ''}: {error}")
+                self._write_log(f"stopped: {type(error).__name__}: {error}")
         self.close_bar()
         for file in (self._metrics, self._log):
             with contextlib.suppress(OSError):
@@ -66,7 +60,7 @@ class RunLog:
 
     def note(self, text: str) -> None:
         """Write a line to train.log and, if there is no progress bar, to stderr."""
-        if self._bar is None or self._bar.disable:
+        if self._bar.disable:
             self.say(text)
         else:
             self._write_log(text)
@@ -76,7 +70,10 @@ class RunLog:
 
         NaN and infinity, such as the gradient norm of an update that fp16 skips, become null.
         """
-        finite = {name: _finite(value) for name, value in record.items()}
+        finite = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in record.items()
+        }
         with named_errors(self._path):
             self._metrics.write(json.dumps(finite, allow_nan=False) + "\n")
             self._metrics.flush()
@@ -151,17 +148,14 @@ class RunLog:
 
     def advance_bar(self, batches: int, measured: str) -> None:
         """Advance the progress bar by `batches`, and show `measured` after it."""
-        if self._bar is not None and not self._bar.disable:
-            with self._stderr():
-                self._bar.set_postfix_str(measured, False)
-                self._bar.update(batches)
+        with self._stderr():
+            self._bar.set_postfix_str(measured, False)
+            self._bar.update(batches)
 
     def close_bar(self) -> None:
         """Remove the progress bar, if there is one."""
-        bar, self._bar = self._bar, None
-        if bar is not None:
-            with self._stderr():
-                bar.close()
+        with self._stderr():
+            self._bar.close()
 
     @contextlib.contextmanager
     def _stderr(self) -> Iterator[None]:
@@ -170,9 +164,7 @@ class RunLog:
             yield
         except OSError as error:
             give_up(sys.stderr)
-            self._quiet = True
-            if self._bar is not None:
-                self._bar.disable = True
+            self._quiet = self._bar.disable = True
             self._write_log(f"stderr: {error.strerror}: messages are kept here only")
 
     def _write_log(self, text: str) -> None:
@@ -181,7 +173,3 @@ class RunLog:
             lines = escape_controls(text).split("\n")  # it will be shown on a terminal too
             self._log.writelines(f"{stamp} {line}\n" for line in lines)
             self._log.flush()
-
-
-def _finite(value: float | int | str | None) -> float | int | str | None:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

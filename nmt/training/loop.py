@@ -100,17 +100,17 @@ def train(  # noqa: PLR0913 - one call is a complete training
         with ranks.first_alone():
             run = RunDirectory(folder)
             is_begun = has_checkpoint(run) or not ranks.is_first
-            begun = run.load_config().train.precision if is_begun else None
-            precision, words = choose_precision(
-                config.train.precision, device, cast(Precision | None, begun)
+            earlier = run.load_config().train.precision if is_begun else None
+            precision, precision_text = choose_precision(
+                config.train.precision, device, cast(Precision | None, earlier)
             )
             config = config.model_copy(
                 update={"train": config.train.model_copy(update={"precision": precision})}
             )
-            backend = _backend(config.model.backend, precision, device)
             if precision == "fp32" and cudnn_rnn_uses_tf32(device):
-                words += ", TF32 in recurrent layers"
-            hardware = {"device": describe_device(device), "precision": words, "backend": backend}
+                precision_text += ", TF32 in recurrent layers"
+            hardware = {"device": describe_device(device), "precision": precision_text}
+            hardware["backend"] = _backend(config.model.backend, precision, device)
             if ranks.world > 1:
                 hardware["processes"] = str(ranks.world)
             changes: Sequence[Change] = ()
@@ -130,12 +130,14 @@ def train(  # noqa: PLR0913 - one call is a complete training
             lines += [f"changed       {change}" for change in changes]
             lines += weight_lines
             lines += _resume(state, run, log) if has_checkpoint(run) else log.rewind(0)
-        _check_same(config, data, ranks)
+        sections = {name: getattr(config, name).model_dump_json() for name in ("model", "train")}
+        pairs = f"{data.batcher.fingerprint:08x} as the checksum of lengths"
+        ranks.check_same({"seed": config.seed, **sections, "data.train": pairs})
         ranks.equalise(state.model)
         log.say("\n".join(lines))
         trainer = Trainer(config, state, data, run, log, lock)
-        reason = _fit_and_note(trainer, interrupted, command)
-        best = state.progress.best[0] if state.progress.best else None
+        reason = _fit_and_record(trainer, interrupted, command)
+        best = next(iter(state.progress.best), None)
         outcome = Outcome(run.path, state.step, reason, config.valid.metric, best)
         log.say(outcome.describe())
         return outcome
@@ -158,14 +160,6 @@ def _new_state(
     return TrainingState.new(model, config.train, data.batcher, device, ranks), lines
 
 
-def _check_same(config: RunConfig, data: TrainingData, ranks: Ranks) -> None:
-    """Raise ConfigError unless all ranks have the same settings and the same training pairs."""
-    if ranks.world > 1:
-        sections = {name: getattr(config, name).model_dump_json() for name in ("model", "train")}
-        pairs = f"{data.batcher.fingerprint:08x} as the checksum of lengths"
-        ranks.check_same({"seed": config.seed, **sections, "data.train": pairs})
-
-
 def _resume(state: TrainingState, run: RunDirectory, log: RunLog) -> list[str]:
     """Load the newest intact checkpoint and rewind the log to it. Returns lines for the log."""
     saved, faults = run.checkpoint_folder.load_newest()
@@ -176,7 +170,7 @@ def _resume(state: TrainingState, run: RunDirectory, log: RunLog) -> list[str]:
     return [*lines, f"resuming after step {state.step:,}"]
 
 
-def _fit_and_note(
+def _fit_and_record(
     trainer: Trainer, interrupted: Callable[[], bool], command: Sequence[str]
 ) -> str | None:
     """Call `_fit`, and record its begin and its end in run.json."""
@@ -228,23 +222,23 @@ def _backend(backend: BackendName, precision: Precision, device: torch.device) -
 
 
 def choose_precision(
-    wanted: Precision | Literal["auto"], device: torch.device, begun: Precision | None = None
+    setting: Precision | Literal["auto"], device: torch.device, earlier: Precision | None = None
 ) -> tuple[Precision, str]:
-    """Resolve train.precision = `wanted`; also return a text with the reason, for run.json.
+    """Resolve train.precision = `setting`; also return a text with the reason, for run.json.
 
-    `begun` is the precision of the run so far, or None. With `auto`, the run keeps it on any
+    `earlier` is the precision of the run so far, or None. With `auto`, the run keeps it on any
     machine, because a run cannot continue bit for bit in another precision.
     """
-    if wanted != "auto":
-        return wanted, wanted
+    if setting != "auto":
+        return setting, setting
     fast = fast_bf16(device)
     precision: Precision = "bf16" if fast else "fp32"
     reason = f"{fast} of this device" if fast else "this device is not faster in bf16"
     if device.type == "cuda" and not fast:
         reason += "; train.precision=fp16 may be faster"
-    if begun not in (None, precision):
-        reason += f", but the run was begun in {begun}"
-    return begun or precision, f"{begun or precision} (auto: {reason})"
+    if earlier not in (None, precision):
+        reason += f", but the run was begun in {earlier}"
+    return earlier or precision, f"{earlier or precision} (auto: {reason})"
 
 
 def _data_files(config: RunConfig) -> list[Path]:

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
@@ -25,19 +25,15 @@ class Validated(NamedTuple):
     score: float
     loss: float
 
-    def is_better(self, other: "Validated") -> bool:
-        """Compare by score, and by loss if scores are equal (as BLEU is 0 at the beginning)."""
-        return (self.score, -self.loss) > (other.score, -other.loss)
-
     def describe(self, metric: str) -> str:
         """Return the name and the value of the metric."""
         value, digits = rank_of(metric, self.score), 3 if metric == "loss" else 2
         return f"{title_of(metric)} {value:.{digits}f}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Progress:
-    """The counters of a run, saved as JSON in every checkpoint. Only TrainingState advances them.
+    """The counters of a run, saved as JSON in every checkpoint.
 
     `epoch` and `batch` are the indices of the next micro-batch. `batching` is the (size, unit) of
     the batches of this epoch. `window_*` are sums over the updates since the last record in the
@@ -98,40 +94,29 @@ class Progress:
         """Whether the weights of this step were validated."""
         return self.validated_step == self.step
 
-    @property
-    def has_scheduled_checkpoint(self) -> bool:
-        """Whether this step has a checkpoint by schedule, not only because the run was stopped."""
-        return self.step in self.kept_steps
-
-    def after_update(self, n_batches: int, is_last: bool) -> "Progress":
+    def after_update(self, n_batches: int, is_last: bool) -> None:
         """Count an update of `n_batches` micro-batches; `is_last` marks the last of its epoch."""
-        return replace(
-            self,
-            step=self.step + 1,
-            epoch=self.epoch + is_last,
-            batch=0 if is_last else self.batch + n_batches,
-        )
+        self.step += 1
+        self.epoch += is_last
+        self.batch = 0 if is_last else self.batch + n_batches
 
-    def after_result(self, nll_sum: float, n_tokens: int) -> "Progress":
+    def after_result(self, nll_sum: float, n_tokens: int) -> None:
         """Add the loss of an update to the sums for the next record in the log."""
-        return replace(
-            self,
-            window_nll_sum=self.window_nll_sum + nll_sum,
-            window_tokens=self.window_tokens + n_tokens,
-        )
+        self.window_nll_sum += nll_sum
+        self.window_tokens += n_tokens
 
-    def after_validation(
-        self, measured: Mapping[str, float], metric: str, keep_best: int
-    ) -> "Progress":
+    def start_window(self) -> None:
+        """Reset the loss and token sums for the next record in the log."""
+        self.window_nll_sum, self.window_tokens = 0.0, 0
+
+    def after_validation(self, measured: Mapping[str, float], metric: str, keep_best: int) -> None:
         """Count a validation of this step, and keep the `keep_best` best ones by `metric`."""
         new = Validated(self.step, rank_of(metric, measured[metric]), measured["loss"])
-        rank = sum(not new.is_better(old) for old in self.best)
-        return replace(
-            self,
-            validated_step=self.step,
-            best=(*self.best[:rank], new, *self.best[rank:])[:keep_best],
-            bad_validations=self.bad_validations + 1 if rank else 0,
-        )
+        # BLEU is 0 at the beginning: equal scores are ranked by loss.
+        ranked = sorted((*self.best, new), key=lambda validated: (-validated.score, validated.loss))
+        self.best = tuple(ranked[:keep_best])
+        self.bad_validations = 0 if ranked[0] is new else self.bad_validations + 1
+        self.validated_step = self.step
 
 
 _PROGRESS = TypeAdapter(Progress)

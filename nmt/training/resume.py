@@ -1,5 +1,6 @@
 """Open a run directory for training: create a run, or continue it from its last checkpoint."""
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -12,7 +13,7 @@ from nmt.runs.card import CARD, run_card
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import LOCK_NAME
 from nmt.storage.atomic import ASIDE, write_json
-from nmt.storage.bounded import read_json
+from nmt.storage.bounded import read_json, section
 from nmt.storage.run_files import check_outside_runs, check_tree
 from nmt.text.tokenizer import MANIFEST_NAME
 from nmt.training.progress import Progress
@@ -165,12 +166,9 @@ def check_run_folder(folder: Path) -> None:
 
 
 def _is_card(path: Path) -> bool:
-    try:
-        card = read_json(path, CheckpointError)
-    except (CheckpointError, FileNotFoundError):
-        return False
-    versions = card.get("versions") if isinstance(card, dict) else None
-    return isinstance(versions, dict) and "nmt" in versions
+    with contextlib.suppress(CheckpointError, FileNotFoundError):
+        return "nmt" in section(read_json(path, CheckpointError), "versions")
+    return False
 
 
 def has_checkpoint(run: RunDirectory) -> bool:

@@ -17,7 +17,7 @@ from nmt.translation.record import AttentionRecord, records
 
 
 @dataclass(frozen=True)
-class KeptSample:
+class SavedSample:
     """A sample read from a file: the attention record and the reference translation."""
 
     record: AttentionRecord
@@ -38,7 +38,7 @@ def samples_text(samples: Sequence[Sample]) -> str:
     )
 
 
-def read_samples(run: Path, step: int) -> list[KeptSample]:
+def read_samples(run: Path, step: int) -> list[SavedSample]:
     """Read the samples of the validation after `step` updates; empty if the run has no such file.
 
     Raises CheckpointError if the file was not written by `samples_text`.
@@ -57,11 +57,11 @@ def read_samples(run: Path, step: int) -> list[KeptSample]:
         raise CheckpointError(f"{path}: not samples: {error}") from None
 
 
-def _sample(line: bytes, where: str) -> KeptSample:
+def _sample(line: bytes, where: str) -> SavedSample:
     record = from_json(line, where)
     reference = json.loads(line).get("reference")
     if record.level != "word" or not isinstance(reference, str):
         raise CheckpointError(f"{where}: not a sample: not at level word, or without a reference")
     if not ((record.weights >= 0) & (record.weights <= 1.001)).all():
         raise CheckpointError(f"{where}: a weight is not between 0 and 1")
-    return KeptSample(record, reference)
+    return SavedSample(record, reference)

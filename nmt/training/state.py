@@ -1,7 +1,7 @@
 """The full state of a training, which converts to tensors and JSON for checkpoints and back."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 import torch
@@ -19,7 +19,6 @@ from nmt.storage.tensor_file import check_specs, specs_of
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.progress import Progress, total_steps
 from nmt.training.rng import pack_rng, unpack_rng
-from nmt.training.step import StepResult
 
 Json = dict[str, Any]
 
@@ -36,7 +35,7 @@ class TrainingState:
 
     The state includes torch's random generators of all `ranks`, which are read on saving and set on
     loading; everything else is equal on all ranks. `averages` holds a copy of the model with the
-    averaged weights, or is None without train.ema. Only the methods here advance `progress`.
+    averaged weights, or is None without train.ema.
     """
 
     model: Seq2Seq
@@ -71,46 +70,25 @@ class TrainingState:
         """The model to validate and save: with averaged weights if train.ema is set."""
         return self.model if self.averages is None else cast(Seq2Seq, self.averages.module)
 
-    # ---- progress
-
     def after_update(self, n_batches: int, is_last: bool) -> None:
         """Advance schedule, averages and progress; `is_last` marks the epoch's last update."""
         self.schedule.after_update()
         if self.averages is not None:
             self.averages.update_parameters(self.model)
-        self.progress = self.progress.after_update(n_batches, is_last)
-
-    def after_result(self, result: StepResult) -> None:
-        """Add the loss of an update to the sums for the log."""
-        self.progress = self.progress.after_result(result.nll_sum, result.n_tokens)
+        self.progress.after_update(n_batches, is_last)
 
     def after_validation(
         self, measured: Mapping[str, float], metric: str, train: TrainConfig
     ) -> bool:
         """Record a validation of this step. Return whether it is the best so far by `metric`."""
-        self.progress = self.progress.after_validation(measured, metric, train.keep_best)
+        self.progress.after_validation(measured, metric, train.keep_best)
         self.schedule.after_validation(measured)
         return self.progress.best_step == self.step
-
-    def keep_step(self, keep_last: int) -> None:
-        """Mark this step's checkpoint as scheduled; the newest `keep_last` of these are kept."""
-        steps = (*self.progress.kept_steps, self.step)[-keep_last:]
-        self.progress = replace(self.progress, kept_steps=steps)
-
-    def start_window(self) -> None:
-        """Reset the loss and token sums for the next record in the log."""
-        self.progress = replace(self.progress, window_nll_sum=0.0, window_tokens=0)
-
-    def set_seconds(self, seconds: float) -> None:
-        """Set the duration of the run so far."""
-        self.progress = replace(self.progress, seconds=seconds)
 
     @property
     def step(self) -> int:
         """The number of updates so far."""
         return self.progress.step
-
-    # ---- to and from checkpoints
 
     def state_dict(self) -> tuple[dict[str, Tensor], Json]:
         """Return all but the weights of `final_model`: named tensors, and values for JSON.
@@ -158,7 +136,7 @@ class TrainingState:
             if self.progress.batch:
                 epoch = self.progress.epoch + 1
                 lines.append(f"batches       epoch {epoch} begins anew with the new batch size")
-            self.progress = replace(self.progress, batch=0, batching=batching)
+            self.progress.batch, self.progress.batching = 0, batching
         if saved.state["world"] != self.ranks.world:
             lines.append(
                 f"processes     {saved.state['world']} -> {self.ranks.world}: from now on an "
@@ -168,7 +146,9 @@ class TrainingState:
 
     def _load(self, saved: CheckpointState) -> None:
         values = cast(Json, saved.state)
-        trained, moments = self._trained_weights(saved), self._moments(saved)
+        trained, moments = _below(WEIGHTS, saved.state_tensors), self._moments(saved)
+        expected = {} if self.averages is None else dict(self.model.named_parameters())
+        check_specs(specs_of(expected), specs_of(trained), "weights")
         if self.ranks.rank < values["world"]:  # a new rank keeps its seed
             unpack_rng(_below(_prefix(self.ranks.rank), saved.state_tensors), self.device)
         progress = Progress.from_json(values["progress"])
@@ -185,13 +165,6 @@ class TrainingState:
             check_alike("scaler", values["scaler"], scaler)
             self.scaler.load_state_dict(values["scaler"])
         self.progress = progress
-
-    def _trained_weights(self, saved: CheckpointState) -> dict[str, Tensor]:
-        """Return the trained weights saved beside the averages; empty without train.ema."""
-        trained = _below(WEIGHTS, saved.state_tensors)
-        expected = {} if self.averages is None else dict(self.model.named_parameters())
-        check_specs(specs_of(expected), specs_of(trained), "weights")
-        return trained
 
     def _moments(self, saved: CheckpointState) -> dict[int, Json]:
         """Return the saved tensors of the optimiser by parameter index."""

@@ -67,18 +67,17 @@ class Trainer:
         self._reporter = Reporter(state, log, train, data.batcher)
         assert train.precision != "auto"  # resolved by train()
         self._last_loss = 0.0
+        is_cuda = state.device.type == "cuda"
         self._loss = train.loss.build(guided_heads(config, state.model))
         self._settings = StepSettings(
             precision=train.precision,
             clip_norm=train.clip_norm,
             scaler=state.scaler,
             ranks=state.ranks,
-            graphs=TrainingGraphs(state.model) if state.device.type == "cuda" else None,
+            graphs=TrainingGraphs(state.model) if is_cuda else None,
         )
         self._unread: list[UnreadResult] = []
-        self._read_every = (
-            _READ_EVERY if state.device.type == "cuda" and self._ranks.world == 1 else 1
-        )
+        self._read_every = _READ_EVERY if is_cuda and self._ranks.world == 1 else 1
 
     def fit(self, interrupted: Callable[[], bool]) -> str | None:
         """Train until a stopping rule applies and return the reason, or None if interrupted.
@@ -92,9 +91,10 @@ class Trainer:
         self._agree()
         if state.step:
             self._validate_or_save_if_due()  # the run may have been stopped before this
-        while (reason := end_reason(self.config, state.progress)) is None and not self._is_stopped:
+        while not self._is_ending:
             self._run_epoch()
         self.log.close_bar()
+        reason = end_reason(self.config, state.progress)
         if reason is not None and not self._validate_and_save():
             reason = None
         if self.saved_step != state.step:
@@ -105,7 +105,7 @@ class Trainer:
         """Return the sum of `number` over the ranks; also agree on elapsed time and on a stop."""
         seconds = self._reporter.seconds if self._ranks.is_first else 0.0
         total, seconds, n_stops = self._ranks.sum(number, seconds, self._interrupted())
-        self.state.set_seconds(seconds)
+        self.state.progress.seconds = seconds
         self._is_stopped = self._is_stopped or n_stops > 0
         return int(total)
 
@@ -128,12 +128,11 @@ class Trainer:
                 self._update(group.batches)
                 state.after_update(group.n_batches, group.is_last)
                 n_src_tokens = self._agree(sum(batch.n_src_tokens for batch in group.batches))
-                is_ending = self._is_stopped or end_reason(self.config, state.progress) is not None
-                if is_ending or self._must_read:
+                if self._must_read or self._is_ending:
                     self._read()
                 self._reporter.after_update(group, n_src_tokens, len(plan))
                 self._validate_or_save_if_due()
-                if self._is_stopped or end_reason(self.config, state.progress) is not None:
+                if self._is_ending:
                     return
 
     def _update(self, group: Sequence[Batch]) -> None:
@@ -147,6 +146,10 @@ class Trainer:
             self._unread.append(result)
         else:
             self._count(result)
+
+    @property
+    def _is_ending(self) -> bool:
+        return self._is_stopped or end_reason(self.config, self.state.progress) is not None
 
     @property
     def _must_read(self) -> bool:
@@ -164,7 +167,7 @@ class Trainer:
                 self._count(result)
 
     def _count(self, result: StepResult) -> None:
-        self.state.after_result(result)
+        self.state.progress.after_result(result.nll_sum, result.n_tokens)
         self._last_loss = result.loss
         self._reporter.after_result(result)
 
@@ -253,6 +256,8 @@ class Trainer:
 
     def _save_scheduled(self) -> None:
         """Write a checkpoint that is kept while it is among the newest or the best."""
-        if not self.state.progress.has_scheduled_checkpoint:
-            self.state.keep_step(self.config.train.keep_last)
+        progress = self.state.progress
+        if progress.step not in progress.kept_steps:
+            steps = (*progress.kept_steps, progress.step)
+            progress.kept_steps = steps[-self.config.train.keep_last :]
             self.save()

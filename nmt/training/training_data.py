@@ -100,14 +100,9 @@ def _tokenizers_and_corpus(
 
 
 def _joined(corpora: Sequence[EncodedCorpus]) -> EncodedCorpus:
-    """Concatenate the corpora."""
-    dropped: Counter[str] = Counter()
-    for corpus in corpora:
-        dropped.update(corpus.dropped)
-    src, tgt = (
-        tuple(chain.from_iterable(sides))
-        for sides in zip(*((corpus.src_ids, corpus.tgt_ids) for corpus in corpora), strict=True)
-    )
+    dropped = sum((Counter(corpus.dropped) for corpus in corpora), Counter[str]())
+    src = tuple(chain.from_iterable(corpus.src_ids for corpus in corpora))
+    tgt = tuple(chain.from_iterable(corpus.tgt_ids for corpus in corpora))
     return EncodedCorpus(src, tgt, dict(dropped), sizes=tuple(map(len, corpora)))
 
 
@@ -123,23 +118,28 @@ def _mixture(config: RunConfig, sizes: tuple[int, ...]) -> Mixture | None:
 
 
 def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
-    """Build the validator, with a pair per reference for the loss; None without validation set."""
+    """Build the validator, with a pair per reference for the loss; None without validation set.
+
+    Raises ConfigError if there is none and a setting needs it.
+    """
     split = resolve_split(config.data, "valid")
     if split is None:
-        _check_no_validation(config)
+        for setting, is_set in (
+            ("valid.patience", config.valid.patience is not None),
+            ("train.schedule.kind 'plateau'", config.train.schedule.kind == "plateau"),
+        ):
+            if is_set:
+                raise ConfigError(
+                    f"{setting} needs a validation set, and corpus '{config.data.corpus}' has no "
+                    "split valid; give data.valid"
+                )
         return None
     examples = read_examples(split, config.data)
     corpus = encode_pairs(pairs_of(examples), tokenizers, _NO_LIMIT)
-    has_attention = config.model.kind != "rnn" or config.model.attention.kind != "none"
-    return Validator(
-        corpus,
-        examples,
-        tokenizers,
-        config.valid,
-        validation_scoring(config),
-        config.search,
-        has_attention=has_attention,
-    )
+    scoring, model = validation_scoring(config), config.model
+    has_attention = model.kind != "rnn" or model.attention.kind != "none"
+    settings = config.valid, scoring, config.search
+    return Validator(corpus, examples, tokenizers, *settings, has_attention=has_attention)
 
 
 def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
@@ -156,20 +156,6 @@ def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
     except ConfigError as error:
         text = str(error).replace("`heads`", "train.loss.heads")
         raise ConfigError(text) from None
-
-
-def _check_no_validation(config: RunConfig) -> None:
-    """Raise ConfigError if a setting needs validations, for a run without a validation set."""
-    needs_one = {
-        "valid.patience": config.valid.patience is not None,
-        "train.schedule.kind 'plateau'": config.train.schedule.kind == "plateau",
-    }
-    for setting, is_set in needs_one.items():
-        if is_set:
-            raise ConfigError(
-                f"{setting} needs a validation set, and corpus '{config.data.corpus}' has no "
-                "split valid; give data.valid"
-            )
 
 
 def vocabulary_notes(
@@ -190,8 +176,8 @@ def vocabulary_notes(
             if config.given is not None:
                 cure = f"tokenizer.{config.given[0][0]} may have been trained on other text"
             notes.append(f"{share:.0%} of the {side.lang} training tokens are unknown; {cure}")
-    langs = tokenizers.src.lang, tokenizers.tgt.lang
     src_texts, tgt_texts = texts
+    langs = tokenizers.src.lang, tokenizers.tgt.lang
     return [*notes, *language_notes(src_texts, tgt_texts, *langs)]
 
 
@@ -264,12 +250,9 @@ def _check_tokenizers(
     new_values = old_values if settings.given is not None else settings.model_dump()
     old_langs = {"src_lang": tokenizers.src.lang, "tgt_lang": tokenizers.tgt.lang}
     new_langs = {"src_lang": data.src_lang, "tgt_lang": data.tgt_lang}
-    changes = differences(
+    for key, old, new in differences(
         {"tokenizer": old_values, "data": old_langs}, {"tokenizer": new_values, "data": new_langs}
-    )
-    difference = next(changes, None)
-    if difference is not None:
-        key, old, new = difference
+    ):
         raise ConfigError(
             f"{what} learned with another {key} ({old}, the config has {new}); use the old value, "
             "or another `run`"

@@ -132,12 +132,10 @@ class Validator:
         scores = scores_of(compared, scoring)
         is_measured = self.has_attention and self.config.attention_health
         health = attention_health(translations) if is_measured else None
+        lines = list(zip(examples, compared.hyp_texts, translations, strict=True))
         samples = [
             Sample(example.src_text, example.ref_texts[0], hyp_text, translation)
-            for example, hyp_text, translation in evenly(
-                list(zip(examples, compared.hyp_texts, translations, strict=True)),
-                self.config.samples,
-            )
+            for example, hyp_text, translation in evenly(lines, self.config.samples)
         ]
         return ValidationResult(loss, scores, tuple(samples), health)
 
@@ -161,14 +159,11 @@ def mean_loss(
         keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
         return cross_entropy(model(batch.src_ids, keep, batch.tgt_in), batch.tgt_out).nll_sum
 
-    def fetch(sums: list[Tensor]) -> list[float]:
-        numbers: list[float] = torch.stack(sums).tolist()
-        return numbers
-
     rows = sorted(range(len(corpus)), key=lambda row: len(corpus.src_ids[row]))
     batches = [rows[start : start + _BATCH_SIZE] for start in range(0, len(rows), _BATCH_SIZE)]
     # All sums are fetched at the end, since each fetch waits for the GPU.
-    total = sum(ranks.map(batches, nll_sum, interrupted, fetch))
+    sums = ranks.map(batches, nll_sum, interrupted, lambda sums: torch.stack(sums).tolist())
+    total: float = sum(sums)
     return total / max(1, sum(len(ids) + 1 for ids in corpus.tgt_ids))
 
 
@@ -179,12 +174,10 @@ def _translate(
     size = translator.search.batch_size
     order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
     batches = [order[start : start + size] for start in range(0, len(order), size)]
-
-    def translate(batch: Sequence[int]) -> Sequence[Translation]:
-        return translator.translate([texts[i] for i in batch])
-
-    translated = chain.from_iterable(ranks.map(batches, translate, interrupted, list))
-    by_index = dict(zip(order, translated, strict=True))
+    parts = ranks.map(
+        batches, lambda batch: translator.translate([texts[i] for i in batch]), interrupted, list
+    )
+    by_index = dict(zip(order, chain.from_iterable(parts), strict=True))
     return [by_index[i] for i in range(len(texts))]
 
 

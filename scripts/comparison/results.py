@@ -9,10 +9,10 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from comparison.differences import Difference, difference
 from comparison.measures import Looks, Measured
 from nmt.errors import DataError
 from nmt.evaluation.evaluate import Bucket, bleu_by_length
-from nmt.evaluation.significance import Difference, difference
 from nmt.types import EvalExample
 
 EDGES = (7, 9, 11, 13, 16, 20)

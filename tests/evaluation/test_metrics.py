@@ -6,9 +6,10 @@ import sys
 from typing import get_args
 
 import pytest
+from evaluation.scores import score
 
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.metrics import METRICS, PAIRED, corpus_bleu, score
+from nmt.evaluation.metrics import METRICS, PAIRED, corpus_bleu
 from nmt.types import MetricName, rank_of
 
 # Two sentences by hand. Hypothesis 1, "the cat sat on the mat" (6 words), against

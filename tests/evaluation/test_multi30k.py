@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from evaluation.scores import score
 
 from nmt.errors import DataError
 from nmt.evaluation import multi30k
-from nmt.evaluation.metrics import score
 
 CORPORA = os.environ.get("NMT_CORPORA")
 needs_corpora = pytest.mark.skipif(

@@ -3,7 +3,7 @@
 import json
 
 from nmt.evaluation.evaluate import Bucket, Evaluation
-from nmt.evaluation.metrics import MetricResult
+from nmt.evaluation.metric import MetricResult
 from nmt.evaluation.score_report import (
     EvalReport,
     comparison_line,
