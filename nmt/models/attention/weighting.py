@@ -1,7 +1,7 @@
 """How scores become weights: softmax, sparsemax, or hard attention to one position."""
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.models.base import AuxiliaryLoss
+from nmt.models.shapes import HeadScores, Mask
 from nmt.ops.masks import keep_like, softmax_over_kept
 from nmt.settings.base import Config
 
@@ -27,19 +28,15 @@ class Choice:
     entropies: Float[Tensor, "B Q"]
 
     @staticmethod
-    def concatenated(choices: Sequence["Choice"]) -> "Choice | None":
+    def concatenated(choices: Iterable["Choice | None"]) -> "Choice | None":
         """Concatenate the choices along Q; return None if there are none."""
-        if not choices:
-            return None
-        return Choice(
-            torch.cat([choice.log_probs for choice in choices], dim=1),
-            torch.cat([choice.entropies for choice in choices], dim=1),
-        )
+        pairs = [(choice.log_probs, choice.entropies) for choice in choices if choice]
+        parts = [torch.cat(tensors, dim=1) for tensors in zip(*pairs, strict=True)]
+        return Choice(*parts) if parts else None
 
     def view(self, n_rows: int, n_queries: int) -> "Choice":
         """Reshape both tensors to (n_rows, n_queries)."""
-        shape = (n_rows, n_queries)
-        return Choice(self.log_probs.view(shape), self.entropies.view(shape))
+        return Choice(*(x.view(n_rows, n_queries) for x in (self.log_probs, self.entropies)))
 
 
 @dataclass(frozen=True)
@@ -53,9 +50,7 @@ class WeightingOutput:
     choice: Choice | None = None
     expected: Float[Tensor, "B N Q S"] | None = None
 
-    def mix_expected(
-        self, soft: Bool[Tensor, " B"] | None
-    ) -> tuple[Float[Tensor, "B N Q S"], Choice | None]:
+    def mix_expected(self, soft: Bool[Tensor, " B"] | None) -> tuple[HeadScores, Choice | None]:
         """Return weights and choice, with the expected weights in the rows that `soft` marks."""
         if soft is None or self.expected is None or self.choice is None:
             return self.weights, self.choice
@@ -71,12 +66,10 @@ class Weighting(nn.Module, abc.ABC):
     """Whether the weights are just the softmax of the scores."""
 
     @abc.abstractmethod
-    def forward(
-        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
-    ) -> WeightingOutput:
+    def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
         """Return the weights of each query of each head."""
 
-    def sample_soft_rows(self, keep: Bool[Tensor, "B S"]) -> Bool[Tensor, " B"] | None:
+    def sample_soft_rows(self, keep: Mask) -> Bool[Tensor, " B"] | None:
         """Sample the sentences that use WeightingOutput.expected at all steps; None if none may."""
         return None
 
@@ -99,9 +92,7 @@ class SoftWeighting(Weighting):
 
     is_softmax = True
 
-    def forward(
-        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
-    ) -> WeightingOutput:
+    def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
         return WeightingOutput(softmax_over_kept(scores, keep))
 
 
@@ -117,9 +108,7 @@ class SparsemaxConfig(Config):
 class SparsemaxWeighting(Weighting):
     """weights = argmin_p ||p - scores||^2 over the simplex (arXiv 1602.02068, algorithm 1)."""
 
-    def forward(
-        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
-    ) -> WeightingOutput:
+    def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
         return WeightingOutput(masked_sparsemax(scores, keep_like(keep, scores)))
 
 
@@ -132,10 +121,9 @@ def masked_sparsemax(
     largest: the same result without infinities. Computed in fp32 at least.
     """
     dtype = torch.promote_types(scores.dtype, torch.float32)
-    lowest = torch.finfo(dtype).min
-    z = scores.to(dtype).masked_fill(~keep, lowest)
+    z = scores.to(dtype).masked_fill(~keep, torch.finfo(dtype).min)
     z = z - z.amax(dim=-1, keepdim=True)
-    z = torch.where(keep, z.clamp(min=-2.0), torch.full_like(z, -2.0))
+    z = z.clamp(min=-2.0).masked_fill(~keep, -2.0)
     ordered = z.sort(dim=-1, descending=True).values
     sums = ordered.cumsum(dim=-1)
     ranks = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=dtype)
@@ -190,9 +178,7 @@ class HardWeighting(Weighting):
         self.config = config
         self.register_buffer("baseline", torch.zeros(()))  # saved, for resumed runs
 
-    def forward(
-        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
-    ) -> WeightingOutput:
+    def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
         """Sample positions. Samples have no gradient here; the auxiliary loss gives them one."""
         mask = keep_like(keep, scores)
         if not self.training:
@@ -204,7 +190,7 @@ class HardWeighting(Weighting):
         entropies = -(soft * log_soft).sum(dim=-1)
         return WeightingOutput(hard, Choice(log_probs.sum(dim=1), entropies.sum(dim=1)), soft)
 
-    def sample_soft_rows(self, keep: Bool[Tensor, "B S"]) -> Bool[Tensor, " B"] | None:
+    def sample_soft_rows(self, keep: Mask) -> Bool[Tensor, " B"] | None:
         """Select each sentence with probability `soft_share`, in training only."""
         if not self.training or not self.config.soft_share:
             return None
@@ -263,9 +249,7 @@ class DoublyStochastic(AuxiliaryLoss):
     the gradient does not depend on micro-batches.
     """
 
-    def __init__(
-        self, strength: float, weights: Float[Tensor, "B T S"], keep: Bool[Tensor, "B S"]
-    ) -> None:
+    def __init__(self, strength: float, weights: Float[Tensor, "B T S"], keep: Mask) -> None:
         self.strength = strength
         self.weights = weights
         self.keep = keep
@@ -299,9 +283,7 @@ class HardGumbelWeighting(Weighting):
         super().__init__()
         self.temperature = temperature
 
-    def forward(
-        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
-    ) -> WeightingOutput:
+    def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
         mask = keep_like(keep, scores)
         if not self.training:
             return WeightingOutput(masked_argmax_one_hot(scores, mask))
@@ -315,8 +297,8 @@ def masked_argmax_one_hot(
     scores: Float[Tensor, "*L S"], keep: Bool[Tensor, "*#L S"]
 ) -> Float[Tensor, "*L S"]:
     """Return 1 at the largest kept score (the first of equals) and 0 elsewhere."""
-    lowest = torch.finfo(scores.dtype).min
-    best = scores.masked_fill(~keep, lowest).argmax(dim=-1, keepdim=True)
+    kept_scores = scores.masked_fill(~keep, torch.finfo(scores.dtype).min)
+    best = kept_scores.argmax(dim=-1, keepdim=True)
     return torch.zeros_like(scores).scatter(-1, best, 1.0) * keep
 
 
