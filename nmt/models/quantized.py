@@ -28,6 +28,10 @@ _MIN_OUTPUTS = 64
 """With fewer outputs, quantizing a layer's input costs more than the int8 product saves."""
 
 
+Products = Float[Tensor, "N O"]
+Scales = Float[Tensor, "N 1"]
+
+
 class Int8Linear(nn.Module):
     """W x + b, with int8 products and exact integer sums.
 
@@ -37,12 +41,7 @@ class Int8Linear(nn.Module):
 
     bias: Tensor | None
 
-    def __init__(
-        self,
-        weight: Float[Tensor, "O I"],
-        bias: Float[Tensor, " O"] | None,
-        backend: BackendName = "auto",
-    ) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None, backend: BackendName = "auto") -> None:
         super().__init__()
         self.backend: BackendName = backend
         quantized, scales = operations(backend, weight).quantize_rows(weight.detach())
@@ -64,16 +63,12 @@ class Int8Linear(nn.Module):
         products, scales = self._products(x)
         yield from map(self._dequantize, torch.split(products, n_rows), torch.split(scales, n_rows))
 
-    def _products(
-        self, x: Float[Tensor, "N I"]
-    ) -> tuple[Float[Tensor, "N O"], Float[Tensor, "N 1"]]:
+    def _products(self, x: Float[Tensor, "N I"]) -> tuple[Products, Scales]:
         """Return the products of quantized rows, and the scale of each row."""
         quantized, scales = operations(self.backend, x).quantize_rows(x.detach())
         return self.matrix.product(quantized), scales
 
-    def _dequantize(
-        self, products: Float[Tensor, "N O"], scales: Float[Tensor, "N 1"]
-    ) -> Float[Tensor, "N O"]:
+    def _dequantize(self, products: Products, scales: Scales) -> Products:
         return operations(self.backend, scales).dequantize(products, scales, self.bias)
 
 

@@ -51,9 +51,8 @@ class Repetitions:
         """
         rows, blocked = ([], []) if self.ngram is None else self._seen(self.ngram)
         same = self.pieces == self.pieces[:, -1:]
-        n_rows = len(same)
         # `same` counts the last pieces themselves too. With few others, no row needs a sum.
-        if np.count_nonzero(same) - n_rows < self.allowed.min() - 1:
+        if np.count_nonzero(same) - len(same) < self.allowed.min() - 1:
             return rows, blocked
         for row in (same.sum(axis=1, keepdims=True) >= self.allowed).nonzero()[0].tolist():
             ids, k = self.pieces[row].tolist(), int(self.allowed[row, 0])
@@ -70,8 +69,8 @@ class Repetitions:
             return [], []
         ngrams = np.lib.stride_tricks.sliding_window_view(self.pieces, n, axis=1)
         end = self.pieces[:, None, length - n + 1 :]
-        rows, places = (ngrams[:, :, :-1] == end).all(axis=2).nonzero()
-        return rows.tolist(), ngrams[rows, places, -1].tolist()
+        rows, positions = (ngrams[:, :, :-1] == end).all(axis=2).nonzero()
+        return rows.tolist(), ngrams[rows, positions, -1].tolist()
 
 
 def n_repetitions(

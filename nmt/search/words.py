@@ -143,23 +143,22 @@ class WordHistory:
         """Whether any row has required words."""
         return any(words.must for words in self.words)
 
-    def _pairs(self, row: int) -> "zip[tuple[Word, Match]]":
+    def _pairs(self, row: int) -> list[tuple[Word, Match]]:
         words = self.words[row]
-        return zip((*words.must, *words.must_not), self.matches[row], strict=True)
+        return list(zip((*words.must, *words.must_not), self.matches[row], strict=True))
 
     def _must(self, row: int) -> list[tuple[Word, Match]]:
-        return list(self._pairs(row))[: len(self.words[row].must)]
+        return self._pairs(row)[: len(self.words[row].must)]
 
     def blocked(self) -> tuple[list[int], list[int]]:
         """Return rows, and for each a piece that would complete a forbidden word."""
-        rows: list[int] = []
-        blocked: list[int] = []
-        for row, words in enumerate(self.words):
-            for word, match in list(self._pairs(row))[len(words.must) :]:
-                ids = word.completing(match)
-                rows += [row] * len(ids)
-                blocked += ids
-        return rows, blocked
+        pairs = [
+            (row, id_)
+            for row, words in enumerate(self.words)
+            for word, match in self._pairs(row)[len(words.must) :]
+            for id_ in word.completing(match)
+        ]
+        return [row for row, _ in pairs], [id_ for _, id_ in pairs]
 
     def needed(self, row: int) -> list[int]:
         """Return the next piece of each required word that the row lacks; eos if it lacks none."""

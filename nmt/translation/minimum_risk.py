@@ -66,10 +66,12 @@ def minimum_risk(
     If texts are equal, the candidate with the higher score is kept. If utilities are equal, the
     candidate with the higher score comes first.
     """
+    pairs = sorted(
+        zip(texts, candidates, strict=True),
+        key=lambda pair: (pair[1].finished, utilities[pair[0]], pair[1].score),
+        reverse=True,
+    )
     best: dict[str, Hypothesis] = {}
-    for text, hypothesis in zip(texts, candidates, strict=True):
-        rank = (hypothesis.finished, hypothesis.score)
-        if text not in best or rank > (best[text].finished, best[text].score):
-            best[text] = hypothesis
-    order = sorted(best, key=lambda t: (not best[t].finished, -utilities[t], -best[t].score))
-    return [best[text] for text in order]
+    for text, hypothesis in pairs:
+        best.setdefault(text, hypothesis)
+    return list(best.values())

@@ -29,8 +29,7 @@ def n_workers(device: torch.device) -> int:
     """Return how many workers may run at once with torch's threads: 1 by default and on GPUs.
 
     Torch has a thread count for each calling thread. If this thread has 8, and a new thread would
-    have 2, then 4 workers use 8 threads. The counts are equal, and allow one worker, unless
-    `divide_threads` was called.
+    have 2, then 4 workers use 8 threads. The counts are equal unless `divide_threads` was called.
     """
     if device.type != "cpu":
         return 1

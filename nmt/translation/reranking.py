@@ -29,8 +29,7 @@ Scores = list[list[float | None]]
 class Reranker:
     """A model that scores the hypotheses found by another model.
 
-    A `backward` reranker translates in the opposite direction: it scores the source given a
-    hypothesis.
+    A `backward` reranker scores the source given a hypothesis.
     """
 
     translator: "Translator"
@@ -56,9 +55,7 @@ class Reranker:
                 raise DataError(f"reranking by {self.translator.origin}: {error}") from None
             for translation in chunk:
                 outputs = [next(forced).hypotheses for _ in translation.hypotheses]
-                scores.append(
-                    [output[0].hypothesis.score if output else None for output in outputs]
-                )
+                scores.append([best[0].hypothesis.score if best else None for best in outputs])
         return scores
 
 
@@ -71,11 +68,9 @@ def is_backward(langs: tuple[str, str], reranker_langs: tuple[str, str], name: s
         return False
     if reranker_langs == langs[::-1]:
         return True
-    src, tgt = langs
-    raise ConfigError(
-        f"{name}: it translates {'-'.join(reranker_langs)}; allowed to rerank {src}-{tgt}: "
-        f"{src}-{tgt} and {tgt}-{src}"
-    )
+    theirs, same, opposite = map("-".join, (reranker_langs, langs, langs[::-1]))
+    allowed = f"allowed to rerank {same}: {same} and {opposite}"
+    raise ConfigError(f"{name}: it translates {theirs}; {allowed}")
 
 
 def check_rerankable(search: SearchConfig) -> None:
@@ -87,11 +82,11 @@ def check_rerankable(search: SearchConfig) -> None:
         raise ConfigError("search.beam: got 1, allowed with reranking: at least 2")
 
 
-def check_weights(name: str, weights: Sequence[float]) -> None:
-    """Raise ConfigError, with `name` for the weights, if a weight is negative or not finite."""
+def check_weights(weights: Sequence[float]) -> None:
+    """Raise ConfigError if a reranker's weight is negative or not finite."""
     if not all(0 <= weight < math.inf for weight in weights):
-        got = ",".join(f"{weight:g}" for weight in weights)
-        raise ConfigError(f"{name}: got {got}, allowed: comma-separated numbers of at least 0")
+        got, allowed = ",".join(f"{weight:g}" for weight in weights), "numbers of at least 0"
+        raise ConfigError(f"reranker weights: got {got}, allowed: comma-separated {allowed}")
 
 
 def reordered(
@@ -102,8 +97,8 @@ def reordered(
     """Order the hypotheses of a translation by the weighted mean of their scores.
 
     `scores` has a row, and `weights` a number, for each reranker; the score of the search has
-    weight 1. The mean becomes Hypothesis.score. Finished hypotheses come first. Next to them, a
-    hypothesis that a reranker could not read comes last, with the mean of its other scores. A
+    weight 1. The mean becomes Hypothesis.score. Finished hypotheses come first, and those that a
+    reranker could not read come last among their kind, with the mean of their other scores. A
     reranker of weight 0 has no effect.
     """
     ranked = []
@@ -124,8 +119,6 @@ def rerank(
     """Order the hypotheses of each translation by all scores, and keep the `n_best` best."""
     scores = [reranker.scores(translations, search) for reranker in rerankers]
     weights = [reranker.weight for reranker in rerankers]
-    best = []
-    for translation, *rows in zip(translations, *scores, strict=True):
-        hypotheses = reordered(translation, rows, weights).hypotheses
-        best.append(replace(translation, hypotheses=hypotheses[: search.n_best]))
-    return best
+    rows = zip(translations, *scores, strict=True)
+    ordered = [reordered(translation, parts, weights) for translation, *parts in rows]
+    return [replace(item, hypotheses=item.hypotheses[: search.n_best]) for item in ordered]

@@ -66,10 +66,9 @@ class Translator:
         if int8 and precision != "fp32":
             raise ConfigError(f"`precision`: got {precision}, allowed with `int8`: fp32")
         self.model = in_int8(model) if int8 else model.eval()
-        self.int8 = int8
+        self.int8, self.precision = int8, precision
         self.tokenizers = tokenizers
         self.device = device
-        self.precision = precision
         self.search = search or SearchConfig()
         self.origin = "a model without a run"
         self.step: int | None = None
@@ -127,7 +126,7 @@ class Translator:
                 allowed = f"one for each of {format_count(len(runs), 'run')}"
                 got = ",".join(map(str, values))
                 raise ConfigError(f"reranker {what}: got {got}, allowed: {allowed}")
-        check_weights("reranker weights", weights)
+        check_weights(weights)
         rerankers = []
         for run, weight, name in zip(runs, weights, names, strict=True):
             other = self.load(run, self.device, name, int8=self.int8, precision=self.precision)
@@ -136,10 +135,7 @@ class Translator:
         self.rerankers = tuple(rerankers)
 
     def cancelled_by(self, check: CheckCancelled) -> "Translator":
-        """Return a copy that calls `check` before each search step.
-
-        An exception raised by `check` ends the translation.
-        """
+        """Return a copy that calls `check`, whose exceptions end the search, before each step."""
         other = copy.copy(self)
         other.batched = replace(self.batched, check_cancelled=check)
         return other
@@ -200,8 +196,7 @@ class Translator:
         if self.rerankers:
             translations = rerank(translations, self.rerankers, config)
         if with_heads:
-            # Forced decoding recomputes the weights, so that the beam carries no matrix per head
-            # for hypotheses of which most are dropped.
+            # Forced decoding recomputes the weights, so that the beam carries no matrix per head.
             def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[dict[str, object]]:
                 forced = force_decode(self.model, *inputs, ids, 0.0, with_heads=True)
                 return [{"heads": hypothesis.heads} for hypothesis in forced]
@@ -210,7 +205,6 @@ class Translator:
         return translations
 
     def _encoded(self, texts: Iterable[str]) -> tuple[list[str], list[Encoded]]:
-        """Check and encode source texts."""
         texts = list(str_by_str(texts))
         return texts, [self.tokenizers.src.encode(text) for text in texts]
 
@@ -242,8 +236,7 @@ class Translator:
     @property
     def chunk_size(self) -> int:
         """The number of texts of a stream that are read, sorted and translated together."""
-        size = self.search.batch_size
-        batches = _BATCHES_PER_CHUNK
+        size, batches = self.search.batch_size, _BATCHES_PER_CHUNK
         if self.rerankers:  # the whole beam stays in memory until it is reranked
             batches = max(1, batches // self.search.beam)
         return 1 if size == 1 else min(size * batches, sys.maxsize)
@@ -303,10 +296,10 @@ class Translator:
         read: Callable[[Padded, Sequence[Sequence[int]]], Sequence[dict[str, object]]],
     ) -> list[DrawnTranslation]:
         """Replace fields of each Hypothesis by the results of `read`, a teacher-forced pass."""
-        pairs = [(t.source, h.hypothesis.ids) for t in translations for h in t.hypotheses]
-        sources, targets = [source for source, _ in pairs], [ids for _, ids in pairs]
+        sources = [t.source for t in translations for _ in t.hypotheses]
+        targets = [output.hypothesis.ids for t in translations for output in t.hypotheses]
         fields = dict(self.batched.read_pairs(sources, targets, batch_size, read))
-        indices = iter(range(len(pairs)))
+        indices = iter(range(len(sources)))
 
         def changed(output: TranslatedHypothesis) -> TranslatedHypothesis:
             hypothesis = replace(output.hypothesis, **fields[next(indices)])  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from nmt.models.base import AuxiliaryLoss
+from nmt.models.base import AuxiliaryLoss, Steps
 from nmt.models.shapes import HeadScores, Mask
 from nmt.ops.masks import keep_like, softmax_over_kept
 from nmt.settings.base import Config
@@ -220,9 +220,7 @@ class Reinforce(AuxiliaryLoss):
         self.weighting = weighting
         self.choice = choice
 
-    def loss_sum(
-        self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, "B T"]
-    ) -> Float[Tensor, ""]:
+    def loss_sum(self, keep: Steps, log_likelihoods: Float[Tensor, "B T"]) -> Float[Tensor, ""]:
         """Return the term and update the baseline: call this once per batch."""
         config, baseline = self.weighting.config, self.weighting.baseline
         pieces = keep.to(baseline.dtype)
@@ -254,9 +252,7 @@ class DoublyStochastic(AuxiliaryLoss):
         self.weights = weights
         self.keep = keep
 
-    def loss_sum(
-        self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, "B T"]
-    ) -> Float[Tensor, ""]:
+    def loss_sum(self, keep: Steps, log_likelihoods: Float[Tensor, "B T"]) -> Float[Tensor, ""]:
         sums = (self.weights * keep.unsqueeze(2)).sum(dim=1)
         return self.strength * ((1 - sums).square() * self.keep).sum()
 

@@ -88,7 +88,6 @@ class TransformerState(State):
     forced: Float[Tensor, "R N S"] | None = None
 
     def with_attention(self, weights: Float[Tensor, "R N S"]) -> "TransformerState":
-        """Return a state with forced weights, for the heads of all layers; see State."""
         return replace(self, forced=weights)
 
     def select(self, rows: Int[Tensor, " R"]) -> "TransformerState":
@@ -149,8 +148,7 @@ class TransformerEncoder(nn.Module):
             x, weights = layer(x, inputs, with_weights)
             heads.append(weights)
         values = self.norm(x)
-        final = mean_annotation(values, src_keep)
-        return Memory(values=values, keep=src_keep, final=final), _concat_heads(heads)
+        return Memory(values, src_keep, mean_annotation(values, src_keep)), _concat_heads(heads)
 
 
 @dataclass(frozen=True)
@@ -203,13 +201,12 @@ class TransformerDecoder(nn.Module):
         parts = zip(self.layers, state.layers, forced_by_layer, strict=False)
         for i, (layer, cache, weights) in enumerate(parts):
             sources = Sources(state.keep, state.beams, weights)
-            output = layer(x, cache, inputs, sources, i in shown, with_self_weights)
-            x = output.x
-            outputs.append(output)
-        caches = tuple(output.cache for output in outputs)
+            outputs.append(layer(x, cache, inputs, sources, i in shown, with_self_weights))
+            x = outputs[-1].x
+        caches, length = tuple(output.cache for output in outputs), state.length + tgt_in.shape[1]
         return DecoderPass(
             self.norm(x),
-            replace(state, layers=caches, length=state.length + tgt_in.shape[1], forced=None),
+            replace(state, layers=caches, length=length, forced=None),
             _concat_heads(output.source_weights for output in outputs),
             _concat_heads(output.self_weights for output in outputs),
         )
@@ -218,9 +215,8 @@ class TransformerDecoder(nn.Module):
 class TransformerSeq2Seq(Seq2Seq):
     """The Transformer; see Seq2Seq for its methods.
 
-    The keys and values of earlier pieces are cached, so step t costs O(t). `heads` holds the
-    cross-attention heads of every decoder layer. `weights` averages the heads of
-    `config.shown_layers`.
+    The keys and values of earlier pieces are cached, so step t costs O(t). `heads` are those of the
+    cross-attention of every decoder layer; `weights` averages those of `config.shown_layers`.
     """
 
     def __init__(self, config: TransformerConfig, src_vocab: int, tgt_vocab: int) -> None:
@@ -247,7 +243,6 @@ class TransformerSeq2Seq(Seq2Seq):
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
-        """Run all T steps at once, with causal self-attention."""
         assert isinstance(state, TransformerState)
         shown = range(len(self.decoder.layers)) if with_weights else ()
         result: DecoderPass = self.decoder(tgt_in, state, shown)
@@ -259,10 +254,8 @@ class TransformerSeq2Seq(Seq2Seq):
         self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> dict[AttentionKind, Float[Tensor, "B _ _ _"]]:
         memory, encoder = self.encoder(src_ids, src_keep, with_weights=True)
-        layers = range(len(self.decoder.layers))
-        result: DecoderPass = self.decoder(
-            tgt_in, self.init_state(memory), layers, with_self_weights=True
-        )
+        state, layers = self.init_state(memory), range(len(self.decoder.layers))
+        result: DecoderPass = self.decoder(tgt_in, state, layers, with_self_weights=True)
         assert result.self_heads is not None
         assert result.heads is not None
         return {"encoder": encoder, "decoder": result.self_heads, "cross": result.heads}
@@ -288,12 +281,10 @@ class TransformerSeq2Seq(Seq2Seq):
 
     @property
     def shown_heads(self) -> tuple[int, ...]:
-        n_heads = self.config.heads
-        pairs = product(self.config.shown_layers, range(n_heads))
-        return tuple(layer * n_heads + head for layer, head in pairs)
+        n = self.config.heads
+        return tuple(layer * n + head for layer in self.config.shown_layers for head in range(n))
 
     def value_norms(self, state: State) -> Float[Tensor, "B N S"]:
-        """Return the norms for the heads of every decoder layer; see Seq2Seq.value_norms."""
         assert isinstance(state, TransformerState)
         norms = []
         for layer, cache in zip(self.decoder.layers, state.layers, strict=True):
