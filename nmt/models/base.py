@@ -43,9 +43,8 @@ class BatchFirst:
 class Memory(BatchFirst):
     """The annotations that attention reads: one per source piece, or per position of a picture.
 
-    `values` are the annotations. `keep` is the source mask: False at padding. `final` summarises
-    the source for the decoder's initial state, and `final_cell` does so by the cell states of an
-    LSTM (None for other encoders).
+    `values` are the annotations. `keep` is the source mask: False at padding. `final`, and
+    `final_cell` if the encoder is an LSTM, summarise the source for the decoder's initial state.
     """
 
     values: Float[Tensor, "B S M"]
@@ -149,10 +148,7 @@ class Seq2Seq(nn.Module, abc.ABC):
         """Return the state before the first target piece; attention keys are computed here."""
 
     def init_search_state(self, memory: Memory) -> State:
-        """Return the initial state for a search, which calls only `step`, and often.
-
-        A linear map that every step would apply to the annotations may be applied here once.
-        """
+        """Return the initial state for a search; linear maps of every step may be applied once."""
         return self.init_state(memory)
 
     @abc.abstractmethod
@@ -183,11 +179,7 @@ class Seq2Seq(nn.Module, abc.ABC):
 
     @property
     def names_by_attention(self) -> dict[AttentionKind, tuple[str, ...]]:
-        """The head names of each attention of the model.
-
-        Every model has `cross`, from the target to the source. `encoder` and `decoder` are present
-        if the encoder and the decoder have self-attention.
-        """
+        """The head names of each attention: of `cross`, and of self-attention if there is any."""
         return {"cross": self.head_names}
 
     def attention_weights(

@@ -45,11 +45,10 @@ def select_or_all(
 def select_sentences(
     beams: Beams | None, n_sentences: int, rows: Int[Tensor, " R"]
 ) -> tuple[Beams | None, Int[Tensor, " B"] | None]:
-    """Return the beams and sentences that remain if a search keeps only `rows`.
+    """Return the beams and the indices of the sentences that remain if a search keeps only `rows`.
 
     The beams map these rows to the remaining sentences (None if row i reads sentence i, as for the
-    argument `beams`). The sentences are indices; None means all, in order. A sentence that no row
-    reads is dropped.
+    argument `beams`). Indices None mean all sentences, in order.
 
     On a CUDA GPU each row gets a copy of its sentence. Counting the rows of each sentence would
     make the host wait for the GPU, which takes longer.

@@ -1,6 +1,6 @@
 """All model architectures. To add one, write its module and add its config to the union below."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import torch
@@ -54,11 +54,7 @@ class _SkipInit(TorchFunctionMode):
     """Skips torch.nn.init, which on the meta device would import torch._dynamo."""
 
     def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: tuple[type, ...],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Return the result of `func`; None for torch.nn.init, whose results no module reads."""
         if getattr(func, "__module__", "") == "torch.nn.init":

@@ -55,8 +55,7 @@ class Ensemble(Seq2Seq):
 
     Members may have different architectures but must share the vocabularies. `weights` are divided
     by their sum (None: all equal). Attention weights are averaged in the same way; head i is the
-    attention of member i. Raises ConfigError unless `weights` has one positive number for each
-    member.
+    attention of member i. Raises ConfigError without one positive weight for each member.
     """
 
     def __init__(

@@ -29,6 +29,15 @@ class PieceEmbedding(nn.Embedding):
         super().__init__(padded_rows(vocab_size), size)
 
 
+TiedEmbeddings = Annotated[
+    Literal["none", "target", "all"],
+    Field(
+        description="share the vocabulary layer's weight with the target embedding (arXiv "
+        "1608.05859); `all`: with the source embedding too (needs a joint tokenizer)"
+    ),
+]
+
+
 class Vocabulary(nn.Module, abc.ABC):
     """The last layer of a model: maps R features to the logits of the V pieces of a vocabulary.
 

@@ -1,8 +1,7 @@
 """Constraints of a search: how a translation begins, its words, and its attention.
 
-Interactive translation rests on prefix-constrained search (Barrachina et al. 2009, doi
-10.1162/coli.2008.07-055-r2-06-29): a user corrects a prefix, and the model continues it. Forced
-attention shows what a model would have written if it had attended elsewhere.
+In interactive translation, a user corrects a prefix, and the model continues it (Barrachina et al.
+2009, doi 10.1162/coli.2008.07-055-r2-06-29).
 """
 
 from collections.abc import Mapping, Sequence

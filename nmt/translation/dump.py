@@ -65,8 +65,7 @@ def write_npz(records: Iterable[AttentionRecord], path: FilePath, force: bool = 
     ):
 
         def write(name: str, array: np.ndarray) -> str:
-            # The date is constant, so that equal records give equal bytes.
-            member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))  # constant
             member.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(member, "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, array, allow_pickle=False)

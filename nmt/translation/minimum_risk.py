@@ -66,12 +66,8 @@ def minimum_risk(
     If texts are equal, the candidate with the higher score is kept. If utilities are equal, the
     candidate with the higher score comes first.
     """
-    pairs = sorted(
-        zip(texts, candidates, strict=True),
-        key=lambda pair: (pair[1].finished, utilities[pair[0]], pair[1].score),
-        reverse=True,
-    )
+    ranks = [(h.finished, utilities[t], h.score) for t, h in zip(texts, candidates, strict=True)]
     best: dict[str, Hypothesis] = {}
-    for text, hypothesis in pairs:
-        best.setdefault(text, hypothesis)
+    for i in sorted(range(len(ranks)), key=ranks.__getitem__, reverse=True):
+        best.setdefault(texts[i], candidates[i])
     return list(best.values())

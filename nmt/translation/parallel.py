@@ -13,10 +13,6 @@ CheckCancelled = Callable[[], None]
 """A function that raises CancelledError if the caller no longer waits for the result."""
 
 
-def never_cancelled() -> None:
-    """A CheckCancelled that never raises."""
-
-
 MAX_WORKERS = 8
 """Maximum number of workers. Each needs its own memory; on more cores each has several threads."""
 
@@ -40,8 +36,8 @@ def divide_threads() -> None:
     """Let translations on a CPU run in parallel, from now on in the whole process.
 
     Threads that start later get a share of torch's threads, for any work with torch; the calling
-    thread keeps all. Call this once at the start of the process, after `torch.set_num_threads` if
-    you use that. The command line calls it; nothing else in this library does.
+    thread keeps all. Call this once at the start of the process, after any
+    `torch.set_num_threads`. The command line calls it; nothing else in this library does.
     """
     n_threads = torch.get_num_threads()
     _set_later_threads(n_threads // min(n_threads, MAX_WORKERS))
@@ -50,8 +46,7 @@ def divide_threads() -> None:
 def thread_shares() -> Callable[[], None]:
     """Return a function that gives the thread that calls it the thread counts of this thread.
 
-    The counts are those of the thread itself and of threads that start later. A server needs this
-    for its worker, which started after `divide_threads` and has only a share of the threads.
+    A server's worker, which started after `divide_threads`, needs this: it has only a share.
     """
     present, later = torch.get_num_threads(), _threads_of_later_threads()
 
@@ -78,7 +73,7 @@ def parallel_map(
     work: Callable[[_Item, CheckCancelled], _Result],
     items: Sequence[_Item],
     workers: int,
-    check_cancelled: CheckCancelled = never_cancelled,
+    check_cancelled: CheckCancelled = lambda: None,
 ) -> list[_Result]:
     """Return the results of `work` for the items, in order, computed by up to `workers` threads.
 

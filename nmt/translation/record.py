@@ -36,8 +36,8 @@ class AttributionRecord:
     """The scores of an attribution method, of whose absolute values `weights` are the shares.
 
     At level "word" scores are merged as weights are. `prefix_labels`, bos and the pieces or words
-    of the translation, name the columns of `prefix_scores`. Without scores of the prefix there are
-    no such columns, and `source_share` is None.
+    of the translation, name the columns of `prefix_scores`. Without scores of the prefix both are
+    empty, and `source_share` is None.
     """
 
     method: AttributionMethod

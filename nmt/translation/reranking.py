@@ -6,7 +6,6 @@ et al. 2019, arXiv 1908.05731). Rerankers read the texts of the hypotheses, so t
 of an ensemble, they may have other vocabularies than the searching model.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -80,13 +79,6 @@ def check_rerankable(search: SearchConfig) -> None:
         raise ConfigError(f"{key}: allowed with reranking, which orders a beam: null")
     if search.beam == 1:
         raise ConfigError("search.beam: got 1, allowed with reranking: at least 2")
-
-
-def check_weights(weights: Sequence[float]) -> None:
-    """Raise ConfigError if a reranker's weight is negative or not finite."""
-    if not all(0 <= weight < math.inf for weight in weights):
-        got, allowed = ",".join(f"{weight:g}" for weight in weights), "numbers of at least 0"
-        raise ConfigError(f"reranker weights: got {got}, allowed: comma-separated {allowed}")
 
 
 def reordered(

@@ -1,6 +1,7 @@
 """Translator: translates texts with a trained model, its tokenizers and a search."""
 
 import copy
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +27,6 @@ from nmt.translation.reranking import (
     DEFAULT_WEIGHT,
     Reranker,
     check_rerankable,
-    check_weights,
     is_backward,
     rerank,
 )
@@ -126,7 +126,9 @@ class Translator:
                 allowed = f"one for each of {format_count(len(runs), 'run')}"
                 got = ",".join(map(str, values))
                 raise ConfigError(f"reranker {what}: got {got}, allowed: {allowed}")
-        check_weights(weights)
+        if not all(0 <= weight < math.inf for weight in weights):
+            got, allowed = ",".join(f"{weight:g}" for weight in weights), "numbers of at least 0"
+            raise ConfigError(f"reranker weights: got {got}, allowed: comma-separated {allowed}")
         rerankers = []
         for run, weight, name in zip(runs, weights, names, strict=True):
             other = self.load(run, self.device, name, int8=self.int8, precision=self.precision)
@@ -169,9 +171,9 @@ class Translator:
 
         `prefixes` has the beginning of each translation, as text or as ids of pieces; the search
         may continue its last word. With prefixes, `attention` may replace attention weights: for
-        each text, a dict from a target position to weights over the source pieces, eos included.
-        Positions run from 0 to the first one after the prefix. Weights have shape (S,) for all
-        shown heads, or (N, S) for each head.
+        each text, a dict from a target position, 0 to the first one after the prefix, to weights
+        over the source pieces, eos included. Weights have shape (S,) for all shown heads, or (N, S)
+        for each head.
 
         Raises ConfigError for values that SearchConfig does not allow, if `n_best` exceeds the
         beam, if the search cannot be reranked (check_rerankable), or if an ensemble gets
@@ -185,9 +187,8 @@ class Translator:
             check_rerankable(config)
             search_config = config.model_copy(update={"n_best": config.beam})
         texts, sources = self._encoded(texts)
-        constraints = constraints_of(
-            self.model, self.tokenizers.tgt, sources, config, prefixes, attention
-        )
+        tgt = self.tokenizers.tgt
+        constraints = constraints_of(self.model, tgt, sources, config, prefixes, attention)
         beams = self.batched.search(sources, search_config, constraints)
         translations = [
             DrawnTranslation(text, source, tuple(map(self._with_text, hypotheses)))
@@ -215,8 +216,8 @@ class Translator:
 
         A chunk is 16 batches of texts, sorted by length. With batch_size 1, each text is translated
         before the next is read. Every translation begins with `prefix`. If reading a text raises an
-        error, the texts before it are translated first. Raises TypeError if `texts` is a str or
-        has an item that is not a str.
+        error, the texts before it are translated first. Raises TypeError for a single str or an
+        item that is not a str.
         """
         return self._translate_chunks(str_by_str(texts), prefix)
 
@@ -308,7 +309,5 @@ class Translator:
         return [replace(t, hypotheses=tuple(map(changed, t.hypotheses))) for t in translations]
 
     def _with_text(self, hypothesis: Hypothesis) -> TranslatedHypothesis:
-        ids, tokenizer = without_eos(hypothesis), self.tokenizers.tgt
-        return TranslatedHypothesis(
-            tokenizer.decode(ids), tokenizer.encoded_from_ids(ids), hypothesis
-        )
+        ids, tgt = without_eos(hypothesis), self.tokenizers.tgt
+        return TranslatedHypothesis(tgt.decode(ids), tgt.encoded_from_ids(ids), hypothesis)

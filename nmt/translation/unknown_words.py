@@ -28,9 +28,8 @@ def read_lexicon(path: FilePath, tokenizers: Tokenizers) -> dict[str, str]:
     """Read a lexicon with lines `source word<TAB>target words`, or the output of `nmt lexicon`.
 
     Lines of `nmt lexicon` end with `<TAB>probability<TAB>count`. The most probable translation of a
-    word is used, the first one of equal probability. Raises DataError (file:line) if a line has
-    another form, a source side has several words, or a word has two translations without
-    probabilities.
+    word is used, the first of equals. Raises DataError (file:line) if a line has another form, a
+    source side has several words, or a word has two translations without probabilities.
     """
     entries: dict[str, tuple[float, str]] = {}
     for number, line in enumerate(stream_lines(Path(path)), start=1):
@@ -68,10 +67,10 @@ def replace_unknown(
 ) -> Translation:
     """Replace each `<unk>` in the texts of a translation; ids and pieces are unchanged.
 
-    Consecutive `<unk>` pieces stand for one word. Their attention selects the source word: weights
-    are summed over these pieces and over the pieces of the source word. The replacement is the
-    word's entry in `lexicon` (as written, else in lower case), or else the word itself without
-    surrounding punctuation. `<unk>` stays if no word has any weight (attention `none`).
+    Consecutive `<unk>` pieces stand for one word. Their summed attention to the pieces of each
+    source word selects the word. The replacement is its entry in `lexicon` (as written, else in
+    lower case), or else the word without surrounding punctuation. `<unk>` stays if no word has any
+    weight (attention `none`).
     """
     hypotheses = []
     for output in translation.hypotheses:

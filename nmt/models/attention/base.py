@@ -30,16 +30,15 @@ from nmt.ops.reference import AdditiveMemory
 class AttentionState(BatchFirst):
     """The attention state of R rows (hypotheses) that attend to B sentences.
 
-    `values` are the vectors that the weights sum: the annotations or a linear map of them. `keep`
-    is the source mask. `queries` counts each row's past queries. `past` is the memory of coverage;
-    None without coverage. `soft` marks the rows that use expected weights instead of sampled ones;
-    None if no row does. `beams` maps each row to its sentence; None if row i reads sentence i.
-    `forced` replaces the weights of the next query, except where it is NaN; None: nowhere.
+    `queries` counts each row's past queries. `past` belongs to the coverage, if any. `soft` marks
+    the rows that use expected weights instead of sampled ones (None: no row). `beams` maps each row
+    to its sentence (None: row i reads sentence i). `forced` replaces the weights of the next query,
+    except where it is NaN.
     """
 
-    keys: Float[Tensor, "B S K"]
-    values: Float[Tensor, "B S C"]
-    keep: Bool[Tensor, "B S"]
+    keys: Keys
+    values: Values
+    keep: Mask
     queries: Int[Tensor, " R"]
     past: Float[Tensor, "R S"] | None
     soft: Bool[Tensor, " R"] | None = None
@@ -70,9 +69,8 @@ class AttentionState(BatchFirst):
 class AttentionOutput:
     """The contexts and attention weights of Q queries, and the next state.
 
-    `heads` are the weights of each head before dropout, so they sum to 1 (N = 1 for most attention
-    types). `weights` is the mean over the heads. `choice` describes sampled positions; None if none
-    were sampled.
+    `heads` are the weights of each head before dropout, so they sum to 1. `choice` describes the
+    sampled positions, if any.
     """
 
     context: Float[Tensor, "B Q M"]
@@ -280,7 +278,7 @@ class Attention(nn.Module, abc.ABC):
         # Positions beyond an end of the source were clamped to that end and have weight 0.
         heads = zeros.scatter_add(-1, positions, heads)
         if choice is not None:
-            choice = choice.view(n_rows, n_queries)
+            choice = Choice(*(x.view(n_rows, n_queries) for x in choice))
         return context.view(n_rows, n_queries, -1), heads, choice
 
     def auxiliary_loss(self, outputs: Sequence[AttentionOutput]) -> AuxiliaryLoss | None:

@@ -53,11 +53,9 @@ class MultiHeadConfig(AttentionOptions):
         return self
 
     def _division(self, size: int, key: str) -> Iterator[Conflict]:
-        if size % self.heads:
-            problem = (
-                f"{self.heads} heads need a size that is a multiple of {self.heads}: got {size}"
-            )
-            yield key, problem
+        n = self.heads
+        if size % n:
+            yield key, f"{n} heads need a size that is a multiple of {n}: got {size}"
 
     def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         return MultiHeadAttention(self, query_size, memory_size, backend)

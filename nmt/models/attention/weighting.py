@@ -2,8 +2,8 @@
 
 import abc
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -16,8 +16,7 @@ from nmt.ops.masks import keep_like, softmax_over_kept
 from nmt.settings.base import Config
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """The REINFORCE terms of sampled positions, in nats, summed over the heads.
 
     `log_probs`: log-probability of the sampled position, 0 if none was sampled; `entropies`:
@@ -30,13 +29,8 @@ class Choice:
     @staticmethod
     def concatenated(choices: Iterable["Choice | None"]) -> "Choice | None":
         """Concatenate the choices along Q; return None if there are none."""
-        pairs = [(choice.log_probs, choice.entropies) for choice in choices if choice]
-        parts = [torch.cat(tensors, dim=1) for tensors in zip(*pairs, strict=True)]
+        parts = [torch.cat(x, dim=1) for x in zip(*filter(None, choices), strict=True)]
         return Choice(*parts) if parts else None
-
-    def view(self, n_rows: int, n_queries: int) -> "Choice":
-        """Reshape both tensors to (n_rows, n_queries)."""
-        return Choice(*(x.view(n_rows, n_queries) for x in (self.log_probs, self.entropies)))
 
 
 @dataclass(frozen=True)
@@ -56,7 +50,7 @@ class WeightingOutput:
             return self.weights, self.choice
         weights = torch.where(soft[:, None, None, None], self.expected, self.weights)
         log_probs = self.choice.log_probs.masked_fill(soft.unsqueeze(1), 0.0)
-        return weights, replace(self.choice, log_probs=log_probs)
+        return weights, self.choice._replace(log_probs=log_probs)
 
 
 class Weighting(nn.Module, abc.ABC):
@@ -211,9 +205,8 @@ class Reinforce(AuxiliaryLoss):
 
     With the credit `sentence`, R_t = log p(y | s) is the same at all steps of a sentence, and b_t
     is its moving average over batches, b <- 0.9 b + 0.1 mean log p(y | s). With `future`, R_t sums
-    over the pieces from t on: earlier pieces do not depend on the sample, and would only add
-    variance. b_t is then the moving average of a piece's log-likelihood, times the number of pieces
-    in the sum.
+    over the pieces from t on, because earlier pieces do not depend on the sample. b_t is then the
+    moving average of a piece's log-likelihood, times the number of pieces in the sum.
     """
 
     def __init__(self, weighting: HardWeighting, choice: Choice) -> None:
@@ -243,8 +236,7 @@ class DoublyStochastic(AuxiliaryLoss):
 
     Equation 14 of arXiv 1502.03044: over a sentence, all positions should get the same total
     weight. Padding of source and target is left out. As in the paper, a sentence's term is added to
-    its -log p(y). Both are summed over sentences and divided by the tokens of the whole update, so
-    the gradient does not depend on micro-batches.
+    its -log p(y). Both are divided by the tokens of the whole update, whatever the micro-batches.
     """
 
     def __init__(self, strength: float, weights: Float[Tensor, "B T S"], keep: Mask) -> None:

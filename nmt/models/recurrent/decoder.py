@@ -20,10 +20,7 @@ from nmt.ops.reference import AdditiveMemory, DecoderWeights
 
 @dataclass(frozen=True)
 class RNNState(State):
-    """The hidden states of all layers, and the state of attention.
-
-    `cell` are the cell states of LSTMs, None for GRUs.
-    """
+    """The hidden states of all layers, the cell states of LSTMs, and the state of attention."""
 
     hidden: Float[Tensor, "B L H"]
     cell: Float[Tensor, "B L H"] | None
@@ -152,10 +149,7 @@ class RNNDecoder(nn.Module, abc.ABC):
 
 @dataclass(frozen=True)
 class SearchState(RNNState):
-    """A search state whose attention values are the context's pre-activations of the gates.
-
-    The cell's context weight has been applied to the annotations once.
-    """
+    """A state whose attention values are the annotations mapped to pre-activations of the gates."""
 
 
 class BahdanauDecoder(RNNDecoder):

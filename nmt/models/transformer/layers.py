@@ -81,11 +81,7 @@ class EncoderLayer(nn.Module):
 
 
 class Sources(NamedTuple):
-    """The inputs of cross-attention: source mask, which source each row reads, forced weights.
-
-    `beams` is TransformerState.beams. `forced` replaces the weights of the layer's heads at the
-    single position that is computed, except where it is NaN; None replaces nothing.
-    """
+    """The inputs of cross-attention, as in TransformerState; `forced` has the layer's own heads."""
 
     keep: Bool[Tensor, "B S"]
     beams: Beams | None

@@ -15,7 +15,7 @@ from nmt.models.beams import Beams, select_or_all, select_sentences
 from nmt.models.transformer.layer_config import LayerConfig
 from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, LayerCache, Sources
 from nmt.models.transformer.self_attention import decoder_inputs, encoder_inputs
-from nmt.models.vocabulary import PieceEmbedding, VocabLinear
+from nmt.models.vocabulary import PieceEmbedding, TiedEmbeddings, VocabLinear
 from nmt.ops.backend import BACKEND_DESCRIPTION, BackendName
 from nmt.settings.base import conflict_error
 from nmt.types import AttentionKind
@@ -33,18 +33,13 @@ class TransformerConfig(LayerConfig):
         le=100,
         description="layers of the decoder; unset: as many as the encoder",
     )
-    tie_embeddings: Literal["none", "target", "all"] = Field(
-        default="none",
-        description="share the vocabulary layer's weight with the target embedding (arXiv "
-        "1608.05859); `all`: with the source embedding too (needs a joint tokenizer)",
-    )
+    tie_embeddings: TiedEmbeddings = "none"
     attention_layer: int | Literal["all"] | None = Field(
         default=None,
         description="decoder layer, from 1, whose cross-attention is shown in maps as the mean of "
         "its heads; or all; unset: the last but one, which is closest to an alignment (arXiv "
         "1909.02074)",
     )
-
     backend: BackendName = Field(default="auto", description=BACKEND_DESCRIPTION)
 
     @model_validator(mode="after")
@@ -77,8 +72,8 @@ class TransformerState(State):
     """The cache of every decoder layer, and the source mask `keep`.
 
     `length` is the number of target pieces that have been read, bos included. `beams` maps each row
-    to its source; None if row i reads source i. `forced` replaces the cross-attention weights of
-    all layers' heads at the next position, except where it is NaN; None replaces nothing.
+    to its source (None: row i reads source i). `forced` replaces the cross-attention weights of all
+    layers' heads at the next position, except where it is NaN.
     """
 
     layers: tuple[LayerCache, ...]
