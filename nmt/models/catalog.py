@@ -33,10 +33,7 @@ def meta_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
 
 
 def uninitialised_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
-    """Build the model on the CPU with uninitialised weights, which are to be loaded.
-
-    Drawing initial weights would take longer than loading.
-    """
+    """Build the model on the CPU without drawing initial weights, to load others faster."""
     model = meta_model(config, src_vocab, tgt_vocab)
     # Module.to_empty would untie tied weights; empty_like of a meta tensor would import SymPy.
     on_cpu: dict[Tensor, nn.Parameter] = {}

@@ -46,8 +46,7 @@ class Vocabulary(nn.Module, abc.ABC):
     """
 
     backend: BackendName = "auto"
-    n_pieces: int
-    """The number of pieces V."""
+    n_pieces: int  # V
 
     @abc.abstractmethod
     def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
@@ -132,9 +131,8 @@ class VocabLinear(Vocabulary):
     def reset_parameters(self) -> None:
         """Draw W from N(0, 1 / (R rms^2)), so that logits have a variance of about 1; set b to 0.
 
-        Rules that also count the V outputs, such as Xavier's, give such small weights that the
-        layers below learn next to nothing in the first hundreds of updates. The embedding
-        initialises a tied weight.
+        With rules that also count the V outputs, such as Xavier's, the layers below learn next to
+        nothing in the first hundreds of updates. The embedding initialises a tied weight.
         """
         nn.init.zeros_(self.bias)
         if not self.is_tied:

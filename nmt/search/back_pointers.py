@@ -68,9 +68,9 @@ def n_best(
         ends[slot // beam].append((bool(ids[step, slot] != EOS_ID), -score, step, slot))
     if not all(ends):
         raise NMTError(
-            "search: the model's logits are not numbers (NaN); "
-            "the checkpoint is damaged or its training diverged. Or no piece is left that "
-            "search.min_length, no_repeat_ngram and must_not allow"
+            "search: the model's logits are not numbers (NaN); the checkpoint is damaged or its "
+            "training diverged. Or no piece is left that search.min_length, no_repeat_ngram and "
+            "must_not allow"
         )
     best = [sorted(candidates)[:n] for candidates in ends]
     positions = [(step, slot) for hypotheses in best for _, _, step, slot in hypotheses]

@@ -67,10 +67,10 @@ def search_from(
 ) -> list[list[Hypothesis]]:
     """Search until no row can change the n best hypotheses, and return these.
 
-    `draw`, which needs a beam of 1, chooses the pieces (None: the most probable ones). All steps
-    stay on the device of the first ids. Finished rows are dropped. On a GPU without constraints
-    they stay, with a total of -infinity, so that all steps have the same shapes. The host then
-    waits only every few steps, and for options such as a repetition ban.
+    `draw`, which needs a beam of 1, chooses the pieces (None: the most probable ones). Finished
+    rows are dropped. On a GPU without constraints they stay, with a total of -infinity, so that all
+    steps have the same shapes. The host then waits only every few steps, and for options such as a
+    repetition ban.
     """
     bounds, constraints = start.bounds(config), None
     if start.constraints:

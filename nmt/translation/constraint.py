@@ -95,8 +95,7 @@ def words_of(
 ) -> WordConstraints:
     """Return the required words `must` and the excluded words `must_not` as pieces.
 
-    An excluded word that the vocabulary cannot write is dropped. Raises DataError for a required
-    word that the vocabulary cannot write.
+    An excluded word that the vocabulary cannot write is dropped; a required one raises DataError.
     """
     words: dict[str, Word | None] = {}
     texts = _piece_texts(tokenizer) if must or must_not else ()

@@ -52,8 +52,8 @@ def choose_heads(heads: str, names: Names) -> tuple[Head, ...]:
 def source_heads(heads: str, names: Names) -> tuple[int, ...] | None:
     """Return the indices of the cross-attention heads that `heads` selects; None for `mean`.
 
-    Raises ConfigError as `choose_heads` does, for heads of self-attention, and if `mean` is
-    combined with heads.
+    Raises ConfigError as `choose_heads` does, for heads of self-attention, and for `mean` beside
+    other heads.
     """
     selection = choose_heads(heads, names)
     if selection == (MEAN,):

@@ -63,8 +63,7 @@ def minimum_risk(
 ) -> list[Hypothesis]:
     """Sort the candidates by expected utility, finished ones first, without duplicate texts.
 
-    If texts are equal, the candidate with the higher score is kept. If utilities are equal, the
-    candidate with the higher score comes first.
+    Of equal texts the best candidate is kept; of equal utilities the higher score comes first.
     """
     ranks = [(h.finished, utilities[t], h.score) for t, h in zip(texts, candidates, strict=True)]
     best: dict[str, Hypothesis] = {}

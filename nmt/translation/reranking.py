@@ -2,8 +2,7 @@
 
 A model of the same direction scores p(y | x). A backward model scores p(x | y), which is low if the
 translation omits a part of the source (noisy channel; Li and Jurafsky 2016, arXiv 1601.00372; Yee
-et al. 2019, arXiv 1908.05731). Rerankers read the texts of the hypotheses, so that, unlike members
-of an ensemble, they may have other vocabularies than the searching model.
+et al. 2019, arXiv 1908.05731). Rerankers read texts, so that they may have other vocabularies.
 """
 
 from collections.abc import Sequence
@@ -38,8 +37,8 @@ class Reranker:
     def scores(self, translations: Sequence[DrawnTranslation], search: SearchConfig) -> Scores:
         """Score all hypotheses by log-probability divided by the length penalty of `search`.
 
-        A backward model gives an empty hypothesis None. Raises DataError if a text is longer than
-        the model can read.
+        A backward model gives an empty hypothesis None. Raises DataError for a text that is too
+        long for the model.
         """
         scores: Scores = []
         # In small chunks, because forced decoding also returns attention weights.

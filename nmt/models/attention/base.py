@@ -48,10 +48,8 @@ class AttentionState(BatchFirst):
     def select(self, rows: Int[Tensor, " N"]) -> "AttentionState":
         """Select rows; sentences are copied only if some of them are dropped."""
         beams, left = select_sentences(self.beams, len(self.keep), rows)
-        past, soft, forced = (
-            None if x is None else x.index_select(0, rows)
-            for x in (self.past, self.soft, self.forced)
-        )
+        by_row = (self.past, self.soft, self.forced)
+        past, soft, forced = (x if x is None else x.index_select(0, rows) for x in by_row)
         keys, values, keep = (select_or_all(x, left) for x in (self.keys, self.values, self.keep))
         queries = self.queries.index_select(0, rows)
         return AttentionState(keys, values, keep, queries, past, soft, beams, forced)
@@ -136,8 +134,8 @@ class Attention(nn.Module, abc.ABC):
     def plain_additive_score(self) -> AdditiveScore | None:
         """Return the additive score if the weights are its softmax over the whole source, or None.
 
-        It is None for other scores, weightings and spans, with coverage or a gate, and while
-        dropout acts. Operations.attentional_gru and additive_attention_step support none of these.
+        It is None with a coverage or gate and while dropout acts: Operations.attentional_gru and
+        additive_attention_step support none of these.
         """
         drops = self.training and self.dropout.p > 0
         has_options = any((self.span, self.coverage, self.gate))
@@ -282,10 +280,7 @@ class Attention(nn.Module, abc.ABC):
         return context.view(n_rows, n_queries, -1), heads, choice
 
     def auxiliary_loss(self, outputs: Sequence[AttentionOutput]) -> AuxiliaryLoss | None:
-        """Return the term to add to the training loss of T steps, or None.
-
-        It is the doubly stochastic penalty or the loss of sampled positions; None in evaluation.
-        """
+        """Return the penalty or the loss of sampled positions over T steps; None in evaluation."""
         if self.training and self.doubly_stochastic:
             weights = torch.cat([output.weights for output in outputs], dim=1)
             return DoublyStochastic(self.doubly_stochastic, weights, outputs[-1].state.keep)

@@ -265,8 +265,8 @@ class LocationAttention(Attention):
     """score(q, s) = (W_a q)_s, where s is the position (arXiv 1508.04025, equation 8).
 
     As in the paper's footnote 6, a short sentence uses only the first rows of W_a, and words after
-    the last row are ignored. The key of a position is its row of W_a and a number that is added to
-    the score. The number is 0, or after the last row so low that the weight is 0.
+    the last row are ignored. The key of a position is its row of W_a and a summand of the score: 0,
+    or after the last row so low that the weight is 0.
     """
 
     def __init__(self, query_size: int, max_length: int) -> None:

@@ -27,8 +27,7 @@ class Cell(nn.Module, abc.ABC):
 
     n_gates: int
     has_cell_state = False
-    forget_gate: int | None = None
-    """The index of the forget gate; None for a cell without one."""
+    forget_gate: int | None = None  # the index of the forget gate, if there is one
     torch_layer: Callable[..., Any] | None = None
     """Torch's function for a layer of such cells, packed or not, if any."""
     is_gru = False

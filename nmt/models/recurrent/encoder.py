@@ -26,7 +26,7 @@ class EncoderStates(NamedTuple):
     """The top layer's hidden states, 0 at padding, and the final states of every layer.
 
     The directions are concatenated, forward first, M = 2 H. Final states follow the last word that
-    is read, which is the first word in the backward direction. `final_cell` is None for GRUs.
+    is read: the first word in the backward direction. `final_cell` is None for GRUs.
     """
 
     values: Float[Tensor, "B S M"]

@@ -124,10 +124,9 @@ class DecoderLayer(nn.Module):
         with_weights: bool = False,
         with_self_weights: bool = False,
     ) -> DecoderLayerOutput:
-        """Compute T more positions after those in `cache`.
+        """Compute T more positions after those in `cache`, which drops those outside of a window.
 
-        `with_weights` adds the weights over the source, `with_self_weights` those of
-        self-attention. With a window, the cache holds no more positions than the next one can see.
+        `with_weights` adds the weights over the source, `with_self_weights` self-attention's.
         """
         y = self.around_self_attention.enter(x)
         y, targets, self_weights = self.self_attention(y, inputs, cache.target, with_self_weights)

@@ -38,10 +38,9 @@ def sinusoids(
 def rotation(offset: int, size: int) -> Float64[Tensor, "D D"]:
     """Return R(d) with PE(i + d) = PE(i) R(d) for every position i: d steps are one rotation.
 
-    Encodings are row vectors. Each pair (sin, cos) of frequency w turns by the angle d w, whatever
-    i is: R(d) has the blocks [[cos(d w), -sin(d w)], [sin(d w), cos(d w)]] on its diagonal.
-
-    Raises ConfigError if `size` is odd.
+    Encodings are row vectors. Each pair (sin, cos) of frequency w turns by the angle d w: R(d) has
+    the blocks [[cos(d w), -sin(d w)], [sin(d w), cos(d w)]] on its diagonal. Raises ConfigError if
+    `size` is odd.
     """
     angles = offset * _frequencies(size)
     turn = torch.diag(angles.cos().repeat_interleave(2))

@@ -133,10 +133,7 @@ class TransformerEncoder(nn.Module):
     def forward(
         self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"], with_weights: bool = False
     ) -> tuple[Memory, Float[Tensor, "B N S S"] | None]:
-        """Return the memory, and the weights of all heads, layer by layer, if `with_weights`.
-
-        The decoder does not read `Memory.final`; it is the mean of the annotations.
-        """
+        """Return the memory, and the weights of all heads, layer by layer, if `with_weights`."""
         x = self.pieces(src_ids)
         inputs, heads = encoder_inputs(self.config, x, src_keep), []
         for layer in self.layers:
@@ -183,10 +180,9 @@ class TransformerDecoder(nn.Module):
         shown: Collection[int],
         with_self_weights: bool = False,
     ) -> DecoderPass:
-        """Compute T more pieces after `state`.
+        """Compute T more pieces after `state`, with the source weights of the layers `shown`.
 
-        The weights over the source are those of the layers `shown`, from 0. `with_self_weights`
-        adds the self-attention weights of all layers.
+        `with_self_weights` adds the self-attention weights of all layers.
         """
         x = self.pieces(tgt_in, state.length)
         n_cached = state.layers[0].target.keys.shape[2]
