@@ -36,7 +36,7 @@ from nmt.storage.atomic import (
     NO_FOLLOW,
     flush,
     lock,
-    part_stream,
+    open_no_follow,
     remove,
     remove_leftovers,
     replace,
@@ -210,7 +210,7 @@ class Store:
         lengths = array("i")
         pairs = self._source.pairs()
         with (
-            part_stream(folder / "ids", append=False) as stream,
+            open_no_follow(folder / "ids", append=False) as stream,
             tqdm(desc="encoded", unit=" pairs", disable=None) as bar,
         ):
             while chunk := list(islice(pairs, _CHUNK_PAIRS)):

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 import nmt
 from nmt.errors import DataError
-from nmt.storage.atomic import part_stream
+from nmt.storage.atomic import open_no_follow
 
 TRIES = 5  # attempts if the connection is cut
 TIMEOUT_SECONDS = 30.0  # without receiving a byte
@@ -115,7 +115,7 @@ def _receive(response: http.client.HTTPResponse, part: Path, start: int, max_byt
         raise DataError(f"{too_big}: {total}")
     name = part.name.removesuffix(".part")
     with (
-        part_stream(part, append=start > 0) as file,
+        open_no_follow(part, append=start > 0) as file,
         # disable=None: a bar on a terminal, nothing in a pipe
         tqdm(total=total, initial=start, desc=name, unit="B", unit_scale=True, disable=None) as bar,
     ):

@@ -16,7 +16,7 @@ from nmt.evaluation.sacrebleu_metrics import SacreBleuMetric
 
 
 class Multi30kBleu(SacreBleuMetric):
-    """BLEU over the tokens of `tokenise`; the signature names the steps and sacremoses."""
+    """The Multi30k papers' BLEU, over lines preprocessed by `tokenise`; the signature says how."""
 
     def __init__(self) -> None:
         # force: no warning that the text looks tokenised, which is intended.

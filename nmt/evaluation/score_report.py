@@ -50,7 +50,7 @@ class EvalReport:
             },
         }
 
-    def keep(self, run: Path) -> list[str]:
+    def save(self, run: Path) -> list[str]:
         """Write eval/NAME.json in the run, and the model's translations, if any, to NAME.txt.
 
         Scores by other metrics in an earlier NAME.json stay if translations and references are

@@ -159,9 +159,12 @@ class TrainedNetwork:
 
 @dataclass(frozen=True)
 class CuesResult(Result):
-    """The networks by layer, without and with the task; feature scores of both attentions.
+    """The trained networks by layer, without and with the task.
 
-    `desk` has the kinds of items in the scene for which `influence` is computed.
+    The scores are the `feature_scores` of the attention with a constant query (without the task),
+    and of the attention with a query for each task. `ceiling_without_the_task` is the accuracy that
+    no network can exceed on average without the task. `desk` has the kinds of items in the scene
+    for which `influence` is computed.
     """
 
     ceiling_without_the_task: float

@@ -19,6 +19,9 @@ from nmt.types import AttentionKind
 
 _Value = TypeVar("_Value", bound="BatchFirst")  # beartype refuses Self on a lone method
 
+Steps = Bool[Tensor, "B T"]
+"""The steps of a batch: False at padding of the target."""
+
 
 @dataclass(frozen=True)
 class BatchFirst:
@@ -40,9 +43,8 @@ class BatchFirst:
 class Memory(BatchFirst):
     """The annotations that attention reads: one per source piece, or per position of a picture.
 
-    `values` are the annotations. `keep` is the source mask: False at padding. `final` summarises
-    the source for the decoder's initial state, and `final_cell` does so by the cell states of an
-    LSTM (None for other encoders).
+    `values` are the annotations. `keep` is the source mask: False at padding. `final`, and
+    `final_cell` if the encoder is an LSTM, summarise the source for the decoder's initial state.
     """
 
     values: Float[Tensor, "B S M"]
@@ -69,8 +71,7 @@ class State(BatchFirst):
     def with_attention(self, weights: Float[Tensor, "R N S"]) -> "State":
         """Return a state whose next step, and only that step, uses these weights of the N heads.
 
-        Where the weights are NaN, the model's own are used. Raises ConfigError if the model cannot
-        do this.
+        NaN stands for the model's own weights. Raises ConfigError if the model cannot do this.
         """
         raise ConfigError("attention: this model does not accept weights; use a single run")
 
@@ -78,18 +79,15 @@ class State(BatchFirst):
 class AuxiliaryLoss(abc.ABC):
     """A term that a model adds to the cross-entropy in training.
 
-    Sampled attention needs one because sampling has no gradient: it learns from the likelihood of
-    the target pieces. A penalty of the attention weights is another example.
+    Sampled attention, which has no gradient, learns from the likelihood of the target pieces. A
+    penalty of the attention weights is another example.
     """
 
     @abc.abstractmethod
-    def loss_sum(
-        self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, "B T"]
-    ) -> Float[Tensor, ""]:
+    def loss_sum(self, keep: Steps, log_likelihoods: Float[Tensor, "B T"]) -> Float[Tensor, ""]:
         """Return the term, summed over the steps that `keep` marks, in nats.
 
-        `log_likelihoods[b, t]` is log p of target piece t if `keep[b, t]`, otherwise 0. It is
-        detached.
+        `log_likelihoods[b, t]` is log p of target piece t, detached, if `keep[b, t]`, otherwise 0.
         """
 
 
@@ -150,10 +148,7 @@ class Seq2Seq(nn.Module, abc.ABC):
         """Return the state before the first target piece; attention keys are computed here."""
 
     def init_search_state(self, memory: Memory) -> State:
-        """Return the initial state for a search, which calls only `step`, and often.
-
-        A linear map that every step would apply to the annotations may be applied here once.
-        """
+        """Return the initial state for a search; linear maps of every step may be applied once."""
         return self.init_state(memory)
 
     @abc.abstractmethod
@@ -174,9 +169,8 @@ class Seq2Seq(nn.Module, abc.ABC):
         with_weights: bool = False,
     ) -> DecoderOutput:
         """Run the teacher-forced pass: encode, init_state, teacher_forced."""
-        return self.teacher_forced(
-            tgt_in, self.init_state(self.encode(src_ids, src_keep)), with_weights
-        )
+        state = self.init_state(self.encode(src_ids, src_keep))
+        return self.teacher_forced(tgt_in, state, with_weights)
 
     @property
     def head_names(self) -> tuple[str, ...]:
@@ -185,11 +179,7 @@ class Seq2Seq(nn.Module, abc.ABC):
 
     @property
     def names_by_attention(self) -> dict[AttentionKind, tuple[str, ...]]:
-        """The head names of each attention of the model.
-
-        Every model has `cross`, from the target to the source. `encoder` and `decoder` are present
-        if the encoder and the decoder have self-attention.
-        """
+        """The head names of each attention: of `cross`, and of self-attention if there is any."""
         return {"cross": self.head_names}
 
     def attention_weights(
@@ -200,8 +190,7 @@ class Seq2Seq(nn.Module, abc.ABC):
         `encoder` has shape (B, N, S, S), `decoder` (B, N, T, T), `cross` (B, N, T, S), with one row
         per query. Rows of padding have no meaning.
         """
-        heads = self(src_ids, src_keep, tgt_in, with_weights=True).heads
-        return {"cross": heads}
+        return {"cross": self(src_ids, src_keep, tgt_in, with_weights=True).heads}
 
     @property
     def shown_heads(self) -> tuple[int, ...]:

@@ -9,30 +9,30 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Beams:
-    """Maps R rows to the B sentences that they read; row r is slot `places[r]` of a (B, W) table.
+    """Maps R rows to the B sentences that they read; row r is slot `slots[r]` of a (B, W) table.
 
     W is the largest number of rows of any sentence. A sentence with fewer rows has unused slots.
     """
 
-    places: Int[Tensor, " R"]
+    slots: Int[Tensor, " R"]
     width: int
     n_sentences: int
 
     @property
     def sentences(self) -> Int[Tensor, " R"]:
         """The index of each row's sentence."""
-        return self.places // self.width
+        return self.slots // self.width
 
     def group_by_sentence(self, queries: Float[Tensor, "R Q *L"]) -> Float[Tensor, "B W_and_Q *L"]:
         """Return the queries with all rows of a sentence side by side; zeros in unused slots."""
         table = queries.new_zeros(self.n_sentences * self.width, *queries.shape[1:])
-        table = table.index_copy(0, self.places, queries)
+        table = table.index_copy(0, self.slots, queries)
         return table.view(self.n_sentences, -1, *queries.shape[2:])
 
     def ungroup(self, answers: Float[Tensor, "B W_and_Q *L"]) -> Float[Tensor, "R Q *L"]:
         """Invert `group_by_sentence`: return one row for each row of the search."""
         table = answers.reshape(self.n_sentences * self.width, -1, *answers.shape[2:])
-        return table.index_select(0, self.places)
+        return table.index_select(0, self.slots)
 
 
 def select_or_all(
@@ -45,11 +45,10 @@ def select_or_all(
 def select_sentences(
     beams: Beams | None, n_sentences: int, rows: Int[Tensor, " R"]
 ) -> tuple[Beams | None, Int[Tensor, " B"] | None]:
-    """Return the beams and sentences that remain if a search keeps only `rows`.
+    """Return the beams and the indices of the sentences that remain if a search keeps only `rows`.
 
     The beams map these rows to the remaining sentences (None if row i reads sentence i, as for the
-    argument `beams`). The sentences are indices; None means all, in order. A sentence that no row
-    reads is dropped.
+    argument `beams`). Indices None mean all sentences, in order.
 
     On a CUDA GPU each row gets a copy of its sentence. Counting the rows of each sentence would
     make the host wait for the GPU, which takes longer.

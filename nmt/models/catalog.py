@@ -1,6 +1,6 @@
 """All model architectures. To add one, write its module and add its config to the union below."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import torch
@@ -33,10 +33,7 @@ def meta_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
 
 
 def uninitialised_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
-    """Build the model on the CPU with uninitialised weights, which are to be loaded.
-
-    Drawing initial weights would take longer than loading.
-    """
+    """Build the model on the CPU without drawing initial weights, to load others faster."""
     model = meta_model(config, src_vocab, tgt_vocab)
     # Module.to_empty would untie tied weights; empty_like of a meta tensor would import SymPy.
     on_cpu: dict[Tensor, nn.Parameter] = {}
@@ -54,11 +51,7 @@ class _SkipInit(TorchFunctionMode):
     """Skips torch.nn.init, which on the meta device would import torch._dynamo."""
 
     def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: tuple[type, ...],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Return the result of `func`; None for torch.nn.init, whose results no module reads."""
         if getattr(func, "__module__", "") == "torch.nn.init":

@@ -1,5 +1,6 @@
 """Ensembles of models by the mean of their probabilities (Sutskever et al. 2014, section 3)."""
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +43,6 @@ class _LogProbabilities(Vocabulary):
         self.register_buffer("scale", torch.ones(1, device=device), persistent=False)
 
     def table_logits(self, features: Float[Tensor, "*L V"]) -> Float[Tensor, "*L V"]:
-        """Return the features unchanged."""
         return features
 
     def affine(self) -> tuple[Float[Tensor, "V V"], Float[Tensor, " V"]]:
@@ -55,15 +55,11 @@ class Ensemble(Seq2Seq):
 
     Members may have different architectures but must share the vocabularies. `weights` are divided
     by their sum (None: all equal). Attention weights are averaged in the same way; head i is the
-    attention of member i. Raises ConfigError unless `weights` has one positive number for each
-    member.
+    attention of member i. Raises ConfigError without one positive weight for each member.
     """
 
     def __init__(
-        self,
-        members: Sequence[Seq2Seq],
-        n_pieces: int,
-        weights: Sequence[float] | None = None,
+        self, members: Sequence[Seq2Seq], n_pieces: int, weights: Sequence[float] | None = None
     ) -> None:
         super().__init__()
         weights = [1.0] * len(members) if weights is None else list(weights)
@@ -72,9 +68,8 @@ class Ensemble(Seq2Seq):
             raise ConfigError(f"weights: got {', '.join(map(str, weights))}, allowed: {allowed}")
         self.members = nn.ModuleList(members)
         self.weights = tuple(weight / sum(weights) for weight in weights)
-        tensors = chain(self.members.parameters(), self.members.buffers())
-        device = next((tensor.device for tensor in tensors), None)
-        self.vocabulary = _LogProbabilities(n_pieces, device)
+        tensor = next(chain(self.members.parameters(), self.members.buffers()), None)
+        self.vocabulary = _LogProbabilities(n_pieces, None if tensor is None else tensor.device)
 
     @property
     def models(self) -> list[Seq2Seq]:
@@ -125,14 +120,10 @@ class Ensemble(Seq2Seq):
 
     def _log_mean(self, logits: Sequence[Float[Tensor, "*L V"]]) -> Float[Tensor, "*L V"]:
         """Return the log of the members' mean probability, from their logits."""
-        parts = [
-            member.float().log_softmax(dim=-1) + math.log(weight)
-            for member, weight in zip(logits, self.weights, strict=True)
-        ]
+        pairs = zip(logits, self.weights, strict=True)
+        parts = [member.float().log_softmax(-1) + math.log(weight) for member, weight in pairs]
         return torch.stack(parts).logsumexp(dim=0)
 
     def _mean(self, values: Sequence[Float[Tensor, "*L S"]]) -> Float[Tensor, "*L S"]:
-        total = values[0].float() * self.weights[0]
-        for value, weight in zip(values[1:], self.weights[1:], strict=True):
-            total = total + value.float() * weight
-        return total
+        pairs = zip(values, self.weights, strict=True)
+        return functools.reduce(torch.add, [value.float() * weight for value, weight in pairs])

@@ -61,8 +61,11 @@ class Int8Linear(nn.Module):
         products, scales = self._products(x.flatten(0, -2))
         return self._dequantize(products, scales).view(*x.shape[:-1], -1)
 
-    def in_parts(self, x: Float[Tensor, "N I"], n_numbers: int) -> Iterator[Float[Tensor, "_ O"]]:
-        """Compute `forward` for some rows at a time; see Vocabulary.in_parts."""
+    def blocks(self, x: Float[Tensor, "N I"], n_numbers: int) -> Iterator[Float[Tensor, "_ O"]]:
+        """Yield the rows of `forward`, in order, in blocks of about `n_numbers` numbers.
+
+        The integer product is computed once for all rows; only its dequantization is done by block.
+        """
         n_rows = max(1, n_numbers // len(self.quantized))
         products, scales = self._products(x)
         yield from map(self._dequantize, torch.split(products, n_rows), torch.split(scales, n_rows))
@@ -91,10 +94,10 @@ class Int8Vocabulary(Vocabulary):
     def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
         return self.linear(features)
 
-    def in_parts(
+    def logit_blocks(
         self, features: Float[Tensor, "B R"], n_numbers: int
     ) -> Iterator[Float[Tensor, "_ P"]]:
-        return self.linear.in_parts(features, n_numbers)
+        return self.linear.blocks(features, n_numbers)
 
     def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
         """Return the weight after quantization, and the bias."""

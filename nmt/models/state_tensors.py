@@ -13,10 +13,7 @@ _Value = TypeVar("_Value")
 
 
 def named_tensors(value: object) -> dict[str, Tensor]:
-    """Return the tensors in nested dataclasses and tuples, by paths like `layers.0.target.keys`.
-
-    Other fields are left out.
-    """
+    """Return all tensors in nested dataclasses and tuples, by paths like `layers.0.target.keys`."""
     tensors: dict[str, Tensor] = {}
     _map(lambda name, tensor: tensors.setdefault(name, tensor), value, "")
     return tensors

@@ -29,17 +29,24 @@ class PieceEmbedding(nn.Embedding):
         super().__init__(padded_rows(vocab_size), size)
 
 
+TiedEmbeddings = Annotated[
+    Literal["none", "target", "all"],
+    Field(
+        description="share the vocabulary layer's weight with the target embedding (arXiv "
+        "1608.05859); `all`: with the source embedding too (needs a joint tokenizer)"
+    ),
+]
+
+
 class Vocabulary(nn.Module, abc.ABC):
     """The last layer of a model: maps R features to the logits of the V pieces of a vocabulary.
 
-    It also computes the loss and the best pieces of a search, using its backend. For faster
-    products its table may have P >= V rows. The extra rows have probability 0 and never appear in a
-    result.
+    It also computes the loss and the best pieces of a search. For faster products its table may
+    have P >= V rows, of which the last P - V have probability 0 and never appear in a result.
     """
 
     backend: BackendName = "auto"
-    n_pieces: int
-    """The number of pieces V."""
+    n_pieces: int  # V
 
     @abc.abstractmethod
     def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
@@ -49,13 +56,12 @@ class Vocabulary(nn.Module, abc.ABC):
     def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
         """Return the layer's weight and bias, for a loss that never stores all logits."""
 
-    def in_parts(
+    def logit_blocks(
         self, features: Float[Tensor, "B R"], n_numbers: int
     ) -> Iterator[Float[Tensor, "_ P"]]:
         """Yield `table_logits` for some sentences at a time: about `n_numbers` logits, in order.
 
-        One matrix product over all sentences is faster than several. The operations after it are
-        faster if their logits fit in a cache.
+        One matrix product computes all logits; only the operations after it are split.
         """
         logits = self.table_logits(features)
         yield from torch.split(logits, max(1, n_numbers // logits.shape[1]))
@@ -78,14 +84,14 @@ class Vocabulary(nn.Module, abc.ABC):
     def top_k_log_probs(
         self, features: Float[Tensor, "B R"], k: int, banned_ids: Int[Tensor, " N"]
     ) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"]]:
-        """Compute Operations.top_k_log_probs, with K = min(k, V).
+        """Return Operations.top_k_log_probs of the features' logits, with K = min(k, V).
 
-        On a CPU it computes a few sentences at a time, so that their logits stay in the cache.
+        On a CPU the pieces are ranked in blocks of a few sentences, because caches are small.
         """
-        # Blocks of twice the cache's size are faster: they halve the number of small operations.
+        # A CPU is fastest with blocks of sentences whose logits have twice the cache's size.
         n_numbers = 2 * CACHED_NUMBERS if features.device.type == "cpu" else sys.maxsize
         ops, n = operations(self.backend, features), self.n_pieces
-        parts = self.in_parts(features, n_numbers)
+        parts = self.logit_blocks(features, n_numbers)
         top = [ops.top_k_log_probs(logits, min(k, n), banned_ids, n) for logits in parts]
         return torch.cat([log_probs for log_probs, _ in top]), torch.cat([ids for _, ids in top])
 
@@ -98,9 +104,8 @@ class VocabLinear(Vocabulary):
     """Logits W x + b; padding rows of the table have a constant logit of probability 0.
 
     `rms` is about the root mean square of the features in a trained model: 1 after a normalisation,
-    less for recurrent states. The variance of the initial weights depends on it. `tied` is an
-    embedding that shares its weight with this layer (arXiv 1608.05859); None: the layer has its own
-    weight.
+    less for recurrent states. It determines the variance of the initial weights. `tied` is an
+    embedding that shares its weight with this layer (arXiv 1608.05859), or None.
     """
 
     def __init__(
@@ -123,16 +128,14 @@ class VocabLinear(Vocabulary):
 
     def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
         """Return W x + b in the dtype of x; padding rows have probability 0 and no gradient."""
-        weight, bias = self.affine()
-        ops = operations(self.backend, features)
-        return ops.linear(features, weight.to(features.dtype), bias.to(features.dtype))
+        weight, bias = (x.to(features.dtype) for x in self.affine())
+        return operations(self.backend, features).linear(features, weight, bias)
 
     def reset_parameters(self) -> None:
         """Draw W from N(0, 1 / (R rms^2)), so that logits have a variance of about 1; set b to 0.
 
-        Rules that also count the V outputs, such as Xavier's, give such small weights that the
-        layers below learn next to nothing in the first hundreds of updates. The embedding
-        initialises a tied weight.
+        With rules that also count the V outputs, such as Xavier's, the layers below learn next to
+        nothing in the first hundreds of updates. The embedding initialises a tied weight.
         """
         nn.init.zeros_(self.bias)
         if not self.is_tied:
@@ -144,17 +147,18 @@ class VocabLinear(Vocabulary):
         return self.weight, torch.cat([self.bias[: self.n_pieces], impossible])
 
 
+Hidden = Float[Tensor, "*L H"]
+Embedded = Float[Tensor, "*L D"]
+Context = Float[Tensor, "*L M"]
+Features = Float[Tensor, "*L R"]
+
+
 class Readout(nn.Module):
     """Maps a decoder step to the input of the vocabulary layer: here, the hidden state itself."""
 
     reads_context = False
 
-    def forward(
-        self,
-        hidden: Float[Tensor, "*L H"],
-        embedded: Float[Tensor, "*L D"],
-        context: Float[Tensor, "*L M"],
-    ) -> Float[Tensor, "*L R"]:
+    def forward(self, hidden: Hidden, embedded: Embedded, context: Context) -> Features:
         """Return R features per step from hidden state, previous piece and context."""
         return hidden
 
@@ -202,12 +206,7 @@ class DeepReadout(Readout):
         self.V_o = nn.Linear(embedding, width, bias=False)
         self.C_o = nn.Linear(context, width, bias=False)
 
-    def forward(
-        self,
-        hidden: Float[Tensor, "*L H"],
-        embedded: Float[Tensor, "*L D"],
-        context: Float[Tensor, "*L M"],
-    ) -> Float[Tensor, "*L R"]:
+    def forward(self, hidden: Hidden, embedded: Embedded, context: Context) -> Features:
         total: Tensor = self.U_o(hidden) + self.V_o(embedded) + self.C_o(context)
         if not self.maxout:
             return torch.tanh(total)

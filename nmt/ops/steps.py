@@ -126,8 +126,8 @@ class Steps:
         """Allocate a tensor that the steps write; a backend may store the units last."""
         return like.new_empty(shape)
 
-    def products(self, like: Tensor, *shape: int) -> Float[Tensor, "T B F"] | None:
-        """Return a tensor for the products of all steps; None if `product` allocates its result."""
+    def empty_products(self, like: Tensor, *shape: int) -> Float[Tensor, "T B F"] | None:
+        """Allocate a tensor for the products of all steps; None if `product` allocates each."""
         return None
 
     def product(
@@ -136,7 +136,7 @@ class Steps:
         x: Float[Tensor, "K N"],
         out: Float[Tensor, "N M"] | None = None,
     ) -> Float[Tensor, "M N"]:
-        """Return weight x in compute_dtype; `weight` is contiguous, `out` is one of `products`."""
+        """Return weight x in compute_dtype; `weight` is contiguous, `out` is one of `empty_products`."""
         return product(weight, x)
 
     def transpose(self, weight: Float[Tensor, "M K"]) -> Float[Tensor, "K M"]:

@@ -18,6 +18,9 @@ from nmt.errors import NMTError
 from nmt.text.vocabulary import EOS_ID
 from nmt.types import Hypothesis
 
+Pieces = tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]
+"""The log-probabilities (-infinity if blocked) and ids of K pieces that may continue each row."""
+
 
 @dataclass(frozen=True)
 class Candidates:
@@ -65,14 +68,14 @@ def n_best(
         ends[slot // beam].append((bool(ids[step, slot] != EOS_ID), -score, step, slot))
     if not all(ends):
         raise NMTError(
-            "search: the model's logits are not numbers (NaN); "
-            "the checkpoint is damaged or its training diverged. Or no piece is left that "
-            "search.min_length, no_repeat_ngram and must_not allow"
+            "search: the model's logits are not numbers (NaN); the checkpoint is damaged or its "
+            "training diverged. Or no piece is left that search.min_length, no_repeat_ngram and "
+            "must_not allow"
         )
     best = [sorted(candidates)[:n] for candidates in ends]
-    places = [(step, slot) for hypotheses in best for _, _, step, slot in hypotheses]
+    positions = [(step, slot) for hypotheses in best for _, _, step, slot in hypotheses]
     sizes = [size for size, hypotheses in zip(src_lengths, best, strict=True) for _ in hypotheses]
-    traces = _trace_back(steps, ids, places, sizes, alpha)
+    traces = _trace_back(steps, ids, positions, sizes, alpha)
     return [list(islice(traces, len(hypotheses))) for hypotheses in best]
 
 

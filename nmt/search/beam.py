@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from nmt.models.base import State, StepOutput
-from nmt.search.back_pointers import Candidates, SearchStep, length_penalty, n_best
+from nmt.search.back_pointers import Pieces, SearchStep, length_penalty, n_best
 from nmt.search.constraints import Constraint, Constraints
 from nmt.search.graphs import GraphedSteps, StepFunction
 from nmt.search.repetition import Repetitions
@@ -26,10 +26,12 @@ _CHECK_EVERY = 4
 
 
 class Draw(NamedTuple):
-    """A sampler, which chooses one piece for each row instead of the most probable pieces.
+    """Chooses each row's next piece by sampling, where a beam search takes the most probable ones.
 
-    `choose` gets the log-probabilities of each row's `n_pieces` best pieces, the rows' slots, and
-    the length including the new piece. It returns a column index for each row.
+    `choose` gets the log-probabilities of each row's most probable pieces, the rows' slots, and the
+    length including the new piece. It returns the column of the chosen piece for each row. There
+    are at least `n_pieces` columns (or one for each piece of a smaller vocabulary); blocked pieces
+    have -infinity.
     """
 
     n_pieces: int
@@ -67,15 +69,15 @@ def search_from(
 ) -> list[list[Hypothesis]]:
     """Search until no row can change the n best hypotheses, and return these.
 
-    `draw`, which needs a beam of 1, chooses the pieces instead (None: the most probable ones). All
-    steps stay on the device of the first ids. Finished rows are dropped. On a GPU without
-    constraints they stay, with a total of -infinity, so that all steps have the same shapes. The
-    host then waits only every few steps, and for options such as a repetition ban.
+    `draw`, which needs a beam of 1, chooses the pieces (None: the most probable ones). Finished
+    rows are dropped. On a GPU without constraints they stay, with a total of -infinity, so that all
+    steps have the same shapes. The host then waits only every few steps, and for options such as a
+    repetition ban.
     """
     bounds, constraints = start.bounds(config), None
     if start.constraints:
         constraints = Constraints(start.constraints, start.n_positions, config.beam)
-    rows = _first_rows(start, config, constraints)
+    rows, state = _first_rows(start, config, constraints), start.state
     device, dtype = rows.totals.device, rows.totals.dtype
     keeps_all = _keeps_all_rows(device) and constraints is None
     step = GraphedSteps(start.step, keeps_all and device.type == "cuda")
@@ -89,12 +91,11 @@ def search_from(
     steps: list[SearchStep] = []
     for length in range(1, max(bounds) + 1):
         start.on_step()
-        state = rows.state
         if constraints is not None:
             state = constraints.attend(state, rows.slots, length - 1)
         out = step(rows.last_ids, state, parents)
-        log_probs, ids = best_pieces.of_rows(out, rows, length)
-        candidates = select(rows, log_probs, ids, len(bounds), config.beam)
+        pieces = best_pieces.of_rows(out, rows, length)
+        candidates = select(rows, pieces, len(bounds), config.beam)
         exists = candidates.totals > -torch.inf
         finished = exists & (candidates.ids == EOS_ID)
         cut = exists & ~finished & (length_bounds == length)
@@ -108,15 +109,19 @@ def search_from(
         if keeps_all:
             if length % _CHECK_EVERY == 0 and not bool(going_on.any()):
                 break
-            parents = candidates.parents.flatten()
-            rows = _all_rows(all_slots, candidates, going_on, out.state, rows)
+            totals = candidates.totals.masked_fill(~going_on, -torch.inf).flatten()
+            parents, state = candidates.parents.flatten(), out.state
+            rows = rows.after(all_slots, candidates.ids.flatten(), totals, parents)
             continue
         slots = going_on.flatten().nonzero().squeeze(1)
         if len(slots) == 0:
             break
         # Greedy rows keep their order: if none has ended, the state need not be copied.
         unmoved = config.beam == 1 and len(slots) == len(rows.slots)
-        rows = _next_rows(candidates, slots, out.state, rows, unmoved)
+        sources = None if unmoved else candidates.parents.flatten()[slots]
+        state = out.state if sources is None else out.state.select(sources)
+        last_ids, totals = candidates.ids.flatten()[slots], candidates.totals.flatten()[slots]
+        rows = rows.after(slots, last_ids, totals, sources)
     return n_best(steps, start.src_lengths, config.n_best, config.length_penalty)
 
 
@@ -133,7 +138,6 @@ def _first_rows(start: Start, config: SearchConfig, constraints: Constraints | N
         slots=torch.arange(n, device=device) * config.beam,
         last_ids=start.first_ids,
         totals=torch.zeros(n, dtype=dtype, device=device),
-        state=start.state,
         repetitions=repetitions,
         words=None if constraints is None else constraints.word_history(),
     )
@@ -152,88 +156,40 @@ class _BestPieces:
         never = [PAD_ID, BOS_ID] if config.allow_unk else [PAD_ID, BOS_ID, UNK_ID]
         self.forbidden = torch.tensor(never, device=device)
         self.forbidden_early = torch.tensor([*never, EOS_ID], device=device)
-        self.min_length = config.min_length
-        self.beam = config.beam
-        self.draw = draw
-        self.constraints = constraints
+        self.config, self.draw, self.constraints = config, draw, constraints
 
-    def of_rows(
-        self, out: StepOutput, rows: Rows, length: int
-    ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
+    def of_rows(self, out: StepOutput, rows: Rows, length: int) -> Pieces:
         """Return each row's candidate pieces and their log-probabilities; -infinity if blocked."""
-        may_end = length > self.min_length
+        may_end = length > self.config.min_length
         must = rows.words is not None and rows.words.must
         # A row may fill the beam; one more piece, because eos is excluded if it lacks a word.
-        n_pieces = self.draw.n_pieces if self.draw else self.beam + must
-        log_probs, ids = self._unblocked(out, rows, n_pieces, may_end)
+        n_pieces = self.draw.n_pieces if self.draw else self.config.beam + must
+        pieces = self._unblocked(out, rows, n_pieces, may_end)
         if self.draw is not None:
-            column = self.draw.choose(log_probs, rows.slots, length)
-            log_probs, ids = log_probs.gather(1, column), ids.gather(1, column)
+            column = self.draw.choose(pieces[0], rows.slots, length)
+            pieces = pieces[0].gather(1, column), pieces[1].gather(1, column)
         if rows.words is not None and must:
             all_log_probs = out.logits.float().log_softmax(dim=1)
-            log_probs, ids = add_required_pieces(rows.words, all_log_probs, log_probs, ids, may_end)
-        if self.constraints is not None:
-            return self.constraints.force(out, rows.slots, length - 1, log_probs, ids)
-        return log_probs, ids
+            pieces = add_required_pieces(rows.words, all_log_probs, pieces, may_end)
+        if self.constraints is None:
+            return pieces
+        return self.constraints.force(pieces, out, rows.slots, length - 1)
 
-    def _unblocked(
-        self, out: StepOutput, rows: Rows, n_pieces: int, may_end: bool
-    ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
+    def _unblocked(self, out: StepOutput, rows: Rows, n_pieces: int, may_end: bool) -> Pieces:
         """Return each row's `n_pieces` best unblocked pieces, among blocked ones at -infinity."""
         forbidden = self.forbidden if may_end else self.forbidden_early
-        blocked = [
-            pair
-            for history in (rows.repetitions, rows.words)
-            if history is not None
-            for pair in zip(*history.blocked(), strict=True)
-        ]
+        histories = [history for history in (rows.repetitions, rows.words) if history is not None]
+        blocked = [pair for history in histories for pair in zip(*history.blocked(), strict=True)]
         if not blocked:
             return out.vocabulary.top_k_log_probs(out.features, n_pieces, forbidden)
-        places, pieces = torch.tensor(blocked, device=rows.slots.device).unbind(dim=1)
+        indices, pieces = torch.tensor(blocked, device=rows.slots.device).unbind(dim=1)
         n_pieces += int(np.bincount([row for row, _ in blocked]).max())
         log_probs, ids = out.vocabulary.top_k_log_probs(out.features, n_pieces, forbidden)
-        hits = torch.zeros_like(ids).index_add_(0, places, (ids[places] == pieces[:, None]).long())
+        equal = (ids[indices] == pieces.unsqueeze(1)).long()
+        hits = torch.zeros_like(ids).index_add_(0, indices, equal)
         return log_probs.masked_fill(hits > 0, -torch.inf), ids
 
 
 def _keeps_all_rows(device: torch.device) -> bool:
     """Return whether finished rows stay, so that nothing waits for the number of the others."""
     return device.type == "cuda"
-
-
-def _all_rows(
-    slots: Int[Tensor, " N"],
-    candidates: Candidates,
-    going_on: Bool[Tensor, "B W"],
-    state: State,
-    before: Rows,
-) -> Rows:
-    """Return all candidates as rows, in order, with a state whose rows are not selected yet.
-
-    Candidates that do not go on have a total of -infinity.
-    """
-    last_ids, parents = candidates.ids.flatten(), candidates.parents.flatten()
-    return Rows(
-        slots=slots,
-        last_ids=last_ids,
-        totals=candidates.totals.masked_fill(~going_on, -torch.inf).flatten(),
-        state=state,
-        repetitions=before.repetitions and before.repetitions.after(parents, last_ids),
-    )
-
-
-def _next_rows(
-    candidates: Candidates, slots: Int[Tensor, " R"], state: State, before: Rows, unmoved: bool
-) -> Rows:
-    """Return the candidates in these slots as rows, each with its parent's state."""
-    last_ids = candidates.ids.flatten()[slots]
-    parents = candidates.parents.flatten()[slots]
-    sources = None if unmoved else parents
-    return Rows(
-        slots=slots,
-        last_ids=last_ids,
-        totals=candidates.totals.flatten()[slots],
-        state=state if unmoved else state.select(parents),
-        repetitions=before.repetitions and before.repetitions.after(sources, last_ids),
-        words=before.words and before.words.after(sources, last_ids),
-    )

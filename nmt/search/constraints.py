@@ -1,8 +1,7 @@
 """Constraints of a search: how a translation begins, its words, and its attention.
 
-Interactive translation rests on prefix-constrained search (Barrachina et al. 2009, doi
-10.1162/coli.2008.07-055-r2-06-29): a user corrects a prefix, and the model continues it. Forced
-attention shows what a model would have written if it had attended elsewhere.
+In interactive translation, a user corrects a prefix, and the model continues it (Barrachina et al.
+2009, doi 10.1162/coli.2008.07-055-r2-06-29).
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,10 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Int
+from jaxtyping import Float32, Int
 from torch import Tensor
 
 from nmt.models.base import State, StepOutput
+from nmt.search.back_pointers import Pieces
 from nmt.search.words import NO_WORDS, WordConstraints, WordHistory
 
 
@@ -56,36 +56,29 @@ class Constraints:
 
     def attend(self, state: State, slots: Int[Tensor, " R"], step: int) -> State:
         """Return a state whose next step uses the constraints' attention weights, if any."""
-        rows = [constraint.attention.get(step) for constraint in self._of_rows(slots)]
-        n_heads = next((len(row) for row in rows if row is not None), None)
-        if n_heads is None:
+        attention = [constraint.attention.get(step) for constraint in self._of_rows(slots)]
+        rows = {i: row for i, row in enumerate(attention) if row is not None}
+        if not rows:
             return state
-        weights = np.full((len(rows), n_heads, self._longest), np.nan, np.float32)
-        for weight, row in zip(weights, rows, strict=True):
-            if row is not None:
-                weight[:, row.shape[1] :] = np.where(np.isnan(row[:, :1]), np.nan, 0)
-                weight[:, : row.shape[1]] = row
+        n_heads = len(next(iter(rows.values())))
+        weights = np.full((len(attention), n_heads, self._longest), np.nan, np.float32)
+        for i, row in rows.items():
+            weights[i, :, row.shape[1] :] = np.where(np.isnan(row[:, :1]), np.nan, 0)
+            weights[i, :, : row.shape[1]] = row
         return state.with_attention(torch.from_numpy(weights).to(slots.device))
 
-    def force(
-        self,
-        out: StepOutput,
-        slots: Int[Tensor, " R"],
-        step: int,
-        log_probs: Float[Tensor, "R K"],
-        ids: Int[Tensor, "R K"],
-    ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
+    def force(self, pieces: Pieces, out: StepOutput, slots: Int[Tensor, " R"], step: int) -> Pieces:
         """Return each row's best pieces; within its prefix, only the prefix's piece remains."""
         prefixes = [constraint.prefix for constraint in self._of_rows(slots)]
         rows = [row for row, prefix in enumerate(prefixes) if step < len(prefix)]
         if not rows:
-            return log_probs, ids
-        places = torch.tensor(rows, device=slots.device)
-        pieces = torch.tensor([prefixes[row][step] for row in rows], device=slots.device)
-        logits = out.logits[places].float()
-        forced = logits.gather(1, pieces.unsqueeze(1)).squeeze(1) - logits.logsumexp(dim=1)
-        log_probs, ids = log_probs.clone(), ids.clone()
-        log_probs[places] = -torch.inf
-        log_probs[places, 0] = forced.to(log_probs.dtype)
-        ids[places, 0] = pieces
+            return pieces
+        indices = torch.tensor(rows, device=slots.device)
+        new_ids = torch.tensor([prefixes[row][step] for row in rows], device=slots.device)
+        logits = out.logits[indices].float()
+        forced = logits.gather(1, new_ids.unsqueeze(1)).squeeze(1) - logits.logsumexp(dim=1)
+        log_probs, ids = (x.clone() for x in pieces)
+        log_probs[indices] = -torch.inf
+        log_probs[indices, 0] = forced.to(log_probs.dtype)
+        ids[indices, 0] = new_ids
         return log_probs, ids

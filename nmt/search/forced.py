@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Int
+from jaxtyping import Float32, Int
 from torch import Tensor
 
 from nmt.batches.batching import pad_ids
@@ -17,35 +17,28 @@ from nmt.search.back_pointers import make_hypothesis
 from nmt.text.vocabulary import BOS_ID, EOS_ID
 from nmt.types import Hypothesis
 
+SourceIds = Int[Tensor, "B S"]
+Lengths = Int[Tensor, " B"]
+Arrays = list[Float32[np.ndarray, "..."]]
+
 
 class _Pass:
     """The inputs of a teacher-forced pass, and the sizes to which its results are cut."""
 
-    src_keep: Bool[Tensor, "B S"]
-    tgt_in: Int[Tensor, "B T"]
-
     def __init__(
-        self,
-        src_ids: Int[Tensor, "B S"],
-        src_lengths: Int[Tensor, " B"],
-        tgt_in: Sequence[Sequence[int]],
+        self, src_ids: SourceIds, src_lengths: Lengths, tgt_in: Sequence[Sequence[int]]
     ) -> None:
         self.src_keep = keep_from_lengths(src_lengths, src_ids.shape[1])
         self.src_sizes: list[int] = src_lengths.tolist()
         self.tgt_sizes = list(map(len, tgt_in))
         self.tgt_in = pad_ids(tgt_in).to(src_ids.device)
 
-    def parts(
-        self, weights: Tensor, rows: Sequence[int], columns: Sequence[int]
-    ) -> list[Float32[np.ndarray, "..."]]:
+    def parts(self, weights: Tensor, rows: Sequence[int], columns: Sequence[int]) -> Arrays:
         """Cut the last two dimensions of `weights` to each pair's numbers of rows and columns."""
-        arrays = weights.float().cpu().numpy()
-        return [
-            array[..., :n_rows, :n_columns].copy()
-            for array, n_rows, n_columns in zip(arrays, rows, columns, strict=True)
-        ]
+        triples = zip(weights.float().cpu().numpy(), rows, columns, strict=True)
+        return [array[..., :n_rows, :n_columns].copy() for array, n_rows, n_columns in triples]
 
-    def cross_attention(self, weights: Tensor) -> list[Float32[np.ndarray, "..."]]:
+    def cross_attention(self, weights: Tensor) -> Arrays:
         """Return each pair's weights: one row per target piece, one column per source piece."""
         return self.parts(weights, self.tgt_sizes, self.src_sizes)
 
@@ -53,8 +46,8 @@ class _Pass:
 @torch.inference_mode()
 def force_decode(
     model: Seq2Seq,
-    src_ids: Int[Tensor, "B S"],
-    src_lengths: Int[Tensor, " B"],
+    src_ids: SourceIds,
+    src_lengths: Lengths,
     tgt_ids: Sequence[Sequence[int]],
     length_penalty: float,
     with_heads: bool = False,
@@ -68,68 +61,58 @@ def force_decode(
     out = model(src_ids, inputs.src_keep, inputs.tgt_in, with_weights=True)
     logits, tgt_out = out.logits.float(), pad_ids(tgt_ids).to(src_ids.device)
     log_probs = logits.gather(2, tgt_out.unsqueeze(2)).squeeze(2) - logits.logsumexp(dim=2)
-    rows = zip(
-        tgt_ids,
-        log_probs.tolist(),
-        inputs.cross_attention(out.weights),
-        inputs.cross_attention(out.heads) if with_heads else [None] * len(tgt_ids),
-        strict=True,
-    )
+    weights = inputs.cross_attention(out.weights)
+    heads = inputs.cross_attention(out.heads) if with_heads else [None] * len(tgt_ids)
+    rows = zip(tgt_ids, log_probs.tolist(), weights, heads, strict=True)
     return [
-        make_hypothesis(ids, lps[: len(ids)], weights, length_penalty, heads)
-        for ids, lps, weights, heads in rows
+        make_hypothesis(ids, lps[: len(ids)], matrix, length_penalty, matrices)
+        for ids, lps, matrix, matrices in rows
     ]
 
 
 @torch.inference_mode()
 def read_weights(  # noqa: PLR0913 - each option is a parameter
     model: Seq2Seq,
-    src_ids: Int[Tensor, "B S"],
-    src_lengths: Int[Tensor, " B"],
+    src_ids: SourceIds,
+    src_lengths: Lengths,
     tgt_ids: Sequence[Sequence[int]],
     shift: int = 0,
     heads: Sequence[int] | None = None,
     by_norm: bool = False,
-) -> list[Float32[np.ndarray, "_ _"]]:
+) -> Arrays:
     """Return cross-attention for an alignment: one row for each piece of a target without eos.
 
-    Row t holds the weights of step t + `shift` over the source with eos. Step t predicts piece t.
-    At step t + 1 piece t is the decoder's input (arXiv 2004.14837). If the query is the state
-    before that input, it has read piece t only at step t + 2. `heads` are averaged; None means the
-    heads that the model shows. `by_norm` replaces a weight w_s by ||w_s f(v_s)||, where f(v_s) is
-    what a head adds to the context for a weight of 1 (arXiv 2004.10102), and divides each row by
-    its sum. Raises ConfigError if the model does not have these norms.
+    Row t holds the weights of step t + `shift` over the source with eos. Step t predicts piece t,
+    which is the decoder's input at step t + 1 (arXiv 2004.14837). If the query is the state before
+    that input, it has read piece t only at step t + 2. `heads` are averaged (None: the heads that
+    the model shows). `by_norm` replaces a weight w_s by ||w_s f(v_s)||, where f(v_s) is what a head
+    adds to the context for a weight of 1 (arXiv 2004.10102), and divides each row by its sum.
+    Raises ConfigError if the model does not have these norms.
     """
     rows = [[BOS_ID, *ids, *[EOS_ID] * shift][: len(ids) + shift] for ids in tgt_ids]
     inputs = _Pass(src_ids, src_lengths, rows)
     state = model.init_state(model.encode(src_ids, inputs.src_keep))
     output = model.teacher_forced(inputs.tgt_in, state, with_weights=True)
-    weights = output.weights
+    weights, by_head = output.weights, output.heads
     assert weights is not None
-    assert output.heads is not None
+    assert by_head is not None
     if heads is not None or by_norm:
         indices = list(model.shown_heads if heads is None else heads)
-        by_head = output.heads[:, indices].float()
-        if by_norm:
-            by_head = by_head * model.value_norms(state)[:, indices].float().unsqueeze(2)
-        weights = by_head.mean(dim=1)
-        if by_norm:
-            weights = weights / weights.sum(dim=-1, keepdim=True).clamp_min(1e-30)
+        norms = model.value_norms(state)[:, indices].float().unsqueeze(2) if by_norm else 1
+        weights = (by_head[:, indices].float() * norms).mean(dim=1)
+    if by_norm:
+        weights = weights / weights.sum(dim=-1, keepdim=True).clamp_min(1e-30)
     return [part[shift:] for part in inputs.cross_attention(weights)]
 
 
 @torch.inference_mode()
 def self_attention(
-    model: Seq2Seq,
-    src_ids: Int[Tensor, "B S"],
-    src_lengths: Int[Tensor, " B"],
-    tgt_ids: Sequence[Sequence[int]],
+    model: Seq2Seq, src_ids: SourceIds, src_lengths: Lengths, tgt_ids: Sequence[Sequence[int]]
 ) -> list[dict[str, Float32[np.ndarray, "N L L"]]]:
     """Return the self-attention weights of each head, of the `encoder` and of the `decoder`.
 
     `encoder` has a row and a column for each source piece. `decoder` has them for bos and for each
-    target piece except eos, after which nothing is predicted. A model without self-attention has
-    neither key.
+    target piece except eos. A model without self-attention has neither key.
     """
     rows = [[BOS_ID, *(i for i in ids if i != EOS_ID)] for ids in tgt_ids]
     inputs = _Pass(src_ids, src_lengths, rows)

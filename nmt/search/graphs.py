@@ -1,6 +1,6 @@
 """The step of a search on a GPU as a CUDA graph, replayed without Python."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -18,8 +18,8 @@ class GraphedSteps:
     """Calls a search's step on selected rows of a state, as a CUDA graph if possible.
 
     If it `is_able`, on a CUDA GPU, the first such step is recorded as a CUDA graph, which selects
-    the rows, runs the step and stores the next state. A step that cannot be recorded runs without a
-    graph, such as the step of a Transformer, whose state grows.
+    the rows, runs the step and stores the next state. A step that cannot be recorded, such as that
+    of a Transformer, whose state grows, runs without a graph.
     """
 
     def __init__(self, step: StepFunction, is_able: bool) -> None:
@@ -79,11 +79,8 @@ def _keep(after: State, before: State) -> None:
     Raises ValueError if anything except the tensors' values differs: a shape, or a step count.
     """
     tensors, results = named_tensors(before), named_tensors(after)
-    if _shapes(results) != _shapes(tensors) or with_tensors(after, tensors) != before:
+    shapes = [{name: x.shape for name, x in side.items()} for side in (tensors, results)]
+    if shapes[0] != shapes[1] or with_tensors(after, tensors) != before:
         raise ValueError("the state grows")
     for name, tensor in tensors.items():
         tensor.copy_(results[name])
-
-
-def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
-    return {name: tensor.shape for name, tensor in tensors.items()}

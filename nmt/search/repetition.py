@@ -1,9 +1,8 @@
 """A bound on how often a hypothesis repeats itself, so that no search runs into a loop.
 
 On text unlike its training data, a model may give a loop the highest probability (Holtzman et al.
-2020, arXiv 1904.09751, section 1). By default only immediate repetitions count. A ban on every
-repeated n-gram is also available (Paulus et al. 2017, arXiv 1705.04304, section 2.5); it also
-forbids correct text, such as an article before each noun.
+2020, arXiv 1904.09751, section 1). By default only immediate repetitions count. An optional ban on
+every repeated n-gram (Paulus et al. 2017, arXiv 1705.04304, section 2.5) also forbids correct text.
 """
 
 from dataclasses import dataclass
@@ -46,14 +45,13 @@ class Repetitions:
     def blocked(self) -> tuple[list[int], list[int]]:
         """Return rows, and for each the piece that would begin one repetition too many.
 
-        A row occurs once for each period that has been repeated `allowed` times. In such a row the
-        last piece also occurs that often, so few rows need to be examined.
+        A row occurs once for each period that has been repeated `allowed` times. Its last piece
+        also occurs that often, so few rows need to be examined.
         """
         rows, blocked = ([], []) if self.ngram is None else self._seen(self.ngram)
         same = self.pieces == self.pieces[:, -1:]
-        n_rows = len(same)
         # `same` counts the last pieces themselves too. With few others, no row needs a sum.
-        if np.count_nonzero(same) - n_rows < self.allowed.min() - 1:
+        if np.count_nonzero(same) - len(same) < self.allowed.min() - 1:
             return rows, blocked
         for row in (same.sum(axis=1, keepdims=True) >= self.allowed).nonzero()[0].tolist():
             ids, k = self.pieces[row].tolist(), int(self.allowed[row, 0])
@@ -70,8 +68,8 @@ class Repetitions:
             return [], []
         ngrams = np.lib.stride_tricks.sliding_window_view(self.pieces, n, axis=1)
         end = self.pieces[:, None, length - n + 1 :]
-        rows, places = (ngrams[:, :, :-1] == end).all(axis=2).nonzero()
-        return rows.tolist(), ngrams[rows, places, -1].tolist()
+        rows, positions = (ngrams[:, :, :-1] == end).all(axis=2).nonzero()
+        return rows.tolist(), ngrams[rows, positions, -1].tolist()
 
 
 def n_repetitions(

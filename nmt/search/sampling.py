@@ -6,8 +6,7 @@ outside of a nucleus of probability p (Holtzman et al. 2020, arXiv 1904.09751), 
 probability below epsilon, except the most probable (Hewitt et al. 2022, arXiv 2210.15191).
 
 The noise of a sample is a function of the seed, the source and the sample's number. So neither the
-batch nor the order of the sentences changes a sample, except by rounding (search/search.py): a
-sample may differ if its noise is within rounding of the border between two pieces.
+batch nor the order of the sentences changes a sample, except by rounding (search/search.py).
 """
 
 import sys
@@ -38,13 +37,12 @@ def sample(
         generator = np.random.default_rng([sampling.seed, *ids[:size]])
         noise[b, :, : bounds[b]] = generator.random((n, bounds[b]), np.float32)
     rows = torch.arange(len(sizes), device=src_ids.device).repeat_interleave(n)
+    allowed = start.max_repeats_by_sentence
     samples = start._replace(
         state=start.state.select(rows),
         first_ids=start.first_ids[rows],
         src_lengths=[size for size in sizes for _ in range(n)],
-        max_repeats_by_sentence=None
-        if start.max_repeats_by_sentence is None
-        else start.max_repeats_by_sentence.repeat(n),
+        max_repeats_by_sentence=None if allowed is None else allowed.repeat(n),
         constraints=[constraint for constraint in start.constraints for _ in range(n)],
     )
     draw = _draw(torch.from_numpy(noise).flatten(0, 1).to(src_ids.device), sampling)

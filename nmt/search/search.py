@@ -1,15 +1,13 @@
 """Beam search, greedy search and sampling over any Seq2Seq.
 
 `search` uses a model only by `encode`, `init_search_state`, `step` and `State.select`. All
-sentences of a batch advance together. A row of the model is one unfinished hypothesis. It is
-dropped as soon as it is finished or can no longer be among the n best.
+sentences of a batch advance together. A row of the model is one unfinished hypothesis.
 
 Selection is deterministic: of equal candidates the lower beam slot wins, then the lower id.
 Sentences of a batch share nothing: masks, length bounds, totals and stopping are per sentence,
-totals of log-probabilities are fp64, and padding adds exact zeros. One thing is not guaranteed: the
-last bits of a matrix product may depend on its number of rows. So log-probabilities may differ by
-rounding (about 1e-6) between batch sizes, and with them the choice between two candidates that are
-closer than that.
+totals of log-probabilities are fp64, and padding adds exact zeros. But the last bits of a matrix
+product may depend on its number of rows. So log-probabilities may differ by rounding (about 1e-6)
+between batch sizes, and with them the choice between candidates that are closer than that.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,9 +44,7 @@ def search(
     repetition beyond `max_repeats`, or repeat an n-gram, is excluded (search/repetition.py). A row
     is dropped once it cannot be among the n best: its total never rises and the length penalty lp
     never falls, so its score never exceeds total / lp(bound). A sentence has fewer than `n_best`
-    hypotheses only if fewer sequences exist.
-
-    With `config.sampling`, hypotheses are sampled instead (see `sample`).
+    hypotheses only if fewer sequences exist. With `config.sampling`, see `sample` instead.
 
     `src_ids` end with eos, followed by padding; pad and bos are never produced. `config.mbr` and
     the texts of words are ignored here. The model should be in eval mode. `on_step` is called
@@ -59,9 +55,7 @@ def search(
     """
     if len(src_ids) == 0:
         return []
-    keep = keep_from_lengths(src_lengths, src_ids.shape[1])
-
-    allowed = None
+    keep, allowed = keep_from_lengths(src_lengths, src_ids.shape[1]), None
     if config.max_repeats is not None:
         allowed = n_repetitions(src_ids, keep, config.max_repeats)
     start = Start(

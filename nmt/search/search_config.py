@@ -61,11 +61,6 @@ class MBRConfig(Config):
     )
     seed: int = Field(default=1, ge=0, description="random seed of the samples")
 
-    @property
-    def sampling(self) -> SamplingConfig:
-        """The sampling config of the candidates."""
-        return SamplingConfig(epsilon=self.epsilon, seed=self.seed)
-
 
 class SearchConfig(Config):
     """The settings of a search for the most probable translation."""
@@ -167,7 +162,9 @@ class SearchConfig(Config):
         if self.mbr is None:
             return self
         samples = self.mbr.samples
-        sampling = None if samples is None else self.mbr.sampling
+        sampling = None
+        if samples is not None:
+            sampling = SamplingConfig(epsilon=self.mbr.epsilon, seed=self.mbr.seed)
         update = {"mbr": None, "sampling": sampling, "n_best": samples or self.beam}
         return self.model_copy(update=update)
 

@@ -8,8 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from nmt.batches.batching import pad_ids
-from nmt.models.base import State
-from nmt.search.back_pointers import Candidates
+from nmt.search.back_pointers import Candidates, Pieces
 from nmt.search.repetition import Repetitions
 from nmt.search.words import WordHistory
 from nmt.text.vocabulary import EOS_ID, PAD_ID
@@ -26,25 +25,32 @@ class Rows:
     slots: Int[Tensor, " R"]
     last_ids: Int[Tensor, " R"]
     totals: Float[Tensor, " R"]
-    state: State
     repetitions: Repetitions | None
-    words: WordHistory | None = None
+    words: WordHistory | None
+
+    def after(
+        self,
+        slots: Int[Tensor, " N"],
+        last_ids: Int[Tensor, " N"],
+        totals: Float[Tensor, " N"],
+        parents: Int[Tensor, " N"] | None,
+    ) -> "Rows":
+        """Return N rows that extend rows `parents` (None: all, in order)."""
+        repetitions = self.repetitions and self.repetitions.after(parents, last_ids)
+        words = self.words and self.words.after(parents, last_ids)
+        return Rows(slots, last_ids, totals, repetitions, words)
 
 
-def select(
-    rows: Rows,
-    piece_log_probs: Float[Tensor, "R K"],
-    piece_ids: Int[Tensor, "R K"],
-    n_sentences: int,
-    beam: int,
-) -> Candidates:
-    """Return the W = `beam` most probable continuations of each sentence's rows by K pieces.
+def select(rows: Rows, pieces: Pieces, n_sentences: int, beam: int) -> Candidates:
+    """Return the W = `beam` most probable continuations of each sentence.
 
-    K is at least W, or the vocabulary size if that is smaller: one row may fill the whole beam. Of
-    equal candidates the lower slot wins, then the earlier piece. If words must occur, the beam is
+    Each row has K candidates for its next piece. K is at least W, or the vocabulary size if that is
+    smaller, because one row may fill the whole beam. Of equally probable continuations the one of
+    the lower slot wins, then the one in the earlier column. If words must occur, the beam is
     shared among banks (Post and Vilar 2018, arXiv 1804.06609, dynamic beam allocation): a bank
-    holds the candidates that have written the same number of these words' pieces.
+    holds the continuations that have written the same number of these words' pieces.
     """
+    piece_log_probs, piece_ids = pieces
     k, device = piece_ids.shape[1], piece_ids.device
     totals = rows.totals.new_full((n_sentences * beam, k), -torch.inf)
     totals[rows.slots] = rows.totals.unsqueeze(1) + piece_log_probs
@@ -59,13 +65,8 @@ def select(
         columns = _columns_by_bank(rows.words, parents, ids, values > -torch.inf, beam)
         values, picks = values.gather(1, columns), picks.gather(1, columns)
     values, picks = values[:, :beam], picks[:, :beam]
-    parents = row_of_slot[first_slots + picks // k]
-    return Candidates(
-        ids=piece_ids[parents, picks % k],
-        log_probs=piece_log_probs[parents, picks % k],
-        totals=values,
-        parents=parents,
-    )
+    at = row_of_slot[first_slots + picks // k], picks % k
+    return Candidates(piece_ids[at], piece_log_probs[at], totals=values, parents=at[0])
 
 
 def _columns_by_bank(
@@ -78,28 +79,25 @@ def _columns_by_bank(
     """Return the columns of the candidates that each sentence's banks pick, then of empty ones."""
     columns = []
     for b, n in enumerate(exists.sum(dim=1).tolist()):
-        pairs = zip(parents[b, :n].tolist(), ids[b, :n].tolist(), strict=True)
-        picks = select_across_banks([words.n_written(row, id_) for row, id_ in pairs], beam)
+        banks = list(map(words.n_written, parents[b, :n].tolist(), ids[b, :n].tolist()))
+        picks = select_across_banks(banks, beam)
         columns.append([*picks, *range(n, n + beam - len(picks))])
     return torch.tensor(columns, device=ids.device)
 
 
 def add_required_pieces(
-    words: WordHistory,
-    all_log_probs: Float[Tensor, "R V"],
-    log_probs: Float[Tensor, "R K"],
-    ids: Int[Tensor, "R K"],
-    may_end: bool,
+    words: WordHistory, all_log_probs: Float[Tensor, "R V"], pieces: Pieces, may_end: bool
 ) -> tuple[Float[Tensor, "R K2"], Int[Tensor, "R K2"]]:
     """Add each row's pieces that continue or start its missing words, even if they are blocked.
 
     A row that lacks a required word cannot end with eos.
     """
+    log_probs, ids = pieces
     additions = [words.needed(row) for row in range(len(ids))]
-    lacks_word = torch.tensor([pieces != [EOS_ID] for pieces in additions], device=ids.device)
+    lacks_word = torch.tensor([needed != [EOS_ID] for needed in additions], device=ids.device)
     log_probs = log_probs.masked_fill((ids == EOS_ID) & lacks_word.unsqueeze(1), -torch.inf)
     if not may_end:
-        additions = [[id_ for id_ in pieces if id_ != EOS_ID] for pieces in additions]
+        additions = [[id_ for id_ in needed if id_ != EOS_ID] for needed in additions]
     more = pad_ids(additions).to(ids.device)
     equal = (more.unsqueeze(2) == ids.unsqueeze(1)) & (log_probs > -torch.inf).unsqueeze(1)
     more_log_probs = all_log_probs.gather(1, more).to(log_probs.dtype)
@@ -126,10 +124,8 @@ def select_across_banks(banks: Sequence[int], width: int) -> list[int]:
 
 def has_all_words(words: WordHistory, candidates: Candidates) -> Bool[Tensor, "B W"]:
     """Mark the candidates with all required words; in a sentence where none has them, mark all."""
-    pairs = zip(
-        candidates.parents.flatten().tolist(), candidates.ids.flatten().tolist(), strict=True
-    )
-    flags = [words.has_all(row, id_) for row, id_ in pairs]
+    parents, ids = candidates.parents.flatten().tolist(), candidates.ids.flatten().tolist()
+    flags = list(map(words.has_all, parents, ids))
     has = torch.tensor(flags, device=candidates.ids.device).view_as(candidates.ids)
     has &= candidates.totals > -torch.inf
     return has | ~has.any(dim=1, keepdim=True)

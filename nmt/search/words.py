@@ -10,6 +10,7 @@ import functools
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 from jaxtyping import Int
@@ -51,16 +52,14 @@ class Word:
         self._piece_texts = piece_texts
         text = "".join(piece_texts[id_] for id_ in ids)
         self.text = text.removeprefix(SPACE)
-        self._n_after: dict[int, int] = {}  # the number of `ids` up to a position in the text
-        end = len(self.text) - len(text)
-        for n, id_ in enumerate(ids, start=1):
-            end += len(piece_texts[id_])
-            self._n_after[end] = n
-        self._containing = [i for i, text in enumerate(piece_texts) if self.text in text]
+        sizes = (len(piece_texts[id_]) for id_ in ids)
+        ends = accumulate(sizes, initial=len(self.text) - len(text))
+        # The number of `ids` up to a position in the text.
+        self._n_after = {end: n for n, end in enumerate(ends) if n}
+        pieces = list(enumerate(piece_texts))
+        self._containing = [i for i, piece in pieces if self.text in piece]
         rests = [self.text[k:] for k in range(len(self.text))]
-        self._by_rest = [
-            [i for i, text in enumerate(piece_texts) if text.startswith(rest)] for rest in rests
-        ]
+        self._by_rest = [[i for i, piece in pieces if piece.startswith(rest)] for rest in rests]
         self.after = functools.cache(self._after)
         self.completing = functools.cache(self._completing)
 
@@ -143,23 +142,22 @@ class WordHistory:
         """Whether any row has required words."""
         return any(words.must for words in self.words)
 
-    def _pairs(self, row: int) -> "zip[tuple[Word, Match]]":
+    def _pairs(self, row: int) -> list[tuple[Word, Match]]:
         words = self.words[row]
-        return zip((*words.must, *words.must_not), self.matches[row], strict=True)
+        return list(zip((*words.must, *words.must_not), self.matches[row], strict=True))
 
     def _must(self, row: int) -> list[tuple[Word, Match]]:
-        return list(self._pairs(row))[: len(self.words[row].must)]
+        return self._pairs(row)[: len(self.words[row].must)]
 
     def blocked(self) -> tuple[list[int], list[int]]:
         """Return rows, and for each a piece that would complete a forbidden word."""
-        rows: list[int] = []
-        blocked: list[int] = []
-        for row, words in enumerate(self.words):
-            for word, match in list(self._pairs(row))[len(words.must) :]:
-                ids = word.completing(match)
-                rows += [row] * len(ids)
-                blocked += ids
-        return rows, blocked
+        pairs = [
+            (row, id_)
+            for row, words in enumerate(self.words)
+            for word, match in self._pairs(row)[len(words.must) :]
+            for id_ in word.completing(match)
+        ]
+        return [row for row, _ in pairs], [id_ for _, id_ in pairs]
 
     def needed(self, row: int) -> list[int]:
         """Return the next piece of each required word that the row lacks; eos if it lacks none."""

@@ -61,7 +61,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         os.close(descriptor)
 
 
-def part_stream(path: Path, append: bool) -> BinaryIO:
+def open_no_follow(path: Path, append: bool) -> BinaryIO:
     """Open a file to append to it or to overwrite it. Raises OSError for a symbolic link."""
     descriptor = os.open(path, _OWN_FILE | os.O_APPEND, 0o666) if append else _open_anew(path)
     return os.fdopen(descriptor, "ab" if append else "wb")
@@ -123,7 +123,7 @@ def replacing(path: Path, aside: Path | None = None, is_new: bool = False) -> It
 def appending(path: Path) -> io.TextIOWrapper:
     """Open a text stream that appends to a file, which is created if it does not exist."""
     # Lines end in \n on Windows too, so that a run is the same on every system.
-    stream = part_stream(path, append=True)
+    stream = open_no_follow(path, append=True)
     return io.TextIOWrapper(stream, "utf-8", "backslashreplace", newline="\n")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from nmt.errors import ConfigError, DataError
-from nmt.storage.atomic import ASIDE, encode_utf8, part_stream, replacing, sync
+from nmt.storage.atomic import ASIDE, encode_utf8, open_no_follow, replacing, sync
 from nmt.storage.run_files import check_outside_runs
 
 STDIN_OR_STDOUT = Path("-")
@@ -73,7 +73,7 @@ def written_whole(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
         target.parent.mkdir(parents=True, exist_ok=True)
         # A random name: several commands may write `path` at once, and the last one wins.
         aside = target.with_name(f"{ASIDE}{target.name}.{secrets.token_hex(4)}")
-        with replacing(target, aside, is_new), part_stream(aside, append=False) as stream:
+        with replacing(target, aside, is_new), open_no_follow(aside, append=False) as stream:
             _keep_mode(stream.fileno(), target)
             yield stream
             stream.flush()

@@ -35,7 +35,10 @@ def explain_update_errors(step: int, train: TrainConfig, saved_step: int | None)
 
 
 def validation_memory_error(step: int, config: RunConfig) -> NMTError:
-    """Return the error for a validation after `step` that ran out of memory. `step` is saved."""
+    """Return the error for a validation that ran out of memory after update `step`.
+
+    Its message says how to continue from the checkpoint of `step`, which must be saved already.
+    """
     return NMTError(
         f"out of memory in the validation after step {step}, which is saved: to go on with it, "
         f"`search.batch_size={max(1, config.search.batch_size // 4)}`, or a smaller "

@@ -141,11 +141,12 @@ def open_run(
 
 
 def check_run_folder(folder: Path) -> None:
-    """Raise CheckpointError if `folder` contains files that do not belong to a run.
+    """Raise CheckpointError if `folder` is not a run and cannot become one.
 
-    A folder can become a run if it is missing or empty, or holds only vocabularies and the files
-    that a killed start leaves before run.json is written. Raises ConfigError if `folder` is inside
-    a folder that nmt writes within a run. Changes nothing on disk.
+    A run has a checkpoint, or a run.json written by nmt. A folder can become a run if it is missing
+    or empty, or holds only a tokenizer and the files of a training that was killed before it wrote
+    run.json. Raises ConfigError if `folder` is inside a folder that nmt writes within a run.
+    Changes nothing on disk.
     """
     check_outside_runs(folder, "`run`")
     if not folder.is_dir() or has_checkpoint(RunDirectory(folder)):

@@ -10,10 +10,10 @@ from nmt.settings.config_file import load_values
 def merged_search(
     base: SearchConfig, changes: SearchConfig | Mapping[str, object] | None
 ) -> SearchConfig:
-    """Return `changes` if it is a SearchConfig, else `base` updated by the dict `changes`.
+    """Return `changes` if it is a SearchConfig, else `base` updated by the dict `changes`, if any.
 
-    None or an empty dict changes nothing. Raises ConfigError for values that SearchConfig does not
-    allow, and TypeError if `changes` has another type.
+    Raises ConfigError for values that SearchConfig does not allow, and TypeError if `changes` has
+    another type.
     """
     if isinstance(changes, SearchConfig):
         return changes

@@ -18,7 +18,7 @@ from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.vocabulary import EOS_ID
 from nmt.translation.minimum_risk import expected_utilities, minimum_risk
-from nmt.translation.parallel import CheckCancelled, n_workers, never_cancelled, parallel_map
+from nmt.translation.parallel import CheckCancelled, n_workers, parallel_map
 from nmt.types import Encoded, Hypothesis
 
 DecodingPrecision = Literal["fp32", "bf16"]
@@ -34,15 +34,15 @@ class BatchedModel:
     """A model that searches, or runs teacher-forced, over any number of sources in batches.
 
     Empty sources are skipped. `tokenizer` is the target tokenizer. With precision `bf16`, matrix
-    products use bf16, and sums of log-probabilities stay in fp32 (nmt.device.autocast).
-    `check_cancelled` is called before each search step. An exception raised by it ends the search.
+    products use bf16, and sums of log-probabilities stay in fp32 (nmt.device.autocast). The search
+    calls `check_cancelled`, whose exceptions end it, before each step.
     """
 
     model: Seq2Seq
     tokenizer: Tokenizer
     device: torch.device
     precision: DecodingPrecision = "fp32"
-    check_cancelled: CheckCancelled = never_cancelled
+    check_cancelled: CheckCancelled = lambda: None
 
     def search(
         self,
@@ -86,10 +86,9 @@ class BatchedModel:
         read: Callable[[Padded, Sequence[Sequence[int]]], Sequence[_Result]],
         by_area: bool = True,
     ) -> Iterator[tuple[int, _Result]]:
-        """Call `read` on batches of sources and given targets.
+        """Yield the index and the result of `read` for each pair whose source is not empty.
 
-        Yields the index and the result of each pair whose source is not empty. `by_area` bounds
-        the batches as in `search_batches`.
+        `by_area` bounds the batches as in `search_batches`.
         """
         pairs = zip(sources, tgt_ids, strict=True)
         sizes = [max(len(src.ids), len(ids)) if src.ids else 0 for src, ids in pairs]

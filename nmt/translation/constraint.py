@@ -52,10 +52,8 @@ def constraints_of(
         ids, size = _prefix_ids(tokenizer, prefix), len(source.ids) + 1
         for step in rows:
             if not 0 <= step <= len(ids):
-                raise DataError(
-                    f"attention: got weights for piece {step}, allowed: 0 to {len(ids)}, the first "
-                    "piece after the prefix"
-                )
+                allowed = f"0 to {len(ids)}, the first piece after the prefix"
+                raise DataError(f"attention: got weights for piece {step}, allowed: {allowed}")
         heads = {step: _heads(model, row, size) for step, row in rows.items()}
         constraints.append(Constraint(ids, heads, words))
     return constraints
@@ -97,8 +95,7 @@ def words_of(
 ) -> WordConstraints:
     """Return the required words `must` and the excluded words `must_not` as pieces.
 
-    An excluded word that the vocabulary cannot write is dropped. Raises DataError for a required
-    word that the vocabulary cannot write.
+    An excluded word that the vocabulary cannot write is dropped; a required one raises DataError.
     """
     words: dict[str, Word | None] = {}
     texts = _piece_texts(tokenizer) if must or must_not else ()
@@ -108,10 +105,8 @@ def words_of(
         words[text] = Word(ids, texts) if known else None
     for text in must:
         if words[text] is None:
-            raise DataError(
-                f"search.must: got '{text}', allowed: words that the {tokenizer.lang} vocabulary "
-                "can write"
-            )
+            allowed = f"words that the {tokenizer.lang} vocabulary can write"
+            raise DataError(f"search.must: got '{text}', allowed: {allowed}")
     return WordConstraints(
         tuple(word for text in must if (word := words[text])),
         tuple(word for text in must_not if (word := words[text])),

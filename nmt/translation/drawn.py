@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 
 class DrawnTranslation(Translation):
-    """The result of a Translator: a Translation that can draw its attention.
-
-    It is a class of its own because the types of nmt.types have no behaviour.
-    """
+    """The result of a Translator: a Translation that can draw its attention."""
 
     __slots__ = ()
 

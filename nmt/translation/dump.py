@@ -8,6 +8,7 @@ import math
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +21,15 @@ from nmt.types import Encoded, FilePath
 
 FORMAT = "nmt-attention"
 VERSION = 1
-_HEADER: dict[str, object] = {
-    "format": FORMAT,
-    "version": VERSION,
-    "axes": ("target", "source"),
-}
+_HEADER: dict[str, object] = {"format": FORMAT, "version": VERSION, "axes": ("target", "source")}
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 
 
 def to_json(record: AttentionRecord, reference: str | None = None) -> str:
     """Return the record as a line of JSON, without the newline.
 
-    Weights have the fewest digits that give the same float32 when read. A `reference` translation
-    becomes the field `reference`.
+    Weights have the fewest digits that give the same float32. A `reference` translation becomes the
+    field `reference`.
     """
     fields = _fields(record, lambda _, array: _decimals(array))
     return _dumps(_HEADER | fields | ({} if reference is None else {"reference": reference}))
@@ -68,8 +65,7 @@ def write_npz(records: Iterable[AttentionRecord], path: FilePath, force: bool = 
     ):
 
         def write(name: str, array: np.ndarray) -> str:
-            # The date is constant, so that equal records give equal bytes.
-            member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))  # constant
             member.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(member, "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, array, allow_pickle=False)
@@ -100,7 +96,7 @@ def _fields(
     record: AttentionRecord, write: Callable[[str, np.ndarray], object]
 ) -> dict[str, object]:
     """Return a record as a JSON object, in which `write(name, array)` replaces each array."""
-    place = f"{record.sentence:06d}_{record.rank}"
+    number = f"{record.sentence:06d}_{record.rank}"
     fields: dict[str, object] = {
         "sentence": record.sentence,
         "rank": record.rank,
@@ -108,20 +104,20 @@ def _fields(
         "level": record.level,
         "score": _finite(record.score),
         "finished": record.finished,
-        "source": _side(record.source_text, record.source),
-        "target": _side(record.target_text, record.target),
+        "source": {"text": record.source_text, **asdict(record.source)},
+        "target": {"text": record.target_text, **asdict(record.target)},
         "log_probs": [_finite(value) for value in record.log_probs],
         **({"head_names": record.head_names} if record.head_names else {}),
-        "weights": write(f"weights_{place}", record.weights),
+        "weights": write(f"weights_{number}", record.weights),
     }
     if record.heads is not None:
-        fields["heads"] = write(f"heads_{place}", record.heads)
+        fields["heads"] = write(f"heads_{number}", record.heads)
     if record.self_attention:
         fields["self_attention"] = {
             name: {
                 "labels": attention.labels,
                 "head_names": attention.head_names,
-                "heads": write(f"{name}_{place}", attention.heads),
+                "heads": write(f"{name}_{number}", attention.heads),
             }
             for name, attention in record.self_attention.items()
         }
@@ -130,22 +126,12 @@ def _fields(
         fields["attribution"] = {
             "method": attribution.method,
             "contrast": attribution.contrast,
-            "scores": write(f"scores_{place}", attribution.scores),
+            "scores": write(f"scores_{number}", attribution.scores),
             "prefix_labels": attribution.prefix_labels,
-            "prefix_scores": write(f"prefix_{place}", attribution.prefix_scores),
+            "prefix_scores": write(f"prefix_{number}", attribution.prefix_scores),
             "source_share": None if share is None else _decimals(share),
         }
     return fields
-
-
-def _side(text: str, encoded: Encoded) -> dict[str, object]:
-    return {
-        "text": text,
-        "pieces": encoded.pieces,
-        "ids": encoded.ids,
-        "words": encoded.words,
-        "word_spans": encoded.word_spans,
-    }
 
 
 def _finite(value: float) -> float | None:
@@ -163,14 +149,12 @@ def _loads(text: bytes, where: str) -> dict[str, Any]:
         value = json.loads(text)
     except ValueError as error:
         raise DataError(f"{where}: not JSON: {error}") from error
-    is_object = isinstance(value, dict)
-    format_, version = (value.get("format"), value.get("version")) if is_object else (None, None)
+    fields = dict(value) if isinstance(value, dict) else {}
+    format_, version = fields.get("format"), fields.get("version")
     if (format_, version) != (FORMAT, VERSION):
-        raise DataError(
-            f"{where}: got format {format_}, version {version}; "
-            f"this nmt reads {FORMAT}, version {VERSION}"
-        )
-    return dict(value)
+        allowed = f"this nmt reads {FORMAT}, version {VERSION}"
+        raise DataError(f"{where}: got format {format_}, version {version}; {allowed}")
+    return fields
 
 
 def _record(fields: dict[str, Any], read: Callable[[Any], Any], where: str) -> AttentionRecord:
@@ -212,7 +196,7 @@ def _record(fields: dict[str, Any], read: Callable[[Any], Any], where: str) -> A
     except _MALFORMED as error:
         raise DataError(f"{where}: not a record of {FORMAT}: {error!r}") from error
     sides = (record.target, record.source)
-    shape = tuple(len(s.words if record.level == "word" else s.pieces) for s in sides)
+    shape = tuple(len(side.words if record.level == "word" else side.pieces) for side in sides)
     _check_shape(record.weights, shape, f"{where}: weights")
     if record.heads is not None or record.head_names:
         _check_shape(record.heads, (len(record.head_names), *shape), f"{where}: heads")
@@ -229,10 +213,7 @@ def _attribution(
     shape: tuple[int, ...],
     where: str,
 ) -> AttributionRecord | None:
-    """Return the attribution of a record whose weights have this shape; None if `fields` is None.
-
-    Raises DataError if other shapes do not fit.
-    """
+    """Return the attribution of a record whose weights have this shape; None without `fields`."""
     if fields is None:
         return None
     labels, share = tuple(map(str, fields["prefix_labels"])), fields["source_share"]
@@ -242,14 +223,8 @@ def _attribution(
     _check_shape(prefix_scores, (shape[0], len(labels)), f"{where}: prefix_scores")
     if labels:
         _check_shape(source_share, shape[:1], f"{where}: source_share")
-    return AttributionRecord(
-        method=fields["method"],
-        contrast=fields["contrast"],
-        scores=scores,
-        prefix_labels=labels,
-        prefix_scores=prefix_scores,
-        source_share=source_share,
-    )
+    method, contrast = fields["method"], fields["contrast"]
+    return AttributionRecord(method, contrast, scores, labels, prefix_scores, source_share)
 
 
 def _check_shape(array: np.ndarray | None, expected: tuple[int, ...], name: str) -> None:
@@ -259,9 +234,6 @@ def _check_shape(array: np.ndarray | None, expected: tuple[int, ...], name: str)
 
 
 def _encoded(side: dict[str, Any]) -> Encoded:
-    return Encoded(
-        pieces=tuple(side["pieces"]),
-        ids=tuple(side["ids"]),
-        words=tuple(side["words"]),
-        word_spans=tuple((start, end) for start, end in side["word_spans"]),
-    )
+    spans = tuple((start, end) for start, end in side["word_spans"])
+    pieces, ids, words = (tuple(side[name]) for name in ("pieces", "ids", "words"))
+    return Encoded(pieces, ids, words, spans)

@@ -13,7 +13,7 @@ Names = Mapping[AttentionKind, Sequence[str]]
 
 @dataclass(frozen=True)
 class Head:
-    """An attention head: its name, its index among the heads of `attention`, and the attention.
+    """A head of one kind of attention: its name, and its index among the heads of that kind.
 
     `index` None stands for the mean of the cross-attention heads that the model shows.
     """
@@ -40,20 +40,20 @@ def choose_heads(heads: str, names: Names) -> tuple[Head, ...]:
 
     Raises ConfigError if a part selects no head.
     """
-    selection: dict[Head, None] = {}
+    selection: list[Head] = []
     for part in heads.split(","):
         matches = _selected(part.lower().replace(".", " ").split(), names)
         if not matches:
             raise ConfigError(f"`heads`: got '{part.strip()}', allowed: {_allowed(part, names)}")
-        selection.update(dict.fromkeys(matches))
-    return tuple(selection)
+        selection += matches
+    return tuple(dict.fromkeys(selection))
 
 
 def source_heads(heads: str, names: Names) -> tuple[int, ...] | None:
     """Return the indices of the cross-attention heads that `heads` selects; None for `mean`.
 
-    Raises ConfigError as `choose_heads` does, for heads of self-attention, and if `mean` is
-    combined with heads.
+    Raises ConfigError as `choose_heads` does, for heads of self-attention, and for `mean` beside
+    other heads.
     """
     selection = choose_heads(heads, names)
     if selection == (MEAN,):
@@ -103,13 +103,10 @@ def _with_words(words: list[str], heads: list[Head]) -> list[Head]:
 
 def _allowed(part: str, names: Names) -> str:
     cross = names["cross"]
-    if len(cross) == 1:
-        allowed = f"mean, all, 1, or the head's name, '{cross[0]}'"
-    else:
-        allowed = (
-            f"mean, all, 1 to {len(cross)}, or words of the names "
-            f"'{cross[0]}' to '{cross[-1]}'; several with commas"
-        )
+    allowed = f"mean, all, 1, or the head's name, '{cross[0]}'"
+    if len(cross) > 1:
+        words = f"words of the names '{cross[0]}' to '{cross[-1]}'"
+        allowed = f"mean, all, 1 to {len(cross)}, or {words}; several with commas"
     if len(names) > 1:
         return f"{', '.join(names)}, each also with .LAYER or .LAYER.HEAD; {allowed}"
     if part.strip().lower().startswith(("encoder", "decoder")):

@@ -63,13 +63,10 @@ def minimum_risk(
 ) -> list[Hypothesis]:
     """Sort the candidates by expected utility, finished ones first, without duplicate texts.
 
-    If texts are equal, the candidate with the higher score is kept. If utilities are equal, the
-    candidate with the higher score comes first.
+    Of equal texts the best candidate is kept; of equal utilities the higher score comes first.
     """
+    ranks = [(h.finished, utilities[t], h.score) for t, h in zip(texts, candidates, strict=True)]
     best: dict[str, Hypothesis] = {}
-    for text, hypothesis in zip(texts, candidates, strict=True):
-        rank = (hypothesis.finished, hypothesis.score)
-        if text not in best or rank > (best[text].finished, best[text].score):
-            best[text] = hypothesis
-    order = sorted(best, key=lambda t: (not best[t].finished, -utilities[t], -best[t].score))
-    return [best[text] for text in order]
+    for i in sorted(range(len(ranks)), key=ranks.__getitem__, reverse=True):
+        best.setdefault(texts[i], candidates[i])
+    return list(best.values())

@@ -13,10 +13,6 @@ CheckCancelled = Callable[[], None]
 """A function that raises CancelledError if the caller no longer waits for the result."""
 
 
-def never_cancelled() -> None:
-    """A CheckCancelled that never raises."""
-
-
 MAX_WORKERS = 8
 """Maximum number of workers. Each needs its own memory; on more cores each has several threads."""
 
@@ -29,8 +25,7 @@ def n_workers(device: torch.device) -> int:
     """Return how many workers may run at once with torch's threads: 1 by default and on GPUs.
 
     Torch has a thread count for each calling thread. If this thread has 8, and a new thread would
-    have 2, then 4 workers use 8 threads. The counts are equal, and allow one worker, unless
-    `divide_threads` was called.
+    have 2, then 4 workers use 8 threads. The counts are equal unless `divide_threads` was called.
     """
     if device.type != "cpu":
         return 1
@@ -41,8 +36,8 @@ def divide_threads() -> None:
     """Let translations on a CPU run in parallel, from now on in the whole process.
 
     Threads that start later get a share of torch's threads, for any work with torch; the calling
-    thread keeps all. Call this once at the start of the process, after `torch.set_num_threads` if
-    you use that. The command line calls it; nothing else in this library does.
+    thread keeps all. Call this once at the start of the process, after any
+    `torch.set_num_threads`. The command line calls it; nothing else in this library does.
     """
     n_threads = torch.get_num_threads()
     _set_later_threads(n_threads // min(n_threads, MAX_WORKERS))
@@ -51,8 +46,7 @@ def divide_threads() -> None:
 def thread_shares() -> Callable[[], None]:
     """Return a function that gives the thread that calls it the thread counts of this thread.
 
-    The counts are those of the thread itself and of threads that start later. A server needs this
-    for its worker, which started after `divide_threads` and has only a share of the threads.
+    A server's worker, which started after `divide_threads`, needs this: it has only a share.
     """
     present, later = torch.get_num_threads(), _threads_of_later_threads()
 
@@ -79,7 +73,7 @@ def parallel_map(
     work: Callable[[_Item, CheckCancelled], _Result],
     items: Sequence[_Item],
     workers: int,
-    check_cancelled: CheckCancelled = never_cancelled,
+    check_cancelled: CheckCancelled = lambda: None,
 ) -> list[_Result]:
     """Return the results of `work` for the items, in order, computed by up to `workers` threads.
 

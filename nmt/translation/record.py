@@ -12,6 +12,11 @@ from nmt.translation.words import Level, attention_table, axes, merge_words, sou
 from nmt.types import AttributionMethod, Encoded, Translation, same_fields
 
 
+def _have_equal_fields(self: object, other: object) -> bool:
+    """Return whether two records have equal fields, arrays element by element."""
+    return same_fields(self, other) if isinstance(other, type(self)) else NotImplemented
+
+
 @dataclass(frozen=True)
 class SelfAttentionRecord:
     """The weights of the heads of a self-attention; `labels` name both rows and columns.
@@ -23,10 +28,7 @@ class SelfAttentionRecord:
     head_names: tuple[str, ...]
     heads: Float32[np.ndarray, "N L L"] = field(repr=False, hash=False)
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether `other` is a record with equal fields."""
-        is_record = isinstance(other, SelfAttentionRecord)
-        return same_fields(self, other) if is_record else NotImplemented
+    __eq__ = _have_equal_fields
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ class AttributionRecord:
     """The scores of an attribution method, of whose absolute values `weights` are the shares.
 
     At level "word" scores are merged as weights are. `prefix_labels`, bos and the pieces or words
-    of the translation, name the columns of `prefix_scores`. Without scores of the prefix there are
-    no such columns, and `source_share` is None.
+    of the translation, name the columns of `prefix_scores`. Without scores of the prefix both are
+    empty, and `source_share` is None.
     """
 
     method: AttributionMethod
@@ -45,10 +47,7 @@ class AttributionRecord:
     prefix_scores: Float32[np.ndarray, "T L"] = field(repr=False, hash=False)
     source_share: Float32[np.ndarray, " T"] | None = field(repr=False, hash=False)
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether `other` is a record with equal fields."""
-        is_record = isinstance(other, AttributionRecord)
-        return same_fields(self, other) if is_record else NotImplemented
+    __eq__ = _have_equal_fields
 
 
 @dataclass(frozen=True)
@@ -83,9 +82,7 @@ class AttentionRecord:
     )
     attribution: AttributionRecord | None = None
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether `other` is a record with equal fields, arrays element by element."""
-        return same_fields(self, other) if isinstance(other, AttentionRecord) else NotImplemented
+    __eq__ = _have_equal_fields
 
 
 def attention(
@@ -98,7 +95,7 @@ def attention(
 
     nmt.translation.dump writes records to files. `level` decides whether rows and columns are
     pieces or words. A record has the mean over all heads and each of `heads`, which `choose_heads`
-    selects by name. `forced` marks the translations as given by the user (forced decoding).
+    selects by name. `forced` marks user-supplied translations (forced decoding).
     """
     several = [translations] if isinstance(translations, Translation) else translations
     for number, translation in enumerate(several, start=1):
@@ -119,28 +116,27 @@ def records(
     single = [head for head in heads if head.index is not None]
     cross = [head for head in single if head.attention == "cross"]
     results = []
-    for index, hypothesis in enumerate(translation.hypotheses):
+    for index, output in enumerate(translation.hypotheses):
         target, source = axes(translation, index)
-        results.append(
-            AttentionRecord(
-                sentence=sentence,
-                rank=index + 1,
-                forced=forced,
-                level=level,
-                source_text=translation.src_text,
-                source=source,
-                target_text=hypothesis.text,
-                target=target,
-                weights=attention_table(translation, index, level).weights,
-                log_probs=hypothesis.hypothesis.log_probs,
-                score=hypothesis.hypothesis.score,
-                finished=hypothesis.hypothesis.finished,
-                head_names=tuple(head.name for head in cross),
-                heads=_stacked(translation, index, level, cross) if cross else None,
-                self_attention=_self_attention(translation, index, level, single),
-                attribution=_attribution(translation, index, level),
-            )
+        record = AttentionRecord(
+            sentence=sentence,
+            rank=index + 1,
+            forced=forced,
+            level=level,
+            source_text=translation.src_text,
+            source=source,
+            target_text=output.text,
+            target=target,
+            weights=attention_table(translation, index, level).weights,
+            log_probs=output.hypothesis.log_probs,
+            score=output.hypothesis.score,
+            finished=output.hypothesis.finished,
+            head_names=tuple(head.name for head in cross),
+            heads=_stacked(translation, index, level, cross) if cross else None,
+            self_attention=_self_attention(translation, index, level, single),
+            attribution=_attribution(translation, index, level),
         )
+        results.append(record)
     return results
 
 
@@ -151,9 +147,8 @@ def _attribution(translation: Translation, index: int, level: Level) -> Attribut
     rows, columns = axes(translation, index)
     prefix, _ = axes(translation, index, "decoder")
     scores, prefix_scores = attribution.scores, attribution.prefix_scores
-    labels = prefix.pieces
+    labels = prefix.pieces if level == "piece" else prefix.words
     if level == "word":
-        labels = prefix.words
         row_words = own_words(rows).shares
         scores = merge_words(scores, row_words, own_words(columns).shares)
         if prefix_scores.shape[1]:
@@ -173,13 +168,11 @@ def _self_attention(
 ) -> dict[str, SelfAttentionRecord]:
     results = {}
     for attention in ("encoder", "decoder"):
-        selection = [head for head in heads if head.attention == attention]
-        if selection:
-            results[attention] = SelfAttentionRecord(
-                attention_table(translation, index, level, selection[0]).columns,
-                tuple(head.name for head in selection),
-                _stacked(translation, index, level, selection),
-            )
+        if selection := [head for head in heads if head.attention == attention]:
+            labels = attention_table(translation, index, level, selection[0]).columns
+            matrices = _stacked(translation, index, level, selection)
+            names = tuple(head.name for head in selection)
+            results[attention] = SelfAttentionRecord(labels, names, matrices)
     return results
 
 

@@ -2,11 +2,9 @@
 
 A model of the same direction scores p(y | x). A backward model scores p(x | y), which is low if the
 translation omits a part of the source (noisy channel; Li and Jurafsky 2016, arXiv 1601.00372; Yee
-et al. 2019, arXiv 1908.05731). Rerankers read the texts of the hypotheses, so that, unlike members
-of an ensemble, they may have other vocabularies than the searching model.
+et al. 2019, arXiv 1908.05731). Rerankers read texts, so that they may have other vocabularies.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -29,8 +27,7 @@ Scores = list[list[float | None]]
 class Reranker:
     """A model that scores the hypotheses found by another model.
 
-    A `backward` reranker translates in the opposite direction: it scores the source given a
-    hypothesis.
+    A `backward` reranker scores the source given a hypothesis.
     """
 
     translator: "Translator"
@@ -40,8 +37,8 @@ class Reranker:
     def scores(self, translations: Sequence[DrawnTranslation], search: SearchConfig) -> Scores:
         """Score all hypotheses by log-probability divided by the length penalty of `search`.
 
-        A backward model gives an empty hypothesis None. Raises DataError if a text is longer than
-        the model can read.
+        A backward model gives an empty hypothesis None. Raises DataError for a text that is too
+        long for the model.
         """
         scores: Scores = []
         # In small chunks, because forced decoding also returns attention weights.
@@ -56,9 +53,7 @@ class Reranker:
                 raise DataError(f"reranking by {self.translator.origin}: {error}") from None
             for translation in chunk:
                 outputs = [next(forced).hypotheses for _ in translation.hypotheses]
-                scores.append(
-                    [output[0].hypothesis.score if output else None for output in outputs]
-                )
+                scores.append([best[0].hypothesis.score if best else None for best in outputs])
         return scores
 
 
@@ -71,11 +66,9 @@ def is_backward(langs: tuple[str, str], reranker_langs: tuple[str, str], name: s
         return False
     if reranker_langs == langs[::-1]:
         return True
-    src, tgt = langs
-    raise ConfigError(
-        f"{name}: it translates {'-'.join(reranker_langs)}; allowed to rerank {src}-{tgt}: "
-        f"{src}-{tgt} and {tgt}-{src}"
-    )
+    theirs, same, opposite = map("-".join, (reranker_langs, langs, langs[::-1]))
+    allowed = f"allowed to rerank {same}: {same} and {opposite}"
+    raise ConfigError(f"{name}: it translates {theirs}; {allowed}")
 
 
 def check_rerankable(search: SearchConfig) -> None:
@@ -87,13 +80,6 @@ def check_rerankable(search: SearchConfig) -> None:
         raise ConfigError("search.beam: got 1, allowed with reranking: at least 2")
 
 
-def check_weights(name: str, weights: Sequence[float]) -> None:
-    """Raise ConfigError, with `name` for the weights, if a weight is negative or not finite."""
-    if not all(0 <= weight < math.inf for weight in weights):
-        got = ",".join(f"{weight:g}" for weight in weights)
-        raise ConfigError(f"{name}: got {got}, allowed: comma-separated numbers of at least 0")
-
-
 def reordered(
     translation: DrawnTranslation,
     scores: Sequence[Sequence[float | None]],
@@ -102,8 +88,8 @@ def reordered(
     """Order the hypotheses of a translation by the weighted mean of their scores.
 
     `scores` has a row, and `weights` a number, for each reranker; the score of the search has
-    weight 1. The mean becomes Hypothesis.score. Finished hypotheses come first. Next to them, a
-    hypothesis that a reranker could not read comes last, with the mean of its other scores. A
+    weight 1. The mean becomes Hypothesis.score. Finished hypotheses come first, and those that a
+    reranker could not read come last among their kind, with the mean of their other scores. A
     reranker of weight 0 has no effect.
     """
     ranked = []
@@ -124,8 +110,6 @@ def rerank(
     """Order the hypotheses of each translation by all scores, and keep the `n_best` best."""
     scores = [reranker.scores(translations, search) for reranker in rerankers]
     weights = [reranker.weight for reranker in rerankers]
-    best = []
-    for translation, *rows in zip(translations, *scores, strict=True):
-        hypotheses = reordered(translation, rows, weights).hypotheses
-        best.append(replace(translation, hypotheses=hypotheses[: search.n_best]))
-    return best
+    rows = zip(translations, *scores, strict=True)
+    ordered = [reordered(translation, parts, weights) for translation, *parts in rows]
+    return [replace(item, hypotheses=item.hypotheses[: search.n_best]) for item in ordered]

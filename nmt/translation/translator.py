@@ -1,6 +1,7 @@
 """Translator: translates texts with a trained model, its tokenizers and a search."""
 
 import copy
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +27,6 @@ from nmt.translation.reranking import (
     DEFAULT_WEIGHT,
     Reranker,
     check_rerankable,
-    check_weights,
     is_backward,
     rerank,
 )
@@ -66,10 +66,9 @@ class Translator:
         if int8 and precision != "fp32":
             raise ConfigError(f"`precision`: got {precision}, allowed with `int8`: fp32")
         self.model = in_int8(model) if int8 else model.eval()
-        self.int8 = int8
+        self.int8, self.precision = int8, precision
         self.tokenizers = tokenizers
         self.device = device
-        self.precision = precision
         self.search = search or SearchConfig()
         self.origin = "a model without a run"
         self.step: int | None = None
@@ -127,7 +126,9 @@ class Translator:
                 allowed = f"one for each of {format_count(len(runs), 'run')}"
                 got = ",".join(map(str, values))
                 raise ConfigError(f"reranker {what}: got {got}, allowed: {allowed}")
-        check_weights("reranker weights", weights)
+        if not all(0 <= weight < math.inf for weight in weights):
+            got, allowed = ",".join(f"{weight:g}" for weight in weights), "numbers of at least 0"
+            raise ConfigError(f"reranker weights: got {got}, allowed: comma-separated {allowed}")
         rerankers = []
         for run, weight, name in zip(runs, weights, names, strict=True):
             other = self.load(run, self.device, name, int8=self.int8, precision=self.precision)
@@ -136,10 +137,7 @@ class Translator:
         self.rerankers = tuple(rerankers)
 
     def cancelled_by(self, check: CheckCancelled) -> "Translator":
-        """Return a copy that calls `check` before each search step.
-
-        An exception raised by `check` ends the translation.
-        """
+        """Return a copy that calls `check`, whose exceptions end the search, before each step."""
         other = copy.copy(self)
         other.batched = replace(self.batched, check_cancelled=check)
         return other
@@ -173,9 +171,9 @@ class Translator:
 
         `prefixes` has the beginning of each translation, as text or as ids of pieces; the search
         may continue its last word. With prefixes, `attention` may replace attention weights: for
-        each text, a dict from a target position to weights over the source pieces, eos included.
-        Positions run from 0 to the first one after the prefix. Weights have shape (S,) for all
-        shown heads, or (N, S) for each head.
+        each text, a dict from a target position, 0 to the first one after the prefix, to weights
+        over the source pieces, eos included. Weights have shape (S,) for all shown heads, or (N, S)
+        for each head.
 
         Raises ConfigError for values that SearchConfig does not allow, if `n_best` exceeds the
         beam, if the search cannot be reranked (check_rerankable), or if an ensemble gets
@@ -189,9 +187,8 @@ class Translator:
             check_rerankable(config)
             search_config = config.model_copy(update={"n_best": config.beam})
         texts, sources = self._encoded(texts)
-        constraints = constraints_of(
-            self.model, self.tokenizers.tgt, sources, config, prefixes, attention
-        )
+        tgt = self.tokenizers.tgt
+        constraints = constraints_of(self.model, tgt, sources, config, prefixes, attention)
         beams = self.batched.search(sources, search_config, constraints)
         translations = [
             DrawnTranslation(text, source, tuple(map(self._with_text, hypotheses)))
@@ -200,8 +197,7 @@ class Translator:
         if self.rerankers:
             translations = rerank(translations, self.rerankers, config)
         if with_heads:
-            # Forced decoding recomputes the weights, so that the beam carries no matrix per head
-            # for hypotheses of which most are dropped.
+            # Forced decoding recomputes the weights, so that the beam carries no matrix per head.
             def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[dict[str, object]]:
                 forced = force_decode(self.model, *inputs, ids, 0.0, with_heads=True)
                 return [{"heads": hypothesis.heads} for hypothesis in forced]
@@ -210,7 +206,6 @@ class Translator:
         return translations
 
     def _encoded(self, texts: Iterable[str]) -> tuple[list[str], list[Encoded]]:
-        """Check and encode source texts."""
         texts = list(str_by_str(texts))
         return texts, [self.tokenizers.src.encode(text) for text in texts]
 
@@ -221,8 +216,8 @@ class Translator:
 
         A chunk is 16 batches of texts, sorted by length. With batch_size 1, each text is translated
         before the next is read. Every translation begins with `prefix`. If reading a text raises an
-        error, the texts before it are translated first. Raises TypeError if `texts` is a str or
-        has an item that is not a str.
+        error, the texts before it are translated first. Raises TypeError for a single str or an
+        item that is not a str.
         """
         return self._translate_chunks(str_by_str(texts), prefix)
 
@@ -242,8 +237,7 @@ class Translator:
     @property
     def chunk_size(self) -> int:
         """The number of texts of a stream that are read, sorted and translated together."""
-        size = self.search.batch_size
-        batches = _BATCHES_PER_CHUNK
+        size, batches = self.search.batch_size, _BATCHES_PER_CHUNK
         if self.rerankers:  # the whole beam stays in memory until it is reranked
             batches = max(1, batches // self.search.beam)
         return 1 if size == 1 else min(size * batches, sys.maxsize)
@@ -303,10 +297,10 @@ class Translator:
         read: Callable[[Padded, Sequence[Sequence[int]]], Sequence[dict[str, object]]],
     ) -> list[DrawnTranslation]:
         """Replace fields of each Hypothesis by the results of `read`, a teacher-forced pass."""
-        pairs = [(t.source, h.hypothesis.ids) for t in translations for h in t.hypotheses]
-        sources, targets = [source for source, _ in pairs], [ids for _, ids in pairs]
+        sources = [t.source for t in translations for _ in t.hypotheses]
+        targets = [output.hypothesis.ids for t in translations for output in t.hypotheses]
         fields = dict(self.batched.read_pairs(sources, targets, batch_size, read))
-        indices = iter(range(len(pairs)))
+        indices = iter(range(len(sources)))
 
         def changed(output: TranslatedHypothesis) -> TranslatedHypothesis:
             hypothesis = replace(output.hypothesis, **fields[next(indices)])  # type: ignore[arg-type]
@@ -315,7 +309,5 @@ class Translator:
         return [replace(t, hypotheses=tuple(map(changed, t.hypotheses))) for t in translations]
 
     def _with_text(self, hypothesis: Hypothesis) -> TranslatedHypothesis:
-        ids, tokenizer = without_eos(hypothesis), self.tokenizers.tgt
-        return TranslatedHypothesis(
-            tokenizer.decode(ids), tokenizer.encoded_from_ids(ids), hypothesis
-        )
+        ids, tgt = without_eos(hypothesis), self.tokenizers.tgt
+        return TranslatedHypothesis(tgt.decode(ids), tgt.encoded_from_ids(ids), hypothesis)

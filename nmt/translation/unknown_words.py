@@ -5,6 +5,7 @@ an alignment model; Jean et al. 2015, arXiv 1412.2007, section 3.3, with attenti
 copied from the source text, because the source vocabulary rarely contains it.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,30 +28,25 @@ def read_lexicon(path: FilePath, tokenizers: Tokenizers) -> dict[str, str]:
     """Read a lexicon with lines `source word<TAB>target words`, or the output of `nmt lexicon`.
 
     Lines of `nmt lexicon` end with `<TAB>probability<TAB>count`. The most probable translation of a
-    word is used, the first one of equal probability. Raises DataError (file:line) if a line has
-    another form, a source side has several words, or a word has two translations without
-    probabilities.
+    word is used, the first of equals. Raises DataError (file:line) if a line has another form, a
+    source side has several words, or a word has two translations without probabilities.
     """
     entries: dict[str, tuple[float, str]] = {}
     for number, line in enumerate(stream_lines(Path(path)), start=1):
         fields = line.split("\t")
+        where = f"{path}:{number}"
         if len(fields) not in (2, 4):
-            raise DataError(
-                f"{path}:{number}: expected source word<TAB>target words, got {len(fields)} fields"
-            )
+            got = f"{len(fields)} fields"
+            raise DataError(f"{where}: expected source word<TAB>target words, got {got}")
         word = normalise(fields[0], tokenizers.src.lang)
         target = normalise(fields[1], tokenizers.tgt.lang)
         if not word or not target or " " in word:
-            raise DataError(
-                f"{path}:{number}: expected one source word and its translation, got "
-                f"{fields[0][:40]!r} and {fields[1][:40]!r}"
-            )
-        probability = 1.0
-        if len(fields) == 4:
-            probability = _probability(fields[2], f"{path}:{number}")
+            got = f"{fields[0][:40]!r} and {fields[1][:40]!r}"
+            raise DataError(f"{where}: expected one source word and its translation, got {got}")
+        probability = _probability(fields[2], where) if len(fields) == 4 else 1.0
         before, known = entries.get(word, (-1.0, target))
         if len(fields) == 2 and known != target:
-            raise DataError(f"{path}:{number}: '{word[:40]}' has another translation further up")
+            raise DataError(f"{where}: '{word[:40]}' has another translation further up")
         if probability > before:
             entries[word] = probability, target
     return {word: target for word, (_, target) in entries.items()}
@@ -71,10 +67,10 @@ def replace_unknown(
 ) -> Translation:
     """Replace each `<unk>` in the texts of a translation; ids and pieces are unchanged.
 
-    Consecutive `<unk>` pieces stand for one word. Their attention selects the source word: weights
-    are summed over these pieces and over the pieces of the source word. The replacement is the
-    word's entry in `lexicon` (as written, else in lower case), or else the word itself without
-    surrounding punctuation. `<unk>` stays if no word has any weight (attention `none`).
+    Consecutive `<unk>` pieces stand for one word. Their summed attention to the pieces of each
+    source word selects the word. The replacement is its entry in `lexicon` (as written, else in
+    lower case), or else the word without surrounding punctuation. `<unk>` stays if no word has any
+    weight (attention `none`).
     """
     hypotheses = []
     for output in translation.hypotheses:
@@ -93,15 +89,8 @@ def replace_unknown(
 
 def _unknown_runs(ids: Sequence[int]) -> list[list[int]]:
     """Return the positions of `<unk>`, with consecutive positions in one list."""
-    runs: list[list[int]] = []
-    for position, id_ in enumerate(ids):
-        if id_ != UNK_ID:
-            continue
-        if runs and runs[-1][-1] == position - 1:
-            runs[-1].append(position)
-        else:
-            runs.append([position])
-    return runs
+    groups = itertools.groupby(range(len(ids)), key=lambda position: ids[position] == UNK_ID)
+    return [list(positions) for is_unknown, positions in groups if is_unknown]
 
 
 def _most_attended_word(

@@ -25,8 +25,8 @@ Level = Literal["piece", "word"]
 class AttentionTable:
     """Weights with a label for every row (query) and every column (key).
 
-    `method` names the weights. `source_share` is the source's share of the attribution of each row.
-    It is None for attention and for a method that does not score the prefix.
+    `method` names the weights. `source_share` is the source's share of each row's attribution, None
+    for attention and for a method that does not score the prefix.
     """
 
     rows: tuple[str, ...]
@@ -89,8 +89,8 @@ def source_share(
 ) -> Float32[np.ndarray, " T"] | None:
     """Return sum_s |score| / (sum_s |score| + sum_j |prefix score|) of each row, in [0, 1].
 
-    The share of a word is the mean over its pieces. None for a method without scores of the prefix.
-    arXiv 2010.10907 compares source and prefix in this way, with scores by relevance propagation.
+    The share of a word is the mean over its pieces. None without scores of the prefix. Compare
+    arXiv 2010.10907, whose scores come from relevance propagation.
     """
     if not attribution.prefix_scores.shape[1]:
         return None

@@ -33,12 +33,12 @@ def test_the_numbers_of_a_line_are_those_of_the_result():
 
 def test_translations_are_kept_only_where_they_were_made(tmp_path):
     report = EvalReport("test_2016.flickr", TRANSLATED, {}, {"checkpoint": "best"})
-    assert report.keep(tmp_path) == []
+    assert report.save(tmp_path) == []
     path = tmp_path / "eval" / "test_2016.flickr.json"
     assert json.loads(path.read_text("utf-8")) == report.as_json()
     assert json.loads(path.read_text("utf-8"))["scores"]["bleu"]["high"] == 62.71
     assert (tmp_path / "eval/test_2016.flickr.txt").read_text("utf-8") == "l'été\n\n"
-    EvalReport("read", READ, {}, {}).keep(tmp_path)
+    EvalReport("read", READ, {}, {}).save(tmp_path)
     assert {p.name for p in (tmp_path / "eval").iterdir()} == {
         "test_2016.flickr.json",
         "test_2016.flickr.txt",

@@ -76,7 +76,7 @@ def test_some_rows_at_a_time_are_those_of_all(n_numbers: int) -> None:
     nn.init.normal_(exact.weight)
     features = torch.randn(7, 41)
     for vocabulary in (exact, Int8Vocabulary(exact)):
-        parts = list(vocabulary.in_parts(features, n_numbers))
+        parts = list(vocabulary.logit_blocks(features, n_numbers))
         assert torch.equal(torch.cat(parts), vocabulary.table_logits(features))
         n_rows = max(1, n_numbers // 192)
         assert [len(part) for part in parts] == [min(n_rows, 7 - i) for i in range(0, 7, n_rows)]

@@ -33,7 +33,7 @@ def go_on(folder: Path, steps: int) -> int:
 
 def keep(run: Path) -> None:
     """As `nmt eval` does."""
-    EvalReport("test", Evaluation(Comparable(("a",), ()), {}, (), 0.5), {}, {}).keep(run)
+    EvalReport("test", Evaluation(Comparable(("a",), ()), {}, (), 0.5), {}, {}).save(run)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.storage.atomic import part_stream, remove, write_bytes, write_json, write_text
+from nmt.storage.atomic import open_no_follow, remove, write_bytes, write_json, write_text
 
 
 def test_a_second_name_of_a_file_keeps_its_content(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_a_second_name_of_a_file_keeps_its_content(tmp_path: Path) -> None:
         os.link(precious, tmp_path / name)
     write_json(tmp_path / "a.json", {})
     write_bytes(tmp_path / "c", b"new")
-    with part_stream(tmp_path / "d", append=False) as stream:
+    with open_no_follow(tmp_path / "d", append=False) as stream:
         stream.write(b"new")
     assert precious.read_text() == "precious"
     assert [(tmp_path / name).read_text() for name in "cd"] == ["new"] * 2

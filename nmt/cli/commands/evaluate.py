@@ -210,7 +210,7 @@ def _keep(report: "EvalReport") -> None:
     from nmt.evaluation.score_report import report_path
 
     try:
-        dropped = report.keep(Path(str(run)))
+        dropped = report.save(Path(str(run)))
     except DataError as error:
         say(f"scores are not saved in the run: {error}")
         return

@@ -85,7 +85,7 @@ class ComputeOptions:
 
 @dataclass(frozen=True)
 class RerankOptions:
-    """Runs that score the hypotheses of the beam too."""
+    """Options for reranking: runs that rescore the hypotheses of the beam, and their weights."""
 
     rerank: Annotated[
         list[Path] | None,

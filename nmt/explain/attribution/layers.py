@@ -23,8 +23,8 @@ from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, LayerCache
 from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.self_attention import (
     SelfAttentionInputs,
-    decoder_inputs,
-    encoder_inputs,
+    decoder_attention_inputs,
+    encoder_attention_inputs,
 )
 from nmt.models.transformer.transformer import TransformerSeq2Seq
 
@@ -120,7 +120,9 @@ value_zeroing = partial(through_layers, value_zeroing_mix)
 def encoder_layers(model: TransformerSeq2Seq, pair: Pair) -> Iterator[SubLayer]:
     """Yield the self-attention of each encoder layer."""
     x = model.encoder.pieces(pair.src_ids[None])
-    inputs = encoder_inputs(model.config, x, torch.ones_like(pair.src_ids[None], dtype=torch.bool))
+    inputs = encoder_attention_inputs(
+        model.config, x, torch.ones_like(pair.src_ids[None], dtype=torch.bool)
+    )
     for layer in model.encoder.layers:
         assert isinstance(layer, EncoderLayer)
         yield _self_attention(layer, x, inputs)
@@ -132,7 +134,7 @@ def decoder_layers(model: TransformerSeq2Seq, pair: Pair) -> Iterator[tuple[SubL
     keep = torch.ones_like(pair.src_ids[None], dtype=torch.bool)
     state = model.init_state(model.encode(pair.src_ids[None], keep))
     x = model.decoder.pieces(pair.tgt_in[None])
-    inputs = decoder_inputs(model.config, x, 0, 0)
+    inputs = decoder_attention_inputs(model.config, x, 0, 0)
     for layer, cache in zip(model.decoder.layers, state.layers, strict=True):
         assert isinstance(layer, DecoderLayer)
         attention = _self_attention(layer, x, inputs, cache)

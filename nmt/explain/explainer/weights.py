@@ -52,7 +52,11 @@ def _bytes(tensor: Tensor) -> bytes:
 
 
 def layout_and_bytes(model: Seq2Seq, numbers: Numbers) -> tuple[dict[str, object], bytes]:
-    """Return the shape, numbers and offset of each tensor by each of its names, and all bytes."""
+    """Return the layout of a model's tensors, and the bytes of all of them.
+
+    The layout maps each name to the shape, the number format and the byte offset of its tensor. A
+    shared tensor is stored once, and all its names have the same entry.
+    """
     content, entries = bytearray(), {}
     for name, (kind, tensor_bytes, values) in packed(model, numbers):
         entries[name] = {"shape": [*values.shape], "numbers": kind, "offset": len(content)}

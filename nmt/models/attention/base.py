@@ -20,6 +20,7 @@ from nmt.models.attention.span import Span, Window
 from nmt.models.attention.weighting import Choice, DoublyStochastic, SoftWeighting, Weighting
 from nmt.models.base import AuxiliaryLoss, BatchFirst, Memory
 from nmt.models.beams import Beams, select_or_all, select_sentences
+from nmt.models.shapes import Annotations, Contexts, HeadScores, Keys, Mask, Queries, Scores, Values
 from nmt.ops import Operations
 from nmt.ops.backend import BackendName, operations
 from nmt.ops.reference import AdditiveMemory
@@ -29,16 +30,15 @@ from nmt.ops.reference import AdditiveMemory
 class AttentionState(BatchFirst):
     """The attention state of R rows (hypotheses) that attend to B sentences.
 
-    `values` are the vectors that the weights sum: the annotations or a linear map of them. `keep`
-    is the source mask. `queries` counts each row's past queries. `past` is the memory of coverage;
-    None without coverage. `soft` marks the rows that use expected weights instead of sampled ones;
-    None if no row does. `beams` maps each row to its sentence; None if row i reads sentence i.
-    `forced` replaces the weights of the next query, except where it is NaN; None: nowhere.
+    `queries` counts each row's past queries. `past` belongs to the coverage, if any. `soft` marks
+    the rows that use expected weights instead of sampled ones (None: no row). `beams` maps each row
+    to its sentence (None: row i reads sentence i). `forced` replaces the weights of the next query,
+    except where it is NaN.
     """
 
-    keys: Float[Tensor, "B S K"]
-    values: Float[Tensor, "B S C"]
-    keep: Bool[Tensor, "B S"]
+    keys: Keys
+    values: Values
+    keep: Mask
     queries: Int[Tensor, " R"]
     past: Float[Tensor, "R S"] | None
     soft: Bool[Tensor, " R"] | None = None
@@ -48,10 +48,8 @@ class AttentionState(BatchFirst):
     def select(self, rows: Int[Tensor, " N"]) -> "AttentionState":
         """Select rows; sentences are copied only if some of them are dropped."""
         beams, left = select_sentences(self.beams, len(self.keep), rows)
-        past, soft, forced = (
-            None if x is None else x.index_select(0, rows)
-            for x in (self.past, self.soft, self.forced)
-        )
+        by_row = (self.past, self.soft, self.forced)
+        past, soft, forced = (x if x is None else x.index_select(0, rows) for x in by_row)
         keys, values, keep = (select_or_all(x, left) for x in (self.keys, self.values, self.keep))
         queries = self.queries.index_select(0, rows)
         return AttentionState(keys, values, keep, queries, past, soft, beams, forced)
@@ -61,19 +59,16 @@ class AttentionState(BatchFirst):
         if self.beams is None:
             return self
         sentences = self.beams.sentences
-        keys, values, keep = (
-            x.index_select(0, sentences) for x in (self.keys, self.values, self.keep)
-        )
-        return replace(self, keys=keys, values=values, keep=keep, beams=None)
+        inputs = {name: getattr(self, name)[sentences] for name in ("keys", "values", "keep")}
+        return replace(self, **inputs, beams=None)
 
 
 @dataclass(frozen=True)
 class AttentionOutput:
     """The contexts and attention weights of Q queries, and the next state.
 
-    `heads` are the weights of each head before dropout, so they sum to 1 (N = 1 for most attention
-    types). `weights` is the mean over the heads. `choice` describes sampled positions; None if none
-    were sampled.
+    `heads` are the weights of each head before dropout, so they sum to 1. `choice` describes the
+    sampled positions, if any.
     """
 
     context: Float[Tensor, "B Q M"]
@@ -82,7 +77,7 @@ class AttentionOutput:
     choice: Choice | None
 
     @property
-    def weights(self) -> Float[Tensor, "B Q S"]:
+    def weights(self) -> Scores:
         """The mean of the weights over the heads."""
         return self.heads.squeeze(1) if self.heads.shape[1] == 1 else self.heads.mean(dim=1)
 
@@ -105,8 +100,7 @@ class Attention(nn.Module, abc.ABC):
     """
 
     sums_annotations = True
-    """Whether the context is the weighted sum of the annotations. If so, a linear map of the
-    context equals the weighted sum of the mapped annotations."""
+    """Whether the context is the weighted sum of the annotations, so that linear maps commute."""
 
     weighting: Weighting
     dropout: nn.Dropout
@@ -125,14 +119,12 @@ class Attention(nn.Module, abc.ABC):
         self.gate = None
         self.doubly_stochastic = 0.0
 
-    def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
+    def project(self, values: Annotations) -> Keys:
         """Return the keys of a memory, computed once per sentence; by default the annotations."""
         return values
 
     @abc.abstractmethod
-    def score(
-        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
-    ) -> Float[Tensor, "B Q S"] | Float[Tensor, "B N Q S"]:
+    def score(self, query: Queries, keys: Keys) -> Scores | HeadScores:
         """Return the unmasked score of each query with each key, for each of N heads if any."""
 
     def additive_score(self) -> AdditiveScore | None:
@@ -142,29 +134,24 @@ class Attention(nn.Module, abc.ABC):
     def plain_additive_score(self) -> AdditiveScore | None:
         """Return the additive score if the weights are its softmax over the whole source, or None.
 
-        It is None for other scores, weightings and spans, with coverage or a gate, and while
-        dropout acts. Operations.attentional_gru and additive_attention_step support none of these.
+        It is None with a coverage or gate and while dropout acts: Operations.attentional_gru and
+        additive_attention_step support none of these.
         """
         drops = self.training and self.dropout.p > 0
-        options = (self.span, self.coverage, self.gate)
-        is_plain = self.weighting.is_softmax and not drops and options == (None, None, None)
+        has_options = any((self.span, self.coverage, self.gate))
+        is_plain = self.weighting.is_softmax and not drops and not has_options
         return self.additive_score() if is_plain else None
 
-    def carry(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S C"]:
+    def carry(self, values: Annotations) -> Values:
         """Return the values to sum, computed once per sentence; by default the annotations."""
         return values
 
-    def mix(
-        self, heads: Float[Tensor, "B N Q S"], values: Float[Tensor, "B S C"]
-    ) -> Float[Tensor, "B Q M"]:
+    def mix(self, heads: HeadScores, values: Values) -> Contexts:
         """Return the context: the sum of the values, weighted by the heads."""
         return torch.bmm(heads.squeeze(1), values)
 
-    def value_norms(self, values: Float[Tensor, "B S C"]) -> Float[Tensor, "B N S"]:
-        """Return the norm of what each head adds to the context for a weight of 1.
-
-        `values` are the values of an AttentionState. The gate is ignored.
-        """
+    def value_norms(self, values: Values) -> Float[Tensor, "B N S"]:
+        """Return the norm of what each head adds to the context for a weight of 1, without gate."""
         norms: Tensor = torch.linalg.vector_norm(values, dim=-1)
         return norms.unsqueeze(1)
 
@@ -178,26 +165,19 @@ class Attention(nn.Module, abc.ABC):
         return self._state(memory.values, memory.values, memory.keep)
 
     def attend(
-        self,
-        query: Float[Tensor, "B Q H"],
-        keys: Float[Tensor, "B S M"],
-        values: Float[Tensor, "B S C"],
-        keep: Bool[Tensor, "B S"] | None = None,
+        self, query: Queries, keys: Annotations, values: Values, keep: Mask | None = None
     ) -> AttentionOutput:
         """Compute f(q, (k_1, v_1), ...) = sum_i softmax_i(score(q, k_i)) v_i without a model.
 
-        `keys` are first passed through `project`. `keep` is True where a position may be attended;
-        None means everywhere.
+        `keys` are first passed through `project`. Only positions that `keep` marks may be attended
+        (None: all).
         """
         if keep is None:
             keep = keys.new_ones(keys.shape[:2], dtype=torch.bool)
         return self(query, self._state(keys, values, keep))
 
     def _state(
-        self,
-        annotations: Float[Tensor, "B S A"],
-        values: Float[Tensor, "B S C"],
-        keep: Bool[Tensor, "B S"],
+        self, annotations: Float[Tensor, "B S A"], values: Values, keep: Mask
     ) -> AttentionState:
         """Return the state before the first query, with keys computed from the annotations."""
         return AttentionState(
@@ -209,7 +189,7 @@ class Attention(nn.Module, abc.ABC):
             soft=self.weighting.sample_soft_rows(keep),
         )
 
-    def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
+    def forward(self, query: Queries, state: AttentionState) -> AttentionOutput:
         """Answer Q queries; one by one if coverage makes each depend on the previous ones."""
         if self.coverage is not None and query.shape[1] > 1:
             return self._in_turn(query, state)
@@ -235,13 +215,13 @@ class Attention(nn.Module, abc.ABC):
             choice=None,  # a search samples no positions
         )
 
-    def _attend(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
+    def _attend(self, query: Queries, state: AttentionState) -> AttentionOutput:
         """Answer the queries of a state without `beams`, where row i reads sentence i."""
         keys, past, forced = state.keys, state.past, state.forced
         if self.coverage is not None and past is not None:
             keys = keys + self.coverage(past)
         if self.span is None:
-            scores = _per_head(self.score(query, keys))
+            scores = self._head_scores(query, keys)
             heads, choice = self.weighting(scores, state.keep).mix_expected(state.soft)
             context = self.mix(self.dropout(heads), state.values)
         else:
@@ -257,32 +237,34 @@ class Attention(nn.Module, abc.ABC):
         after = replace(state, queries=state.queries + query.shape[1], past=past, forced=None)
         return AttentionOutput(context, heads, after, choice)
 
-    def _in_turn(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
+    def _in_turn(self, query: Queries, state: AttentionState) -> AttentionOutput:
         outputs: list[AttentionOutput] = []
         for step_query in query.unbind(dim=1):
             outputs.append(self(step_query.unsqueeze(1), state))
             state = outputs[-1].state
-        choices = [output.choice for output in outputs if output.choice is not None]
         return AttentionOutput(
             context=torch.cat([output.context for output in outputs], dim=1),
             heads=torch.cat([output.heads for output in outputs], dim=2),
             state=state,
-            choice=Choice.concatenated(choices),
+            choice=Choice.concatenated(output.choice for output in outputs),
         )
+
+    def _head_scores(self, query: Queries, keys: Keys) -> HeadScores:
+        scores = self.score(query, keys)
+        return scores.unsqueeze(1) if scores.dim() == 3 else scores
 
     def _attend_in_window(
         self,
         window: Window,
-        query: Float[Tensor, "B Q H"],
-        keys: Float[Tensor, "B S K"],
+        query: Queries,
+        keys: Keys,
         state: AttentionState,
-    ) -> tuple[Float[Tensor, "B Q M"], Float[Tensor, "B N Q S"], Choice | None]:
+    ) -> tuple[Contexts, HeadScores, Choice | None]:
         """Attend from each query to its own W positions; queries become rows, R = B Q."""
         n_rows, n_queries, width = window.positions.shape
         keep = window.keep.flatten(0, 1)
-        scores = _per_head(
-            self.score(query.flatten(0, 1).unsqueeze(1), _gather(keys, window.positions))
-        )
+        rows = query.flatten(0, 1).unsqueeze(1)
+        scores = self._head_scores(rows, _gather(keys, window.positions))
         if window.bias is not None:
             scores = scores + window.bias.flatten(0, 1)[:, None, None, :].to(scores.dtype)
         soft = None if state.soft is None else state.soft.repeat_interleave(n_queries)
@@ -294,19 +276,15 @@ class Attention(nn.Module, abc.ABC):
         # Positions beyond an end of the source were clamped to that end and have weight 0.
         heads = zeros.scatter_add(-1, positions, heads)
         if choice is not None:
-            choice = choice.view(n_rows, n_queries)
+            choice = Choice(*(x.view(n_rows, n_queries) for x in choice))
         return context.view(n_rows, n_queries, -1), heads, choice
 
     def auxiliary_loss(self, outputs: Sequence[AttentionOutput]) -> AuxiliaryLoss | None:
-        """Return the term to add to the training loss of T steps, or None.
-
-        It is the doubly stochastic penalty or the loss of sampled positions; None in evaluation.
-        """
+        """Return the penalty or the loss of sampled positions over T steps; None in evaluation."""
         if self.training and self.doubly_stochastic:
             weights = torch.cat([output.weights for output in outputs], dim=1)
             return DoublyStochastic(self.doubly_stochastic, weights, outputs[-1].state.keep)
-        choices = [output.choice for output in outputs if output.choice is not None]
-        choice = Choice.concatenated(choices)
+        choice = Choice.concatenated(output.choice for output in outputs)
         return None if choice is None else self.weighting.auxiliary_loss(choice)
 
 
@@ -324,15 +302,7 @@ def _additive_step(
     return AttentionOutput(context.unsqueeze(1), weights[:, None, None], after, None)
 
 
-def _per_head(
-    scores: Float[Tensor, "B Q S"] | Float[Tensor, "B N Q S"],
-) -> Float[Tensor, "B N Q S"]:
-    return scores.unsqueeze(1) if scores.dim() == 3 else scores
-
-
-def _gather(
-    values: Float[Tensor, "B S C"], positions: Int[Tensor, "B Q W"]
-) -> Float[Tensor, "R W C"]:
+def _gather(values: Values, positions: Int[Tensor, "B Q W"]) -> Float[Tensor, "R W C"]:
     """Return the values at each query's positions, R = B Q."""
     index = positions.flatten(1).unsqueeze(-1).expand(-1, -1, values.shape[-1])
     return values.gather(1, index).view(-1, positions.shape[-1], values.shape[-1])

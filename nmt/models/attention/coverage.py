@@ -7,7 +7,11 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
+from nmt.models.shapes import Keys
 from nmt.settings.base import Config
+
+Past = Float[Tensor, "B S"]
+"""What coverage stores of the past weights; zeros before the first step."""
 
 
 class Coverage(nn.Module, abc.ABC):
@@ -17,14 +21,12 @@ class Coverage(nn.Module, abc.ABC):
     """
 
     @abc.abstractmethod
-    def forward(self, past: Float[Tensor, "B S"]) -> Float[Tensor, "B S K"]:
-        """Return the feature of each position, given the memory `past`."""
+    def forward(self, past: Past) -> Keys:
+        """Return the feature of each position."""
 
     @abc.abstractmethod
-    def after(
-        self, past: Float[Tensor, "B S"], weights: Float[Tensor, "B 1 S"]
-    ) -> Float[Tensor, "B S"]:
-        """Return the memory after a step with these weights; before the first step it is zero."""
+    def after(self, past: Past, weights: Float[Tensor, "B 1 S"]) -> Past:
+        """Return what is stored after a step with these weights."""
 
 
 class NoCoverageConfig(Config):
@@ -52,12 +54,10 @@ class SumCoverage(Coverage):
         super().__init__()
         self.W_f = nn.Linear(1, key_size, bias=False)
 
-    def forward(self, past: Float[Tensor, "B S"]) -> Float[Tensor, "B S K"]:
+    def forward(self, past: Past) -> Keys:
         return self.W_f(past.unsqueeze(-1))
 
-    def after(
-        self, past: Float[Tensor, "B S"], weights: Float[Tensor, "B 1 S"]
-    ) -> Float[Tensor, "B S"]:
+    def after(self, past: Past, weights: Float[Tensor, "B 1 S"]) -> Past:
         return past + weights.squeeze(1)
 
 
@@ -78,13 +78,10 @@ class LocationSensitiveCoverage(Coverage):
         self.F = nn.Conv1d(1, 10, 7, padding=3, bias=False)
         self.W_f = nn.Linear(10, key_size, bias=False)
 
-    def forward(self, past: Float[Tensor, "B S"]) -> Float[Tensor, "B S K"]:
+    def forward(self, past: Past) -> Keys:
         return self.W_f(self.F(past.unsqueeze(1)).transpose(1, 2))
 
-    def after(
-        self, past: Float[Tensor, "B S"], weights: Float[Tensor, "B 1 S"]
-    ) -> Float[Tensor, "B S"]:
-        """Return the weights of this step alone."""
+    def after(self, past: Past, weights: Float[Tensor, "B 1 S"]) -> Past:
         return weights.squeeze(1)
 
 

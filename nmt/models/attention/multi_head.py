@@ -12,6 +12,7 @@ from nmt.models.attention.base import Attention
 from nmt.models.attention.heads import join_heads, mixed_norms, split_heads
 from nmt.models.attention.options import AttentionOptions
 from nmt.models.attention.scores import ScaledDotConfig, ScoreKind
+from nmt.models.shapes import Annotations, Contexts, HeadScores, Keys, Queries, Values
 from nmt.ops.backend import BackendName
 from nmt.settings.base import Conflict, conflict_error
 
@@ -52,11 +53,9 @@ class MultiHeadConfig(AttentionOptions):
         return self
 
     def _division(self, size: int, key: str) -> Iterator[Conflict]:
-        if size % self.heads:
-            yield (
-                key,
-                f"{self.heads} heads need a size that is a multiple of {self.heads}: got {size}",
-            )
+        n = self.heads
+        if size % n:
+            yield key, f"{n} heads need a size that is a multiple of {n}: got {size}"
 
     def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         return MultiHeadAttention(self, query_size, memory_size, backend)
@@ -88,7 +87,7 @@ class MultiHeadAttention(Attention):
         assert size % n_heads == 0
         head_size = size // n_heads
         scores = [config.over.build_core(head_size, head_size, backend) for _ in range(n_heads)]
-        if not any(True for _ in scores[0].parameters()):
+        if not list(scores[0].parameters()):
             scores = scores[:1]
         super().__init__(key_size=n_heads * scores[0].key_size, backend=backend)
         self.n_heads = n_heads
@@ -102,7 +101,7 @@ class MultiHeadAttention(Attention):
     def head_names(self) -> tuple[str, ...]:
         return tuple(f"head {i + 1}" for i in range(self.n_heads))
 
-    def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
+    def project(self, values: Annotations) -> Keys:
         n = self.n_heads // len(self.scores)
         keys = [
             _as_heads(score.project(_as_sentences(share, n)), n)
@@ -110,13 +109,10 @@ class MultiHeadAttention(Attention):
         ]
         return torch.cat(keys, dim=-1)
 
-    def carry(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S C"]:
-        """Return W_v v for every annotation, with the heads concatenated."""
+    def carry(self, values: Annotations) -> Values:
         return self.W_v(values)
 
-    def score(
-        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
-    ) -> Float[Tensor, "B N Q S"]:
+    def score(self, query: Queries, keys: Keys) -> HeadScores:
         n = self.n_heads // len(self.scores)
         pairs = zip(self._in_shares(self.W_q(query)), self._in_shares(keys), strict=True)
         scores = [
@@ -124,30 +120,26 @@ class MultiHeadAttention(Attention):
         ]
         return torch.cat([part.view(-1, n, *part.shape[1:]) for part in scores], dim=1)
 
-    def value_norms(self, values: Float[Tensor, "B S C"]) -> Float[Tensor, "B N S"]:
+    def value_norms(self, values: Values) -> Float[Tensor, "B N S"]:
         """Return ||W_o_n W_v_n v|| for each head n."""
         return mixed_norms(split_heads(values, self.n_heads), self.W_o.weight)
 
-    def _in_shares(
-        self, x: Float[Tensor, "B S C"]
-    ) -> Iterator[tuple[Attention, Float[Tensor, "B S P"]]]:
+    def _in_shares(self, x: Values) -> Iterator[tuple[Attention, Float[Tensor, "B S P"]]]:
         """Yield each score with its heads' share of the last dimension."""
         for score, share in zip(self.scores, x.chunk(len(self.scores), dim=-1), strict=True):
             assert isinstance(score, Attention)
             yield score, share
 
-    def mix(
-        self, heads: Float[Tensor, "B N Q S"], values: Float[Tensor, "B S C"]
-    ) -> Float[Tensor, "B Q M"]:
+    def mix(self, heads: HeadScores, values: Values) -> Contexts:
         sums = torch.bmm(heads.flatten(0, 1), _as_sentences(values, self.n_heads))
         return self.W_o(_as_heads(sums, self.n_heads))
 
 
-def _as_sentences(x: Float[Tensor, "B S C"], n_heads: int) -> Float[Tensor, "R S P"]:
+def _as_sentences(x: Values, n_heads: int) -> Float[Tensor, "R S P"]:
     """Turn heads into additional sentences, R = B N, each with its share P = C / N."""
     return split_heads(x, n_heads).flatten(0, 1)
 
 
-def _as_heads(x: Float[Tensor, "R S P"], n_heads: int) -> Float[Tensor, "B S C"]:
+def _as_heads(x: Float[Tensor, "R S P"], n_heads: int) -> Values:
     """Invert _as_sentences."""
     return join_heads(x.view(-1, n_heads, *x.shape[1:]))

@@ -5,12 +5,11 @@ from dataclasses import replace
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
-from torch import Tensor
 
 from nmt.models.attention.base import Attention, AttentionState
 from nmt.models.attention.weighting import Weighting, WeightingOutput, masked_argmax_one_hot
 from nmt.models.base import Memory
+from nmt.models.shapes import HeadScores, Keys, Mask, Queries, Scores
 from nmt.ops.backend import BackendName
 from nmt.ops.masks import keep_like
 from nmt.settings.base import Config, Conflict
@@ -27,7 +26,6 @@ class NoAttentionConfig(Config):
     kind: Literal["none"] = "none"
 
     def build(self, query_size: int, memory_size: int, backend: BackendName = "auto") -> Attention:
-        """Build the module; `query_size` and `backend` have no effect."""
         return NoAttention(memory_size)
 
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
@@ -46,14 +44,10 @@ class NoAttention(Attention):
         self.weighting = _LargestWeighting()
 
     def begin(self, memory: Memory) -> AttentionState:
-        """Return the initial state, in which the value of every position is the summary."""
         summary = memory.final[:, -1:].expand_as(memory.values)
         return replace(super().begin(memory), values=summary)
 
-    def score(
-        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
-    ) -> Float[Tensor, "B Q S"]:
-        """Return scores that grow with the position."""
+    def score(self, query: Queries, keys: Keys) -> Scores:
         positions = torch.arange(keys.shape[1], device=keys.device, dtype=keys.dtype)
         return positions.expand(query.shape[0], query.shape[1], -1)
 
@@ -61,7 +55,5 @@ class NoAttention(Attention):
 class _LargestWeighting(Weighting):
     """Puts all weight on the largest score."""
 
-    def forward(
-        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
-    ) -> WeightingOutput:
+    def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
         return WeightingOutput(masked_argmax_one_hot(scores, keep_like(keep, scores)))

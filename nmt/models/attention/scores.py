@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from nmt.models.attention.base import AdditiveScore, Attention
 from nmt.models.attention.options import AttentionOptions
 from nmt.models.linear import Linear
+from nmt.models.shapes import Annotations, Keys, Queries, Scores
 from nmt.ops.backend import BackendName
 from nmt.ops.reference import additive_scores
 from nmt.settings.base import Conflict
@@ -35,10 +36,7 @@ class _Additive(Attention):
     @abc.abstractmethod
     def additive_score(self) -> AdditiveScore: ...
 
-    def score(
-        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
-    ) -> Float[Tensor, "B Q S"]:
-        """Return v^T tanh(W_q q + key) for every query and every key."""
+    def score(self, query: Queries, keys: Keys) -> Scores:
         parts = self.additive_score()
         return additive_scores(parts.project_query(query), keys, parts.v)
 
@@ -54,7 +52,7 @@ class AdditiveAttention(_Additive):
         self.W_k = Linear(memory_size, size, bias=False, backend=backend)
         self.w_v = nn.Linear(size, 1, bias=False)
 
-    def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
+    def project(self, values: Annotations) -> Keys:
         return self.W_k(values)
 
     def additive_score(self) -> AdditiveScore:
@@ -74,9 +72,9 @@ class ConcatConfig(AttentionOptions):
 class ConcatAttention(_Additive):
     """score(q, k) = v_a^T tanh(W_a [q; k]) (arXiv 1508.04025, section 3.1).
 
-    W_a [q; k] is the sum of two products, one for each half of W_a, so the keys' product is
-    computed once per sentence. Only the initial weights differ from additive attention: a single
-    matrix of query size + memory size columns is drawn with a smaller variance than two matrices.
+    W_a [q; k] is the sum of two products, one for each half of W_a; the keys' product is computed
+    once per sentence. Only the initial weights differ from additive attention: one matrix of query
+    size + memory size columns has a smaller initial variance than two matrices.
     """
 
     def __init__(
@@ -87,12 +85,10 @@ class ConcatAttention(_Additive):
         self.W_a = nn.Linear(query_size + memory_size, size, bias=False)
         self.v_a = nn.Linear(size, 1, bias=False)
 
-    def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """Multiply every annotation by the keys' half of W_a."""
+    def project(self, values: Annotations) -> Keys:
         return nn.functional.linear(values, self.W_a.weight[:, self.query_size :])
 
     def additive_score(self) -> AdditiveScore:
-        """Return the parameters of the score; W_q is the queries' half of W_a."""
         W_q = self.W_a.weight[:, : self.query_size]
         return AdditiveScore(
             lambda query: nn.functional.linear(query, W_q), W_q, self.v_a.weight.squeeze(0)
@@ -102,9 +98,7 @@ class ConcatAttention(_Additive):
 class _Product(Attention):
     """Base class of attention whose score is the dot product of query and key."""
 
-    def score(
-        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
-    ) -> Float[Tensor, "B Q S"]:
+    def score(self, query: Queries, keys: Keys) -> Scores:
         return torch.bmm(query, keys.transpose(1, 2))
 
 
@@ -124,7 +118,7 @@ class GeneralAttention(_Product):
         super().__init__(key_size=query_size)
         self.W_a = nn.Linear(memory_size, query_size, bias=False)
 
-    def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
+    def project(self, values: Annotations) -> Keys:
         return self.W_a(values)
 
 
@@ -133,12 +127,11 @@ class _SameSizes(AttentionOptions):
 
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
         if query_size != memory_size:
-            kind = type(self).model_fields["kind"].default
             yield (
                 "kind",
-                f"'{kind}' needs queries and annotations of the same size: got {query_size} (the "
-                f"decoder's hidden) and {memory_size} (the encoder's, summed over directions); "
-                "set encoder.hidden, or use 'general', which allows different sizes",
+                f"'{self.kind}' needs queries and annotations of the same size: got {query_size} "
+                f"(the decoder's hidden) and {memory_size} (the encoder's, summed over "
+                "directions); set encoder.hidden, or use 'general', which allows different sizes",
             )
 
 
@@ -172,8 +165,7 @@ class DotAttention(_Product):
         super().__init__(key_size=size)
         self.scale = scale
 
-    def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """Multiply the annotations by the scale, once for all queries."""
+    def project(self, values: Annotations) -> Keys:
         return values if self.scale == 1 else values * self.scale
 
 
@@ -208,14 +200,11 @@ class GaussianAttention(Attention):
         """The current value of w."""
         return self.initial_width * self.theta.exp()
 
-    def score(
-        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
-    ) -> Float[Tensor, "B Q S"]:
+    def score(self, query: Queries, keys: Keys) -> Scores:
         """Return the scores, from ||q - k||^2 = ||q||^2 - 2 q^T k + ||k||^2."""
-        products = torch.bmm(query, keys.transpose(1, 2))
         squares = query.square().sum(-1).unsqueeze(2) + keys.square().sum(-1).unsqueeze(1)
-        distances = (squares - 2 * products).clamp(min=0)  # rounding may give less
-        return -distances * self.width.square() / 2
+        distances = squares - 2 * torch.bmm(query, keys.transpose(1, 2))
+        return -distances.clamp(min=0) * self.width.square() / 2  # rounding may give less than 0
 
 
 class CosineConfig(_SameSizes):
@@ -232,8 +221,8 @@ class CosineAttention(Attention):
 
     A cosine lies in [-1, 1]. Without beta, no weight over S positions could exceed 1 / (1 + (S - 1)
     / e^2), which is 0.35 for S = 15. In the paper the controller emits a beta for each query. Here
-    beta = sqrt(size) exp(theta) is one positive number, learned from theta = 0. There, components
-    of variance 1 give scores of variance 1.
+    beta = sqrt(size) exp(theta) is one positive number. It is learned from theta = 0, where
+    components of variance 1 give scores of variance 1.
     """
 
     def __init__(self, size: int) -> None:
@@ -245,12 +234,10 @@ class CosineAttention(Attention):
         """The current value of beta."""
         return self.key_size**0.5 * self.theta.exp()
 
-    def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
+    def project(self, values: Annotations) -> Keys:
         return _unit(values)
 
-    def score(
-        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
-    ) -> Float[Tensor, "B Q S"]:
+    def score(self, query: Queries, keys: Keys) -> Scores:
         return torch.bmm(_unit(query) * self.scale, keys.transpose(1, 2))
 
 
@@ -278,8 +265,8 @@ class LocationAttention(Attention):
     """score(q, s) = (W_a q)_s, where s is the position (arXiv 1508.04025, equation 8).
 
     As in the paper's footnote 6, a short sentence uses only the first rows of W_a, and words after
-    the last row are ignored. The key of a position is its row of W_a and a number that is added to
-    the score. The number is 0, or after the last row so low that the weight is 0.
+    the last row are ignored. The key of a position is its row of W_a and a summand of the score: 0,
+    or after the last row so low that the weight is 0.
     """
 
     def __init__(self, query_size: int, max_length: int) -> None:
@@ -287,8 +274,7 @@ class LocationAttention(Attention):
         self.max_length = max_length
         self.W_a = nn.Linear(query_size, max_length, bias=False)
 
-    def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
-        """Return the rows of W_a as keys, the same for every sentence."""
+    def project(self, values: Annotations) -> Keys:
         length = values.shape[1]
         rows = self.W_a.weight[:length]
         rows = nn.functional.pad(rows, (0, 0, 0, length - len(rows)))
@@ -296,9 +282,7 @@ class LocationAttention(Attention):
         summand = has_no_row.to(rows.dtype).unsqueeze(1) * _NO_WEIGHT
         return torch.cat([rows, summand], dim=1).expand(len(values), -1, -1)
 
-    def score(
-        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
-    ) -> Float[Tensor, "B Q S"]:
+    def score(self, query: Queries, keys: Keys) -> Scores:
         return torch.bmm(query, keys[..., :-1].transpose(1, 2)) + keys[..., -1].unsqueeze(1)
 
 

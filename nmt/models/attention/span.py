@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
+from nmt.models.shapes import Mask, Queries
 from nmt.settings.base import Config
 
 
@@ -28,12 +29,7 @@ class Span(nn.Module, abc.ABC):
     """Selects a window of source positions for each query."""
 
     @abc.abstractmethod
-    def forward(
-        self,
-        query: Float[Tensor, "B Q H"],
-        keep: Bool[Tensor, "B S"],
-        queries: Int[Tensor, " B"],
-    ) -> Window:
+    def forward(self, query: Queries, keep: Mask, queries: Int[Tensor, " B"]) -> Window:
         """Return each query's window, given the number of earlier `queries` and the source mask."""
 
 
@@ -71,12 +67,7 @@ class MonotonicSpan(Span):
         super().__init__()
         self.window = window
 
-    def forward(
-        self,
-        query: Float[Tensor, "B Q H"],
-        keep: Bool[Tensor, "B S"],
-        queries: Int[Tensor, " B"],
-    ) -> Window:
+    def forward(self, query: Queries, keep: Mask, queries: Int[Tensor, " B"]) -> Window:
         steps = torch.arange(query.shape[1], device=queries.device)
         centres = torch.minimum(queries.unsqueeze(1) + steps, _lengths(keep) - 1)
         return _window(centres, self.window, keep)
@@ -106,12 +97,7 @@ class PredictiveSpan(Span):
         self.W_p = nn.Linear(query_size, query_size, bias=False)
         self.v_p = nn.Linear(query_size, 1, bias=False)
 
-    def forward(
-        self,
-        query: Float[Tensor, "B Q H"],
-        keep: Bool[Tensor, "B S"],
-        queries: Int[Tensor, " B"],
-    ) -> Window:
+    def forward(self, query: Queries, keep: Mask, queries: Int[Tensor, " B"]) -> Window:
         logits = self.v_p(torch.tanh(self.W_p(query))).squeeze(-1)
         # 16 bits would round positions beyond 256.
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
@@ -122,13 +108,13 @@ class PredictiveSpan(Span):
         return Window(window.positions, window.keep, -distances.square() / 2)
 
 
-def _lengths(keep: Bool[Tensor, "B S"]) -> Int[Tensor, "B 1"]:
+def _lengths(keep: Mask) -> Int[Tensor, "B 1"]:
     """Return the number of positions up to and including the last kept one."""
     lengths = torch.arange(1, keep.shape[1] + 1, device=keep.device)
     return (keep * lengths).amax(dim=1, keepdim=True)
 
 
-def _window(centres: Int[Tensor, "B Q"], reach: int, keep: Bool[Tensor, "B S"]) -> Window:
+def _window(centres: Int[Tensor, "B Q"], reach: int, keep: Mask) -> Window:
     """Return the positions up to `reach` from each centre; those outside are clamped, not kept."""
     offsets = torch.arange(-reach, reach + 1, device=centres.device)
     raw_positions = centres.unsqueeze(-1) + offsets

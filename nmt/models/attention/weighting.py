@@ -1,22 +1,22 @@
 """How scores become weights: softmax, sparsemax, or hard attention to one position."""
 
 import abc
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from nmt.models.base import AuxiliaryLoss
+from nmt.models.base import AuxiliaryLoss, Steps
+from nmt.models.shapes import HeadScores, Mask
 from nmt.ops.masks import keep_like, softmax_over_kept
 from nmt.settings.base import Config
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """The REINFORCE terms of sampled positions, in nats, summed over the heads.
 
     `log_probs`: log-probability of the sampled position, 0 if none was sampled; `entropies`:
@@ -27,19 +27,10 @@ class Choice:
     entropies: Float[Tensor, "B Q"]
 
     @staticmethod
-    def concatenated(choices: Sequence["Choice"]) -> "Choice | None":
+    def concatenated(choices: Iterable["Choice | None"]) -> "Choice | None":
         """Concatenate the choices along Q; return None if there are none."""
-        if not choices:
-            return None
-        return Choice(
-            torch.cat([choice.log_probs for choice in choices], dim=1),
-            torch.cat([choice.entropies for choice in choices], dim=1),
-        )
-
-    def view(self, n_rows: int, n_queries: int) -> "Choice":
-        """Reshape both tensors to (n_rows, n_queries)."""
-        shape = (n_rows, n_queries)
-        return Choice(self.log_probs.view(shape), self.entropies.view(shape))
+        parts = [torch.cat(x, dim=1) for x in zip(*filter(None, choices), strict=True)]
+        return Choice(*parts) if parts else None
 
 
 @dataclass(frozen=True)
@@ -53,15 +44,13 @@ class WeightingOutput:
     choice: Choice | None = None
     expected: Float[Tensor, "B N Q S"] | None = None
 
-    def mix_expected(
-        self, soft: Bool[Tensor, " B"] | None
-    ) -> tuple[Float[Tensor, "B N Q S"], Choice | None]:
+    def mix_expected(self, soft: Bool[Tensor, " B"] | None) -> tuple[HeadScores, Choice | None]:
         """Return weights and choice, with the expected weights in the rows that `soft` marks."""
         if soft is None or self.expected is None or self.choice is None:
             return self.weights, self.choice
         weights = torch.where(soft[:, None, None, None], self.expected, self.weights)
         log_probs = self.choice.log_probs.masked_fill(soft.unsqueeze(1), 0.0)
-        return weights, replace(self.choice, log_probs=log_probs)
+        return weights, self.choice._replace(log_probs=log_probs)
 
 
 class Weighting(nn.Module, abc.ABC):
@@ -71,12 +60,10 @@ class Weighting(nn.Module, abc.ABC):
     """Whether the weights are just the softmax of the scores."""
 
     @abc.abstractmethod
-    def forward(
-        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
-    ) -> WeightingOutput:
+    def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
         """Return the weights of each query of each head."""
 
-    def sample_soft_rows(self, keep: Bool[Tensor, "B S"]) -> Bool[Tensor, " B"] | None:
+    def sample_soft_rows(self, keep: Mask) -> Bool[Tensor, " B"] | None:
         """Sample the sentences that use WeightingOutput.expected at all steps; None if none may."""
         return None
 
@@ -99,9 +86,7 @@ class SoftWeighting(Weighting):
 
     is_softmax = True
 
-    def forward(
-        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
-    ) -> WeightingOutput:
+    def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
         return WeightingOutput(softmax_over_kept(scores, keep))
 
 
@@ -117,9 +102,7 @@ class SparsemaxConfig(Config):
 class SparsemaxWeighting(Weighting):
     """weights = argmin_p ||p - scores||^2 over the simplex (arXiv 1602.02068, algorithm 1)."""
 
-    def forward(
-        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
-    ) -> WeightingOutput:
+    def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
         return WeightingOutput(masked_sparsemax(scores, keep_like(keep, scores)))
 
 
@@ -132,10 +115,9 @@ def masked_sparsemax(
     largest: the same result without infinities. Computed in fp32 at least.
     """
     dtype = torch.promote_types(scores.dtype, torch.float32)
-    lowest = torch.finfo(dtype).min
-    z = scores.to(dtype).masked_fill(~keep, lowest)
+    z = scores.to(dtype).masked_fill(~keep, torch.finfo(dtype).min)
     z = z - z.amax(dim=-1, keepdim=True)
-    z = torch.where(keep, z.clamp(min=-2.0), torch.full_like(z, -2.0))
+    z = z.clamp(min=-2.0).masked_fill(~keep, -2.0)
     ordered = z.sort(dim=-1, descending=True).values
     sums = ordered.cumsum(dim=-1)
     ranks = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=dtype)
@@ -190,9 +172,7 @@ class HardWeighting(Weighting):
         self.config = config
         self.register_buffer("baseline", torch.zeros(()))  # saved, for resumed runs
 
-    def forward(
-        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
-    ) -> WeightingOutput:
+    def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
         """Sample positions. Samples have no gradient here; the auxiliary loss gives them one."""
         mask = keep_like(keep, scores)
         if not self.training:
@@ -204,7 +184,7 @@ class HardWeighting(Weighting):
         entropies = -(soft * log_soft).sum(dim=-1)
         return WeightingOutput(hard, Choice(log_probs.sum(dim=1), entropies.sum(dim=1)), soft)
 
-    def sample_soft_rows(self, keep: Bool[Tensor, "B S"]) -> Bool[Tensor, " B"] | None:
+    def sample_soft_rows(self, keep: Mask) -> Bool[Tensor, " B"] | None:
         """Select each sentence with probability `soft_share`, in training only."""
         if not self.training or not self.config.soft_share:
             return None
@@ -225,18 +205,15 @@ class Reinforce(AuxiliaryLoss):
 
     With the credit `sentence`, R_t = log p(y | s) is the same at all steps of a sentence, and b_t
     is its moving average over batches, b <- 0.9 b + 0.1 mean log p(y | s). With `future`, R_t sums
-    over the pieces from t on: earlier pieces do not depend on the sample, and would only add
-    variance. b_t is then the moving average of a piece's log-likelihood, times the number of pieces
-    in the sum.
+    over the pieces from t on, because earlier pieces do not depend on the sample. b_t is then the
+    moving average of a piece's log-likelihood, times the number of pieces in the sum.
     """
 
     def __init__(self, weighting: HardWeighting, choice: Choice) -> None:
         self.weighting = weighting
         self.choice = choice
 
-    def loss_sum(
-        self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, "B T"]
-    ) -> Float[Tensor, ""]:
+    def loss_sum(self, keep: Steps, log_likelihoods: Float[Tensor, "B T"]) -> Float[Tensor, ""]:
         """Return the term and update the baseline: call this once per batch."""
         config, baseline = self.weighting.config, self.weighting.baseline
         pieces = keep.to(baseline.dtype)
@@ -259,20 +236,15 @@ class DoublyStochastic(AuxiliaryLoss):
 
     Equation 14 of arXiv 1502.03044: over a sentence, all positions should get the same total
     weight. Padding of source and target is left out. As in the paper, a sentence's term is added to
-    its -log p(y). Both are summed over sentences and divided by the tokens of the whole update, so
-    the gradient does not depend on micro-batches.
+    its -log p(y). Both are divided by the tokens of the whole update, whatever the micro-batches.
     """
 
-    def __init__(
-        self, strength: float, weights: Float[Tensor, "B T S"], keep: Bool[Tensor, "B S"]
-    ) -> None:
+    def __init__(self, strength: float, weights: Float[Tensor, "B T S"], keep: Mask) -> None:
         self.strength = strength
         self.weights = weights
         self.keep = keep
 
-    def loss_sum(
-        self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, "B T"]
-    ) -> Float[Tensor, ""]:
+    def loss_sum(self, keep: Steps, log_likelihoods: Float[Tensor, "B T"]) -> Float[Tensor, ""]:
         sums = (self.weights * keep.unsqueeze(2)).sum(dim=1)
         return self.strength * ((1 - sums).square() * self.keep).sum()
 
@@ -299,9 +271,7 @@ class HardGumbelWeighting(Weighting):
         super().__init__()
         self.temperature = temperature
 
-    def forward(
-        self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
-    ) -> WeightingOutput:
+    def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
         mask = keep_like(keep, scores)
         if not self.training:
             return WeightingOutput(masked_argmax_one_hot(scores, mask))
@@ -315,8 +285,8 @@ def masked_argmax_one_hot(
     scores: Float[Tensor, "*L S"], keep: Bool[Tensor, "*#L S"]
 ) -> Float[Tensor, "*L S"]:
     """Return 1 at the largest kept score (the first of equals) and 0 elsewhere."""
-    lowest = torch.finfo(scores.dtype).min
-    best = scores.masked_fill(~keep, lowest).argmax(dim=-1, keepdim=True)
+    kept_scores = scores.masked_fill(~keep, torch.finfo(scores.dtype).min)
+    best = kept_scores.argmax(dim=-1, keepdim=True)
     return torch.zeros_like(scores).scatter(-1, best, 1.0) * keep
 
 

@@ -1,7 +1,7 @@
 """GRU and LSTM cells: one step, computed from gate pre-activations. `CELLS` lists the cells."""
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import torch
@@ -27,10 +27,9 @@ class Cell(nn.Module, abc.ABC):
 
     n_gates: int
     has_cell_state = False
-    forget_gate: int | None = None
-    """The index of the forget gate; None for a cell without one."""
+    forget_gate: int | None = None  # the index of the forget gate, if there is one
     torch_layer: Callable[..., Any] | None = None
-    """The function of torch for a layer of such cells, packed or not; None if torch has none."""
+    """Torch's function for a layer of such cells, packed or not, if any."""
     is_gru = False
     """Whether Operations.gru_layer and Operations.attentional_gru compute this cell."""
 
@@ -65,20 +64,18 @@ class Cell(nn.Module, abc.ABC):
     ) -> CellState:
         """Return the next state; `gates` are the pre-activations of x and of the context.
 
-        `hidden` is the hidden state in a separate view (None: that of `state`). With it, autograd
+        `hidden` is the hidden state in a separate view (None: that of `state`), so that autograd
         sums the gradients of a state in the order of its uses.
         """
         h_gates = self.hidden_gates(state[0] if hidden is None else hidden)
         return self.next_state(gates, h_gates, state)
 
     def reset_parameters(self) -> None:
-        """Draw the weights by `reset_gates`, and set the biases by `reset_gate_biases`."""
-        reset_gates(self.n_gates, self.input_gates.weight, nn.init.xavier_uniform_)
-        if self.context_gates is not None:
-            reset_gates(self.n_gates, self.context_gates.weight, nn.init.xavier_uniform_)
-        reset_gates(self.n_gates, self.hidden_gates.weight, nn.init.orthogonal_)
-        biases: list[Tensor | None] = [self.input_gates.bias, self.hidden_gates.bias]
-        reset_gate_biases(type(self), *(bias for bias in biases if bias is not None))
+        """Draw the initial weights; see reset_weights."""
+        inputs, hidden = self.input_gates, self.hidden_gates
+        context = [] if self.context_gates is None else [self.context_gates.weight]
+        biases: list[Tensor | None] = [inputs.bias, hidden.bias]
+        reset_weights(type(self), [inputs.weight, *context], hidden.weight, biases)
 
 
 class GRUCell(Cell):
@@ -111,8 +108,7 @@ class LSTMCell(Cell):
     def next_state(x_gates: Tensor, h_gates: Tensor, state: CellState) -> CellState:
         assert state[1] is not None
         input_gate, forget_gate, candidate, output_gate = (x_gates + h_gates).chunk(4, dim=-1)
-        cell = state[1].to(candidate.dtype)  # under autocast their dtypes differ
-        cell = torch.sigmoid(forget_gate) * cell
+        cell = torch.sigmoid(forget_gate) * state[1].to(candidate.dtype)  # autocast
         cell = torch.addcmul(cell, torch.sigmoid(input_gate), torch.tanh(candidate))
         return torch.sigmoid(output_gate) * torch.tanh(cell), cell
 
@@ -120,27 +116,21 @@ class LSTMCell(Cell):
 CELLS: dict[CellKind, type[Cell]] = {"gru": GRUCell, "lstm": LSTMCell}
 
 
-def reset_gates(
-    n_gates: int, weight: Float[Tensor, "G I"], draw: Callable[[Tensor], Tensor]
+def reset_weights(
+    cell: type[Cell], inputs: Iterable[Tensor], hidden: Tensor, biases: Iterable[Tensor | None]
 ) -> None:
     """Draw initial weights gate by gate, because each gate is a layer of its own.
 
-    In translation, input weights are Xavier-uniform and hidden-state weights orthogonal (arXiv
-    1409.0473, appendix B.1).
+    Input weights are Xavier-uniform and hidden-state weights orthogonal (arXiv 1409.0473, appendix
+    B.1). Biases are 0, except that the biases of a forget gate have the sum 1. An LSTM then
+    remembers until it learns to forget (Jozefowicz et al. 2015, An empirical exploration of
+    recurrent network architectures, section 2.2).
     """
     with torch.no_grad():
-        for gate in weight.chunk(n_gates):
-            draw(gate)
-
-
-def reset_gate_biases(cell: type[Cell], *biases: Float[Tensor, " G"]) -> None:
-    """Set biases to 0, except that the biases of a forget gate have the sum 1.
-
-    An LSTM then remembers until it learns to forget (Jozefowicz et al. 2015, An empirical
-    exploration of recurrent network architectures, section 2.2).
-    """
-    with torch.no_grad():
-        for bias in biases:
-            bias.zero_()
+        for gate in (gate for weight in inputs for gate in weight.chunk(cell.n_gates)):
+            nn.init.xavier_uniform_(gate)
+        for gate in hidden.chunk(cell.n_gates):
+            nn.init.orthogonal_(gate)
+        first, *_ = (bias.zero_() for bias in biases if bias is not None)
         if cell.forget_gate is not None:
-            biases[0].chunk(cell.n_gates)[cell.forget_gate].fill_(1)
+            first.chunk(cell.n_gates)[cell.forget_gate].fill_(1)

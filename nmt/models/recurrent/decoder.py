@@ -1,6 +1,7 @@
 """Recurrent decoders with attention, over any memory: of a text or of a picture."""
 
 import abc
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,18 +13,14 @@ from nmt.models.base import DecoderOutput, Memory, State, StepOutput
 from nmt.models.recurrent.cells import CELLS, Cell, CellState
 from nmt.models.recurrent.initial_state import InitialState
 from nmt.models.recurrent.rnn_config import RecurrentConfig
-from nmt.models.vocabulary import PieceEmbedding, VocabLinear
-from nmt.ops import Operations
+from nmt.models.vocabulary import Context, Embedded, Features, Hidden, PieceEmbedding, VocabLinear
 from nmt.ops.backend import BackendName, operations
 from nmt.ops.reference import AdditiveMemory, DecoderWeights
 
 
 @dataclass(frozen=True)
 class RNNState(State):
-    """The hidden states of all layers, and the state of attention.
-
-    `cell` are the cell states of LSTMs, None for GRUs.
-    """
+    """The hidden states of all layers, the cell states of LSTMs, and the state of attention."""
 
     hidden: Float[Tensor, "B L H"]
     cell: Float[Tensor, "B L H"] | None
@@ -38,6 +35,11 @@ class RNNState(State):
     @property
     def top(self) -> Float[Tensor, "B H"]:
         return self.hidden[:, -1]
+
+
+Gates = Float[Tensor, "B G"]
+Advance = tuple[Float[Tensor, "B H"], AttentionOutput, RNNState]
+"""The readout's input, the attention output and the next state."""
 
 
 class RNNDecoder(nn.Module, abc.ABC):
@@ -55,10 +57,9 @@ class RNNDecoder(nn.Module, abc.ABC):
         self.dropout = nn.Dropout(config.dropout)
         self.layer_dropout = nn.Dropout(config.between_layers)
         self.backend: BackendName = config.backend
-        has_cell_state = CELLS[section.cell].has_cell_state
-        self.initial = InitialState(
-            section.initial_state, memory_size, hidden, config.layers, has_cell_state
-        )
+        has_cell = CELLS[section.cell].has_cell_state
+        sizes = memory_size, hidden, config.layers
+        self.initial = InitialState(section.initial_state, *sizes, has_cell)
         self.attention = config.attention.build(hidden, memory_size, config.backend)
         self._add_cells(config, memory_size)
         self.readout = section.readout.build(hidden, config.embedding, memory_size)
@@ -79,10 +80,8 @@ class RNNDecoder(nn.Module, abc.ABC):
         )
 
     @abc.abstractmethod
-    def _advance(
-        self, input_gates: Float[Tensor, "B G"], state: RNNState
-    ) -> tuple[Float[Tensor, "B H"], AttentionOutput, RNNState]:
-        """Run one step: return the readout's input, the attention output and the next state."""
+    def _advance(self, input_gates: Gates, state: RNNState) -> Advance:
+        """Run one step; `input_gates` are the pre-activations of `_input_cell.input_gates`."""
 
     @property
     def _input_cell(self) -> Cell:
@@ -90,7 +89,6 @@ class RNNDecoder(nn.Module, abc.ABC):
         return self.cell
 
     def init_state(self, memory: Memory) -> RNNState:
-        """Return the state before the first piece; it holds the projected attention keys."""
         hidden, cell = self.initial(memory)
         return RNNState(hidden, cell, self.attention.begin(memory))
 
@@ -101,7 +99,6 @@ class RNNDecoder(nn.Module, abc.ABC):
         return replace(state, attention=replace(state.attention, values=values))
 
     def step(self, last_ids: Int[Tensor, " B"], state: RNNState) -> StepOutput:
-        """Advance by one piece, given the previous piece."""
         embedded = self.dropout(self.embedding(last_ids))
         top, attended, state = self._advance(self._input_cell.input_gates(embedded), state)
         features = self._features(top, embedded, attended.context.squeeze(1))
@@ -120,6 +117,11 @@ class RNNDecoder(nn.Module, abc.ABC):
             outputs.append(attended)
         contexts = torch.cat([attended.context for attended in outputs], dim=1)
         features = self._features(torch.stack(tops, dim=1), embedded, contexts)
+        return self._output(features, outputs, with_weights)
+
+    def _output(
+        self, features: Features, outputs: Sequence[AttentionOutput], with_weights: bool
+    ) -> DecoderOutput:
         auxiliary_loss = self.attention.auxiliary_loss(outputs)
         if not with_weights:
             return DecoderOutput(features, self.output, auxiliary_loss=auxiliary_loss)
@@ -140,25 +142,14 @@ class RNNDecoder(nn.Module, abc.ABC):
         hidden = torch.stack(hiddens, dim=1)
         return replace(state, hidden=hidden, cell=cell, attention=attention)
 
-    def _attend(self, query: Float[Tensor, "B H"], state: RNNState) -> AttentionOutput:
-        return self.attention(query.unsqueeze(1), state.attention)
-
-    def _features(
-        self,
-        hidden: Float[Tensor, "*L H"],
-        embedded: Float[Tensor, "*L D"],
-        context: Float[Tensor, "*L M"],
-    ) -> Float[Tensor, "*L R"]:
+    def _features(self, hidden: Hidden, embedded: Embedded, context: Context) -> Features:
         """Return the input of the vocabulary layer, for one step or for all steps."""
         return self.dropout(self.readout(hidden, embedded, context))
 
 
 @dataclass(frozen=True)
 class SearchState(RNNState):
-    """A search state whose attention values are the context's pre-activations of the gates.
-
-    The cell's context weight has been applied to the annotations once.
-    """
+    """A state whose attention values are the annotations mapped to pre-activations of the gates."""
 
 
 class BahdanauDecoder(RNNDecoder):
@@ -180,8 +171,8 @@ class BahdanauDecoder(RNNDecoder):
     def init_search_state(self, memory: Memory) -> RNNState:
         """Return the initial search state, with the annotations mapped to gates if possible.
 
-        The gates are linear in the context, and a search takes more steps than a sentence has
-        annotations. So one product per annotation is less work than one per step.
+        A search takes more steps than a sentence has annotations. So one product per annotation is
+        less work than one per step.
         """
         state = super().init_search_state(memory)
         if self.readout.reads_context or not self.attention.sums_annotations:
@@ -190,20 +181,16 @@ class BahdanauDecoder(RNNDecoder):
         attention = replace(attention, values=self._context_layer(attention.values))
         return SearchState(state.hidden, state.cell, attention)
 
-    def _advance(
-        self, input_gates: Float[Tensor, "B G"], state: RNNState
-    ) -> tuple[Float[Tensor, "B H"], AttentionOutput, RNNState]:
+    def _advance(self, input_gates: Gates, state: RNNState) -> Advance:
         bottom, query, hidden = state.layer(0), state.top, state.hidden[:, 0]
-        attended = self._attend(query, state)
+        attended = self.attention(query.unsqueeze(1), state.attention)
         gates = input_gates + self._context_gates(attended, state)
         after = self._after(self.cell(gates, bottom, hidden), state, attended.state)
         return after.top, attended, after
 
-    def _context_gates(self, attended: AttentionOutput, state: RNNState) -> Float[Tensor, "B G"]:
+    def _context_gates(self, attended: AttentionOutput, state: RNNState) -> Gates:
         context = attended.context.squeeze(1)
-        if isinstance(state, SearchState):
-            return context
-        return self._context_layer(context)
+        return context if isinstance(state, SearchState) else self._context_layer(context)
 
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool = False
@@ -214,16 +201,6 @@ class BahdanauDecoder(RNNDecoder):
         score = self.attention.plain_additive_score() if is_one_gru else None
         if score is None or not ops.has_attentional_gru:
             return super().teacher_forced(tgt_in, state, with_weights)
-        return self._in_one_operation(ops, score, tgt_in, state, with_weights)
-
-    def _in_one_operation(
-        self,
-        ops: Operations,
-        score: AdditiveScore,
-        tgt_in: Int[Tensor, "B T"],
-        state: RNNState,
-        with_weights: bool,
-    ) -> DecoderOutput:
         embedded = self.dropout(self.embedding(tgt_in.t()))
         memory = state.attention.expand_rows()
         hidden, contexts, weights = ops.attentional_gru(
@@ -235,10 +212,7 @@ class BahdanauDecoder(RNNDecoder):
         features = self._features(hidden, embedded, contexts).transpose(0, 1)
         heads = weights.transpose(0, 1).unsqueeze(1)
         attended = AttentionOutput(contexts.transpose(0, 1), heads, memory, choice=None)
-        auxiliary_loss = self.attention.auxiliary_loss([attended])
-        if not with_weights:
-            return DecoderOutput(features, self.output, auxiliary_loss=auxiliary_loss)
-        return DecoderOutput(features, self.output, attended.weights, heads, auxiliary_loss)
+        return self._output(features, [attended], with_weights)
 
     def _weights(self, score: AdditiveScore) -> DecoderWeights:
         W_c, gates = self._context_layer.weight, self.cell.hidden_gates
@@ -265,11 +239,9 @@ class ConditionalDecoder(BahdanauDecoder):
     def _context_layer(self) -> nn.Module:
         return self.cell.input_gates
 
-    def _advance(
-        self, input_gates: Float[Tensor, "B G"], state: RNNState
-    ) -> tuple[Float[Tensor, "B H"], AttentionOutput, RNNState]:
+    def _advance(self, input_gates: Gates, state: RNNState) -> Advance:
         inner = self.transition(input_gates, state.layer(0), state.hidden[:, 0])
-        attended = self._attend(inner[0], state)
+        attended = self.attention(inner[0].unsqueeze(1), state.attention)
         bottom = self.cell(self._context_gates(attended, state), inner)
         after = self._after(bottom, state, attended.state)
         return after.top, attended, after
@@ -298,18 +270,15 @@ class LuongDecoder(RNNDecoder):
 
     def init_state(self, memory: Memory) -> RNNState:
         state = super().init_state(memory)
-        feed = torch.zeros_like(state.top)
-        return LuongState(state.hidden, state.cell, state.attention, feed)
+        return LuongState(state.hidden, state.cell, state.attention, torch.zeros_like(state.top))
 
-    def _advance(
-        self, input_gates: Float[Tensor, "B G"], state: RNNState
-    ) -> tuple[Float[Tensor, "B H"], AttentionOutput, RNNState]:
+    def _advance(self, input_gates: Gates, state: RNNState) -> Advance:
         assert isinstance(state, LuongState)
         assert self.cell.context_gates is not None
         bottom = state.layer(0)
         gates = input_gates + self.cell.context_gates(state.feed)
         after = self._after(self.cell(gates, bottom, state.hidden[:, 0]), state, state.attention)
-        attended = self._attend(after.top, state)
+        attended = self.attention(after.top.unsqueeze(1), state.attention)
         feed = torch.tanh(self.W_c(torch.cat([attended.context.squeeze(1), after.top], dim=-1)))
         return feed, attended, LuongState(after.hidden, after.cell, attended.state, feed)
 

@@ -12,26 +12,21 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.models.base import Memory
-from nmt.models.recurrent.cells import (
-    CELLS,
-    Cell,
-    CellKind,
-    CellState,
-    reset_gate_biases,
-    reset_gates,
-)
+from nmt.models.recurrent.cells import CELLS, Cell, CellKind, CellState, reset_weights
 from nmt.models.recurrent.rnn_config import EncoderConfig, RecurrentConfig
 from nmt.models.vocabulary import PieceEmbedding
 from nmt.ops.backend import BackendName, operations
 from nmt.ops.masks import keep_from_lengths
 from nmt.ops.reference import read_directions
 
+_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+
 
 class EncoderStates(NamedTuple):
     """The top layer's hidden states, 0 at padding, and the final states of every layer.
 
     The directions are concatenated, forward first, M = 2 H. Final states follow the last word that
-    is read, which is the first word in the backward direction. `final_cell` is None for GRUs.
+    is read: the first word in the backward direction. `final_cell` is None for GRUs.
     """
 
     values: Float[Tensor, "B S M"]
@@ -42,7 +37,7 @@ class EncoderStates(NamedTuple):
 class RecurrentLayers(nn.Module):
     """Layers of cells over padded sentences; padding does not affect any state.
 
-    If `backend` has it, each GRU layer is one operation (Operations.gru_layer). Otherwise torch's
+    Each GRU layer is one operation if `backend` has it (Operations.gru_layer). Otherwise torch's
     layers run: on a GPU cuDNN's over all positions, on a CPU over packed sentences. A cell that
     torch lacks runs step by step. The weights are named as in torch.nn.GRU.
     """
@@ -65,28 +60,24 @@ class RecurrentLayers(nn.Module):
         n_units = CELLS[kind].n_gates * hidden_size
         for layer, suffix in product(range(num_layers), self.suffixes):
             size = hidden_size * len(self.suffixes) if layer else input_size
-            shapes = {"weight_ih": (n_units, size), "weight_hh": (n_units, hidden_size)}
-            for name, shape in {**shapes, "bias_ih": (n_units,), "bias_hh": (n_units,)}.items():
+            shapes = ((n_units, size), (n_units, hidden_size), (n_units,), (n_units,))
+            for name, shape in zip(_WEIGHTS, shapes, strict=True):
                 parameter = nn.Parameter(torch.empty(shape))
                 self.register_parameter(f"{name}_l{layer}{suffix}", parameter)
         self.reset_parameters()
 
     def weights(self, layer: int) -> list[tuple[Tensor, ...]]:
         """Return weight_ih, weight_hh, bias_ih and bias_hh of each direction of a layer."""
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         return [
-            tuple(getattr(self, f"{name}_l{layer}{suffix}") for name in names)
+            tuple(getattr(self, f"{name}_l{layer}{suffix}") for name in _WEIGHTS)
             for suffix in self.suffixes
         ]
 
     def reset_parameters(self) -> None:
-        """Draw the initial weights as in a decoder's cell; see reset_gates, reset_gate_biases."""
-        cell = CELLS[self.kind]
+        """Draw the initial weights as in a decoder's cell; see reset_weights."""
         for layer in range(self.num_layers):
-            for w_ih, w_hh, b_ih, b_hh in self.weights(layer):
-                reset_gates(cell.n_gates, w_ih, nn.init.xavier_uniform_)
-                reset_gates(cell.n_gates, w_hh, nn.init.orthogonal_)
-                reset_gate_biases(cell, b_ih, b_hh)
+            for w_ih, w_hh, *biases in self.weights(layer):
+                reset_weights(CELLS[self.kind], [w_ih], w_hh, biases)
 
     def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
         """Return the states of sentences of these lengths, which are all at least 1."""
@@ -103,9 +94,8 @@ class RecurrentLayers(nn.Module):
             elif cell.torch_layer is not None:
                 x, *final = read_by_torch(cell, self.weights(i), x, lengths)
             else:
-                x, *final = read_layer(
-                    cell, [self._gates(weights) for weights in self.weights(i)], x, lengths
-                )
+                directions = list(map(self._gates, self.weights(i)))
+                x, *final = read_layer(cell, directions, x, lengths)
             finals.append(final)
         return encoder_states(x, finals)
 
@@ -264,15 +254,13 @@ def _dtype_of_layers(x: Tensor) -> torch.dtype | None:
 
 
 def _in_one_block(weights: Sequence[Tensor], dtype: torch.dtype | None) -> list[Tensor]:
-    """Return a layer's weights as `dtype` in one block of memory, matrices first, as cuDNN needs.
+    """Return a layer's weights, matrices first, as `dtype` in one block of memory, as cuDNN needs.
 
     torch copies weights that lie elsewhere at every call, with a warning.
     """
-    order = sorted(range(len(weights)), key=lambda i: -weights[i].dim())
-    block = torch.cat([weights[i].flatten() for i in order]).to(dtype)
-    parts = torch.split(block, [weights[i].numel() for i in order])
-    views = {i: part.view_as(weights[i]) for i, part in zip(order, parts, strict=True)}
-    return [views[i] for i in range(len(weights))]
+    block = torch.cat([weight.flatten() for weight in weights]).to(dtype)
+    parts = torch.split(block, [weight.numel() for weight in weights])
+    return [part.view_as(weight) for part, weight in zip(parts, weights, strict=True)]
 
 
 class RNNEncoder(nn.Module):
@@ -282,15 +270,9 @@ class RNNEncoder(nn.Module):
         super().__init__()
         self.embedding = PieceEmbedding(vocab_size, shared.embedding)
         self.dropout = nn.Dropout(shared.dropout)
-        self.rnn = RecurrentLayers(
-            config.cell,
-            shared.embedding,
-            config.hidden or shared.hidden,
-            shared.layers,
-            shared.between_layers,
-            config.bidirectional,
-            shared.backend,
-        )
+        sizes = shared.embedding, config.hidden or shared.hidden, shared.layers
+        options = shared.between_layers, config.bidirectional, shared.backend
+        self.rnn = RecurrentLayers(config.cell, *sizes, *options)
 
     def forward(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
         """Return the top layer's states as annotations, and the final states; see EncoderStates."""

@@ -55,13 +55,10 @@ def _conflicts(config: RNNConfig) -> Iterator[Conflict]:
             f"'copy' to a decoder with cell '{decoder.cell}' needs an encoder with the same cell: "
             f"got '{config.encoder.cell}', which has no cell state to copy",
         )
-    width = decoder.readout.width(config.hidden)
-    if config.tie_embeddings != "none" and width != config.embedding:
-        yield (
-            "tie_embeddings",
-            f"'{config.tie_embeddings}' needs a readout as wide as the embedding: got {width} "
-            f"and {config.embedding}",
-        )
+    width, tied = decoder.readout.width(config.hidden), config.tie_embeddings
+    if tied != "none" and width != config.embedding:
+        problem = f"needs a readout as wide as the embedding: got {width} and {config.embedding}"
+        yield "tie_embeddings", f"'{tied}' {problem}"
 
 
 class RNNSeq2Seq(Seq2Seq):
@@ -98,6 +95,5 @@ class RNNSeq2Seq(Seq2Seq):
         return self.decoder.attention.head_names
 
     def value_norms(self, state: State) -> Float[Tensor, "B N S"]:
-        """Return the norms of the decoder's attention; see Seq2Seq.value_norms."""
         assert isinstance(state, RNNState)
         return self.decoder.attention.value_norms(state.attention.values)

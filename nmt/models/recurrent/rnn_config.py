@@ -8,7 +8,7 @@ from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.recurrent.cells import CellKind
 from nmt.models.recurrent.initial_state import InitialStateKind
-from nmt.models.vocabulary import PlainReadoutConfig, ReadoutConfig
+from nmt.models.vocabulary import PlainReadoutConfig, ReadoutConfig, TiedEmbeddings
 from nmt.ops.backend import BACKEND_DESCRIPTION, BackendName
 from nmt.settings.base import Config
 
@@ -98,11 +98,7 @@ class RecurrentConfig(Config):
     decoder: DecoderConfig = Field(
         default=BahdanauConfig(), description="the decoder's cell, initial state and readout"
     )
-    tie_embeddings: Literal["none", "target", "all"] = Field(
-        default="none",
-        description="share the vocabulary layer's weight with the target embedding (arXiv "
-        "1608.05859); `all`: with the source embedding too (needs a joint tokenizer)",
-    )
+    tie_embeddings: TiedEmbeddings = "none"
     backend: BackendName = Field(default="auto", description=BACKEND_DESCRIPTION)
 
     @property

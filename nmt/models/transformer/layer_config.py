@@ -46,17 +46,15 @@ class LayerConfig(Config):
 
     @model_validator(mode="after")
     def _sizes_agree(self) -> "LayerConfig":
-        conflicts = []
-        if self.size % self.heads:
-            conflicts.append(
-                ("heads", f"got {self.heads}, allowed: a divisor of size ({self.size})")
-            )
+        conflicts, heads, size = [], self.heads, self.size
+        if size % heads:
+            conflicts.append(("heads", f"got {heads}, allowed: a divisor of size ({size})"))
         elif self.positions.kind == "rotary" and self.head_size % 2:
-            problem = f"got {self.heads}, allowed with positions 'rotary': an even size / heads"
-            conflicts.append(("heads", f"{problem} (size is {self.size})"))
-        if self.positions.kind == "sinusoidal" and self.size % 2:
-            problem = f"got {self.size}, allowed: an even number with positions 'sinusoidal'"
-            conflicts.append(("size", problem))
+            allowed = f"allowed with positions 'rotary': an even size / heads (size is {size})"
+            conflicts.append(("heads", f"got {heads}, {allowed}"))
+        if self.positions.kind == "sinusoidal" and size % 2:
+            allowed = "allowed: an even number with positions 'sinusoidal'"
+            conflicts.append(("size", f"got {size}, {allowed}"))
         if conflicts:
             raise conflict_error(conflicts)
         return self

@@ -11,6 +11,8 @@ from nmt.models.transformer.layer_config import LayerConfig
 from nmt.models.transformer.multi_head import KeyValues, MultiHead
 from nmt.models.transformer.self_attention import SelfAttention, SelfAttentionInputs
 
+Vectors = Float[Tensor, "B T D"]
+
 
 @dataclass(frozen=True)
 class LayerCache:
@@ -35,7 +37,7 @@ class FeedForward(nn.Module):
         self.activation = nn.ReLU() if config.activation == "relu" else nn.GELU()
         self.outer = nn.Linear(units, config.size)
 
-    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+    def forward(self, x: Vectors) -> Vectors:
         return self.outer(self.activation(self.inner(x)))
 
 
@@ -48,13 +50,11 @@ class Residual(nn.Module):
         self.norm = nn.LayerNorm(config.size)
         self.dropout = nn.Dropout(config.dropout)
 
-    def enter(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+    def enter(self, x: Vectors) -> Vectors:
         """Return the sublayer's input."""
         return self.norm(x) if self.pre else x
 
-    def leave(
-        self, x: Float[Tensor, "B T D"], result: Float[Tensor, "B T D"]
-    ) -> Float[Tensor, "B T D"]:
+    def leave(self, x: Vectors, result: Vectors) -> Vectors:
         """Return the sublayer's output: the sum of `x` and `result`, normalised if post."""
         total: Tensor = x + self.dropout(result)
         return total if self.pre else self.norm(total)
@@ -73,20 +73,15 @@ class EncoderLayer(nn.Module):
         self, x: Float[Tensor, "B S D"], inputs: SelfAttentionInputs, with_weights: bool = False
     ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B N S S"] | None]:
         """Return the output, and the weights of self-attention if `with_weights`."""
-        result, _, weights = self.self_attention(
-            self.around_self_attention.enter(x), inputs, None, with_weights
-        )
+        y = self.around_self_attention.enter(x)
+        result, _, weights = self.self_attention(y, inputs, None, with_weights)
         x = self.around_self_attention.leave(x, result)
         y = self.around_feed_forward.enter(x)
         return self.around_feed_forward.leave(x, self.feed_forward(y)), weights
 
 
 class Sources(NamedTuple):
-    """The inputs of cross-attention: source mask, which source each row reads, forced weights.
-
-    `beams` is TransformerState.beams. `forced` replaces the weights of the layer's heads at the
-    single position that is computed, except where it is NaN; None replaces nothing.
-    """
+    """The inputs of cross-attention, as in TransformerState; `forced` has the layer's own heads."""
 
     keep: Bool[Tensor, "B S"]
     beams: Beams | None
@@ -129,29 +124,23 @@ class DecoderLayer(nn.Module):
         with_weights: bool = False,
         with_self_weights: bool = False,
     ) -> DecoderLayerOutput:
-        """Compute T more positions after those in `cache`.
+        """Compute T more positions after those in `cache`, which drops those outside of a window.
 
-        `with_weights` adds the weights over the source, `with_self_weights` those of
-        self-attention. With a window, the cache holds no more positions than the next one can see.
+        `with_weights` adds the weights over the source, `with_self_weights` self-attention's.
         """
-        result, targets, self_weights = self.self_attention(
-            self.around_self_attention.enter(x), inputs, cache.target, with_self_weights
-        )
-        x = self.around_self_attention.leave(x, result)
+        y = self.around_self_attention.enter(x)
+        y, targets, self_weights = self.self_attention(y, inputs, cache.target, with_self_weights)
+        x = self.around_self_attention.leave(x, y)
         y = self.around_source.enter(x)
         keep, beams, forced = sources
         if forced is not None:
             forced = forced.unsqueeze(1)
             forced = (forced if beams is None else beams.group_by_sentence(forced)).transpose(1, 2)
-        query = y if beams is None else beams.group_by_sentence(y)
-        result, weights = self.source(
-            query, cache.source, keep[:, None, None], with_weights, forced
-        )
-        if beams is not None:
-            result = beams.ungroup(result)
-            weights = (
-                None if weights is None else beams.ungroup(weights.transpose(1, 2)).transpose(1, 2)
-            )
+        y = y if beams is None else beams.group_by_sentence(y)
+        result, weights = self.source(y, cache.source, keep[:, None, None], with_weights, forced)
+        result = result if beams is None else beams.ungroup(result)
+        if beams is not None and weights is not None:
+            weights = beams.ungroup(weights.transpose(1, 2)).transpose(1, 2)
         x = self.around_source.leave(x, result)
         y = self.around_feed_forward.enter(x)
         x = self.around_feed_forward.leave(x, self.feed_forward(y))

@@ -8,8 +8,15 @@ from torch import Tensor, nn
 
 from nmt.models.attention.heads import join_heads, mixed_norms, split_heads
 from nmt.models.base import BatchFirst
+from nmt.models.shapes import HeadScores
 from nmt.ops.masks import softmax_over_kept
 from nmt.ops.precision import accumulate_dtype, compute_dtype
+
+HeadVectors = Float[Tensor, "B N Q P"]
+"""A vector of each of N heads, of size P, for each of Q queries."""
+
+HeadMask = Bool[Tensor, "#B #N #Q S"]
+"""True where a key may be attended."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +30,8 @@ class KeyValues(BatchFirst):
         """Append later keys and values."""
         if self.keys.shape[2] == 0:
             return later
-        return KeyValues(
-            torch.cat([self.keys, later.keys], dim=2), torch.cat([self.values, later.values], dim=2)
-        )
+        pairs = (self.keys, later.keys), (self.values, later.values)
+        return KeyValues(*(torch.cat(pair, dim=2) for pair in pairs))
 
     def last(self, n: int) -> "KeyValues":
         """Return the last `n` positions, or all positions if there are fewer."""
@@ -34,12 +40,12 @@ class KeyValues(BatchFirst):
 
 
 def attention_weights(
-    query: Float[Tensor, "B N Q P"],
+    query: HeadVectors,
     keys: Float[Tensor, "B N S P"],
-    keep: Bool[Tensor, "#B #N #Q S"] | None,
+    keep: HeadMask | None,
     scale: float,
-    bias: Float[Tensor, "B N Q S"] | None = None,
-) -> Float[Tensor, "B N Q S"]:
+    bias: HeadScores | None = None,
+) -> HeadScores:
     """Return softmax(scale (q^T k + bias)) over the kept keys; all 0 if a query has none."""
     products = query @ keys.mT
     scores = scale * (products if bias is None else products + bias)
@@ -49,21 +55,16 @@ def attention_weights(
 
 
 def fused_attention(
-    query: Float[Tensor, "B N Q P"],
-    memory: KeyValues,
-    keep: Bool[Tensor, "#B #N #Q S"] | None,
-    dropout: float,
-    scale: float,
-) -> Float[Tensor, "B N Q P"]:
+    query: HeadVectors, memory: KeyValues, keep: HeadMask | None, dropout: float, scale: float
+) -> HeadVectors:
     """Compute attention with torch's fused function, which never stores all weights.
 
     On a CPU it computes in fp32: in torch 2.13 its backward pass is 2 to 6 times slower in bf16 for
     up to 60 positions.
     """
     attend = nn.functional.scaled_dot_product_attention
-    dtype = compute_dtype(query)
+    dtype, keys, values = compute_dtype(query), memory.keys, memory.values
     sum_dtype = accumulate_dtype(dtype)
-    keys, values = memory.keys, memory.values
     if query.device.type != "cpu" or dtype == sum_dtype:
         return attend(query, keys, values, keep, dropout, scale=scale)
     query, keys, values = (x.to(sum_dtype) for x in (query, keys, values))
@@ -79,7 +80,7 @@ class MultiHead(nn.Module):
     `size` is the size of the result and of all heads together; `heads` must divide it.
     `query_size`, `key_size` and `value_size` are the sizes of the inputs (None: `size`). `dropout`
     is the share of weights dropped in training. `scale` is 1 / sqrt(size / heads). Keys have no
-    bias: it would add the same number to all scores of a query, which softmax cancels.
+    bias: softmax would cancel it.
     """
 
     def __init__(  # noqa: PLR0913 - the sizes of three inputs
@@ -105,10 +106,7 @@ class MultiHead(nn.Module):
     def project(
         self, keys: Float[Tensor, "B S K"], values: Float[Tensor, "B S M"] | None = None
     ) -> KeyValues:
-        """Return the keys and values of all heads; if `values` is None, both come from `keys`.
-
-        Call this once for a sequence that many queries read.
-        """
+        """Return the keys and values of all heads; if `values` is None, both come from `keys`."""
         values = keys if values is None else values
         return KeyValues(self.split(self.W_k(keys)), self.split(self.W_v(values)))
 
@@ -116,30 +114,27 @@ class MultiHead(nn.Module):
         self,
         query: Float[Tensor, "B Q X"],
         memory: KeyValues,
-        keep: Bool[Tensor, "#B #N #Q S"] | None = None,
+        keep: HeadMask | None = None,
         with_weights: bool = False,
-        forced: Float[Tensor, "B N Q S"] | None = None,
-    ) -> tuple[Float[Tensor, "B Q D"], Float[Tensor, "B N Q S"] | None]:
+        forced: HeadScores | None = None,
+    ) -> tuple[Float[Tensor, "B Q D"], HeadScores | None]:
         """Return the result for each query, and the weights of each head if `with_weights`.
 
-        `keep` is True where a key may be attended; None: everywhere. A query without any such key
-        gets W_o 0. `forced` replaces the weights, except where it is NaN.
+        Without any key to attend, a query gets W_o 0. `keep` None keeps all keys. `forced` replaces
+        the weights, except where it is NaN.
         """
         sums, weights = self.attend(self.split(self.W_q(query)), memory, keep, with_weights, forced)
         return self.join(sums), weights
 
     def attend(
         self,
-        query: Float[Tensor, "B N Q P"],
+        query: HeadVectors,
         memory: KeyValues,
-        keep: Bool[Tensor, "#B #N #Q S"] | None,
+        keep: HeadMask | None,
         with_weights: bool,
-        forced: Float[Tensor, "B N Q S"] | None = None,
-    ) -> tuple[Float[Tensor, "B N Q P"], Float[Tensor, "B N Q S"] | None]:
-        """Return each head's weighted sum of values, and its weights if `with_weights`.
-
-        Without weights, torch's fused attention is used, which never stores all of them.
-        """
+        forced: HeadScores | None = None,
+    ) -> tuple[HeadVectors, HeadScores | None]:
+        """Return each head's weighted sum of values, and its weights if `with_weights`."""
         if with_weights or forced is not None:
             weights = attention_weights(query, memory.keys, keep, self.scale)
             if forced is not None:
@@ -153,7 +148,7 @@ class MultiHead(nn.Module):
         """Return ||W_o^n W_v^n v|| of each head n at each position."""
         return mixed_norms(memory.values, self.W_o.weight)
 
-    def drop(self, weights: Float[Tensor, "B N Q S"]) -> Float[Tensor, "B N Q S"]:
+    def drop(self, weights: HeadScores) -> HeadScores:
         """Apply dropout to the weights."""
         return nn.functional.dropout(weights, self.dropout, self.training)
 
@@ -161,6 +156,6 @@ class MultiHead(nn.Module):
         """Split each vector into one vector per head."""
         return split_heads(x, self.heads)
 
-    def join(self, sums: Float[Tensor, "B N Q P"]) -> Float[Tensor, "B Q D"]:
+    def join(self, sums: HeadVectors) -> Float[Tensor, "B Q D"]:
         """Return W_o [head_1; ...; head_N]."""
         return self.W_o(join_heads(sums))

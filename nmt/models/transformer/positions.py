@@ -28,19 +28,19 @@ def sinusoids(
     section 3.5). There is no largest position. They are computed on a CUDA `device`, otherwise on
     the CPU. Raises ConfigError if `size` is odd: each sine needs a cosine.
     """
-    place = device if device is not None and device.type == "cuda" else None  # mps has no fp64
-    positions = torch.arange(first, first + length, dtype=torch.float64, device=place)
-    angles = torch.outer(positions, _frequencies(size, place))
+    if device is not None and device.type != "cuda":
+        device = None  # mps has no fp64
+    positions = torch.arange(first, first + length, dtype=torch.float64, device=device)
+    angles = torch.outer(positions, _frequencies(size, device))
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
 
 def rotation(offset: int, size: int) -> Float64[Tensor, "D D"]:
     """Return R(d) with PE(i + d) = PE(i) R(d) for every position i: d steps are one rotation.
 
-    Encodings are row vectors. Each pair (sin, cos) of frequency w turns by the angle d w, whatever
-    i is: R(d) has the blocks [[cos(d w), -sin(d w)], [sin(d w), cos(d w)]] on its diagonal.
-
-    Raises ConfigError if `size` is odd.
+    Encodings are row vectors. Each pair (sin, cos) of frequency w turns by the angle d w: R(d) has
+    the blocks [[cos(d w), -sin(d w)], [sin(d w), cos(d w)]] on its diagonal. Raises ConfigError if
+    `size` is odd.
     """
     angles = offset * _frequencies(size)
     turn = torch.diag(angles.cos().repeat_interleave(2))
@@ -123,20 +123,23 @@ class LearnedPositions(Positions):
                 f"got a sequence of {end} pieces, allowed: at most "
                 f"{self.embedding.num_embeddings}, the model's model.positions.max_length"
             )
-        table: Tensor = self.embedding.weight[first:end]
-        return x + table
+        return x + self.embedding.weight[first:end]
 
 
-class NoPositionsConfig(Config):
-    """No positional encoding: the encoder then reads a bag of pieces."""
-
-    kind: Literal["none"] = "none"
+class _NothingAdded(Config):
+    """Base class of the configs of encodings that are not added to the embeddings."""
 
     def build(self, size: int) -> Positions | None:
         return None
 
 
-class RelativeConfig(Config):
+class NoPositionsConfig(_NothingAdded):
+    """No positional encoding: the encoder then reads a bag of pieces."""
+
+    kind: Literal["none"] = "none"
+
+
+class RelativeConfig(_NothingAdded):
     """Learned vectors for the distance between two pieces, in self-attention (arXiv 1803.02155)."""
 
     kind: Literal["relative"] = "relative"
@@ -144,17 +147,11 @@ class RelativeConfig(Config):
         default=16, gt=0, description="largest distance with its own vector; larger ones share it"
     )
 
-    def build(self, size: int) -> Positions | None:
-        return None
 
-
-class RotaryConfig(Config):
+class RotaryConfig(_NothingAdded):
     """Queries and keys are rotated by angles proportional to their positions (arXiv 2104.09864)."""
 
     kind: Literal["rotary"] = "rotary"
-
-    def build(self, size: int) -> Positions | None:
-        return None
 
 
 PositionsConfig = Annotated[

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from nmt.models.shapes import HeadScores
 from nmt.models.transformer.layer_config import LayerConfig
-from nmt.models.transformer.multi_head import KeyValues, MultiHead, attention_weights
+from nmt.models.transformer.multi_head import HeadVectors, KeyValues, MultiHead, attention_weights
 from nmt.models.transformer.positions import RelativeConfig, rotate, sinusoids
 from nmt.ops.masks import causal_keep, offsets, window_keep
 
@@ -24,7 +25,7 @@ class SelfAttentionInputs:
     waves: Float[Tensor, "Q P"] | None = None
 
 
-def encoder_inputs(
+def encoder_attention_inputs(
     config: LayerConfig, x: Float[Tensor, "B S D"], keep: Bool[Tensor, "B S"]
 ) -> SelfAttentionInputs:
     """Return the inputs of an encoder: real positions see all others, or those in a window."""
@@ -35,10 +36,14 @@ def encoder_inputs(
     return _inputs(config, x, 0, 0, mask)
 
 
-def decoder_inputs(
+def decoder_attention_inputs(
     config: LayerConfig, x: Float[Tensor, "R T D"], first: int, past: int
 ) -> SelfAttentionInputs:
-    """Return the causal inputs of T positions from `first` on, after `past` cached positions."""
+    """Return the causal mask and the positional data for T new target positions.
+
+    `first` is the first of these positions. `past` is the number of earlier positions whose keys
+    are cached: fewer than `first` if a window limits them.
+    """
     # The last position may see all others, so a single new position needs no mask.
     mask = None
     if x.shape[1] > 1:
@@ -60,9 +65,8 @@ def _inputs(
         limit = positions.max_distance
         return SelfAttentionInputs(keep, distances.clamp(-limit, 0 if causal else limit) + limit)
     if positions.kind == "rotary":
-        return SelfAttentionInputs(
-            keep, waves=sinusoids(n_queries, config.head_size, first, x.device).to(x)
-        )
+        waves = sinusoids(n_queries, config.head_size, first, x.device)
+        return SelfAttentionInputs(keep, waves=waves.to(x))
     return SelfAttentionInputs(keep)
 
 
@@ -72,8 +76,8 @@ class RelativePositions(nn.Module):
         e_ij = scale q_i^T (k_j + a^K_(j-i));  z_i = sum_j alpha_ij (v_j + a^V_(j-i))   (eq. 3, 4)
 
     Distances are clipped to `max_distance` (section 3.2), and to at most 0 in causal attention. The
-    heads of a layer share the vectors. No tensor of size Q S P is stored: products with q, and sums
-    of alpha, are computed once per distance (section 3.3).
+    heads of a layer share the vectors. Products with q and sums of alpha are computed once per
+    distance, so that no tensor of size Q S P is stored (section 3.3).
     """
 
     def __init__(self, config: RelativeConfig, head_size: int, causal: bool) -> None:
@@ -82,16 +86,12 @@ class RelativePositions(nn.Module):
         self.keys = nn.Embedding(n_distances, head_size)
         self.values = nn.Embedding(n_distances, head_size)
 
-    def scores(
-        self, query: Float[Tensor, "B N Q P"], distances: Int[Tensor, "Q S"]
-    ) -> Float[Tensor, "B N Q S"]:
+    def scores(self, query: HeadVectors, distances: Int[Tensor, "Q S"]) -> HeadScores:
         """Return q_i^T a^K_(j-i); `distances` are the row indices of a^K."""
         by_distance = query @ self.keys.weight.T
         return by_distance.gather(-1, distances.expand(*query.shape[:2], -1, -1))
 
-    def mix(
-        self, weights: Float[Tensor, "B N Q S"], distances: Int[Tensor, "Q S"]
-    ) -> Float[Tensor, "B N Q P"]:
+    def mix(self, weights: HeadScores, distances: Int[Tensor, "Q S"]) -> HeadVectors:
         """Return sum_j alpha_ij a^V_(j-i)."""
         table = self.values.weight
         sums = weights.new_zeros(*weights.shape[:3], len(table))
@@ -115,7 +115,7 @@ class SelfAttention(nn.Module):
         inputs: SelfAttentionInputs,
         past: KeyValues | None = None,
         with_weights: bool = False,
-    ) -> tuple[Float[Tensor, "B Q D"], KeyValues, Float[Tensor, "B N Q S"] | None]:
+    ) -> tuple[Float[Tensor, "B Q D"], KeyValues, HeadScores | None]:
         """Return the result, `past` with the new keys and values, and weights if `with_weights`."""
         query, new = self.multi_head.split(self.multi_head.W_q(x)), self.multi_head.project(x)
         if inputs.waves is not None:
@@ -125,20 +125,17 @@ class SelfAttention(nn.Module):
         if self.relative is None:
             sums, weights = self.multi_head.attend(query, memory, inputs.keep, with_weights)
         else:
-            sums, weights = self._attend_by_distance(self.relative, query, memory, inputs)
+            sums, weights = self._attend_by_distance(query, memory, inputs)
         return self.multi_head.join(sums), memory, weights if with_weights else None
 
     def _attend_by_distance(
-        self,
-        relative: RelativePositions,
-        query: Float[Tensor, "B N Q P"],
-        memory: KeyValues,
-        inputs: SelfAttentionInputs,
-    ) -> tuple[Float[Tensor, "B N Q P"], Float[Tensor, "B N Q S"]]:
+        self, query: HeadVectors, memory: KeyValues, inputs: SelfAttentionInputs
+    ) -> tuple[HeadVectors, HeadScores]:
         """Return each head's weighted sum of values, and its weights, which are always computed."""
+        assert self.relative is not None
         assert inputs.distances is not None
-        bias = relative.scores(query, inputs.distances)
+        bias = self.relative.scores(query, inputs.distances)
         weights = attention_weights(query, memory.keys, inputs.keep, self.multi_head.scale, bias)
         shares = self.multi_head.drop(weights)
         sums = shares.to(memory.values.dtype) @ memory.values
-        return sums + relative.mix(shares, inputs.distances).to(sums.dtype), weights
+        return sums + self.relative.mix(shares, inputs.distances).to(sums.dtype), weights

@@ -14,8 +14,8 @@ from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, m
 from nmt.models.beams import Beams, select_or_all, select_sentences
 from nmt.models.transformer.layer_config import LayerConfig
 from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, LayerCache, Sources
-from nmt.models.transformer.self_attention import decoder_inputs, encoder_inputs
-from nmt.models.vocabulary import PieceEmbedding, VocabLinear
+from nmt.models.transformer.self_attention import decoder_attention_inputs, encoder_attention_inputs
+from nmt.models.vocabulary import PieceEmbedding, TiedEmbeddings, VocabLinear
 from nmt.ops.backend import BACKEND_DESCRIPTION, BackendName
 from nmt.settings.base import conflict_error
 from nmt.types import AttentionKind
@@ -33,18 +33,13 @@ class TransformerConfig(LayerConfig):
         le=100,
         description="layers of the decoder; unset: as many as the encoder",
     )
-    tie_embeddings: Literal["none", "target", "all"] = Field(
-        default="none",
-        description="share the vocabulary layer's weight with the target embedding (arXiv "
-        "1608.05859); `all`: with the source embedding too (needs a joint tokenizer)",
-    )
+    tie_embeddings: TiedEmbeddings = "none"
     attention_layer: int | Literal["all"] | None = Field(
         default=None,
         description="decoder layer, from 1, whose cross-attention is shown in maps as the mean of "
         "its heads; or all; unset: the last but one, which is closest to an alignment (arXiv "
         "1909.02074)",
     )
-
     backend: BackendName = Field(default="auto", description=BACKEND_DESCRIPTION)
 
     @model_validator(mode="after")
@@ -77,8 +72,8 @@ class TransformerState(State):
     """The cache of every decoder layer, and the source mask `keep`.
 
     `length` is the number of target pieces that have been read, bos included. `beams` maps each row
-    to its source; None if row i reads source i. `forced` replaces the cross-attention weights of
-    all layers' heads at the next position, except where it is NaN; None replaces nothing.
+    to its source (None: row i reads source i). `forced` replaces the cross-attention weights of all
+    layers' heads at the next position, except where it is NaN.
     """
 
     layers: tuple[LayerCache, ...]
@@ -88,7 +83,6 @@ class TransformerState(State):
     forced: Float[Tensor, "R N S"] | None = None
 
     def with_attention(self, weights: Float[Tensor, "R N S"]) -> "TransformerState":
-        """Return a state with forced weights, for the heads of all layers; see State."""
         return replace(self, forced=weights)
 
     def select(self, rows: Int[Tensor, " R"]) -> "TransformerState":
@@ -139,18 +133,14 @@ class TransformerEncoder(nn.Module):
     def forward(
         self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"], with_weights: bool = False
     ) -> tuple[Memory, Float[Tensor, "B N S S"] | None]:
-        """Return the memory, and the weights of all heads, layer by layer, if `with_weights`.
-
-        The decoder does not read `Memory.final`; it is the mean of the annotations.
-        """
+        """Return the memory, and the weights of all heads, layer by layer, if `with_weights`."""
         x = self.pieces(src_ids)
-        inputs, heads = encoder_inputs(self.config, x, src_keep), []
+        inputs, heads = encoder_attention_inputs(self.config, x, src_keep), []
         for layer in self.layers:
             x, weights = layer(x, inputs, with_weights)
             heads.append(weights)
         values = self.norm(x)
-        final = mean_annotation(values, src_keep)
-        return Memory(values=values, keep=src_keep, final=final), _concat_heads(heads)
+        return Memory(values, src_keep, mean_annotation(values, src_keep)), _concat_heads(heads)
 
 
 @dataclass(frozen=True)
@@ -190,26 +180,24 @@ class TransformerDecoder(nn.Module):
         shown: Collection[int],
         with_self_weights: bool = False,
     ) -> DecoderPass:
-        """Compute T more pieces after `state`.
+        """Compute T more pieces after `state`, with the source weights of the layers `shown`.
 
-        The weights over the source are those of the layers `shown`, from 0. `with_self_weights`
-        adds the self-attention weights of all layers.
+        `with_self_weights` adds the self-attention weights of all layers.
         """
         x = self.pieces(tgt_in, state.length)
         n_cached = state.layers[0].target.keys.shape[2]
-        inputs = decoder_inputs(self.config, x, state.length, n_cached)
+        inputs = decoder_attention_inputs(self.config, x, state.length, n_cached)
         outputs, forced = [], state.forced
         forced_by_layer = repeat(None) if forced is None else forced.chunk(len(self.layers), dim=1)
         parts = zip(self.layers, state.layers, forced_by_layer, strict=False)
         for i, (layer, cache, weights) in enumerate(parts):
             sources = Sources(state.keep, state.beams, weights)
-            output = layer(x, cache, inputs, sources, i in shown, with_self_weights)
-            x = output.x
-            outputs.append(output)
-        caches = tuple(output.cache for output in outputs)
+            outputs.append(layer(x, cache, inputs, sources, i in shown, with_self_weights))
+            x = outputs[-1].x
+        caches, length = tuple(output.cache for output in outputs), state.length + tgt_in.shape[1]
         return DecoderPass(
             self.norm(x),
-            replace(state, layers=caches, length=state.length + tgt_in.shape[1], forced=None),
+            replace(state, layers=caches, length=length, forced=None),
             _concat_heads(output.source_weights for output in outputs),
             _concat_heads(output.self_weights for output in outputs),
         )
@@ -218,9 +206,9 @@ class TransformerDecoder(nn.Module):
 class TransformerSeq2Seq(Seq2Seq):
     """The Transformer; see Seq2Seq for its methods.
 
-    The keys and values of earlier pieces are cached, so step t costs O(t). `heads` holds the
-    cross-attention heads of every decoder layer. `weights` averages the heads of
-    `config.shown_layers`.
+    The keys and values of earlier pieces are cached, so step t costs O(t). In the outputs,
+    `weights` is the mean of the cross-attention heads of `config.shown_layers`;
+    `DecoderOutput.heads` has the cross-attention heads of all decoder layers.
     """
 
     def __init__(self, config: TransformerConfig, src_vocab: int, tgt_vocab: int) -> None:
@@ -247,7 +235,6 @@ class TransformerSeq2Seq(Seq2Seq):
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
-        """Run all T steps at once, with causal self-attention."""
         assert isinstance(state, TransformerState)
         shown = range(len(self.decoder.layers)) if with_weights else ()
         result: DecoderPass = self.decoder(tgt_in, state, shown)
@@ -259,10 +246,8 @@ class TransformerSeq2Seq(Seq2Seq):
         self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> dict[AttentionKind, Float[Tensor, "B _ _ _"]]:
         memory, encoder = self.encoder(src_ids, src_keep, with_weights=True)
-        layers = range(len(self.decoder.layers))
-        result: DecoderPass = self.decoder(
-            tgt_in, self.init_state(memory), layers, with_self_weights=True
-        )
+        state, layers = self.init_state(memory), range(len(self.decoder.layers))
+        result: DecoderPass = self.decoder(tgt_in, state, layers, with_self_weights=True)
         assert result.self_heads is not None
         assert result.heads is not None
         return {"encoder": encoder, "decoder": result.self_heads, "cross": result.heads}
@@ -288,12 +273,10 @@ class TransformerSeq2Seq(Seq2Seq):
 
     @property
     def shown_heads(self) -> tuple[int, ...]:
-        n_heads = self.config.heads
-        pairs = product(self.config.shown_layers, range(n_heads))
-        return tuple(layer * n_heads + head for layer, head in pairs)
+        n = self.config.heads
+        return tuple(layer * n + head for layer in self.config.shown_layers for head in range(n))
 
     def value_norms(self, state: State) -> Float[Tensor, "B N S"]:
-        """Return the norms for the heads of every decoder layer; see Seq2Seq.value_norms."""
         assert isinstance(state, TransformerState)
         norms = []
         for layer, cache in zip(self.decoder.layers, state.layers, strict=True):

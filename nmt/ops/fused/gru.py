@@ -99,7 +99,7 @@ class AttentionalGRU(torch.autograd.Function):
             states = x.new_empty(n_steps + 1, n_rows, size)
             contexts = x.new_empty(n_steps, n_rows, values.shape[2])
             weights = x.new_empty(n_steps, n_rows, keys.shape[1], dtype=accumulate)
-            products = steps.products(x, n_steps, n_rows, n_keys + 3 * size)
+            products = steps.empty_products(x, n_steps, n_rows, n_keys + 3 * size)
             queries = weights.new_empty(n_steps, n_rows, n_keys)
             if products is not None:
                 queries = products[:, :, :n_keys]

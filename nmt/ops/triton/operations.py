@@ -106,7 +106,7 @@ class TritonSteps(Steps):
         others = shape[:units_dim] + shape[units_dim + 1 :]
         return like.new_empty(*others, n_units).movedim(-1, units_dim)
 
-    def products(self, like: Tensor, *shape: int) -> Tensor:
+    def empty_products(self, like: Tensor, *shape: int) -> Tensor:
         return like.new_empty(shape)
 
     def product(self, weight: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:

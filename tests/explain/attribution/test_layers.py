@@ -19,7 +19,7 @@ from nmt.explain.attribution.layers import (
     value_zeroing_mix,
 )
 from nmt.models.transformer.layers import Sources
-from nmt.models.transformer.self_attention import decoder_inputs
+from nmt.models.transformer.self_attention import decoder_attention_inputs
 from nmt.models.transformer.transformer import TransformerSeq2Seq
 
 each_model = pytest.mark.parametrize("name", TRANSFORMERS)
@@ -132,7 +132,7 @@ def test_value_zeroing_sets_values_to_zero(name: str) -> None:
     keep = torch.ones_like(pair.src_ids[None], dtype=torch.bool)
     [cache, *_] = model.init_state(model.encode(pair.src_ids[None], keep)).layers
     x = model.decoder.pieces(pair.tgt_in[None])
-    inputs, layer = decoder_inputs(model.config, x, 0, 0), model.decoder.layers[0]
+    inputs, layer = decoder_attention_inputs(model.config, x, 0, 0), model.decoder.layers[0]
     heads, around = layer.self_attention.multi_head, layer.around_self_attention
     output = layer(x, cache, inputs, Sources(keep, None, None)).x[0]
     columns = []

@@ -20,7 +20,11 @@ from nmt.models.transformer.multi_head import (
     fused_attention,
 )
 from nmt.models.transformer.positions import rotate, rotation, sinusoids
-from nmt.models.transformer.self_attention import SelfAttention, decoder_inputs, encoder_inputs
+from nmt.models.transformer.self_attention import (
+    SelfAttention,
+    decoder_attention_inputs,
+    encoder_attention_inputs,
+)
 
 B, S, SIZE, HEADS = 2, 11, 12, 3
 RELATIVE = {"kind": "relative", "max_distance": 2}
@@ -65,9 +69,9 @@ def test_relative_attention_is_shaws_formula(causal: bool) -> None:
     config = _config(positions=RELATIVE)
     attention, x = _attention(config, causal), _x()
     if causal:
-        inputs, visible = decoder_inputs(config, x, 0, 0), torch.ones(S, S).tril().bool()
+        inputs, visible = decoder_attention_inputs(config, x, 0, 0), torch.ones(S, S).tril().bool()
     else:
-        inputs, visible = encoder_inputs(config, x, _all()), torch.ones(S, S).bool()
+        inputs, visible = encoder_attention_inputs(config, x, _all()), torch.ones(S, S).bool()
     result, memory, weights = attention(x, inputs, with_weights=True)
     fast, *_ = attention(x, inputs)
     torch.testing.assert_close(result, fast)
@@ -127,7 +131,7 @@ def test_no_vector_of_each_pair_is_made() -> None:
     torch.manual_seed(1)
     attention = SelfAttention(config, causal=False)
     x = torch.randn(B, 50, 192, requires_grad=True)
-    inputs = encoder_inputs(config, x, _all(50))
+    inputs = encoder_attention_inputs(config, x, _all(50))
     with _Watch() as watch:
         attention(x, inputs)[0].sum().backward()
     assert watch.numbers < 5 * B * HEADS * 50 * 50
@@ -167,7 +171,11 @@ def test_a_sentence_read_from_a_later_place_is_the_same_sentence(kind: str) -> N
 def test_a_window_hides_what_is_outside(positions: str, causal: bool) -> None:
     config = _config(self_attention_window=2, positions={"kind": positions})
     attention, x = _attention(config, causal), _x().requires_grad_()
-    inputs = decoder_inputs(config, x, 0, 0) if causal else encoder_inputs(config, x, _all())
+    inputs = (
+        decoder_attention_inputs(config, x, 0, 0)
+        if causal
+        else encoder_attention_inputs(config, x, _all())
+    )
     for with_weights in (False, True):
         result, _, weights = attention(x, inputs, None, with_weights)
         for i in range(S):
