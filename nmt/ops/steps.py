@@ -136,7 +136,7 @@ class Steps:
         x: Float[Tensor, "K N"],
         out: Float[Tensor, "N M"] | None = None,
     ) -> Float[Tensor, "M N"]:
-        """Return weight x in compute_dtype; `weight` is contiguous, `out` is one of `empty_products`."""
+        """Return weight x in compute_dtype; `weight` is contiguous, `out` from `empty_products`."""
         return product(weight, x)
 
     def transpose(self, weight: Float[Tensor, "M K"]) -> Float[Tensor, "K M"]:

@@ -179,12 +179,13 @@ class SentencePieceConfig(BaseTokenizerConfig):
 
 def _training_error(message: str, size: int, name: str) -> Exception:
     """Return the error for SentencePiece's message about learning `size` pieces from `name`."""
-    got = f"tokenizer.vocab_size: {size} pieces"
+    got = f"tokenizer.vocab_size: {size}"
     if most := _TOO_MANY.search(message):
-        return ConfigError(f"{got} are more than the {name} text allows; at most {most[1]}")
+        return ConfigError(f"{got} pieces are more than the {name} text allows; at most {most[1]}")
     if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         allowed = f"at least {least[1]}, or lower tokenizer.character_coverage"
-        return ConfigError(f"{got} are too few for the characters of the {name} text; {allowed}")
+        few = f"pieces are too few for the characters of the {name} text"
+        return ConfigError(f"{got} {few}; {allowed}")
     return DataError(f"SentencePiece cannot learn from the {name} text: {message}")
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def list_(data: Data = Path("data")) -> None:
-    """List the corpora that a config can name, and say which of them are on disk."""
+    """List the corpora that a config can name, and which are on disk."""
     from nmt.corpora.corpora import readable_splits
     from nmt.corpora.entries import load_catalog
 
