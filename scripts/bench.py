@@ -201,7 +201,7 @@ def real_lengths(sizes: Sizes, data: Path, n_batches: int = 8) -> Material:
         seed=1,
         data=DataConfig(corpus=corpus, folder=folder),
         tokenizer=SentencePieceConfig(model_type="bpe", vocab_size=n_pieces),
-        train=TrainConfig(batch_size=sizes.batch, batch_by="sentences"),
+        train=TrainConfig(epochs=1, batch_size=sizes.batch, batch_by="sentences"),
     )
     return material_of(config, n_batches, corpus)
 

@@ -2,12 +2,13 @@
 
 import json
 from functools import partial
+from pathlib import Path
 
 import bench
 import measuring
 import pytest
 import torch
-from bench import Plan, Sizes, Variant, fixed_shape, learner, sizes_of
+from bench import Plan, Sizes, Variant, fixed_shape, learner, real_lengths, sizes_of
 from measuring import Amount, Reading, Timed, forward_flops, in_turn, speedup
 from textbook import textbook_loss, textbook_of
 from torch.utils.flop_counter import FlopCounterMode
@@ -99,6 +100,12 @@ def test_the_count_is_torchs(
     reader = config.encoder.hidden or config.hidden
     not_needed = 2 * SIZES.batch * reader * 3 * config.memory_size
     assert 3 * forward - not_needed == counter.get_total_flops()
+
+
+def test_the_starter_corpus_stands_in_for_multi30k(tmp_path: Path) -> None:
+    material = real_lengths(SIZES.model_copy(update={"vocabulary": 300}), tmp_path)
+    assert material.title == "starter, 8 batches of 3"
+    assert (material.amount.sentences, material.src_vocab) == (24, 300)
 
 
 def test_all_forms_begin_with_the_same_loss() -> None:

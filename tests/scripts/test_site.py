@@ -26,21 +26,17 @@ def test_every_page_has_its_place() -> None:
         assert re.search(rf"[ :]{page.relative_to(ROOT / 'docs').as_posix()}\n", MKDOCS), page
 
 
-def _constants() -> str:
-    """Every text of the package, a line each; parts of an f-string apart."""
-    texts = []
-    for file in (ROOT / "nmt").rglob("*.py"):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
-        texts += [node.value for node in nodes if isinstance(node.value, str)]
-    return "\n".join(texts)
-
-
 MESSAGES = re.findall(r"^\| `([^`]+)` \| .+ \| .+ \|$", TROUBLE, re.MULTILINE)
 
 
 def test_every_message_that_is_explained_is_one_of_ours() -> None:
-    texts = _constants()
+    nodes = (
+        node
+        for file in (ROOT / "nmt").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    )
+    constants = (node.value for node in nodes if isinstance(node, ast.Constant))
+    texts = "\n".join(value for value in constants if isinstance(value, str))
     assert len(MESSAGES) > 25
     for message in MESSAGES:
         parts = [part.strip(" '():,") for part in re.split("…|; ", message)]
