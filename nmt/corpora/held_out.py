@@ -27,8 +27,10 @@ def hold_out(
     n_wanted = config.valid + config.test
     ranked = np.unique(np.fromiter(map(checksum, sources), np.uint64))
     if n_wanted >= len(ranked):
-        allowed = f"fewer than the {len(ranked):,} different ones that {name} has"
-        raise DataError(f"data.held_out: got {n_wanted:,} sentences, allowed: {allowed}")
+        raise DataError(
+            f"data.held_out: got {n_wanted:,} sentences, allowed: fewer than the "
+            f"{len(ranked):,} different ones that {name} has"
+        )
     bounds = [int(ranked[n - 1]) if n else -1 for n in (config.valid, n_wanted)]
 
     def split_of(source: str) -> SplitName:
