@@ -124,8 +124,7 @@ def _accuracy(model: Seq2Seq, pairs: list[Pair]) -> float:
     """Return the share of words that are the most probable ones after the correct prefix."""
     is_correct: list[bool] = []
     for pair in map(encode_pair, pairs):
-        keep = torch.ones_like(pair.src_ids[None], dtype=torch.bool)
-        best = model(pair.src_ids[None], keep, pair.tgt_in[None]).logits[0].argmax(dim=-1)
+        best = model(pair.src_ids[None], pair.src_keep, pair.tgt_in[None]).logits[0].argmax(dim=-1)
         is_correct += (best == pair.tgt_out)[:-1].tolist()
     return float(np.mean(is_correct))
 

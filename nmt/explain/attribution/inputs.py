@@ -162,5 +162,6 @@ def erasure(model: Seq2Seq, pair: Pair) -> Scores:
         # The logits of all rows at once would need too much memory.
         for features in torch.split(output.features, max(1, _MAX_ROWS // n_tgt)):
             values.append(embedded.objective(output.vocabulary(features), pair.tgt_out))
-    changes = torch.cat(values)[:1] - torch.cat(values)[1:]
+    objectives = torch.cat(values)
+    changes = objectives[:1] - objectives[1:]
     return Scores(changes.T[:, :n_src], changes.T[:, n_src:].tril())

@@ -92,7 +92,7 @@ def alti_mix(attention: SubLayer, cross: SubLayer | None) -> Float[Tensor, "Q Q_
 def value_zeroing_mix(attention: SubLayer, cross: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
     """Return 1 - cos(output_i, output_i where v_j = 0), each row divided by its sum.
 
-    This is arXiv 2301.12971, section 3. The output is that of the layer, after the feed-forward
+    This is arXiv 2301.12971, section 3, for the output of a whole layer, after the feed-forward
     network. The attention weights do not change. A row of a decoder layer covers the values of both
     attentions.
     """
@@ -120,9 +120,7 @@ value_zeroing = partial(through_layers, value_zeroing_mix)
 def encoder_layers(model: TransformerSeq2Seq, pair: Pair) -> Iterator[SubLayer]:
     """Yield the self-attention of each encoder layer."""
     x = model.encoder.pieces(pair.src_ids[None])
-    inputs = encoder_attention_inputs(
-        model.config, x, torch.ones_like(pair.src_ids[None], dtype=torch.bool)
-    )
+    inputs = encoder_attention_inputs(model.config, x, pair.src_keep)
     for layer in model.encoder.layers:
         assert isinstance(layer, EncoderLayer)
         yield _self_attention(layer, x, inputs)
@@ -131,7 +129,7 @@ def encoder_layers(model: TransformerSeq2Seq, pair: Pair) -> Iterator[SubLayer]:
 
 def decoder_layers(model: TransformerSeq2Seq, pair: Pair) -> Iterator[tuple[SubLayer, SubLayer]]:
     """Yield the self-attention and the cross-attention of each decoder layer."""
-    keep = torch.ones_like(pair.src_ids[None], dtype=torch.bool)
+    keep = pair.src_keep
     state = model.init_state(model.encode(pair.src_ids[None], keep))
     x = model.decoder.pieces(pair.tgt_in[None])
     inputs = decoder_attention_inputs(model.config, x, 0, 0)

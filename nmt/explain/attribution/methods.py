@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,7 @@ class Attributor:
             allowed = "a word of the target vocabulary"
             raise ConfigError(f"`contrast`: got '{self.contrast}', allowed: {allowed}")
 
-    @property
+    @cached_property
     def _contrast_id(self) -> int | None:
         return next(iter(self.translator.tokenizers.tgt.encode(self.contrast or "").ids), None)
 

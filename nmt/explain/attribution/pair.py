@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from nmt.ops.masks import keep_from_lengths
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,12 @@ class Pair:
     tgt_in: Int[Tensor, " T"]
     tgt_out: Int[Tensor, " T"]
     contrast: int | None = None
+
+    @property
+    def src_keep(self) -> Bool[Tensor, "1 S"]:
+        """The mask of the source as a batch of one sentence."""
+        n_src = len(self.src_ids)
+        return keep_from_lengths(self.src_ids.new_tensor([n_src]), n_src)
 
 
 class Scores(NamedTuple):

@@ -19,7 +19,7 @@ def value_zeroing(model: RNNSeq2Seq, pair: Pair) -> Scores:
     decoder does not attend to the prefix, so the prefix has no columns.
     """
     src_ids, n_src = pair.src_ids[None], len(pair.src_ids)
-    state = model.init_state(model.encode(src_ids, torch.ones_like(src_ids, dtype=torch.bool)))
+    state = model.init_state(model.encode(src_ids, pair.src_keep))
     rows = torch.zeros(n_src + 1, dtype=torch.long, device=src_ids.device)
     keep = 1 - torch.eye(n_src + 1, n_src, device=src_ids.device)  # last row: nothing zeroed
     scores = []

@@ -15,7 +15,6 @@ from nmt.explain.attribution.steps import value_zeroing
 from nmt.models.base import Seq2Seq
 from nmt.models.ensemble import Ensemble
 from nmt.models.recurrent.rnn import RNNSeq2Seq
-from nmt.ops.masks import keep_from_lengths
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_tokenizer import WordConfig
 from nmt.translation.translator import Translator
@@ -107,8 +106,8 @@ def test_zeroed_values_count_where_attention_looks(name: str) -> None:
     assert isinstance(model, RNNSeq2Seq)
     pair = pair_of()
     source, prefix = value_zeroing(model, pair)
-    keep = keep_from_lengths(pair.src_ids.new_tensor([len(pair.src_ids)]), len(pair.src_ids))
-    weights = model(pair.src_ids[None], keep, pair.tgt_in[None], with_weights=True).weights[0]
+    inputs = pair.src_ids[None], pair.src_keep, pair.tgt_in[None]
+    weights = model(*inputs, with_weights=True).weights[0]
     assert prefix.shape == (len(source), 0)
     assert (source[weights == 0] < 1e-6).all()
     assert (source[weights > 1e-2] > 0).all()
