@@ -1,7 +1,7 @@
 /* Tensors, and the operations of a recurrent translation model: sums in fp64, results in fp32.
 
 A matrix is {data, columns}: rows one after another, as torch.nn.Linear has them. Vectors are
-Float32Arrays. The equations are those of nmt/ops/reference.py and nmt/models/recurrent/cells.py. */
+Float32Arrays. The equations follow nmt/ops/reference.py and nmt/models/recurrent/cells.py. */
 "use strict";
 (() => {
   const sigmoid = (a) => 1 / (1 + Math.exp(-a));

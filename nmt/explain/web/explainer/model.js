@@ -1,6 +1,6 @@
 /* The recurrent encoder-decoder with attention, one sentence and one step at a time.
 
-Names of tensors are those of the checkpoint. The classes follow nmt/models: RecurrentLayers,
+Tensors have the names of the checkpoint. The classes follow nmt/models: RecurrentLayers,
 Attention with its scores and heads, and the decoders of Bahdanau (arXiv 1409.0473), of the
 conditional GRU (arXiv 1703.04357) and of Luong (arXiv 1508.04025). */
 "use strict";

@@ -100,5 +100,5 @@ A node is a hypothesis: {id, logProb, total, parent, depth, fate, children}. Its
     return { root, ends };
   }
 
-  Object.assign(nmtExplainer, { search, pathOf, idsOf, EOS, UNK });
+  Object.assign(nmtExplainer, { search, pathOf, idsOf, PAD, UNK, BOS, EOS });
 })();

@@ -1,10 +1,10 @@
 /* One decoder step opened: query, scores, weights, context, readout and candidates, with sliders. */
 "use strict";
 (() => {
-  const { largest, say, dot, equationsOf } = nmtExplainer;
+  const { largest, say, dot, equationsOf, PAD, BOS } = nmtExplainer;
   const { make, shown } = nmtAttention;
   const $ = (id) => document.getElementById(id);
-  const [N_CANDIDATES, NEVER] = [10, [0, 2]]; // neither pad nor bos
+  const [N_CANDIDATES, NEVER] = [10, [PAD, BOS]];
 
   function element(name, text = "", properties = {}) {
     return Object.assign(document.createElement(name), { textContent: text, ...properties });

@@ -3,8 +3,8 @@
 An encoded text is {pieces, ids, words, ends}; word w covers the pieces up to ends[w]. */
 "use strict";
 (() => {
-  const { Typography, wordsOf, markCase, restoreCase, MARKS, UNK } = nmtExplainer;
-  const RESERVED = [0, 2, 3]; // pad, bos, eos
+  const { Typography, wordsOf, markCase, restoreCase, MARKS, PAD, UNK, BOS, EOS } = nmtExplainer;
+  const RESERVED = [PAD, BOS, EOS];
   const SPACE = "▁";
 
   class WordTokenizer {
@@ -161,7 +161,7 @@ An encoded text is {pieces, ids, words, ends}; word w covers the pieces up to en
       return { pieces, ids, ends, words: this.case === "markup" ? restoreCase(words) : words };
     }
 
-    /* The text of pieces, those of bytes joined. */
+    /* The text of pieces; byte pieces are joined. */
     surface(pieces) {
       if (!this.byte_fallback) return pieces.join("");
       const escaped = pieces.map((piece) => (/^<0x[0-9A-F]{2}>$/.test(piece) ? `%${piece.slice(3, 5)}` : encodeURIComponent(piece)));
