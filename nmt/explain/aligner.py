@@ -149,9 +149,10 @@ class Aligner:
 
 
 def _mismatches(src: WordPieces, tgt: WordPieces) -> dict[str, int]:
+    n_inexact = int(not (src.is_exact and tgt.is_exact))
     n_without_piece = sum(int((~side.shares.any(axis=1)).sum()) for side in (src, tgt))
     return {
-        "sentence pairs have other letters than their pieces": not (src.is_exact and tgt.is_exact),
+        "sentence pairs have other letters than their pieces": n_inexact,
         "words share a piece with another word": src.n_shared + tgt.n_shared,
         "words have no piece, hence no link": n_without_piece,
     }

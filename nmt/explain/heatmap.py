@@ -96,7 +96,7 @@ def write_map(
 ) -> None:
     """Write a figure to a file, with all its labels. The file must be new unless `force`.
 
-    `format` is png, svg or pdf, by default that of the suffix. Raises ConfigError for another one.
+    `format` is png, svg or pdf; by default it follows the suffix. Raises ConfigError for any other.
     """
     path = Path(path)
     format = format or format_of(path)
@@ -179,7 +179,8 @@ def _draw(
     for grid, top in zip(grids, tops, strict=True):
         first = len(figure.axes)
         _draw_grid(figure, grid, top, cell, style)
-        lines = "\n".join(filter(None, ["" if first else title, grid.heading])).split("\n")
+        texts = [grid.heading] if first else [title, grid.heading]
+        lines = [line for text in texts if text for line in text.split("\n")]
         figure.axes[first].set_title(
             "\n".join(picture_label(line, title_width) for line in lines),
             loc="left",

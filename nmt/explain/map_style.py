@@ -108,7 +108,7 @@ class MapGrid:
 
     @property
     def first(self) -> AttentionTable:
-        """The first map, whose labels are those of all maps."""
+        """The first map. All maps share its labels."""
         return self.lines[0][0][0]
 
     @property

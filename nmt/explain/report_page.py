@@ -106,12 +106,16 @@ def _slider(steps: Sequence[int], lines: Sequence[MetricsLine]) -> Iterator[str]
     last = len(steps) - 1
     yield '<div class="film"><label hidden>Validation <input id="validation" type="range" '
     yield f'min="0" max="{last}" value="{last}" /></label>\n'
-    names = {"loss": "loss", **dict.fromkeys(METRICS, ""), "attention_entropy": "attention entropy"}
+    formats = {
+        "loss": "loss {:.3f}",
+        **{name: f"{title_of(name)} {{:.2f}}" for name in METRICS},
+        "attention_entropy": "attention entropy {:.3f}",
+    }
     records = {line.step: line.record for line in lines if line.kind == "valid"}
     for position, step in enumerate(steps):
         scores = [
-            f"{title_of(name)} {value:.2f}" if name in METRICS else f"{text} {value:.3f}"
-            for name, text in names.items()
+            text.format(value)
+            for name, text in formats.items()
             if isinstance(value := records[step].get(name), float)
         ]
         yield f'<p data-position="{position}">update {step:,}: {_text(", ".join(scores))}</p>\n'

@@ -65,12 +65,14 @@ def map_svg(table: AttentionTable) -> str:
     end = scale_end(float(table.weights.max(initial=0.0)))
     for row, column in np.argwhere(table.weights >= _MIN_WEIGHT):
         weight = table.weights[row, column]
-        text = _text(f"{table.rows[row]} ← {table.columns[column]}  {weight:.3f}")
         parts.append(
             f'<rect x="{left + column * cell:.1f}" y="{top + row * cell:.1f}" '
             f'width="{cell}" height="{cell}" fill-opacity="{min(weight / end, 1):.3f}">'
-            f"{f'<title>{text}</title>' if is_small else ''}</rect>"
         )
+        if is_small:
+            text = _text(f"{table.rows[row]} ← {table.columns[column]}  {weight:.3f}")
+            parts.append(f"<title>{text}</title>")
+        parts.append("</rect>")
     return "".join([*parts, "</g></svg>"])
 
 
