@@ -122,7 +122,7 @@ def sizes_of(name: str, overrides: Overrides) -> Sizes:
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings of one call. `ceiling_sizes` are those of the products that are the limit."""
+    """The settings of one call. `ceiling_sizes` are the sizes of the products of `ceiling`."""
 
     sizes: Sizes
     device: torch.device
@@ -242,8 +242,8 @@ def measure_updates(
 ) -> Section:
     """Time updates in turn: source and target tokens a second, padding not counted.
 
-    Ratios are those to the last row, as medians of the quotients round by round; the ceiling is
-    that of the row's precision.
+    Ratios are relative to the last row and are medians of the quotients of the rounds. The ceiling
+    is measured in the row's precision.
     """
     ceilings = {
         variant.precision: ceiling(variant.precision, plan.device, plan.ceiling_sizes)
@@ -321,8 +321,9 @@ def measure_memory(plan: Plan) -> Section | None:
             return None
         added = (use[1] - use[0]) / MIB
         rows[variant.name] = {"MiB above the model at rest": added, "MiB in all": use[1] / MIB}
+    baseline = rows["textbook"]["MiB above the model at rest"]
     for row in rows.values():
-        row["the last by it"] = added / max(1 / MIB, row["MiB above the model at rest"])
+        row["the last by it"] = baseline / max(1 / MIB, row["MiB above the model at rest"])
     return Section(f"memory of an update, {fixed_shape(plan.sizes).title}", rows, others=0.0)
 
 
@@ -363,7 +364,8 @@ def measure(options: argparse.Namespace, plan: Plan) -> Iterator[Section]:
         elif part == "growth":
             yield measure_growth(plan, LENGTHS)
         elif part == "memory":
-            yield from filter(None, [measure_memory(plan)])
+            if (section := measure_memory(plan)) is not None:
+                yield section
         else:
             for material in materials:
                 yield from (measure_decoding(plan, material, beam) for beam in BEAMS)

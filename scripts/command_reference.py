@@ -2,7 +2,7 @@
 
     python scripts/command_reference.py > docs/commands.md
 
-The texts are those of `nmt COMMAND --help`; `make docs` runs it, and a test compares.
+The texts equal `nmt COMMAND --help`. `make docs` runs this script, and a test compares the page.
 """
 
 import contextlib

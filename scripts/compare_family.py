@@ -90,7 +90,9 @@ def _compare(members: Sequence[Member], options: argparse.Namespace) -> None:
         speeds = _measure_speeds(members, options)
     steps = members[0].config.train.steps
     family: dict[str, object] = {
-        **{"steps": steps, "sentences": len(examples), "signature": results[0].signature},
+        "steps": steps,
+        "sentences": len(examples),
+        "signature": results[0].signature,
         "kinds": {result.name: result.as_json() for result in results},
         "speed": {name: asdict(speed) for name, speed in speeds.items()},
     }

@@ -116,8 +116,8 @@ def _type(field: FieldInfo) -> str:
         for name, sign in _BOUNDS.items()
         if getattr(rule, name, None) is not None
     )
-    words = [_type_words(arm) for arm in (arms if null else [field.annotation])]
-    text = ", or ".join(word for word in words if word != "null")
+    types = [arm for arm in arms if arm is not NoneType] if null else [field.annotation]
+    text = ", or ".join(map(_type_words, types))
     return f"{text} ({bounds}){null}" if bounds else f"{text}{null}"
 
 

@@ -3,8 +3,8 @@
     .venv/bin/python scripts/disturb.py --run runs/multi30k --split valid
 
 translates the sources of a split as they stand and in five disturbed forms, and scores each against
-the unaltered references: tokenised lower-cased BLEU, cased BLEU, chrF. The capitals of a disturbed
-source tell nothing about those of the reference, so the first measure says most.
+the unaltered references: tokenised lower-cased BLEU, cased BLEU, chrF. A disturbed
+source does not reveal the capitals of the reference, so the first measure says most.
 
     capitals   THE WHOLE SENTENCE IN CAPITALS.
     lower      the whole sentence in lower case.
@@ -74,7 +74,7 @@ def disturbed(texts: Sequence[str], form: str, seed: int) -> list[str]:
 
 
 def measure(options: argparse.Namespace) -> Iterator[list[str]]:
-    """Yield each form with its scores, those of MEASURES."""
+    """Yield each form with its scores by MEASURES."""
     run = TrainedRun.open(options.run)
     examples = read_examples(split_named(run.config.data, options.split), run.config.data)
     translator = Translator.load(run, checkpoint=options.checkpoint)

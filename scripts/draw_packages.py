@@ -2,9 +2,9 @@
 
     python scripts/draw_packages.py > docs/packages.svg
 
-The order is that of the layers in pyproject.toml, which import-linter enforces. The phrase of a
-package is the first sentence of its docstring. A dot means that the package of its row imports that
-of its column; all dots lie right of the diagonal, because imports point down.
+Packages have the order of the layers in pyproject.toml, which import-linter enforces. The phrase of
+a package is the first sentence of its docstring. A dot means that the package of the row imports
+the package of the column; all dots lie right of the diagonal, because imports point down.
 """
 
 import ast
@@ -79,7 +79,7 @@ def svg(packages: Sequence[Package]) -> str:
         "<title>The packages of nmt, and who imports whom</title>",
         f"<rect width='{width}' height='{height}' rx='8' fill='white'/>",
         f"<text x='{MARGIN}' y='{HEAD - 12}' font-size='12.5' fill='#666'>"
-        "Imports point down. A dot: the package of its row imports that of its column.</text>",
+        "Imports point down. A dot: the row's package imports the column's package.</text>",
     ]
     dots = []
     for i, package in enumerate(packages):

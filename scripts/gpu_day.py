@@ -159,8 +159,8 @@ def translations() -> Iterator[Row]:
                 parameter.mul_(2)  # choices vary
         results = []
         for device in (CPU, CUDA):
-            inputs = batch.to(device).src_ids, batch.to(device).src_lengths
-            results.append(search(model.to(device), *inputs, SearchConfig(beam=beam)))
+            inputs, config = batch.to(device), SearchConfig(beam=beam)
+            results.append(search(model.to(device), inputs.src_ids, inputs.src_lengths, config))
         pairs = [(one[0], two[0]) for one, two in zip(*results, strict=True)]
         equal = [abs(one.score - two.score) for one, two in pairs if one.ids == two.ids]
         yield {

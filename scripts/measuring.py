@@ -83,7 +83,7 @@ class Watch:
 
 
 def is_clean(others: float | None) -> bool:
-    """Return whether figures measured under this load count as those of an idle machine."""
+    """Return whether the load is low enough for figures of an idle machine."""
     return others is not None and others < CLEAN_BELOW
 
 
@@ -141,7 +141,7 @@ def _synchronize() -> None:
 
 
 def speedup(of: Timed, over: Timed) -> float:
-    """Return the speed of `of` over that of `over`, the median of the quotients round by round."""
+    """Return the speed of `of` relative to `over`: the median of the quotients of the rounds."""
     return statistics.median(b / a for a, b in zip(of.seconds, over.seconds, strict=True))
 
 

@@ -33,6 +33,7 @@ from nmt.models.recurrent.rnn_config import RecurrentConfig
 from nmt.search.search_config import SearchConfig
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocab
 from nmt.training.step import StepSettings
+from nmt.translation.batched import without_eos
 
 FOLDERS = ["animals/birds", "animals/fish", "animals/insects", "animals/mammals", "food/fruit"]
 FOLDERS += ["food/vegetables", "hobbies/music", "household/tools", "plants/flowers"]
@@ -151,15 +152,15 @@ def train_and_test(
         loss = captioner.caption_loss(model, batch, StepSettings()).nll_sum / batch.n_tokens
     search = SearchConfig(beam=3, max_length_factor=0, max_length_extra=8)
     best = captioner.describe(model, memory, torch.full((len(held_out),), BOS_ID), search)
-    answers = [([vocab.piece_of(i) for i in h.ids if i != EOS_ID], h.attention) for h in best]
+    answers = [([vocab.piece_of(i) for i in without_eos(h)], h.attention) for h in best]
 
     names = {captions[i][-1] for i in seen if captions[i][-1].rstrip("s") not in captions[i][0]}
     pairs = [(captions[i], words) for i, (words, _) in zip(held_out, answers, strict=True)]
-    named = [right[-1] == words[-1] for right, words in pairs if right[-1] in names]
+    named = [right[-1:] == words[-1:] for right, words in pairs if right[-1] in names]
     cells = covered[held_out].numpy()
     on_thing = (np.stack([h.attention[0] for h in best]) * cells).sum(axis=1)
     return {
-        "kind": f"{sum(right[0] == words[0] for right, words in pairs)} of {len(pairs)}",
+        "kind": f"{sum(right[:1] == words[:1] for right, words in pairs)} of {len(pairs)}",
         "name": f"{sum(named)} of {len(named)}",
         "training loss": f"{np.mean(losses[-20:]):.2f}",
         "held-out loss": f"{loss:.2f}",

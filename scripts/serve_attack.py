@@ -52,11 +52,19 @@ def post(path: str, body: bytes, kind: str = "application/json", more: str = "")
 
 
 def start_server(run: Path, *flags: str, **options: Any) -> tuple[subprocess.Popen[str], int]:
-    """Start `nmt serve` on a free port, with options of Popen; return the process and the port."""
+    """Start `nmt serve` on a free port, with options of Popen; return the process and the port.
+
+    Raises ValueError, with the process killed, if its first line has no port.
+    """
     command = [sys.executable, "-m", "nmt", "serve", "--run", str(run), "--port", "0", *flags]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
     assert server.stdout is not None
-    return server, int(server.stdout.readline().rpartition(":")[2])
+    try:
+        return server, int(server.stdout.readline().rpartition(":")[2])
+    except ValueError:
+        server.kill()
+        server.wait()
+        raise
 
 
 async def exchange(port: int, request: bytes) -> tuple[int, bytes]:

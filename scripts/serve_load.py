@@ -2,7 +2,7 @@
 
     python scripts/serve_load.py --run runs/starter --clients 200 --seconds 60
 
-starts `nmt serve` on a free port and stops it at the end. The sentences are those of a split of
+starts `nmt serve` on a free port and stops it at the end. The sentences come from a split of
 the run's corpus. `nmt translate --file` translates the same ones first: its lines are what each
 answer must be, and its seconds, without loading, are what the server's throughput stands beside.
 It prints JSON.

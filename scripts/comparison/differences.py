@@ -36,8 +36,8 @@ def difference(
 ) -> Difference:
     """Compare the runs `systems` with the runs `baselines`; each run is a list of translations.
 
-    Resamples and test are sacreBLEU's, so with one run of each the p-value equals that of
-    `compare`. Raises DataError as `check_lines` does.
+    Resamples and test are sacreBLEU's, so with one run of each the p-value is the same as
+    in `compare`. Raises DataError as `check_lines` does.
     """
     paired, scoring = PAIRED[metric], Scoring(tgt_lang, (metric,))
     scorer = paired.scorer(scoring)

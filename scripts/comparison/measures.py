@@ -93,20 +93,22 @@ def forced(translator: Translator, examples: Sequence[EvalExample]) -> Sequence[
 
 
 def looks_of(translations: Sequence[Translation]) -> Looks:
-    """Return the means over all target pieces, without those of sources of one piece or none."""
+    """Return the means over all target pieces of the sources with two or more pieces."""
     means, of_heads, tops, shares = [], [], [], []
     n_heads = 1
     for translation in translations:
-        for hypothesis in (translated.hypothesis for translated in translation.hypotheses[:1]):
-            n_pieces = hypothesis.attention.shape[1]
-            if n_pieces < 2:
-                continue
-            assert hypothesis.heads is not None
-            n_heads = len(hypothesis.heads)
-            means.append(_entropy(hypothesis.attention))
-            shares.append(means[-1] / np.log(n_pieces))
-            tops.append(hypothesis.attention.max(axis=-1))
-            of_heads.append(_entropy(hypothesis.heads).mean(axis=0))
+        if not translation.hypotheses:
+            continue
+        hypothesis = translation.hypotheses[0].hypothesis
+        n_pieces = hypothesis.attention.shape[1]
+        if n_pieces < 2:
+            continue
+        assert hypothesis.heads is not None
+        n_heads = len(hypothesis.heads)
+        means.append(_entropy(hypothesis.attention))
+        shares.append(means[-1] / np.log(n_pieces))
+        tops.append(hypothesis.attention.max(axis=-1))
+        of_heads.append(_entropy(hypothesis.heads).mean(axis=0))
     mean, share, top, head = (
         float(np.concatenate(parts).mean()) for parts in (means, shares, tops, of_heads)
     )

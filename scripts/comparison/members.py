@@ -49,7 +49,7 @@ def read_members(folder: Path, only: Sequence[str]) -> list[Member]:
         for section in (name for name in RunConfig.model_fields if name not in ("name", "model")):
             if getattr(member.config, section) != getattr(first.config, section):
                 raise ConfigError(
-                    f"{member.path}: {section} differs from that of {first.path}; recipes that are "
+                    f"{member.path}: {section} differs from {first.path}; recipes that are "
                     "compared may differ in name and model only"
                 )
         if member.config.train.steps is None:

@@ -23,9 +23,9 @@ EDGES = (7, 9, 11, 13, 16, 20)
 class Result:
     """One kind over its runs, whose seeds are the keys of `bleus`.
 
-    Numbers are means over the runs. `length` is the words of the translations over those of the
-    first references. `difference` is that of BLEU to the baseline over the seeds that both have;
-    None for the baseline itself, and if it was not measured beside it.
+    Numbers are means over the runs. `length` is the ratio of the words of the translations to the
+    words of the first references. `difference` compares BLEU with the baseline over the seeds that
+    both have; None for the baseline itself, and if it was not measured beside it.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 Models are untrained, since the speed does not depend on the weights. Decoding goes on to the same
 length for all, since no model may end a sentence. Seconds are processor time: with one thread, the
-wall time without that of other processes.
+wall time without the time of other processes.
 """
 
 import copy

@@ -93,8 +93,8 @@ def translate_in_turn(
 ) -> dict[tuple[str, int], Measured]:
     """Sentences a second over the test set, by toolkit and size of batch.
 
-    Loading is not counted: the time for the first sentence alone is subtracted. BLEU is that of
-    the last round. Raises NMTError where all sentences take no longer than one.
+    Loading is not counted: the time for the first sentence alone is subtracted. BLEU is
+    measured in the last round. Raises NMTError if all sentences take no longer than one.
     """
     orders: dict[Toolkit, list[int]] = {}
     jobs: dict[tuple[Toolkit, int], tuple[Job, Job]] = {}
@@ -127,7 +127,8 @@ def _write_sources(
     toolkit: Toolkit, folder: Path, data: Exported, sentences: int | None
 ) -> list[int]:
     """Write test.src and, with its first sentence, first.src; return the order of the former."""
-    lines = read_lines((data.pieces if toolkit.reads_pieces else data.text)("test", "src"))
+    path = data.pieces("test", "src") if toolkit.reads_pieces else data.text("test", "src")
+    lines = read_lines(path)
     order = list(range(len(lines)))[:sentences]
     if not toolkit.sorts:
         order.sort(key=lambda i: lines[i].count(" "))
@@ -152,7 +153,10 @@ def _texts(toolkit: Toolkit, out: Path, order: Sequence[int]) -> list[str]:
 
 
 def _run(command: Sequence[str], place: Place, out: Path, source: Path | None = None) -> None:
-    """Run a process on `source`, its output to `out`. Raises NMTError with its last lines."""
+    """Run a process on `source` and write its output to `out`.
+
+    Raises NMTError with the last lines of the output if it fails.
+    """
     with out.open("wb") as target, open(source or os.devnull, "rb") as stdin:
         done = subprocess.run(
             command,
@@ -177,7 +181,7 @@ def _measured(rounds: Sequence[_Round], bleu: float | None = None) -> Measured:
 def training_table(measured: Mapping[str, Measured], both_by_target: float) -> str:
     """Return tokens a second of each toolkit, and how many times as fast the first one is.
 
-    The quotient is the median over the rounds of that in the same round.
+    The quotient is the median of the quotients of the rounds.
     """
     first = next(iter(measured.values()))
     rows = []

@@ -118,8 +118,8 @@ class Toolkit(abc.ABC):
     """The arguments of Python that train for `settings.steps` updates; {config} and {model} are
     paths in `folder`."""
     translate: str
-    """The arguments of Python that translate a file; the fields are those of Job, {folder},
-    {penalty} and {factor}."""
+    """The arguments of Python that translate a file. Its fields are the attributes of Job,
+    {folder}, {penalty} and {factor}."""
     environment: Environment | None = None
     """None for our own: it runs where this script runs."""
     reads_pieces = True

@@ -105,7 +105,7 @@ class OpenNMT(Toolkit):
         write_config("opennmt", folder, data, settings, pairs=data.pairs)
 
     def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
-        """Windows have as many batches each: tokens are those of an average batch."""
+        """All windows have equally many batches, so a window's tokens are an average batch's."""
         pattern = r"Step\s+\d+/\s*\d+;.*?bsz:\s*\d+/\s*(\d+)/\s*\d+;\s*\d+/\s*(\d+) tok/s;"
         matches = [(int(batch), int(rate)) for batch, rate in re.findall(pattern, log)]
         return [Window(batch, batch / max(rate, 0.5)) for batch, rate in matches]
