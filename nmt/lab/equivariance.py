@@ -148,7 +148,7 @@ def run(options: EquivarianceOptions) -> EquivarianceResult:
             return y.detach(), torch.stack(gradients).norm(dim=-1)
 
         def fully_connected(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
-            """Of the size^2 weights between two positions, return that of the first units."""
+            """Return the weight between the first units of two positions, one of size^2."""
             weights = full.weight.view(length, size, length, size)[:, 0, :, 0].abs()
             return full(x.flatten()).view_as(x), weights
 
@@ -275,7 +275,7 @@ def _draw_scores(row: SubFigure, result: EquivarianceResult) -> None:
         right.containers[-1].set_label(name)
     right.set_yticks(positions, result.words)
     right.set(title="weight of a word on itself", ylim=(len(positions) - 0.4, -0.6))
-    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22))
 
 
 EXPERIMENT = Experiment(EquivarianceOptions, run, draw)
