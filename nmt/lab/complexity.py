@@ -1,6 +1,6 @@
 """Costs of convolution, recurrence, self-attention and local attention by sequence length.
 
-Table 1 of arXiv 1706.03762 is compared with measured time and memory. Local attention is that of
+Table 1 of arXiv 1706.03762 is compared with measured time and memory. Local attention follows
 arXiv 1508.04025, section 3.2.
 """
 
@@ -114,7 +114,10 @@ def run(options: ComplexityOptions) -> ComplexityResult:
             ALL_WEIGHTS: SelfAttention(size, with_weights=True),
             LOCAL: LocalAttention(size, options.window),
         }
-        costs = {n: measure(x, lengths, options.repetitions, size) for n, x in layers.items()}
+        costs = {
+            name: measure(layer, lengths, options.repetitions, size)
+            for name, layer in layers.items()
+        }
     theory = {name: layer.theory for name, layer in layers.items()}
     return ComplexityResult(size, lengths, costs, theory)
 

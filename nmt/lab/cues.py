@@ -297,8 +297,10 @@ def _draw_accuracy(axes: Axes, result: CuesResult) -> None:
     axes.set_yticks(positions, LAYERS)
     axes.set(title="Scenes with the right digit", xlim=(0, 1), ylim=(len(LAYERS) - 0.4, -1.4))
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
-    handles, style = [*axes.containers, bayes], {"framealpha": 1, "edgecolor": "none"}
-    axes.legend(handles=handles, loc="upper left", ncols=2, frameon=True, **style)
+    handles = [*axes.containers, bayes]
+    axes.legend(
+        handles=handles, loc="upper left", ncols=2, frameon=True, framealpha=1, edgecolor="none"
+    )
 
 
 EXPERIMENT = Experiment(CuesOptions, run, draw)

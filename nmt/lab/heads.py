@@ -50,7 +50,7 @@ class Heads:
     """Measurements of a trained encoder with N heads, sorted by their mean attention distance.
 
     `loss` (nats per answer) and `accuracy` have one value per question, and each of `measures` has
-    one per head. `weights` (N, n, n) are those of the first test sequence.
+    one per head. `weights` (N, n, n) are from the first test sequence.
     """
 
     parameters: int

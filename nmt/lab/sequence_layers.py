@@ -1,6 +1,6 @@
 """Five layers that map a sequence (B, n, d) to a sequence, and their theoretical costs.
 
-The costs are those of arXiv 1706.03762, table 1: operations, sequential steps, and the path length,
+The costs follow arXiv 1706.03762, table 1: operations, sequential steps, and the path length,
 which is the number of layers or steps that connect the two ends of the sequence.
 """
 
@@ -155,7 +155,7 @@ class SelfAttention(SequenceLayer):
 class LocalAttention(SequenceLayer):
     """One head of attention in which query i attends to the w positions around i.
 
-    The weights have the shape (n, w); those of `Attention` are expanded to (n, n).
+    The weights have the shape (n, w), whereas `Attention` expands them to (n, n).
     """
 
     def __init__(self, d: int, reach: int) -> None:

@@ -28,30 +28,32 @@ def test_a_query_decides_and_without_one_salience_does() -> None:
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_who_sees_the_task_and_who_sees_places(layer: str) -> None:
+def test_layers_that_depend_on_the_task_and_on_positions(layer: str) -> None:
     options = CuesOptions()
     scenes = draw_scenes(7, options, torch.Generator().manual_seed(3))
-    untold, told = (train(layer, told, scenes, options) for told in (False, True))
+    without_task, with_task = (train(layer, flag, scenes, options) for flag in (False, True))
     other_task = (scenes.task + 1) % len(KINDS)
-    answer = told(scenes.items, scenes.task)
-    assert torch.equal(untold(scenes.items, scenes.task), untold(scenes.items, other_task))
-    assert not torch.equal(answer, told(scenes.items, other_task))
-    turned = told(scenes.items.roll(1, dims=1), scenes.task)
-    blind_to_places = layer not in ("convolution", "fully connected")
-    assert torch.allclose(answer, turned, atol=1e-5) == blind_to_places
+    answer = with_task(scenes.items, scenes.task)
+    assert torch.equal(
+        without_task(scenes.items, scenes.task), without_task(scenes.items, other_task)
+    )
+    assert not torch.equal(answer, with_task(scenes.items, other_task))
+    turned = with_task(scenes.items.roll(1, dims=1), scenes.task)
+    is_invariant = layer not in ("convolution", "fully connected")
+    assert torch.allclose(answer, turned, atol=1e-5) == is_invariant
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4])
-def test_the_asked_item_is_in_the_scene_and_salient_by_its_share(share: float) -> None:
+def test_the_task_is_an_item_of_the_scene_salient_by_its_share(share: float) -> None:
     scenes = draw_scenes(3000, CuesOptions(salient=share), torch.Generator().manual_seed(2))
     brightness, kinds, digits = scenes.items.split([1, len(KINDS), 8], dim=2)
     torch.testing.assert_close(kinds.sum(dim=2), torch.ones(3000, 5))
     assert int(kinds.sum(dim=1).max()) == 1  # no kind twice
-    asked = kinds.gather(2, scenes.task.view(-1, 1, 1).expand(-1, 5, 1)).bool().squeeze(2)
-    assert torch.all(asked.sum(dim=1) == 1)
-    assert torch.equal(digits[asked].argmax(dim=1), scenes.digit)
+    is_task = kinds.gather(2, scenes.task.view(-1, 1, 1).expand(-1, 5, 1)).bool().squeeze(2)
+    assert torch.all(is_task.sum(dim=1) == 1)
+    assert torch.equal(digits[is_task].argmax(dim=1), scenes.digit)
     assert torch.all((brightness == 1).sum(dim=1) == 1)
-    salient = float((brightness.squeeze(2)[asked] == 1).float().mean())
+    salient = float((brightness.squeeze(2)[is_task] == 1).float().mean())
     assert abs(salient - share) < 0.03
     assert float(scenes.ceiling.min()) >= max(share, (1 - share) / 4)
     assert float(scenes.ceiling.max()) <= 1 + 1e-6

@@ -18,8 +18,8 @@ def test_answers_are_digits_of_the_card_before_and_of_the_twin() -> None:
     for half in letters.split(OPTIONS.letters, dim=1):
         assert half.sort(dim=1).values.tolist() == [list(range(OPTIONS.letters))] * 64
     assert torch.equal(letters.gather(1, CARDS.twins), letters)
-    places = torch.arange(2 * OPTIONS.letters)
-    assert ((CARDS.twins >= OPTIONS.letters) == (places < OPTIONS.letters)).all()
+    positions = torch.arange(2 * OPTIONS.letters)
+    assert ((CARDS.twins >= OPTIONS.letters) == (positions < OPTIONS.letters)).all()
     assert torch.equal(CARDS.answers[:, 1:, 0], digits[:, :-1])
     assert torch.equal(CARDS.answers[:, 0, 0], digits[:, 0])
     assert torch.equal(CARDS.answers[..., 1], digits.gather(1, CARDS.twins))

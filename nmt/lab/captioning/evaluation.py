@@ -47,7 +47,7 @@ class GeneratedCaption:
 
     @property
     def is_correct(self) -> bool:
-        """Whether every word equals that of the correct caption."""
+        """Whether every word matches the correct caption."""
         return self.words == tuple(word.text for word in self.reference)
 
 
