@@ -29,8 +29,8 @@ def encode_aligned_pairs(
     """
     lines = iter(stream_links(path))
     word_links = list(islice(lines, len(pairs)))
-    if len(word_links) < len(pairs) or (not is_cut and next(lines, None) is not None):
-        is_short = len(word_links) < len(pairs)
+    is_short = len(word_links) < len(pairs)
+    if is_short or (not is_cut and next(lines, None) is not None):
         n_lines = format_count(len(word_links), "line") if is_short else "too many lines"
         raise DataError(f"{path}: {n_lines} for {format_count(len(pairs), 'sentence pair')}")
     dropped: Counter[str] = Counter()

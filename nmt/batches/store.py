@@ -116,9 +116,12 @@ class StoredSide(Sequence[Ids]):
 
     def lengths(self) -> _Array:
         """Return the lengths of all rows, eos included."""
-        starts, ends = slice(self._side, -1, 2), slice(self._side + 1, None, 2)
-        all_offsets = [data_set.offsets for data_set in self._sets]
-        return np.concatenate([(o[ends] - o[starts]).astype(np.int32) for o in all_offsets]) + 1
+        lengths = []
+        for data_set in self._sets:
+            starts = data_set.offsets[self._side : -1 : 2]
+            ends = data_set.offsets[self._side + 1 :: 2]
+            lengths.append((ends - starts).astype(np.int32))
+        return np.concatenate(lengths) + 1
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -243,7 +246,7 @@ def cached_corpus(
 ) -> EncodedCorpus:
     """Return the concatenation of the data sets, memory-mapped from the folder `cache`.
 
-    Its rows are the same as those of `encode_pairs`. A missing or damaged data set is encoded, and
+    The rows equal the output of `encode_pairs`. A missing or damaged data set is encoded, and
     `say` is called with the reason. Raises ConfigError if `cache` belongs to a run, and DataError
     if the cache cannot be written or the pairs cannot be read.
     """

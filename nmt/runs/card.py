@@ -30,8 +30,9 @@ def run_card(
 ) -> dict[str, object]:
     """Return the content of run.json, which is enough to repeat the run.
 
-    `data_files` maps each file that training reads to its sha256. `hardware` names the device and
-    the backend of the operations.
+    Its `folder` is the current directory, in which relative paths begin. `data_files` maps each
+    file that training reads to its sha256. `hardware` names the device and the backend of the
+    operations.
     """
     return {
         "name": config.name,

@@ -228,9 +228,10 @@ class CheckpointFolder:
     def load_weights(self, which: str, expected: Specs | None = None) -> tuple[int, Tensors]:
         """Load the step and the model's tensors, which is all that translation needs.
 
-        If a training moves the label and deletes the folder during the read, the label is followed
-        again. Raises CheckpointError if the checkpoint is damaged and, before tensors are loaded,
-        if they do not match `expected` (None allows any tensors).
+        A damaged checkpoint is an error and is never replaced by another, because a result must
+        come from the requested model. If a training moves the label and deletes the folder during
+        the read, the label is followed again. Raises CheckpointError if the checkpoint is damaged
+        and, before tensors are loaded, if they do not match `expected` (None allows any tensors).
         """
         while True:
             step = self._step_of(which)

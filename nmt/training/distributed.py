@@ -278,11 +278,15 @@ ALONE = Ranks()
 
 
 def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """Split parameters, in order, into lists with at most about `_BUCKET` elements."""
+    """Return lists of parameters, each of one dtype with at most `_BUCKET` elements.
+
+    A larger parameter has a list of its own.
+    """
     bucket: list[nn.Parameter] = []
     size = 0
     for parameter in parameters:
-        if bucket and size + parameter.numel() > _BUCKET:
+        is_other = bool(bucket) and parameter.dtype != bucket[0].dtype
+        if bucket and (is_other or size + parameter.numel() > _BUCKET):
             yield bucket
             bucket, size = [], 0
         bucket.append(parameter)

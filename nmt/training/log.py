@@ -35,7 +35,7 @@ class RunLog:
         )
         self._metrics = appending(self._path)
         self._log = appending(self._log_path)
-        self._bar: "tqdm[Any]" = tqdm(disable=True)
+        self._bar: "tqdm[Any] | None" = None
         self.checksum = 0
         """The checksum of all records without their WALL_CLOCK fields. Checkpoints contain it."""
 
@@ -60,7 +60,7 @@ class RunLog:
 
     def note(self, text: str) -> None:
         """Write a line to train.log and, if there is no progress bar, to stderr."""
-        if self._bar.disable:
+        if self._bar is None:
             self.say(text)
         else:
             self._write_log(text)
@@ -134,6 +134,8 @@ class RunLog:
     def open_bar(self, name: str, total: int, done: int) -> None:
         """Show a progress bar for an epoch of `total` batches, of which `done` are done."""
         self.close_bar()
+        if self._quiet or not sys.stderr.isatty():
+            return  # even a disabled tqdm would start a thread
         with self._stderr():
             self._bar = tqdm(
                 total=total,
@@ -142,20 +144,22 @@ class RunLog:
                 unit="batch",
                 leave=False,
                 dynamic_ncols=True,
-                disable=self._quiet or not sys.stderr.isatty(),
                 file=sys.stderr,
             )
 
     def advance_bar(self, batches: int, measured: str) -> None:
         """Advance the progress bar by `batches`, and show `measured` after it."""
-        with self._stderr():
-            self._bar.set_postfix_str(measured, False)
-            self._bar.update(batches)
+        if self._bar is not None:
+            with self._stderr():
+                self._bar.set_postfix_str(measured, False)
+                self._bar.update(batches)
 
     def close_bar(self) -> None:
         """Remove the progress bar, if there is one."""
-        with self._stderr():
-            self._bar.close()
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            with self._stderr():
+                bar.close()
 
     @contextlib.contextmanager
     def _stderr(self) -> Iterator[None]:
@@ -164,7 +168,10 @@ class RunLog:
             yield
         except OSError as error:
             give_up(sys.stderr)
-            self._quiet = self._bar.disable = True
+            self._quiet = True
+            if self._bar is not None:
+                self._bar.disable = True
+                self._bar = None
             self._write_log(f"stderr: {error.strerror}: messages are kept here only")
 
     def _write_log(self, text: str) -> None:

@@ -109,8 +109,11 @@ def train(  # noqa: PLR0913 - one call is a complete training
             )
             if precision == "fp32" and cudnn_rnn_uses_tf32(device):
                 precision_text += ", TF32 in recurrent layers"
-            hardware = {"device": describe_device(device), "precision": precision_text}
-            hardware["backend"] = _backend(config.model.backend, precision, device)
+            hardware = {
+                "device": describe_device(device),
+                "precision": precision_text,
+                "backend": _backend(config.model.backend, precision, device),
+            }
             if ranks.world > 1:
                 hardware["processes"] = str(ranks.world)
             changes: Sequence[Change] = ()
@@ -130,14 +133,20 @@ def train(  # noqa: PLR0913 - one call is a complete training
             lines += [f"changed       {change}" for change in changes]
             lines += weight_lines
             lines += _resume(state, run, log) if has_checkpoint(run) else log.rewind(0)
-        sections = {name: getattr(config, name).model_dump_json() for name in ("model", "train")}
-        pairs = f"{data.batcher.fingerprint:08x} as the checksum of lengths"
-        ranks.check_same({"seed": config.seed, **sections, "data.train": pairs})
+        if ranks.world > 1:
+            ranks.check_same(
+                {
+                    "seed": config.seed,
+                    "model": config.model.model_dump_json(),
+                    "train": config.train.model_dump_json(),
+                    "data.train": f"{data.batcher.fingerprint:08x} as the checksum of lengths",
+                }
+            )
         ranks.equalise(state.model)
         log.say("\n".join(lines))
         trainer = Trainer(config, state, data, run, log, lock)
         reason = _fit_and_record(trainer, interrupted, command)
-        best = next(iter(state.progress.best), None)
+        best = state.progress.best[0] if state.progress.best else None
         outcome = Outcome(run.path, state.step, reason, config.valid.metric, best)
         log.say(outcome.describe())
         return outcome

@@ -7,7 +7,7 @@ touches the disk, a log, a clock or a config file.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -21,8 +21,6 @@ from nmt.ops.masks import keep_from_lengths
 from nmt.optim.losses import PLAIN, Loss, LossSum
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.graphs import TrainingGraphs
-
-_Read = TypeVar("_Read")
 
 
 class DivergedError(NMTError):
@@ -115,11 +113,15 @@ def train_step(
     Raises DivergedError if the loss or the gradient norm is NaN or infinite. With a GradScaler, a
     non-finite gradient is no error: the scaler skips the update.
     """
-
-    def read(unread: UnreadResult) -> StepResult:
-        return read_results([unread], settings.ranks)[0]
-
-    return _step(model, optimizer, micro_batches, settings, loss_function, read)
+    scaler = _scaler(model, settings)
+    try:
+        unread = _add_gradients(model, optimizer, micro_batches, settings, scaler, loss_function)
+        (result,) = read_results([unread], settings.ranks)
+        scaler.step(optimizer)
+        scaler.update()
+    finally:
+        optimizer.zero_grad(set_to_none=True)
+    return result
 
 
 def queue_step(
@@ -132,20 +134,31 @@ def queue_step(
 
     A NaN or infinity is only noticed by `read_results`, when it may have reached the weights.
     """
-    return _step(model, optimizer, micro_batches, settings, translation_loss, lambda unread: unread)
+    scaler = _scaler(model, settings)
+    try:
+        unread = _add_gradients(model, optimizer, micro_batches, settings, scaler)
+        scaler.step(optimizer)
+        scaler.update()
+    finally:
+        optimizer.zero_grad(set_to_none=True)
+    return unread
 
 
-def _step(
+def _scaler(model: nn.Module, settings: StepSettings) -> torch.amp.GradScaler:
+    device = next(model.parameters()).device
+    return settings.scaler or torch.amp.GradScaler(device.type, enabled=False)
+
+
+def _add_gradients(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     micro_batches: Sequence[MicroBatch],
     settings: StepSettings,
-    loss_function: LossFunction,
-    read: Callable[[UnreadResult], _Read],
-) -> _Read:
-    """Update the weights; return what `read`, called before the optimiser's step, returns."""
+    scaler: torch.amp.GradScaler,
+    loss_function: LossFunction = translation_loss,
+) -> UnreadResult:
+    """Compute the gradients of an update, unscaled and clipped, into the parameters' `grad`."""
     device = next(model.parameters()).device
-    scaler = settings.scaler or torch.amp.GradScaler(device.type, enabled=False)
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     ranks, graphs = settings.ranks, settings.graphs
     n_tokens = int(ranks.sum(sum(batch.n_tokens for batch in micro_batches))[0])
@@ -156,27 +169,20 @@ def _step(
         scaler.scale(loss.loss_sum / divisor).backward()  # type: ignore[no-untyped-call]
         return loss.nll_sum.detach()
 
-    try:
-        nll_sums = []
-        for batch in micro_batches:
-            if graphs is None or not isinstance(batch, Batch):
-                nll_sums.append(passes(batch, n_tokens))
-            else:
-                nll_sums.append(graphs.run(settings.loss, passes, batch, n_tokens))
-        if not micro_batches and scaler.is_enabled():
-            # unscale_ needs the scale on the device, where otherwise the backward pass puts it.
-            scaler.scale(torch.zeros((), device=device))
-        ranks.sum_gradients(parameters, model)
-        scaler.unscale_(optimizer)
-        grad_norm = nn.utils.clip_grad_norm_(parameters, settings.clip_norm or math.inf)
-        nll_sum = torch.stack(nll_sums).sum() if nll_sums else torch.zeros_like(grad_norm)
-        numbers = torch.stack([nll_sum, grad_norm])
-        result = read(UnreadResult(numbers, n_tokens, scaler.is_enabled()))
-        scaler.step(optimizer)
-        scaler.update()
-    finally:
-        optimizer.zero_grad(set_to_none=True)
-    return result
+    nll_sums = []
+    for batch in micro_batches:
+        if graphs is None or not isinstance(batch, Batch):
+            nll_sums.append(passes(batch, n_tokens))
+        else:
+            nll_sums.append(graphs.run(settings.loss, passes, batch, n_tokens))
+    if not micro_batches and scaler.is_enabled():
+        # unscale_ needs the scale on the device, where otherwise the backward pass puts it.
+        scaler.scale(torch.zeros((), device=device))
+    ranks.sum_gradients(parameters, model)
+    scaler.unscale_(optimizer)
+    grad_norm = nn.utils.clip_grad_norm_(parameters, settings.clip_norm or math.inf)
+    nll_sum = torch.stack(nll_sums).sum() if nll_sums else torch.zeros_like(grad_norm)
+    return UnreadResult(torch.stack([nll_sum, grad_norm]), n_tokens, scaler.is_enabled())
 
 
 def read_results(unread: Sequence[UnreadResult], ranks: Ranks = ALONE) -> list[StepResult]:

@@ -100,7 +100,10 @@ def _tokenizers_and_corpus(
 
 
 def _joined(corpora: Sequence[EncodedCorpus]) -> EncodedCorpus:
-    dropped = sum((Counter(corpus.dropped) for corpus in corpora), Counter[str]())
+    """Concatenate the corpora, and add up their counts of dropped pairs."""
+    dropped: Counter[str] = Counter()
+    for corpus in corpora:
+        dropped.update(corpus.dropped)
     src = tuple(chain.from_iterable(corpus.src_ids for corpus in corpora))
     tgt = tuple(chain.from_iterable(corpus.tgt_ids for corpus in corpora))
     return EncodedCorpus(src, tgt, dict(dropped), sizes=tuple(map(len, corpora)))
@@ -136,10 +139,15 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
         return None
     examples = read_examples(split, config.data)
     corpus = encode_pairs(pairs_of(examples), tokenizers, _NO_LIMIT)
-    scoring, model = validation_scoring(config), config.model
-    has_attention = model.kind != "rnn" or model.attention.kind != "none"
-    settings = config.valid, scoring, config.search
-    return Validator(corpus, examples, tokenizers, *settings, has_attention=has_attention)
+    return Validator(
+        corpus,
+        examples,
+        tokenizers,
+        config=config.valid,
+        scoring=validation_scoring(config),
+        search=config.search,
+        has_attention=config.model.kind != "rnn" or config.model.attention.kind != "none",
+    )
 
 
 def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
@@ -250,9 +258,11 @@ def _check_tokenizers(
     new_values = old_values if settings.given is not None else settings.model_dump()
     old_langs = {"src_lang": tokenizers.src.lang, "tgt_lang": tokenizers.tgt.lang}
     new_langs = {"src_lang": data.src_lang, "tgt_lang": data.tgt_lang}
-    for key, old, new in differences(
-        {"tokenizer": old_values, "data": old_langs}, {"tokenizer": new_values, "data": new_langs}
-    ):
+    old_sections = {"tokenizer": old_values, "data": old_langs}
+    new_sections = {"tokenizer": new_values, "data": new_langs}
+    difference = next(differences(old_sections, new_sections), None)
+    if difference is not None:
+        key, old, new = difference
         raise ConfigError(
             f"{what} learned with another {key} ({old}, the config has {new}); use the old value, "
             "or another `run`"

@@ -159,11 +159,14 @@ def mean_loss(
         keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
         return cross_entropy(model(batch.src_ids, keep, batch.tgt_in), batch.tgt_out).nll_sum
 
+    def fetch(sums: list[Tensor]) -> list[float]:
+        numbers: list[float] = torch.stack(sums).tolist()
+        return numbers
+
     rows = sorted(range(len(corpus)), key=lambda row: len(corpus.src_ids[row]))
     batches = [rows[start : start + _BATCH_SIZE] for start in range(0, len(rows), _BATCH_SIZE)]
     # All sums are fetched at the end, since each fetch waits for the GPU.
-    sums = ranks.map(batches, nll_sum, interrupted, lambda sums: torch.stack(sums).tolist())
-    total: float = sum(sums)
+    total = sum(ranks.map(batches, nll_sum, interrupted, fetch))
     return total / max(1, sum(len(ids) + 1 for ids in corpus.tgt_ids))
 
 

@@ -60,7 +60,9 @@ def test_two_files_give_a_config_that_trains() -> None:
     assert (data.held_out.valid, data.held_out.test) == (10, 10)
     text = Path("en-fr.yaml").read_text(encoding="utf-8")
     assert "written by: nmt init 'my news.en' 'my news.fr'" in text
-    assert re.search(r"\n# The training takes about .+ on \w+.*, 1 min per epoch, plus", text)
+    assert re.search(
+        r"\n# The training takes about .+ on \w+.*, 1 min per epoch, plus validation", text
+    )
 
 
 def test_stdout_is_the_config_alone() -> None:

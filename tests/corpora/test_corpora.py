@@ -82,7 +82,7 @@ def test_a_users_entry_may_replace_a_builtin_one(data: DataConfig) -> None:
         (OWN + "  licens: MIT\n", r":9: village\.licens: unknown key; did you mean 'v.*licence'"),
         (OWN + "  files: {../x: {sources: [{url: a}]}}", r":9: .*'\.\./x' is not a plain file"),
         (OWN + "  files: {x: {sources: [{name: a}]}}", r":9: .*requires a url, a checksum or both"),
-        (OWN + "  embedded: true\n  files: {x: {sources: [{url: a}]}}", r":10: .*embedded corpus"),
+        (OWN + "  embedded: true\n  files: {x: {sources: [{url: a}]}}", r":10: .*never downloaded"),
         (OWN + "  hash_split: {of: train}", r"two splits are called test, train"),
         (OWN + "  hash_split: {of: all}", r"there is no split 'all'"),
         (OWN + "  joined: {all: [train, tset]}", r"joined\.all: there is no split 'tset'"),

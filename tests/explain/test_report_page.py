@@ -126,8 +126,8 @@ def _body(page: str) -> str:
     ("change", "message"),
     [
         (lambda line: b"[" * 100_000, "not samples"),
-        (lambda line: line.replace(b'"level": "word"', b'"level": "piece"'), "shape|at level word"),
-        (lambda line: re.sub(rb'"weights": \[\[[0-9.e-]+', b'"weights": [[9', line), "not between"),
+        (lambda line: line.replace(b'"level": "word"', b'"level": "piece"'), "shape|not at level"),
+        (lambda line: re.sub(rb'"weights": \[\[[0-9.e-]+', b'"weights": [[9', line), "0 and 1"),
         (lambda line: line + b" " * (5 << 20), "larger than"),
     ],
 )

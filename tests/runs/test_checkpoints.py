@@ -239,7 +239,8 @@ def test_the_newest_whole_checkpoint_is_found(folder: CheckpointFolder) -> None:
     save(folder, 3)
     folder.set_aside(3)
     flip(folder.path / "step-000001" / "state.safetensors", -1)
-    with pytest.raises(CheckpointError, match=r"none of the 2 checkpoints is intact \(the new"):
+    message = r"none of the 2 checkpoints is intact \(the newest: "
+    with pytest.raises(CheckpointError, match=message):
         folder.load_newest()
     with pytest.raises(CheckpointError, match=r"no checkpoint here yet$"):
         CheckpointFolder(folder.path / "none").load_newest()

@@ -72,12 +72,13 @@ def test_a_parameter_without_a_gradient_anywhere_gets_none() -> None:
     """An optimiser would move it by its momentum; a parameter with one somewhere counts as 0."""
 
     def work(ranks: Ranks) -> list[list[float] | None]:
-        parameters = [torch.nn.Parameter(torch.zeros(2)) for _ in range(3)]
+        dtypes = (torch.float32, torch.float32, torch.float64)  # of two dtypes: in two buckets
+        parameters = [torch.nn.Parameter(torch.zeros(2, dtype=dtype)) for dtype in dtypes]
         module = torch.nn.ParameterList(parameters)
         module.register_buffer("baseline", torch.tensor(float(ranks.rank)))
         parameters[0].grad = torch.full((2,), 1.0 + ranks.rank)
         if ranks.rank == 1:
-            parameters[2].grad = torch.tensor([5.0, 7.0])
+            parameters[2].grad = torch.tensor([5.0, 7.0], dtype=torch.float64)
         ranks.sum_gradients(parameters, module)
         gradients = [None if p.grad is None else p.grad.tolist() for p in parameters]
         return [*gradients, [float(module.baseline)]]

@@ -64,6 +64,16 @@ def test_a_log_without_a_folder_writes_nothing(tmp_path: Path, capfd) -> None:
     assert not any(capfd.readouterr())
 
 
+def test_without_a_bar_no_tqdm_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would start a thread, even if it is disabled."""
+    monkeypatch.setattr("nmt.training.log.tqdm", None)
+    with RunLog(tmp_path, quiet=True) as log:
+        log.open_bar("epoch 1", 3, 0)
+        log.advance_bar(1, "loss 1.5")
+        log.note("text")
+    assert log_of(tmp_path).endswith(" text\n")
+
+
 def test_train_log_has_errors_and_cannot_steer_a_terminal(tmp_path: Path) -> None:
     log = RunLog(tmp_path, quiet=True)
     log.say("a\x1b[31mb\r \udcff\nsecond")

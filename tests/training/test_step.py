@@ -157,6 +157,19 @@ def test_a_rank_without_a_micro_batch_can_have_a_scaler() -> None:
         torch.testing.assert_close(parameter.detach(), before[name] - 1.0)
 
 
+def test_a_lost_rank_leaves_no_gradients() -> None:
+    class Lost(Ranks):
+        def sum(self, *values: float) -> list[float]:
+            raise ZeroDivisionError
+
+    state = sgd_state()
+    for parameter in state.model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    with pytest.raises(ZeroDivisionError):
+        step(state, [batch()], ranks=Lost(0, 2, 0))
+    assert all(p.grad is None for p in state.model.parameters())
+
+
 def test_a_scaler_does_not_change_the_update() -> None:
     plain, scaled = sgd_state(), sgd_state()
     scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
