@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float32
 
+from nmt.names import AttributionMethod
 from nmt.text.word_pieces import own_words
 from nmt.translation.heads import Head
 from nmt.translation.words import Level, attention_table, axes, merge_words, source_share
-from nmt.types import AttributionMethod, Encoded, Translation, same_fields
+from nmt.types import Encoded, Translation, same_fields
 
 
 def _have_equal_fields(self: object, other: object) -> bool:

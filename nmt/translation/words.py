@@ -11,10 +11,11 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float32
 
+from nmt.names import AttributionMethod
 from nmt.text.vocabulary import BOS_ID, EOS_ID
 from nmt.text.word_pieces import own_words
 from nmt.translation.heads import MEAN, Head
-from nmt.types import AttentionKind, Attribution, AttributionMethod, Encoded, Translation
+from nmt.types import AttentionKind, Attribution, Encoded, Translation
 
 BOS_LABEL = "<s>"
 EOS_LABEL = "</s>"
