@@ -13,6 +13,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from nmt.names import AttributionMethod
+
 FilePath = str | os.PathLike[str]
 """The type of a path argument of any function that reads or writes a file or folder."""
 
@@ -27,18 +29,6 @@ SplitName = Literal["train", "valid", "test"]
 
 MetricName = Literal["bleu", "bleu-lc", "chrf", "chrf++", "ter", "multi30k", "comet", "loss"]
 """The name of a metric (nmt/evaluation/metrics.py)."""
-
-AttributionMethod = Literal[
-    "attention",
-    "norms",
-    "input-x-gradient",
-    "integrated-gradients",
-    "erasure",
-    "value-zeroing",
-    "rollout",
-    "alti",
-]
-"""How a prediction is attributed to what the model read (nmt/explain/attribution/)."""
 
 LOWER_IS_BETTER = frozenset({"ter", "loss"})
 

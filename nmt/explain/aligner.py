@@ -11,6 +11,7 @@ from nmt.corpora.alignments import Links
 from nmt.errors import ConfigError
 from nmt.explain.alignment import SYMMETRISATIONS, links_above, strongest_links
 from nmt.explain.attribution.methods import Attributor
+from nmt.names import AttributionMethod
 from nmt.search.forced import read_weights
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.word_pieces import WordPieces, word_pieces, words_between_spaces
@@ -19,7 +20,7 @@ from nmt.translation.batched import Padded
 from nmt.translation.heads import MEAN, source_heads
 from nmt.translation.translator import Translator
 from nmt.translation.words import merge_words, row_shares
-from nmt.types import AttributionMethod, Encoded
+from nmt.types import Encoded
 
 
 @dataclass(frozen=True)

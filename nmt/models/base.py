@@ -14,13 +14,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from nmt.errors import ConfigError
+from nmt.models.shapes import TargetMask
 from nmt.models.vocabulary import Vocabulary
 from nmt.types import AttentionKind
 
 _Value = TypeVar("_Value", bound="BatchFirst")  # beartype refuses Self on a lone method
-
-Steps = Bool[Tensor, "B T"]
-"""The steps of a batch: False at padding of the target."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,9 @@ class AuxiliaryLoss(abc.ABC):
     """
 
     @abc.abstractmethod
-    def loss_sum(self, keep: Steps, log_likelihoods: Float[Tensor, "B T"]) -> Float[Tensor, ""]:
+    def loss_sum(
+        self, keep: TargetMask, log_likelihoods: Float[Tensor, "B T"]
+    ) -> Float[Tensor, ""]:
         """Return the term, summed over the steps that `keep` marks, in nats.
 
         `log_likelihoods[b, t]` is log p of target piece t, detached, if `keep[b, t]`, otherwise 0.

@@ -1,6 +1,5 @@
 """Ensembles of models by the mean of their probabilities (Sutskever et al. 2014, section 3)."""
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -125,5 +124,7 @@ class Ensemble(Seq2Seq):
         return torch.stack(parts).logsumexp(dim=0)
 
     def _mean(self, values: Sequence[Float[Tensor, "*L S"]]) -> Float[Tensor, "*L S"]:
-        pairs = zip(values, self.weights, strict=True)
-        return functools.reduce(torch.add, [value.float() * weight for value, weight in pairs])
+        total = values[0].float() * self.weights[0]
+        for value, weight in zip(values[1:], self.weights[1:], strict=True):
+            total = total + value.float() * weight
+        return total

@@ -6,6 +6,9 @@ from torch import Tensor
 Mask = Bool[Tensor, "B S"]
 """The source mask: False at padding."""
 
+TargetMask = Bool[Tensor, "B T"]
+"""The target mask: False at padding."""
+
 Annotations = Float[Tensor, "B S M"]
 Queries = Float[Tensor, "B Q H"]
 Keys = Float[Tensor, "B S K"]

@@ -25,8 +25,8 @@ _CHECK_EVERY = 4
 """On a GPU, the number of steps between two checks whether any row remains."""
 
 
-class Draw(NamedTuple):
-    """Chooses each row's next piece by sampling, where a beam search takes the most probable ones.
+class PieceSampler(NamedTuple):
+    """A sampler of each row's next piece, in place of the most probable pieces of a beam search.
 
     `choose` gets the log-probabilities of each row's most probable pieces, the rows' slots, and the
     length including the new piece. It returns the column of the chosen piece for each row. There
@@ -65,11 +65,11 @@ class Start(NamedTuple):
 
 @torch.inference_mode()
 def search_from(
-    start: Start, config: SearchConfig, draw: Draw | None = None
+    start: Start, config: SearchConfig, sampler: PieceSampler | None = None
 ) -> list[list[Hypothesis]]:
     """Search until no row can change the n best hypotheses, and return these.
 
-    `draw`, which needs a beam of 1, chooses the pieces (None: the most probable ones). Finished
+    `sampler`, which needs a beam of 1, chooses the pieces (None: the most probable ones). Finished
     rows are dropped. On a GPU without constraints they stay, with a total of -infinity, so that all
     steps have the same shapes. The host then waits only every few steps, and for options such as a
     repetition ban.
@@ -87,7 +87,7 @@ def search_from(
     bound_penalties = torch.tensor([[penalties[n]] for n in bounds], dtype=dtype, device=device)
     length_bounds = torch.tensor(bounds, device=device).unsqueeze(1)
     best_scores = rows.totals.new_full((len(bounds), config.n_best), -torch.inf)
-    best_pieces = _BestPieces(config, device, draw, constraints)
+    best_pieces = _BestPieces(config, device, sampler, constraints)
     steps: list[SearchStep] = []
     for length in range(1, max(bounds) + 1):
         start.on_step()
@@ -150,24 +150,26 @@ class _BestPieces:
         self,
         config: SearchConfig,
         device: torch.device,
-        draw: Draw | None,
+        sampler: PieceSampler | None,
         constraints: Constraints | None,
     ) -> None:
         never = [PAD_ID, BOS_ID] if config.allow_unk else [PAD_ID, BOS_ID, UNK_ID]
         self.forbidden = torch.tensor(never, device=device)
         self.forbidden_early = torch.tensor([*never, EOS_ID], device=device)
-        self.config, self.draw, self.constraints = config, draw, constraints
+        self.config, self.sampler, self.constraints = config, sampler, constraints
 
     def of_rows(self, out: StepOutput, rows: Rows, length: int) -> Pieces:
         """Return each row's candidate pieces and their log-probabilities; -infinity if blocked."""
         may_end = length > self.config.min_length
         must = rows.words is not None and rows.words.must
-        # A row may fill the beam; one more piece, because eos is excluded if it lacks a word.
-        n_pieces = self.draw.n_pieces if self.draw else self.config.beam + must
-        pieces = self._unblocked(out, rows, n_pieces, may_end)
-        if self.draw is not None:
-            column = self.draw.choose(pieces[0], rows.slots, length)
-            pieces = pieces[0].gather(1, column), pieces[1].gather(1, column)
+        if self.sampler is not None:
+            log_probs, ids = self._unblocked(out, rows, self.sampler.n_pieces, may_end)
+            column = self.sampler.choose(log_probs, rows.slots, length)
+            pieces = log_probs.gather(1, column), ids.gather(1, column)
+        else:
+            # A row may fill the beam; one more piece, because eos is excluded if it lacks a word.
+            n_pieces = self.config.beam + 1 if must else self.config.beam
+            pieces = self._unblocked(out, rows, n_pieces, may_end)
         if rows.words is not None and must:
             all_log_probs = out.logits.float().log_softmax(dim=1)
             pieces = add_required_pieces(rows.words, all_log_probs, pieces, may_end)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int
+from jaxtyping import Bool, Float32, Int
 from torch import Tensor
 
 from nmt.batches.batching import pad_ids
@@ -24,6 +24,9 @@ Arrays = list[Float32[np.ndarray, "..."]]
 
 class _Pass:
     """The inputs of a teacher-forced pass, and the sizes to which its results are cut."""
+
+    src_keep: Bool[Tensor, "B S"]
+    tgt_in: Int[Tensor, "B T"]
 
     def __init__(
         self, src_ids: SourceIds, src_lengths: Lengths, tgt_in: Sequence[Sequence[int]]
@@ -79,7 +82,7 @@ def read_weights(  # noqa: PLR0913 - each option is a parameter
     shift: int = 0,
     heads: Sequence[int] | None = None,
     by_norm: bool = False,
-) -> Arrays:
+) -> list[Float32[np.ndarray, "_ _"]]:
     """Return cross-attention for an alignment: one row for each piece of a target without eos.
 
     Row t holds the weights of step t + `shift` over the source with eos. Step t predicts piece t,

@@ -79,8 +79,9 @@ def _keep(after: State, before: State) -> None:
     Raises ValueError if anything except the tensors' values differs: a shape, or a step count.
     """
     tensors, results = named_tensors(before), named_tensors(after)
-    shapes = [{name: x.shape for name, x in side.items()} for side in (tensors, results)]
-    if shapes[0] != shapes[1] or with_tensors(after, tensors) != before:
+    shapes_before = {name: tensor.shape for name, tensor in tensors.items()}
+    shapes_after = {name: tensor.shape for name, tensor in results.items()}
+    if shapes_after != shapes_before or with_tensors(after, tensors) != before:
         raise ValueError("the state grows")
     for name, tensor in tensors.items():
         tensor.copy_(results[name])

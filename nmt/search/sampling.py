@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from nmt.search.beam import Draw, Start, search_from
+from nmt.search.beam import PieceSampler, Start, search_from
 from nmt.search.search_config import SamplingConfig, SearchConfig
 from nmt.types import Hypothesis
 
@@ -45,13 +45,13 @@ def sample(
         max_repeats_by_sentence=None if allowed is None else allowed.repeat(n),
         constraints=[constraint for constraint in start.constraints for _ in range(n)],
     )
-    draw = _draw(torch.from_numpy(noise).flatten(0, 1).to(src_ids.device), sampling)
-    hypotheses = [best for [best] in search_from(samples, config.plain_beam(1), draw)]
+    sampler = _piece_sampler(torch.from_numpy(noise).flatten(0, 1).to(src_ids.device), sampling)
+    hypotheses = [best for [best] in search_from(samples, config.plain_beam(1), sampler)]
     return [hypotheses[k : k + n] for k in range(0, len(hypotheses), n)]
 
 
-def _draw(noise: Float[Tensor, "N T"], sampling: SamplingConfig) -> Draw:
-    """Return a Draw by the inverse distribution function at `noise`, uniform in [0, 1).
+def _piece_sampler(noise: Float[Tensor, "N T"], sampling: SamplingConfig) -> PieceSampler:
+    """Return a sampler by the inverse distribution function at `noise`, uniform in [0, 1).
 
     At most 1 / epsilon pieces have a probability of at least epsilon, so only these are examined.
     """
@@ -77,4 +77,4 @@ def _draw(noise: Float[Tensor, "N T"], sampling: SamplingConfig) -> Draw:
 
     is_plain = sampling.temperature == 1  # otherwise probabilities need all pieces' logits
     n_likely = int(1 / sampling.epsilon) if sampling.epsilon and is_plain else sys.maxsize
-    return Draw(min(n_likely, sampling.top_k or sys.maxsize), choose)
+    return PieceSampler(min(n_likely, sampling.top_k or sys.maxsize), choose)

@@ -44,7 +44,9 @@ def search(
     repetition beyond `max_repeats`, or repeat an n-gram, is excluded (search/repetition.py). A row
     is dropped once it cannot be among the n best: its total never rises and the length penalty lp
     never falls, so its score never exceeds total / lp(bound). A sentence has fewer than `n_best`
-    hypotheses only if fewer sequences exist. With `config.sampling`, see `sample` instead.
+    hypotheses only if fewer sequences exist. With `config.sampling`, `n_best` hypotheses are
+    sampled instead, piece by piece. The noise of a sentence comes from a NumPy generator, seeded
+    by `config.sampling.seed` and the source (see `sample`).
 
     `src_ids` end with eos, followed by padding; pad and bos are never produced. `config.mbr` and
     the texts of words are ignored here. The model should be in eval mode. `on_step` is called

@@ -10,7 +10,6 @@ import functools
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import NamedTuple
 
 from jaxtyping import Int
@@ -52,10 +51,11 @@ class Word:
         self._piece_texts = piece_texts
         text = "".join(piece_texts[id_] for id_ in ids)
         self.text = text.removeprefix(SPACE)
-        sizes = (len(piece_texts[id_]) for id_ in ids)
-        ends = accumulate(sizes, initial=len(self.text) - len(text))
-        # The number of `ids` up to a position in the text.
-        self._n_after = {end: n for n, end in enumerate(ends) if n}
+        self._n_after: dict[int, int] = {}  # the number of `ids` up to a position in the text
+        end = len(self.text) - len(text)
+        for n, id_ in enumerate(ids, start=1):
+            end += len(piece_texts[id_])
+            self._n_after[end] = n
         pieces = list(enumerate(piece_texts))
         self._containing = [i for i, piece in pieces if self.text in piece]
         rests = [self.text[k:] for k in range(len(self.text))]

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
@@ -31,9 +31,9 @@ class Validated(NamedTuple):
         return f"{title_of(metric)} {value:.{digits}f}"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Progress:
-    """The counters of a run, saved as JSON in every checkpoint.
+    """The counters of a run, saved as JSON in every checkpoint. Only TrainingState advances them.
 
     `epoch` and `batch` are the indices of the next micro-batch. `batching` is the (size, unit) of
     the batches of this epoch. `window_*` are sums over the updates since the last record in the
@@ -94,29 +94,36 @@ class Progress:
         """Whether the weights of this step were validated."""
         return self.validated_step == self.step
 
-    def after_update(self, n_batches: int, is_last: bool) -> None:
+    def after_update(self, n_batches: int, is_last: bool) -> "Progress":
         """Count an update of `n_batches` micro-batches; `is_last` marks the last of its epoch."""
-        self.step += 1
-        self.epoch += is_last
-        self.batch = 0 if is_last else self.batch + n_batches
+        return replace(
+            self,
+            step=self.step + 1,
+            epoch=self.epoch + is_last,
+            batch=0 if is_last else self.batch + n_batches,
+        )
 
-    def after_result(self, nll_sum: float, n_tokens: int) -> None:
+    def after_result(self, nll_sum: float, n_tokens: int) -> "Progress":
         """Add the loss of an update to the sums for the next record in the log."""
-        self.window_nll_sum += nll_sum
-        self.window_tokens += n_tokens
+        return replace(
+            self,
+            window_nll_sum=self.window_nll_sum + nll_sum,
+            window_tokens=self.window_tokens + n_tokens,
+        )
 
-    def start_window(self) -> None:
-        """Reset the loss and token sums for the next record in the log."""
-        self.window_nll_sum, self.window_tokens = 0.0, 0
-
-    def after_validation(self, measured: Mapping[str, float], metric: str, keep_best: int) -> None:
+    def after_validation(
+        self, measured: Mapping[str, float], metric: str, keep_best: int
+    ) -> "Progress":
         """Count a validation of this step, and keep the `keep_best` best ones by `metric`."""
         new = Validated(self.step, rank_of(metric, measured[metric]), measured["loss"])
         # BLEU is 0 at the beginning: equal scores are ranked by loss.
         ranked = sorted((*self.best, new), key=lambda validated: (-validated.score, validated.loss))
-        self.best = tuple(ranked[:keep_best])
-        self.bad_validations = 0 if ranked[0] is new else self.bad_validations + 1
-        self.validated_step = self.step
+        return replace(
+            self,
+            validated_step=self.step,
+            best=tuple(ranked[:keep_best]),
+            bad_validations=0 if ranked[0] is new else self.bad_validations + 1,
+        )
 
 
 _PROGRESS = TypeAdapter(Progress)

@@ -92,7 +92,7 @@ class Reporter:
         if self._state.step % self._train.log_every == 0:
             measured = {"loss": self._loss, "grad_norm": self._grad_norm}
             self._record("train", {**measured, "tokens_per_second": self._speed})
-            self._state.progress.start_window()
+            self._state.start_window()
             self._window_started, self._window_tokens = time.monotonic(), 0
 
     def after_validation(self, measured: Mapping[str, float], text: str, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """The full state of a training, which converts to tensors and JSON for checkpoints and back."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -19,6 +19,7 @@ from nmt.storage.tensor_file import check_specs, specs_of
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.progress import Progress, total_steps
 from nmt.training.rng import pack_rng, unpack_rng
+from nmt.training.step import StepResult
 
 Json = dict[str, Any]
 
@@ -35,7 +36,7 @@ class TrainingState:
 
     The state includes torch's random generators of all `ranks`, which are read on saving and set on
     loading; everything else is equal on all ranks. `averages` holds a copy of the model with the
-    averaged weights, or is None without train.ema.
+    averaged weights, or is None without train.ema. Only the methods here advance `progress`.
     """
 
     model: Seq2Seq
@@ -75,15 +76,32 @@ class TrainingState:
         self.schedule.after_update()
         if self.averages is not None:
             self.averages.update_parameters(self.model)
-        self.progress.after_update(n_batches, is_last)
+        self.progress = self.progress.after_update(n_batches, is_last)
+
+    def after_result(self, result: StepResult) -> None:
+        """Add the loss of an update to the sums for the log."""
+        self.progress = self.progress.after_result(result.nll_sum, result.n_tokens)
 
     def after_validation(
         self, measured: Mapping[str, float], metric: str, train: TrainConfig
     ) -> bool:
         """Record a validation of this step. Return whether it is the best so far by `metric`."""
-        self.progress.after_validation(measured, metric, train.keep_best)
+        self.progress = self.progress.after_validation(measured, metric, train.keep_best)
         self.schedule.after_validation(measured)
         return self.progress.best_step == self.step
+
+    def keep_step(self, keep_last: int) -> None:
+        """Mark this step's checkpoint as scheduled; the newest `keep_last` of these are kept."""
+        steps = (*self.progress.kept_steps, self.step)[-keep_last:]
+        self.progress = replace(self.progress, kept_steps=steps)
+
+    def start_window(self) -> None:
+        """Reset the loss and token sums for the next record in the log."""
+        self.progress = replace(self.progress, window_nll_sum=0.0, window_tokens=0)
+
+    def set_seconds(self, seconds: float) -> None:
+        """Set the duration of the run so far."""
+        self.progress = replace(self.progress, seconds=seconds)
 
     @property
     def step(self) -> int:
@@ -136,7 +154,7 @@ class TrainingState:
             if self.progress.batch:
                 epoch = self.progress.epoch + 1
                 lines.append(f"batches       epoch {epoch} begins anew with the new batch size")
-            self.progress.batch, self.progress.batching = 0, batching
+            self.progress = replace(self.progress, batch=0, batching=batching)
         if saved.state["world"] != self.ranks.world:
             lines.append(
                 f"processes     {saved.state['world']} -> {self.ranks.world}: from now on an "

@@ -105,7 +105,7 @@ class Trainer:
         """Return the sum of `number` over the ranks; also agree on elapsed time and on a stop."""
         seconds = self._reporter.seconds if self._ranks.is_first else 0.0
         total, seconds, n_stops = self._ranks.sum(number, seconds, self._interrupted())
-        self.state.progress.seconds = seconds
+        self.state.set_seconds(seconds)
         self._is_stopped = self._is_stopped or n_stops > 0
         return int(total)
 
@@ -170,7 +170,7 @@ class Trainer:
                 self._count(result)
 
     def _count(self, result: StepResult) -> None:
-        self.state.progress.after_result(result.nll_sum, result.n_tokens)
+        self.state.after_result(result)
         self._last_loss = result.loss
         self._reporter.after_result(result)
 
@@ -259,8 +259,6 @@ class Trainer:
 
     def _save_scheduled(self) -> None:
         """Write a checkpoint that is kept while it is among the newest or the best."""
-        progress = self.state.progress
-        if progress.step not in progress.kept_steps:
-            steps = (*progress.kept_steps, progress.step)
-            progress.kept_steps = steps[-self.config.train.keep_last :]
+        if self.state.step not in self.state.progress.kept_steps:
+            self.state.keep_step(self.config.train.keep_last)
             self.save()

@@ -34,8 +34,8 @@ class BatchedModel:
     """A model that searches, or runs teacher-forced, over any number of sources in batches.
 
     Empty sources are skipped. `tokenizer` is the target tokenizer. With precision `bf16`, matrix
-    products use bf16, and sums of log-probabilities stay in fp32 (nmt.device.autocast). The search
-    calls `check_cancelled`, whose exceptions end it, before each step.
+    products use bf16 (nmt.device.autocast); a search still sums log-probabilities in fp64. The
+    search calls `check_cancelled`, whose exceptions end it, before each step.
     """
 
     model: Seq2Seq
@@ -116,7 +116,7 @@ def search_batches(
     """Yield batches of the indices of items whose size is not 0, longest first.
 
     Each batch has a bounded number of padded pieces, or with `by_area` a bounded sum of squared
-    lengths. There are at least `n_parts` batches if there are as many items.
+    lengths. It has at most `batch_size` items, and at most the share of one of `n_parts` workers.
     """
     order = sorted((i for i, size in enumerate(sizes) if size), key=lambda i: -sizes[i])
     limit = min(batch_size, -(-len(order) // n_parts))

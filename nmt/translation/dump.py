@@ -8,7 +8,6 @@ import math
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +103,8 @@ def _fields(
         "level": record.level,
         "score": _finite(record.score),
         "finished": record.finished,
-        "source": {"text": record.source_text, **asdict(record.source)},
-        "target": {"text": record.target_text, **asdict(record.target)},
+        "source": _side(record.source_text, record.source),
+        "target": _side(record.target_text, record.target),
         "log_probs": [_finite(value) for value in record.log_probs],
         **({"head_names": record.head_names} if record.head_names else {}),
         "weights": write(f"weights_{number}", record.weights),
@@ -132,6 +131,16 @@ def _fields(
             "source_share": None if share is None else _decimals(share),
         }
     return fields
+
+
+def _side(text: str, encoded: Encoded) -> dict[str, object]:
+    return {
+        "text": text,
+        "pieces": encoded.pieces,
+        "ids": encoded.ids,
+        "words": encoded.words,
+        "word_spans": encoded.word_spans,
+    }
 
 
 def _finite(value: float) -> float | None:
@@ -234,6 +243,9 @@ def _check_shape(array: np.ndarray | None, expected: tuple[int, ...], name: str)
 
 
 def _encoded(side: dict[str, Any]) -> Encoded:
-    spans = tuple((start, end) for start, end in side["word_spans"])
-    pieces, ids, words = (tuple(side[name]) for name in ("pieces", "ids", "words"))
-    return Encoded(pieces, ids, words, spans)
+    return Encoded(
+        pieces=tuple(side["pieces"]),
+        ids=tuple(side["ids"]),
+        words=tuple(side["words"]),
+        word_spans=tuple((start, end) for start, end in side["word_spans"]),
+    )

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float32
 
+from nmt.names import AttributionMethod
 from nmt.text.word_pieces import own_words
 from nmt.translation.heads import Head
-from nmt.translation.words import Level, attention_table, axes, merge_words, source_share
-from nmt.types import AttributionMethod, Encoded, Translation, same_fields
+from nmt.translation.words import AttentionTable, Level, attention_table, axes, merge_words
+from nmt.types import Encoded, Translation, same_fields
 
 
 def _have_equal_fields(self: object, other: object) -> bool:
@@ -118,6 +119,7 @@ def records(
     results = []
     for index, output in enumerate(translation.hypotheses):
         target, source = axes(translation, index)
+        table = attention_table(translation, index, level)
         record = AttentionRecord(
             sentence=sentence,
             rank=index + 1,
@@ -127,20 +129,22 @@ def records(
             source=source,
             target_text=output.text,
             target=target,
-            weights=attention_table(translation, index, level).weights,
+            weights=table.weights,
             log_probs=output.hypothesis.log_probs,
             score=output.hypothesis.score,
             finished=output.hypothesis.finished,
             head_names=tuple(head.name for head in cross),
             heads=_stacked(translation, index, level, cross) if cross else None,
             self_attention=_self_attention(translation, index, level, single),
-            attribution=_attribution(translation, index, level),
+            attribution=_attribution(translation, index, level, table),
         )
         results.append(record)
     return results
 
 
-def _attribution(translation: Translation, index: int, level: Level) -> AttributionRecord | None:
+def _attribution(
+    translation: Translation, index: int, level: Level, table: AttentionTable
+) -> AttributionRecord | None:
     attribution = translation.hypotheses[index].hypothesis.attribution
     if attribution is None:
         return None
@@ -153,13 +157,15 @@ def _attribution(translation: Translation, index: int, level: Level) -> Attribut
         scores = merge_words(scores, row_words, own_words(columns).shares)
         if prefix_scores.shape[1]:
             prefix_scores = merge_words(prefix_scores, row_words, own_words(prefix).shares)
+        else:
+            prefix_scores = np.zeros((len(scores), 0), np.float32)
     return AttributionRecord(
         method=attribution.method,
         contrast=attribution.contrast,
         scores=scores,
         prefix_labels=labels if prefix_scores.shape[1] else (),
-        prefix_scores=prefix_scores[: len(scores)],
-        source_share=source_share(attribution, rows, level),
+        prefix_scores=prefix_scores,
+        source_share=table.source_share,
     )
 
 

@@ -67,8 +67,9 @@ def is_backward(langs: tuple[str, str], reranker_langs: tuple[str, str], name: s
     if reranker_langs == langs[::-1]:
         return True
     theirs, same, opposite = map("-".join, (reranker_langs, langs, langs[::-1]))
-    allowed = f"allowed to rerank {same}: {same} and {opposite}"
-    raise ConfigError(f"{name}: it translates {theirs}; {allowed}")
+    raise ConfigError(
+        f"{name}: it translates {theirs}; allowed to rerank {same}: {same} and {opposite}"
+    )
 
 
 def check_rerankable(search: SearchConfig) -> None:

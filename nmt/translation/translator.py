@@ -123,12 +123,13 @@ class Translator:
         names = checkpoints or ["best"] * len(runs)
         for what, values in (("weights", weights), ("checkpoints", names)):
             if len(values) != len(runs):
-                allowed = f"one for each of {format_count(len(runs), 'run')}"
-                got = ",".join(map(str, values))
-                raise ConfigError(f"reranker {what}: got {got}, allowed: {allowed}")
+                got, n = ",".join(map(str, values)), format_count(len(runs), "run")
+                raise ConfigError(f"reranker {what}: got {got}, allowed: one for each of {n}")
         if not all(0 <= weight < math.inf for weight in weights):
-            got, allowed = ",".join(f"{weight:g}" for weight in weights), "numbers of at least 0"
-            raise ConfigError(f"reranker weights: got {got}, allowed: comma-separated {allowed}")
+            got = ",".join(f"{weight:g}" for weight in weights)
+            raise ConfigError(
+                f"reranker weights: got {got}, allowed: comma-separated numbers of at least 0"
+            )
         rerankers = []
         for run, weight, name in zip(runs, weights, names, strict=True):
             other = self.load(run, self.device, name, int8=self.int8, precision=self.precision)

@@ -11,10 +11,11 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float32
 
+from nmt.names import AttributionMethod
 from nmt.text.vocabulary import BOS_ID, EOS_ID
 from nmt.text.word_pieces import own_words
 from nmt.translation.heads import MEAN, Head
-from nmt.types import AttentionKind, Attribution, AttributionMethod, Encoded, Translation
+from nmt.types import AttentionKind, Attribution, Encoded, Translation
 
 BOS_LABEL = "<s>"
 EOS_LABEL = "</s>"
@@ -62,18 +63,19 @@ def with_bos(encoded: Encoded) -> Encoded:
 
 def merge_words(
     weights: Float32[np.ndarray, "Q S"],
-    row_shares: Float32[np.ndarray, "QW Q"],
-    column_shares: Float32[np.ndarray, "SW S"],
+    row_words: Float32[np.ndarray, "QW Q"],
+    column_words: Float32[np.ndarray, "SW S"],
 ) -> Float32[np.ndarray, "QW SW"]:
     """Merge pieces into words: sum over the pieces of a column word, average over a row word.
 
     merged[v, w] = 1/|v| * sum of weights[q, s] over q in the row word v and s in the column word w.
-    A piece that belongs to several words is weighted by its shares (text/word_pieces.py). Rows sum
-    to 1, except those of words without pieces.
+    `row_words` and `column_words` have the share of each piece in each word (text/word_pieces.py),
+    which weights a piece that belongs to several words. Rows sum to 1, except those of words
+    without pieces.
     """
-    totals = row_shares.sum(axis=1, keepdims=True, dtype=np.float64)
-    rows = row_shares / np.where(totals > 0, totals, 1)
-    merged: Float32[np.ndarray, "QW SW"] = (rows @ weights @ column_shares.T).astype(np.float32)
+    totals = row_words.sum(axis=1, keepdims=True, dtype=np.float64)
+    rows = row_words / np.where(totals > 0, totals, 1)
+    merged: Float32[np.ndarray, "QW SW"] = (rows @ weights @ column_words.T).astype(np.float32)
     return merged
 
 

@@ -17,6 +17,7 @@ from nmt.errors import CheckpointError
 from nmt.runs.checkpoints import CheckpointState
 from nmt.training import rng
 from nmt.training.state import WEIGHTS, TrainingState
+from nmt.training.step import StepResult
 
 MOMENT = "optimizer.0.exp_avg"
 CPU = torch.device("cpu")
@@ -39,7 +40,7 @@ def update(state: TrainingState, overflow: bool = False) -> float:
     state.scaler.update()
     state.optimizer.zero_grad(set_to_none=True)
     state.after_update(1, False)
-    state.progress.after_result(1.0, 1)
+    state.after_result(StepResult(1.0, 1, 1.0))
     return float(state.scaler.get_scale())
 
 

@@ -1,6 +1,7 @@
 """The sentences that a validation decodes and displays; it changes nothing else."""
 
 import itertools
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -64,8 +65,8 @@ def test_a_validation_drops_nothing(trained: tuple[Seq2Seq, Validator]) -> None:
     assert list(result.scores) == ["bleu", "ter"]
     progress = Progress()
     for step, ter in enumerate((50.0, 40.0, 60.0), start=1):
-        progress.step = step
-        progress.after_validation({"ter": ter, "loss": 1.0}, "ter", 1)
+        progress = replace(progress, step=step)
+        progress = progress.after_validation({"ter": ter, "loss": 1.0}, "ter", 1)
     assert (progress.best_step, progress.bad_validations) == (2, 1)
     assert progress.best[0].describe("ter") == "TER 40.00"
 

@@ -8,12 +8,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from nmt.errors import ConfigError
+from nmt.names import AttributionMethod
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
@@ -144,19 +145,9 @@ def _override(text: str) -> "Override":
 
 
 Method = Annotated[
-    Literal[
-        "attention",
-        "norms",
-        "input-x-gradient",
-        "integrated-gradients",
-        "erasure",
-        "value-zeroing",
-        "rollout",
-        "alti",
-    ],
-    Option(help="Method that attributes pieces of the translation to those of the source."),
+    AttributionMethod,
+    Option(help="Method that scores how much each source piece explains each translated piece."),
 ]
-"""The values of nmt.types.AttributionMethod, written again because nmt.types imports numpy."""
 
 SetKeys = Annotated[list[Any] | None, set_option("a key of the config", "search.beam=5")]
 """A command that trains nothing takes keys of `search` only (ComputeOptions.with_search)."""

@@ -14,13 +14,14 @@ from nmt.explain.attribution.pair import Pair, Scores
 from nmt.models.base import Seq2Seq
 from nmt.models.recurrent.rnn import RNNSeq2Seq
 from nmt.models.transformer.transformer import TransformerSeq2Seq
+from nmt.names import AttributionMethod
 from nmt.search.forced import read_weights
 from nmt.text.vocabulary import BOS_ID, EOS_ID, UNK_ID
 from nmt.translation.batched import Padded
 from nmt.translation.drawn import DrawnTranslation
 from nmt.translation.translator import Translator
 from nmt.translation.words import row_shares
-from nmt.types import Attribution, AttributionMethod
+from nmt.types import Attribution
 
 
 def norms(model: Seq2Seq, pair: Pair) -> Scores:

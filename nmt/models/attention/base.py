@@ -59,8 +59,13 @@ class AttentionState(BatchFirst):
         if self.beams is None:
             return self
         sentences = self.beams.sentences
-        inputs = {name: getattr(self, name)[sentences] for name in ("keys", "values", "keep")}
-        return replace(self, **inputs, beams=None)
+        return replace(
+            self,
+            keys=self.keys.index_select(0, sentences),
+            values=self.values.index_select(0, sentences),
+            keep=self.keep.index_select(0, sentences),
+            beams=None,
+        )
 
 
 @dataclass(frozen=True)
@@ -276,7 +281,7 @@ class Attention(nn.Module, abc.ABC):
         # Positions beyond an end of the source were clamped to that end and have weight 0.
         heads = zeros.scatter_add(-1, positions, heads)
         if choice is not None:
-            choice = Choice(*(x.view(n_rows, n_queries) for x in choice))
+            choice = choice.view(n_rows, n_queries)
         return context.view(n_rows, n_queries, -1), heads, choice
 
     def auxiliary_loss(self, outputs: Sequence[AttentionOutput]) -> AuxiliaryLoss | None:

@@ -124,7 +124,9 @@ class MultiHeadAttention(Attention):
         """Return ||W_o_n W_v_n v|| for each head n."""
         return mixed_norms(split_heads(values, self.n_heads), self.W_o.weight)
 
-    def _in_shares(self, x: Values) -> Iterator[tuple[Attention, Float[Tensor, "B S P"]]]:
+    def _in_shares(
+        self, x: Float[Tensor, "B S C"]
+    ) -> Iterator[tuple[Attention, Float[Tensor, "B S P"]]]:
         """Yield each score with its heads' share of the last dimension."""
         for score, share in zip(self.scores, x.chunk(len(self.scores), dim=-1), strict=True):
             assert isinstance(score, Attention)
@@ -135,11 +137,11 @@ class MultiHeadAttention(Attention):
         return self.W_o(_as_heads(sums, self.n_heads))
 
 
-def _as_sentences(x: Values, n_heads: int) -> Float[Tensor, "R S P"]:
+def _as_sentences(x: Float[Tensor, "B S C"], n_heads: int) -> Float[Tensor, "R S P"]:
     """Turn heads into additional sentences, R = B N, each with its share P = C / N."""
     return split_heads(x, n_heads).flatten(0, 1)
 
 
-def _as_heads(x: Float[Tensor, "R S P"], n_heads: int) -> Values:
+def _as_heads(x: Float[Tensor, "R S P"], n_heads: int) -> Float[Tensor, "B S C"]:
     """Invert _as_sentences."""
     return join_heads(x.view(-1, n_heads, *x.shape[1:]))

@@ -2,21 +2,22 @@
 
 import abc
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from nmt.models.base import AuxiliaryLoss, Steps
-from nmt.models.shapes import HeadScores, Mask
+from nmt.models.base import AuxiliaryLoss
+from nmt.models.shapes import HeadScores, Mask, TargetMask
 from nmt.ops.masks import keep_like, softmax_over_kept
 from nmt.settings.base import Config
 
 
-class Choice(NamedTuple):
+@dataclass(frozen=True)
+class Choice:
     """The REINFORCE terms of sampled positions, in nats, summed over the heads.
 
     `log_probs`: log-probability of the sampled position, 0 if none was sampled; `entropies`:
@@ -29,8 +30,18 @@ class Choice(NamedTuple):
     @staticmethod
     def concatenated(choices: Iterable["Choice | None"]) -> "Choice | None":
         """Concatenate the choices along Q; return None if there are none."""
-        parts = [torch.cat(x, dim=1) for x in zip(*filter(None, choices), strict=True)]
-        return Choice(*parts) if parts else None
+        parts = [choice for choice in choices if choice is not None]
+        if not parts:
+            return None
+        return Choice(
+            torch.cat([part.log_probs for part in parts], dim=1),
+            torch.cat([part.entropies for part in parts], dim=1),
+        )
+
+    def view(self, n_rows: int, n_queries: int) -> "Choice":
+        """Reshape both tensors to (n_rows, n_queries)."""
+        shape = (n_rows, n_queries)
+        return Choice(self.log_probs.view(shape), self.entropies.view(shape))
 
 
 @dataclass(frozen=True)
@@ -50,7 +61,7 @@ class WeightingOutput:
             return self.weights, self.choice
         weights = torch.where(soft[:, None, None, None], self.expected, self.weights)
         log_probs = self.choice.log_probs.masked_fill(soft.unsqueeze(1), 0.0)
-        return weights, self.choice._replace(log_probs=log_probs)
+        return weights, replace(self.choice, log_probs=log_probs)
 
 
 class Weighting(nn.Module, abc.ABC):
@@ -213,7 +224,9 @@ class Reinforce(AuxiliaryLoss):
         self.weighting = weighting
         self.choice = choice
 
-    def loss_sum(self, keep: Steps, log_likelihoods: Float[Tensor, "B T"]) -> Float[Tensor, ""]:
+    def loss_sum(
+        self, keep: TargetMask, log_likelihoods: Float[Tensor, "B T"]
+    ) -> Float[Tensor, ""]:
         """Return the term and update the baseline: call this once per batch."""
         config, baseline = self.weighting.config, self.weighting.baseline
         pieces = keep.to(baseline.dtype)
@@ -244,7 +257,9 @@ class DoublyStochastic(AuxiliaryLoss):
         self.weights = weights
         self.keep = keep
 
-    def loss_sum(self, keep: Steps, log_likelihoods: Float[Tensor, "B T"]) -> Float[Tensor, ""]:
+    def loss_sum(
+        self, keep: TargetMask, log_likelihoods: Float[Tensor, "B T"]
+    ) -> Float[Tensor, ""]:
         sums = (self.weights * keep.unsqueeze(2)).sum(dim=1)
         return self.strength * ((1 - sums).square() * self.keep).sum()
 

@@ -108,7 +108,8 @@ class LSTMCell(Cell):
     def next_state(x_gates: Tensor, h_gates: Tensor, state: CellState) -> CellState:
         assert state[1] is not None
         input_gate, forget_gate, candidate, output_gate = (x_gates + h_gates).chunk(4, dim=-1)
-        cell = torch.sigmoid(forget_gate) * state[1].to(candidate.dtype)  # autocast
+        cell = state[1].to(candidate.dtype)  # under autocast their dtypes differ
+        cell = torch.sigmoid(forget_gate) * cell
         cell = torch.addcmul(cell, torch.sigmoid(input_gate), torch.tanh(candidate))
         return torch.sigmoid(output_gate) * torch.tanh(cell), cell
 
@@ -127,10 +128,13 @@ def reset_weights(
     recurrent network architectures, section 2.2).
     """
     with torch.no_grad():
-        for gate in (gate for weight in inputs for gate in weight.chunk(cell.n_gates)):
-            nn.init.xavier_uniform_(gate)
+        for weight in inputs:
+            for gate in weight.chunk(cell.n_gates):
+                nn.init.xavier_uniform_(gate)
         for gate in hidden.chunk(cell.n_gates):
             nn.init.orthogonal_(gate)
-        first, *_ = (bias.zero_() for bias in biases if bias is not None)
+        present = [bias for bias in biases if bias is not None]
+        for bias in present:
+            bias.zero_()
         if cell.forget_gate is not None:
-            first.chunk(cell.n_gates)[cell.forget_gate].fill_(1)
+            present[0].chunk(cell.n_gates)[cell.forget_gate].fill_(1)

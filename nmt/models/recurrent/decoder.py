@@ -58,8 +58,9 @@ class RNNDecoder(nn.Module, abc.ABC):
         self.layer_dropout = nn.Dropout(config.between_layers)
         self.backend: BackendName = config.backend
         has_cell = CELLS[section.cell].has_cell_state
-        sizes = memory_size, hidden, config.layers
-        self.initial = InitialState(section.initial_state, *sizes, has_cell)
+        self.initial = InitialState(
+            section.initial_state, memory_size, hidden, config.layers, has_cell
+        )
         self.attention = config.attention.build(hidden, memory_size, config.backend)
         self._add_cells(config, memory_size)
         self.readout = section.readout.build(hidden, config.embedding, memory_size)

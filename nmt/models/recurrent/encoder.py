@@ -254,9 +254,10 @@ def _dtype_of_layers(x: Tensor) -> torch.dtype | None:
 
 
 def _in_one_block(weights: Sequence[Tensor], dtype: torch.dtype | None) -> list[Tensor]:
-    """Return a layer's weights, matrices first, as `dtype` in one block of memory, as cuDNN needs.
+    """Return a layer's weights as `dtype` in one block of memory, in the given order.
 
-    torch copies weights that lie elsewhere at every call, with a warning.
+    cuDNN needs one block, with matrices before biases; this order is not checked. torch copies
+    weights that lie elsewhere at every call, with a warning.
     """
     block = torch.cat([weight.flatten() for weight in weights]).to(dtype)
     parts = torch.split(block, [weight.numel() for weight in weights])
@@ -270,9 +271,15 @@ class RNNEncoder(nn.Module):
         super().__init__()
         self.embedding = PieceEmbedding(vocab_size, shared.embedding)
         self.dropout = nn.Dropout(shared.dropout)
-        sizes = shared.embedding, config.hidden or shared.hidden, shared.layers
-        options = shared.between_layers, config.bidirectional, shared.backend
-        self.rnn = RecurrentLayers(config.cell, *sizes, *options)
+        self.rnn = RecurrentLayers(
+            config.cell,
+            shared.embedding,
+            config.hidden or shared.hidden,
+            shared.layers,
+            shared.between_layers,
+            config.bidirectional,
+            shared.backend,
+        )
 
     def forward(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
         """Return the top layer's states as annotations, and the final states; see EncoderStates."""

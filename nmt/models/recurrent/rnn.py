@@ -57,8 +57,11 @@ def _conflicts(config: RNNConfig) -> Iterator[Conflict]:
         )
     width, tied = decoder.readout.width(config.hidden), config.tie_embeddings
     if tied != "none" and width != config.embedding:
-        problem = f"needs a readout as wide as the embedding: got {width} and {config.embedding}"
-        yield "tie_embeddings", f"'{tied}' {problem}"
+        yield (
+            "tie_embeddings",
+            f"'{tied}' needs a readout as wide as the embedding: got {width} "
+            f"and {config.embedding}",
+        )
 
 
 class RNNSeq2Seq(Seq2Seq):

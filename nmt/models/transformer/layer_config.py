@@ -50,11 +50,14 @@ class LayerConfig(Config):
         if size % heads:
             conflicts.append(("heads", f"got {heads}, allowed: a divisor of size ({size})"))
         elif self.positions.kind == "rotary" and self.head_size % 2:
-            allowed = f"allowed with positions 'rotary': an even size / heads (size is {size})"
-            conflicts.append(("heads", f"got {heads}, {allowed}"))
+            problem = (
+                f"got {heads}, allowed with positions 'rotary': an even size / heads "
+                f"(size is {size})"
+            )
+            conflicts.append(("heads", problem))
         if self.positions.kind == "sinusoidal" and size % 2:
-            allowed = "allowed: an even number with positions 'sinusoidal'"
-            conflicts.append(("size", f"got {size}, {allowed}"))
+            problem = f"got {size}, allowed: an even number with positions 'sinusoidal'"
+            conflicts.append(("size", problem))
         if conflicts:
             raise conflict_error(conflicts)
         return self

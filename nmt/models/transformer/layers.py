@@ -129,18 +129,24 @@ class DecoderLayer(nn.Module):
         `with_weights` adds the weights over the source, `with_self_weights` self-attention's.
         """
         y = self.around_self_attention.enter(x)
-        y, targets, self_weights = self.self_attention(y, inputs, cache.target, with_self_weights)
-        x = self.around_self_attention.leave(x, y)
+        result, targets, self_weights = self.self_attention(
+            y, inputs, cache.target, with_self_weights
+        )
+        x = self.around_self_attention.leave(x, result)
         y = self.around_source.enter(x)
         keep, beams, forced = sources
         if forced is not None:
             forced = forced.unsqueeze(1)
-            forced = (forced if beams is None else beams.group_by_sentence(forced)).transpose(1, 2)
-        y = y if beams is None else beams.group_by_sentence(y)
+            if beams is not None:
+                forced = beams.group_by_sentence(forced)
+            forced = forced.transpose(1, 2)
+        if beams is not None:
+            y = beams.group_by_sentence(y)
         result, weights = self.source(y, cache.source, keep[:, None, None], with_weights, forced)
-        result = result if beams is None else beams.ungroup(result)
-        if beams is not None and weights is not None:
-            weights = beams.ungroup(weights.transpose(1, 2)).transpose(1, 2)
+        if beams is not None:
+            result = beams.ungroup(result)
+            if weights is not None:
+                weights = beams.ungroup(weights.transpose(1, 2)).transpose(1, 2)
         x = self.around_source.leave(x, result)
         y = self.around_feed_forward.enter(x)
         x = self.around_feed_forward.leave(x, self.feed_forward(y))

@@ -30,8 +30,8 @@ class KeyValues(BatchFirst):
         """Append later keys and values."""
         if self.keys.shape[2] == 0:
             return later
-        pairs = (self.keys, later.keys), (self.values, later.values)
-        return KeyValues(*(torch.cat(pair, dim=2) for pair in pairs))
+        keys = torch.cat([self.keys, later.keys], dim=2)
+        return KeyValues(keys, torch.cat([self.values, later.values], dim=2))
 
     def last(self, n: int) -> "KeyValues":
         """Return the last `n` positions, or all positions if there are fewer."""

@@ -73,7 +73,10 @@ class ChunkedLoss:
                 gradient[:, :n_real] -= smoothing / n_real
             grad_x = torch.mm(gradient, self.table)
             self.grad_x[chunk] = grad_x if keep is None else grad_x * keep.unsqueeze(1)
-            self.add_to_table(torch.mm(gradient.t(), self.rows[chunk]))
+            if self.grad_table is not None and gradient.dtype == accumulate:
+                self.grad_table.addmm_(gradient.t(), self.rows[chunk])
+            else:
+                self.add_to_table(torch.mm(gradient.t(), self.rows[chunk]))
             self.grad_bias += gradient.sum(0) if keep is None else torch.mv(gradient.t(), keep)
         return (nlls if keep is None else nlls * keep), means
 

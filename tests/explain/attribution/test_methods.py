@@ -15,10 +15,11 @@ from nmt.explain.attribution.steps import value_zeroing
 from nmt.models.base import Seq2Seq
 from nmt.models.ensemble import Ensemble
 from nmt.models.recurrent.rnn import RNNSeq2Seq
+from nmt.names import AttributionMethod
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_tokenizer import WordConfig
 from nmt.translation.translator import Translator
-from nmt.types import AttributionMethod, SentencePair
+from nmt.types import SentencePair
 
 TEXTS = ["a b c", "", "d", "e f a b"]
 TARGETS = ["c b a", "a", "d d", "b"]

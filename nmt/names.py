@@ -1,0 +1,15 @@
+"""Names that the command line and the packages share. This module imports nothing heavy."""
+
+from typing import Literal
+
+AttributionMethod = Literal[
+    "attention",
+    "norms",
+    "input-x-gradient",
+    "integrated-gradients",
+    "erasure",
+    "value-zeroing",
+    "rollout",
+    "alti",
+]
+"""How a prediction is attributed to what the model read (nmt/explain/attribution/)."""
