@@ -132,6 +132,7 @@ def train(  # noqa: PLR0913 - one call is a complete training
             lines += _resume(state, run, log) if has_checkpoint(run) else log.rewind(0)
         sections = {name: getattr(config, name).model_dump_json() for name in ("model", "train")}
         pairs = f"{data.batcher.fingerprint:08x} as the checksum of lengths"
+        sections["data.stages"] = repr(config.data.stages)
         ranks.check_same({"seed": config.seed, **sections, "data.train": pairs})
         ranks.equalise(state.model)
         log.say("\n".join(lines))
