@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from nmt.corpora.sources import DataConfig
+from nmt.corpora.sources import DataConfig, StageConfig
 from nmt.device import Precision
 from nmt.models.catalog import ModelConfig
 from nmt.models.recurrent.rnn import RNNConfig
@@ -185,7 +185,7 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> "RunConfig":
-        checks = (_training_end, _data, _tokenizer, _resampling, _guided_alignment, _model)
+        checks = (_training_end, _data, _stages, _tokenizer, _resampling, _guided_alignment, _model)
         conflicts = [conflict for check in checks for conflict in check(self)]
         if conflicts:
             raise conflict_error(conflicts)
@@ -246,6 +246,20 @@ def _data(config: RunConfig) -> Iterator[Conflict]:
             yield "train.schedule.kind", f"'plateau' {requires}"
 
 
+def _stages(config: RunConfig) -> Iterator[Conflict]:
+    data, train = config.data, config.train
+    if data.stages and train.epochs is not None:
+        problem = "cannot be set with data.stages, which cut epochs short: give train.steps instead"
+        yield "train.epochs", problem
+    for number, stage in enumerate(data.stages):
+        if data.in_stage(number + 1) == data.in_stage(number):
+            problem = "changes nothing: give other weights, noise or sampling than before"
+            yield f"data.stages.{number}", problem
+        if train.steps is not None and stage.from_step >= train.steps:
+            problem = f"got {stage.from_step}, allowed: less than train.steps ({train.steps})"
+            yield f"data.stages.{number}.from_step", problem
+
+
 def _tokenizer(config: RunConfig) -> Iterator[Conflict]:
     yield from ((f"tokenizer.{key}", problem) for key, problem in config.tokenizer.conflicts())
     if config.tokenizer.size_limit is None:
@@ -260,10 +274,13 @@ def _tokenizer(config: RunConfig) -> Iterator[Conflict]:
 def _resampling(config: RunConfig) -> Iterator[Conflict]:
     data, tokenizer = config.data, config.tokenizer
     got = f"such as 'sentencepiece': got tokenizer.kind '{tokenizer.kind}'"
-    if data.noise.is_on and not tokenizer.is_lossless:
-        yield "data.noise", f"requires pieces that give the text back, {got}"
-    if (data.sampling.src or data.sampling.tgt) and not tokenizer.can_sample:
-        yield "data.sampling", f"requires words of several pieces, {got}"
+    parts: dict[str, DataConfig | StageConfig] = {"data": data}
+    parts |= {f"data.stages.{number}": stage for number, stage in enumerate(data.stages)}
+    for key, part in parts.items():
+        if part.noise and part.noise.is_on and not tokenizer.is_lossless:
+            yield f"{key}.noise", f"requires pieces that give the text back, {got}"
+        if part.sampling and part.sampling.is_on and not tokenizer.can_sample:
+            yield f"{key}.sampling", f"requires words of several pieces, {got}"
 
 
 def _guided_alignment(config: RunConfig) -> Iterator[Conflict]:
@@ -272,9 +289,11 @@ def _guided_alignment(config: RunConfig) -> Iterator[Conflict]:
         return
     if data.cache is not None:
         yield key, "'guided_alignment' reads pairs in memory: leave out data.cache"
-    if data.noise.is_on or data.sampling.src or data.sampling.tgt:
+    if data.noise.is_on or data.sampling.is_on:
         problem = "'guided_alignment' has links for plain text: leave out data.noise, data.sampling"
         yield key, problem
+    if data.stages:
+        yield key, "'guided_alignment' has links for one plain corpus: leave out data.stages"
     if model.kind == "rnn":
         attention = model.attention
         if attention.kind == "none":

@@ -102,6 +102,18 @@ def _inner(kinds: Sequence[type[Config]], path: str) -> Iterator[str]:
         for inner in classes:
             yield from _table(inner, ", ".join(names))
         yield from _inner(classes, ", ".join(names))
+    # The sections inside the items of a list (data.stages) have their tables elsewhere.
+    for config_class in kinds:
+        for name, field in config_class.model_fields.items():
+            for item in _item_classes(field.annotation):
+                yield from _table(item, f"{path.partition(',')[0]}.{name}")
+
+
+def _item_classes(annotation: object) -> tuple[type[Config], ...]:
+    """The config classes of the items of a list, which may be one arm of a union."""
+    if get_origin(annotation) in (list, tuple):
+        return config_classes(get_args(annotation)[0])
+    return tuple(one for arm in get_args(annotation) for one in _item_classes(arm))
 
 
 def _type(field: FieldInfo) -> str:

@@ -37,7 +37,9 @@ from nmt.runs.metrics import WALL_CLOCK
 SYMBOLS = "abcdefgh"
 CONFIG = """
 name: killed
-data: {{src_lang: en, tgt_lang: de, train: {{file: train.tsv}}, valid: {{file: valid.tsv}}}}
+data:
+  {{src_lang: en, tgt_lang: de, train: {{file: train.tsv}}, valid: {{file: valid.tsv}},
+   stages: [{{from_step: 8, noise: {{upper: 0.5}}}}, {{from_step: 22, sampling: {{src: 1}}}}]}}
 tokenizer: {{kind: sentencepiece, vocab_size: 20}}
 model: {{embedding: 32, hidden: 64, dropout: 0.3}}
 train:

@@ -1,5 +1,6 @@
 """The plan of an epoch: rows in random order, cut into batches of similar lengths."""
 
+import copy
 import hashlib
 import random
 from collections.abc import Callable
@@ -76,6 +77,12 @@ class EpochPlan:
     def __getitem__(self, batches: slice) -> list[list[int]]:
         bounds = zip(self._starts[batches], self._ends[batches], strict=True)
         return [self._rows[start:end].tolist() for start, end in bounds]
+
+    def head(self, n_batches: int) -> "EpochPlan":
+        """Return the plan of the first `n_batches` batches, or of all if there are fewer."""
+        plan = copy.copy(self)
+        plan._starts, plan._ends = self._starts[:n_batches], self._ends[:n_batches]
+        return plan
 
 
 def _shuffled(n_rows: int, seed: str, rng: random.Random) -> Rows:

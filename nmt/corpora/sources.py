@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -154,6 +154,12 @@ class SplitConfig(PairsConfig):
         values = {**dict(self), "first": None}
         return HeldOutSplit(**values, config=config, part=part, of_first=self.first)
 
+    def with_weights(self, weights: Sequence[float]) -> Self:
+        """Return this mixture with the given shares, which may be 0."""
+        parts = zip(self.mix or (), weights, strict=True)
+        mix = tuple(part.model_copy(update={"weight": weight}) for part, weight in parts)
+        return self.model_copy(update={"mix": mix, "temperature": None})
+
     @property
     def weights(self) -> list[float] | None:
         """The weight of each corpus of a mixture; None without weights."""
@@ -183,6 +189,34 @@ class HeldOutSplit(SplitConfig):
     config: HeldOutConfig
     part: SplitName
     of_first: int | None
+
+
+class StageConfig(Config):
+    """A later stage of a training, with another mixture, other noise or other sampled pieces.
+
+    A key that is null has the value in `data`, not the value in the stage before. The epoch in
+    progress ends where a stage begins.
+    """
+
+    from_step: int = Field(ge=1, description="number of updates before the stage begins")
+    weights: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] | None = Field(
+        default=None,
+        description="share of each corpus of data.train.mix, relative to the others'; "
+        "0: the corpus is left out; null: as in data.train",
+    )
+    noise: NoiseConfig | None = Field(
+        default=None, description="replaces data.noise as a whole; null: data.noise"
+    )
+    sampling: SubwordSamplingConfig | None = Field(
+        default=None, description="replaces data.sampling as a whole; null: data.sampling"
+    )
+
+    @field_validator("weights")
+    @classmethod
+    def _one_is_positive(cls, weights: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if weights is not None and not any(weights):
+            raise ValueError("give at least one share above 0")
+        return weights
 
 
 class DataConfig(Config):
@@ -228,6 +262,11 @@ class DataConfig(Config):
     sampling: SubwordSamplingConfig = Field(
         default=SubwordSamplingConfig(), description="other pieces of the same words in training"
     )
+    stages: tuple[StageConfig, ...] = Field(
+        default=(),
+        description="later stages of the training, ascending by `from_step`, each with other "
+        "`weights`, `noise` or `sampling` (docs/corpora.md)",
+    )
     folder: UserPath = Field(
         default=Path("data"),
         description="folder of named corpora; the environment variable NMT_DATA overrides it",
@@ -245,6 +284,47 @@ class DataConfig(Config):
         if conflicts:
             raise conflict_error(conflicts)
         return self
+
+    @model_validator(mode="after")
+    def _stages_agree(self) -> "DataConfig":
+        n_mixed = len(self.train.mix or ()) if self.train else 0
+        conflicts: list[Conflict] = []
+        before = 0
+        for number, stage in enumerate(self.stages):
+            if stage.from_step <= before:
+                problem = f"got {stage.from_step}, allowed: > {before} (the stage before)"
+                conflicts.append((f"stages.{number}.from_step", problem))
+            if stage.weights is not None and len(stage.weights) != n_mixed:
+                allowed = f"as many as data.train.mix has corpora ({n_mixed})"
+                problem = f"got {len(stage.weights)} shares, allowed: {allowed}"
+                conflicts.append((f"stages.{number}.weights", problem))
+            before = stage.from_step
+        if conflicts:
+            raise conflict_error(conflicts)
+        return self
+
+    def stage_at(self, step: int) -> int:
+        """Return the stage after `step` updates: its number from 1, or 0 before the first."""
+        return sum(stage.from_step <= step for stage in self.stages)
+
+    def updates_to_next_stage(self, step: int) -> int | None:
+        """Return the number of updates from `step` to the next stage; None in the last stage."""
+        number = self.stage_at(step)
+        return self.stages[number].from_step - step if number < len(self.stages) else None
+
+    def in_stage(self, number: int) -> "DataConfig":
+        """Return the config with the mixture, noise and sampling of a stage as its own."""
+        if number == 0:
+            return self
+        stage = self.stages[number - 1]
+        update: dict[str, Config] = {}
+        if stage.weights is not None and self.train is not None:
+            update["train"] = self.train.with_weights(stage.weights)
+        if stage.noise is not None:
+            update["noise"] = stage.noise
+        if stage.sampling is not None:
+            update["sampling"] = stage.sampling
+        return self.model_copy(update=update)
 
 
 def group_by_source(pairs: Sequence[SentencePair]) -> list[EvalExample]:

@@ -87,7 +87,7 @@ def _faults(error: ErrorDetails, tree: object) -> Iterator[tuple[KeyPath, ErrorD
     path, context = _key_path(error, tree), error.get("ctx", {})
     if error["type"] == "conflict":
         for key, problem in context["conflicts"]:
-            yield (*path, *key.split(".")), problem
+            yield (*path, *(int(k) if k.isdigit() else k for k in key.split("."))), problem
     # pydantic drops invalid items and then also reports the list as too short: skip that.
     elif error["type"] != "too_short" or context["actual_length"] == len(error["input"]):
         yield path, error

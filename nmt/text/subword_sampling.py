@@ -57,6 +57,11 @@ class SubwordSamplingConfig(Config):
         "of a sentence)",
     )
 
+    @property
+    def is_on(self) -> bool:
+        """Whether either side is sampled."""
+        return self.src > 0 or self.tgt > 0
+
 
 class Sampler(ABC):
     """Draws segmentations of the words of a text."""

@@ -139,6 +139,7 @@ def train(  # noqa: PLR0913 - one call is a complete training
                     "seed": config.seed,
                     "model": config.model.model_dump_json(),
                     "train": config.train.model_dump_json(),
+                    "data.stages": repr(config.data.stages),
                     "data.train": f"{data.batcher.fingerprint:08x} as the checksum of lengths",
                 }
             )

@@ -66,13 +66,15 @@ class Change:
         return f"{self.key}: {self.old} -> {self.new}"
 
 
-def config_changes(old: RunConfig, new: RunConfig) -> list[Change]:
-    """Return the changed keys with their verdicts, in the order of the config.
+def config_changes(old: RunConfig, new: RunConfig, step: int = 0) -> list[Change]:
+    """Return the changed keys with their verdicts after `step` updates, in the config's order.
 
-    Keys in neither _SAFE nor _ASK cannot change (model sizes, the corpus), except dropout (ASK).
+    Keys in neither _SAFE nor _ASK cannot change (model sizes, the corpus), except dropout and the
+    stages that have not begun (ASK).
     """
+    stages = Verdict.ASK if _begun_stages(old, step) == _begun_stages(new, step) else Verdict.NEVER
     return [
-        Change(key, before, after, _verdict(key, new))
+        Change(key, before, after, stages if key == "data.stages" else _verdict(key, new))
         for key, before, after in differences(old.model_dump(), new.model_dump())
     ]
 
@@ -87,6 +89,12 @@ def _verdict(key: str, new: RunConfig) -> Verdict:
         return Verdict.NEVER
     is_dropout = section.startswith("model") and last.endswith("dropout")
     return Verdict.ASK if is_dropout or _is_under(key, _ASK) else Verdict.NEVER
+
+
+def _begun_stages(config: RunConfig, step: int) -> list[object]:
+    """Return what determines the position in an epoch: the begin and the shares of each stage."""
+    stages = config.data.stages[: config.data.stage_at(step)]
+    return [(stage.from_step, stage.weights) for stage in stages]
 
 
 def _is_under(key: str, prefixes: Sequence[str]) -> bool:
@@ -128,7 +136,7 @@ def open_run(
         write_json(run.path / CARD, run_card(config, command, data_files, hardware))
         RunDirectory.create(folder, config)
         return ()
-    changes = config_changes(run.load_config(), config)
+    changes = config_changes(run.load_config(), config, max(run.checkpoint_folder.steps()))
     allowed = (Verdict.SAFE, Verdict.ASK) if allow_change else (Verdict.SAFE,)
     if any(change.verdict not in allowed for change in changes):
         lines = [f"{folder}: this run was begun with another configuration:"]

@@ -111,17 +111,24 @@ class Trainer:
 
     def _run_epoch(self) -> None:
         """Update until this epoch or the run ends, or the ranks agree to stop."""
-        state, batcher = self.state, self.data.batcher
+        state, stages = self.state, self.config.data.stages
+        stage = self.config.data.stage_at(state.step)
+        batcher = self.data.batchers[stage]
         plan = batcher.plan(state.progress.epoch)
         if state.progress.batch >= len(plan):
             raise CheckpointError(
                 f"{self.run.path}: step {state.step}: training state is at batch "
                 f"{state.progress.batch} of an epoch that has {len(plan)}"
             )
+        if stage and state.step == stages[stage - 1].from_step:
+            values = stages[stage - 1].model_dump_json(exclude_defaults=True)
+            self.log.say(f"stage {stage} of {len(stages)}  {values}")
+        size = self.config.train.accumulate * self._ranks.world
+        if (n_updates := self.config.data.updates_to_next_stage(state.step)) is not None:
+            plan = plan.head(state.progress.batch + n_updates * size)
         name = epoch_name(self.config.train, state.progress)
         self.log.open_bar(name, len(plan), state.progress.batch)
         share, for_gpu = self._ranks.share, state.device.type == "cuda"
-        size = self.config.train.accumulate * self._ranks.world
         loader = Loader(batcher, plan, state.progress.epoch, size, share, for_gpu)
         with contextlib.closing(loader.groups(state.progress.batch)) as groups:
             for group in groups:

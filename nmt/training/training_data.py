@@ -46,11 +46,19 @@ _MANY_UNKNOWN = 0.2
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The encoded corpus of a run, cut into batches, and its validation set if it has one."""
+    """The encoded corpus of a run, cut into batches, and its validation set if it has one.
+
+    `batchers` cut the corpus before the first stage and in each of data.stages.
+    """
 
     tokenizers: Tokenizers
-    batcher: Batcher
+    batchers: tuple[Batcher, ...]
     validator: Validator | None
+
+    @property
+    def batcher(self) -> Batcher:
+        """The batcher before the first stage."""
+        return self.batchers[0]
 
     @classmethod
     def load(
@@ -60,12 +68,20 @@ class TrainingData:
 
         Raises ConfigError if a setting needs a missing validation set, and DataError for bad data.
         """
-        train = config.train
         tokenizers, corpus = _tokenizers_and_corpus(config, run, say)
-        corpus = replace(corpus, resampling=Resampling.of(config.data, tokenizers, config.seed))
-        validator = _validator(config, tokenizers)
-        batcher = Batcher(corpus, train.batch_size, train.batch_by, config.seed)
-        return cls(tokenizers, batcher, validator)
+        stages = map(config.data.in_stage, range(len(config.data.stages) + 1))
+        batchers = tuple(_batcher(config, data, tokenizers, corpus) for data in stages)
+        return cls(tokenizers, batchers, _validator(config, tokenizers))
+
+
+def _batcher(
+    config: RunConfig, data: DataConfig, tokenizers: Tokenizers, corpus: EncodedCorpus
+) -> Batcher:
+    """Return the batcher of `corpus` with the mixture and the resampling of `data`."""
+    train, seed = config.train, config.seed
+    resampling = Resampling.of(data, tokenizers, seed)
+    corpus = replace(corpus, mixture=_mixture(data, corpus.sizes, seed), resampling=resampling)
+    return Batcher(corpus, train.batch_size, train.batch_by, seed)
 
 
 def _tokenizers_and_corpus(
@@ -96,7 +112,7 @@ def _tokenizers_and_corpus(
         raise DataError(
             f"data.train: none of {n_pairs} pairs is fit for training: {reasons or 'it has none'}"
         )
-    return tokenizers, replace(corpus, mixture=_mixture(config, corpus.sizes))
+    return tokenizers, corpus
 
 
 def _joined(corpora: Sequence[EncodedCorpus]) -> EncodedCorpus:
@@ -109,15 +125,15 @@ def _joined(corpora: Sequence[EncodedCorpus]) -> EncodedCorpus:
     return EncodedCorpus(src, tgt, dict(dropped), sizes=tuple(map(len, corpora)))
 
 
-def _mixture(config: RunConfig, sizes: tuple[int, ...]) -> Mixture | None:
+def _mixture(data: DataConfig, sizes: tuple[int, ...], seed: int) -> Mixture | None:
     """Return the mixture of data.train.mix, if set. Raises DataError if a corpus has no rows."""
-    train = config.data.train
+    train = data.train
     if train is None or train.mix is None:
         return None
     for number, size in enumerate(sizes):
         if not size:
             raise DataError(f"data.train.mix.{number}: none of its pairs is fit for training")
-    return mixture_of(sizes, train.weights, train.temperature, config.seed)
+    return mixture_of(sizes, train.weights, train.temperature, seed)
 
 
 def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:

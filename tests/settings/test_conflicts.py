@@ -12,6 +12,9 @@ MINIMAL = f"name: x\ndata: {{corpus: starter}}\n{END}\n"
 
 LEARNED = ("model.kind=transformer", "model.positions.kind=learned")
 
+STAGE = "data.stages=[{from_step: 3, noise: {slip: 0.1}}]"
+FOUR_STEPS = ("train.epochs=null", "train.steps=4")
+
 CONTRADICTIONS = {
     "no end": (("train.epochs=null",), ("train.epochs=1", "train.steps=1", "train.max_minutes=1")),
     "cosine": (
@@ -58,6 +61,30 @@ CONTRADICTIONS = {
     "sampling": (
         ("tokenizer.kind=word", "data.sampling.src=0.1"),
         ("tokenizer.kind=sentencepiece", "data.sampling.src=0"),
+    ),
+    "epochs that stages cut short": (
+        (STAGE,),
+        ("data.stages=[]", "train.epochs=null"),
+    ),
+    "a stage that never begins": (
+        (STAGE, "train.epochs=null", "train.steps=3"),
+        ("train.steps=4", "train.steps=null", "data.stages=[]"),
+    ),
+    "a stage without a change": (
+        ("data.stages=[{from_step: 3, noise: {slip: 0}}]", *FOUR_STEPS),
+        ("data.noise.slip=0.1", STAGE),
+    ),
+    "noise of a stage": (
+        ("tokenizer.kind=word", STAGE, *FOUR_STEPS),
+        ("tokenizer.kind=sentencepiece", "data.stages=[]"),
+    ),
+    "stages in another order": (
+        ("data.stages=[{from_step: 3, noise: {slip: 1}}, {from_step: 3}]",),
+        ("data.stages=[{from_step: 3, noise: {slip: 1}}, {from_step: 4}]",),
+    ),
+    "shares of no mixture": (
+        ("data.stages=[{from_step: 3, weights: [1, 2]}]",),
+        ("data.stages=[{from_step: 3}]", "data.train.mix=[{file: a}, {file: b}]"),
     ),
     "joint": (
         ("model.tie_embeddings=all", "model.embedding=512"),

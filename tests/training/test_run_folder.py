@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from training.toy import log_of, toy_config, train_tiny
 
-from nmt.config import dump_config
+from nmt.config import RunConfig, dump_config
 from nmt.errors import CheckpointError, ConfigError
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_tokenizer import WordConfig
@@ -50,6 +50,25 @@ def test_the_verdict_depends_on_the_rule_of_updates(tmp_path: Path) -> None:
     new = toy_config(tmp_path, train={"optimizer": {"kind": "sgd"}})
     verdicts = {change.key: change.verdict for change in config_changes(toy_config(tmp_path), new)}
     assert verdicts["train.optimizer.kind"] is NEVER
+
+
+def test_a_stage_may_change_until_it_begins(tmp_path: Path) -> None:
+    def with_stages(*stages: dict[str, Any]) -> RunConfig:
+        parts = [{"file": str(tmp_path / f"{name}.tsv")} for name in ("train", "test")]
+        data = {"train": {"mix": parts}, "stages": stages}
+        train, tokenizer = {"epochs": None, "steps": 9}, {"kind": "sentencepiece"}
+        return toy_config(tmp_path, data=data, train=train, tokenizer=tokenizer)
+
+    first, second = {"from_step": 3, "weights": (0, 1)}, {"from_step": 6, "weights": (1, 0)}
+    old = with_stages(first, second)
+    for new, expected in (
+        (with_stages({**first, "from_step": 4}, second), [ASK, NEVER, NEVER, NEVER]),
+        (with_stages({**first, "weights": (1, 1)}, second), [ASK, NEVER, NEVER, NEVER]),
+        (with_stages({**first, "noise": {"slip": 0.5}}, second), [ASK, ASK, ASK, ASK]),
+        (with_stages(first), [ASK, ASK, ASK, NEVER]),
+    ):
+        verdicts = [config_changes(old, new, step)[0].verdict for step in (2, 3, 5, 6)]
+        assert verdicts == expected, new.data.stages
 
 
 def test_every_refused_change_is_listed(corpus: Path) -> None:
