@@ -88,7 +88,8 @@ def _open_runs(
     from nmt.runs.find import find_run, split_checkpoint
     from nmt.runs.trained_run import TrainedRun
 
-    paths = {system: path for system in systems if (path := split_checkpoint(system))[0].is_dir()}
+    places = {system: split_checkpoint(system) for system in systems}
+    paths = {system: place for system, place in places.items() if place[0].is_dir()}
     if not (paths or options.ref):
         raise ConfigError("compare: got only files, allowed: files with --ref, or a run")
     if paths and options.ref and not options.src:
