@@ -171,8 +171,10 @@ def _check_side_by_side(
     paths = models.run or []
     if len(paths) < 2 or len(set(paths)) < len(paths) or models.weights:
         got = ", ".join(map(str, paths)) or "none"
-        allowed = "two or more different ones, without --weights"
-        raise ConfigError(f"--side-by-side: got --run {got}, allowed: {allowed}")
+        raise ConfigError(
+            f"--side-by-side: got --run {got}, allowed: two or more different ones, without "
+            "--weights"
+        )
     if heads != "mean" or n_best not in (None, 1):
         raise ConfigError("--side-by-side: allowed without --heads and --n-best")
 

@@ -126,8 +126,9 @@ def _write_pictures(format: str, pictures: Iterable[Picture], options: Export, f
     out = options.out or Path(f"attention.{format}" if options.n_maps == 1 else "attention")
     is_file = (out.suffix.lower() == f".{format}" or is_direct(out)) and not out.is_dir()
     if is_file and options.n_maps > 1:
-        got = f"got the file {out} for {options.n_maps} pictures"
-        raise ConfigError(f"--out: {got}, allowed: a folder")
+        raise ConfigError(
+            f"--out: got the file {out} for {options.n_maps} pictures, allowed: a folder"
+        )
     check_output(out if is_file else out / f"{first}.{format}")
     texts: set[str] = set()
     for name, figure, labels in pictures:
