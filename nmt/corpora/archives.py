@@ -27,17 +27,17 @@ _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def is_tar(path: Path) -> bool:
-    """Return whether the file name is that of a tar archive."""
+    """Return whether the file name has the ending of a tar archive."""
     return path.name.lower().endswith(TAR)
 
 
 def is_zip(path: Path) -> bool:
-    """Return whether the file name is that of a zip archive."""
+    """Return whether the file name has the ending of a zip archive."""
     return path.suffix.lower() == ".zip"
 
 
 def is_packed(path: Path) -> bool:
-    """Return whether the file name is that of an archive or a compressed file."""
+    """Return whether the file name has the ending of an archive or a compressed file."""
     return is_tar(path) or path.suffix.lower() in (".zip", ".gz")
 
 

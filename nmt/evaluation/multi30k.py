@@ -1,6 +1,6 @@
 """The tokenised, lower-cased BLEU of the Multi30k papers.
 
-The steps are those of the data set's script (github.com/multi30k/dataset,
+The steps follow the data set's script (github.com/multi30k/dataset,
 scripts/task1-tokenize.sh): lower-case, normalise the punctuation, tokenise. The last two use
 sacremoses, a port of the Moses scripts. On the French validation and test_2016_flickr sets the
 result equals the published files (tests/evaluation/test_multi30k.py).

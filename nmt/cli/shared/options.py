@@ -160,7 +160,7 @@ Method = Annotated[
         "rollout",
         "alti",
     ],
-    Option(help="Method that attributes pieces of the translation to those of the source."),
+    Option(help="Method that attributes pieces of the translation to source pieces."),
 ]
 """The values of nmt.types.AttributionMethod, written again because nmt.types imports numpy."""
 

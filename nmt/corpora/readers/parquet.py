@@ -1,7 +1,7 @@
 """Sentence pairs from two columns of a Parquet file, read a few rows at a time.
 
-Pages are compressed, and a dictionary may repeat a long text in every row. Hence the limits on
-lines and on decompressed text are those of other compressed files.
+Pages are compressed, and a dictionary may repeat a long text in every row. Hence lines and
+decompressed text have the same limits as in other compressed files.
 """
 
 from collections.abc import Iterable, Iterator
