@@ -133,6 +133,8 @@ def _data(
         src = src_lang or (second if first == tgt_lang else first)
         tgt = tgt_lang or (first if second == src_lang else second)
     is_order_known = len(files) == 2 or bool(src_lang or tgt_lang)
+    if src_lang is not None and src_lang == tgt_lang:
+        raise ConfigError(f"`src_lang`, `tgt_lang`: got {src} for both, allowed: two languages")
     if not (src and tgt) or src == tgt:
         got = f"{src or 'none'} and {tgt or 'none'}"
         raise ConfigError(

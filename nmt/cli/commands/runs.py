@@ -32,7 +32,7 @@ def list_(
     from nmt.runs.run_list import list_runs
 
     if not folder.is_dir():
-        raise CheckpointError(f"{folder}: no such folder")
+        raise CheckpointError(f"{folder}: no such folder; give the one that holds your runs")
     rows = list_runs(folder, say)
     if as_json:
         print_json([_fields(row) for row in rows])
@@ -163,7 +163,8 @@ def _directory(run: RunOption) -> "RunDirectory":
     from nmt.runs.directory import RunDirectory
     from nmt.runs.find import find_run
 
-    directory = RunDirectory(run.path or find_run(None))
+    path = run.path
+    directory = RunDirectory(path if path is not None and path.exists() else find_run(path))
     directory.check_exists()
     return directory
 

@@ -192,9 +192,10 @@ class ConfigOptions:
         if path is None:
             from nmt.settings.recipes import recipes
 
+            names = ", ".join(name for name in recipes() if "/" not in name)
             raise ConfigError(
                 "--config is missing: give a YAML file, or the name of a recipe that comes with "
-                "nmt: " + ", ".join(recipes())
+                f"nmt: {names} (nmt config list shows all)"
             )
         return path
 
