@@ -73,8 +73,8 @@ class Encoded:
 class Attribution:
     """The scores of all pieces that the model had read, for each predicted piece.
 
-    `scores` (T, S) are those of the source pieces, eos included, signed if the method's are.
-    `prefix_scores` (T, L) are those of bos and the pieces of the translation, 0 for pieces not yet
+    `scores` (T, S) belong to the source pieces, eos included; some methods give them a sign.
+    `prefix_scores` (T, L) belong to bos and the pieces of the translation, 0 for pieces not yet
     read; (T, 0) if the method does not score the prefix. `contrast` is the word that the
     predictions are compared with, or None.
     """

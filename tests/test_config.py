@@ -136,6 +136,7 @@ def test_a_bare_name_is_a_recipe_unless_a_file_has_it(
         ("startre", r"startre: no such file, and no recipe .*: multi30k.* mean 'starter'\?"),
         ("family/dto", r"family/dto: no such file, .*: family/additive, .* mean 'family/dot'\?"),
         ("family/dot.yaml", r"family/dot\.yaml: .*; the recipe .* is 'family/dot'"),
+        ("configs/starter.yaml", r"configs/starter\.yaml: .*; the recipe .* is 'starter'"),
         ("data", "data: a folder, and no recipe that comes with nmt: .*"),
     ):
         with pytest.raises(ConfigError, match=f"^{message}$"):

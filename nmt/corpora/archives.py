@@ -27,17 +27,17 @@ _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def is_tar(path: Path) -> bool:
-    """Return whether the file name is that of a tar archive."""
+    """Return whether the file name has the ending of a tar archive."""
     return path.name.lower().endswith(TAR)
 
 
 def is_zip(path: Path) -> bool:
-    """Return whether the file name is that of a zip archive."""
+    """Return whether the file name has the ending of a zip archive."""
     return path.suffix.lower() == ".zip"
 
 
 def is_packed(path: Path) -> bool:
-    """Return whether the file name is that of an archive or a compressed file."""
+    """Return whether the file name has the ending of an archive or a compressed file."""
     return is_tar(path) or path.suffix.lower() in (".zip", ".gz")
 
 
@@ -64,8 +64,10 @@ def zip_member(archive: Path, member: str | None) -> Iterator[tuple[IO[bytes], s
             raise _no_member(archive / (member or ""), what, names)
         name = f"{archive}/{matches[0]}"
         if zip_file.getinfo(matches[0]).compress_type not in _BOUNDED:
-            problem = "packed by a method that cannot be read within limits"
-            raise DataError(f"{name}: {problem}, allowed: deflate, stored")
+            raise DataError(
+                f"{name}: packed by a method that cannot be read within limits, allowed: deflate, "
+                "stored"
+            )
         with zip_file.open(matches[0]) as stream:
             yield stream, name
 
@@ -136,8 +138,10 @@ class _Forward:
         content = self._raw.read(n)
         self._position += len(content)
         if self._position > self._max_bytes:
-            allowed = f"the {self._max_bytes:,} bytes that a file of its size may hold"
-            raise tarfile.ReadError(f"unpacks to more than {allowed}")
+            raise tarfile.ReadError(
+                f"unpacks to more than the {self._max_bytes:,} bytes that a file of its size may "
+                "hold"
+            )
         return content
 
     def seek(self, position: int) -> None:

@@ -28,8 +28,10 @@ def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
         return _configured_split(data, name)
     train = _configured_split(data, "train")
     if name != "train" and _configured_split(data, name) is not None:
-        got = f"got {getattr(held_out, name)}, but there is a split {name} already"
-        raise ConfigError(f"data.held_out.{name}: {got}; allowed: 0")
+        raise ConfigError(
+            f"data.held_out.{name}: got {getattr(held_out, name)}, but there is a split {name} "
+            "already; allowed: 0"
+        )
     if train is not None and train.mix is not None:
         raise ConfigError("data.held_out: cannot hold sentences out of a mixture; give data.valid")
     return None if train is None else train.held_out(held_out, name)

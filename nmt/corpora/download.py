@@ -71,8 +71,9 @@ class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
         schemes = {urllib.parse.urlsplit(url).scheme for url in (req.full_url, newurl)}
         if len(schemes) > 1 or not _is_allowed(newurl):
             fp.close()
-            problem = f"redirect to {newurl} refused, allowed: the same scheme, https"
-            raise DataError(f"{req.full_url}: {problem}")
+            raise DataError(
+                f"{req.full_url}: redirect to {newurl} refused, allowed: the same scheme, https"
+            )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 

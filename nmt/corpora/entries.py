@@ -113,7 +113,8 @@ class CorpusEntry(Config):
         """The names of all splits that can be read, with train, valid and test first."""
         hash_parts = RUN_SPLITS if self.hash_split is not None else ()
         names = [*hash_parts, *self.joined, *self.splits]
-        return sorted(names, key=lambda name: (*RUN_SPLITS, name).index(name))
+        last = len(RUN_SPLITS)
+        return sorted(names, key=lambda n: RUN_SPLITS.index(n) if n in RUN_SPLITS else last)
 
     def texts(self, split: str) -> list[Path]:
         """Return the texts of a split, relative to the corpus' folder."""

@@ -31,13 +31,14 @@ def hold_out(
             f"data.held_out: got {n_wanted:,} sentences, allowed: fewer than the "
             f"{len(ranked):,} different ones that {name} has"
         )
-    bounds = [int(ranked[n - 1]) if n else -1 for n in (config.valid, n_wanted)]
+    valid_bound = int(ranked[config.valid - 1]) if config.valid else -1
+    test_bound = int(ranked[n_wanted - 1]) if n_wanted else -1
 
     def split_of(source: str) -> SplitName:
         u = checksum(source)
-        if u <= bounds[0]:
+        if u <= valid_bound:
             return "valid"
-        return "test" if u <= bounds[1] else "train"
+        return "test" if u <= test_bound else "train"
 
     return split_of
 

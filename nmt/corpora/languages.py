@@ -27,7 +27,7 @@ _CODES = {
 }
 """ISO 639-1 codes by the words that may mean a language in a file name: `en`, `eng`, `english`."""
 
-_ENDINGS = sum((reader.suffixes for reader in READERS), (".gz", ".zip", ".txt", ".sgm"))
+_ENDINGS = (".gz", ".zip", ".txt", ".sgm", *(end for reader in READERS for end in reader.suffixes))
 
 
 def language_code(lang: str) -> str:

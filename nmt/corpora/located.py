@@ -122,7 +122,7 @@ def locate_named(
 ) -> Located:
     """Locate the files of a split of a named corpus in `folder`.
 
-    `languages` are the languages to read from and to; by default, those of the entry.
+    `languages` are the source and target language; by default, the languages of the entry.
     """
     entry = find_entry(corpus, folder)
     if split is None or split not in entry.split_names:

@@ -57,9 +57,9 @@ SIZES = (
     Sizes(4_000_000, 16_000, 512, 512, 0.2, 5, 128, 0.001),
     Sizes(None, 32_000, 512, 1024, 0.1, 2, 128, 0.0007),
 )
-"""The second to fourth rows are those of the recipes `starter`, `multi30k` and `tatoeba`.
+"""Rows two to four come from the recipes `starter`, `multi30k` and `tatoeba`.
 
-The others are extrapolated, not measured.
+The other rows are extrapolated, not measured.
 """
 
 _LARGE = 1_000_000

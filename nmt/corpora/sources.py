@@ -226,7 +226,7 @@ class DataConfig(Config):
     tgt_lang: str = Field(default="fr", min_length=1, description="target language, ISO 639 code")
     corpus: str | None = Field(
         default=None,
-        description="named corpus (`nmt corpus list`) for those of train, valid and test that are "
+        description="named corpus (`nmt corpus list`) for each of train, valid and test that is "
         "not set below",
     )
     train: SplitConfig | None = Field(default=None, description="the training pairs")

@@ -3,6 +3,7 @@
 The signs are statistics of lengths and words, without a language model. A sign is no proof.
 """
 
+import math
 import random
 from array import array
 from collections.abc import Iterator
@@ -86,4 +87,7 @@ def _better_shift(
 
 
 def _correlation(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> float:
-    return float(np.corrcoef(x, y)[0, 1]) if x.std() * y.std() > 1e-9 else 0.0
+    """Return Pearson's r, or 0 if x or y is constant. np.corrcoef takes 4 times as long."""
+    dx, dy = x - x.mean(), y - y.mean()
+    spread = math.sqrt((dx @ dx) * (dy @ dy))
+    return float(dx @ dy) / spread if spread > 1e-9 * len(x) else 0.0

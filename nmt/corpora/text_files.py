@@ -100,8 +100,10 @@ class Text:
             head, newline, tail = chunk.rpartition(b"\n")
             n_first = (chunk.find(b"\n") if newline else len(chunk)) + n_rest
             if n_first > MAX_LINE_BYTES:
-                got = f"a line of more than {MAX_LINE_BYTES:,} bytes"
-                raise DataError(f"{self.name}:{n_lines + 1}: {got}; expected a sentence a line")
+                raise DataError(
+                    f"{self.name}:{n_lines + 1}: a line of more than {MAX_LINE_BYTES:,} bytes; "
+                    "expected a sentence a line"
+                )
             if newline:
                 block = b"".join((*rest, head, newline))
                 n_lines += block.count(b"\n")
@@ -149,8 +151,10 @@ def text_limit(path: Path, max_bytes: int | None = None) -> int:
 def check_unpacked(name: str, n_bytes: int, limit: int) -> None:
     """Raise DataError if the decompressed size `n_bytes` of the file `name` exceeds its limit."""
     if n_bytes > limit:
-        allowed = f"the {limit:,} bytes of text that a file of its size may hold"
-        raise DataError(f"{name}: unpacks to more than {allowed}")
+        raise DataError(
+            f"{name}: unpacks to more than the {limit:,} bytes of text that a file of its size may "
+            "hold"
+        )
 
 
 def missing(path: Path) -> str:
@@ -197,5 +201,7 @@ def _segments(lines: Iterable[str], name: str) -> Iterator[str]:
             yield match[1].strip()
         elif line and (not line.startswith("<") or "<seg" in line.lower()):
             excerpt = line if len(line) <= 40 else f"{line[:39]}…"
-            expected = "a line with one <seg ...>...</seg>, or with other tags"
-            raise DataError(f"{name}:{number}: expected {expected}, got {excerpt!r}")
+            raise DataError(
+                f"{name}:{number}: expected a line with one <seg ...>...</seg>, or with other "
+                f"tags, got {excerpt!r}"
+            )

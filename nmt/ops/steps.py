@@ -189,7 +189,7 @@ class Steps:
 
         The gradient of the next state is `grad_direct` + `grad_product` + `grad_out`; the latter
         two are in compute_dtype. The gradients of [h_n; r; z; x_n] are written into `grad_gates`
-        and `grad_gates_copy`: the first 3 H are those of `h`, the last 3 H those of `x` and of
+        and `grad_gates_copy`: the first 3 H rows belong to `h`, the last 3 H to `x` and
         `context`. Their sums over rows are added to `grad_bias`, or are left to `bias_gradient`.
         """
         grad = grad_direct if grad_product is None else grad_direct + grad_product

@@ -22,11 +22,12 @@ def find_run(run: Path | None, root: Path = Path("runs")) -> Path:
         return run
     if run is not None:
         if not run.is_dir():
-            folders = {path.name: path for path in (*_folders(root), *_folders(run.parent))}
-            trained = {name: path for name, path in folders.items() if _last_saved(path)}
-            near = most_similar(run.name, trained)
-            hint = f"; did you mean '{trained[near]}'?" if near else ""
-            raise CheckpointError(f"{run}: no such run{hint}")
+            raise _missing(run, root)
+        if not RunDirectory(run).exists:
+            for near in filter(_last_saved, (run.parent, *_folders(run))):
+                raise CheckpointError(
+                    f"{run}: not a run: it has no config.yaml; did you mean '{near}'?"
+                )
         RunDirectory(run).check_exists()
         if _last_saved(run) is None:
             raise CheckpointError(f"{run}: this run has no checkpoint yet; train it further")
@@ -51,6 +52,21 @@ def split_checkpoint(path: Path) -> tuple[Path, str | None]:
     if not run or path.exists():
         return path, None
     return Path(run), checkpoint or None
+
+
+def _missing(run: Path, root: Path) -> CheckpointError:
+    """Return the error for a missing run, which suggests a similar run or names those there are."""
+    folders = {path.name: path for path in (*_folders(root), *_folders(run.parent))}
+    trained = {name: path for name, path in folders.items() if _last_saved(path)}
+    if near := most_similar(run.name, trained):
+        return CheckpointError(f"{run}: no such run; did you mean '{trained[near]}'?")
+    if not trained:
+        return CheckpointError(
+            f"{run}: no such run; train a model first: nmt train `config=starter`"
+        )
+    paths = [str(path) for path in trained.values()]
+    items = ", ".join(paths[:8]) + (", ..." if len(paths) > 8 else "")
+    return CheckpointError(f"{run}: no such run; there are: {items}")
 
 
 def _folders(parent: Path) -> list[Path]:

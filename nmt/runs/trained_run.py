@@ -104,7 +104,7 @@ def load_models(
 ) -> LoadedModel:
     """Load the model of a run, or an Ensemble of the models of several runs.
 
-    Config and step are those of the first run. `weights` are as in Ensemble. Raises ConfigError if
+    Config and step come from the first run. `weights` are as in Ensemble. Raises ConfigError if
     `runs` is empty, vocabularies differ or `weights` do not fit, or as `TrainedRun.load_model`.
     """
     if not runs:
@@ -127,7 +127,7 @@ def load_models(
 
 
 def check_fit(model: Seq2Seq, tensors: Tensors, where: str) -> None:
-    """Raise CheckpointError unless names, shapes and dtypes of `tensors` are those of `model`.
+    """Raise CheckpointError unless `tensors` has the names, shapes and dtypes of `model`.
 
     `where` begins the message.
     """

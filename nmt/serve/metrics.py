@@ -8,9 +8,12 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        seconds = "seconds from a request's arrival to its answer"
-        labels = ["path", "status"]
-        self.requests = Histogram("nmt_request_seconds", seconds, labels, registry=self.registry)
+        self.requests = Histogram(
+            "nmt_request_seconds",
+            "seconds from a request's arrival to its answer",
+            ["path", "status"],
+            registry=self.registry,
+        )
         self.batches = Summary(
             "nmt_batch_sentences", "sentences in a batch", ["model"], registry=self.registry
         )

@@ -45,8 +45,10 @@ def read_keys(path: Path) -> frozenset[bytes]:
     keys = {number: line for number, line in lines if line and not line.startswith("#")}
     for number, key in keys.items():
         if len(key) < _SHORTEST_KEY:
-            got = f"got a key of {len(key)} characters, allowed: at least {_SHORTEST_KEY}"
-            raise ConfigError(f"{path}:{number}: {got}")
+            raise ConfigError(
+                f"{path}:{number}: got a key of {len(key)} characters, allowed: at least "
+                f"{_SHORTEST_KEY}"
+            )
     if not keys:
         raise ConfigError(f"{path}: contains no API key, expected one per line")
     return frozenset(map(digest, keys.values()))

@@ -61,8 +61,10 @@ async def read_request(
     kind, parameters = parse_options_header(content_type)
     parse = _PARSERS.get(kind.decode("latin-1"))
     if parse is None or parameters.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
-        got = f"got '{content_type[:80]}'"
-        raise HTTPException(415, f"content-type: {got}, allowed: {', '.join(_PARSERS)}; in UTF-8")
+        raise HTTPException(
+            415,
+            f"content-type: got '{content_type[:80]}', allowed: {', '.join(_PARSERS)}; in UTF-8",
+        )
     body: bytes = request.state.body
 
     def read() -> _Model:

@@ -90,7 +90,8 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         stems = {other.stem: other for other in path.parent.glob("*.y*ml")}
         near = most_similar(path.stem, stems)
-        hint = f"; did you mean '{stems[near]}'?" if near else ""
+        start = "" if path.is_absolute() else f"; relative paths start in {Path.cwd()}"
+        hint = f"; did you mean '{stems[near]}'?" if near else start
         raise ConfigError(f"{path}: no such file{hint}") from None
 
 

@@ -103,7 +103,7 @@ def _place(path: KeyPath, places: Places) -> Place:
 
 
 def _joined(problems: list[str]) -> str:
-    """Join the problems of one key; those of a union's members: `got 3, allowed: a path or ...`."""
+    """Join the problems of one key; for a union, `got 3, allowed: a path or ...`."""
     head, middle, _ = problems[0].partition("allowed: ")
     if middle and all(problem.startswith(head + middle) for problem in problems):
         return head + middle + " or ".join(problem[len(head + middle) :] for problem in problems)

@@ -17,8 +17,10 @@ def recipes() -> dict[str, Path]:
 def config_path(path: Path) -> Path:
     """Return the recipe called `path`, else `path`. Raises ConfigError if neither exists."""
     known = recipes()
-    if path.suffix and not path.exists() and (name := path.with_suffix("").as_posix()) in known:
-        raise ConfigError(f"{path}: no such file; the recipe that comes with nmt is '{name}'")
+    if path.suffix and not path.exists():
+        name = path.with_suffix("").as_posix().removeprefix("configs/")
+        if name in known:
+            raise ConfigError(f"{path}: no such file; the recipe that comes with nmt is '{name}'")
     if path.is_file() or (path.suffix and not path.is_dir()):
         return path
     if path.as_posix() in known:

@@ -101,7 +101,9 @@ def read_text(path: Path, regular: bool = False) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         byte = content[error.start]
-        raise ConfigError(f"{path}:{line}: byte 0x{byte:02x} is not UTF-8") from None
+        raise ConfigError(
+            f"{path}:{line}: byte 0x{byte:02x} is not UTF-8; save the file as UTF-8"
+        ) from None
 
 
 class YamlDocument:

@@ -66,24 +66,38 @@ class ModelRules(NamedTuple):
 
 
 def read_rules(content: bytes) -> ModelRules:
-    """Return the rules of a model that `check_model` has passed."""
+    """Return the rules of a model that `check_model` has passed. Raises DataError if malformed."""
+    try:
+        return _rules(content)
+    except (IndexError, struct.error, UnicodeDecodeError):
+        raise DataError("not a SentencePiece model") from None
+
+
+def _rules(content: bytes) -> ModelRules:
     scores, types = [], []
     flags = {_DUMMY_PREFIX: 1, _EXTRA_SPACES: 1, _ESCAPES: 1, _SUFFIX: 0}
     unknown = " ⁇ "
     for number, start, end in _fields(content, 0, len(content)):
+        if number not in (_PIECES, _TRAINER, _NORMALIZER):
+            continue
         fields = {inner: span for inner, *span in _fields(content, start, end)}
         if number == _PIECES:
             score = content[slice(*fields[_SCORE])] if _SCORE in fields else bytes(4)
             scores.append(struct.unpack("<f", score)[0])
             types.append(_varint(content, fields[_TYPE][0])[0] if _TYPE in fields else 1)
-        elif number in (_TRAINER, _NORMALIZER):
-            names = {_SUFFIX} if number == _TRAINER else flags.keys() - {_SUFFIX}
-            flags |= {name: _varint(content, fields[name][0])[0] for name in names & fields.keys()}
-            if number == _TRAINER and _UNKNOWN_SURFACE in fields:
-                unknown = content[slice(*fields[_UNKNOWN_SURFACE])].decode()
-    is_plain = bool(flags[_ESCAPES]) and not flags[_SUFFIX]
-    spaces = bool(flags[_DUMMY_PREFIX]), bool(flags[_EXTRA_SPACES]), is_plain
-    return ModelRules(tuple(scores), tuple(types), *spaces, unknown)
+            continue
+        names = {_SUFFIX} if number == _TRAINER else flags.keys() - {_SUFFIX}
+        flags |= {name: _varint(content, fields[name][0])[0] for name in names & fields.keys()}
+        if number == _TRAINER and _UNKNOWN_SURFACE in fields:
+            unknown = content[slice(*fields[_UNKNOWN_SURFACE])].decode()
+    return ModelRules(
+        scores=tuple(scores),
+        types=tuple(types),
+        adds_dummy_prefix=bool(flags[_DUMMY_PREFIX]),
+        removes_extra_spaces=bool(flags[_EXTRA_SPACES]),
+        has_plain_spaces=bool(flags[_ESCAPES]) and not flags[_SUFFIX],
+        unknown_surface=unknown,
+    )
 
 
 def _fields(content: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:

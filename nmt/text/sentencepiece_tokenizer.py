@@ -179,13 +179,16 @@ class SentencePieceConfig(BaseTokenizerConfig):
 
 def _training_error(message: str, size: int, name: str) -> Exception:
     """Return the error for SentencePiece's message about learning `size` pieces from `name`."""
-    got = f"tokenizer.vocab_size: {size}"
     if most := _TOO_MANY.search(message):
-        return ConfigError(f"{got} pieces are more than the {name} text allows; at most {most[1]}")
+        return ConfigError(
+            f"tokenizer.vocab_size: {size} pieces are more than the {name} text allows; "
+            f"at most {most[1]}"
+        )
     if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        allowed = f"at least {least[1]}, or lower tokenizer.character_coverage"
-        few = f"pieces are too few for the characters of the {name} text"
-        return ConfigError(f"{got} {few}; {allowed}")
+        return ConfigError(
+            f"tokenizer.vocab_size: {size} pieces are too few for the characters of the {name} "
+            f"text; at least {least[1]}, or lower tokenizer.character_coverage"
+        )
     return DataError(f"SentencePiece cannot learn from the {name} text: {message}")
 
 
@@ -211,10 +214,10 @@ class SentencePieceTokenizer:
             raise DataError("a piece of the SentencePiece model is not UTF-8") from None
         self.vocab = Vocab(tuple(pieces))
         if (CAPITAL in pieces) != (config.case == "markup"):
-            problem = (
-                f"the model {'lacks' if config.case == 'markup' else 'has'} the piece {CAPITAL}"
+            verb = "lacks" if config.case == "markup" else "has"
+            raise DataError(
+                f"tokenizer.case: {config.case}, but the model {verb} the piece {CAPITAL}"
             )
-            raise DataError(f"tokenizer.case: {config.case}, but {problem}")
         if self.processor.decode([UNK_ID]).strip() != RESERVED[UNK_ID]:
             raise DataError(f"the unknown piece does not read {RESERVED[UNK_ID]}")
 

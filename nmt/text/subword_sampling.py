@@ -96,7 +96,7 @@ class BPEDropout(Sampler):
 
     At each step, every possible merge of two adjacent pieces is dropped with probability `rate`,
     and the best remaining merge is applied (the leftmost among equals). The word is done if no
-    merge remains. With rate 0, the pieces equal those of SentencePiece.
+    merge remains. With rate 0, the result is the segmentation of SentencePiece.
     """
 
     def __init__(self, tokenizer: "SentencePieceTokenizer", rate: float) -> None:

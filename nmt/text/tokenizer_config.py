@@ -54,7 +54,7 @@ class BaseTokenizerConfig(Config):
         return None
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield contradictions between keys, to report together with those of other sections."""
+        """Yield contradictions between keys, reported together with those in other sections."""
         return iter(())
 
     @abstractmethod

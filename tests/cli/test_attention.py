@@ -143,8 +143,12 @@ def test_runs_are_drawn_side_by_side(untrained: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(heatmap, "write_map", lambda figure, *_: figures.append(figure))
     runs = [f"--run={untrained / 'runs' / name}" for name in ("tiny", "two")]
     flags = ("--side-by-side", "--format", "png", "--target", "le chat", "--target", "un")
+    Path("attention").mkdir()
+    Path("attention/attention_000001_1.png").touch()  # as from an export of one run
     result = run("the cat", "a", *runs, *flags)
     assert result.stdout.split() == [f"attention/attention_00000{i}.png" for i in (1, 2)]
+    Path("attention/attention_000001.png").touch()
+    assert "attention_000001.png" in refusal("attention", "the cat", "a", *runs, *flags)
     for figure in figures:
         names = [axes.get_xlabel() for axes in figure.axes if axes.get_xlabel()]
         assert [f"--run={name}" for name in names] == runs

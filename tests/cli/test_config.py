@@ -35,7 +35,7 @@ def test_check_reads_every_file_and_reports_every_fault() -> None:
     assert result.stderr.splitlines() == [
         "error: bad.yaml:3: train.lr: got 'no', allowed: a number",
         "error: bad.yaml:3: train.epocs: unknown key; did you mean 'train.epochs'?",
-        "error: none.yaml: no such file",
+        f"error: none.yaml: no such file; relative paths start in {Path.cwd()}",
         "error: .: a folder, and a config is a YAML file",
     ]
     result = nmt("config", "check", "x.yaml")

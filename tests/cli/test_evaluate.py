@@ -230,6 +230,8 @@ def test_compare_scores_runs_as_eval_on_the_first_test_set(home: Path) -> None:
     nmt("compare", "right.fr", "other.fr", "--ref", "fr", "--src", "en", "--plot", "by.svg")
     assert Path("by.svg").read_bytes().startswith(b"<?xml")
     flags = ("compare", "right.fr", "other.fr", "--ref", "fr", "--plot")
+    result = nmt("compare", "runs/tiny", "absent.fr", code=2)
+    assert result.stderr.startswith("error: absent.fr: no such file")  # before any translation
     assert "--plot: " in refusal(*flags, "by.png")
     assert "by.jpg" in refusal(*flags, "by.jpg")
     other = home / "runs" / "other"

@@ -93,6 +93,8 @@ def test_names_and_texts_tell_the_languages() -> None:
     init(src, tgt, "--src-lang", "en", "--tgt-lang", "fr", "--force")
     write_lines(Path("b.en"), ["x"])
     assert "en and en; give " in refusal("init", "b.en", "b.en")
+    error = refusal("init", src, tgt, "--src-lang", "en", "--tgt-lang", "en")
+    assert error == "--src-lang, --tgt-lang: got en for both, allowed: two languages"
 
 
 def test_a_config_is_not_overwritten() -> None:

@@ -90,6 +90,8 @@ def test_help_of_all_is_complete() -> None:
     [
         ("trian", "nmt: no such command 'trian'. Did you mean 'train'?"),
         ("--vresion", "nmt: no such option: --vresion (Possible options: --version)"),
+        ("help", "nmt: no such command 'help'; nmt --help lists the commands"),
+        ("vocab --run x", "nmt vocab: no such option: --run; nmt vocab --help lists the commands"),
         ("eval --fo\x1b[31mo", "nmt eval: no such option: --fo\\x1b[31mo"),
         ("translate -5", "nmt translate: no such option: -5; a sentence that begins with - comes"),
         ("eval --src a --src b", "nmt eval: --src: given 2 times, allowed: once"),

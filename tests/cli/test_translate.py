@@ -121,6 +121,7 @@ def test_words_and_prefixes_and_their_typography() -> None:
     [
         (["Vous avez une maison."], "looks like fr"),
         (["x.en"], "note: 'x.en' is translated as a sentence; --file x.en translates the file"),
+        (["old"], "note: 'old' is translated as a sentence; --run old translates with the run"),
         (
             ["he", "the cat " * 50, "the cat " * 51],  # data.max_pieces is 100
             "longer than any sentence of the training (100 pieces): 1 of 3, the first in line 3; ",
@@ -129,6 +130,8 @@ def test_words_and_prefixes_and_their_typography() -> None:
 )
 def test_what_is_odd_is_noted(arguments: list[str], note: str) -> None:
     write_lines(Path("x.en"), ["This is a cat!", "the cat " * 50, ""])
+    Path("old").mkdir()
+    Path("old/config.yaml").touch()
     assert note in translate(*arguments, "--set", "search.max_length=1").stderr
     usual = translate("--file", "x.en", "--beam", "100", "--set", "search.max_length=1").stderr
     for words in ("note:", "looks like", "longer than"):

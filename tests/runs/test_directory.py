@@ -111,10 +111,16 @@ def test_no_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(CheckpointError, match="runs/x: this run has no checkpoint yet; train it"):
         find_run(run.path)
     for name in ("run/y", "x"):  # runs/x has no checkpoint: a training may have just made it
-        with pytest.raises(CheckpointError, match=f"^{name}: no such run$"):
+        with pytest.raises(CheckpointError, match=f"^{name}: no such run; train a model"):
             find_run(Path(name))
-    with pytest.raises(CheckpointError, match=r"^/quite/else: no such run$"):
+    with pytest.raises(CheckpointError, match=r"^/quite/else: no such run; train"):
         find_run(Path("/quite/else"))
     Path("empty").mkdir()
     with pytest.raises(CheckpointError, match=r"^empty: not a run: it has no config\.yaml$"):
         find_run(Path("empty"))
+    trained = make_run(Path("runs/trained")).path
+    with pytest.raises(CheckpointError, match=r"^x: no such run; there are: runs/trained$"):
+        find_run(Path("x"))
+    for path in (Path("runs"), trained / "checkpoints"):
+        with pytest.raises(CheckpointError, match=r"config\.yaml; did you mean 'runs/trained'\?$"):
+            find_run(path)

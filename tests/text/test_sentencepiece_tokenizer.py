@@ -2,6 +2,7 @@ import pytest
 
 from nmt.errors import ConfigError, DataError
 from nmt.text import sentencepiece_model
+from nmt.text.sentencepiece_model import read_rules
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig, word_spans
 from nmt.text.vocabulary import RESERVED
 
@@ -65,6 +66,19 @@ def test_a_forged_model_is_refused(
     assert config.build(_trained(), "en").encode("abc").ids
     with pytest.raises(DataError, match=reason):
         config.build(_trained() + added, "en")
+
+
+def test_rules_are_read_beside_unknown_fields() -> None:
+    assert read_rules(_trained() + b"\x38\x01") == read_rules(_trained())
+
+
+@pytest.mark.parametrize(
+    "added", [b"\x0a\x02\x10\x05", _field(1, b"\x80"), _field(2, b"\xe2\x02\x01\xff")]
+)
+def test_rules_of_a_malformed_model_are_refused(added: bytes) -> None:
+    """The score of a piece is an integer, a tag is cut, or the unknown piece is not UTF-8."""
+    with pytest.raises(DataError, match=r"^not a SentencePiece model$"):
+        read_rules(_trained() + added)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from nmt.corpora.alignments import Links
-    from nmt.explain.aligner import Aligner
+    from nmt.explain.aligner import Aligner, Reading
 
 _CHUNK = 256
 """The number of sentence pairs aligned before their links are written."""
@@ -25,7 +25,7 @@ _CHUNK = 256
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """The way in which links are read from weights: the fields of nmt.explain.aligner.Reading."""
+    """The way in which links are read from weights."""
 
     shift: Annotated[
         int,
@@ -39,6 +39,12 @@ class ReadingOptions:
     heads: Annotated[
         str, Option(help="Heads to average, as in nmt attention: mean, 'layer 2', a number.")
     ] = "mean"
+
+    def value(self) -> "Reading":
+        """Return the options as the library takes them."""
+        from nmt.explain.aligner import Reading
+
+        return Reading(self.shift, self.method, self.heads)
 
 
 def align(
@@ -88,12 +94,12 @@ def align(
     reverse_run = None if reverse is None else compute.with_search(open_run(reverse))
 
     from nmt.corpora.alignments import pharaoh_line, stream_gold
-    from nmt.explain.aligner import Aligner, Reading
+    from nmt.explain.aligner import Aligner
     from nmt.explain.alignment import alignment_score
 
     aligner = Aligner(
         models.load(runs, compute),
-        Reading(**vars(reading)),
+        reading.value(),
         threshold,
         None if reverse_run is None else compute.load([reverse_run], models.checkpoint),
         symmetrise or Aligner.symmetrisation,
@@ -140,14 +146,13 @@ def lexicon(
 
     from nmt.corpora.corpora import stream_split
     from nmt.evaluation.examples import split_named
-    from nmt.explain.aligner import Reading
     from nmt.explain.lexicon import lexicon as entries_of
     from nmt.storage.output import STDIN_OR_STDOUT, write_lines
 
     translator = compute.load([trained], checkpoint)
     data = trained.config.data
     pairs = islice(stream_split(split_named(data, split), data), first)
-    entries = entries_of(translator, pairs, Reading(**vars(reading)), min_count, per_word)
+    entries = entries_of(translator, pairs, reading.value(), min_count, per_word)
     write_lines((entry.line() for entry in entries), out or STDIN_OR_STDOUT)
     say(f"{len(entries):,} entries for {len({entry.source for entry in entries}):,} words")
 

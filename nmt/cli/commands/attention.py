@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
@@ -21,6 +22,7 @@ from nmt.cli.shared.sentences import checked_arguments, file_lines
 from nmt.errors import ConfigError, format_count
 
 if TYPE_CHECKING:
+    from nmt.config import RunConfig
     from nmt.explain.attribution.methods import Attributor
     from nmt.translation.translator import Translator
     from nmt.types import Translation
@@ -111,17 +113,7 @@ def attention(
     config = runs[0].config.search
     is_data = output_format in ("jsonl", "npz") and config.sampling is None
     n_best = n_best or (config.beam if is_data else 1)
-    if sentences:
-        sources = checked_arguments(sentences)
-    elif file is not None:
-        sources = list(file_lines(file))
-    else:
-        from nmt.corpora.corpora import read_examples
-        from nmt.evaluation.examples import split_named
-
-        data = runs[0].config.data
-        examples = read_examples(split_named(data, split or ""), data)
-        sources = [example.src_text for example in examples]
+    sources = _sources(sentences, file, split, runs[0].config)
     targets = checked_arguments(target) if target else None
     if targets is not None and len(targets) != len(sources):
         raise ConfigError(
@@ -155,6 +147,21 @@ def attention(
     WRITERS[output_format](translations(translator, options), options)
 
 
+def _sources(
+    sentences: list[str] | None, file: Path | None, split: str | None, config: "RunConfig"
+) -> list[str]:
+    """Return the sentences, the lines of the file, or the distinct sources of a split."""
+    if sentences:
+        return checked_arguments(sentences)
+    if file is not None:
+        return list(file_lines(file))
+    from nmt.corpora.corpora import read_examples
+    from nmt.evaluation.examples import split_named
+
+    examples = read_examples(split_named(config.data, split or ""), config.data)
+    return [example.src_text for example in examples]
+
+
 def _check_side_by_side(
     output_format: str, models: ModelOptions, heads: str, n_best: int | None
 ) -> None:
@@ -164,8 +171,10 @@ def _check_side_by_side(
     paths = models.run or []
     if len(paths) < 2 or len(set(paths)) < len(paths) or models.weights:
         got = ", ".join(map(str, paths)) or "none"
-        allowed = "two or more different ones, without --weights"
-        raise ConfigError(f"--side-by-side: got --run {got}, allowed: {allowed}")
+        raise ConfigError(
+            f"--side-by-side: got --run {got}, allowed: two or more different ones, without "
+            "--weights"
+        )
     if heads != "mean" or n_best not in (None, 1):
         raise ConfigError("--side-by-side: allowed without --heads and --n-best")
 

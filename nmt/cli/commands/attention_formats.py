@@ -94,7 +94,7 @@ def _write_picture(format: str, translations: Iterable["Translation"], options: 
                 texts = (translation.src_text, hypothesis.text)
                 yield f"attention_{number:06d}_{index + 1}", figure, texts
 
-    _write_pictures(format, pictures(), options)
+    _write_pictures(format, pictures(), options, first="attention_000001_1")
 
 
 def write_side_by_side(
@@ -114,11 +114,11 @@ def write_side_by_side(
                 texts = (outputs[0].src_text, *(output.hypotheses[0].text for output in outputs))
                 yield f"attention_{number:06d}", figure, texts
 
-    _write_pictures(format, pictures(), options)
+    _write_pictures(format, pictures(), options, first="attention_000001")
 
 
-def _write_pictures(format: str, pictures: Iterable["Picture"], options: Export) -> None:
-    """Write one picture to a file, or several into a folder."""
+def _write_pictures(format: str, pictures: Iterable[Picture], options: Export, first: str) -> None:
+    """Write one picture to a file, or several into a folder, where `first` must be free."""
     from nmt.explain.fonts import font_hint
     from nmt.explain.heatmap import write_map
     from nmt.storage.output import check_output, is_direct
@@ -126,9 +126,10 @@ def _write_pictures(format: str, pictures: Iterable["Picture"], options: Export)
     out = options.out or Path(f"attention.{format}" if options.n_maps == 1 else "attention")
     is_file = (out.suffix.lower() == f".{format}" or is_direct(out)) and not out.is_dir()
     if is_file and options.n_maps > 1:
-        got = f"got the file {out} for {options.n_maps} pictures"
-        raise ConfigError(f"--out: {got}, allowed: a folder")
-    check_output(out if is_file else out / f"attention_{1:06d}_1.{format}")
+        raise ConfigError(
+            f"--out: got the file {out} for {options.n_maps} pictures, allowed: a folder"
+        )
+    check_output(out if is_file else out / f"{first}.{format}")
     texts: set[str] = set()
     for name, figure, labels in pictures:
         texts.update(labels)

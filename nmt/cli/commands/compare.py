@@ -11,7 +11,7 @@ from nmt.cli.shared.messages import print_json, say
 from nmt.cli.shared.models import ComputeOptions
 from nmt.cli.shared.options import Json
 from nmt.cli.shared.scoring import ScoreOptions, note_untested, score_file, translate_test_set
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from nmt.evaluation.comparison import System
@@ -85,10 +85,15 @@ def _open_runs(
     systems: Sequence[Path], options: ScoreOptions, compute: ComputeOptions
 ) -> "dict[Path, tuple[TrainedRun, str | None]]":
     """Open the systems that are runs. Raises ConfigError for options that do not apply to them."""
+    from nmt.corpora.text_files import archive_of, missing
     from nmt.runs.find import find_run, split_checkpoint
     from nmt.runs.trained_run import TrainedRun
 
-    paths = {system: path for system in systems if (path := split_checkpoint(system))[0].is_dir()}
+    places = {system: split_checkpoint(system) for system in systems}
+    paths = {system: place for system, place in places.items() if place[0].is_dir()}
+    for system in systems:
+        if system not in paths and not archive_of(system).exists():
+            raise DataError(missing(system))
     if not (paths or options.ref):
         raise ConfigError("compare: got only files, allowed: files with --ref, or a run")
     if paths and options.ref and not options.src:

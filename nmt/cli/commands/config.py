@@ -29,8 +29,8 @@ def list_() -> None:
 def check(files: Annotated[list[Path], Argument(help="Config files, in YAML.")]) -> None:
     """Check configs; exit with code 2 if one is invalid.
 
-    Reports all that `nmt train` would refuse at its start. The text files that a config names must
-    exist; those of up to 50 MB are read.
+    Reports every error that would stop `nmt train` at its start. The text files of a config must
+    exist, and splits of up to 50 MB are read.
     """
     from nmt.config import load_config
     from nmt.corpora.corpora import check_corpora

@@ -86,15 +86,19 @@ def init(
     for line in warnings(corpus):
         say(f"note: {line}")
     if is_messy(report):
-        sides = [f"clean.{data.src_lang}", f"clean.{data.tgt_lang}"]
-        outs = sides if len(files) == 2 else ["clean.tsv"]
-        flags = [word for out in outs for word in ("--out", out)]
-        flags += ["--src-lang", data.src_lang, "--tgt-lang", data.tgt_lang]
-        command = shlex.join(["nmt", "corpus", "clean", *map(str, files), *flags])
-        say(f"note: to write only the pairs that pass: {command}")
+        say(f"note: to write only the pairs that pass: {_clean_command(files, data)}")
     say(f"training: {duration}")
     say(f"next: nmt train --config {shlex.quote(str(path))}")
     print_path(path)
+
+
+def _clean_command(files: Sequence[Path], data: "DataConfig") -> str:
+    """Return the `nmt corpus clean` command for `files`."""
+    sides = [f"clean.{data.src_lang}", f"clean.{data.tgt_lang}"]
+    outs = sides if len(files) == 2 else ["clean.tsv"]
+    flags = [word for out in outs for word in ("--out", out)]
+    flags += ["--src-lang", data.src_lang, "--tgt-lang", data.tgt_lang]
+    return shlex.join(["nmt", "corpus", "clean", *map(str, files), *flags])
 
 
 def _duration(config: "RunConfig", corpus: "ExaminedCorpus") -> str:
@@ -129,6 +133,8 @@ def _data(
         src = src_lang or (second if first == tgt_lang else first)
         tgt = tgt_lang or (first if second == src_lang else second)
     is_order_known = len(files) == 2 or bool(src_lang or tgt_lang)
+    if src_lang is not None and src_lang == tgt_lang:
+        raise ConfigError(f"`src_lang`, `tgt_lang`: got {src} for both, allowed: two languages")
     if not (src and tgt) or src == tgt:
         got = f"{src or 'none'} and {tgt or 'none'}"
         raise ConfigError(

@@ -16,6 +16,7 @@ from nmt.errors import CheckpointError, ConfigError
 if TYPE_CHECKING:
     from nmt.runs.directory import RunDirectory
     from nmt.runs.run_list import RunRow
+    from nmt.runs.trained_run import TrainedRun
 
 
 def list_(
@@ -31,7 +32,7 @@ def list_(
     from nmt.runs.run_list import list_runs
 
     if not folder.is_dir():
-        raise CheckpointError(f"{folder}: no such folder")
+        raise CheckpointError(f"{folder}: no such folder; give the one that holds your runs")
     rows = list_runs(folder, say)
     if as_json:
         print_json([_fields(row) for row in rows])
@@ -127,24 +128,34 @@ def average(
     if sum(choice is not None for choice in (checkpoints or None, last, best)) != 1:
         raise ConfigError("nmt average: allowed: one of CHECKPOINT..., --last N and --best N")
     from nmt.runs.average import write_average
-    from nmt.runs.metrics import metrics_of, ranks_of
 
     trained = open_run(path)
-    steps = trained.directory.checkpoint_folder.steps()
-    count, flag = (last, "last") if best is None else (best, "best")
-    if best is not None:
-        ranks = ranks_of(metrics_of(trained.path), trained.config.valid.metric)
-        steps = sorted((s for s in steps if s in ranks), key=lambda s: (ranks[s], -s))
-    if count is not None:
-        if count > len(steps):
-            raise ConfigError(
-                f"--{flag}: got {count}, allowed: 1 to {len(steps)}, the checkpoints of "
-                f"{trained.path}; a larger train.keep_{flag} keeps more"
-            )
-        checkpoints = [str(step) for step in steps[-count:]]
+    if last is not None:
+        checkpoints = _steps(trained, "last", last, trained.directory.checkpoint_folder.steps())
+    elif best is not None:
+        checkpoints = _steps(trained, "best", best, _worst_to_best(trained))
     path, steps = write_average(trained, checkpoints or [], name)
     typer.echo(path)
     say(f"the mean of steps {', '.join(f'{step:,}' for step in steps)}")
+
+
+def _steps(run: "TrainedRun", flag: str, count: int, steps: list[int]) -> list[str]:
+    """Return the last `count` steps as names of checkpoints. Raises ConfigError for too few."""
+    if count > len(steps):
+        raise ConfigError(
+            f"--{flag}: got {count}, allowed: 1 to {len(steps)}, the checkpoints of "
+            f"{run.path}; a larger train.keep_{flag} keeps more"
+        )
+    return [str(step) for step in steps[-count:]]
+
+
+def _worst_to_best(run: "TrainedRun") -> list[int]:
+    """Return the steps of the validated checkpoints, the best one last."""
+    from nmt.runs.metrics import metrics_of, ranks_of
+
+    ranks = ranks_of(metrics_of(run.path), run.config.valid.metric)
+    steps = run.directory.checkpoint_folder.steps()
+    return sorted((step for step in steps if step in ranks), key=lambda step: (ranks[step], -step))
 
 
 def _directory(run: RunOption) -> "RunDirectory":
@@ -152,7 +163,8 @@ def _directory(run: RunOption) -> "RunDirectory":
     from nmt.runs.directory import RunDirectory
     from nmt.runs.find import find_run
 
-    directory = RunDirectory(run.path or find_run(None))
+    path = run.path
+    directory = RunDirectory(path if path is not None and path.exists() else find_run(path))
     directory.check_exists()
     return directory
 

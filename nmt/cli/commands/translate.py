@@ -74,8 +74,11 @@ def translate(
     if lexicon is not None and not replace_unk:
         raise ConfigError("--lexicon requires --replace-unk")
     texts = checked_arguments(sentences or ())
-    for text in filter(os.path.isfile, texts):
-        say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
+    for text in texts:
+        if os.path.isfile(text):
+            say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
+        elif os.path.isfile(f"{text}/config.yaml"):
+            say(f"note: '{text}' is translated as a sentence; --run {text} translates with the run")
     runs = models.open(compute, {**search.keys(), "n_best": n_best})
     translator = models.load(runs, compute, rerank=rerank)
     is_n_best = translator.search.n_best > 1

@@ -65,11 +65,14 @@ def _usage_line(error: Any) -> str:
     """Return one line: the command, and what is wrong with its arguments."""
     kind, problem = type(error).__name__, error.format_message()
     parameters = error.ctx.command.params if error.ctx else []
+    is_group = bool(error.ctx) and hasattr(error.ctx.command, "commands")
     if kind == "BadParameter" and error.param is not None:
         problem = f"{option_name(error.param)}: {_bad_value(error)}"
     elif kind == "NoSuchOption" and any(p.name == "sentences" for p in parameters):
         problem += "; a sentence that begins with - comes after --"
     problem = " ".join(problem.split()).removesuffix(".")
+    if is_group and not getattr(error, "possibilities", None) and "Did you mean" not in problem:
+        problem += f"; {error.ctx.command_path} --help lists the commands"
     problem = problem[:1].lower() + problem[1:]
     return f"{error.ctx.command_path}: {problem}" if error.ctx else problem
 

@@ -40,9 +40,7 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
         else:
             parameters[name] = parameter
     keyword = inspect.Parameter.KEYWORD_ONLY
-    infos = [getattr(p.annotation, "__metadata__", ()) for p in parameters.values()]
-    # Most folders must be new.
-    is_writer = any(info.writable and info.file_okay for info, *_ in filter(None, infos))
+    is_writer = any(map(_is_written, parameters.values()))
     flags = {"force": Force, "quiet": Quiet} if is_writer else {"quiet": Quiet}
     silent = {
         name: inspect.Parameter(name, keyword, default=False, annotation=flag)
@@ -67,14 +65,22 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def _is_written(parameter: inspect.Parameter) -> bool:
+    """Return whether a parameter is a file that the command writes. Most folders must be new."""
+    option: Any = getattr(parameter.annotation, "__metadata__", (None,))[0]
+    return option is not None and option.writable and option.file_okay
+
+
 def language_option(side: str, show_default: str) -> Any:
     """An option for the ISO 639 code of a language."""
 
     def code(value: str | None) -> str | None:
+        if value is None:
+            return None
         from nmt.corpora.languages import check_language
 
         try:
-            return None if value is None else check_language(value)
+            return check_language(value)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
 
@@ -177,9 +183,10 @@ class ConfigOptions:
         if path is None:
             from nmt.settings.recipes import recipes
 
+            names = ", ".join(name for name in recipes() if "/" not in name)
             raise ConfigError(
                 "--config is missing: give a YAML file, or the name of a recipe that comes with "
-                "nmt: " + ", ".join(recipes())
+                f"nmt: {names} (nmt config list shows all)"
             )
         return path
 

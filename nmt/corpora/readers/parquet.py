@@ -1,7 +1,7 @@
 """Sentence pairs from two columns of a Parquet file, read a few rows at a time.
 
-Pages are compressed, and a dictionary may repeat a long text in every row. Hence the limits on
-lines and on decompressed text are those of other compressed files.
+Pages are compressed, and a dictionary may repeat a long text in every row. Hence lines and
+decompressed text have the same limits as in other compressed files.
 """
 
 from collections.abc import Iterable, Iterator
@@ -75,8 +75,10 @@ def _columns(file: PairFile, metadata: Any) -> list[str]:
         candidates.append((f"translation.{src}", f"translation.{tgt}"))
     pair = next((pair for pair in candidates if set(pair) <= set(names)), None)
     if pair is None:
-        got = f"no columns {', '.join(candidates[0])}; it has {', '.join(names[:12])}"
-        raise DataError(f"{file.path}: {got}; name two with columns")
+        raise DataError(
+            f"{file.path}: no columns {', '.join(candidates[0])}; it has {', '.join(names[:12])}; "
+            "name two with columns"
+        )
     n_bytes, limit = 0, text_limit(file.path)
     for name in pair:
         for group in range(metadata.num_row_groups):

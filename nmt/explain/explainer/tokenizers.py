@@ -2,7 +2,7 @@
 
 import re
 
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 from nmt.text.normalisation import CHARACTERS, FRENCH_PATTERNS, FRENCH_PRINTED, has_typography
 from nmt.text.sentencepiece_model import check_model, read_rules
 from nmt.text.tokenizer import Tokenizer
@@ -24,7 +24,8 @@ _UNITS = re.compile(r"\[(?:\\.|[^\]\\])*\]|\(\?P|\\.|[*+?}]\+|.", re.DOTALL)
 def tokenizer_data(tokenizer: Tokenizer) -> dict[str, object]:
     """Return the data of tokenizer.js, as values of JSON.
 
-    Raises ConfigError for a SentencePiece model with rules that the script does not implement.
+    Raises ConfigError for a SentencePiece model with rules that the script does not implement, and
+    DataError for a malformed one.
     """
     config = tokenizer.config
     patterns = None
@@ -39,7 +40,10 @@ def tokenizer_data(tokenizer: Tokenizer) -> dict[str, object]:
     if config.kind == "word":
         return {**data, "lower": config.lower, "marks": mark_sets(tokenizer.lang)}
     content = tokenizer.model_bytes
-    rules = read_rules(content)
+    try:
+        rules = read_rules(content)
+    except DataError as error:
+        raise DataError(f"cannot export tokenizer ({tokenizer.lang}): {error}") from None
     if _UNUSED in rules.types or not rules.has_plain_spaces:
         fault = "unused pieces" if _UNUSED in rules.types else "special rules for spaces"
         raise ConfigError(

@@ -81,7 +81,7 @@ class ChunkedLoss:
         return (nlls if keep is None else nlls * keep), means
 
     def add_to_table(self, gradient: Float[Tensor, "V D"]) -> None:
-        """Add the gradient of one chunk to that of the table."""
+        """Add the gradient of one chunk to the gradient of the table."""
         if self.grad_table is None:
             self.grad_table = gradient.to(self.bias.dtype)
         else:
