@@ -62,7 +62,10 @@ class TrainingData:
         """
         train = config.train
         tokenizers, corpus = _tokenizers_and_corpus(config, run, say)
-        corpus = replace(corpus, resampling=Resampling.of(config.data, tokenizers, config.seed))
+        reverse_target = config.data.reverse_target
+        tokenizers = replace(tokenizers, reverse_target=reverse_target)
+        resampling = Resampling.of(config.data, tokenizers, config.seed)
+        corpus = replace(corpus, resampling=resampling, reverse_target=reverse_target)
         validator = _validator(config, tokenizers)
         batcher = Batcher(corpus, train.batch_size, train.batch_by, config.seed)
         return cls(tokenizers, batcher, validator)
@@ -136,6 +139,7 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
         return None
     examples = read_examples(split, config.data)
     corpus = encode_pairs(pairs_of(examples), tokenizers, _NO_LIMIT)
+    corpus = replace(corpus, reverse_target=config.data.reverse_target)
     scoring, model = validation_scoring(config), config.model
     has_attention = model.kind != "rnn" or model.attention.kind != "none"
     settings = config.valid, scoring, config.search
