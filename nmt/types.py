@@ -101,7 +101,9 @@ class Hypothesis:
     mean over `heads` (N, T, S), which are None unless requested. With an `attribution`, on request,
     it has the shares of the absolute scores. `self_heads` is empty unless requested: self-attention
     of the "encoder" (N, S, S) over the source with eos, and of the "decoder" (N, L, L) over bos and
-    the pieces without eos. Equality compares arrays by element.
+    the pieces without eos. All fields are in reading order, although a right-to-left model
+    (data.reverse_target) predicts `ids[t]` given the ids after it. Equality compares arrays by
+    element.
     """
 
     ids: tuple[int, ...]

@@ -30,7 +30,8 @@ class EncodedCorpus:
     `dropped` counts the dropped pairs by reason. `resampling` draws new ids for each row in every
     epoch. `stored_lengths` are the (source, target) lengths of rows on disk, eos included. `sizes`
     are the numbers of rows of the concatenated corpora, from which `mixture` draws rows. `links`
-    are the alignment links of each row, for guided alignment.
+    are the alignment links of each row, for guided alignment. All of these are in reading order;
+    with `reverse_target` the batches have the target ids from the last to the first.
     """
 
     src_ids: Sequence[Ids]
@@ -41,6 +42,7 @@ class EncodedCorpus:
     sizes: tuple[int, ...] = ()
     mixture: Mixture | None = None
     links: Sequence[PieceLinks] | None = None
+    reverse_target: bool = False
 
     @functools.cached_property
     def lengths(self) -> tuple[Lengths, Lengths]:
@@ -71,10 +73,15 @@ class EncodedCorpus:
         if self.resampling is not None and epoch is not None:
             resample = self.resampling.pair
             pairs = [resample(*pair, epoch, row) for pair, row in zip(pairs, rows, strict=True)]
-        batch = make_batch([src for src, _ in pairs], [tgt for _, tgt in pairs])
+        order = -1 if self.reverse_target else 1
+        batch = make_batch([src for src, _ in pairs], [tgt[::order] for _, tgt in pairs])
         if self.links is None:
             return batch
-        return replace(batch, links=batch_links([self.links[row] for row in rows]))
+        links = [self.links[row] for row in rows]
+        if self.reverse_target:
+            ends = [np.array([0, len(tgt) - 1], np.int32) for _, tgt in pairs]
+            links = [abs(end - row_links) for end, row_links in zip(ends, links, strict=True)]
+        return replace(batch, links=batch_links(links))
 
 
 @dataclass(frozen=True)

@@ -272,6 +272,12 @@ class DataConfig(Config):
         description="folder of named corpora; the environment variable NMT_DATA overrides it",
     )
 
+    reverse_target: bool = Field(
+        default=False,
+        description="train a right-to-left model, which writes each translation from its last "
+        "piece to its first; results are shown in reading order (docs/evaluation.md#right-to-left)",
+    )
+
     _are_codes = field_validator("src_lang", "tgt_lang")(check_language)
 
     @model_validator(mode="after")

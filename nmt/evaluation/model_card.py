@@ -157,6 +157,7 @@ def _model_rows(run: TrainedRun, loaded: LoadedModel, run_json: Json) -> list[Se
         ("parameters", f"{sum(p.numel() for p in loaded.model.parameters()):,}"),
         ("pieces", ", ".join(sizes) + " (one vocabulary)" * tokenizers.joint),
         ("tokenizer", config.tokenizer.kind),
+        *[("direction", "right to left (data.reverse_target)")] * config.data.reverse_target,
         ("checkpoint", f"after {loaded.step:,} updates"),
         ("begun", run_json.get("started")),
         *((key, hardware[key]) for key in ("device", "precision", "cpu") if hardware.get(key)),

@@ -75,7 +75,7 @@ def piece_weights(
     indices = [i for i, target in enumerate(targets) if target.ids]
     pairs = [sources[i] for i in indices], [targets[i].ids for i in indices]
     for k, matrix in translator.batched.read_pairs(*pairs, translator.search.batch_size, read):
-        weights[indices[k]] = matrix
+        weights[indices[k]] = matrix[::-1] if translator.tokenizers.reverse_target else matrix
     return weights
 
 

@@ -36,9 +36,14 @@ def exported(
 
     Yields a temporary folder to write to, the model of the checkpoint on the CPU with backend
     `reference`, and the manifest to add to. The folder is renamed to `out` if the block ends
-    without an error. Raises DataError if `out` exists or cannot be written, and what
-    `TrainedRun.load_model` raises.
+    without an error. Raises ConfigError for a right-to-left model, DataError if `out` exists or
+    cannot be written, and what `TrainedRun.load_model` raises.
     """
+    if run.config.data.reverse_target:
+        raise ConfigError(
+            "cannot export data.reverse_target: got true, allowed: false; other programs would "
+            "write its translations backwards"
+        )
     if os.path.lexists(out):
         raise DataError(f"cannot write {out}: it is there already; give the name of a new folder")
     check_output(out)

@@ -62,7 +62,8 @@ class TrainedRun:
     def tokenizers(self) -> Tokenizers:
         """Load the tokenizers. Raises DataError, or CheckpointError for a link out of the run."""
         stay_inside(self.directory.tokenizer_path, self.path, CheckpointError)
-        return Tokenizers.load(self.directory.tokenizer_path)
+        tokenizers = Tokenizers.load(self.directory.tokenizer_path)
+        return replace(tokenizers, reverse_target=self.config.data.reverse_target)
 
     def load_model(self, checkpoint: str | int, device: torch.device) -> LoadedModel:
         """Load the model of a checkpoint, on `device` and in eval mode.
@@ -105,13 +106,19 @@ def load_models(
     """Load the model of a run, or an Ensemble of the models of several runs.
 
     Config and step come from the first run. `weights` are as in Ensemble. Raises ConfigError if
-    `runs` is empty, vocabularies differ or `weights` do not fit, or as `TrainedRun.load_model`.
+    `runs` is empty, vocabularies or directions differ or `weights` do not fit, or as
+    `TrainedRun.load_model`.
     """
     if not runs:
         raise ConfigError("run: got none, allowed: one, or several for an ensemble")
     models = [run.load_model(checkpoint, device) for run in runs]
     first = models[0]
     for run, other in zip(runs[1:], models[1:], strict=True):
+        if other.tokenizers.reverse_target != first.tokenizers.reverse_target:
+            raise ConfigError(
+                f"{run.path}: its data.reverse_target differs from that of {runs[0].path}; "
+                "rerank by it instead: an ensemble writes in one direction"
+            )
         for side in ("src", "tgt"):
             ours, theirs = getattr(first.tokenizers, side), getattr(other.tokenizers, side)
             if (ours.lang, ours.model_bytes) != (theirs.lang, theirs.model_bytes):

@@ -43,16 +43,17 @@ class Match(NamedTuple):
 class Word:
     """One word, or several with spaces: its text, and the `ids` into which its tokenizer splits it.
 
-    `piece_texts` are the characters of each id of the vocabulary, with ▁ for a space.
+    `piece_texts` are the characters of each id of the vocabulary, with ▁ for a space. For a
+    right-to-left search `ids` and each of `piece_texts` are reversed.
     """
 
     def __init__(self, ids: Sequence[int], piece_texts: Sequence[str]) -> None:
         self.ids = tuple(ids)
         self._piece_texts = piece_texts
         text = "".join(piece_texts[id_] for id_ in ids)
-        self.text = text.removeprefix(SPACE)
+        self.text = text.strip(SPACE)
         self._n_after: dict[int, int] = {}  # the number of `ids` up to a position in the text
-        end = len(self.text) - len(text)
+        end = len(text.lstrip(SPACE)) - len(text)
         for n, id_ in enumerate(ids, start=1):
             end += len(piece_texts[id_])
             self._n_after[end] = n

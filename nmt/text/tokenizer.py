@@ -98,11 +98,16 @@ class _Manifest(Config):
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of both sides; `joint`: whether they share one vocabulary."""
+    """The tokenizers of both sides; `joint`: whether they share one vocabulary.
+
+    With `reverse_target` (data.reverse_target) the model reads and writes the target ids from the
+    last to the first. The tokenizers themselves use reading order; `save` does not store the flag.
+    """
 
     src: Tokenizer
     tgt: Tokenizer
     joint: bool
+    reverse_target: bool = False
 
     def save(self, folder: FilePath) -> None:
         """Write the model files to `folder`, created if missing, and tokenizer.json last."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from nmt.config import TrainConfig
+from nmt.config import RunConfig
 from nmt.errors import ConfigError, did_you_mean
 from nmt.runs.find import find_run, split_checkpoint
 from nmt.runs.trained_run import TrainedRun
@@ -25,15 +25,15 @@ def run_named(init_from: str) -> tuple[TrainedRun, str]:
     return TrainedRun.open(find_run(path)), checkpoint or "best"
 
 
-def set_first_weights(model: nn.Module, train: TrainConfig) -> list[str]:
+def set_first_weights(model: nn.Module, config: RunConfig) -> list[str]:
     """Copy the weights of train.init_from to `model`, and return lines for the log.
 
     A tensor of the run is copied if `model` has a tensor of the same name and shape. Raises
     ConfigError if no matrix fits, and CheckpointError or DataError if the run cannot be read.
     """
-    if train.init_from is None:
+    if config.train.init_from is None:
         return []
-    run, checkpoint = run_named(train.init_from)
+    run, checkpoint = run_named(config.train.init_from)
     step, tensors = run.load_tensors(checkpoint, run.tokenizers())
     weights = dict(model.named_parameters())
     names = [n for n in weights if n in tensors and tensors[n].shape == weights[n].shape]
@@ -46,6 +46,8 @@ def set_first_weights(model: nn.Module, train: TrainConfig) -> list[str]:
         for name in names:
             weights[name].copy_(tensors[name])
     lines = [f"first weights {run.path}, step {step:,}: {len(names)} tensors"]
+    if run.config.data.reverse_target != config.data.reverse_target:
+        lines.append("              of the other direction: its data.reverse_target differs")
     if others := [name for name in weights if name not in names]:
         more = f" and {len(others) - _MAX_NAMES} more" if len(others) > _MAX_NAMES else ""
         lines.append(f"              drawn anew: {', '.join(others[:_MAX_NAMES])}{more}")

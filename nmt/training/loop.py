@@ -163,7 +163,7 @@ def _new_state(
     """
     src, tgt = data.tokenizers.src, data.tokenizers.tgt
     model = build_model(config.model, len(src.vocab), len(tgt.vocab)).to(device)
-    lines = [] if is_begun else set_first_weights(model, config.train)
+    lines = [] if is_begun else set_first_weights(model, config)
     lines += freeze(model, config.train.freeze)
     if not ranks.is_first:
         seed_all(config.seed + ranks.rank)

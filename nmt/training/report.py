@@ -171,6 +171,7 @@ def summary(
         f"vocabulary    {len(tokenizers.src.vocab):,} {config.data.src_lang}, "
         f"{len(tokenizers.tgt.vocab):,} {config.data.tgt_lang}"
         f"{' (joint)' if tokenizers.joint else ''}",
+        *["direction     right to left (data.reverse_target)"] * tokenizers.reverse_target,
         *(
             f"              {note}"
             for note in vocabulary_notes(config.tokenizer, tokenizers, batcher.corpus)

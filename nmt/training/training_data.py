@@ -69,6 +69,7 @@ class TrainingData:
         Raises ConfigError if a setting needs a missing validation set, and DataError for bad data.
         """
         tokenizers, corpus = _tokenizers_and_corpus(config, run, say)
+        tokenizers = replace(tokenizers, reverse_target=config.data.reverse_target)
         stages = map(config.data.in_stage, range(len(config.data.stages) + 1))
         batchers = tuple(_batcher(config, data, tokenizers, corpus) for data in stages)
         return cls(tokenizers, batchers, _validator(config, tokenizers))
@@ -80,7 +81,12 @@ def _batcher(
     """Return the batcher of `corpus` with the mixture and the resampling of `data`."""
     train, seed = config.train, config.seed
     resampling = Resampling.of(data, tokenizers, seed)
-    corpus = replace(corpus, mixture=_mixture(data, corpus.sizes, seed), resampling=resampling)
+    corpus = replace(
+        corpus,
+        mixture=_mixture(data, corpus.sizes, seed),
+        resampling=resampling,
+        reverse_target=data.reverse_target,
+    )
     return Batcher(corpus, train.batch_size, train.batch_by, seed)
 
 
@@ -155,6 +161,7 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
         return None
     examples = read_examples(split, config.data)
     corpus = encode_pairs(pairs_of(examples), tokenizers, _NO_LIMIT)
+    corpus = replace(corpus, reverse_target=config.data.reverse_target)
     return Validator(
         corpus,
         examples,

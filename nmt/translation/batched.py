@@ -15,10 +15,11 @@ from nmt.models.base import Seq2Seq
 from nmt.search.constraints import Constraint
 from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
-from nmt.text.tokenizer import Tokenizer
+from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import EOS_ID
 from nmt.translation.minimum_risk import expected_utilities, minimum_risk
 from nmt.translation.parallel import CheckCancelled, n_workers, parallel_map
+from nmt.translation.reading_order import reversed_hypothesis, reversed_ids
 from nmt.types import Encoded, Hypothesis
 
 DecodingPrecision = Literal["fp32", "bf16"]
@@ -33,13 +34,14 @@ _PIECES_PER_SENTENCE = 100
 class BatchedModel:
     """A model that searches, or runs teacher-forced, over any number of sources in batches.
 
-    Empty sources are skipped. `tokenizer` is the target tokenizer. With precision `bf16`, matrix
-    products use bf16 (nmt.device.autocast); a search still sums log-probabilities in fp64. The
-    search calls `check_cancelled`, whose exceptions end it, before each step.
+    Empty sources are skipped. With precision `bf16`, matrix products use bf16
+    (nmt.device.autocast); a search still sums log-probabilities in fp64. The search calls
+    `check_cancelled`, whose exceptions end it, before each step. Ids and hypotheses are in reading
+    order, also for a right-to-left model (`tokenizers.reverse_target`).
     """
 
     model: Seq2Seq
-    tokenizer: Tokenizer
+    tokenizers: Tokenizers
     device: torch.device
     precision: DecodingPrecision = "fp32"
     check_cancelled: CheckCancelled = lambda: None
@@ -56,7 +58,8 @@ class BatchedModel:
             inputs = self._padded([sources[i] for i in batch])
             rows = [constraints[i] for i in batch] if constraints else ()
             with autocast(self.device, self.precision):  # applies to this thread only
-                candidates = search(self.model, *inputs, config.candidate_search(), check, rows)
+                beams = search(self.model, *inputs, config.candidate_search(), check, rows)
+            candidates = [list(map(self.turned, hypotheses)) for hypotheses in beams]
             if config.mbr is None:
                 return candidates
             return [self._least_risk(hypotheses, config, check) for hypotheses in candidates]
@@ -65,8 +68,13 @@ class BatchedModel:
         sizes = [len(source.ids) for source in sources]
         batches = list(search_batches(sizes, config.batch_size, workers))
         results = parallel_map(work, batches, workers, self.check_cancelled)
-        beams = dict(zip(chain(*batches), chain(*results), strict=True))
-        return [beams.get(i, []) for i in range(len(sources))]
+        by_index = dict(zip(chain(*batches), chain(*results), strict=True))
+        return [by_index.get(i, []) for i in range(len(sources))]
+
+    def turned(self, hypothesis: Hypothesis) -> Hypothesis:
+        """Convert between the order in which the model writes and reading order, both ways."""
+        is_reversed = self.tokenizers.reverse_target
+        return reversed_hypothesis(hypothesis) if is_reversed else hypothesis
 
     def _least_risk(
         self, candidates: Sequence[Hypothesis], config: SearchConfig, check: CheckCancelled
@@ -74,8 +82,9 @@ class BatchedModel:
         """Return the `config.n_best` candidates with the highest expected utility."""
         check()
         assert config.mbr is not None
-        texts = [self.tokenizer.decode(without_eos(ids), restore=False) for ids in candidates]
-        utilities = expected_utilities(texts, config.mbr.utility, self.tokenizer.lang)
+        tgt = self.tokenizers.tgt
+        texts = [tgt.decode(without_eos(ids), restore=False) for ids in candidates]
+        utilities = expected_utilities(texts, config.mbr.utility, tgt.lang)
         return minimum_risk(candidates, texts, utilities)[: config.n_best]
 
     def read_pairs(
@@ -88,8 +97,11 @@ class BatchedModel:
     ) -> Iterator[tuple[int, _Result]]:
         """Yield the index and the result of `read` for each pair whose source is not empty.
 
-        `by_area` bounds the batches as in `search_batches`.
+        `by_area` bounds the batches as in `search_batches`. `tgt_ids` are in reading order; `read`
+        gets them, and returns its results, in the order in which the model writes.
         """
+        if self.tokenizers.reverse_target:
+            tgt_ids = list(map(reversed_ids, tgt_ids))
         pairs = zip(sources, tgt_ids, strict=True)
         sizes = [max(len(src.ids), len(ids)) if src.ids else 0 for src, ids in pairs]
         for batch in search_batches(sizes, batch_size, by_area=by_area):

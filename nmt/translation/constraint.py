@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Float32
 
-from nmt.errors import DataError, format_count
+from nmt.errors import ConfigError, DataError, format_count
 from nmt.models.base import Seq2Seq
 from nmt.search.constraints import Constraint
 from nmt.search.search_config import SearchConfig
 from nmt.search.words import Word, WordConstraints
-from nmt.text.tokenizer import Tokenizer
+from nmt.text.tokenizer import Tokenizer, Tokenizers
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, RESERVED, UNK_ID
 from nmt.translation.arguments import check_several
 from nmt.types import Encoded
@@ -26,7 +26,7 @@ Weights = Sequence[float] | np.ndarray
 
 def constraints_of(
     model: Seq2Seq,
-    tokenizer: Tokenizer,
+    tokenizers: Tokenizers,
     sources: Sequence[Encoded],
     config: SearchConfig,
     prefixes: Sequence[Prefix] | None,
@@ -34,13 +34,20 @@ def constraints_of(
 ) -> list[Constraint]:
     """Build the constraint of each source; [] if the search is not constrained.
 
-    Each row of `attention` is divided by its sum. Raises TypeError if `prefixes` is a single text.
+    Each row of `attention` is divided by its sum. Raises TypeError if `prefixes` is a single text,
+    and ConfigError for a prefix or attention of a right-to-left model, which writes the end first.
     Raises DataError if the numbers of sources, prefixes and weights differ, if a prefix has text
     that the vocabulary cannot write or ids that are not pieces, if a step lies beyond the first
     piece after the prefix, or if weights have another shape, are negative or are all 0.
     """
-    words = words_of(tokenizer, config.must, config.must_not)
+    tokenizer, is_reversed = tokenizers.tgt, tokenizers.reverse_target
+    words = words_of(tokenizer, config.must, config.must_not, is_reversed)
     check_several("prefixes", prefixes)
+    if is_reversed and (any(map(len, prefixes or ())) or any(attention)):
+        raise ConfigError(
+            "prefix: not possible with data.reverse_target: this model writes a translation from "
+            "its end, so it cannot continue a beginning"
+        )
     if prefixes is None:
         return [Constraint(words=words)] * len(sources) if words else []
     weights = list(attention) or [{}] * len(sources)
@@ -91,16 +98,21 @@ def _heads(model: Seq2Seq, row: Weights, size: int) -> Float32[np.ndarray, "N S"
 
 @functools.lru_cache(maxsize=32)
 def words_of(
-    tokenizer: Tokenizer, must: tuple[str, ...], must_not: tuple[str, ...]
+    tokenizer: Tokenizer,
+    must: tuple[str, ...],
+    must_not: tuple[str, ...],
+    is_reversed: bool = False,
 ) -> WordConstraints:
     """Return the required words `must` and the excluded words `must_not` as pieces.
 
     An excluded word that the vocabulary cannot write is dropped; a required one raises DataError.
+    If `is_reversed`, the words are for a search from right to left.
     """
     words: dict[str, Word | None] = {}
-    texts = _piece_texts(tokenizer) if must or must_not else ()
+    order = -1 if is_reversed else 1
+    texts = tuple(t[::order] for t in _piece_texts(tokenizer)) if must or must_not else ()
     for text in (*must, *must_not):
-        ids = tokenizer.encode(text).ids
+        ids = tokenizer.encode(text).ids[::order]
         known = bool(ids) and UNK_ID not in ids and all(texts[id_] for id_ in ids)
         words[text] = Word(ids, texts) if known else None
     for text in must:

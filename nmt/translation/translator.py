@@ -73,7 +73,7 @@ class Translator:
         self.origin = "a model without a run"
         self.step: int | None = None
         self.rerankers: tuple[Reranker, ...] = ()
-        self.batched = BatchedModel(self.model, tokenizers.tgt, device, precision)
+        self.batched = BatchedModel(self.model, tokenizers, device, precision)
 
     @classmethod
     def load(  # noqa: PLR0913 - the options are independent
@@ -178,7 +178,8 @@ class Translator:
 
         Raises ConfigError for values that SearchConfig does not allow, if `n_best` exceeds the
         beam, if the search cannot be reranked (check_rerankable), or if an ensemble gets
-        `attention`. Raises TypeError if a text is not a str, and DataError as constraints_of does.
+        `attention`, or a right-to-left model prefixes. Raises TypeError if a text is not a str, and
+        DataError as constraints_of does.
         """
         config = merged_search(self.search, search)
         if n_best is not None:
@@ -188,8 +189,8 @@ class Translator:
             check_rerankable(config)
             search_config = config.model_copy(update={"n_best": config.beam})
         texts, sources = self._encoded(texts)
-        tgt = self.tokenizers.tgt
-        constraints = constraints_of(self.model, tgt, sources, config, prefixes, attention)
+        tokenizers = self.tokenizers
+        constraints = constraints_of(self.model, tokenizers, sources, config, prefixes, attention)
         beams = self.batched.search(sources, search_config, constraints)
         translations = [
             DrawnTranslation(text, source, tuple(map(self._with_text, hypotheses)))
@@ -272,6 +273,7 @@ class Translator:
         scored: list[tuple[TranslatedHypothesis, ...]] = [() for _ in sources]
         pairs = self.batched.read_pairs(sources, tgt_ids, config.batch_size, read, with_heads)
         for i, hypothesis in pairs:
+            hypothesis = self.batched.turned(hypothesis)
             scored[i] = (TranslatedHypothesis(target_texts[i], targets[i], hypothesis),)
         return list(map(DrawnTranslation, texts, sources, scored))
 
@@ -304,8 +306,9 @@ class Translator:
         indices = iter(range(len(sources)))
 
         def changed(output: TranslatedHypothesis) -> TranslatedHypothesis:
-            hypothesis = replace(output.hypothesis, **fields[next(indices)])  # type: ignore[arg-type]
-            return replace(output, hypothesis=hypothesis)
+            written = self.batched.turned(output.hypothesis)
+            written = replace(written, **fields[next(indices)])  # type: ignore[arg-type]
+            return replace(output, hypothesis=self.batched.turned(written))
 
         return [replace(t, hypotheses=tuple(map(changed, t.hypotheses))) for t in translations]
 

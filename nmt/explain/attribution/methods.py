@@ -70,9 +70,9 @@ class Attributor:
     """Attribution of translations to their sources and prefixes by a method of METHODS.
 
     `contrast` is a word. With it, log p(y) - log p(y') is explained instead of log p(y), where y'
-    is the first piece of the word (arXiv 2202.10419). Sentence pairs are computed one by one, so
-    results do not depend on the batch. Raises ConfigError if the method does not apply to the
-    model or accepts no contrast, or if the contrast is not in the vocabulary.
+    is the piece of the word that the model writes first (arXiv 2202.10419). Sentence pairs are
+    computed one by one, so results do not depend on the batch. Raises ConfigError if the method
+    does not apply to the model or accepts no contrast, or if the contrast is not in the vocabulary.
     """
 
     translator: Translator
@@ -95,7 +95,9 @@ class Attributor:
 
     @cached_property
     def _contrast_id(self) -> int | None:
-        return next(iter(self.translator.tokenizers.tgt.encode(self.contrast or "").ids), None)
+        tokenizers = self.translator.tokenizers
+        ids = tokenizers.tgt.encode(self.contrast or "").ids
+        return next(reversed(ids) if tokenizers.reverse_target else iter(ids), None)
 
     def translations(self, translations: Iterable[DrawnTranslation]) -> list[DrawnTranslation]:
         """Return the translations with an attribution of each hypothesis.

@@ -72,6 +72,8 @@ def _unsupported(config: RunConfig) -> Iterator[tuple[str, str, str]]:
     for key, settings in (("sampling", search.sampling), ("mbr", search.mbr)):
         if settings is not None:
             yield f"search.{key}", "settings", "null"
+    if config.data.reverse_target:
+        yield "data.reverse_target", "true", "false"
     for key, words in (("must", search.must), ("must_not", search.must_not)):
         if words:
             yield f"search.{key}", f"'{words[0]}'", "no words"
