@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nmt.corpora.language_check import scripts_of
+from nmt.errors import ConfigError
 from nmt.types import SentencePair
 
 SLACK = 10
@@ -29,6 +30,11 @@ class CleaningRules:
     min_script: float | None = 0.5
     copies: bool = False
     duplicates: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_ratio is not None and self.max_ratio < 1:
+            got = f"got {self.max_ratio:g}"
+            raise ConfigError(f"`max_ratio`: {got}, allowed: at least 1, or 0 for any")
 
 
 def judged(
