@@ -15,7 +15,7 @@ SLACK = 10
 
 @dataclass(frozen=True)
 class CleaningRules:
-    """Limits for a sentence pair. A limit of None is not checked.
+    """Limits for a sentence pair. A limit of None, or a `max_ratio` of 0, is not checked.
 
     `max_words` bounds the words of each side, separated by white space. The longer side may have
     `max_ratio` times the characters of the shorter side, plus SLACK. `min_script` is the minimum
@@ -32,7 +32,7 @@ class CleaningRules:
     duplicates: bool = False
 
     def __post_init__(self) -> None:
-        if self.max_ratio is not None and self.max_ratio < 1:
+        if (self.max_ratio or 1) < 1:
             got = f"got {self.max_ratio:g}"
             raise ConfigError(f"`max_ratio`: {got}, allowed: at least 1, or 0 for any")
 
@@ -69,7 +69,7 @@ def _fault(pair: SentencePair, rules: CleaningRules) -> str | None:
     if rules.max_words is not None and max(len(side.split()) for side in sides) > rules.max_words:
         return "too long"
     short, long = sorted(map(len, sides))
-    if rules.max_ratio is not None and long > rules.max_ratio * short + SLACK:
+    if rules.max_ratio and long > rules.max_ratio * short + SLACK:
         return "length ratio"
     if rules.min_script is not None:
         langs = rules.src_lang, rules.tgt_lang

@@ -38,7 +38,7 @@ def test_the_training_set_is_translated_and_mixed_in(folder: Path) -> None:
     assert len(train_pairs) == 60
     written = rows("new")
     assert result.stdout.startswith(f"kept {len(written):,} of 120 pairs")
-    assert "60 sentences, 0 of 1 part written; <Translator en-de from run" in result.stderr
+    assert "60 sentences, 0 of 1 parts written; <Translator en-de from run" in result.stderr
     search = {"beam": 2, "n_best": 2}
     translations = Translator.load("run", "cpu", search=search).translate(s for s, _ in train_pairs)
     texts = {(t.src_text, output.text) for t in translations for output in t.hypotheses}

@@ -10,7 +10,6 @@ from nmt.cli.shared.messages import kept_lines, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, RerankOptions, SearchOptions
 from nmt.cli.shared.options import Force, MaxRatio, OutFolder, SourceFile
 from nmt.cli.shared.sentences import file_lines, with_progress
-from nmt.errors import format_count
 
 if TYPE_CHECKING:
     from nmt.types import Translation
@@ -76,10 +75,10 @@ def augment(
     def shown(translations: "Iterator[Translation]", count: int) -> "Iterable[Translation]":
         n_missing, n_parts = (-(-n // PART_TEXTS) for n in (count, len(texts)))
         names = [repr(translator), *(one.translator.origin for one in translator.rerankers)]
-        written = f"{n_parts - n_missing:,} of {format_count(n_parts, 'part')} written"
+        written = f"{n_parts - n_missing:,} of {n_parts:,} parts written"
         say(f"{len(texts):,} sentences, {written}; {', reranked by '.join(names)}")
         return with_progress(translations, None, out, count)
 
-    rules = PairRules(back, max_ratio or None, min_score)
+    rules = PairRules(back, max_ratio, min_score)
     for line in kept_lines(*write_pairs(translator, texts, out, rules, force, shown)):
         typer.echo(line)

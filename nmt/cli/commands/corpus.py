@@ -152,7 +152,7 @@ def clean(
         src_lang=src_lang or langs[0],
         tgt_lang=tgt_lang or langs[1],
         max_words=max_words or None,
-        max_ratio=max_ratio or None,
+        max_ratio=max_ratio,
         min_script=min_script or None,
         copies=keep_copies,
         duplicates=keep_duplicates,
