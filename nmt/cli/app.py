@@ -13,6 +13,7 @@ import nmt
 from nmt.cli.commands import (
     align,
     attention,
+    augment,
     compare,
     config,
     corpus,
@@ -68,6 +69,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "lexicon": align.lexicon,
     "curve": report.curve,
     "report": report.report,
+    "augment": augment.augment,
     "average": runs.average,
     "export": export.export,
     "serve": serve.serve,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nmt.corpora.language_check import scripts_of
+from nmt.errors import ConfigError
 from nmt.types import SentencePair
 
 SLACK = 10
@@ -14,7 +15,7 @@ SLACK = 10
 
 @dataclass(frozen=True)
 class CleaningRules:
-    """Limits for a sentence pair. A limit of None is not checked.
+    """Limits for a sentence pair. A limit of None, or a `max_ratio` of 0, is not checked.
 
     `max_words` bounds the words of each side, separated by white space. The longer side may have
     `max_ratio` times the characters of the shorter side, plus SLACK. `min_script` is the minimum
@@ -29,6 +30,11 @@ class CleaningRules:
     min_script: float | None = 0.5
     copies: bool = False
     duplicates: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.max_ratio or 1) < 1:
+            got = f"got {self.max_ratio:g}"
+            raise ConfigError(f"`max_ratio`: {got}, allowed: at least 1, or 0 for any")
 
 
 def judged(
@@ -63,7 +69,7 @@ def _fault(pair: SentencePair, rules: CleaningRules) -> str | None:
     if rules.max_words is not None and max(len(side.split()) for side in sides) > rules.max_words:
         return "too long"
     short, long = sorted(map(len, sides))
-    if rules.max_ratio is not None and long > rules.max_ratio * short + SLACK:
+    if rules.max_ratio and long > rules.max_ratio * short + SLACK:
         return "length ratio"
     if rules.min_script is not None:
         langs = rules.src_lang, rules.tgt_lang

@@ -94,5 +94,15 @@ def nearest(key: str, here: Sequence[str], everywhere: Sequence[str]) -> str | N
     return None
 
 
+def differences(old: object, new: object, key: str = "") -> Iterator[tuple[str, object, object]]:
+    """Yield the dotted key, old and new value of every difference between nested dicts."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in {**old, **new}:
+            below = f"{key}.{name}" if key else str(name)
+            yield from differences(old.get(name), new.get(name), below)
+    elif old != new:
+        yield key, old, new
+
+
 def _initials(name: str) -> str:
     return "".join(word[0] for word in name.split("_") if word)

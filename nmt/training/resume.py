@@ -1,7 +1,7 @@
 """Open a run directory for training: create a run, or continue it from its last checkpoint."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import zip_longest
@@ -12,6 +12,7 @@ from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.runs.card import CARD, run_card
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import LOCK_NAME
+from nmt.settings.keys import differences
 from nmt.storage.atomic import ASIDE, write_json
 from nmt.storage.bounded import read_json, section
 from nmt.storage.run_files import check_outside_runs, check_tree
@@ -99,16 +100,6 @@ def _begun_stages(config: RunConfig, step: int) -> list[object]:
 
 def _is_under(key: str, prefixes: Sequence[str]) -> bool:
     return any(f"{key}.".startswith(f"{prefix}.") for prefix in prefixes)
-
-
-def differences(old: object, new: object, key: str = "") -> Iterator[tuple[str, object, object]]:
-    """Yield the dotted key, old and new value of every difference between nested dicts."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in {**old, **new}:
-            below = f"{key}.{name}" if key else str(name)
-            yield from differences(old.get(name), new.get(name), below)
-    elif old != new:
-        yield key, old, new
 
 
 def open_run(

@@ -19,6 +19,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.evaluation.metrics import validation_scoring
 from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory
+from nmt.settings.keys import differences
 from nmt.text.tokenizer import (
     MANIFEST_NAME,
     TokenizerConfig,
@@ -29,7 +30,7 @@ from nmt.text.tokenizer import (
 )
 from nmt.text.vocabulary import UNK_ID
 from nmt.training.first_weights import run_named
-from nmt.training.resume import differences, has_checkpoint
+from nmt.training.resume import has_checkpoint
 from nmt.training.validation import Validator
 from nmt.translation.heads import source_heads
 from nmt.types import SentencePair

@@ -34,6 +34,7 @@ WRITERS = {
 FOLDERS = {
     ("lab", "out"): (("lab", "masks", "--out", "D"), "masks.json"),
     ("export", "out"): (("export", "run", "--out", "D"), "manifest.json"),
+    ("augment", "out"): (("augment", "--run", "run", "--out", "D"), "part-00001.tsv"),
 }
 """By command and option: how the command writes into the folder D, and a file that it has there."""
 CASES = pytest.mark.parametrize("case", WRITERS.values(), ids=map(" ".join, WRITERS))

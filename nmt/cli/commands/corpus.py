@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.messages import complain, print_json, say
-from nmt.cli.shared.options import ConfigOptions, Data, Json, language_option
+from nmt.cli.shared.messages import complain, kept_lines, print_json, say
+from nmt.cli.shared.options import ConfigOptions, Data, Json, MaxRatio, language_option
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -103,9 +103,7 @@ def clean(
     src_lang: Annotated[str | None, language_option("Source", "the ending of its file")] = None,
     tgt_lang: Annotated[str | None, language_option("Target", "the ending of its file")] = None,
     max_words: Annotated[int, Option(min=0, help="Maximum words of a side; 0: no limit.")] = 150,
-    max_ratio: Annotated[
-        float, Option(min=0, help="Maximum length ratio, with 10 characters of slack; 0: no limit.")
-    ] = 3.0,
+    max_ratio: MaxRatio = 3.0,
     min_script: Annotated[
         float, Option(min=0, max=1, help="Minimum share of letters in the language's script.")
     ] = 0.5,
@@ -136,8 +134,6 @@ def clean(
             f"nmt corpus clean: got {len(files)} files and {len(out or ())} of --out, allowed: "
             "one of each, or two of each"
         )
-    if 0 < max_ratio < 1:
-        raise ConfigError(f"--max-ratio: got {max_ratio:g}, allowed: at least 1, or 0 for any")
     from nmt.corpora.archives import is_packed
     from nmt.corpora.cleaning import CleaningRules
     from nmt.corpora.languages import language_of
@@ -156,19 +152,16 @@ def clean(
         src_lang=src_lang or langs[0],
         tgt_lang=tgt_lang or langs[1],
         max_words=max_words or None,
-        max_ratio=max_ratio or None,
+        max_ratio=max_ratio,
         min_script=min_script or None,
         copies=keep_copies,
         duplicates=keep_duplicates,
     )
     counts = _write(split, rules, out or [], rejected)
-    n_kept = counts.pop("")
-    n_all = n_kept + counts.total()
     # If pairs go to stdout, the counts go to stderr.
     print_line = complain if Path("-") in (*(out or ()), rejected) else typer.echo
-    print_line(f"kept {n_kept:,} of {n_all:,} pairs ({n_kept / max(1, n_all):.2%})")
-    for reason, count in counts.most_common():
-        print_line(f"  {reason:<20}{count:>10,}  ({count / n_all:.2%})")
+    for line in kept_lines(counts.pop(""), counts):
+        print_line(line)
 
 
 def _write(

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -36,6 +37,15 @@ def print_path(path: Path | None) -> None:
     """Print the path of a written file on stdout, unless that is stdout itself (`-` or None)."""
     if path is not None and str(path) not in ("-", "/dev/stdout"):
         typer.echo(path)
+
+
+def kept_lines(n_kept: int, dropped: Counter[str]) -> list[str]:
+    """Return the lines that say how many pairs were kept, and how many not, by reason."""
+    n_all = n_kept + dropped.total()
+    return [
+        f"kept {n_kept:,} of {n_all:,} pairs ({n_kept / max(1, n_all):.2%})",
+        *(f"  {reason:<20}{n:>10,}  ({n / n_all:.2%})" for reason, n in dropped.most_common()),
+    ]
 
 
 @contextlib.contextmanager

@@ -110,6 +110,9 @@ Runs = Annotated[
     list[Path] | None,
     Option(help="Run directory; may be repeated.", show_default="the newest with a model"),
 ]
+MaxRatio = Annotated[
+    float, Option(min=0, help="Maximum length ratio, with 10 characters of slack; 0: no limit.")
+]
 First = Annotated[int | None, Option(min=1, help="Only the first N.")]
 
 

@@ -65,12 +65,12 @@ def print_lines(lines: Iterable[str], out: Path | None) -> None:
 
 
 def with_progress(
-    items: Iterator[_Item], path: Path | None, out: Path | None = None
+    items: Iterator[_Item], path: Path | None, out: Path | None = None, total: int | None = None
 ) -> Iterator[_Item]:
     """Yield the items, with a progress bar on stderr if that is a terminal without results.
 
-    `path` is the source file, whose lines give the total; None shows no total. `out` is the file
-    of results; None is stdout.
+    `path` is the source file, whose lines give the `total`; None shows none, unless it is given.
+    `out` is the file of results; None is stdout.
     """
     is_on_stdout = out is None or str(out) == "-"
     if not sys.stderr.isatty() or (sys.stdout.isatty() and is_on_stdout):
@@ -78,7 +78,6 @@ def with_progress(
         return
     from tqdm import tqdm
 
-    total = None
     if path is not None and path.is_file() and path.suffix.lower() not in (".gz", ".zip"):
         with path.open("rb") as stream:
             total = sum(1 for _ in stream)

@@ -1,0 +1,84 @@
+"""`nmt augment`: make new training pairs by translating with trained runs."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Option
+
+from nmt.cli.shared.messages import kept_lines, say
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, RerankOptions, SearchOptions
+from nmt.cli.shared.options import Force, MaxRatio, OutFolder, SourceFile
+from nmt.cli.shared.sentences import file_lines, with_progress
+
+if TYPE_CHECKING:
+    from nmt.types import Translation
+
+
+def augment(
+    out: OutFolder,
+    *,
+    file: SourceFile = None,
+    models: ModelOptions,
+    rerank: RerankOptions,
+    search: SearchOptions,
+    n_best: NBest = None,
+    back: Annotated[
+        bool, Option("--back", help="Write each translation as the source of its text.")
+    ] = False,
+    max_ratio: MaxRatio = 3.0,
+    min_score: Annotated[
+        float | None, Option(help="Minimum score of a translation.", show_default="none")
+    ] = None,
+    compute: ComputeOptions,
+    force: Force = False,
+) -> None:
+    """Make new training pairs: texts and their translations.
+
+    Translates each different source sentence of the run's training set, or of --file. A pair is a
+    sentence and its translation; with --back, the translation and its sentence, for a model of the
+    opposite direction. --n-best above 1 and sampling give several pairs per sentence. With --rerank
+    the score of a translation is the weighted mean of the scores of all models.
+
+    The folder has part-00001.tsv and so on, in lines of source, target and origin, which a config
+    reads by data.train.mix; dropped-00001.tsv and so on, with the dropped pairs after the reason;
+    and augment.json, with the models, the settings and the counts. The same command continues where
+    it was stopped.
+
+    Dropped are translations that equal the reference or a better translation, that were cut at the
+    length bound or have an unknown piece, and pairs that nmt corpus clean rejects.
+    """
+    from nmt.corpora.corpora import read_split
+    from nmt.corpora.language_check import language_notes
+    from nmt.corpora.sources import group_by_source
+    from nmt.evaluation.examples import split_named
+    from nmt.translation.augment import PART_TEXTS, PairRules
+    from nmt.translation.augment import augment as write_pairs
+    from nmt.types import EvalExample
+
+    runs = models.open(compute, {**search.keys(), "n_best": n_best})
+    if file is not None:
+        texts = [EvalExample(text, ()) for text in dict.fromkeys(file_lines(file))]
+    else:
+        data = runs[0].config.data
+        texts = group_by_source(read_split(split_named(data, "train"), data))
+        if back and data.held_out is not None:
+            say(
+                "note: data.held_out holds out sentences of the run's source side, so the target "
+                "side of these pairs may be in the test set of the opposite direction"
+            )
+    translator = models.load(runs, compute, rerank=rerank)
+    sentences = [text.src_text for text in texts]
+    for note in language_notes(sentences, (), *translator.languages):
+        say(f"note: {note}")
+
+    def shown(translations: "Iterator[Translation]", count: int) -> "Iterable[Translation]":
+        n_missing, n_parts = (-(-n // PART_TEXTS) for n in (count, len(texts)))
+        names = [repr(translator), *(one.translator.origin for one in translator.rerankers)]
+        written = f"{n_parts - n_missing:,} of {n_parts:,} parts written"
+        say(f"{len(texts):,} sentences, {written}; {', reranked by '.join(names)}")
+        return with_progress(translations, None, out, count)
+
+    rules = PairRules(back, max_ratio, min_score)
+    for line in kept_lines(*write_pairs(translator, texts, out, rules, force, shown)):
+        typer.echo(line)

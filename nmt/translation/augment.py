@@ -1,0 +1,229 @@
+"""Augmentation: new training pairs, made of texts and their translations by trained models.
+
+A text paired with its translation is a forward translation (sequence-level distillation; Kim and
+Rush 2016, arXiv 1606.07947). With the translation as the source and the text as the target, the
+pair is a back-translation (Sennrich et al. 2016, arXiv 1511.06709). Both together, by several
+models, are data diversification (Nguyen et al. 2020, arXiv 1911.01986).
+"""
+
+import contextlib
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from nmt.corpora.cleaning import CleaningRules, judged
+from nmt.corpora.text_files import stream_lines
+from nmt.errors import ConfigError, DataError
+from nmt.models.ensemble import Ensemble
+from nmt.settings.keys import differences
+from nmt.storage.atomic import ASIDE, lock, open_no_follow, write_json, write_text
+from nmt.storage.bounded import read_json
+from nmt.storage.run_files import check_outside_runs
+from nmt.storage.terminal import one_line
+from nmt.text.normalisation import normalise
+from nmt.text.vocabulary import UNK_ID
+from nmt.translation.translator import Translator
+from nmt.types import EvalExample, FilePath, Hypothesis, SentencePair, Translation
+
+PLAN, LOCK = "augment.json", "lock"
+
+PART_TEXTS = 1024
+"""Texts per part. A killed augmentation translates the texts of one part again."""
+
+Progress = Callable[[Iterator[Translation], int], Iterable[Translation]]
+"""Iterates over translations, whose number is the second argument."""
+
+
+@dataclass(frozen=True)
+class PairRules:
+    """How a text and a translation become a pair, and which pairs are dropped.
+
+    With `back`, the translation is the source of the pair, and the text its target. `max_ratio` is
+    as in CleaningRules, whose other rules have their defaults. `min_score` is the minimum score of
+    a translation, after reranking if there is any. None does not check.
+    """
+
+    back: bool = False
+    max_ratio: float | None = CleaningRules.max_ratio
+    min_score: float | None = None
+
+    def cleaning(self, languages: tuple[str, str]) -> CleaningRules:
+        """Return the rules for pairs, where `languages` are those of texts and translations."""
+        src_lang, tgt_lang = languages[::-1] if self.back else languages
+        return CleaningRules(src_lang, tgt_lang, max_ratio=self.max_ratio)
+
+    def pairs(
+        self, translation: Translation, ref_texts: Iterable[str], languages: tuple[str, str]
+    ) -> Iterator[tuple[SentencePair, str, str | None]]:
+        """Yield the pair, the origin and the fault (None: no fault) of each hypothesis, best first.
+
+        Texts are the same as `ref_texts` or each other if models read them alike. `languages` are
+        as in `cleaning`. A text without pieces yields one pair, with an empty translation.
+        """
+        kind, order = ("back", -1) if self.back else ("forward", 1)
+        rules = self.cleaning(languages)
+        known = {normalise(text, languages[1]): "same as reference" for text in ref_texts}
+        if not translation.hypotheses:
+            yield SentencePair(*(translation.src_text, "")[::order]), kind, "empty"
+        for rank, output in enumerate(translation.hypotheses, start=1):
+            pair = SentencePair(*(translation.src_text, output.text)[::order])
+            [(_, text_fault)] = judged([pair], rules)
+            key = normalise(output.text, languages[1])
+            fault = self._fault(output.hypothesis) or text_fault or known.get(key)
+            if "\t" in pair.src_text + pair.tgt_text:
+                fault = "tab"
+            if fault is None:
+                known[key] = "duplicate"
+            yield pair, f"{kind} rank {rank} score {output.hypothesis.score:.4f}", fault
+
+    def _fault(self, hypothesis: Hypothesis) -> str | None:
+        if not hypothesis.finished:
+            return "unfinished"
+        if UNK_ID in hypothesis.ids:
+            return "unknown piece"
+        if self.min_score is not None and hypothesis.score < self.min_score:
+            return "low score"
+        return None
+
+
+def augment(
+    translator: Translator,
+    texts: Sequence[EvalExample],
+    out: FilePath,
+    rules: PairRules = PairRules(),
+    force: bool = False,
+    progress: Progress = lambda translations, count: translations,
+) -> tuple[int, Counter[str]]:
+    """Write pairs of `texts` and their translations to the folder `out`; return counts of pairs.
+
+    A text is the source of an example, whose references, if any, are not written again. Each
+    PART_TEXTS texts have two files: `part-00001.tsv` with lines of source, target and origin, and
+    `dropped-00001.tsv` with the reason before them. Files are written atomically, and only if they
+    are missing. So a killed call can be repeated, and the result is that of an unbroken one on the
+    same machine. `augment.json` holds the models, the search, the rules and, in the end, the counts
+    returned: the pairs written, and those dropped by reason.
+
+    Raises ConfigError if `out` has parts of another plan, unless `force`, which deletes these.
+    Raises DataError if it has other files or another process writes there, and for no texts.
+    """
+    folder = Path(out)
+    check_outside_runs(folder / PLAN, "`out`")
+    if not texts:
+        raise DataError("no text to translate")
+    models = [translator, *(reranker.translator for reranker in translator.rerankers)]
+    plan, names = _plan(models, texts, rules), [model.origin for model in models]
+    with _locked(folder):
+        _begin(folder, plan, names, force)
+        numbers = range(1, 1 - (-len(texts) // PART_TEXTS))
+        missing = [number for number in numbers if not _file(folder, "part", number).exists()]
+        count = sum(min(PART_TEXTS, len(texts) - (n - 1) * PART_TEXTS) for n in missing)
+        for _ in progress(_write_parts(translator, texts, folder, rules, missing), count):
+            pass
+        n_pairs = sum(1 for number in numbers for _ in stream_lines(_file(folder, "part", number)))
+        files = (_file(folder, "dropped", number) for number in numbers)
+        dropped = Counter(line.split("\t", 1)[0] for path in files for line in stream_lines(path))
+        write_json(folder / PLAN, {**plan, "by": names, "pairs": n_pairs, "dropped": dropped})
+    return n_pairs, dropped
+
+
+def _write_parts(
+    translator: Translator,
+    texts: Sequence[EvalExample],
+    folder: Path,
+    rules: PairRules,
+    numbers: Iterable[int],
+) -> Iterator[Translation]:
+    """Write the files of the parts `numbers`, and yield each translation."""
+    for number in numbers:
+        pairs: list[str] = []
+        dropped: list[str] = []
+        examples = texts[(number - 1) * PART_TEXTS : number * PART_TEXTS]
+        translations = translator.translate_stream(example.src_text for example in examples)
+        for example, translation in zip(examples, translations, strict=True):
+            result = rules.pairs(translation, example.ref_texts, translator.languages)
+            for pair, origin, fault in result:
+                line = "\t".join((pair.src_text, pair.tgt_text, origin))
+                if fault is None:
+                    pairs.append(f"{line}\n")
+                else:
+                    dropped.append(f"{fault}\t{one_line(line)}\n")
+            yield translation
+        # In this order: a part that exists is complete.
+        write_text(_file(folder, "dropped", number), "".join(dropped))
+        write_text(_file(folder, "part", number), "".join(pairs))
+
+
+def _file(folder: Path, kind: str, number: int) -> Path:
+    return folder / f"{kind}-{number:05d}.tsv"
+
+
+def _plan(
+    models: Sequence[Translator], texts: Sequence[EvalExample], rules: PairRules
+) -> dict[str, object]:
+    """Return JSON values that determine the pairs, up to rounding on other machines."""
+    translator, model = models[0], models[0].model
+    checksum = hashlib.sha256()
+    for example in texts:
+        checksum.update(json.dumps([example.src_text, *example.ref_texts]).encode())
+    return {
+        "texts": {"count": len(texts), "sha256": checksum.hexdigest(), "per_part": PART_TEXTS},
+        "models": [_checksum(one) for one in models],
+        "weights": list(model.weights) if isinstance(model, Ensemble) else None,
+        "rerank_weights": [reranker.weight for reranker in translator.rerankers],
+        "search": translator.search.model_dump(mode="json", exclude={"batch_size"}),
+        "int8": translator.int8,
+        "precision": translator.precision,
+        "rules": {**asdict(rules), **asdict(rules.cleaning(translator.languages))},
+    }
+
+
+def _checksum(translator: Translator) -> str:
+    """Return a checksum of the tokenizers and the weights, which names the model in a plan."""
+    checksum = hashlib.sha256()
+    for side in (translator.tokenizers.src, translator.tokenizers.tgt):
+        checksum.update(side.model_bytes)
+    for tensor in translator.model.state_dict().values():
+        checksum.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return checksum.hexdigest()
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Create the folder if it is missing, and lock it. Raises DataError."""
+    names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if PLAN not in names and any(n != LOCK and not n.startswith(ASIDE) for n in names):
+        raise DataError(
+            f"{folder}: has files, but no {PLAN}; give a new folder, or one of an earlier "
+            "augmentation"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    with open_no_follow(folder / LOCK, append=True) as stream:
+        try:
+            lock(stream.fileno())
+        except BlockingIOError:
+            raise DataError(
+                f"{folder}: another process writes there; wait for it, or give another `out`"
+            ) from None
+        yield
+
+
+def _begin(folder: Path, plan: dict[str, object], names: list[str], force: bool) -> None:
+    """Write the plan, or compare it with that of existing parts. Raises ConfigError."""
+    path, parts = folder / PLAN, [*folder.glob("part-*.tsv")]
+    if parts and not force:
+        before = read_json(path, DataError)
+        before = {key: before.get(key) for key in plan} if isinstance(before, dict) else {}
+        for key, old, new in differences(before, plan):
+            raise ConfigError(
+                f"{folder}: begun with another value of {key} ({old}, now {new}); give the "
+                "old one, another `out`, or `force` to begin again"
+            )
+        return
+    for file in [*parts, *folder.glob("dropped-*.tsv")]:
+        file.unlink()
+    write_json(path, {**plan, "by": names})
