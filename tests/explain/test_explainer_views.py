@@ -40,6 +40,39 @@ def test_a_forced_piece_and_a_branch_begin_the_translation(driver: Any, tmp_path
     assert tuple(opened.run("return page.best.ids")) == ours.hypotheses[0].hypothesis.ids
 
 
+MIDDLE = """
+const part = document.getElementById(arguments[0]);
+part.scrollIntoView();
+const word = nmtAttention.shown(page.best.side.words[1]);
+const label = [...part.querySelectorAll("text")].findLast((each) => each.textContent === word);
+const {x, y, width, height} = label.getBoundingClientRect();
+return {x: x + width / 2, y: y + height / 2};
+"""
+
+
+def test_a_tap_enter_and_a_forced_piece_lead_to_a_result(driver: Any, tmp_path: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    opened = open_page(driver, tmp_path, "bahdanau")
+    second_word = opened.run("return page.best.side.ends[0]")
+    for part in ("heat", "lines"):
+        opened.run("page.openStep(0)")
+        for kind, points in (("touchStart", [opened.run(MIDDLE, part)]), ("touchEnd", [])):
+            touch = {"type": kind, "touchPoints": points}
+            driver.execute_cdp_cmd("Input.dispatchTouchEvent", touch)
+        WebDriverWait(driver, 10).until(lambda _: opened.run("return page.place") == second_word)
+        opened.run("page.openStep(0)")
+        keys = (Keys.ARROW_RIGHT, Keys.ARROW_DOWN, Keys.ENTER)
+        driver.find_element("css selector", f"#{part} svg").send_keys(*keys)
+        assert opened.run("return page.place") == second_word
+        assert opened.run("return document.activeElement.parentElement.id") == "step-view"
+        assert opened.run("return document.getElementById('step-view').open")
+    driver.find_elements("css selector", "#candidates button")[3].click()
+    assert len(opened.run("return page.translation.prefix")) == second_word + 1
+    assert opened.run("return document.activeElement.id") == "free"
+
+
 def test_a_moved_score_moves_all_that_follows(driver: Any, tmp_path: Path) -> None:
     opened = open_page(driver, tmp_path, "bahdanau")
     opened.run(

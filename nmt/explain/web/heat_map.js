@@ -13,13 +13,15 @@ arrays or Float32Arrays. Labels are any strings; they are only ever shown as tex
   nmtAttention.png(element)             a promise of the drawing as a Blob
 
 options, all optional: rowsName, columnsName: what the labels are ("translation", "source");
+weightName: what the scale is of ("weight"); label: the element's name for screen readers;
 end: the weight of full ink (the greatest weight, rounded up to a tenth); width: the pixels to
 fit into (the cells shrink to 13, then the map scrolls); shares: for each row a number in 0 to 1,
 drawn as a bar beside it, and sharesName: what has these shares ("source").
 
 Both elements send events that bubble: `attention-cell` when the pointer or an arrow key comes to a
-cell or a word, `attention-pick` at a click or Enter. Their detail is {row, column, weight}; row or
-column is null for a word of the other side, and all three are null when the pointer has left. */
+cell or a word, `attention-pick` at a click, a tap or Enter. Their detail is {row, column, weight}; row
+or column is null for a word of the other side, and all three are null when the pointer has left. The
+label of a heat map's row stands for the cell with the row's greatest weight. */
 "use strict";
 (() => {
   const { make, write, shown, widest, short, frame, sheet, drawCells, scaleEnd } = nmtAttention;
@@ -36,7 +38,8 @@ column is null for a word of the other side, and all three are null when the poi
 
   function heatMap(map, options = {}) {
     const { weights } = map;
-    const { rowsName = "translation", columnsName = "source", width = 720, shares, sharesName = "source" } = options;
+    const { rowsName = "translation", columnsName = "source", weightName = "weight" } = options;
+    const { width = 720, shares, sharesName = "source" } = options;
     const end = options.end ?? scaleEnd(weights);
     const [rows, columns] = [map.rows.map(shown), map.columns.map(shown)];
     const guess = Math.floor((width - widest(rows, 13) - (shares ? 120 : 70)) / Math.max(columns.length, 1));
@@ -67,11 +70,11 @@ column is null for a word of the other side, and all three are null when the poi
       return write(text, label, { x, y, transform: turn, dy: slanted ? "0" : ".35em" });
     });
     if (cell >= 28) drawNumbers(svg, weights, end, cell, left, top);
-    drawScale(svg, end, left, top + tall + 12);
+    drawScale(svg, end, weightName, left, top + tall + 12);
     if (shares) drawShares(svg, shares, sharesName, cell, left + inner + 10, top);
 
     const { element, scroll, send, showTip } = frame(
-      `attention of ${rows.length} rows (${rowsName}) over ${columns.length} columns ` +
+      options.label ?? `attention of ${rows.length} rows (${rowsName}) over ${columns.length} columns ` +
         `(${columnsName}); the arrow keys read the cells`, svg);
     const edge = { width: cell, height: cell, fill: "none", "stroke-width": 2, visibility: "hidden" };
     const mark = svg.appendChild(make("rect", edge, { stroke: "var(--attention-mark)" }));
@@ -91,20 +94,28 @@ column is null for a word of the other side, and all three are null when the poi
       } else showTip("");
       send("attention-cell", place ?? { row: null, column: null, weight: null });
     }
-    svg.addEventListener("pointermove", (event) => {
+    function follow(event) {
       const box = svg.getBoundingClientRect();
-      const column = Math.floor((event.clientX - box.left - left) / cell);
+      let column = Math.floor((event.clientX - box.left - left) / cell);
       const row = Math.floor((event.clientY - box.top - top) / cell);
+      if (column < 0 && weights[row]) column = weights[row].indexOf(Math.max(...weights[row]));
       const inside = row >= 0 && row < rows.length && column >= 0 && column < columns.length;
       if (!inside) at && show(null);
       else if (at?.row !== row || at?.column !== column) show(row, column);
-    });
+    }
+    svg.addEventListener("pointermove", follow);
     svg.addEventListener("pointerleave", () => at && show(null));
     svg.addEventListener("blur", () => at && show(null));
-    svg.addEventListener("click", () => at && send("attention-pick", at));
+    svg.addEventListener("click", (event) => {
+      follow(event); // a tap sends no pointermove
+      if (at) send("attention-pick", at);
+    });
     svg.addEventListener("keydown", (event) => {
       const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-      if (event.key === "Enter" && at) send("attention-pick", at);
+      if (event.key === "Enter" && at) {
+        event.preventDefault(); // else the key acts on what gets the focus
+        send("attention-pick", at);
+      }
       if (event.key === "Escape" && at) show(null);
       if (!step || !rows.length || !columns.length) return;
       event.preventDefault();
@@ -141,13 +152,13 @@ column is null for a word of the other side, and all three are null when the poi
     write(text, name, { x: left + SHARE / 2, y: top + shares.length * cell + 10, "text-anchor": "middle" });
   }
 
-  function drawScale(svg, end, left, top) {
+  function drawScale(svg, end, name, left, top) {
     const steps = 20;
     drawCells(svg, [Array.from({ length: steps }, (_, i) => (i + 0.5) / steps)], 1, 6, left, top);
     const text = svg.appendChild(make("g", { "font-size": 11 }, { fill: "var(--attention-text)" }));
     write(text, "0", { x: left, y: top + 20 });
     write(text, end.toFixed(1), { x: left + 6 * steps, y: top + 20, "text-anchor": "end" });
-    write(text, "weight", { x: left + 6 * steps + 6, y: top + 7 });
+    write(text, name, { x: left + 6 * steps + 6, y: top + 7 });
   }
 
   globalThis.nmtAttention = { ...globalThis.nmtAttention, heatMap, thumbnail };

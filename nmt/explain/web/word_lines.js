@@ -28,7 +28,7 @@
     const lines = svg.appendChild(make("g", {}, drawn));
     const values = svg.appendChild(make("g", { "font-size": 11 }, { fill: "var(--attention-mark)" }));
     const { element, send } = frame(
-      `lines of attention from ${sides.rows.length} words (${rowsName}) to ` +
+      options.label ?? `lines of attention from ${sides.rows.length} words (${rowsName}) to ` +
         `${sides.columns.length} (${columnsName}); the arrow keys choose a word`, svg);
     let at = null;
     function show(place) {
@@ -42,7 +42,7 @@
         const its = !at || (at.side === "rows" ? at.i === row : at.i === column);
         if (!its || weight < 0.02) return;
         const d = `M${from} ${y(column)}C${from + half} ${y(column)} ${to - half} ${y(row)} ${to} ${y(row)}`;
-        const shade = Math.min(weight, 1).toFixed(3);
+        const shade = Math.min(weight / (options.end ?? 1), 1).toFixed(3);
         lines.append(make("path", { d, "stroke-opacity": shade, "stroke-width": (0.5 + 3.5 * weight).toFixed(2) }));
         if (!at) return;
         const [side, i] = at.side === "rows" ? ["columns", column] : ["rows", row];
@@ -57,18 +57,25 @@
       column: at?.side === "columns" ? at.i : null,
       weight: null,
     });
-    svg.addEventListener("pointermove", (event) => {
+    function follow(event) {
       const box = svg.getBoundingClientRect();
       const [px, i] = [event.clientX - box.left, Math.floor((event.clientY - box.top - top) / step)];
       const side = px <= x.columns + 8 ? "columns" : px >= x.rows - 8 ? "rows" : null;
       const found = side && i >= 0 && i < sides[side].length ? { side, i } : null;
       if (found?.side !== at?.side || found?.i !== at?.i) show(found);
-    });
+    }
+    svg.addEventListener("pointermove", follow);
     svg.addEventListener("pointerleave", () => at && show(null));
     svg.addEventListener("blur", () => at && show(null));
-    svg.addEventListener("click", () => at && send("attention-pick", detail()));
+    svg.addEventListener("click", (event) => {
+      follow(event); // a tap sends no pointermove
+      if (at) send("attention-pick", detail());
+    });
     svg.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && at) send("attention-pick", detail());
+      if (event.key === "Enter" && at) {
+        event.preventDefault(); // else the key acts on what gets the focus
+        send("attention-pick", detail());
+      }
       if (event.key === "Escape" && at) show(null);
       const move = { ArrowUp: -1, ArrowDown: 1 }[event.key];
       const side = { ArrowLeft: "columns", ArrowRight: "rows" }[event.key] ?? at?.side ?? "rows";

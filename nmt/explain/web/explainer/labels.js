@@ -8,20 +8,26 @@
     level: ["Map of", "Carte des"],
     words: ["words", "mots"],
     pieces: ["pieces", "morceaux"],
-    about: ["{} → {}. The model is in this page: it translates here, without a network.", "{} → {}. Le modèle est dans cette page : il traduit ici, sans réseau."],
-    pieces_hint: ["Pieces of the translation; _ begins a word, the bar is the probability. A click opens the step.", "Les morceaux de la traduction ; _ commence un mot, la barre est la probabilité. Un clic ouvre l’étape."],
+    about: ["{} → {}. The model is in this page: it translates here, without a network. It knows only sentences like those it was trained on; others come out as nonsense.", "{} → {}. Le modèle est dans cette page : il traduit ici, sans réseau. Il ne connaît que des phrases semblables à celles de son entraînement ; les autres donnent n’importe quoi."],
+    placeholder: ["Type a sentence; its translation appears below.", "Écrivez une phrase ; sa traduction paraît dessous."],
+    pieces_hint: ["Pieces of the translation, each a word or a part of one; _ begins a word, the bar is the probability. A click opens the step.", "Les morceaux de la traduction, des mots ou des parties de mots ; _ commence un mot, la barre est la probabilité. Un clic ouvre l’étape."],
     piece: ["probability {}", "probabilité {}"],
-    map_hint: ["Row by row, where each word looked. A click on a row opens its step.", "Ligne par ligne, où chaque mot a regardé. Un clic sur une ligne ouvre son étape."],
+    map_hint: ["Row by row, where the model looked before it wrote the word. </s> is the end of the sentence. A click on a row opens its step. The weight of a source word is the sum of its pieces’ weights; the row of a translated word is the mean of its pieces’ rows.", "Ligne par ligne, où le modèle a regardé avant d’écrire le mot. </s> est la fin de la phrase. Un clic sur une ligne ouvre son étape. Le poids d’un mot source est la somme des poids de ses morceaux ; la ligne d’un mot traduit est la moyenne des lignes de ses morceaux."],
+    heat_label: ["attention of {} rows (translation) over {} columns (source); the arrow keys read the cells, Enter opens the step", "attention de {} lignes (traduction) sur {} colonnes (source) ; les flèches lisent les cellules, Entrée ouvre l’étape"],
+    lines_label: ["lines of attention from {} words (translation) to {} (source); the arrow keys choose a word, Enter opens the step", "lignes d’attention de {} mots (traduction) vers {} (source) ; les flèches choisissent un mot, Entrée ouvre l’étape"],
+    translation: ["translation", "traduction"],
+    source: ["source", "source"],
+    weight_name: ["weight", "poids"],
     free: ["search freely again", "chercher de nouveau librement"],
     forced: ["Forced to begin with: {}", "Début imposé : {}"],
-    facts: ["score {}; {} pieces in {} ms; step {} of the training, {}", "score {} ; {} morceaux en {} ms ; étape {} de l’entraînement, {}"],
+    facts: ["log-probability score {} (0 is best); {} pieces in {} ms; update {} of the training, weights in {}", "score de log-probabilité {} (0 est le meilleur) ; {} morceaux en {} ms ; mise à jour {} de l’entraînement, poids en {}"],
     map: ["Attention map", "Carte d’attention"],
     step: ["One step, opened", "Une étape, ouverte"],
     step_title: ["Step {} writes “{}” after “{}”.", "L’étape {} écrit « {} » après « {} »."],
     tree: ["The beam as a tree", "Le faisceau comme arbre"],
     beam: ["hypotheses of the beam", "hypothèses du faisceau"],
     pruned_too: ["show what was pruned", "montrer ce qui a été élagué"],
-    tree_hint: ["● finished, with its score; × dropped. Other numbers are sums of log-probabilities; the bar is the piece’s probability. A click makes the translation begin with the branch; arrow keys move.", "● terminée, avec son score ; × abandonnée. Les autres nombres sont des sommes de log-probabilités ; la barre est la probabilité du morceau. Un clic impose la branche ; les flèches déplacent."],
+    tree_hint: ["● finished, with its score, the sum divided by a length penalty; × dropped. Other numbers are sums of log-probabilities; the bar is the piece’s probability. Scroll right for the ends. A click makes the translation begin with the branch; arrow keys move.", "● terminée, avec son score, la somme divisée par une pénalité de longueur ; × abandonnée. Les autres nombres sont des sommes de log-probabilités ; la barre est la probabilité du morceau. Les fins sont à droite : faites défiler. Un clic impose la branche ; les flèches déplacent."],
     extended: ["extended", "prolongée"],
     hopeless: ["dropped: it can no longer win", "abandonnée : elle ne peut plus gagner"],
     pruned: ["pruned", "élaguée"],
@@ -34,7 +40,8 @@
     head: ["head", "tête"],
     move: ["Move the score of", "Déplacer le score de"],
     to: ["to", "à"],
-    reset: ["as the model has it", "comme dans le modèle"],
+    reset: ["reset to the model’s", "revenir au modèle"],
+    sliders_hint: ["The sliders change only this step. After a change an orange tick is the model’s own value.", "Les curseurs ne changent que cette étape. Après un changement, un trait orange est la valeur du modèle."],
     query: ["Query", "Requête"],
     scores: ["Scores and weights", "Scores et poids"],
     source_piece: ["source piece", "morceau source"],
@@ -45,7 +52,7 @@
     candidates: ["Best next pieces", "Meilleurs morceaux suivants"],
     candidates_hint: ["A click forces the piece; the rest is searched anew.", "Un clic impose le morceau ; la suite est cherchée de nouveau."],
     candidate: ["Force “{}”", "Imposer « {} »"],
-    numbers: ["{} numbers, norm {}.", "{} nombres, norme {}."],
+    numbers: ["{} numbers from {} to {}; blue is positive, orange negative; norm {}.", "{} nombres de {} à {} ; bleu : positif, orange : négatif ; norme {}."],
     cosine: ["Cosine with the model’s own: {}.", "Cosinus avec celui du modèle : {}."],
     textbook: ["Textbook", "Manuel"],
     show: ["Show me", "Montrer"],
@@ -60,20 +67,20 @@
   const EQUATIONS = {
     query: { bahdanau: "q = sₜ₋₁", conditional: "q = s′ₜ = transition(yₜ₋₁, sₜ₋₁)", luong: "q = sₜ" },
     score: { additive: "eᵢ = v · tanh(W q + U kᵢ)", dot: "eᵢ = q · kᵢ", scaled_dot: "eᵢ = q · kᵢ / √d", general: "eᵢ = q · W kᵢ" },
-    read: { bahdanau: "sₜ = cell(yₜ₋₁, c, sₜ₋₁)", conditional: "sₜ = cell(c, s′ₜ)", luong: "s̃ₜ = tanh(W [c; sₜ])" },
+    read: { bahdanau: "sₜ = cell(yₜ₋₁, c, sₜ₋₁)", conditional: "sₜ = cell(c, s′ₜ)", luong: "s̃ₜ = tanh(Wᶜ [c; sₜ])" },
   };
 
   /* The equations of a model's step by the part that they stand in. */
   function equationsOf({ attention, decoder: { kind, readout } }) {
     const score = EQUATIONS.score[attention.over?.kind ?? attention.kind];
     const state = kind === "luong" ? "s̃ₜ" : "sₜ";
-    const read = readout.kind === "deep" ? `${readout.activation}(U ${state} + V yₜ₋₁ + C c)` : state;
+    const read = readout.kind === "deep" ? `${readout.activation}(Uₒ ${state} + Vₒ yₜ₋₁ + Cₒ c)` : state;
     return {
       query: EQUATIONS.query[kind],
       scores: `${score},  αᵢ = exp(eᵢ / T) / Σⱼ exp(eⱼ / T)`,
-      context: attention.over ? "c = W [Σᵢ αᵢ¹ vᵢ¹; Σᵢ αᵢ² vᵢ²; …]" : "c = Σᵢ αᵢ hᵢ",
+      context: attention.over ? "c = Wᴼ [Σᵢ αᵢ¹ vᵢ¹; Σᵢ αᵢ² vᵢ²; …]" : "c = Σᵢ αᵢ hᵢ",
       readout: `${EQUATIONS.read[kind]},  r = ${read}`,
-      candidates: "p = softmax(W r + b)",
+      candidates: "p = softmax(Wₒ r + b)",
     };
   }
 

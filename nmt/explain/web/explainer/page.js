@@ -1,10 +1,11 @@
 /* The page with a model inside: what is typed is translated here, and everything opens on it. */
 "use strict";
 (() => {
-  const { Translator, StepView, treeView, element, probability, idsOf, say, CARDS, LANGUAGES } = nmtExplainer;
+  const { Translator, StepView, treeView, element, probability, decimal, idsOf, say, CARDS, LANGUAGES } = nmtExplainer;
   const { heatMap, wordLines, mergeWords, scaleEnd, shown } = nmtAttention;
   const $ = (id) => document.getElementById(id);
   const PAUSE = 150; // milliseconds after the last key
+  const MARKED = 3000; // milliseconds for which a part is marked
   const BEAMS = [1, 2, 3, 4, 5, 6, 8, 10];
 
   class Page {
@@ -13,7 +14,7 @@
       this.translator = new Translator(data, weights);
       this.translation = this.best = null;
       this.place = 0;
-      this.stepView = new StepView(this, (ids) => this.translate(ids));
+      this.stepView = new StepView(this, (ids) => this.force(ids));
       const beams = [...new Set([...BEAMS, data.search.beam])].sort((a, b) => a - b);
       $("beam").append(...beams.map((size) => element("option", size, { value: size })));
       $("beam").value = data.search.beam;
@@ -21,6 +22,7 @@
       $("text").lang = data.tokenizers.src.lang;
       $("output").lang = data.tokenizers.tgt.lang;
       document.querySelector("h1").textContent = `nmt: ${data.name}`;
+      if (navigator.language.startsWith("fr")) $("language").value = "fr";
       this.listen();
       this.speak();
       this.translate();
@@ -32,16 +34,21 @@
         clearTimeout(timer);
         timer = setTimeout(() => this.translate(), PAUSE);
       });
-      $("beam").addEventListener("change", () => this.translate());
+      $("beam").addEventListener("change", () => this.translate(this.translation?.prefix));
       $("free").addEventListener("click", () => (this.translate(), $("text").focus()));
       $("level").addEventListener("change", () => this.showMap());
       $("map-view").addEventListener("toggle", () => this.showMap());
       $("tree-view").addEventListener("toggle", () => this.showTree());
       $("pruned").addEventListener("change", () => this.showTree());
-      $("heat").addEventListener("attention-pick", ({ detail }) => {
+      $("maps").addEventListener("attention-cell", ({ target, detail: { row } }) => {
+        target.style.cursor = row === null ? "" : "pointer";
+      });
+      $("maps").addEventListener("attention-pick", ({ detail: { row } }) => {
+        if (row === null) return; // a source word
         const { ends } = this.best.side;
         const isWords = $("level").value === "words";
-        this.openStep(isWords ? (detail.row ? ends[detail.row - 1] : 0) : detail.row, true);
+        this.openStep(isWords ? (row ? ends[row - 1] : 0) : row);
+        this.point("step-view");
       });
       $("language").addEventListener("change", () => this.speak());
       let room = innerWidth;
@@ -58,6 +65,7 @@
         labelled.textContent = say(labelled.dataset.say);
       const { src, tgt } = this.data.tokenizers;
       $("about").textContent = say("about", src.lang, tgt.lang);
+      $("text").placeholder = say("placeholder");
       this.showCards();
       if (this.translation) this.show();
     }
@@ -75,10 +83,16 @@
       this.show();
     }
 
+    /* Translate with these ids at the beginning, and go to the result. */
+    force(ids) {
+      this.translate(ids);
+      $(ids.length ? "free" : "text").focus();
+    }
+
     show() {
       const { prefix } = this.translation;
       $("output").textContent = this.best.text;
-      const [score, n, time] = [this.best.score.toFixed(3), this.best.ids.length, this.milliseconds.toFixed(0)];
+      const [score, n, time] = [decimal(this.best.score, 3), this.best.ids.length, this.milliseconds.toFixed(0)];
       $("facts").textContent = say("facts", score, n, time, this.data.step, this.data.numbers);
       $("forced").hidden = !prefix.length;
       $("forced").firstElementChild.textContent = say("forced", this.translator.target.decode(prefix));
@@ -87,7 +101,10 @@
         const button = element("button", shown(piece), { type: "button", title: say("piece", probability(p)) });
         button.className = `gauge ${t < prefix.length ? "forced" : ""}`;
         button.style.setProperty("--share", p);
-        button.addEventListener("click", () => this.openStep(t));
+        button.addEventListener("click", () => {
+          this.openStep(t);
+          this.point("step-view", false); // the keyboard goes on to the next piece
+        });
         return button;
       });
       $("pieces").replaceChildren(...buttons);
@@ -104,23 +121,24 @@
         ? { rows: side.words, columns: source.words, weights: mergeWords(weights, side.ends, source.ends) }
         : { rows: side.pieces, columns: source.pieces, weights };
       const room = $("maps").clientWidth;
-      const options = { end: scaleEnd(map.weights), width: room > 800 ? room - 360 : room };
-      $("heat").replaceChildren(heatMap(map, options));
+      const names = { rowsName: say("translation"), columnsName: say("source"), weightName: say("weight_name") };
+      const options = { ...names, end: scaleEnd(map.weights), width: room > 800 ? room - 360 : room };
+      const label = (key) => say(key, map.rows.length, map.columns.length);
+      $("heat").replaceChildren(heatMap(map, { ...options, label: label("heat_label") }));
       const beside = room - $("heat").offsetWidth - 40;
-      $("lines").replaceChildren(wordLines(map, { ...options, width: beside > 300 ? beside : room }));
+      $("lines").replaceChildren(wordLines(map, { ...options, label: label("lines_label"), width: beside > 300 ? beside : room }));
     }
 
-    openStep(place, isAsked = false) {
+    openStep(place) {
       this.place = place;
       this.stepView.open(this.best.path[place]);
       [...$("pieces").children].forEach((button, t) => button.setAttribute("aria-pressed", String(t === place)));
-      if (isAsked) this.point("step-view");
     }
 
     showTree() {
       if (!this.translation || !$("tree-view").open) return;
       const { root, ends } = this.translation;
-      const pick = (node) => this.translate(idsOf(node));
+      const pick = (node) => this.force(idsOf(node));
       const { translator } = this;
       $("tree").replaceChildren(treeView({ root, best: ends[0], translator, showsPruned: $("pruned").checked, pick }));
     }
@@ -135,19 +153,24 @@
         const button = element("button", say("show"), { type: "button" });
         button.setAttribute("aria-label", `${say("show")}: ${title[n]}`);
         button.addEventListener("click", () => this.point(at));
-        card.append(element("p", text[n]), button);
+        card.append(element("p", text[n]));
+        if (!$(at).matches("label[hidden]")) card.append(button); // one head has no list
         return card;
       });
       $("cards").replaceChildren(...cards);
     }
 
-    /* Open, scroll to and mark a part of the page. */
-    point(id) {
-      const part = $(id).hidden ? $(id).parentElement : $(id);
+    /* Open, scroll to and mark a part of the page; without a translation go to the text. */
+    point(id, movesFocus = true) {
+      if (!this.translation) return $("text").focus();
+      const part = $(id);
       part.closest("main > details").open = true;
       for (const pointed of document.querySelectorAll(".pointed")) pointed.classList.remove("pointed");
       part.classList.add("pointed");
-      part.scrollIntoView({ block: "center" });
+      clearTimeout(this.pointing);
+      this.pointing = setTimeout(() => part.classList.remove("pointed"), MARKED);
+      part.scrollIntoView({ block: part.offsetHeight > innerHeight ? "start" : "center" });
+      if (!movesFocus) return;
       const focusable = part.matches("input, button") ? part : part.querySelector("summary, select, button, [tabindex]");
       focusable?.focus({ preventScroll: true });
     }

@@ -12,6 +12,9 @@
 
   const probability = (p) => (p < 1e-3 ? p.toExponential(0) : p.toFixed(p < 0.1 ? 3 : 2));
 
+  /* Without the sign of a zero. */
+  const decimal = (value, digits) => value.toFixed(digits).replace(/^-(?=[0.]+$)/, "");
+
   /* A bar of a share of the width, and a tick where it stood before a change. */
   function bar(share, before = null, isNegative = false) {
     const track = element("span", "", { className: "track" });
@@ -49,7 +52,8 @@
       $("score").addEventListener("input", () => this.move());
       $("place").addEventListener("change", () => this.choose());
       $("head").addEventListener("change", () => this.choose());
-      $("reset").addEventListener("click", () => this.open(this.node));
+      $("reset").addEventListener("click", () => (this.open(this.node), $("temperature").focus()));
+      $("head-part").hidden = (page.data.model.attention.heads ?? 1) === 1;
     }
 
     /* The step that wrote the last piece of a node. */
@@ -60,7 +64,6 @@
       const { pieces } = this.page.translation.source;
       const heads = this.unchanged.heads.map((_, n) => element("option", `${say("head")} ${n + 1}`, { value: n }));
       $("head").replaceChildren(...heads);
-      $("head").parentElement.hidden = heads.length === 1;
       $("place").replaceChildren(...pieces.map((piece, s) => element("option", shown(piece), { value: s })));
       $("place").value = largest(this.unchanged.weights, 1)[0].id;
       $("temperature").value = 0;
@@ -129,7 +132,8 @@
     drawVector(name, values) {
       const before = this.unchanged[name];
       const cosine = dot(before, values) / Math.sqrt(dot(before, before) * dot(values, values) || 1);
-      const facts = [say("numbers", values.length, Math.sqrt(dot(values, values)).toFixed(2))];
+      const [least, most, norm] = [Math.min(...values), Math.max(...values), Math.sqrt(dot(values, values))];
+      const facts = [say("numbers", values.length, ...[least, most, norm].map((value) => value.toFixed(2)))];
       if (before !== values && name !== "query") facts.push(say("cosine", cosine.toFixed(3)));
       $(name).replaceChildren(strip(values), element("p", facts.join(" "), { className: "note" }));
     }
@@ -153,5 +157,5 @@
     }
   }
 
-  Object.assign(nmtExplainer, { StepView, element, probability });
+  Object.assign(nmtExplainer, { StepView, element, probability, decimal });
 })();

@@ -3,7 +3,7 @@
 Nodes are buttons of an ARIA tree with one tab stop; the arrow keys go along branches and rows. */
 "use strict";
 (() => {
-  const { say, element, pathOf } = nmtExplainer;
+  const { say, element, decimal, pathOf } = nmtExplainer;
   const { make, shown } = nmtAttention;
   const [COLUMN, ROW, WIDTH, HEIGHT] = [122, 42, 88, 36];
   const SIGNS = { extended: "", pruned: "×", hopeless: "×", finished: "●", cut: "…" };
@@ -47,10 +47,10 @@ Nodes are buttons of an ARIA tree with one tab stop; the arrow keys go along bra
       const button = element("button", "", { type: "button", tabIndex: -1 });
       button.className = `node gauge ${node.fate} ${onBest.has(node) ? "best" : ""}`;
       button.style.setProperty("--share", Math.exp(node.logProb));
-      const value = (node.score ?? node.total).toFixed(2);
+      const value = decimal(node.score ?? node.total, 2);
       button.append(element("span", piece, { className: "piece" }), element("small", `${SIGNS[node.fate]} ${value}`));
-      const facts = [piece, say("log_prob", node.logProb.toFixed(3)), say("total", node.total.toFixed(3))];
-      if (node.score !== undefined) facts.push(say("score_of", node.score.toFixed(3)));
+      const facts = [piece, say("log_prob", decimal(node.logProb, 3)), say("total", decimal(node.total, 3))];
+      if (node.score !== undefined) facts.push(say("score_of", decimal(node.score, 3)));
       button.title = [...facts, say(node.fate)].join(", ");
       button.setAttribute("role", "treeitem");
       button.setAttribute("aria-level", node.depth + 1);
