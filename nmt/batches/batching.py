@@ -90,6 +90,8 @@ class BatchLinks:
 _MULTIPLE = 4
 """`Batch.padded` pads lengths to multiples of this."""
 
+_TENSORS = ("src_ids", "src_lengths", "tgt_in", "tgt_out")
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -122,8 +124,13 @@ class Batch:
 
     def copy_(self, batch: "Batch") -> None:
         """Copy the ids and lengths of `batch`, but not its links, into this batch."""
-        for name in ("src_ids", "src_lengths", "tgt_in", "tgt_out"):
+        for name in _TENSORS:
             getattr(self, name).copy_(getattr(batch, name), non_blocking=True)
+
+    def paired(self, batch: "Batch") -> "Batch":
+        """Return the rows of this batch, then those of `batch`, with the counts of this batch."""
+        rows = {name: torch.cat([getattr(self, name), getattr(batch, name)]) for name in _TENSORS}
+        return replace(self, **rows)  # type: ignore[arg-type]
 
     def padded(self, longest: tuple[int, int]) -> "Batch":
         """Return the batch with source and target padded to multiples of 4, so that shapes recur.

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from nmt.device import CACHED_NUMBERS
 from nmt.ops.backend import BackendName, operations
 from nmt.settings.base import Config
+from nmt.text.vocabulary import PAD_ID
 
 _TABLE_MULTIPLE = 64  # rows; a matrix product over 8,003 columns is a third slower than over 8,064
 
@@ -23,10 +24,14 @@ def padded_rows(vocab_size: int) -> int:
 
 
 class PieceEmbedding(nn.Embedding):
-    """The embedding of each piece of a vocabulary, in a table with padding rows."""
+    """The embedding of each piece, 0 for PAD_ID in training mode; its table has padding rows."""
 
     def __init__(self, vocab_size: int, size: int) -> None:
         super().__init__(padded_rows(vocab_size), size)
+
+    def forward(self, ids: Int[Tensor, "*L"]) -> Float[Tensor, "*L D"]:
+        embedded = super().forward(ids)
+        return embedded.masked_fill((ids == PAD_ID).unsqueeze(-1), 0) if self.training else embedded
 
 
 TiedEmbeddings = Annotated[

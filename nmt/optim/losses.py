@@ -8,12 +8,14 @@ import abc
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, NamedTuple
 
+import torch
 from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
 from nmt.batches.batching import Batch, BatchLinks
 from nmt.models.base import DecoderOutput
+from nmt.optim.consistency import cut_pieces, paired_loss
 from nmt.settings.base import Config, UserPath
 from nmt.text.vocabulary import PAD_ID
 
@@ -24,6 +26,8 @@ Smoothing = Annotated[
     float, Field(ge=0, lt=1, description="probability spread evenly over all pieces")
 ]
 """The label smoothing e (arXiv 1512.00567, section 7)."""
+
+Alpha = Annotated[float, Field(gt=0, description="weight of the divergence, as in the paper")]
 
 
 class LossSum(NamedTuple):
@@ -46,6 +50,10 @@ class Loss(abc.ABC):
     def at_epoch(self, epoch: int) -> "Loss":
         """Return the loss to use in `epoch` (from 0); by default the same loss in all epochs."""
         return self
+
+    def inputs(self, batch: Batch) -> Batch:
+        """Return what the model reads and the loss is given; by default `batch` itself."""
+        return batch
 
     def __call__(self, output: DecoderOutput, batch: Batch) -> LossSum:
         """Return the sums for a batch, with the auxiliary loss of the output if it has one."""
@@ -103,6 +111,45 @@ class GuidedAlignment(CrossEntropy):
         if self.heads is None:
             return alignment_loss(output.weights, links)
         return alignment_loss(output.heads[:, self.heads].mean(dim=1), links)
+
+
+@dataclass(frozen=True)
+class RDrop(CrossEntropy):
+    """1/2 [-log p(y) - log q(y) + alpha/2 (KL(p || q) + KL(q || p))], where p and q are the
+    distributions of two passes with dropout: half of R-Drop's loss (arXiv 2106.14448, section 2).
+    """
+
+    alpha: float = 0.0
+
+    def inputs(self, batch: Batch) -> Batch:
+        return batch.paired(batch)
+
+    def __call__(self, output: DecoderOutput, batch: Batch) -> LossSum:
+        both = super().__call__(output, batch)
+        return LossSum(both.loss_sum / 2, both.nll_sum / 2)
+
+    def of_targets(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
+        return paired_loss(output, batch.tgt_out, self.smoothing, self.alpha / 2, self.alpha / 2)
+
+
+@dataclass(frozen=True)
+class SimCut(CrossEntropy):
+    """-log p(y) + alpha KL(p || q), where q is the distribution of a second pass, in which a piece
+    of source or target prefix is embedded as 0 with probability `p` (arXiv 2206.02368, section 3).
+    The second pass has no auxiliary loss.
+    """
+
+    alpha: float = 0.0
+    p: float = 0.05
+
+    def inputs(self, batch: Batch) -> Batch:
+        src_ids, tgt_in = (cut_pieces(ids, self.p) for ids in (batch.src_ids, batch.tgt_in))
+        no_targets = torch.full_like(batch.tgt_out, PAD_ID)
+        cut = replace(batch, src_ids=src_ids, tgt_in=tgt_in, tgt_out=no_targets)
+        return batch.paired(cut)
+
+    def of_targets(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
+        return paired_loss(output, batch.tgt_out, self.smoothing, self.alpha, 0.0)
 
 
 _LEAST_WEIGHT = 1e-10
@@ -185,4 +232,32 @@ class GuidedAlignmentConfig(Config):
         return GuidedAlignment(self.smoothing, self.factor, self.decay, heads)
 
 
-LossConfig = Annotated[CrossEntropyConfig | GuidedAlignmentConfig, Field(discriminator="kind")]
+class RDropConfig(Config):
+    """R-Drop: the mean cross-entropy of two passes that differ by dropout, and the divergence of
+    their distributions (Liang et al. 2021, arXiv 2106.14448).
+    """
+
+    kind: Literal["r_drop"] = "r_drop"
+    smoothing: Smoothing = 0.0
+    alpha: Alpha = 5.0
+
+    def build(self, heads: tuple[int, ...] | None = None) -> Loss:
+        return RDrop(self.smoothing, self.alpha)
+
+
+class SimCutConfig(Config):
+    """SimCut: the cross-entropy, and the divergence from a second pass without some of the pieces
+    (Gao et al. 2022, arXiv 2206.02368).
+    """
+
+    kind: Literal["simcut"] = "simcut"
+    smoothing: Smoothing = 0.0
+    alpha: Alpha = 3.0
+    p: float = Field(default=0.05, ge=0, lt=1, description="probability that a piece is cut")
+
+    def build(self, heads: tuple[int, ...] | None = None) -> Loss:
+        return SimCut(self.smoothing, self.alpha, self.p)
+
+
+_LossConfigs = CrossEntropyConfig | GuidedAlignmentConfig | RDropConfig | SimCutConfig
+LossConfig = Annotated[_LossConfigs, Field(discriminator="kind")]

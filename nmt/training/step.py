@@ -89,7 +89,7 @@ LossFunction = Callable[[Any, Any, StepSettings], LossSum]
 
 def translation_loss(model: Seq2Seq, batch: Batch, settings: StepSettings) -> LossSum:
     """Return the loss of `model` on the targets of `batch`, with teacher forcing."""
-    batch = batch.to(next(model.parameters()).device)
+    batch = settings.loss.inputs(batch.to(next(model.parameters()).device))
     keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
     with_weights = settings.loss.needs_weights(batch)
     output = model(batch.src_ids, keep, batch.tgt_in, with_weights=with_weights)

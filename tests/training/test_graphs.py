@@ -6,7 +6,7 @@ from devices import IS_CPU
 from laws.family import RECORDED, TGT_VOCAB, model_of
 
 from nmt.batches.batching import Batch, make_batch
-from nmt.optim.losses import CrossEntropy
+from nmt.optim.losses import CrossEntropy, Loss, RDrop, SimCut
 from nmt.optim.optimizers import AdamConfig
 from nmt.training.graphs import TrainingGraphs
 from nmt.training.step import StepSettings, queue_step, read_results, train_step
@@ -28,14 +28,22 @@ def batches(n: int) -> list[Batch]:
     return [make_batch(*sides).padded((12, 8)) for sides in zip(rows[::2], rows[1::2], strict=True)]
 
 
-@pytest.mark.parametrize("name", RECORDED)
-def test_graphs_leave_the_bits_of_updates_without(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [
+        *((name, CrossEntropy(0.1)) for name in RECORDED),
+        ("rnn", RDrop(0.1, 5.0)),
+        ("rnn-hard", SimCut(0.1, 3.0, 0.3)),
+        ("transformer-relative", SimCut(0.1, 3.0, 0.3)),
+    ],
+)
+def test_graphs_leave_the_bits_of_updates_without(name: str, loss: Loss) -> None:
     weights, losses, recorded = [], [], 0
     for has_graphs in (False, True):
         model = model_of(name, dropout=0.2).train()
         optimizer = AdamConfig().build(model.named_parameters(), 1e-2)
         graphs = TrainingGraphs(model) if has_graphs else None
-        settings = StepSettings(loss=CrossEntropy(0.1), clip_norm=1.0, graphs=graphs)
+        settings = StepSettings(loss=loss, clip_norm=1.0, graphs=graphs)
         torch.manual_seed(4)
         losses.append(
             [train_step(model, optimizer, [batch], settings).nll_sum for batch in batches(9)]

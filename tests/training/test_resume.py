@@ -27,9 +27,12 @@ HARD = {"kind": "additive", "weights": {"kind": "hard"}, "dropout": 0.3}
 NOISE = {"upper": 0.3, "slip": 0.5, "punctuation": 0.5}
 
 OPTIONS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
-    "dropout, warm-up": (
+    "dropout, warm-up, cut pieces": (
         (4,),
-        {"model": {"dropout": 0.3}, "train": {"schedule": WARM_UP, "log_every": 2}},
+        {
+            "model": {"dropout": 0.3},
+            "train": {"schedule": WARM_UP, "log_every": 2, "loss": {"kind": "simcut", "p": 0.2}},
+        },
     ),
     "LSTM, accumulation, tokens": (
         (3,),
@@ -52,11 +55,11 @@ OPTIONS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
         {"train": {"optimizer": DECAY, "freeze": ["encoder.embedding.*", "encoder.rnn.bias*"]}},
     ),
     "momentum, plateau": ((7,), {"train": {"optimizer": MOMENTUM, "schedule": PLATEAU}}),
-    "averages, tied weights": (
+    "averages, tied weights, two passes": (
         (4, 1, 5),
         {
             "model": {"dropout": 0.3, "tie_embeddings": "target"},
-            "train": {"ema": {"decay": 0.9}, "save_every": 3},
+            "train": {"ema": {"decay": 0.9}, "save_every": 3, "loss": {"kind": "r_drop"}},
         },
     ),
 }

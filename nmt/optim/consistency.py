@@ -1,0 +1,83 @@
+"""Two passes over the same targets: their loss, and the cut of pieces from the second one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import kl_div
+
+from nmt.models.base import DecoderOutput
+from nmt.ops.backend import operations
+from nmt.ops.precision import accumulate_dtype
+from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+
+_BYTES_AT_ONCE = {"cpu": 6 * 2**20, "cuda": 2**27}
+"""Bytes of fp32 logits per chunk of tokens. On a CPU a chunk should not exceed the caches."""
+
+
+def paired_loss(
+    output: DecoderOutput, tgt_out: Int[Tensor, "N T"], smoothing: float, a: float, b: float
+) -> tuple[Float[Tensor, ""], Float[Tensor, "N T"]]:
+    """Return CE(p, y) + CE(q, y) + a KL(p || q) + b KL(q || p), and -log p of each token.
+
+    p and q are the distributions of the first and of the last N / 2 rows. The loss is summed over
+    the target tokens y of the first rows; where those of the last are padding, q has no CE.
+    Gradients flow through p and q in every term.
+    """
+    vocabulary, features = output.vocabulary, output.features
+    ops = operations(vocabulary.backend, features)
+
+    def of_tokens(rows: Tensor, table: Tensor, bias: Tensor, targets: Tensor) -> Any:
+        logits = ops.linear(rows, table, bias)
+        log_probs = logits.log_softmax(dim=-1, dtype=accumulate_dtype(logits.dtype))
+        keep = targets != PAD_ID
+        nlls = -log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1) * keep
+        uniform = -log_probs[..., : vocabulary.n_pieces].mean(dim=-1) * keep
+        losses = ((1 - smoothing) * nlls + smoothing * uniform).sum(dim=0)
+        p, q = log_probs
+        for factor, log_p, log_q in ((a, p, q), (b, q, p)):
+            if factor:
+                terms = kl_div(log_q, log_p, reduction="none", log_target=True)
+                losses = losses + factor * terms.sum(dim=-1) * keep[0]
+        return losses.sum(), nlls.detach()
+
+    n_bytes = _BYTES_AT_ONCE.get(features.device.type, 2**23)
+    size = max(1, n_bytes // (2 * 4 * vocabulary.n_pieces))
+    rows = features.reshape(2, -1, features.shape[-1]), *vocabulary.affine()
+    loss, nlls = _Chunks.apply(of_tokens, size, *rows, tgt_out.view(2, -1))  # type: ignore[no-untyped-call]
+    return loss, nlls.view_as(tgt_out)
+
+
+class _Chunks(torch.autograd.Function):
+    """Sum a loss over chunks of tokens, and compute the gradient of each chunk with its loss."""
+
+    @staticmethod
+    def forward(ctx: Any, of_tokens: Callable[..., Any], size: int, *inputs: Tensor) -> Any:
+        rows, table, bias, targets = inputs
+        loss, nlls = table.new_zeros(()), table.new_empty(targets.shape)
+        gradients = [torch.empty_like(rows), torch.zeros_like(table), torch.zeros_like(bias)]
+        for start in range(0, rows.shape[1], size):
+            chunk = slice(start, start + size)
+            leaves = [x.detach().requires_grad_() for x in (rows[:, chunk], table, bias)]
+            with torch.enable_grad():
+                chunk_loss, nlls[:, chunk] = of_tokens(*leaves, targets[:, chunk])
+            gradients[0][:, chunk], *others = torch.autograd.grad(chunk_loss, leaves)
+            torch._foreach_add_(gradients[1:], others)
+            loss += chunk_loss.detach()
+        ctx.gradients = gradients
+        ctx.mark_non_differentiable(nlls)
+        return loss, nlls
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        return None, None, *(gradient * grads[0] for gradient in ctx.gradients), None
+
+
+def cut_pieces(ids: Int[Tensor, "B T"], rate: float) -> Int[Tensor, "B T"]:
+    """Replace each piece by PAD_ID with probability `rate`, but not bos and eos, as SimCut's code
+    does (github.com/gpengzhi/Bi-SimCut). Models mask by lengths: a cut piece keeps its position.
+    """
+    is_cut = torch.rand(ids.shape, device=ids.device) < rate
+    return ids.masked_fill(is_cut & (ids != BOS_ID) & (ids != EOS_ID), PAD_ID)

@@ -1,0 +1,196 @@
+"""The losses of two passes: what they equal, their known answers and their gradients."""
+
+import math
+
+import pytest
+import torch
+from devices import DEVICE
+from laws.family import MODELS, TGT_VOCAB, model_of
+from torch import Tensor, nn
+
+from nmt.batches.batching import Batch, make_batch
+from nmt.models.base import AuxiliaryLoss, DecoderOutput, Seq2Seq
+from nmt.models.vocabulary import PieceEmbedding, VocabLinear
+from nmt.ops.masks import keep_from_lengths
+from nmt.optim import consistency, losses
+from nmt.optim.consistency import cut_pieces, paired_loss
+from nmt.optim.losses import CrossEntropy, Loss, LossSum, RDrop, SimCut
+from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from nmt.training.step import StepSettings, train_step, translation_loss
+
+PAIRS = [((5, 6, 7, 11), (8,)), ((9,), (4, 5, 6, 7)), ((4, 4), (6, 5)), ((8, 7), (9, 9, 9))]
+FIXED = [n for n in MODELS if not any(word in n for word in ("hard", "dropout", "penalty"))]
+"""Models without a random choice."""
+
+
+def batch(first: int = 0, last: int | None = None) -> Batch:
+    pairs = PAIRS[first:last]
+    return make_batch([src for src, _ in pairs], [tgt for _, tgt in pairs])
+
+
+def measured(model: Seq2Seq, loss: Loss) -> tuple[LossSum, list[Tensor]]:
+    """The sums for a batch, and the gradients of all parameters that have one."""
+    model.zero_grad()
+    sums = translation_loss(model, batch(), StepSettings(loss=loss))
+    sums.loss_sum.backward()  # type: ignore[no-untyped-call]
+    return sums, [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+
+def cut_some(ids: Tensor, rate: float) -> Tensor:
+    """The cut without its draw."""
+    return ids.masked_fill((ids == 5) | (ids == 9), PAD_ID)
+
+
+@pytest.mark.parametrize(
+    ("loss", "divergence", "plain"),
+    [(RDrop(0.0, 2.0), (5 / 8 + 1 / 2) / 2, 2.5 + 2), (SimCut(0.0, 2.0), 2 * 5 / 8, 3 + 2)],
+)
+def test_two_distributions_have_the_known_loss(loss: Loss, divergence: float, plain: float) -> None:
+    """In multiples of log 2: KL(p || q) = 5/8, KL(q || p) = 1/2, CE(p) = 3, CE(q) = 2."""
+    vocabulary = VocabLinear(5, 5)
+    nn.init.eye_(vocabulary.weight)
+    p, q = [1 / 2, 1 / 8, 1 / 8, 1 / 8, 1 / 8], [1 / 8, 1 / 8, 1 / 4, 1 / 4, 1 / 4]
+    output = DecoderOutput(torch.tensor([[p, q], [q, q]]).log(), vocabulary)
+    sums = loss(output, loss.inputs(make_batch([(4,)], [(4,)])))
+    assert sums.loss_sum.item() == pytest.approx((plain + divergence) * math.log(2))
+    assert sums.nll_sum.item() == pytest.approx(plain * math.log(2))
+
+
+def paired_inputs() -> tuple[Tensor, VocabLinear, Tensor]:
+    """Features of 2 x 3 rows, the layer, and targets with padding at the end of two rows."""
+    torch.manual_seed(0)
+    layer = VocabLinear(7, 29).double()
+    nn.init.normal_(layer.bias)
+    targets = torch.randint(4, 29, (3, 5))
+    targets[1, 2:] = targets[2, 4:] = PAD_ID
+    return torch.randn(6, 5, 7, dtype=torch.float64), layer, targets.repeat(2, 1)
+
+
+def test_padding_is_invisible_and_has_no_gradient() -> None:
+    features, layer, targets = paired_inputs()
+    sums = []
+    for scale in (1.0, 100.0):
+        x = torch.where((targets == PAD_ID).unsqueeze(-1), scale, features).requires_grad_()
+        loss, nlls = paired_loss(DecoderOutput(x, layer), targets, 0.1, 2.0, 3.0)
+        loss.backward()  # type: ignore[no-untyped-call]
+        assert x.grad is not None
+        assert ((x.grad != 0).any(dim=-1) == (targets != PAD_ID)).all()
+        assert ((nlls != 0) == (targets != PAD_ID)).all()
+        sums.append(loss.item())
+    assert sums[0] == sums[1]
+
+
+@pytest.mark.parametrize("n_bytes", [1, 1000, 10**6])
+def test_chunks_have_the_gradient_of_the_unchunked_loss(
+    monkeypatch: pytest.MonkeyPatch, n_bytes: int
+) -> None:
+    """By finite differences, in features, weight and bias; both passes have gradients."""
+    monkeypatch.setattr(consistency, "_BYTES_AT_ONCE", {"cpu": n_bytes})
+    features, layer, targets = paired_inputs()
+
+    def loss(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        layer.affine = lambda: (weight, bias)  # type: ignore[method-assign]
+        return paired_loss(DecoderOutput(x, layer), targets, 0.1, 2.0, 3.0)[0]
+
+    leaves = [x.detach().requires_grad_() for x in (features, *layer.affine())]
+    assert torch.autograd.gradcheck(loss, leaves, fast_mode=True)
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_equal_passes_leave_the_cross_entropy(name: str) -> None:
+    """Also where the passes differ, but the divergence has no weight."""
+    model = model_of(name).double().train()
+    expected, gradients = measured(model, CrossEntropy(0.1))
+    for loss in (RDrop(0.1, 5.0), SimCut(0.1, 3.0, 0.0), SimCut(0.1, 0.0, 0.6)):
+        sums, others = measured(model, loss)
+        torch.testing.assert_close(sums, expected, rtol=1e-9, atol=0)
+        torch.testing.assert_close(others, gradients, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_a_cut_piece_is_a_position_with_an_embedding_of_zero(name: str) -> None:
+    model, pairs = model_of(name).double().train(), batch().to(torch.device(DEVICE))
+    keep = keep_from_lengths(pairs.src_lengths, pairs.src_ids.shape[1])
+    cut = model(cut_some(pairs.src_ids, 1.0), keep, cut_some(pairs.tgt_in, 1.0))
+    hooks = [
+        part.register_forward_hook(lambda _, ids, x: x * (cut_some(*ids, 1.0) != 0).unsqueeze(-1))
+        for part in model.modules()
+        if isinstance(part, PieceEmbedding)
+    ]
+    assert len(hooks) == 2
+    by_hand = model(pairs.src_ids, keep, pairs.tgt_in)
+    words = pairs.tgt_out != PAD_ID
+    torch.testing.assert_close(cut.features[words], by_hand.features[words])
+
+
+def test_pieces_are_cut_at_the_rate_but_never_bos_and_eos() -> None:
+    torch.manual_seed(0)
+    ids = torch.randint(4, 29, (300, 30))
+    ids[:, 0], ids[:, -1] = BOS_ID, EOS_ID
+    cut = cut_pieces(ids, 0.2)
+    is_cut = cut != ids
+    assert not is_cut[:, [0, -1]].any()
+    assert (cut[is_cut] == PAD_ID).all()
+    assert float(is_cut[:, 1:-1].float().mean()) == pytest.approx(0.2, abs=0.02)
+    assert cut_pieces(ids, 0.0).equal(ids)
+
+
+@pytest.mark.parametrize("name", ["rnn-conditional-two-layers-gate", "transformer"])
+def test_the_gradient_is_that_of_finite_differences(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(losses, "cut_pieces", cut_some)
+    model, loss = model_of(name).double().train(), SimCut(0.1, 3.0)
+    plain, _ = measured(model, CrossEntropy(0.1))
+    sums, gradients = measured(model, loss)
+    assert sums.loss_sum > 1.001 * plain.loss_sum
+    torch.testing.assert_close(sums.nll_sum, plain.nll_sum)
+    trained = [p for p in model.parameters() if p.grad is not None]
+    directions = [torch.randn_like(p) for p in trained]
+    slope = sum(float((g * d).sum()) for g, d in zip(gradients, directions, strict=True))
+    ends = []
+    for step in (1e-6, -2e-6):
+        with torch.no_grad():
+            torch._foreach_add_(trained, directions, alpha=step)
+        ends.append(measured(model, loss)[0].loss_sum.item())
+    assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(slope, rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", [RDrop(0.1, 5.0), SimCut(0.1, 3.0)])
+def test_micro_batches_are_the_whole_batch(monkeypatch: pytest.MonkeyPatch, loss: Loss) -> None:
+    monkeypatch.setattr(losses, "cut_pieces", cut_some)
+    weights, sums = [], []
+    for cuts in ([(0, 4)], [(0, 1), (1, 4)], [(0, 2), (2, 3), (3, 4)]):
+        model = model_of("rnn").train()
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        result = train_step(model, optimizer, [batch(*c) for c in cuts], StepSettings(loss=loss))
+        assert result.n_tokens == batch().n_tokens
+        sums.append(result.nll_sum)
+        weights.append(list(model.parameters()))
+        torch.testing.assert_close(weights[-1], weights[0], rtol=1e-4, atol=1e-6)
+    assert sums == pytest.approx(sums[:1] * 3)
+
+
+class Counted(AuxiliaryLoss):
+    """One nat a step, and the log-likelihood."""
+
+    def loss_sum(self, keep: Tensor, log_likelihoods: Tensor) -> Tensor:
+        return (keep + log_likelihoods).sum()
+
+
+@pytest.mark.parametrize("loss", [RDrop(), SimCut()])
+def test_an_auxiliary_loss_counts_each_target_once(loss: Loss) -> None:
+    pairs = loss.inputs(batch())
+    output = DecoderOutput(
+        torch.randn(8, 5, 7), VocabLinear(7, TGT_VOCAB), auxiliary_loss=Counted()
+    )
+    nn.init.zeros_(output.vocabulary.weight)  # type: ignore[arg-type]
+    sums = loss(output, pairs)
+    assert sums.loss_sum.item() == pytest.approx(batch().n_tokens)
+    assert sums.nll_sum.item() == pytest.approx(batch().n_tokens * math.log(TGT_VOCAB))
+
+
+def test_dropout_differs_in_the_two_passes() -> None:
+    torch.manual_seed(1)
+    results = [measured(model_of("rnn", dropout=0.3).train(), RDrop(0.0, a))[0] for a in (0.0, 5.0)]
+    assert results[0].nll_sum.item() == results[1].nll_sum.item() < results[1].loss_sum.item()
