@@ -37,7 +37,7 @@ class CleaningRules:
             raise ConfigError(f"`max_ratio`: {got}, allowed: at least 1, or 0 for any")
 
 
-def judged(
+def judge_pairs(
     pairs: Iterable[SentencePair], rules: CleaningRules
 ) -> Iterator[tuple[SentencePair, str | None]]:
     """Yield each pair with the first reason to leave it out, or with None.

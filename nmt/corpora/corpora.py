@@ -70,7 +70,7 @@ def stream_split(split: PairsConfig, data: DataConfig) -> Iterator[SentencePair]
             raise DataError(f"{located.name}: no sentence pairs")
 
 
-def split_part(split: PairsConfig, data: DataConfig) -> str:
+def split_key(split: PairsConfig, data: DataConfig) -> str:
     """Return a text with the file names of a split and how the pairs are selected from them.
 
     Two splits have the same pairs if their texts and the contents of their files are equal.

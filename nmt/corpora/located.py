@@ -11,13 +11,13 @@ from nmt.corpora.held_out import hold_out, part_of
 from nmt.corpora.readers import PairFile, reader_of
 from nmt.corpora.readers.aligned import paired_files, read_references, stream_aligned
 from nmt.corpora.sources import DataConfig, HeldOutSplit, PairsConfig, SplitConfig, group_by_source
-from nmt.corpora.text_files import archive_of, missing
+from nmt.corpora.text_files import archive_of, missing_file_message
 from nmt.errors import ConfigError, DataError
 from nmt.types import EvalExample, SentencePair, SplitName
 
 
 @dataclass(frozen=True)
-class Located:
+class LocatedSplit:
     """A split with the paths of its files. `name` is its name in errors.
 
     `max_bytes` limits the text of each file. `hash_part` selects a part of the pairs by a
@@ -32,7 +32,7 @@ class Located:
     hash_part: tuple[HashSplit, SplitName] | None = None
     swapped: bool = False
     held_out: HeldOutSplit | None = None
-    joined: tuple["Located", ...] = ()
+    joined: tuple["LocatedSplit", ...] = ()
 
     @property
     def texts(self) -> list[Path]:
@@ -51,7 +51,9 @@ class Located:
         archives = list(dict.fromkeys(map(archive_of, self.texts)))
         for path in archives:
             if not path.is_file():
-                raise DataError(f"{path}: not a plain file" if path.exists() else missing(path))
+                raise DataError(
+                    f"{path}: not a plain file" if path.exists() else missing_file_message(path)
+                )
         return archives
 
     def stream(self) -> Iterator[SentencePair]:
@@ -106,20 +108,20 @@ class Located:
         return [EvalExample(pair.src_text, (pair.tgt_text,)) for pair in self.stream()]
 
 
-def locate(split: PairsConfig, data: DataConfig) -> Located:
+def locate(split: PairsConfig, data: DataConfig) -> LocatedSplit:
     """Locate the files of a split in a config. The split must not be a mixture."""
     if isinstance(split, HeldOutSplit):
         values = split.model_dump(exclude={"config", "part", "of_first"})
         return replace(locate(SplitConfig(**values), data), held_out=split)
     languages = (data.src_lang, data.tgt_lang)
     if split.corpus is None:
-        return Located(split, str(split.texts[0]), languages)
+        return LocatedSplit(split, str(split.texts[0]), languages)
     return locate_named(split.corpus, split.split, data_folder(data.folder), languages)
 
 
 def locate_named(
     corpus: str, split: str | None, folder: Path, languages: tuple[str, str] | None = None
-) -> Located:
+) -> LocatedSplit:
     """Locate the files of a split of a named corpus in `folder`.
 
     `languages` are the source and target language; by default, the languages of the entry.
@@ -145,7 +147,7 @@ def locate_named(
         "src": files.src and root / files.src,
         "tgt": tuple(root / tgt for tgt in files.tgts) or None,
     }
-    located = Located(
+    located = LocatedSplit(
         files.model_copy(update=paths),
         name,
         (entry.src_lang, entry.tgt_lang),

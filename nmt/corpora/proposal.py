@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from nmt.corpora.corpora import read_examples, stream_split
-from nmt.corpora.corpus_report import TRAIN, Lengths, SplitReport, corpus_report
+from nmt.corpora.corpus_report import TRAIN, LengthStatistics, SplitReport, corpus_report
 from nmt.corpora.language_check import are_swapped
 from nmt.corpora.sources import DataConfig, pairs_of
 from nmt.errors import ConfigError
@@ -126,7 +126,7 @@ def proposed_config(name: str, corpus: ExaminedCorpus) -> str:
     """Return the config for a corpus as YAML, with comments."""
     data, sizes = corpus.data, sizes_for(corpus.n_pairs)
     p99 = max(
-        Lengths.of(list(map(len, tokenizer.encode_batch(texts)))).p99
+        LengthStatistics.of(list(map(len, tokenizer.encode_batch(texts)))).p99
         for tokenizer, texts in (
             (corpus.tokenizers.src, [pair.src_text for pair in corpus.sample]),
             (corpus.tokenizers.tgt, [pair.tgt_text for pair in corpus.sample]),

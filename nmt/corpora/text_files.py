@@ -134,7 +134,7 @@ def open_text(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
             with archive.open("rb") as stream:
                 yield Text(stream.read1, str(path), max_bytes)  # read1 does not wait for a pipe
     except FileNotFoundError:
-        raise DataError(missing(path)) from None
+        raise DataError(missing_file_message(path)) from None
     except _DAMAGE as error:
         raise DataError(f"{path}: damaged or not a {kind[1:]} file: {error}") from None
     except (OSError, RuntimeError, ValueError) as error:
@@ -157,7 +157,7 @@ def check_unpacked(name: str, n_bytes: int, limit: int) -> None:
         )
 
 
-def missing(path: Path) -> str:
+def missing_file_message(path: Path) -> str:
     """Return the message for a missing file, with the base folder of a relative path."""
     note = "" if path.is_absolute() else f"; relative paths start in {Path.cwd()}"
     return f"{path}: no such file{note}"

@@ -55,7 +55,7 @@ class NoiseConfig(Config):
         return self != NoiseConfig()
 
 
-def disturb(text: str, config: NoiseConfig, rng: random.Random) -> str:
+def add_noise(text: str, config: NoiseConfig, rng: random.Random) -> str:
     """Return `text` with noise drawn from `rng`. A text that is only an apostrophe may vanish."""
     if rng.random() < config.quotes:
         text = _other_quotes(text, rng)

@@ -140,7 +140,7 @@ _RULES: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = dict.from
 _LONG_RUN = re.compile(r"[^\w\s\x00-\x7f]{32,}")
 
 
-def composed(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
+def compose_unicode(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
     """Return `text` in a composed Unicode form, in about linear time.
 
     Python sorts the combining marks on a letter by insertion, which takes minutes for 100,000 of
@@ -172,7 +172,7 @@ def normalise(text: str, lang: str) -> str:
     gets missing spaces before a final `? ! ; :` and inside « », except in code (entities, tags,
     addresses, statements). Never raises.
     """
-    text = composed(text.translate(_TABLE))
+    text = compose_unicode(text.translate(_TABLE))
     text = " ".join(text.split())
     return _RULES[lang][0](text) if lang in _RULES else text
 
@@ -187,7 +187,7 @@ def restore(text: str, lang: str) -> str:
     if lang not in _RULES:
         return text
     space, typeset = _RULES[lang]
-    plain = _SPACES.sub(" ", composed(text.translate(_UNREAD))).strip(" ")
+    plain = _SPACES.sub(" ", compose_unicode(text.translate(_UNREAD))).strip(" ")
     return typeset(space(plain))
 
 
@@ -199,5 +199,5 @@ def sentence_key(text: str) -> str:
     """
     if text.isascii():  # the same result in a fifth of the time
         return "".join(filter(str.isalnum, text.lower())) or text.lower().strip()
-    folded = composed(composed(text, "NFKC").casefold(), "NFKC")
+    folded = compose_unicode(compose_unicode(text, "NFKC").casefold(), "NFKC")
     return "".join(c for c in folded if unicodedata.category(c)[0] in "LMN") or folded.strip()

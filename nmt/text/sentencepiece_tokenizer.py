@@ -14,7 +14,7 @@ from nmt.text import normalisation
 from nmt.text.case_markup import CAPITAL, MARKS, UPPER, mark_case, restore_case
 from nmt.text.sentencepiece_model import check_model
 from nmt.text.subword_sampling import BPEDropout, Sampler, SubwordSamplingConfig, UnigramSampler
-from nmt.text.tokenizer_config import BaseTokenizerConfig, GivenFile
+from nmt.text.tokenizer_config import BaseTokenizerConfig, ModelFile
 from nmt.text.vocabulary import BOS_ID, EOS_ID, MAX_SIZE, PAD_ID, RESERVED, UNK_ID, Vocab
 from nmt.types import Encoded
 
@@ -95,7 +95,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
         return self
 
     @property
-    def given(self) -> tuple[GivenFile, GivenFile] | None:
+    def model_files(self) -> tuple[ModelFile, ModelFile] | None:
         if self.src_model is None:
             return None
         src = "src_model", self.src_model
@@ -103,7 +103,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
 
     def conflicts(self) -> Iterator[Conflict]:
         size = self.vocab_size or DEFAULT_SIZE
-        if self.given is None and self.byte_fallback and size <= _BYTE_PIECES:
+        if self.model_files is None and self.byte_fallback and size <= _BYTE_PIECES:
             allowed = f"> {_BYTE_PIECES} if tokenizer.byte_fallback is true"
             yield "vocab_size", f"got {size}, allowed: {allowed}"
 
@@ -113,13 +113,13 @@ class SentencePieceConfig(BaseTokenizerConfig):
 
     @property
     def size_limit(self) -> tuple[str, int] | None:
-        return None if self.given else ("vocab_size", self.vocab_size or DEFAULT_SIZE)
+        return None if self.model_files else ("vocab_size", self.vocab_size or DEFAULT_SIZE)
 
     @property
     def default_size(self) -> int | None:
         return DEFAULT_SIZE if self.vocab_size is None else None
 
-    def build_given(self, content: bytes, lang: str) -> "SentencePieceTokenizer":
+    def build_from_file(self, content: bytes, lang: str) -> "SentencePieceTokenizer":
         """Build the tokenizer of a model file. Its config is updated to describe the model."""
         tokenizer = self.build(content, lang)
         update = {

@@ -21,7 +21,7 @@ from nmt.storage.bounded import parse_json, read_bytes, stay_inside
 from nmt.text.normalisation import normalise
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.subword_sampling import Sampler, SubwordSamplingConfig
-from nmt.text.tokenizer_config import GivenFile
+from nmt.text.tokenizer_config import ModelFile
 from nmt.text.vocabulary import Vocab
 from nmt.text.word_tokenizer import WordConfig
 from nmt.types import Encoded, FilePath, SentencePair
@@ -156,10 +156,12 @@ def train_tokenizers(
     order give the same tokenizers. Raises DataError if there is no text or a file is unusable, and
     ConfigError if the text does not allow the vocabulary size.
     """
-    if config.given is not None:
-        src_file, tgt_file = config.given
-        src_tokenizer = given_tokenizer(config, src_file, src_lang)
-        return Tokenizers(src_tokenizer, given_tokenizer(config, tgt_file, tgt_lang), config.joint)
+    if config.model_files is not None:
+        src_file, tgt_file = config.model_files
+        src_tokenizer = tokenizer_from_file(config, src_file, src_lang)
+        return Tokenizers(
+            src_tokenizer, tokenizer_from_file(config, tgt_file, tgt_lang), config.joint
+        )
     src_texts: list[str] = []
     tgt_texts: list[str] = []
     for pair in pairs:
@@ -173,11 +175,11 @@ def train_tokenizers(
     return Tokenizers(config.build(src, src_lang), config.build(tgt, tgt_lang), config.joint)
 
 
-def given_tokenizer(config: TokenizerConfig, file: GivenFile, lang: str) -> Tokenizer:
+def tokenizer_from_file(config: TokenizerConfig, file: ModelFile, lang: str) -> Tokenizer:
     """Build a tokenizer from a user's model file. Raises DataError if it is missing or unusable."""
     key, path = file
     try:
-        return config.build_given(read_bytes(path, MAX_FILE_BYTES, DataError), lang)
+        return config.build_from_file(read_bytes(path, MAX_FILE_BYTES, DataError), lang)
     except FileNotFoundError:
         raise DataError(f"tokenizer.{key}: {path}: no such file") from None
     except DataError as error:

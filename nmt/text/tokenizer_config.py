@@ -12,7 +12,7 @@ from nmt.settings.base import Config, Conflict
 if TYPE_CHECKING:
     from nmt.text.tokenizer import Tokenizer
 
-GivenFile = tuple[str, Path]
+ModelFile = tuple[str, Path]
 """A config key, and the path of the user's model file that it names."""
 
 
@@ -49,7 +49,7 @@ class BaseTokenizerConfig(Config):
         return None
 
     @property
-    def given(self) -> tuple[GivenFile, GivenFile] | None:
+    def model_files(self) -> tuple[ModelFile, ModelFile] | None:
         """The model files of source and target, perhaps the same; None if pieces are learned."""
         return None
 
@@ -69,6 +69,6 @@ class BaseTokenizerConfig(Config):
     def build(self, model_bytes: bytes, lang: str) -> "Tokenizer":
         """Build a tokenizer from a model file. Raises DataError if it is not one of this type."""
 
-    def build_given(self, content: bytes, lang: str) -> "Tokenizer":
+    def build_from_file(self, content: bytes, lang: str) -> "Tokenizer":
         """Build a tokenizer from a file in `given`. Raises DataError if the file is unusable."""
         raise NotImplementedError

@@ -54,7 +54,7 @@ def words_between_spaces(line: str) -> list[str]:
     return [word for word in _SPACES.split(line) if word]
 
 
-def own_words(encoded: Encoded) -> WordPieces:
+def pieces_by_word(encoded: Encoded) -> WordPieces:
     """Return the pieces of each word in `encoded.words`."""
     shares = np.zeros((len(encoded.words), len(encoded.pieces)), np.float32)
     for word, (start, end) in enumerate(encoded.word_spans):

@@ -11,7 +11,7 @@ from typer import Argument, Option
 from nmt.cli.commands.attention_formats import (
     PICTURES,
     WRITERS,
-    Export,
+    ExportOptions,
     format_of,
     write_side_by_side,
 )
@@ -123,7 +123,7 @@ def attention(
 
     from nmt.translation.heads import choose_heads
 
-    def translations(translator: "Translator", options: Export) -> Iterator["Translation"]:
+    def translations(translator: "Translator", options: ExportOptions) -> Iterator["Translation"]:
         attributor = None
         if method != "attention":
             from nmt.explain.attribution.methods import Attributor
@@ -134,7 +134,7 @@ def attention(
     config = config.model_copy(update={"n_best": n_best})
     sources = sources[:first]
     n_maps = len(sources) * (1 if targets else n_best)
-    options = Export(sources, targets, level, n_maps, out, (), scale, numbers)
+    options = ExportOptions(sources, targets, level, n_maps, out, (), scale, numbers)
     if side_by_side:
         by_run = {
             str(path): translations(models.load([run], compute, config), options)
@@ -180,7 +180,7 @@ def _check_side_by_side(
 
 
 def _translations(
-    translator: "Translator", options: Export, attributor: "Attributor | None"
+    translator: "Translator", options: ExportOptions, attributor: "Attributor | None"
 ) -> Iterator["Translation"]:
     """Yield the translations, computed a chunk at a time, and print the number of empty sources."""
     n_empty, sources, targets = 0, options.sources, options.targets

@@ -170,7 +170,7 @@ def _write(
     """Write the pairs, and return their counts by reason of rejection; "" is for kept pairs."""
     from tqdm import tqdm
 
-    from nmt.corpora.cleaning import judged
+    from nmt.corpora.cleaning import judge_pairs
     from nmt.corpora.corpora import stream_split
     from nmt.corpora.sources import DataConfig
     from nmt.storage.atomic import encode_utf8
@@ -181,7 +181,7 @@ def _write(
         outputs = [stack.enter_context(atomic_output(path)) for path in out]
         rejects = None if rejected is None else stack.enter_context(atomic_output(rejected))
         pairs = tqdm(stream_split(split, DataConfig()), desc="read", unit=" pairs", disable=None)
-        for number, (pair, reason) in enumerate(judged(iter(pairs), rules), start=1):
+        for number, (pair, reason) in enumerate(judge_pairs(iter(pairs), rules), start=1):
             counts[reason or ""] += 1
             texts = [pair.src_text, pair.tgt_text]
             if reason is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from nmt.corpora.text_files import missing, stream_lines
+from nmt.corpora.text_files import missing_file_message, stream_lines
 from nmt.errors import DataError, format_count
 from nmt.types import EvalExample, SentencePair
 
@@ -72,7 +72,7 @@ def _matching_files(path: Path) -> list[Path]:
         return [path]
     paths = sorted(map(Path, glob.glob(str(path), recursive=True)))
     if not paths:
-        raise DataError(f"{missing(path)}; no file matches")
+        raise DataError(f"{missing_file_message(path)}; no file matches")
     return paths
 
 
