@@ -37,7 +37,7 @@ class LengthStatistics:
 
     @classmethod
     def of(cls, lengths: Sequence[int]) -> "LengthStatistics":
-        """Compute the statistics; percentile p is the smallest length that p % do not exceed."""
+        """Compute the statistics of `lengths`, with percentiles by nearest rank; all 0 for ()."""
         values = np.array(lengths or [0])
         median, p90, p99 = np.percentile(values, (50, 90, 99), method="inverted_cdf").tolist()
         return cls(int(values.sum()), float(values.mean()), median, p90, p99, int(values.max()))
@@ -51,8 +51,8 @@ class SplitReport:
     """Statistics and faults of one split. Words are separated by white space.
 
     `left_out` counts the pairs that `nmt corpus clean` leaves out, by reason. `in_train` counts the
-    pairs of an evaluation set that are also in train: by source, by source without case and
-    punctuation (`sentence_key`), by target, or by pair. It is None for train, or without train.
+    pairs of an evaluation set that are also in train, by what they share: source, source without
+    case and punctuation (`sentence_key`), target, or pair. It is None for train, or without train.
     """
 
     name: str
@@ -69,8 +69,8 @@ def corpus_report(
 ) -> list[SplitReport]:
     """Return a report for each split.
 
-    `splits` has the pairs by name. The training split is called "train" and comes first. It is
-    read once; only the others are held in memory. A sentence with n references has n pairs.
+    `splits` maps names to pairs. The training split is called "train" and must come first. It is
+    read once; only the other splits are held in memory. A sentence with n references has n pairs.
     """
     others = {name: list(pairs) for name, pairs in splits.items() if name != TRAIN}
     overlap = _Overlap(others.values()) if others and TRAIN in splits else None

@@ -18,9 +18,9 @@ from nmt.types import EvalExample, SentencePair, SplitName
 
 @dataclass(frozen=True)
 class LocatedSplit:
-    """A split with the paths of its files. `name` is its name in errors.
+    """A split with the paths of its files, called `name` in errors.
 
-    `max_bytes` limits the text of each file. `hash_part` selects a part of the pairs by a
+    `max_bytes` limits the text of a file or archive. `hash_part` selects a part of the pairs by a
     HashSplit, and `swapped` exchanges source and target. The pairs of the splits `joined` follow.
     `held_out` selects a part of all these pairs.
     """
@@ -57,7 +57,7 @@ class LocatedSplit:
         return archives
 
     def stream(self) -> Iterator[SentencePair]:
-        """Yield the pairs in file order, in constant memory."""
+        """Yield the pairs in file order, without keeping them in memory."""
         self.check_files()  # reading a FIFO would block
         if self.held_out is not None:
             yield from self._held_out_pairs(self.held_out)
@@ -80,7 +80,7 @@ class LocatedSplit:
                 yield pair
 
     def file_groups(self) -> list[tuple[Path, ...]]:
-        """Return groups of files: a file of both sides, or parallel files, one for each side."""
+        """Return groups of files: a file of both sides alone, or a source file and its targets."""
         return paired_files(self.files.texts)
 
     def _all_pairs(self) -> Iterator[SentencePair]:
@@ -99,7 +99,7 @@ class LocatedSplit:
                 yield from stream_aligned(group[0], group[1], (limits[0], limits[1]))
 
     def examples(self) -> list[EvalExample]:
-        """Return the source sentences with their references."""
+        """Return the source sentences with their references, grouped as `read_examples` says."""
         if self.files.file is not None or self.held_out is not None:
             return group_by_source(list(self.stream()))
         if self.has_several_references:
@@ -109,7 +109,7 @@ class LocatedSplit:
 
 
 def locate(split: PairsConfig, data: DataConfig) -> LocatedSplit:
-    """Locate the files of a split in a config. The split must not be a mixture."""
+    """Locate the files of a split that is not a mixture. Raises as `locate_named` does."""
     if isinstance(split, HeldOutSplit):
         values = split.model_dump(exclude={"config", "part", "of_first"})
         return replace(locate(SplitConfig(**values), data), held_out=split)
@@ -124,7 +124,8 @@ def locate_named(
 ) -> LocatedSplit:
     """Locate the files of a split of a named corpus in `folder`.
 
-    `languages` are the source and target language; by default, the languages of the entry.
+    `languages` are the source and target language; by default, the languages of the entry. Raises
+    ConfigError for an unknown corpus or split, or other languages, and DataError for missing files.
     """
     entry = find_entry(corpus, folder)
     if split is None or split not in entry.split_names:
