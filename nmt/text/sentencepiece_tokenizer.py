@@ -120,7 +120,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
         return DEFAULT_SIZE if self.vocab_size is None else None
 
     def build_from_file(self, content: bytes, lang: str) -> "SentencePieceTokenizer":
-        """Build the tokenizer of a model file. Its config is updated to describe the model."""
+        """Build the tokenizer of a user's model file, whose config then describes the model."""
         tokenizer = self.build(content, lang)
         update = {
             "model_type": tokenizer.model_type,
@@ -232,9 +232,9 @@ class SentencePieceTokenizer:
         return [tuple(ids) for ids in self.processor.encode(marked, out_type=int)]
 
     def words(self, ids: Sequence[int]) -> list[str]:
-        """Return the parts of a text that no piece crosses: words with ▁ first, and marks of case.
+        """Return the words of a text, each with ▁ first, and its marks of case, in order.
 
-        `ids` are the ids of the text, without unknown and byte pieces.
+        No piece crosses from one into the next. The `ids` have no unknown and no byte pieces.
         """
         return _WORD.findall("".join(map(self.vocab.piece_of, ids)))
 
@@ -300,8 +300,8 @@ class SentencePieceTokenizer:
 def word_spans(pieces: Sequence[str]) -> tuple[tuple[int, int], ...]:
     """Return the range (start, end) of each word's pieces; the ranges cover all pieces.
 
-    A word begins at a piece that begins with ▁, or at the mark ⇧ or ⇪ before it. At the end of the
-    text, a piece ▁, ⇧ or ⇪ belongs to the word before. A piece ⇩ always does.
+    A word begins at a piece that begins with ▁, or at the mark ⇧ or ⇪ before it. A piece ⇩ belongs
+    to the word before it, as do pieces ▁, ⇧ and ⇪ at the end of the text.
     """
     if not pieces:
         return ()

@@ -64,7 +64,7 @@ class Tokenizer(Protocol):
         """Return a piece as UTF-8, with ▁ for a space, or the byte of a byte piece."""
 
     def sampler(self, config: SubwordSamplingConfig, rate: float) -> Sampler | None:
-        """Return a sampler of segmentations; None if `rate` is 0 or words have only one each."""
+        """Return a sampler of segmentations; None if `rate` is 0 or no word has several."""
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
         """Return the pieces and words of `ids`, leaving out pad, bos and eos."""
@@ -98,7 +98,7 @@ class _Manifest(Config):
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of both sides; `joint`: whether they share one vocabulary.
+    """The tokenizers of source and target; `joint`: whether both share one vocabulary.
 
     With `reverse_target` (data.reverse_target) the model reads and writes the target ids from the
     last to the first. The tokenizers themselves use reading order; `save` does not store the flag.
@@ -150,7 +150,7 @@ class Tokenizers:
 def train_tokenizers(
     config: TokenizerConfig, pairs: Iterable[SentencePair], src_lang: str, tgt_lang: str, seed: int
 ) -> Tokenizers:
-    """Learn the vocabularies of both sides, or one for both, from the training pairs.
+    """Learn a vocabulary for each side, or one for both, from the training pairs.
 
     If `config` names model files, these are used, and no pair is read. The same pairs in the same
     order give the same tokenizers. Raises DataError if there is no text or a file is unusable, and
@@ -176,7 +176,7 @@ def train_tokenizers(
 
 
 def tokenizer_from_file(config: TokenizerConfig, file: ModelFile, lang: str) -> Tokenizer:
-    """Build a tokenizer from a user's model file. Raises DataError if it is missing or unusable."""
+    """Build a tokenizer from a user's model file. Raises DataError if the file is unusable."""
     key, path = file
     try:
         return config.build_from_file(read_bytes(path, MAX_FILE_BYTES, DataError), lang)
