@@ -16,7 +16,7 @@ from nmt.cli.commands.attention_formats import (
     write_side_by_side,
 )
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, SearchOptions
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, SearchOptions
 from nmt.cli.shared.options import First, Method, OutFile, SourceFile, split_option
 from nmt.cli.shared.sentences import checked_arguments, file_lines
 from nmt.errors import ConfigError, format_count
@@ -83,7 +83,10 @@ def attention(
     ] = False,
     models: ModelOptions,
     search: SearchOptions,
-    n_best: NBest = None,
+    n_best: Annotated[
+        int | None,
+        Option(min=1, help="Translations per sentence.", show_default="1; beam for jsonl and npz"),
+    ] = None,
     compute: ComputeOptions,
 ) -> None:
     """Export the attention of translations as data, pictures or text.

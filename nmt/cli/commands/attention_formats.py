@@ -26,9 +26,10 @@ _SUFFIXES = {f".{name}": name for name in ("jsonl", "npz", "html", *PICTURES)} |
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """The options of an export of `n_maps` maps to the file or folder `out`.
+    """Options for writing `n_maps` attention maps to the file or folder `out`.
 
-    `targets` are translations of the user. `scale` and `numbers` are as in MapStyle.
+    `targets` are translations of the user to explain, instead of a search. `scale` and `numbers`
+    are as in MapStyle.
     """
 
     sources: list[str]
@@ -46,7 +47,11 @@ Picture = tuple[str, "Figure", tuple[str, ...]]
 
 
 def format_of(format: str | None, out: Path | None, is_terminal: bool) -> str:
-    """Return `format`, or the one that the suffix of `out`, or stdout, implies."""
+    """Return `format`, or if it is None, the format by the suffix of `out`.
+
+    For stdout, it is text on a terminal, else jsonl. Raises ConfigError for an unknown suffix, and
+    for npz without `out`.
+    """
     if format is None and out is not None and str(out) != "-":
         format = _SUFFIXES.get(out.suffix.lower())
         if format is None:

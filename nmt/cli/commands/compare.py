@@ -35,12 +35,12 @@ def compare(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare the scores of runs, or of other translations, side by side.
+    """Compare the scores of runs, or of files of translations, side by side.
 
     All systems are compared with the first one, by scores with intervals, two paired tests, BLEU by
     length, and the sentences that changed most. The default metrics are BLEU and chrF.
 
-    Each run translates the test set of the first run, as `nmt eval` does.
+    Each run translates the test set of the first run, or --src, as `nmt eval` does.
     """
     from nmt.evaluation.comparison import compare_systems
     from nmt.evaluation.metric import DEFAULT_BOOTSTRAP

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def list_(data: Data = Path("data")) -> None:
-    """List the corpora that a config can name, and which are on disk."""
+    """List the corpora that a config can name, and show which are on disk."""
     from nmt.corpora.corpora import readable_splits
     from nmt.corpora.entries import load_catalog
 
@@ -65,8 +65,9 @@ def fetch(
 def check(*, config: ConfigOptions, as_json: Json = False) -> None:
     """Report on the corpora of a config before training.
 
-    Shows pairs, pairs that `nmt corpus clean` rejects, words, lengths, the overlap of train with
-    the evaluation sets, and signs of shifted lines or swapped files.
+    Shows how many pairs and words each split has, how many pairs `nmt corpus clean` rejects,
+    sentence lengths, the overlap of train with the evaluation sets, and signs of shifted lines or
+    swapped files.
     """
     from nmt.corpora.corpora import read_examples, resolve_split, stream_split
     from nmt.corpora.corpus_report import corpus_report, render_report
