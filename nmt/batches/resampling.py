@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 
 from nmt.corpora.sources import DataConfig
-from nmt.text.noise import NoiseConfig, disturb
+from nmt.text.noise import NoiseConfig, add_noise
 from nmt.text.subword_sampling import Sampler
 from nmt.text.tokenizer import Tokenizer, Tokenizers
 from nmt.text.vocabulary import UNK_ID
@@ -52,5 +52,5 @@ class Resampling:
         if UNK_ID in src:
             return src
         text = self.src_tokenizer.decode(src, restore=False)
-        noisy_text = disturb(text, self.noise, rng)
+        noisy_text = add_noise(text, self.noise, rng)
         return src if noisy_text == text else self.src_tokenizer.encode_batch([noisy_text])[0]

@@ -30,7 +30,10 @@ class Gold:
 
 
 def parse_gold(line: str, where: str, first: int = 0) -> Gold:
-    """Parse a line whose words are counted from `first`. Raises DataError, which names `where`."""
+    """Parse a line of a file that counts words from `first`; the result counts from 0.
+
+    Raises DataError, which begins with `where`, for a malformed link.
+    """
     sure: set[Link] = set()
     possible: set[Link] = set()
     for text in line.split():
@@ -49,7 +52,7 @@ def parse_gold(line: str, where: str, first: int = 0) -> Gold:
 
 
 def stream_gold(path: Path, first: int = 0) -> Iterator[Gold]:
-    """Yield the gold alignment of each line. Raises DataError (file:line)."""
+    """Yield the gold alignment of each line, by `parse_gold`. Raises DataError (file:line)."""
     for number, line in enumerate(stream_lines(path), start=1):
         yield parse_gold(line, f"{path}:{number}", first)
 
@@ -66,7 +69,7 @@ def pharaoh_line(links: Iterable[Link]) -> str:
 
 
 def check_links(links: Iterable[Link], n_words: tuple[int, int], where: str) -> None:
-    """Raise DataError, which names `where`, for a link beyond the last source or target word."""
+    """Raise DataError, beginning with `where`, for a link beyond the last source or target word."""
     for link in links:
         for side, word, n in zip(("source", "target"), link, n_words, strict=True):
             if word >= n:

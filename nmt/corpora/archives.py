@@ -42,7 +42,7 @@ def is_packed(path: Path) -> bool:
 
 
 def split_member(path: Path) -> tuple[Path, str | None]:
-    """Split a path into an archive on disk and a member; the member is None outside archives."""
+    """Split a path into an archive on disk and its member, or return `path` and None."""
     for parent in path.parents:
         if (is_zip(parent) or is_tar(parent)) and parent.is_file():
             return parent, path.relative_to(parent).as_posix()
@@ -51,10 +51,10 @@ def split_member(path: Path) -> tuple[Path, str | None]:
 
 @contextlib.contextmanager
 def zip_member(archive: Path, member: str | None) -> Iterator[tuple[IO[bytes], str]]:
-    """Open a member of a zip archive, and yield its stream and its name in errors.
+    """Open a member of a zip archive, and yield its stream and a name for error messages.
 
-    Without `member`, the archive must have one text file. Raises DataError if the member is
-    missing, or if its compression method is not deflate or stored.
+    Without `member`, the only .txt or .tsv file is opened. Raises DataError if the member is
+    missing, if there are several such files, or if the compression is not deflate or stored.
     """
     with open_zip(archive) as zip_file:
         names = [name for name in zip_file.namelist() if not name.endswith("/")]

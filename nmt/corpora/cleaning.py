@@ -1,4 +1,4 @@
-"""Faults of sentence pairs, which `nmt corpus check` counts and `nmt corpus clean` removes."""
+"""Faulty sentence pairs, which `nmt corpus check` counts and `nmt corpus clean` leaves out."""
 
 import hashlib
 import unicodedata
@@ -19,8 +19,8 @@ class CleaningRules:
 
     `max_words` bounds the words of each side, separated by white space. The longer side may have
     `max_ratio` times the characters of the shorter side, plus SLACK. `min_script` is the minimum
-    share of letters in the language's script, if that is known. `copies` allows a target equal to
-    the source, and `duplicates` allows repeated pairs.
+    share of letters in the language's script; it is not checked for a language without a known
+    script. `copies` allows a target equal to the source, and `duplicates` allows repeated pairs.
     """
 
     src_lang: str
@@ -37,10 +37,10 @@ class CleaningRules:
             raise ConfigError(f"`max_ratio`: {got}, allowed: at least 1, or 0 for any")
 
 
-def judged(
+def judge_pairs(
     pairs: Iterable[SentencePair], rules: CleaningRules
 ) -> Iterator[tuple[SentencePair, str | None]]:
-    """Yield each pair with the first reason to leave it out, or with None.
+    """Yield each pair with its first fault, such as "too long", or with None.
 
     All but the first of equal pairs are duplicates. Pairs are compared by 64-bit checksums, which
     take about 100 bytes of memory per pair.

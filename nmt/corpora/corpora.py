@@ -22,7 +22,10 @@ MAX_READ_BYTES = 50 << 20
 
 
 def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
-    """Return the source of split `name`, or None if the config has none. Raises ConfigError."""
+    """Return the config of split `name`: from its key, from the named corpus, or held out of train.
+
+    Returns None if the config has no such split. Raises ConfigError for contradictory keys.
+    """
     held_out = data.held_out
     if held_out is None or (name != "train" and not getattr(held_out, name)):
         return _configured_split(data, name)
@@ -49,17 +52,19 @@ def _configured_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
 
 
 def read_split(split: PairsConfig, data: DataConfig) -> list[SentencePair]:
-    """Return all pairs of a split in file order, for training.
+    """Return the pairs of a split in file order, for training.
 
-    Raises DataError for a missing or malformed file, a corpus without pairs, several references.
+    Raises DataError for a missing or malformed file, a corpus without pairs, or a source with
+    several reference files.
     """
     return list(stream_split(split, data))
 
 
 def stream_split(split: PairsConfig, data: DataConfig) -> Iterator[SentencePair]:
-    """Yield the pairs of `read_split` in constant memory, and raise once a fault is reached.
+    """Yield the pairs of `read_split` one by one, without keeping them in memory.
 
-    The corpora of a mixture follow one another, and each pair comes once.
+    The corpora of a mixture follow one another; their weights have no effect. Raises DataError, as
+    `read_split` does, when it reaches the fault.
     """
     for part in split.corpora:
         located = locate(part, data)
@@ -70,10 +75,10 @@ def stream_split(split: PairsConfig, data: DataConfig) -> Iterator[SentencePair]
             raise DataError(f"{located.name}: no sentence pairs")
 
 
-def split_part(split: PairsConfig, data: DataConfig) -> str:
-    """Return a text with the file names of a split and how the pairs are selected from them.
+def split_key(split: PairsConfig, data: DataConfig) -> str:
+    """Return a text that names the files of one corpus and the selection of pairs from them.
 
-    Two splits have the same pairs if their texts and the contents of their files are equal.
+    Two splits have the same pairs if their keys and the contents of their files are equal.
     """
     located = locate(split, data)
     members = " ".join(path.name for path in located.texts)
@@ -90,7 +95,7 @@ def read_examples(split: PairsConfig, data: DataConfig) -> list[EvalExample]:
 
     Aligned files give one example per line. A file of pairs, or a held-out set, gives one example
     per distinct source text, in order of first appearance, with all its targets. No sentence is
-    dropped. Raises DataError as `read_split` does.
+    dropped. Raises DataError for a missing or malformed file, or a corpus without pairs.
     """
     located = locate(split, data)
     examples = located.examples()[: split.first]
@@ -100,7 +105,7 @@ def read_examples(split: PairsConfig, data: DataConfig) -> list[EvalExample]:
 
 
 def count_pairs(corpus: str, name: str, folder: Path) -> int:
-    """Read split `name` of a corpus and count its pairs. Each reference counts as a pair."""
+    """Return the number of pairs of a split of a named corpus. Each reference counts as a pair."""
     located = locate_named(corpus, name, folder)
     if located.has_several_references:
         return sum(len(example.ref_texts) for example in located.examples())
@@ -108,7 +113,7 @@ def count_pairs(corpus: str, name: str, folder: Path) -> int:
 
 
 def readable_splits(corpus: str, folder: Path) -> list[str]:
-    """Return the names of the splits whose files are all on disk."""
+    """Return the names of the splits of a named corpus whose files are all on disk."""
     names = []
     for name in find_entry(corpus, folder).split_names:
         with contextlib.suppress(DataError):
@@ -118,10 +123,10 @@ def readable_splits(corpus: str, folder: Path) -> list[str]:
 
 
 def check_corpora(data: DataConfig) -> list[str]:
-    """Return an error message for each named corpus that is not on disk.
+    """Check the splits of a config; return messages about named corpora that are not on disk.
 
-    Raises ConfigError, with one line for each other fault that would stop a training. Splits from
-    files are read to the end if they have at most MAX_READ_BYTES.
+    Raises ConfigError, with one line for each other fault, such as a missing corpus of a mixture.
+    Splits from files are read to the end if they have at most MAX_READ_BYTES.
     """
     faults: list[str] = []
     absent: list[str] = []

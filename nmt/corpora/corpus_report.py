@@ -8,7 +8,7 @@ from itertools import chain
 
 import numpy as np
 
-from nmt.corpora.cleaning import CleaningRules, judged
+from nmt.corpora.cleaning import CleaningRules, judge_pairs
 from nmt.corpora.sources import DataConfig
 from nmt.corpora.suspicions import Suspicions
 from nmt.text.normalisation import sentence_key
@@ -25,7 +25,7 @@ _OVERLAPS = {
 
 
 @dataclass(frozen=True)
-class Lengths:
+class LengthStatistics:
     """Statistics of the sentence lengths of one side, in words or pieces."""
 
     total: int
@@ -36,8 +36,8 @@ class Lengths:
     max: int
 
     @classmethod
-    def of(cls, lengths: Sequence[int]) -> "Lengths":
-        """Compute the statistics; percentile p is the smallest length that p % do not exceed."""
+    def of(cls, lengths: Sequence[int]) -> "LengthStatistics":
+        """Compute the statistics of `lengths`, with percentiles by nearest rank; all 0 for ()."""
         values = np.array(lengths or [0])
         median, p90, p99 = np.percentile(values, (50, 90, 99), method="inverted_cdf").tolist()
         return cls(int(values.sum()), float(values.mean()), median, p90, p99, int(values.max()))
@@ -51,15 +51,15 @@ class SplitReport:
     """Statistics and faults of one split. Words are separated by white space.
 
     `left_out` counts the pairs that `nmt corpus clean` leaves out, by reason. `in_train` counts the
-    pairs of an evaluation set that are also in train: by source, by source without case and
-    punctuation (`sentence_key`), by target, or by pair. It is None for train, or without train.
+    pairs of an evaluation set that are also in train, by what they share: source, source without
+    case and punctuation (`sentence_key`), target, or pair. It is None for train, or without train.
     """
 
     name: str
     pairs: int
     left_out: dict[str, int]
-    src_words: Lengths
-    tgt_words: Lengths
+    src_words: LengthStatistics
+    tgt_words: LengthStatistics
     in_train: dict[str, int] | None
     suspicions: tuple[str, ...]
 
@@ -69,8 +69,8 @@ def corpus_report(
 ) -> list[SplitReport]:
     """Return a report for each split.
 
-    `splits` has the pairs by name. The training split is called "train" and comes first. It is
-    read once; only the others are held in memory. A sentence with n references has n pairs.
+    `splits` maps names to pairs. The training split is called "train" and must come first. It is
+    read once; only the other splits are held in memory. A sentence with n references has n pairs.
     """
     others = {name: list(pairs) for name, pairs in splits.items() if name != TRAIN}
     overlap = _Overlap(others.values()) if others and TRAIN in splits else None
@@ -86,7 +86,7 @@ def _report(
     src_words, tgt_words = array("I"), array("I")
     reasons: Counter[str | None] = Counter()
     in_train = Counter(dict.fromkeys(_OVERLAPS, 0))
-    for pair, reason in judged(pairs, CleaningRules(*langs)):
+    for pair, reason in judge_pairs(pairs, CleaningRules(*langs)):
         reasons[reason] += 1
         suspicions.add(pair)
         src_words.append(len(pair.src_text.split()))
@@ -99,8 +99,8 @@ def _report(
         name=name,
         pairs=reasons.total(),
         left_out={reason: n for reason, n in reasons.most_common() if reason},
-        src_words=Lengths.of(src_words),
-        tgt_words=Lengths.of(tgt_words),
+        src_words=LengthStatistics.of(src_words),
+        tgt_words=LengthStatistics.of(tgt_words),
         in_train=None if overlap is None or name == TRAIN else dict(in_train),
         suspicions=tuple(suspicions.lines()),
     )

@@ -23,9 +23,9 @@ def download(url: str, part: Path, max_bytes: int, resume: bool = False) -> None
     """Download `url` to the file `part`. With `resume`, continue an interrupted download.
 
     Use `resume` only for files with a known checksum, which detects a part of another version.
-    Raises DataError, which names the URL, if the scheme is not https (http is allowed on this
-    machine), for a redirect to another scheme, for more than `max_bytes`, for an HTTP or network
-    error, and after TRIES cut connections.
+    Raises DataError, which names the URL, for more than `max_bytes`, for an HTTP or network error,
+    and after TRIES cut connections. It is also raised for a scheme other than https (or http on
+    this machine), and for a redirect to another scheme.
     """
     if not _is_allowed(url):
         raise DataError(f"{url}: not an address to download from, allowed: https://...")

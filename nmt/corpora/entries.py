@@ -32,7 +32,7 @@ PlainName = Annotated[str, AfterValidator(_plain_name)]
 
 
 class Source(Config):
-    """A source of a file: an address to download from, or the checksum of a known release."""
+    """A source of a file: an address to download from, the checksum of a known release, or both."""
 
     name: str = Field(default="main", description="name of the source, for messages")
     url: str | None = Field(default=None, description="https address; null: unknown")
@@ -53,8 +53,8 @@ class CorpusFile(Config):
     """A file of a corpus: its sources in order of preference, and its size limits."""
 
     sources: tuple[Source, ...] = Field(min_length=1, description="tried in this order")
-    max_bytes: int = Field(default=1_000_000_000, ge=1, description="of a download")
-    max_text_bytes: int = Field(default=4_000_000_000, ge=1, description="of unpacked text")
+    max_bytes: int = Field(default=1_000_000_000, ge=1, description="largest download")
+    max_text_bytes: int = Field(default=4_000_000_000, ge=1, description="largest unpacked text")
 
 
 class HashSplit(Config):
@@ -110,14 +110,14 @@ class CorpusEntry(Config):
 
     @property
     def split_names(self) -> list[str]:
-        """The names of all splits that can be read, with train, valid and test first."""
+        """The names of all splits, on disk or not: first train, valid and test, then the others."""
         hash_parts = RUN_SPLITS if self.hash_split is not None else ()
         names = [*hash_parts, *self.joined, *self.splits]
         last = len(RUN_SPLITS)
         return sorted(names, key=lambda n: RUN_SPLITS.index(n) if n in RUN_SPLITS else last)
 
     def texts(self, split: str) -> list[Path]:
-        """Return the texts of a split, relative to the corpus' folder."""
+        """Return the paths of the texts of a split, relative to the corpus' folder."""
         base = (self.hash_split or HashSplit()).of if split not in self.splits else split
         parts = self.joined.get(split, (base,))
         return [path for part in parts for path in self.splits[part].texts]
@@ -133,13 +133,13 @@ def data_folder(configured: Path) -> Path:
 
 
 def load_catalog(folder: Path) -> dict[str, CorpusEntry]:
-    """Return the built-in entries, updated by `folder`/catalog.yaml. Raises ConfigError."""
+    """Return the built-in entries, updated by `folder`/catalog.yaml. Raises ConfigError if bad."""
     path = folder / USER_CATALOG
     return {**_builtin_catalog(), **(_parse_catalog(path) if path.is_file() else {})}
 
 
 def find_entry(name: str, folder: Path) -> CorpusEntry:
-    """Return the entry `name`. Raises ConfigError, with a similar name, if there is none."""
+    """Return the entry `name`. Raises ConfigError, with a similar name, for an unknown one."""
     entries = load_catalog(folder)
     if name not in entries:
         near = [other for other in entries if name and other.startswith(name)]

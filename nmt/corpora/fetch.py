@@ -28,8 +28,8 @@ def fetch_corpus(
     """Fetch the files of corpus `name`; return its folder and the number of pairs in each split.
 
     Existing files are verified and kept, unless `force`. With `from_path`, a file or a folder,
-    files are copied from there instead of downloaded. They are searched by name, at any depth, and
-    missing files are skipped. `say` is called with a line for each step.
+    files are copied from there instead of downloaded. They are searched by name, at any depth.
+    Splits whose files are missing there are not counted. `say` is called with a line for each step.
 
     Raises DataError if a file cannot be fetched or fails its checksum, if the folder of the corpus
     is a link out of `folder`, or if train, valid or test cannot be read.
@@ -155,7 +155,7 @@ class _File:
 def verify(path: Path, sources: tuple[Source, ...], name: str | None = None) -> Source:
     """Return the source whose checksum `path` has, or the first source without a checksum.
 
-    Raises DataError if there is neither; `name` is the name of the file in its message.
+    Raises DataError if there is neither; its message calls the file `name`, by default `path`.
     """
     digests: dict[str, str] = {}
     for source in sorted(sources, key=lambda source: source.checksum is None):

@@ -1,4 +1,4 @@
-"""Evaluation sets held out from a corpus by source sentence, whatever the order of its pairs."""
+"""Evaluation sets held out from a corpus by source sentence, independent of the pairs' order."""
 
 import hashlib
 from collections.abc import Callable, Iterable
@@ -15,10 +15,10 @@ from nmt.types import SplitName
 def hold_out(
     sources: Iterable[str], config: HeldOutConfig, name: str
 ) -> Callable[[str], SplitName]:
-    """Hold out the sentences with the lowest checksums; return the split as a function of a source.
+    """Hold out the sentences with the lowest checksums for `valid` and `test`.
 
-    Takes 8 bytes of memory per sentence. Raises DataError if no sentence of the corpus, called
-    `name`, would be left for training.
+    Returns a function from a source sentence to its split. Takes 8 bytes of memory per sentence of
+    `sources`. Raises DataError, which mentions `name`, if no sentence would be left for training.
     """
 
     def checksum(source: str) -> int:
@@ -44,11 +44,12 @@ def hold_out(
 
 
 def part_of(src_text: str, hash_split: HashSplit) -> SplitName:
-    """Return the split of a source sentence by a checksum of its text.
+    """Return the split of a source sentence in `hash_split`, by a checksum of the sentence.
 
     u = first 8 bytes of sha256(sentence_key) / 2^64 is uniform in [0, 1). The split is test if
     u < `test`, valid if u < `test` + `valid`, and train otherwise. A sentence stays in its split
-    when the file grows or is reordered. Sentences that differ in case or punctuation share a split.
+    when the file grows or is reordered. Sentences that differ only in case, spacing or punctuation
+    share a split.
     """
     u = _checksum(sentence_key(src_text)) / 2**64
     if u < hash_split.test:

@@ -47,7 +47,10 @@ _LEAST_SHARE = 0.1
 
 
 def scripts_of(lang: str) -> tuple[str, ...]:
-    """Return the prefixes of the Unicode names of a language's letters; () if it is unknown."""
+    """Return the first words of the Unicode names of a language's letters, such as CYRILLIC.
+
+    The result is () for an unknown language.
+    """
     code = language_code(lang)
     if code in ("zh", "ja"):  # Japanese has Chinese characters, and both have Latin letters
         return ("CJK", "HIRAGANA", "KATAKANA", "LATIN")
@@ -78,10 +81,12 @@ def are_swapped(
 
 
 def other_language(texts: Sequence[str], lang: str, other: str) -> str | None:
-    """Return the language of `texts` if it does not look like `lang`, or None.
+    """Return the language of `texts` if they look like another one than `lang`, or None.
 
-    A language other than `lang` must mark over three times as many texts as `lang` does. A single
-    text may only be in `other`. The result is None if `lang` is unknown.
+    A text counts for a language if it has one of its frequent words, or a letter of its script.
+    More than a tenth of the texts, and over three times as many as for `lang`, must count for the
+    result. Candidates are `other` and the languages with a list of frequent words; for a single
+    text only `other`. The result is None if `lang` is unknown.
     """
     lang, other = language_code(lang), language_code(other)
     texts = texts[:: -(-len(texts) // _SAMPLED) or 1]

@@ -33,7 +33,7 @@ _ENDINGS = (".gz", ".zip", ".txt", ".sgm", *(end for reader in READERS for end i
 def language_code(lang: str) -> str:
     """Return the ISO 639 code of a language tag: `fr` for `FR`, `fr-CA` and `fra`.
 
-    A language without an ISO 639-1 code keeps its code of three letters, in lower case.
+    A code of three letters that is not in the table of this module is kept, in lower case.
     """
     code = lang.lower().replace("_", "-").partition("-")[0]
     return _CODES.get(code, code) if len(code) == 3 else code
@@ -47,7 +47,7 @@ def check_language(lang: str) -> str:
 
 
 def language_of(path: Path) -> str:
-    """Return the language at the end of a file name (a.fr.gz, news_fr.txt, fr), or ""."""
+    """Return the code of the language that ends a file name (a.fr.gz, news_fr.txt, fr), or ""."""
     code = _stem(path).rpartition(".")[2]
     if len(code) == 2 and code.isascii() and code.islower():
         return code
@@ -55,7 +55,7 @@ def language_of(path: Path) -> str:
 
 
 def language_pair_of(path: Path) -> tuple[str, str] | None:
-    """Return the two languages in a file name (fra-eng.zip, news.de-en.tsv), or None.
+    """Return the codes of two languages in a file name (fra-eng.zip, news.de-en.tsv), or None.
 
     Their order does not tell which of them is the first column: both orders are common.
     """

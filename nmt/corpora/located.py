@@ -11,16 +11,16 @@ from nmt.corpora.held_out import hold_out, part_of
 from nmt.corpora.readers import PairFile, reader_of
 from nmt.corpora.readers.aligned import paired_files, read_references, stream_aligned
 from nmt.corpora.sources import DataConfig, HeldOutSplit, PairsConfig, SplitConfig, group_by_source
-from nmt.corpora.text_files import archive_of, missing
+from nmt.corpora.text_files import archive_of, missing_file_message
 from nmt.errors import ConfigError, DataError
 from nmt.types import EvalExample, SentencePair, SplitName
 
 
 @dataclass(frozen=True)
-class Located:
-    """A split with the paths of its files. `name` is its name in errors.
+class LocatedSplit:
+    """A split with the paths of its files, called `name` in errors.
 
-    `max_bytes` limits the text of each file. `hash_part` selects a part of the pairs by a
+    `max_bytes` limits the text of a file or archive. `hash_part` selects a part of the pairs by a
     HashSplit, and `swapped` exchanges source and target. The pairs of the splits `joined` follow.
     `held_out` selects a part of all these pairs.
     """
@@ -32,7 +32,7 @@ class Located:
     hash_part: tuple[HashSplit, SplitName] | None = None
     swapped: bool = False
     held_out: HeldOutSplit | None = None
-    joined: tuple["Located", ...] = ()
+    joined: tuple["LocatedSplit", ...] = ()
 
     @property
     def texts(self) -> list[Path]:
@@ -51,11 +51,13 @@ class Located:
         archives = list(dict.fromkeys(map(archive_of, self.texts)))
         for path in archives:
             if not path.is_file():
-                raise DataError(f"{path}: not a plain file" if path.exists() else missing(path))
+                raise DataError(
+                    f"{path}: not a plain file" if path.exists() else missing_file_message(path)
+                )
         return archives
 
     def stream(self) -> Iterator[SentencePair]:
-        """Yield the pairs in file order, in constant memory."""
+        """Yield the pairs in file order, without keeping them in memory."""
         self.check_files()  # reading a FIFO would block
         if self.held_out is not None:
             yield from self._held_out_pairs(self.held_out)
@@ -78,7 +80,7 @@ class Located:
                 yield pair
 
     def file_groups(self) -> list[tuple[Path, ...]]:
-        """Return groups of files: a file of both sides, or parallel files, one for each side."""
+        """Return groups of files: a file of both sides alone, or a source file and its targets."""
         return paired_files(self.files.texts)
 
     def _all_pairs(self) -> Iterator[SentencePair]:
@@ -97,7 +99,7 @@ class Located:
                 yield from stream_aligned(group[0], group[1], (limits[0], limits[1]))
 
     def examples(self) -> list[EvalExample]:
-        """Return the source sentences with their references."""
+        """Return the source sentences with their references, grouped as `read_examples` says."""
         if self.files.file is not None or self.held_out is not None:
             return group_by_source(list(self.stream()))
         if self.has_several_references:
@@ -106,23 +108,24 @@ class Located:
         return [EvalExample(pair.src_text, (pair.tgt_text,)) for pair in self.stream()]
 
 
-def locate(split: PairsConfig, data: DataConfig) -> Located:
-    """Locate the files of a split in a config. The split must not be a mixture."""
+def locate(split: PairsConfig, data: DataConfig) -> LocatedSplit:
+    """Locate the files of a split that is not a mixture. Raises as `locate_named` does."""
     if isinstance(split, HeldOutSplit):
         values = split.model_dump(exclude={"config", "part", "of_first"})
         return replace(locate(SplitConfig(**values), data), held_out=split)
     languages = (data.src_lang, data.tgt_lang)
     if split.corpus is None:
-        return Located(split, str(split.texts[0]), languages)
+        return LocatedSplit(split, str(split.texts[0]), languages)
     return locate_named(split.corpus, split.split, data_folder(data.folder), languages)
 
 
 def locate_named(
     corpus: str, split: str | None, folder: Path, languages: tuple[str, str] | None = None
-) -> Located:
+) -> LocatedSplit:
     """Locate the files of a split of a named corpus in `folder`.
 
-    `languages` are the source and target language; by default, the languages of the entry.
+    `languages` are the source and target language; by default, the languages of the entry. Raises
+    ConfigError for an unknown corpus or split, or other languages, and DataError for missing files.
     """
     entry = find_entry(corpus, folder)
     if split is None or split not in entry.split_names:
@@ -145,7 +148,7 @@ def locate_named(
         "src": files.src and root / files.src,
         "tgt": tuple(root / tgt for tgt in files.tgts) or None,
     }
-    located = Located(
+    located = LocatedSplit(
         files.model_copy(update=paths),
         name,
         (entry.src_lang, entry.tgt_lang),

@@ -1,4 +1,4 @@
-"""A first config for a corpus, with sizes by its number of pairs."""
+"""A first config for a corpus, with sizes that depend on the number of sentence pairs."""
 
 import contextlib
 import math
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from nmt.corpora.corpora import read_examples, stream_split
-from nmt.corpora.corpus_report import TRAIN, Lengths, SplitReport, corpus_report
+from nmt.corpora.corpus_report import TRAIN, LengthStatistics, SplitReport, corpus_report
 from nmt.corpora.language_check import are_swapped
 from nmt.corpora.sources import DataConfig, pairs_of
 from nmt.errors import ConfigError
@@ -37,7 +37,7 @@ _MESSY_SHARE = 0.02
 
 @dataclass(frozen=True)
 class Sizes:
-    """Values of config keys for corpora of fewer than `below` pairs (None: of any size)."""
+    """Values of config keys for corpora of fewer than `below` pairs; None: of any size."""
 
     below: int | None
     vocab_size: int
@@ -86,8 +86,8 @@ def sizes_for(n_pairs: int) -> Sizes:
 def examine(data: DataConfig, is_order_known: bool) -> ExaminedCorpus:
     """Read and check the splits of `data`, and train tokenizers on a sample.
 
-    Unless `is_order_known`, the languages are exchanged if the texts look swapped. Raises DataError
-    if a file cannot be read as sentence pairs.
+    Unless `is_order_known`, the languages of `data` are exchanged if the texts look swapped. Raises
+    DataError if a file cannot be read as sentence pairs.
     """
     split = data.train
     assert split is not None
@@ -126,7 +126,7 @@ def proposed_config(name: str, corpus: ExaminedCorpus) -> str:
     """Return the config for a corpus as YAML, with comments."""
     data, sizes = corpus.data, sizes_for(corpus.n_pairs)
     p99 = max(
-        Lengths.of(list(map(len, tokenizer.encode_batch(texts)))).p99
+        LengthStatistics.of(list(map(len, tokenizer.encode_batch(texts)))).p99
         for tokenizer, texts in (
             (corpus.tokenizers.src, [pair.src_text for pair in corpus.sample]),
             (corpus.tokenizers.tgt, [pair.tgt_text for pair in corpus.sample]),

@@ -27,7 +27,7 @@ class HeldOutConfig(Config):
 
 
 class PairsConfig(Config):
-    """The source of sentence pairs, in exactly one of the forms below.
+    """The source of the sentence pairs of one corpus, in exactly one of the forms 1 to 3.
 
     A path may have the wildcards of a shell (`*`, `?`, `[a-z]`, `**`): the matching files are read
     one after another, sorted by name.
@@ -112,7 +112,7 @@ class PairsConfig(Config):
 
 
 class MixedConfig(PairsConfig):
-    """One of the corpora of a mixture."""
+    """One corpus of a mixture (form 4), with its weight."""
 
     weight: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="its share, relative to the others'"
@@ -120,7 +120,7 @@ class MixedConfig(PairsConfig):
 
 
 class SplitConfig(PairsConfig):
-    """The source of the sentence pairs of one split, in exactly one of the forms below.
+    """The source of the sentence pairs of one split: a corpus (forms 1 to 3) or a mixture (form 4).
 
     A path may have the wildcards of a shell (`*`, `?`, `[a-z]`, `**`): the matching files are read
     one after another, sorted by name.
@@ -150,19 +150,19 @@ class SplitConfig(PairsConfig):
         return self.mix or (self,)
 
     def held_out(self, config: HeldOutConfig, part: SplitName) -> "HeldOutSplit":
-        """Return a part of this training set, split by `config`."""
+        """Return the split `part` of this training set, which `config` divides."""
         values = {**dict(self), "first": None}
         return HeldOutSplit(**values, config=config, part=part, of_first=self.first)
 
     def with_weights(self, weights: Sequence[float]) -> Self:
-        """Return this mixture with the given shares, which may be 0."""
+        """Return this mixture with other weights, which may be 0, and without a temperature."""
         parts = zip(self.mix or (), weights, strict=True)
         mix = tuple(part.model_copy(update={"weight": weight}) for part, weight in parts)
         return self.model_copy(update={"mix": mix, "temperature": None})
 
     @property
     def weights(self) -> list[float] | None:
-        """The weight of each corpus of a mixture; None without weights."""
+        """The weights of the corpora of a mixture; None without weights."""
         return [part.weight for part in self.mix or () if part.weight is not None] or None
 
     @model_validator(mode="after")
@@ -184,7 +184,10 @@ class SplitConfig(PairsConfig):
 
 
 class HeldOutSplit(SplitConfig):
-    """A part of a training set after sentences are held out; not written in configs."""
+    """The split `part` of a training set, which `config` divides; not written in configs.
+
+    Only the first `of_first` pairs of the training set are divided; None: all.
+    """
 
     config: HeldOutConfig
     part: SplitName
@@ -310,7 +313,7 @@ class DataConfig(Config):
         return self
 
     def stage_at(self, step: int) -> int:
-        """Return the stage after `step` updates: its number from 1, or 0 before the first."""
+        """Return the number of the stage after `step` updates, from 1; 0 before the first stage."""
         return sum(stage.from_step <= step for stage in self.stages)
 
     def updates_to_next_stage(self, step: int) -> int | None:
@@ -319,7 +322,7 @@ class DataConfig(Config):
         return self.stages[number].from_step - step if number < len(self.stages) else None
 
     def in_stage(self, number: int) -> "DataConfig":
-        """Return the config with the mixture, noise and sampling of a stage as its own."""
+        """Return the config with the `train`, `noise` and `sampling` of stage `number`."""
         if number == 0:
             return self
         stage = self.stages[number - 1]
@@ -334,7 +337,7 @@ class DataConfig(Config):
 
 
 def group_by_source(pairs: Sequence[SentencePair]) -> list[EvalExample]:
-    """Return each distinct source text, in order of first appearance, with all its targets."""
+    """Return an example per distinct source text, by first appearance, with all its targets."""
     refs: dict[str, list[str]] = {}
     for pair in pairs:
         refs.setdefault(pair.src_text, []).append(pair.tgt_text)
@@ -342,5 +345,5 @@ def group_by_source(pairs: Sequence[SentencePair]) -> list[EvalExample]:
 
 
 def pairs_of(examples: Sequence[EvalExample]) -> list[SentencePair]:
-    """Return a pair for each reference of each example: the inverse of `group_by_source`."""
+    """Return a pair per reference: the inverse of `group_by_source`, except for the order."""
     return [SentencePair(e.src_text, ref_text) for e in examples for ref_text in e.ref_texts]

@@ -23,7 +23,7 @@ _SAMPLED = 2000
 
 
 class Suspicions:
-    """Collects signs that pairs, added one by one, are not translations."""
+    """Statistics of pairs, added one by one, that show signs of faults in the corpus."""
 
     def __init__(self, src_lang: str, tgt_lang: str) -> None:
         self._languages = src_lang, tgt_lang
@@ -42,7 +42,7 @@ class Suspicions:
         self._lengths[1].append(len(pair.tgt_text))
 
     def lines(self) -> list[str]:
-        """Return a message for each sign in the pairs added."""
+        """Return a message for each sign of a fault in the pairs that were added."""
         src = [pair.src_text for pair in self._sample]
         tgt = [pair.tgt_text for pair in self._sample]
         return [*self._shifted(), *language_notes(src, tgt, *self._languages)]

@@ -60,9 +60,9 @@ def archive_of(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class Text:
-    """An open text of at most `limit` decompressed bytes. `name` is its name in errors.
+    """An open text of at most `limit` decompressed bytes, called `name` in errors.
 
-    `read(n)` returns at most n bytes, and no bytes only at the end.
+    `read(n)` returns at most n bytes, and none at the end of the text.
     """
 
     read: Callable[[int], bytes]
@@ -117,7 +117,7 @@ class Text:
 
 @contextlib.contextmanager
 def open_text(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
-    """Open the text of `path`. In the block, faults of the file raise DataError."""
+    """Open a file that `stream_lines` reads. In the block, faults of the file raise DataError."""
     archive, member = split_member(path)
     kind = archive.suffix.lower()
     try:
@@ -134,7 +134,7 @@ def open_text(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
             with archive.open("rb") as stream:
                 yield Text(stream.read1, str(path), max_bytes)  # read1 does not wait for a pipe
     except FileNotFoundError:
-        raise DataError(missing(path)) from None
+        raise DataError(missing_file_message(path)) from None
     except _DAMAGE as error:
         raise DataError(f"{path}: damaged or not a {kind[1:]} file: {error}") from None
     except (OSError, RuntimeError, ValueError) as error:
@@ -143,7 +143,7 @@ def open_text(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
 
 
 def text_limit(path: Path, max_bytes: int | None = None) -> int:
-    """Return the largest decompressed size of a file: `max_bytes`, or less by MAX_RATIO."""
+    """Return the limit of a file's decompressed size: `max_bytes`, or less by MAX_RATIO."""
     by_ratio = max(ALWAYS_ALLOWED_BYTES, MAX_RATIO * path.stat().st_size)
     return by_ratio if max_bytes is None else min(max_bytes, by_ratio)
 
@@ -157,7 +157,7 @@ def check_unpacked(name: str, n_bytes: int, limit: int) -> None:
         )
 
 
-def missing(path: Path) -> str:
+def missing_file_message(path: Path) -> str:
     """Return the message for a missing file, with the base folder of a relative path."""
     note = "" if path.is_absolute() else f"; relative paths start in {Path.cwd()}"
     return f"{path}: no such file{note}"

@@ -17,7 +17,7 @@ from nmt.text.normalisation import (
     APOSTROPHE,
     NBSP,
     NNBSP,
-    composed,
+    compose_unicode,
     has_typography,
     normalise,
     restore,
@@ -81,18 +81,18 @@ def comparable(
     lang = language_code(scoring.tgt_lang)
     refs = [ref for example in examples for ref in example.ref_texts]
     typography = typography_of(refs, lang)
-    nfc_texts = [composed(text) for text in hyp_texts]
+    nfc_texts = [compose_unicode(text) for text in hyp_texts]
     outputs = write_as(typography, nfc_texts, lang)
     return Comparable(
         hyp_texts=tuple(outputs),
         examples=tuple(
-            replace(example, ref_texts=tuple(map(composed, example.ref_texts)))
+            replace(example, ref_texts=tuple(map(compose_unicode, example.ref_texts)))
             for example in examples
         ),
         typography=typography,
         n_retyped=_n_different(nfc_texts, outputs),
         n_not_nfc=_n_different(hyp_texts, nfc_texts),
-        n_refs_not_nfc=_n_different(refs, map(composed, refs)),
+        n_refs_not_nfc=_n_different(refs, map(compose_unicode, refs)),
     )
 
 
@@ -103,7 +103,7 @@ def typography_of(texts: Sequence[str], lang: str) -> Typography:
     a language without typographic rules, has ’ between letters. The choice is one for all
     references, so it reveals nothing about the translation of a sentence.
     """
-    nfc_texts = [composed(text) for text in texts]
+    nfc_texts = [compose_unicode(text) for text in texts]
     plain = [normalise(text, lang) for text in nfc_texts]
     printed = [_printed(text, lang) for text in plain]
     is_printed = _n_different(nfc_texts, printed) < _n_different(nfc_texts, plain)

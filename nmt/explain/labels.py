@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from nmt.text.normalisation import composed
+from nmt.text.normalisation import compose_unicode
 
 WORD_MARK = "▁"  # U+2581, by which SentencePiece marks the beginning of a word
 ELLIPSIS = "…"
@@ -18,7 +18,7 @@ def label(text: str) -> str:
     their presentation selectors and skin tones, whose width differs from terminal to terminal.
     """
     characters = []
-    for char in composed(text):
+    for char in compose_unicode(text):
         if char == WORD_MARK:
             characters.append("_")
         elif char.isspace():

@@ -7,7 +7,7 @@ from itertools import groupby, islice
 
 from nmt.explain.aligner import Reading, piece_weights
 from nmt.explain.alignment import strongest_links
-from nmt.text.word_pieces import own_words
+from nmt.text.word_pieces import pieces_by_word
 from nmt.text.word_tokenizer import core
 from nmt.translation.translator import Translator
 from nmt.translation.words import merge_words, with_eos
@@ -69,7 +69,7 @@ def _linked_words(
     targets = [sides.tgt.encode(pair.tgt_text) for pair in pairs]
     weights = piece_weights(translator, sources, targets, reading)
     for source, target, matrix in zip(sources, targets, weights, strict=True):
-        shares = own_words(target).shares, own_words(with_eos(source)).shares
+        shares = pieces_by_word(target).shares, pieces_by_word(with_eos(source)).shares
         for i, j in strongest_links(merge_words(matrix, *shares)):
             words = core(source.words[i]), core(target.words[j])
             if all(any(map(str.isalnum, word)) for word in words):

@@ -55,8 +55,8 @@ class NoiseConfig(Config):
         return self != NoiseConfig()
 
 
-def disturb(text: str, config: NoiseConfig, rng: random.Random) -> str:
-    """Return `text` with noise drawn from `rng`. A text that is only an apostrophe may vanish."""
+def add_noise(text: str, config: NoiseConfig, rng: random.Random) -> str:
+    """Return `text` with noise drawn from `rng`. A text of apostrophes only may become empty."""
     if rng.random() < config.quotes:
         text = _other_quotes(text, rng)
     if rng.random() < config.slip:

@@ -115,7 +115,7 @@ def _print_french(text: str) -> str:
 
 
 CHARACTERS = {chr(code): to or "" for code, to in _TABLE.items() if not 0xD800 <= code < 0xE000}
-"""The replacement of each character that no model reads; a lone surrogate becomes U+FFFD."""
+"""The replacement of each character that `normalise` replaces or removes, but for surrogates."""
 
 FRENCH_PATTERNS: dict[str, str] = {
     "opening": _GUILLEMETS[0][0].pattern,
@@ -128,7 +128,7 @@ FRENCH_PATTERNS: dict[str, str] = {
     "code_or_tail": _CODE_OR_TAIL.pattern,
     "code_or_printed": _CODE_OR_PRINTED.pattern,
 }
-"""The patterns of the rules of French, for the same rules in another language than Python."""
+"""The patterns of the French rules, for an implementation in another programming language."""
 
 # Language code -> (the last step of `normalise`, its inverse in `restore`).
 _RULES: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = dict.fromkeys(
@@ -140,8 +140,8 @@ _RULES: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = dict.from
 _LONG_RUN = re.compile(r"[^\w\s\x00-\x7f]{32,}")
 
 
-def composed(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
-    """Return `text` in a composed Unicode form, in about linear time.
+def compose_unicode(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
+    """Return `unicodedata.normalize(form, text)`, in about linear time.
 
     Python sorts the combining marks on a letter by insertion, which takes minutes for 100,000 of
     them. Long runs are sorted here first, which is equivalent in Unicode.
@@ -172,7 +172,7 @@ def normalise(text: str, lang: str) -> str:
     gets missing spaces before a final `? ! ; :` and inside « », except in code (entities, tags,
     addresses, statements). Never raises.
     """
-    text = composed(text.translate(_TABLE))
+    text = compose_unicode(text.translate(_TABLE))
     text = " ".join(text.split())
     return _RULES[lang][0](text) if lang in _RULES else text
 
@@ -187,17 +187,17 @@ def restore(text: str, lang: str) -> str:
     if lang not in _RULES:
         return text
     space, typeset = _RULES[lang]
-    plain = _SPACES.sub(" ", composed(text.translate(_UNREAD))).strip(" ")
+    plain = _SPACES.sub(" ", compose_unicode(text.translate(_UNREAD))).strip(" ")
     return typeset(space(plain))
 
 
 def sentence_key(text: str) -> str:
     """Return a key that is equal for sentences that differ only in case, spacing or punctuation.
 
-    The key is the letters, combining marks and numbers of the text in NFKC, case-folded. If there
-    are none, the key is the stripped, case-folded text.
+    The key has the letters, combining marks and numbers of the text in NFKC, case-folded. For a
+    text without these characters, the key is the stripped, case-folded text.
     """
     if text.isascii():  # the same result in a fifth of the time
         return "".join(filter(str.isalnum, text.lower())) or text.lower().strip()
-    folded = composed(composed(text, "NFKC").casefold(), "NFKC")
+    folded = compose_unicode(compose_unicode(text, "NFKC").casefold(), "NFKC")
     return "".join(c for c in folded if unicodedata.category(c)[0] in "LMN") or folded.strip()

@@ -1,4 +1,4 @@
-"""Validation of a SentencePiece model file before the library parses it, and its rules as data.
+"""Checks of a SentencePiece model file before the library parses it, and the model's rules.
 
 The file is a protocol buffer (sentencepiece_model.proto), a sequence of numbered fields.
 """
@@ -20,7 +20,7 @@ _FIXED_BYTES = {1: 8, 5: 4}
 
 
 def check_model(content: bytes) -> str:
-    """Return the type of a model, unigram or bpe.
+    """Check a model file, and return the type of the model, unigram or bpe.
 
     Raises DataError if the file is not a model of these types, has more than MAX_SIZE pieces, or
     has rules that alter text. nmt normalises text itself, and the rules of a forged model could
@@ -51,10 +51,11 @@ def check_model(content: bytes) -> str:
 
 
 class ModelRules(NamedTuple):
-    """The pieces of a model as the library reads them, and how it writes spaces and the unknown.
+    """The scores and types of the pieces of a model, and its rules for spaces and unknown pieces.
 
-    `types` are SentencePiece's: 1 normal, 2 unknown, 3 control, 4 defined by the user, 5 unused,
-    6 a byte. `has_plain_spaces` says that a space is ▁ and stands before its word.
+    A type is 1 (normal), 2 (unknown), 3 (control), 4 (defined by the user), 5 (unused) or 6 (byte).
+    With `has_plain_spaces`, ▁ replaces a space and begins a word. With `adds_dummy_prefix`, it also
+    begins the text. `unknown_surface` is the text of an unknown piece.
     """
 
     scores: tuple[float, ...]
@@ -66,7 +67,7 @@ class ModelRules(NamedTuple):
 
 
 def read_rules(content: bytes) -> ModelRules:
-    """Return the rules of a model that `check_model` has passed. Raises DataError if malformed."""
+    """Read the rules of a model, after `check_model`. Raises DataError for a malformed file."""
     try:
         return _rules(content)
     except (IndexError, struct.error, UnicodeDecodeError):

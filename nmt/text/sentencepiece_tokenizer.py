@@ -14,7 +14,7 @@ from nmt.text import normalisation
 from nmt.text.case_markup import CAPITAL, MARKS, UPPER, mark_case, restore_case
 from nmt.text.sentencepiece_model import check_model
 from nmt.text.subword_sampling import BPEDropout, Sampler, SubwordSamplingConfig, UnigramSampler
-from nmt.text.tokenizer_config import BaseTokenizerConfig, GivenFile
+from nmt.text.tokenizer_config import BaseTokenizerConfig, ModelFile
 from nmt.text.vocabulary import BOS_ID, EOS_ID, MAX_SIZE, PAD_ID, RESERVED, UNK_ID, Vocab
 from nmt.types import Encoded
 
@@ -95,7 +95,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
         return self
 
     @property
-    def given(self) -> tuple[GivenFile, GivenFile] | None:
+    def model_files(self) -> tuple[ModelFile, ModelFile] | None:
         if self.src_model is None:
             return None
         src = "src_model", self.src_model
@@ -103,7 +103,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
 
     def conflicts(self) -> Iterator[Conflict]:
         size = self.vocab_size or DEFAULT_SIZE
-        if self.given is None and self.byte_fallback and size <= _BYTE_PIECES:
+        if self.model_files is None and self.byte_fallback and size <= _BYTE_PIECES:
             allowed = f"> {_BYTE_PIECES} if tokenizer.byte_fallback is true"
             yield "vocab_size", f"got {size}, allowed: {allowed}"
 
@@ -113,14 +113,14 @@ class SentencePieceConfig(BaseTokenizerConfig):
 
     @property
     def size_limit(self) -> tuple[str, int] | None:
-        return None if self.given else ("vocab_size", self.vocab_size or DEFAULT_SIZE)
+        return None if self.model_files else ("vocab_size", self.vocab_size or DEFAULT_SIZE)
 
     @property
     def default_size(self) -> int | None:
         return DEFAULT_SIZE if self.vocab_size is None else None
 
-    def build_given(self, content: bytes, lang: str) -> "SentencePieceTokenizer":
-        """Build the tokenizer of a model file. Its config is updated to describe the model."""
+    def build_from_file(self, content: bytes, lang: str) -> "SentencePieceTokenizer":
+        """Build the tokenizer of a user's model file, whose config then describes the model."""
         tokenizer = self.build(content, lang)
         update = {
             "model_type": tokenizer.model_type,
@@ -232,9 +232,9 @@ class SentencePieceTokenizer:
         return [tuple(ids) for ids in self.processor.encode(marked, out_type=int)]
 
     def words(self, ids: Sequence[int]) -> list[str]:
-        """Return the parts of a text that no piece crosses: words with ▁ first, and marks of case.
+        """Return the words of a text, each with ▁ first, and its marks of case, in order.
 
-        `ids` are the ids of the text, without unknown and byte pieces.
+        No piece crosses from one into the next. The `ids` have no unknown and no byte pieces.
         """
         return _WORD.findall("".join(map(self.vocab.piece_of, ids)))
 
@@ -300,8 +300,8 @@ class SentencePieceTokenizer:
 def word_spans(pieces: Sequence[str]) -> tuple[tuple[int, int], ...]:
     """Return the range (start, end) of each word's pieces; the ranges cover all pieces.
 
-    A word begins at a piece that begins with ▁, or at the mark ⇧ or ⇪ before it. At the end of the
-    text, a piece ▁, ⇧ or ⇪ belongs to the word before. A piece ⇩ always does.
+    A word begins at a piece that begins with ▁, or at the mark ⇧ or ⇪ before it. A piece ⇩ belongs
+    to the word before it, as do pieces ▁, ⇧ and ⇪ at the end of the text.
     """
     if not pieces:
         return ()

@@ -21,7 +21,7 @@ from nmt.storage.bounded import parse_json, read_bytes, stay_inside
 from nmt.text.normalisation import normalise
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.subword_sampling import Sampler, SubwordSamplingConfig
-from nmt.text.tokenizer_config import GivenFile
+from nmt.text.tokenizer_config import ModelFile
 from nmt.text.vocabulary import Vocab
 from nmt.text.word_tokenizer import WordConfig
 from nmt.types import Encoded, FilePath, SentencePair
@@ -64,7 +64,7 @@ class Tokenizer(Protocol):
         """Return a piece as UTF-8, with ▁ for a space, or the byte of a byte piece."""
 
     def sampler(self, config: SubwordSamplingConfig, rate: float) -> Sampler | None:
-        """Return a sampler of segmentations; None if `rate` is 0 or words have only one each."""
+        """Return a sampler of segmentations; None if `rate` is 0 or no word has several."""
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
         """Return the pieces and words of `ids`, leaving out pad, bos and eos."""
@@ -98,7 +98,7 @@ class _Manifest(Config):
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of both sides; `joint`: whether they share one vocabulary.
+    """The tokenizers of source and target; `joint`: whether both share one vocabulary.
 
     With `reverse_target` (data.reverse_target) the model reads and writes the target ids from the
     last to the first. The tokenizers themselves use reading order; `save` does not store the flag.
@@ -150,16 +150,18 @@ class Tokenizers:
 def train_tokenizers(
     config: TokenizerConfig, pairs: Iterable[SentencePair], src_lang: str, tgt_lang: str, seed: int
 ) -> Tokenizers:
-    """Learn the vocabularies of both sides, or one for both, from the training pairs.
+    """Learn a vocabulary for each side, or one for both, from the training pairs.
 
     If `config` names model files, these are used, and no pair is read. The same pairs in the same
     order give the same tokenizers. Raises DataError if there is no text or a file is unusable, and
     ConfigError if the text does not allow the vocabulary size.
     """
-    if config.given is not None:
-        src_file, tgt_file = config.given
-        src_tokenizer = given_tokenizer(config, src_file, src_lang)
-        return Tokenizers(src_tokenizer, given_tokenizer(config, tgt_file, tgt_lang), config.joint)
+    if config.model_files is not None:
+        src_file, tgt_file = config.model_files
+        src_tokenizer = tokenizer_from_file(config, src_file, src_lang)
+        return Tokenizers(
+            src_tokenizer, tokenizer_from_file(config, tgt_file, tgt_lang), config.joint
+        )
     src_texts: list[str] = []
     tgt_texts: list[str] = []
     for pair in pairs:
@@ -173,11 +175,11 @@ def train_tokenizers(
     return Tokenizers(config.build(src, src_lang), config.build(tgt, tgt_lang), config.joint)
 
 
-def given_tokenizer(config: TokenizerConfig, file: GivenFile, lang: str) -> Tokenizer:
-    """Build a tokenizer from a user's model file. Raises DataError if it is missing or unusable."""
+def tokenizer_from_file(config: TokenizerConfig, file: ModelFile, lang: str) -> Tokenizer:
+    """Build a tokenizer from a user's model file. Raises DataError if the file is unusable."""
     key, path = file
     try:
-        return config.build_given(read_bytes(path, MAX_FILE_BYTES, DataError), lang)
+        return config.build_from_file(read_bytes(path, MAX_FILE_BYTES, DataError), lang)
     except FileNotFoundError:
         raise DataError(f"tokenizer.{key}: {path}: no such file") from None
     except DataError as error:

@@ -12,7 +12,7 @@ from nmt.settings.base import Config, Conflict
 if TYPE_CHECKING:
     from nmt.text.tokenizer import Tokenizer
 
-GivenFile = tuple[str, Path]
+ModelFile = tuple[str, Path]
 """A config key, and the path of the user's model file that it names."""
 
 
@@ -49,12 +49,12 @@ class BaseTokenizerConfig(Config):
         return None
 
     @property
-    def given(self) -> tuple[GivenFile, GivenFile] | None:
-        """The model files of source and target, perhaps the same; None if pieces are learned."""
+    def model_files(self) -> tuple[ModelFile, ModelFile] | None:
+        """The user's model files for source and target, perhaps one file; None to learn pieces."""
         return None
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield contradictions between keys, reported together with those in other sections."""
+        """Yield the contradictions between the keys of this section."""
         return iter(())
 
     @abstractmethod
@@ -67,8 +67,8 @@ class BaseTokenizerConfig(Config):
 
     @abstractmethod
     def build(self, model_bytes: bytes, lang: str) -> "Tokenizer":
-        """Build a tokenizer from a model file. Raises DataError if it is not one of this type."""
+        """Build a tokenizer from a model file of this type. Raises DataError for another file."""
 
-    def build_given(self, content: bytes, lang: str) -> "Tokenizer":
-        """Build a tokenizer from a file in `given`. Raises DataError if the file is unusable."""
+    def build_from_file(self, content: bytes, lang: str) -> "Tokenizer":
+        """Build a tokenizer from the `content` of a user's model file. Raises DataError."""
         raise NotImplementedError

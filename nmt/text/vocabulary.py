@@ -1,4 +1,4 @@
-"""Vocabularies, which map pieces to ids and back. Ids 0 to 3 are reserved in all of them."""
+"""Vocabularies, which map pieces to ids and back. Ids 0 to 3 are the four RESERVED pieces."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +15,10 @@ MAX_SIZE = 1_000_000
 
 @dataclass(frozen=True)
 class Vocab:
-    """The pieces by id. Raises DataError unless RESERVED come first and all pieces differ."""
+    """A vocabulary, in which `pieces[i]` has the id i.
+
+    Raises DataError unless RESERVED come first and all pieces differ.
+    """
 
     pieces: tuple[str, ...]
 

@@ -27,9 +27,10 @@ _INVISIBLE = str.maketrans("", "", "".join((SPACE_MARK, *MARKS)))
 class WordPieces:
     """The pieces of each word of a text.
 
-    `shares[w, p]` is the fraction of piece p's letters that belong to word w; columns sum to 1.
-    The row of a word without letters after normalisation, such as a control character, is zero.
-    `is_exact`: whether words and pieces have the same letters; if not, the nearest are matched.
+    `shares[w, p]` is the fraction of piece p that belongs to word w. Columns sum to 1, unless no
+    word has letters. The row of a word without letters after normalisation, such as a control
+    character, is zero. `is_exact`: whether words and pieces have the same letters; if not, those
+    that differ are matched in proportion.
     """
 
     shares: Float32[np.ndarray, "W P"]
@@ -42,7 +43,7 @@ class WordPieces:
         return int(is_shared.sum())
 
     def pieces_of(self, word: int) -> list[int]:
-        """Return the indices of the pieces that contain a letter of the word."""
+        """Return the indices of the pieces that belong to the word, as a whole or in part."""
         return [int(piece) for piece in np.flatnonzero(self.shares[word])]
 
 
@@ -54,8 +55,8 @@ def words_between_spaces(line: str) -> list[str]:
     return [word for word in _SPACES.split(line) if word]
 
 
-def own_words(encoded: Encoded) -> WordPieces:
-    """Return the pieces of each word in `encoded.words`."""
+def pieces_by_word(encoded: Encoded) -> WordPieces:
+    """Return the pieces of each word in `encoded.words`, by the word spans of the tokenizer."""
     shares = np.zeros((len(encoded.words), len(encoded.pieces)), np.float32)
     for word, (start, end) in enumerate(encoded.word_spans):
         shares[word, start:end] = 1
@@ -63,7 +64,10 @@ def own_words(encoded: Encoded) -> WordPieces:
 
 
 def word_pieces(words: Sequence[str], encoded: Encoded, tokenizer: Tokenizer) -> WordPieces:
-    """Return the pieces of each word; `encoded` is the encoding of the text that `words` form."""
+    """Return the pieces of each of `words`, the words of an alignment file.
+
+    `encoded` is the encoding of their text by `tokenizer`.
+    """
     lowers = tokenizer.config.lowers
     by_word = [_letters(normalise(word, tokenizer.lang), lowers) for word in words]
     by_piece = [_piece_letters(tokenizer.piece_bytes(piece), lowers) for piece in encoded.pieces]

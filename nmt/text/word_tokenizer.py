@@ -1,4 +1,4 @@
-"""Word-level tokenizer, which splits text at spaces and punctuation off words."""
+"""Word-level tokenizer, which splits text at spaces, and splits punctuation off words."""
 
 import re
 from collections import Counter
@@ -27,7 +27,7 @@ _SPACED_IN = {"fr": frozenset("!?‽;:")}
 
 
 def mark_sets(lang: str) -> dict[str, str]:
-    """Return the marks that `split` and `join` know, by what becomes of them."""
+    """Return the punctuation marks that `split` and `join` treat specially, by their role."""
     return {
         "opening": _OPENING,
         "closing": _CLOSING,
@@ -38,7 +38,7 @@ def mark_sets(lang: str) -> dict[str, str]:
 
 
 class WordConfig(BaseTokenizerConfig):
-    """Word-level tokenizers, with the frequent words of the training text."""
+    """Word-level tokenizers, whose vocabulary has the frequent words of the training text."""
 
     suffix = ".vocab.txt"
     unknown_cure = "lower tokenizer.min_freq, or take tokenizer.kind: sentencepiece"
@@ -96,8 +96,9 @@ class WordConfig(BaseTokenizerConfig):
 class WordTokenizer:
     """Tokenizer (tokenizer.py) of words and punctuation marks for texts in `lang`.
 
-    `decode` spaces the words by the rules of `lang`. The result is the normalised text, except for
-    unusual spacing: "." or "..." after a space, unpaired quotation marks, marks inside a chunk.
+    `decode` spaces the words by the rules of `lang`. Unless words are unknown or in lower case, the
+    result is the normalised text, except for unusual spacing: "." or "..." after a space, unpaired
+    quotation marks, marks within a word.
     """
 
     def __init__(self, config: WordConfig, model_bytes: bytes, lang: str) -> None:
@@ -153,12 +154,12 @@ class WordTokenizer:
 
 
 def core(word: str) -> str:
-    """Return `word` without the marks around it; a word of marks only is unchanged."""
+    """Return `word` without the punctuation around it; a word of marks only is unchanged."""
     return word.lstrip(_OPENING).rstrip(_CLOSING) or word
 
 
 def split(text: str) -> list[str]:
-    """Split a normalised text into words and marks."""
+    """Split a normalised text into words and punctuation marks."""
     words: list[str] = []
     for chunk in text.split():
         rest = chunk.lstrip(_OPENING)
@@ -195,9 +196,9 @@ _FOLLOWS = {"fr": re.compile(r"-[^\W\d_]+"), "en": re.compile(r"['’][^\W\d_]+|
 
 
 def detokenise(tokens: Sequence[str], lang: str) -> str:
-    """Join tokens, with clitics and elided words attached and marks spaced as in `lang`.
+    """Join tokens like `join`, but also attach clitics and elided words (n't, l') to their words.
 
-    Letters are unchanged. In a language other than English and French, only marks are spaced.
+    Letters are unchanged. Clitics and elided words are known in English and French only.
     """
     takes_next, follows = _TAKES_NEXT.get(lang), _FOLLOWS.get(lang)
     words: list[str] = []

@@ -12,7 +12,7 @@ from nmt.batches.mixture import Mixture, mixture_of
 from nmt.batches.resampling import Resampling
 from nmt.batches.store import DataSet, cached_corpus
 from nmt.config import RunConfig
-from nmt.corpora.corpora import read_examples, resolve_split, split_files, split_part, stream_split
+from nmt.corpora.corpora import read_examples, resolve_split, split_files, split_key, stream_split
 from nmt.corpora.language_check import language_notes
 from nmt.corpora.sources import DataConfig, PairsConfig, pairs_of
 from nmt.errors import ConfigError, DataError
@@ -24,8 +24,8 @@ from nmt.text.tokenizer import (
     MANIFEST_NAME,
     TokenizerConfig,
     Tokenizers,
-    given_tokenizer,
     size_notes,
+    tokenizer_from_file,
     train_tokenizers,
 )
 from nmt.text.vocabulary import UNK_ID
@@ -205,8 +205,8 @@ def vocabulary_notes(
         share = sum(row.count(UNK_ID) for row in rows) / sum(map(len, rows))
         if share > _MANY_UNKNOWN:
             cure = side.config.unknown_cure
-            if config.given is not None:
-                cure = f"tokenizer.{config.given[0][0]} may have been trained on other text"
+            if config.model_files is not None:
+                cure = f"tokenizer.{config.model_files[0][0]} may have been trained on other text"
             notes.append(f"{share:.0%} of the {side.lang} training tokens are unknown; {cure}")
     src_texts, tgt_texts = texts
     langs = tokenizers.src.lang, tokenizers.tgt.lang
@@ -225,7 +225,7 @@ def data_sets(config: RunConfig) -> list[DataSet]:
 def _data_set(split: PairsConfig, data: DataConfig) -> DataSet:
     files = split_files(split, data)
     name = re.sub(r"[^\w-]", "_", split.corpus or files[0].name.partition(".")[0])
-    part = split_part(split, data)
+    part = split_key(split, data)
     return DataSet(name, tuple(files), part, data.max_pieces, lambda: stream_split(split, data))
 
 
@@ -247,7 +247,7 @@ def run_tokenizers(
         _check_tokenizers(tokenizers, config, f"train.init_from: {first.path}: its tokenizers were")
     else:
         data, settings = config.data, config.tokenizer
-        sample = () if settings.given is not None else _spaced(pairs, data.vocab_pairs)
+        sample = () if settings.model_files is not None else _spaced(pairs, data.vocab_pairs)
         tokenizers = train_tokenizers(settings, sample, data.src_lang, data.tgt_lang, config.seed)
     tokenizers.save(run.tokenizer_path)
     return tokenizers
@@ -268,18 +268,20 @@ def _check_tokenizers(
     `has_learned`, a missing file is no error, since the run has a copy.
     """
     data, settings = config.data, config.tokenizer
-    for side, file in zip((tokenizers.src, tokenizers.tgt), settings.given or (), strict=False):
+    for side, file in zip(
+        (tokenizers.src, tokenizers.tgt), settings.model_files or (), strict=False
+    ):
         key, path = file
         if has_learned and not path.exists():
             continue
-        expected = given_tokenizer(settings, file, side.lang)
+        expected = tokenizer_from_file(settings, file, side.lang)
         if (expected.config, expected.model_bytes) != (side.config, side.model_bytes):
             raise ConfigError(
                 f"{what} not of the file that tokenizer.{key} names, {path}; bring the file back "
                 "as it was, or train in another `run`"
             )
     old_values = tokenizers.src.config.model_dump()
-    new_values = old_values if settings.given is not None else settings.model_dump()
+    new_values = old_values if settings.model_files is not None else settings.model_dump()
     old_langs = {"src_lang": tokenizers.src.lang, "tgt_lang": tokenizers.tgt.lang}
     new_langs = {"src_lang": data.src_lang, "tgt_lang": data.tgt_lang}
     old_sections = {"tokenizer": old_values, "data": old_langs}

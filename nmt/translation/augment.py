@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from nmt.corpora.cleaning import CleaningRules, judged
+from nmt.corpora.cleaning import CleaningRules, judge_pairs
 from nmt.corpora.text_files import stream_lines
 from nmt.errors import ConfigError, DataError
 from nmt.models.ensemble import Ensemble
@@ -72,7 +72,7 @@ class PairRules:
             yield SentencePair(*(translation.src_text, "")[::order]), kind, "empty"
         for rank, output in enumerate(translation.hypotheses, start=1):
             pair = SentencePair(*(translation.src_text, output.text)[::order])
-            [(_, text_fault)] = judged([pair], rules)
+            [(_, text_fault)] = judge_pairs([pair], rules)
             key = normalise(output.text, languages[1])
             fault = self._fault(output.hypothesis) or text_fault or known.get(key)
             if "\t" in pair.src_text + pair.tgt_text:

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from nmt.names import AttributionMethod
-from nmt.text.word_pieces import own_words
+from nmt.text.word_pieces import pieces_by_word
 from nmt.translation.heads import Head
 from nmt.translation.words import AttentionTable, Level, attention_table, axes, merge_words
 from nmt.types import Encoded, Translation, same_fields
@@ -153,10 +153,10 @@ def _attribution(
     scores, prefix_scores = attribution.scores, attribution.prefix_scores
     labels = prefix.pieces if level == "piece" else prefix.words
     if level == "word":
-        row_words = own_words(rows).shares
-        scores = merge_words(scores, row_words, own_words(columns).shares)
+        row_words = pieces_by_word(rows).shares
+        scores = merge_words(scores, row_words, pieces_by_word(columns).shares)
         if prefix_scores.shape[1]:
-            prefix_scores = merge_words(prefix_scores, row_words, own_words(prefix).shares)
+            prefix_scores = merge_words(prefix_scores, row_words, pieces_by_word(prefix).shares)
         else:
             prefix_scores = np.zeros((len(scores), 0), np.float32)
     return AttributionRecord(

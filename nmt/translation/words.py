@@ -13,7 +13,7 @@ from jaxtyping import Float32
 
 from nmt.names import AttributionMethod
 from nmt.text.vocabulary import BOS_ID, EOS_ID
-from nmt.text.word_pieces import own_words
+from nmt.text.word_pieces import pieces_by_word
 from nmt.translation.heads import MEAN, Head
 from nmt.types import AttentionKind, Attribution, Encoded, Translation
 
@@ -100,7 +100,7 @@ def source_share(
     n_source = attribution.scores.shape[1]
     share = row_shares(scores)[:, :n_source].sum(axis=1, keepdims=True)
     if level == "word":
-        share = merge_words(share, own_words(rows).shares, np.ones((1, 1), np.float32))
+        share = merge_words(share, pieces_by_word(rows).shares, np.ones((1, 1), np.float32))
     clipped: Float32[np.ndarray, " T"] = share[:, 0].clip(max=1)
     return clipped
 
@@ -127,7 +127,7 @@ def attention_table(
     assert weights.shape == (len(rows.pieces), len(columns.pieces))
     if level == "piece":
         return AttentionTable(rows.pieces, columns.pieces, weights, method, share)
-    merged = merge_words(weights, own_words(rows).shares, own_words(columns).shares)
+    merged = merge_words(weights, pieces_by_word(rows).shares, pieces_by_word(columns).shares)
     return AttentionTable(rows.words, columns.words, merged, method, share)
 
 

@@ -9,9 +9,9 @@ import pytest
 from cli.helpers import nmt, refusal
 
 from nmt.batches.batching import encode_pairs
-from nmt.corpora.cleaning import CleaningRules, judged
+from nmt.corpora.cleaning import CleaningRules, judge_pairs
 from nmt.corpora.corpora import read_split
-from nmt.corpora.corpus_report import Lengths, corpus_report, render_report
+from nmt.corpora.corpus_report import LengthStatistics, corpus_report, render_report
 from nmt.corpora.language_check import language_notes, other_language
 from nmt.corpora.languages import check_language, language_of, language_pair_of
 from nmt.corpora.readers.aligned import stream_aligned
@@ -47,9 +47,9 @@ def test_figures_of_pairs_and_words() -> None:
     train, valid = corpus_report({"train": iter(TRAIN), "valid": VALID}, DATA)
     assert (train.name, train.pairs) == ("train", 6)
     assert train.left_out == {"duplicate": 1, "empty": 1}
-    assert train.src_words == Lengths(total=11, mean=11 / 6, median=2, p90=3, p99=3, max=3)
-    assert Lengths.of(range(1, 101)) == Lengths(5050, 50.5, 50, 90, 99, 100)  # the nearest rank
-    assert Lengths.of([]) == Lengths(0, 0.0, 0, 0, 0, 0)
+    assert train.src_words == LengthStatistics(total=11, mean=11 / 6, median=2, p90=3, p99=3, max=3)
+    assert LengthStatistics.of(range(1, 101)) == LengthStatistics(5050, 50.5, 50, 90, 99, 100)
+    assert LengthStatistics.of([]) == LengthStatistics(0, 0.0, 0, 0, 0, 0)
     assert train.in_train is None
     assert valid.in_train == {"src": 1, "src_nearly": 2, "tgt": 2, "pair": 1}
     lines = [" ".join(line.split()) for line in render_report([train, valid]).splitlines()]
@@ -196,19 +196,19 @@ RULES = CleaningRules("en", "fr", max_words=20)
 )
 def test_reasons_to_leave_a_pair_out(src: str, tgt: str, expected: str | None) -> None:
     pair = SentencePair(src, tgt)
-    assert list(judged([pair], RULES)) == [(pair, expected)]
+    assert list(judge_pairs([pair], RULES)) == [(pair, expected)]
 
 
 def test_rules_may_be_off_and_duplicates_left_out() -> None:
     good, other = SentencePair("A dog sleeps.", "Un chien dort."), SentencePair("A", "B")
-    reasons = [reason for _, reason in judged([good, other, good, good], RULES)]
+    reasons = [reason for _, reason in judge_pairs([good, other, good, good], RULES)]
     assert reasons == [None, None, "duplicate", "duplicate"]
     none = CleaningRules("en", "fr", None, None, None, copies=True, duplicates=True)
     pairs = [good, good, SentencePair("x" * 999, "y"), SentencePair("да", "да")]
-    assert [reason for _, reason in judged(pairs, none)] == [None] * 4
+    assert [reason for _, reason in judge_pairs(pairs, none)] == [None] * 4
     cyrillic = [SentencePair("A dog runs.", "Собака бежит.")]
     for lang, reason in (("xx", None), ("ru", None), ("ja", "another script")):
-        assert next(judged(cyrillic, CleaningRules("en", lang)))[1] == reason
+        assert next(judge_pairs(cyrillic, CleaningRules("en", lang)))[1] == reason
 
 
 def test_clean_writes_the_pairs_that_pass_and_counts_the_rest(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from nmt.corpora import text_files
-from nmt.corpora.corpora import read_examples, read_split, split_files, split_part
+from nmt.corpora.corpora import read_examples, read_split, split_files, split_key
 from nmt.corpora.readers import PairFile, parquet
 from nmt.corpora.readers.aligned import read_references, stream_aligned
 from nmt.corpora.sources import DataConfig, SplitConfig
@@ -123,7 +123,7 @@ def test_wildcards_name_the_files_in_sorted_order(keys: dict[str, str]) -> None:
     assert read_split(source, DATA) == PAIRS
     assert read_split(split(**keys, first=5), DATA) == PAIRS[:5]
     assert [path.stem for path in split_files(source, DATA)][:1] == ["a"]
-    assert "b" in split_part(source, DATA)
+    assert "b" in split_key(source, DATA)
 
 
 def test_a_file_whose_name_has_a_wildcard_is_itself() -> None:

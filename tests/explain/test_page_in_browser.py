@@ -12,7 +12,7 @@ import pytest
 from explain.test_page import unpack
 
 from nmt.explain.page import pack, write_page
-from nmt.text.word_pieces import own_words
+from nmt.text.word_pieces import pieces_by_word
 from nmt.translation.heads import Head
 from nmt.translation.record import AttentionRecord, records
 from nmt.translation.words import merge_words, row_shares
@@ -87,7 +87,9 @@ def test_words_are_merged_as_nmt_merges_them(show, several) -> None:
     record = several[0]
     assert (tuple(rows), tuple(columns)) == (record.target.words, record.source.words)
     back = unpack(pack(record.weights), len(record.source.pieces))
-    merged = merge_words(back, own_words(record.target).shares, own_words(record.source).shares)
+    merged = merge_words(
+        back, pieces_by_word(record.target).shares, pieces_by_word(record.source).shares
+    )
     np.testing.assert_allclose(weights, merged, atol=1e-7)
 
 

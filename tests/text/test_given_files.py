@@ -62,7 +62,7 @@ def test_a_given_model_cuts_as_sentencepiece_and_is_saved(kind: str, tmp_path: P
     assert learned.vocab_size == theirs.get_piece_size()
     assert learned.byte_fallback == (kind == "bytes")
     assert learned.model_type == ("bpe" if kind == "bpe" else "unigram")
-    assert learned.given is None
+    assert learned.model_files is None
 
 
 def test_case_markup_is_for_models_that_nmt_learned_with_it(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_each_cut_and_bit_of_a_model_is_a_tokenizer_or_an_error() -> None:
         flipped[place] ^= 1 << place % 8
         for damaged in (content[:place], bytes(flipped)):
             with contextlib.suppress(DataError):
-                SentencePieceConfig().build_given(damaged, "en").encode("The cat")
+                SentencePieceConfig().build_from_file(damaged, "en").encode("The cat")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from nmt.text.noise import NoiseConfig, disturb
+from nmt.text.noise import NoiseConfig, add_noise
 
 TEXT = 'A man\'s dog says "hello" to the children.'
 ALL = NoiseConfig(lower=0.2, upper=0.2, title=0.2, punctuation=0.5, quotes=0.5, slip=0.5)
@@ -15,7 +15,7 @@ ALL = NoiseConfig(lower=0.2, upper=0.2, title=0.2, punctuation=0.5, quotes=0.5, 
 
 def drawn(n: int = 400, text: str = TEXT, **probabilities: float) -> Counter[str]:
     config = NoiseConfig.model_validate(probabilities)
-    return Counter(disturb(text, config, random.Random(i)) for i in range(n))
+    return Counter(add_noise(text, config, random.Random(i)) for i in range(n))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_slip_is_one_edit_of_one_word() -> None:
 @settings(max_examples=60, deadline=None)
 @given(text=st.text(), seed=st.integers(0, 1000))
 def test_any_text_stays_a_text_and_the_same_draw_the_same(text: str, seed: int) -> None:
-    result = disturb(text, ALL, random.Random(seed))
-    assert result == disturb(text, ALL, random.Random(seed))
+    result = add_noise(text, ALL, random.Random(seed))
+    assert result == add_noise(text, ALL, random.Random(seed))
     assert bool(result.strip()) or not any(unicodedata.category(c)[0] in "LN" for c in text)
-    assert disturb(text, NoiseConfig(), random.Random(seed)) == text
+    assert add_noise(text, NoiseConfig(), random.Random(seed)) == text

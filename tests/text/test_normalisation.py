@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.corpora.text_files import read_lines
-from nmt.text.normalisation import composed, normalise, restore, sentence_key
+from nmt.text.normalisation import compose_unicode, normalise, restore, sentence_key
 
 CORPORA = os.environ.get("NMT_CORPORA")
 needs_corpora = pytest.mark.skipif(not CORPORA, reason="NMT_CORPORA names no folder")
@@ -96,7 +96,7 @@ _MARKS = "\u0301\u0323\u0344\u0345\u0316\u0f71\u0f73"
 @given(st.text(f"{_MARKS}aéö ;\U0001f600", max_size=60), st.text(_MARKS, max_size=60))
 def test_composed_is_what_unicode_says(text: str, marks: str) -> None:
     for form in ("NFC", "NFKC"):
-        assert composed(text + marks + text, form) == unicodedata.normalize(
+        assert compose_unicode(text + marks + text, form) == unicodedata.normalize(
             form, text + marks + text
         )
 

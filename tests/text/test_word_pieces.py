@@ -7,7 +7,7 @@ import pytest
 
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import Tokenizers, train_tokenizers
-from nmt.text.word_pieces import own_words, word_pieces, words_between_spaces
+from nmt.text.word_pieces import pieces_by_word, word_pieces, words_between_spaces
 from nmt.text.word_tokenizer import WordConfig, detokenise
 from nmt.types import SentencePair
 
@@ -58,7 +58,7 @@ def test_words_as_the_tokenizer_tells_them_are_their_own_spans(kind: str) -> Non
     tokenizer = trained(kind).src
     encoded = tokenizer.encode("The cat sleeps on the red sofa")
     division = word_pieces(encoded.words, encoded, tokenizer)
-    np.testing.assert_array_equal(division.shares, own_words(encoded).shares)
+    np.testing.assert_array_equal(division.shares, pieces_by_word(encoded).shares)
     assert division.n_shared == 0
 
 

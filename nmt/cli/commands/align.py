@@ -25,7 +25,7 @@ _CHUNK = 256
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """The way in which links are read from weights."""
+    """Options for reading links of words from the weights of a model."""
 
     shift: Annotated[
         int,
@@ -41,7 +41,7 @@ class ReadingOptions:
     ] = "mean"
 
     def value(self) -> "Reading":
-        """Return the options as the library takes them."""
+        """Return the options as an object of the library."""
         from nmt.explain.aligner import Reading
 
         return Reading(self.shift, self.method, self.heads)
@@ -83,8 +83,8 @@ def align(
     """Align the words of sentence pairs by attention.
 
     Each pair becomes a line of links `i-j` between source word i and target word j, in the Pharaoh
-    format. Words are separated by spaces and numbered from 0. With --gold, the scores are printed,
-    and the links are written to --out only.
+    format. Words are separated by spaces and numbered from 0. With --gold, AER,
+    precision and recall are printed, and the links are written only to --out.
     """
     if symmetrise is not None and reverse is None:
         raise ConfigError("--symmetrise requires --reverse, a run of the opposite direction")

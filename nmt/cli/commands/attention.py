@@ -11,12 +11,12 @@ from typer import Argument, Option
 from nmt.cli.commands.attention_formats import (
     PICTURES,
     WRITERS,
-    Export,
+    ExportOptions,
     format_of,
     write_side_by_side,
 )
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, SearchOptions
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, SearchOptions
 from nmt.cli.shared.options import First, Method, OutFile, SourceFile, split_option
 from nmt.cli.shared.sentences import checked_arguments, file_lines
 from nmt.errors import ConfigError, format_count
@@ -83,7 +83,10 @@ def attention(
     ] = False,
     models: ModelOptions,
     search: SearchOptions,
-    n_best: NBest = None,
+    n_best: Annotated[
+        int | None,
+        Option(min=1, help="Translations per sentence.", show_default="1; beam for jsonl and npz"),
+    ] = None,
     compute: ComputeOptions,
 ) -> None:
     """Export the attention of translations as data, pictures or text.
@@ -123,7 +126,7 @@ def attention(
 
     from nmt.translation.heads import choose_heads
 
-    def translations(translator: "Translator", options: Export) -> Iterator["Translation"]:
+    def translations(translator: "Translator", options: ExportOptions) -> Iterator["Translation"]:
         attributor = None
         if method != "attention":
             from nmt.explain.attribution.methods import Attributor
@@ -134,7 +137,7 @@ def attention(
     config = config.model_copy(update={"n_best": n_best})
     sources = sources[:first]
     n_maps = len(sources) * (1 if targets else n_best)
-    options = Export(sources, targets, level, n_maps, out, (), scale, numbers)
+    options = ExportOptions(sources, targets, level, n_maps, out, (), scale, numbers)
     if side_by_side:
         by_run = {
             str(path): translations(models.load([run], compute, config), options)
@@ -180,7 +183,7 @@ def _check_side_by_side(
 
 
 def _translations(
-    translator: "Translator", options: Export, attributor: "Attributor | None"
+    translator: "Translator", options: ExportOptions, attributor: "Attributor | None"
 ) -> Iterator["Translation"]:
     """Yield the translations, computed a chunk at a time, and print the number of empty sources."""
     n_empty, sources, targets = 0, options.sources, options.targets

@@ -25,10 +25,11 @@ _SUFFIXES = {f".{name}": name for name in ("jsonl", "npz", "html", *PICTURES)} |
 
 
 @dataclass(frozen=True)
-class Export:
-    """The options of an export of `n_maps` maps to the file or folder `out`.
+class ExportOptions:
+    """Options for writing `n_maps` attention maps to the file or folder `out`.
 
-    `targets` are translations of the user. `scale` and `numbers` are as in MapStyle.
+    `targets` are translations of the user to explain, instead of a search. `scale` and `numbers`
+    are as in MapStyle.
     """
 
     sources: list[str]
@@ -46,7 +47,11 @@ Picture = tuple[str, "Figure", tuple[str, ...]]
 
 
 def format_of(format: str | None, out: Path | None, is_terminal: bool) -> str:
-    """Return `format`, or the one that the suffix of `out`, or stdout, implies."""
+    """Return `format`, or if it is None, the format by the suffix of `out`.
+
+    For stdout, it is text on a terminal, else jsonl. Raises ConfigError for an unknown suffix, and
+    for npz without `out`.
+    """
     if format is None and out is not None and str(out) != "-":
         format = _SUFFIXES.get(out.suffix.lower())
         if format is None:
@@ -59,20 +64,22 @@ def format_of(format: str | None, out: Path | None, is_terminal: bool) -> str:
     return format
 
 
-def _records(translations: Iterable["Translation"], options: Export) -> Iterator["AttentionRecord"]:
+def _records(
+    translations: Iterable["Translation"], options: ExportOptions
+) -> Iterator["AttentionRecord"]:
     from nmt.translation.record import attention
 
     return attention(translations, options.level or "piece", options.heads, bool(options.targets))
 
 
-def _write_jsonl(translations: Iterable["Translation"], options: Export) -> None:
+def _write_jsonl(translations: Iterable["Translation"], options: ExportOptions) -> None:
     from nmt.translation.dump import to_json
 
     print_lines(map(to_json, _records(translations, options)), options.out)
     print_path(options.out)
 
 
-def _write_npz(translations: Iterable["Translation"], options: Export) -> None:
+def _write_npz(translations: Iterable["Translation"], options: ExportOptions) -> None:
     from nmt.translation.dump import write_npz
 
     assert options.out is not None  # checked by format_of
@@ -80,7 +87,9 @@ def _write_npz(translations: Iterable["Translation"], options: Export) -> None:
     print_path(options.out)
 
 
-def _write_picture(format: str, translations: Iterable["Translation"], options: Export) -> None:
+def _write_picture(
+    format: str, translations: Iterable["Translation"], options: ExportOptions
+) -> None:
     from nmt.explain.heatmap import draw_translation
     from nmt.explain.map_style import MapStyle
 
@@ -98,7 +107,7 @@ def _write_picture(format: str, translations: Iterable["Translation"], options: 
 
 
 def write_side_by_side(
-    format: str, translations: "Mapping[str, Iterable[Translation]]", options: Export
+    format: str, translations: "Mapping[str, Iterable[Translation]]", options: ExportOptions
 ) -> None:
     """Write a picture of each sentence, with the map of every run under the run's name."""
     from nmt.explain.heatmap import draw_side_by_side
@@ -117,7 +126,9 @@ def write_side_by_side(
     _write_pictures(format, pictures(), options, first="attention_000001")
 
 
-def _write_pictures(format: str, pictures: Iterable[Picture], options: Export, first: str) -> None:
+def _write_pictures(
+    format: str, pictures: Iterable[Picture], options: ExportOptions, first: str
+) -> None:
     """Write one picture to a file, or several into a folder, where `first` must be free."""
     from nmt.explain.fonts import font_hint
     from nmt.explain.heatmap import write_map
@@ -140,7 +151,7 @@ def _write_pictures(format: str, pictures: Iterable[Picture], options: Export, f
         say(hint)
 
 
-def _write_html(translations: Iterable["Translation"], options: Export) -> None:
+def _write_html(translations: Iterable["Translation"], options: ExportOptions) -> None:
     from nmt.explain.page import write_page
 
     out = options.out or Path("-")
@@ -149,12 +160,12 @@ def _write_html(translations: Iterable["Translation"], options: Export) -> None:
     print_path(out)
 
 
-def _write_text(translations: Iterable["Translation"], options: Export) -> None:
+def _write_text(translations: Iterable["Translation"], options: ExportOptions) -> None:
     print_lines(_text_lines(translations, options), options.out)
     print_path(options.out)
 
 
-def _text_lines(translations: Iterable["Translation"], options: Export) -> Iterator[str]:
+def _text_lines(translations: Iterable["Translation"], options: ExportOptions) -> Iterator[str]:
     from nmt.explain.labels import label
     from nmt.explain.terminal import SHARE_LEGEND, legend, render_terminal
     from nmt.translation.words import attention_table
@@ -179,7 +190,7 @@ def _text_lines(translations: Iterable["Translation"], options: Export) -> Itera
         yield SHARE_LEGEND
 
 
-WRITERS: dict[str, Callable[[Iterable["Translation"], Export], None]] = {
+WRITERS: dict[str, Callable[[Iterable["Translation"], ExportOptions], None]] = {
     "jsonl": _write_jsonl,
     "npz": _write_npz,
     **{name: partial(_write_picture, name) for name in PICTURES},

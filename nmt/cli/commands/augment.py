@@ -40,13 +40,13 @@ def augment(
     opposite direction. --n-best above 1 and sampling give several pairs per sentence. With --rerank
     the score of a translation is the weighted mean of the scores of all models.
 
-    The folder has part-00001.tsv and so on, in lines of source, target and origin, which a config
-    reads by data.train.mix; dropped-00001.tsv and so on, with the dropped pairs after the reason;
-    and augment.json, with the models, the settings and the counts. The same command continues where
-    it was stopped.
+    Pairs are written to part-00001.tsv and so on, in lines of source, target and origin, which a
+    config reads by data.train.mix. Dropped pairs, with the reason first, are in dropped-00001.tsv
+    and so on. The file augment.json has the models, the settings and the counts. The same command
+    continues where it was stopped.
 
-    Dropped are translations that equal the reference or a better translation, that were cut at the
-    length bound or have an unknown piece, and pairs that nmt corpus clean rejects.
+    A translation is dropped if it equals the reference or a better translation, was cut at the
+    length bound, has an unknown piece, or forms a pair that nmt corpus clean rejects.
     """
     from nmt.corpora.corpora import read_split
     from nmt.corpora.language_check import language_notes

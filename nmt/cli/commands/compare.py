@@ -35,12 +35,12 @@ def compare(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare the scores of runs, or of other translations, side by side.
+    """Compare the scores of runs, or of files of translations, side by side.
 
     All systems are compared with the first one, by scores with intervals, two paired tests, BLEU by
     length, and the sentences that changed most. The default metrics are BLEU and chrF.
 
-    Each run translates the test set of the first run, as `nmt eval` does.
+    Each run translates the test set of the first run, or --src, as `nmt eval` does.
     """
     from nmt.evaluation.comparison import compare_systems
     from nmt.evaluation.metric import DEFAULT_BOOTSTRAP
@@ -85,7 +85,7 @@ def _open_runs(
     systems: Sequence[Path], options: ScoreOptions, compute: ComputeOptions
 ) -> "dict[Path, tuple[TrainedRun, str | None]]":
     """Open the systems that are runs. Raises ConfigError for options that do not apply to them."""
-    from nmt.corpora.text_files import archive_of, missing
+    from nmt.corpora.text_files import archive_of, missing_file_message
     from nmt.runs.find import find_run, split_checkpoint
     from nmt.runs.trained_run import TrainedRun
 
@@ -93,7 +93,7 @@ def _open_runs(
     paths = {system: place for system, place in places.items() if place[0].is_dir()}
     for system in systems:
         if system not in paths and not archive_of(system).exists():
-            raise DataError(missing(system))
+            raise DataError(missing_file_message(system))
     if not (paths or options.ref):
         raise ConfigError("compare: got only files, allowed: files with --ref, or a run")
     if paths and options.ref and not options.src:

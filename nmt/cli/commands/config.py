@@ -20,7 +20,7 @@ def show(*, config: ConfigOptions) -> None:
 
 
 def list_() -> None:
-    """List the recipes that come with nmt; --config takes their names."""
+    """List the recipes that come with nmt. Their names can be given to --config."""
     from nmt.settings.recipes import recipes
 
     typer.echo("\n".join(recipes()))
@@ -29,8 +29,8 @@ def list_() -> None:
 def check(files: Annotated[list[Path], Argument(help="Config files, in YAML.")]) -> None:
     """Check configs; exit with code 2 if one is invalid.
 
-    Reports every error that would stop `nmt train` at its start. The text files of a config must
-    exist, and splits of up to 50 MB are read.
+    Reports the errors that would stop `nmt train` at its start. The text files must exist,
+    and splits from files of up to 50 MB are read. Named corpora need not be on disk.
     """
     from nmt.config import load_config
     from nmt.corpora.corpora import check_corpora

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def list_(data: Data = Path("data")) -> None:
-    """List the corpora that a config can name, and which are on disk."""
+    """List the corpora that a config can name, and show which are on disk."""
     from nmt.corpora.corpora import readable_splits
     from nmt.corpora.entries import load_catalog
 
@@ -65,8 +65,9 @@ def fetch(
 def check(*, config: ConfigOptions, as_json: Json = False) -> None:
     """Report on the corpora of a config before training.
 
-    Shows pairs, pairs that `nmt corpus clean` rejects, words, lengths, the overlap of train with
-    the evaluation sets, and signs of shifted lines or swapped files.
+    Shows how many pairs and words each split has, how many pairs `nmt corpus clean` rejects,
+    sentence lengths, the overlap of train with the evaluation sets, and signs of shifted lines or
+    swapped files.
     """
     from nmt.corpora.corpora import read_examples, resolve_split, stream_split
     from nmt.corpora.corpus_report import corpus_report, render_report
@@ -170,7 +171,7 @@ def _write(
     """Write the pairs, and return their counts by reason of rejection; "" is for kept pairs."""
     from tqdm import tqdm
 
-    from nmt.corpora.cleaning import judged
+    from nmt.corpora.cleaning import judge_pairs
     from nmt.corpora.corpora import stream_split
     from nmt.corpora.sources import DataConfig
     from nmt.storage.atomic import encode_utf8
@@ -181,7 +182,7 @@ def _write(
         outputs = [stack.enter_context(atomic_output(path)) for path in out]
         rejects = None if rejected is None else stack.enter_context(atomic_output(rejected))
         pairs = tqdm(stream_split(split, DataConfig()), desc="read", unit=" pairs", disable=None)
-        for number, (pair, reason) in enumerate(judged(iter(pairs), rules), start=1):
+        for number, (pair, reason) in enumerate(judge_pairs(iter(pairs), rules), start=1):
             counts[reason or ""] += 1
             texts = [pair.src_text, pair.tgt_text]
             if reason is None:

@@ -46,7 +46,7 @@ def evaluate(
     out: OutFile = None,
     as_json: Json = False,
 ) -> None:
-    """Score the translations of a run, or those in a file.
+    """Score the translations of a run, or of a file.
 
     sacreBLEU computes all scores except COMET, with signatures and 95 % bootstrap intervals.
 

@@ -31,7 +31,7 @@ def export(
     The folder, which must be new, has the model, the tokenizers, and manifest.json, which describes
     them. --int8 adds copies of the ONNX graphs with matrices in int8. CTranslate2 runs Transformers
     only. A page is one HTML file with a recurrent model, which translates and displays its
-    attention offline. The path is printed.
+    attention offline. The path is printed on stdout.
     """
     if int8 and format != "onnx":
         hint = "CTranslate2 quantizes when it loads, with compute_type='int8'"

@@ -15,7 +15,7 @@ from nmt.errors import ConfigError
 def report(*, run: RunOption, out: Picture = Path("report.html")) -> None:
     """Write a report of a run as one HTML page: curves, samples, maps, card.
 
-    A slider steps through the validations. The page loads nothing. The run may still be in
+    A slider steps through the validations. The page works offline. The run may still be in
     training. The path is printed on stdout.
     """
     trained = open_run(run.path)
@@ -65,8 +65,8 @@ def card(
     """Write a model card of a run, in Markdown.
 
     The card has the model, settings, data files, versions, and the scores of this checkpoint that
-    `nmt eval` has stored. Hugging Face reads its metadata, which include the scores as model-index.
-    What is not in the run is left for you to write.
+    `nmt eval` has stored. Its metadata are for Hugging Face, and include the scores as model-index.
+    The end of the section "Limits" is left for you to write.
     """
     import torch
 

@@ -33,8 +33,8 @@ def score(
     """Print the log-probability of each translation of a text.
 
     Values are in nats, one per line; the end </s> counts as a piece. With --json, a line also has
-    the pieces and their log-probabilities. For a source without pieces the line is empty, or the
-    score null in JSON. The mean and the perplexity over all pieces are printed on stderr.
+    the pieces and their log-probabilities. For a source without pieces the line is empty; in JSON
+    the score is null. The mean and the perplexity over all pieces are printed on stderr.
     """
     if str(source) == str(target) == "-":
         raise ConfigError("got - twice, allowed: stdin for one of SOURCE and TARGET")

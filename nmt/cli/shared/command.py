@@ -1,4 +1,4 @@
-"""The class of all commands: refuses repeated options, guards outputs, puts flags in errors."""
+"""The class of all commands, which checks options and outputs and puts flags in errors."""
 
 import contextlib
 import inspect
@@ -20,7 +20,7 @@ from nmt.storage.output import STDIN_OR_STDOUT, check_output, command_files
 
 
 class Command(TyperCommand):
-    """A command that refuses a single-valued option given more than once."""
+    """A command that refuses a repeated option with a single value, and checks its output files."""
 
     # `ctx` is a context of click or, in some versions of Typer, of its own copy of click.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -53,7 +53,7 @@ class Command(TyperCommand):
 
 
 def path_parameters(callback: Callable[..., object]) -> dict[str, Any]:
-    """Return Typer's info of each parameter that is a path; its `writable` marks outputs."""
+    """Return Typer's info of each path parameter, by name; `writable` is true for outputs."""
     return {
         name: parameter.annotation.__metadata__[0]
         for name, parameter in inspect.signature(callback).parameters.items()

@@ -1,4 +1,4 @@
-"""Print errors that the user can fix as lines on stderr, and choose exit codes."""
+"""Errors that the user can fix, as lines on stderr with an exit code."""
 
 import contextlib
 import errno

@@ -16,7 +16,7 @@ _QUOTED = re.compile(r"`([a-z_][a-z0-9_.]*)(?:=([^`]+))?`")
 
 
 def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Override]":
-    """Return an override of a config section (`""`: the top level) per flag that is not None."""
+    """Return an override in `section` ("": the top level) for each flag that is not None."""
     from nmt.settings.config_file import Override
 
     prefix = f"{section}." if section else ""
@@ -43,7 +43,7 @@ def flags_of(command: Any) -> dict[str, str]:
 
 
 def with_flags(message: str, flags: Mapping[str, str]) -> str:
-    """Return `message` with flags for known names between backquotes. Others stay."""
+    """Replace the names of parameters and keys in backquotes in `message` by flags, if known."""
 
     def flag(quoted: re.Match[str]) -> str:
         name, value = quoted.groups()

@@ -23,7 +23,7 @@ _SECONDS_TO_SAVE = 600
 
 
 def check_processes(processes: int, ranks: "Ranks") -> None:
-    """Raise ConfigError if a process started by torchrun is told to start processes itself."""
+    """Raise ConfigError if torchrun started this process and `processes` asks to start others."""
     if processes > 1 and ranks.world > 1 and os.environ.get(_LAUNCHED) != str(processes):
         raise ConfigError(
             f"`processes`: got {processes} in one of the {ranks.world} processes that torchrun "

@@ -29,18 +29,18 @@ def complain(line: str) -> None:
 
 
 def print_json(content: object) -> None:
-    """Print JSON with a line for each entry on stdout."""
+    """Print JSON on stdout, indented, with a line for each entry."""
     typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
 
 
 def print_path(path: Path | None) -> None:
-    """Print the path of a written file on stdout, unless that is stdout itself (`-` or None)."""
+    """Print the path of a written file on stdout, unless the file is stdout (`-` or None)."""
     if path is not None and str(path) not in ("-", "/dev/stdout"):
         typer.echo(path)
 
 
 def kept_lines(n_kept: int, dropped: Counter[str]) -> list[str]:
-    """Return the lines that say how many pairs were kept, and how many not, by reason."""
+    """Return lines for the user: the number of pairs kept, and of pairs dropped by reason."""
     n_all = n_kept + dropped.total()
     return [
         f"kept {n_kept:,} of {n_all:,} pairs ({n_kept / max(1, n_all):.2%})",

@@ -1,4 +1,4 @@
-"""The options of commands that compute with models: which runs, how they compute and search."""
+"""Option groups of commands that compute with models: runs, computation, search, reranking."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 NBest = Annotated[
     int | None,
-    Option(min=1, help="Translations per sentence.", show_default="the run's; for data the beam"),
+    Option(min=1, help="Translations per sentence.", show_default="the run's"),
 ]
 
 
 @dataclass(frozen=True)
 class ComputeOptions:
-    """How a model computes, and keys of its search."""
+    """Options for the computation of models, and --set for keys of their search."""
 
     batch_size: Annotated[
         int | None,
@@ -74,7 +74,7 @@ class ComputeOptions:
         weights: Sequence[float] | None = None,
         search: "SearchConfig | None" = None,
     ) -> "Translator":
-        """Load the translator of open runs, after setting the threads of the process."""
+        """Load the translator of opened runs (several are an ensemble), and set torch's threads."""
         from nmt.cli.shared.process import configure_process
         from nmt.translation.translator import Translator
 
@@ -90,35 +90,37 @@ class RerankOptions:
     rerank: Annotated[
         list[Path] | None,
         Option(
-            help="Run (RUN@last for another checkpoint than best) that scores the hypotheses of "
-            "the beam too, of the same languages or the other way round; may be repeated.",
+            help="Run that also scores the hypotheses of the beam, of the same or the opposite "
+            "direction; RUN@last for another checkpoint than best; may be repeated.",
         ),
     ] = None
     rerank_weights: Annotated[
         Any,
         numbers_option(
-            "How much each --rerank counts, as in 0.5,0.25; the search counts 1.", "0.25 each"
+            "Weight of each --rerank, as in 0.5,0.25; the search has weight 1.", "0.25 each"
         ),
     ] = None
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """The runs of a command; several are an ensemble."""
+    """The runs of a command and their checkpoint. In most commands several are an ensemble."""
 
     run: Runs = None
     weights: Annotated[
         Any,
-        numbers_option(
-            "How much each --run counts, as in 2,1: several are an ensemble.", "all the same"
-        ),
+        numbers_option("Weight of each --run, as in 2,1; several are an ensemble.", "all the same"),
     ] = None
     checkpoint: Checkpoint = None
 
     def open(
         self, compute: ComputeOptions, keys: Mapping[str, object] | None = None
     ) -> "list[TrainedRun]":
-        """Open the runs of --run or the newest one, the first with its search changed."""
+        """Open the runs of --run, or the newest run without --run.
+
+        The search config of the first run is changed by --set and then by the flags in `keys`; see
+        `ComputeOptions.with_search`.
+        """
         first, *others = (open_run(path) for path in self.run or (None,))
         return [compute.with_search(first, keys), *others]
 
@@ -129,7 +131,7 @@ class ModelOptions:
         search: "SearchConfig | None" = None,
         rerank: RerankOptions = RerankOptions(),
     ) -> "Translator":
-        """Load the translator of the runs that `open` has opened, with its rerankers."""
+        """Load the translator of the runs that `open` returned, with the rerankers of `rerank`."""
         from nmt.runs.find import split_checkpoint
 
         named = [split_checkpoint(path) for path in rerank.rerank or ()]
@@ -184,7 +186,7 @@ class SearchOptions:
     ] = None
 
     def keys(self) -> dict[str, object]:
-        """Return the keys of SearchConfig that the flags set, with their values."""
+        """Return the values of the flags by the keys of SearchConfig that they set."""
         sections = {"mbr": "mbr.samples"}
         sections |= {name: f"sampling.{name}" for name in ("temperature", "top_k", "top_p", "seed")}
         flags = {sections.get(name, name): value for name, value in vars(self).items()}
@@ -192,7 +194,7 @@ class SearchOptions:
 
 
 def open_run(run: Path | None) -> "TrainedRun":
-    """Open the run at a path, or the newest one, which is named on stderr."""
+    """Open the run at a path. For None, open the newest run with a model; stderr shows its path."""
     from nmt.runs.find import find_run
     from nmt.runs.trained_run import TrainedRun
 

@@ -25,9 +25,9 @@ Force = Annotated[bool, Option("--force", help="Replace files that exist.")]
 
 
 def with_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Return `function` with a flag for each field of its parameters that are dataclasses.
+    """Return `function` with a flag for each field of each dataclass among its parameters.
 
-    Each command also gets --quiet, and --force if it writes a file; the class Command carries out
+    Each command also gets --quiet, and --force if it writes a file; the class Command implements
     both. Example: `def score(source: ..., *, models: ModelOptions)` has --run, --device and so on.
     """
     groups: dict[str, Any] = {}
@@ -103,7 +103,7 @@ Picture = Annotated[Path, Option("--out", "-o", writable=True, help="File to wri
 OutFolder = Annotated[
     Path, Option("--out", "-o", file_okay=False, writable=True, help="Folder to write.")
 ]
-Data = Annotated[Path, Option(envvar="NMT_DATA", help="Folder where named corpora live.")]
+Data = Annotated[Path, Option(envvar="NMT_DATA", help="Folder of named corpora.")]
 SourceFile = Annotated[Path | None, Option(help="Source text, one sentence a line; - is stdin.")]
 Run = Annotated[Path | None, Option(help="Run directory.", show_default="the newest with a model")]
 Runs = Annotated[
@@ -117,7 +117,7 @@ First = Annotated[int | None, Option(min=1, help="Only the first N.")]
 
 
 def split_option(default: str | None) -> object:
-    """The option --split, whose default differs from command to command."""
+    """The option --split of a command; the help shows `default`, or none for None."""
     return Option(
         help="Split of the run's data: test, valid, train or another.",
         show_default=default or False,
@@ -125,7 +125,7 @@ def split_option(default: str | None) -> object:
 
 
 def set_option(what: str, example: str) -> Any:
-    """The option --set, described alike in every command; its values are of type Override."""
+    """The option --set for the keys of `what`, with an example; its values are Overrides."""
     return Option(
         "--set",
         metavar="KEY=VALUE",
@@ -135,7 +135,7 @@ def set_option(what: str, example: str) -> Any:
 
 
 def numbers_option(help: str, show_default: str, kind: Callable[[str], float] = float) -> Any:
-    """An option of numbers between commas, which are its value as a list."""
+    """An option whose value is a list of numbers, which the user separates by commas."""
 
     def numbers(text: str) -> Sequence[int | float]:
         try:
@@ -164,7 +164,7 @@ SetKeys = Annotated[list[Any] | None, set_option("a key of the config", "search.
 
 @dataclass(frozen=True)
 class ConfigOptions:
-    """A config, as an argument or by --config, and keys that are set over it."""
+    """A config, as an argument or by --config, and --set, which changes its keys."""
 
     config_argument: Annotated[
         Path | None, Argument(metavar="CONFIG", help="The same as --config.")
@@ -181,7 +181,7 @@ class ConfigOptions:
 
     @property
     def path(self) -> Path:
-        """The file or recipe. Raises ConfigError for none, or two."""
+        """The file or recipe. Raises ConfigError if there is none, or two different ones."""
         path = _one("--config", self.config_argument, self.config)
         if path is None:
             from nmt.settings.recipes import recipes
@@ -194,7 +194,7 @@ class ConfigOptions:
         return path
 
     def load(self, *more: "Override") -> "RunConfig":
-        """Load the config with the keys of --set, and `more`, over it. Raises ConfigError."""
+        """Load the config, changed by --set and then by `more`. Raises ConfigError."""
         from nmt.config import load_config
 
         return load_config(self.path, [*(self.set_ or ()), *more])
@@ -215,5 +215,5 @@ class RunOption:
 
     @property
     def path(self) -> Path | None:
-        """The run that was named; None for the newest. Raises ConfigError for two."""
+        """The path of the run; None for the newest. Raises ConfigError for two different ones."""
         return _one("--run", self.run_argument, self.run)

@@ -80,7 +80,11 @@ class ScoreOptions:
         n_bootstrap: int,
         device: str | None,
     ) -> "Scoring":
-        """Return the scoring of a run, or of files if `config` is None. Raises ConfigError."""
+        """Return the scoring for the test set of a run, or of files if `config` is None.
+
+        `default` are the metrics unless options request any. COMET runs on `device`. Raises
+        ConfigError for an unknown tokenisation or unusable metric.
+        """
         from nmt.corpora.languages import language_of
         from nmt.device import resolve_device
         from nmt.evaluation.metric import TOKENISATIONS, Scoring
@@ -105,7 +109,11 @@ class ScoreOptions:
         return scoring
 
     def test_set(self, config: "RunConfig | None", has_hypotheses: bool) -> "TestSet":
-        """Read the test set: files, or a split of the run's data. Raises ConfigError, DataError."""
+        """Read the test set from --src and --ref, or else from a split of the run's data.
+
+        `has_hypotheses`: whether a file has the translations, so that --src is not required. Raises
+        ConfigError for options that do not fit, and DataError for unreadable files.
+        """
         from nmt.corpora.language_check import language_notes
         from nmt.evaluation.examples import files_as_test_set, split_as_test_set
 
@@ -146,7 +154,7 @@ def translate_test_set(
 
 
 def score_file(path: Path, test_set: "TestSet", scoring: "Scoring") -> "Evaluation":
-    """Score the translations in a file; a note on stderr says what scoring changes in them."""
+    """Score the translations in a file. Notes on stderr say what scoring changes in the texts."""
     from nmt.evaluation.evaluate import score_translations
     from nmt.evaluation.examples import read_translations
 
@@ -157,7 +165,7 @@ def score_file(path: Path, test_set: "TestSet", scoring: "Scoring") -> "Evaluati
 
 
 def note_altered(compared: "Comparable", what: object) -> None:
-    """Print notes on stderr about what scoring changes in the texts."""
+    """Print notes on stderr, beginning with `what`, about what scoring changes in the texts."""
     for note in compared.notes():
         say(f"{what}: {note}; --as-is leaves both sides as they are")
 

@@ -15,7 +15,7 @@ _Item = TypeVar("_Item")
 
 
 def checked_arguments(sentences: Sequence[str]) -> list[str]:
-    """Return the lines of `sentences`. Raises DataError if a sentence is not UTF-8."""
+    """Split arguments with sentences into lines. Raises DataError if one is not UTF-8."""
     for number, sentence in enumerate(sentences, start=1):
         try:
             sentence.encode("utf-8")
@@ -67,10 +67,10 @@ def print_lines(lines: Iterable[str], out: Path | None) -> None:
 def with_progress(
     items: Iterator[_Item], path: Path | None, out: Path | None = None, total: int | None = None
 ) -> Iterator[_Item]:
-    """Yield the items, with a progress bar on stderr if that is a terminal without results.
+    """Yield the items, with a progress bar if stderr is a terminal that does not show results.
 
-    `path` is the source file, whose lines give the `total`; None shows none, unless it is given.
-    `out` is the file of results; None is stdout.
+    The bar shows the total number of items: the lines of the source file `path`, else `total`, or
+    no number for None. `out` is the file of the results; None is stdout.
     """
     is_on_stdout = out is None or str(out) == "-"
     if not sys.stderr.isatty() or (sys.stdout.isatty() and is_on_stdout):

@@ -14,7 +14,7 @@ READERS: tuple[Reader, ...] = (ParquetReader(), TsvReader())
 
 
 def reader_of(path: Path) -> Reader:
-    """Return the reader for the suffix of a file name, before `.gz` if there is one."""
+    """Return the reader for the suffix of a file name, which may be followed by `.gz`."""
     name = path.name.lower().removesuffix(".gz")
     readers = (reader for reader in READERS if name.endswith(reader.suffixes))
     return next(readers, READERS[-1])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from nmt.corpora.text_files import missing, stream_lines
+from nmt.corpora.text_files import missing_file_message, stream_lines
 from nmt.errors import DataError, format_count
 from nmt.types import EvalExample, SentencePair
 
@@ -16,7 +16,8 @@ def stream_aligned(
 ) -> Iterator[SentencePair]:
     """Yield line n of `src` with line n of `tgt`, in order, empty lines included.
 
-    Raises DataError (file:line) if one file ends before the other, and as `stream_lines` does.
+    `max_bytes` limits the decompressed text of each file. Raises DataError (file:line) if one file
+    ends before the other, and as `stream_lines` does.
     """
     for src_text, tgt_text in _stream_rows((src, tgt), max_bytes):
         yield SentencePair(src_text, tgt_text)
@@ -44,10 +45,11 @@ def _stream_rows(
 
 
 def paired_files(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
-    """Return groups of parallel files: the n-th file, in sorted order, that each path matches.
+    """Group the parallel files that paths with wildcards match.
 
-    Raises DataError if a path with wildcards matches no file, if the paths match different numbers
-    of files, or if the `*` of two paths matches different texts.
+    The n-th group has the n-th file, in sorted order, that each of the `paths` matches. Raises
+    DataError if a path matches no file, if the paths match different numbers of files, or if the
+    `*` of two paths matches different texts.
     """
     columns = [_matching_files(path) for path in paths]
     for path, column in zip(paths[1:], columns[1:], strict=True):
@@ -72,7 +74,7 @@ def _matching_files(path: Path) -> list[Path]:
         return [path]
     paths = sorted(map(Path, glob.glob(str(path), recursive=True)))
     if not paths:
-        raise DataError(f"{missing(path)}; no file matches")
+        raise DataError(f"{missing_file_message(path)}; no file matches")
     return paths
 
 

@@ -23,7 +23,7 @@ class PairFile:
 
 @runtime_checkable
 class Reader(Protocol):
-    """Reads a format of files with both sides of each pair."""
+    """Reads the sentence pairs of a file format in which one file has both sides."""
 
     @property
     def suffixes(self) -> tuple[str, ...]:
