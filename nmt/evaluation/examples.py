@@ -15,7 +15,11 @@ from nmt.types import EvalExample
 
 @dataclass(frozen=True, slots=True)
 class TestSet:
-    """Examples to score. `about` is what a report records about their origin."""
+    """Examples to score.
+
+    `name` is the first part of a report's name. `corpus` names the origin of the examples in
+    messages; `about` describes it in reports.
+    """
 
     __test__ = False  # pytest: not a test class
 
@@ -46,7 +50,7 @@ def files_as_test_set(src: Path | None, refs: Sequence[Path]) -> TestSet:
 
 
 def split_as_test_set(name: str, data: DataConfig) -> TestSet:
-    """Read a split of a run's data as a test set; raises as `split_named` and `read_examples`."""
+    """Read a split of a run's data as a test set; raises what split_named or read_examples does."""
     split = split_named(data, name)
     corpus = f"{split.corpus} {split.split}" if split.corpus else str(split.file or split.src)
     entry = split.model_dump(mode="json", exclude_none=True)
@@ -55,7 +59,10 @@ def split_as_test_set(name: str, data: DataConfig) -> TestSet:
 
 
 def split_named(data: DataConfig, name: str) -> SplitConfig:
-    """Return a split of the run's data or its corpus. Raises ConfigError if there is none."""
+    """Return a split of the run (RUN_SPLITS) or, for another `name`, of its registered corpus.
+
+    Raises ConfigError if the run has no such split or no corpus.
+    """
     for run_split in RUN_SPLITS:
         if name == run_split:
             split = resolve_split(data, run_split)
