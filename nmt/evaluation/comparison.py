@@ -26,8 +26,7 @@ class Change:
 class System:
     """A system's evaluation, and its Comparison with the first system by each paired metric.
 
-    `changes` holds the largest gains, then the largest losses. For the first system, both are
-    empty.
+    `changes` holds the largest gains, then the largest losses. Both are empty for the first one.
     """
 
     name: str

@@ -15,10 +15,9 @@ from nmt.types import EvalExample
 
 @dataclass(frozen=True, slots=True)
 class TestSet:
-    """Examples to score.
+    """Examples to score. `corpus` names their origin in messages, `about` describes it in reports.
 
-    `name` is the first part of a report's name. `corpus` names the origin of the examples in
-    messages; `about` describes it in reports.
+    Names of reports begin with `name`.
     """
 
     __test__ = False  # pytest: not a test class
@@ -59,10 +58,7 @@ def split_as_test_set(name: str, data: DataConfig) -> TestSet:
 
 
 def split_named(data: DataConfig, name: str) -> SplitConfig:
-    """Return a split of the run (RUN_SPLITS) or, for another `name`, of its registered corpus.
-
-    Raises ConfigError if the run has no such split or no corpus.
-    """
+    """Return a split of the run (RUN_SPLITS) or else of its corpus. Raises ConfigError for none."""
     for run_split in RUN_SPLITS:
         if name == run_split:
             split = resolve_split(data, run_split)

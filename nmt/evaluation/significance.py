@@ -30,13 +30,11 @@ class Comparison:
 
     `p_value` is from sacreBLEU's paired bootstrap. It is the share of `n_bootstrap` resamples whose
     absolute difference, minus the mean over all resamples, exceeds the observed difference. If only
-    a few lines differ, all resamples agree, and a small value means nothing.
-
-    `p_randomisation` is from approximate randomisation. Each trial swaps random lines between the
-    systems. The p-value is the share of trials whose difference is at least the observed one. If k
-    lines differ, all in favour of one system, it is about 2^(1 - k).
-
-    Both are 1 if the scores are equal. By convention, systems differ if p < 0.05.
+    a few lines differ, all resamples agree, and a small value means nothing. `p_randomisation` is
+    from approximate randomisation, of which each trial swaps random lines between the systems. It
+    is the share of trials whose difference is at least the observed one. If k lines differ, all in
+    favour of one system, it is about 2^(1 - k). Both p-values are 1 if the scores are equal. By
+    convention, systems differ if p < 0.05.
     """
 
     name: str
@@ -117,8 +115,5 @@ def corpus_score(scorer: "Metric", stats: Float[np.ndarray, " K"]) -> float:
 
 
 def line_stats(scorer: "Metric", hyps: Sequence[str], streams: Streams) -> Float[np.ndarray, "L K"]:
-    """Return the statistics of each line, such as its numbers of n-grams, as sacreBLEU counts them.
-
-    sacreBLEU has no public API for this.
-    """
+    """Return sacreBLEU's statistics of each line, for which sacreBLEU has no public API."""
     return np.array(scorer._extract_corpus_statistics(hyps, streams), dtype=np.float64)

@@ -27,10 +27,7 @@ class SearchSetting:
 
 @dataclass(frozen=True, slots=True)
 class SearchGrid:
-    """The scored settings in order of beam size, and the seconds that each beam size took.
-
-    The seconds are for translation and scoring with all penalties.
-    """
+    """The scored settings in order of beam size, and the seconds of computation by beam size."""
 
     settings: tuple[SearchSetting, ...]
     seconds: dict[int, float]

@@ -35,8 +35,7 @@ class Connection(H11Protocol):
 
     A connection is closed if a request's header is incomplete after 10 seconds, or if the client
     does not read its answer for 60 seconds. Guard limits the time of a body. If more than `limit`
-    connections are open, some of the connections that wait for their client are closed, the longest
-    waiting first.
+    connections are open, some that have waited longest for their clients are closed.
     """
 
     limit = _MAX_CONNECTIONS

@@ -45,10 +45,7 @@ class DetectedLanguage(BaseModel):
 
 
 class TranslateAnswer(BaseModel):
-    """LibreTranslate's answer to POST /translate. The fields are lists if `q` is a list.
-
-    `alternatives` and `detectedLanguage` are left out unless requested.
-    """
+    """LibreTranslate's answer, with lists if `q` is a list; optional fields only if requested."""
 
     translatedText: str | list[str]  # noqa: N815 - LibreTranslate's name
     alternatives: list[str] | list[list[str]] | None = None

@@ -78,12 +78,11 @@ class Worker:
     `translate` gets at most `batch_size` texts, their options, and a check to call before each step
     of the search. It returns a translation of each text. The check ends the search by an exception
     if all futures of the batch are cancelled or the worker is closed. Otherwise it first translates
-    waiting texts that are much shorter. `capacity` is the size of the queue.
-
-    If `translate` raises an exception, the batch is halved until each text that causes it is alone.
-    Only the futures of these texts get the exception. `on_batch` is called with the size of each
-    batch. `compute` tests the device after an exception that is not an NMTError. If `compute` fails
-    too, except for lack of memory, `is_able` becomes false.
+    waiting texts that are much shorter. `capacity` is the size of the queue. If `translate` raises
+    an exception, the batch is halved until each text that causes it is alone. Only the futures of
+    these texts get the exception. `on_batch` is called with the size of each batch. `compute` tests
+    the device after an exception that is not an NMTError. If `compute` fails too, except for lack
+    of memory, `is_able` becomes false.
     """
 
     def __init__(
@@ -123,8 +122,7 @@ class Worker:
         """Queue all texts, and return a future of each translation.
 
         Cancelling a future removes its text from the queue. Raises QueueFullError, and queues none,
-        if there is no room for all. An empty queue has room for any number of texts. The last
-        quarter of the queue is for requests of at most 10 texts.
+        if there is no room for all. An empty queue has room for any number.
         """
         is_small = len(texts) <= _FEW
         with self._changed:

@@ -26,10 +26,7 @@ def merged_search(
 
 
 def checked_texts(texts: Iterable[str], name: str = "texts") -> Iterator[str]:
-    """Return an iterator over `texts` that raises TypeError at the first item that is not a str.
-
-    Raises TypeError at once if `texts` is a single str. `name` names the texts in errors.
-    """
+    """Iterate over `texts`. Raises TypeError for a single str, or at an item that is not a str."""
     check_several(name, texts)
     return (_str(text, f"{name}[{index}]") for index, text in enumerate(texts))
 

@@ -37,11 +37,9 @@ def constraints_of(
     For each source, `attention` has a dict from steps to weights, which are divided by their sum.
     It is ignored without `prefixes`. Raises TypeError if `prefixes` is a single text. Raises
     ConfigError if a right-to-left model, which writes the end first, gets a prefix or attention.
-
-    Raises DataError if the numbers of sources, prefixes and dicts differ, or if the vocabulary
-    cannot write a required word or a prefix. Raises it also if an id of a prefix is not a piece, if
-    a step lies beyond the first piece after the prefix, or if weights have another shape, are
-    negative, not finite or all 0.
+    Raises DataError if the numbers of sources, prefixes and dicts differ, if the vocabulary cannot
+    write a required word or a prefix, or if an id of a prefix is not a piece. Raises it also if a
+    step lies beyond the first piece after the prefix, or for invalid weights.
     """
     tokenizer, is_reversed = tokenizers.tgt, tokenizers.reverse_target
     words = words_of(tokenizer, config.must, config.must_not, is_reversed)

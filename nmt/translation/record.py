@@ -59,14 +59,13 @@ class AttentionRecord:
 
     `weights[t, s]` is the attention weight of column s in row t. It is the mean over the heads that
     the model averages, which for a Transformer are the heads of some layers. If there is an
-    `attribution`, it is the share of column s in the absolute scores of row t.
-
-    Rows and columns are `target.pieces` and `source.pieces` at level "piece", `target.words` and
-    `source.words` at level "word". `source` ends with eos, and so does `target` if `finished`.
-    `log_probs` has an entry per target piece at both levels. `sentence` and `rank` count from 1;
-    rank 1 is the best. `forced` marks a user-supplied translation (forced decoding). `heads` has
-    the weights of the requested heads over the source, which `head_names` names. `self_attention`
-    has the requested heads of the keys "encoder" and "decoder".
+    `attribution`, it is the share of column s in the absolute scores of row t. Rows and columns are
+    `target.pieces` and `source.pieces` at level "piece", `target.words` and `source.words` at level
+    "word". `source` ends with eos, and so does `target` if `finished`. `log_probs` has an entry per
+    target piece at both levels. `sentence` and `rank` count from 1; rank 1 is the best. `forced`
+    marks a user-supplied translation (forced decoding). `heads` has the weights of the requested
+    heads over the source, which `head_names` names. `self_attention` has the requested heads of the
+    keys "encoder" and "decoder".
     """
 
     sentence: int

@@ -299,11 +299,7 @@ class Translator:
         batch_size: int,
         read: Callable[[Padded, Sequence[Sequence[int]]], Sequence[dict[str, object]]],
     ) -> list[DrawnTranslation]:
-        """Replace fields of each Hypothesis by the results of `read`, a teacher-forced pass.
-
-        `read` gets a batch of sources and of hypotheses' ids. For each hypothesis it returns a dict
-        of the new values by name of field.
-        """
+        """Replace fields of each Hypothesis; `read`, a teacher-forced pass, returns new values."""
         sources = [t.source for t in translations for _ in t.hypotheses]
         targets = [output.hypothesis.ids for t in translations for output in t.hypotheses]
         fields = dict(self.batched.read_pairs(sources, targets, batch_size, read))
