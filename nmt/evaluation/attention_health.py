@@ -30,11 +30,11 @@ class AttentionHealth:
     diagonality: float
 
     def measured(self) -> dict[str, float]:
-        """Return the statistics by their names in metrics.jsonl."""
+        """Return the statistics by their keys in metrics.jsonl, such as `attention_entropy`."""
         return {f"attention_{name}": value for name, value in vars(self).items()}
 
     def collapse(self) -> str | None:
-        """Describe how attention has collapsed; None if it has not."""
+        """Return a description of the collapse of attention, or None if it has not collapsed."""
         if self.end_mass >= 0.75:
             return f"{self.end_mass:.0%} of it is on the end of the source"
         if self.entropy >= 0.95:

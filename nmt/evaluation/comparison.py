@@ -1,4 +1,4 @@
-"""Comparison of several systems on one test set, each with the first."""
+"""Comparison of the first of several systems with each of the others, on one test set."""
 
 from dataclasses import asdict, dataclass
 
@@ -24,9 +24,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A system's evaluation, and by metric its Comparison with the first system.
+    """A system's evaluation, and its Comparison with the first system by each paired metric.
 
-    `changes` holds the largest gains, then the largest losses. The first system has neither.
+    `changes` holds the largest gains, then the largest losses. Both are empty for the first one.
     """
 
     name: str

@@ -18,7 +18,7 @@ BUCKET_WORDS = (5, 10, 15, 20, 30, 40)
 
 
 @runtime_checkable
-class Translates(Protocol):
+class SupportsTranslate(Protocol):
     """Anything that can be evaluated, such as a Translator."""
 
     def translate(self, texts: Sequence[str]) -> Sequence[Translation]:
@@ -61,12 +61,13 @@ class Evaluation:
 
 
 def evaluate(
-    translator: Translates, examples: Sequence[EvalExample], scoring: Scoring
+    translator: SupportsTranslate, examples: Sequence[EvalExample], scoring: Scoring
 ) -> Evaluation:
     """Translate all examples and score the translations against the references.
 
     Translations are first converted to the typography of the references (typography.py). Raises
-    DataError if an example has no reference or there are no examples, ConfigError as Metric.check.
+    DataError if an example has no reference or there are no examples, and ConfigError if a metric
+    of `scoring` cannot be computed.
     """
     for name in scoring.metrics:
         METRICS[name].load(scoring)
@@ -88,7 +89,7 @@ def score_translations(
 
 
 def scores_of(compared: Comparable, scoring: Scoring) -> dict[str, MetricResult]:
-    """Return the score by each metric; signatures end in `|unicode:nfc` if NFC changed a text."""
+    """Return the result of each metric; if NFC changed a text, signatures end in `|unicode:nfc`."""
     hyps, examples = compared.hyp_texts, compared.examples
     scores = {name: METRICS[name].score(hyps, examples, scoring) for name in scoring.metrics}
     if compared.n_not_nfc or compared.n_refs_not_nfc:

@@ -15,7 +15,10 @@ from nmt.types import EvalExample
 
 @dataclass(frozen=True, slots=True)
 class TestSet:
-    """Examples to score. `about` is what a report records about their origin."""
+    """Examples to score. `corpus` names their origin in messages, `about` describes it in reports.
+
+    Names of reports begin with `name`.
+    """
 
     __test__ = False  # pytest: not a test class
 
@@ -46,7 +49,7 @@ def files_as_test_set(src: Path | None, refs: Sequence[Path]) -> TestSet:
 
 
 def split_as_test_set(name: str, data: DataConfig) -> TestSet:
-    """Read a split of a run's data as a test set; raises as `split_named` and `read_examples`."""
+    """Read a split of a run's data as a test set; raises what split_named or read_examples does."""
     split = split_named(data, name)
     corpus = f"{split.corpus} {split.split}" if split.corpus else str(split.file or split.src)
     entry = split.model_dump(mode="json", exclude_none=True)
@@ -55,7 +58,7 @@ def split_as_test_set(name: str, data: DataConfig) -> TestSet:
 
 
 def split_named(data: DataConfig, name: str) -> SplitConfig:
-    """Return a split of the run's data or its corpus. Raises ConfigError if there is none."""
+    """Return a split of the run (RUN_SPLITS) or else of its corpus. Raises ConfigError for none."""
     for run_split in RUN_SPLITS:
         if name == run_split:
             split = resolve_split(data, run_split)

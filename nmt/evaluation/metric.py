@@ -26,10 +26,11 @@ _TOKENISATION_OF = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 
 @dataclass(frozen=True, slots=True)
 class MetricResult:
-    """The score of a corpus, which most metrics give from 0 to 100.
+    """The score of a set of translations by one metric. Most metrics have a scale from 0 to 100.
 
-    `signature` lists the settings and versions that the score depends on. `low` and `high` bound
-    the 95 % confidence interval from `n_bootstrap` resamples; if that is 0, both are None.
+    `signature` lists the settings and versions that the score depends on. `low` and `high` are the
+    bounds of the 95 % confidence interval from `n_bootstrap` resamples. If `n_bootstrap` is 0, both
+    are None.
     """
 
     name: str
@@ -101,7 +102,7 @@ def check_lines(hyps: Sequence[str], refs: Sequence[tuple[str, ...]]) -> None:
 
 
 def mean_interval(scores: Float64[np.ndarray, " L"], n_bootstrap: int) -> tuple[float, float]:
-    """Return the 95 % percentile interval of the mean over bootstrap resamples of the lines."""
+    """Return the 95 % interval of the mean of `scores`: percentiles over bootstrap resamples."""
     rng = np.random.default_rng(SEED)
     means = [rng.choice(scores, len(scores)).mean() for _ in range(n_bootstrap)]
     low, high = np.percentile(means, [2.5, 97.5])

@@ -43,9 +43,9 @@ def check_metrics(scoring: Scoring, where: str) -> None:
 
 
 def validation_scoring(config: RunConfig, names: Sequence[str] = ()) -> Scoring:
-    """Return the settings that score the validation set: BLEU and `names`, without intervals.
+    """Return the settings that score the validation set by BLEU and `names`, without intervals.
 
-    By default, `names` are the metrics that choose the best checkpoint and the learning rate.
+    If `names` is empty, the metrics that choose the best checkpoint and the learning rate are used.
     """
     valid = config.valid
     names = names or (valid.metric, getattr(config.train.schedule, "metric", "loss"))

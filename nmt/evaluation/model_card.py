@@ -31,8 +31,8 @@ nmt does not know what this model is meant for, where it fails, or whether its t
 used for that. A translation may be fluent and wrong. Write here what you know."""
 
 
-class RunReport(BaseModel):
-    """The keys of a report in eval/ that a card needs; other keys are ignored."""
+class SavedReport(BaseModel):
+    """The keys that a card needs of an EvalReport saved in the run's eval/; others are ignored."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -54,11 +54,11 @@ class RunReport(BaseModel):
 
     @property
     def method(self) -> str:
-        """The search in words: `beam 5` or `beam 5, int8`."""
+        """The beam size and the number format of the search: `beam 5` or `beam 5, int8`."""
         return f"beam {self.search.get('beam', '?')}" + ", int8" * self.int8
 
 
-def read_reports(run: Path, step: int, say: Callable[[str], None]) -> list[RunReport]:
+def read_reports(run: Path, step: int, say: Callable[[str], None]) -> list[SavedReport]:
     """Read the reports in eval/ on translations by the run's model alone, after `step` updates.
 
     A damaged report is skipped with a note to `say`. Raises CheckpointError if a link leads out of
@@ -68,7 +68,7 @@ def read_reports(run: Path, step: int, say: Callable[[str], None]) -> list[RunRe
     for path in sorted((run / "eval").glob("*.json")):
         stay_inside(path, run, CheckpointError)
         try:
-            report = RunReport.model_validate(read_json(path, CheckpointError))
+            report = SavedReport.model_validate(read_json(path, CheckpointError))
         except (ValidationError, NMTError) as error:
             fault = first_fault(error) if isinstance(error, ValidationError) else error
             say(f"note: {path}: left out: {fault}")
@@ -80,7 +80,7 @@ def read_reports(run: Path, step: int, say: Callable[[str], None]) -> list[RunRe
 
 
 def model_card(
-    run: TrainedRun, loaded: LoadedModel, reports: Sequence[RunReport], licence: str | None = None
+    run: TrainedRun, loaded: LoadedModel, reports: Sequence[SavedReport], licence: str | None = None
 ) -> str:
     """Return the card of a checkpoint of `run` as Markdown, front matter first.
 
@@ -111,7 +111,7 @@ def model_card(
 
 
 def _front_matter(
-    config: RunConfig, reports: Sequence[RunReport], licence: str | None
+    config: RunConfig, reports: Sequence[SavedReport], licence: str | None
 ) -> dict[str, object]:
     languages = list(dict.fromkeys((config.data.src_lang, config.data.tgt_lang)))
     results = [_result(report, "-".join(languages)) for report in reports]
@@ -126,7 +126,7 @@ def _front_matter(
     return {key: value for key, value in matter.items() if value is not None}
 
 
-def _result(report: RunReport, languages: str) -> dict[str, object]:
+def _result(report: SavedReport, languages: str) -> dict[str, object]:
     """Return an entry of `results` in model-index."""
     return {
         "task": {"type": "translation", "name": f"Translation {languages}"},
@@ -190,7 +190,7 @@ def _data(data: DataConfig, run_json: Json) -> list[str]:
     return [*parts, _table([("file", "bytes", "SHA-256"), *rows])] if rows else parts
 
 
-def _scores(reports: Sequence[RunReport]) -> str:
+def _scores(reports: Sequence[SavedReport]) -> str:
     if not reports:
         return "This checkpoint has not been scored yet."
     head = "test set", "sentences", "search", "metric", "score", "95 % interval", "signature"

@@ -2,8 +2,8 @@
 
 The steps follow the data set's script (github.com/multi30k/dataset,
 scripts/task1-tokenize.sh): lower-case, normalise the punctuation, tokenise. The last two use
-sacremoses, a port of the Moses scripts. On the French validation and test_2016_flickr sets the
-result equals the published files (tests/evaluation/test_multi30k.py).
+sacremoses, a port of the Moses scripts. For the French validation and test_2016_flickr sets the
+preprocessed lines equal the published files (tests/evaluation/test_multi30k.py).
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from nmt.evaluation.sacrebleu_metrics import SacreBleuMetric
 
 
 class Multi30kBleu(SacreBleuMetric):
-    """The Multi30k papers' BLEU, over lines preprocessed by `tokenise`; the signature says how."""
+    """The Multi30k papers' BLEU of lines preprocessed by `tokenise`, as the signature records."""
 
     def __init__(self) -> None:
         # force: no warning that the text looks tokenised, which is intended.

@@ -32,9 +32,10 @@ A line with fewer references has None, which sacreBLEU ignores although its type
 class SacreBleuMetric(Metric):
     """A metric computed by the sacreBLEU class `kind` with `options`.
 
-    `highest` is the top of the metric's scale, or None if it has no top. Resamples are drawn with a
-    fixed seed (the environment variable SACREBLEU_SEED, default 12345), so intervals are
-    reproducible. As in sacreBLEU, an interval is mean ± half-width of the resamples.
+    `highest` is the top of the metric's scale, or None if it has no top. Intervals are
+    reproducible: resamples are drawn with the seed in the environment variable SACREBLEU_SEED
+    (default 12345), unless that is `none`. As in sacreBLEU, an interval is centred on the mean
+    score of the resamples; its width is the range of the middle 95 % of their scores.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class SacreBleuMetric(Metric):
         self.options = dict(options or {})
 
     def scorer(self, scoring: Scoring) -> "SacreBleuScorer":
-        """Build the sacreBLEU metric."""
+        """Build the object of sacreBLEU that computes this metric."""
         from sacrebleu.metrics import METRICS
 
         options = self.options
@@ -71,17 +72,19 @@ class SacreBleuMetric(Metric):
             ) from None
 
     def prepare(self, lines: Sequence[str], scoring: Scoring) -> Sequence[str]:
-        """Preprocess lines for sacreBLEU."""
+        """Preprocess translations or references; by default they are unchanged."""
         return lines
 
     def sign(self, signature: str, scoring: Scoring) -> str:
-        """Add the preprocessing to sacreBLEU's signature."""
+        """Add the steps of `prepare` to sacreBLEU's signature; by default there are none."""
         return signature
 
     def score(
         self, hyps: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
     ) -> MetricResult:
-        lines, streams = self.comparable(hyps, [example.ref_texts for example in examples], scoring)
+        lines, streams = self.sacrebleu_inputs(
+            hyps, [example.ref_texts for example in examples], scoring
+        )
         scorer, n_bootstrap = self.scorer(scoring), scoring.n_bootstrap
         result = scorer.corpus_score(lines, streams, n_bootstrap=n_bootstrap)
         signature = str(scorer.get_signature())
@@ -94,7 +97,7 @@ class SacreBleuMetric(Metric):
         signature, value = self.sign(signature, scoring), self.within(result.score)
         return MetricResult(self.title, value, signature, low, high, n_bootstrap)
 
-    def comparable(
+    def sacrebleu_inputs(
         self, hyps: Sequence[str], refs: Sequence[tuple[str, ...]], scoring: Scoring
     ) -> tuple[Sequence[str], Streams]:
         """Preprocess translations and references, and arrange the references as Streams.

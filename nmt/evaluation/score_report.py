@@ -22,10 +22,10 @@ _FEW_SENTENCES = 10
 
 @dataclass(frozen=True, slots=True)
 class EvalReport:
-    """An evaluation, and the name of its file in the run.
+    """An evaluation to be saved in a run's eval/, and the name of its file.
 
-    `comparisons` is by metric, and empty without a baseline. `about` records what was scored and
-    how it was translated.
+    `comparisons` has the Comparison with a baseline by metric, if there is a baseline. `about`
+    records what was scored and how it was translated.
     """
 
     name: str
@@ -53,9 +53,10 @@ class EvalReport:
     def save(self, run: Path) -> list[str]:
         """Write eval/NAME.json in the run, and the model's translations, if any, to NAME.txt.
 
-        Scores by other metrics in an earlier NAME.json stay if translations and references are
-        the same. If not, they are dropped, and their metrics returned. Each file is written
-        atomically. Raises DataError if writing fails, and CheckpointError if eval/ has a link.
+        Scores by other metrics in an earlier NAME.json are kept if translations, references and
+        target language are the same. Otherwise they are dropped. Returns the names of the dropped
+        metrics. Each file is written atomically. Raises DataError if writing fails, and
+        CheckpointError if eval/ has a link.
         """
         check_tree(run, ("eval",))
         path = report_path(run, self.name)
@@ -70,7 +71,7 @@ class EvalReport:
 
 
 def report_path(run: Path, name: str) -> Path:
-    """Return the path of the report `name` in a run; the translations are in the .txt beside it."""
+    """Return the path of the report `name` in a run; its translations have the suffix .txt."""
     return run / "eval" / f"{name}.json"
 
 

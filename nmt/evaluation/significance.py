@@ -28,12 +28,13 @@ RANDOMISATIONS = 10_000
 class Comparison:
     """The scores of a baseline and a system by one metric, and the p-values of their difference.
 
-    `p_value` is sacreBLEU's: the share of `n_bootstrap` paired bootstrap resamples whose absolute
-    difference exceeds the mean absolute difference by more than the observed one. If only a few
-    lines differ, all resamples agree, and a small value means nothing. `p_randomisation` is the
-    share of trials, each with random lines swapped between the systems, that differ at least as
-    much as observed. If k lines differ, all in favour of one system, it is about 2^(1 - k). Both
-    are 1 if the scores are equal. By convention, systems differ if p < 0.05.
+    `p_value` is from sacreBLEU's paired bootstrap. It is the share of `n_bootstrap` resamples whose
+    absolute difference, minus the mean over all resamples, exceeds the observed difference. If only
+    a few lines differ, all resamples agree, and a small value means nothing. `p_randomisation` is
+    from approximate randomisation, of which each trial swaps random lines between the systems. It
+    is the share of trials whose difference is at least the observed one. If k lines differ, all in
+    favour of one system, it is about 2^(1 - k). Both p-values are 1 if the scores are equal. By
+    convention, systems differ if p < 0.05.
     """
 
     name: str
@@ -60,8 +61,8 @@ def compare(
     from sacrebleu.significance import PairedTest, Result
 
     paired, scoring = PAIRED[metric], Scoring(tgt_lang, (metric,), tokenize=tokenize)
-    baseline_lines, streams = paired.comparable(baseline_hyps, refs, scoring)
-    lines, _ = paired.comparable(hyps, refs, scoring)
+    baseline_lines, streams = paired.sacrebleu_inputs(baseline_hyps, refs, scoring)
+    lines, _ = paired.sacrebleu_inputs(hyps, refs, scoring)
     pair = [("baseline", baseline_lines), ("system", lines)]
     scorer = paired.scorer(scoring)
     test = PairedTest(pair, {metric: scorer}, streams, test_type="bs", n_samples=DEFAULT_BOOTSTRAP)
@@ -103,16 +104,16 @@ def _p_of_swaps(
 
 
 def generator() -> np.random.Generator:
-    """Return a generator with sacreBLEU's seed."""
+    """Return a NumPy generator with the seed that sacreBLEU uses (SACREBLEU_SEED)."""
     seed = os.environ.get("SACREBLEU_SEED", "12345")
     return np.random.default_rng(None if seed.lower() == "none" else int(seed))
 
 
 def corpus_score(scorer: "Metric", stats: Float[np.ndarray, " K"]) -> float:
-    """Return the corpus score for `stats`, the sum of the lines' statistics."""
+    """Return the corpus score for `stats`, the sum of the lines' statistics (see line_stats)."""
     return float(scorer._compute_score_from_stats(cast("list[float]", stats)).score)
 
 
 def line_stats(scorer: "Metric", hyps: Sequence[str], streams: Streams) -> Float[np.ndarray, "L K"]:
-    """Return the statistics of each line. sacreBLEU has no public API for this."""
+    """Return sacreBLEU's statistics of each line, for which sacreBLEU has no public API."""
     return np.array(scorer._extract_corpus_statistics(hyps, streams), dtype=np.float64)

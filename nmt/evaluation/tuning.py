@@ -27,7 +27,7 @@ class SearchSetting:
 
 @dataclass(frozen=True, slots=True)
 class SearchGrid:
-    """The scored settings, in order of beam size, and the seconds of search by beam size."""
+    """The scored settings in order of beam size, and the seconds of computation by beam size."""
 
     settings: tuple[SearchSetting, ...]
     seconds: dict[int, float]
@@ -47,9 +47,10 @@ def search_grid(
 ) -> SearchGrid:
     """Score the translations of all examples for every beam size and every length penalty.
 
-    The search is SearchConfig.plain_beam with the translator's other search settings. After each
-    beam size, `on_beam` gets the size and its seconds. Raises ConfigError, before any search, if a
-    value is not allowed in SearchConfig, and DataError as `evaluate` does.
+    Other search settings are the translator's, but without sampling and `mbr`
+    (SearchConfig.plain_beam). After each beam size, `on_beam` gets the size and its seconds. Raises
+    ConfigError, before any search, if a value is not allowed in SearchConfig, and DataError as
+    `evaluate` does.
     """
 
     @functools.cache  # many settings give the same translations

@@ -32,11 +32,11 @@ _ELISION = re.compile(r"(?<=[^\W\d_])'(?=[^\W_])")
 
 @dataclass(frozen=True, slots=True)
 class Comparable:
-    """Translations and references in the form that is scored, and the number of changed texts.
+    """Translations and references in the form that is scored, and the numbers of changed texts.
 
     `typography` is the form of the translations; None if `Scoring.as_is` forbids conversion.
-    `n_retyped` translations had another typography. `n_not_nfc` translations and `n_refs_not_nfc`
-    references were not in NFC.
+    `n_retyped` is the number of translations that had another typography. `n_not_nfc` translations
+    and `n_refs_not_nfc` references were not in NFC.
     """
 
     hyp_texts: tuple[str, ...]

@@ -12,7 +12,7 @@ from nmt.errors import ConfigError
 from nmt.explain.alignment import SYMMETRISATIONS, links_above, strongest_links
 from nmt.explain.attribution.methods import Attributor
 from nmt.names import AttributionMethod
-from nmt.search.forced import read_weights
+from nmt.search.forced import alignment_weights
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.word_pieces import WordPieces, word_pieces, words_between_spaces
 from nmt.text.word_tokenizer import detokenise
@@ -66,7 +66,7 @@ def piece_weights(
     def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[Float32[np.ndarray, "_ _"]]:
         if attributor is not None:
             return [row_shares(result.scores) for result in attributor.read(inputs, ids)]
-        return read_weights(translator.model, *inputs, ids, reading.shift, heads, by_norm)
+        return alignment_weights(translator.model, *inputs, ids, reading.shift, heads, by_norm)
 
     weights = [
         np.zeros((len(target.ids), len(source.ids) + 1), np.float32)

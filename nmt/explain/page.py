@@ -19,7 +19,7 @@ from nmt.explain.web import map_script, map_style, web_file
 from nmt.storage.atomic import encode_utf8
 from nmt.storage.output import atomic_output
 from nmt.translation.record import AttentionRecord
-from nmt.translation.words import Level, described, row_shares
+from nmt.translation.words import Level, method_title, row_shares
 from nmt.types import Encoded, FilePath
 
 
@@ -81,7 +81,9 @@ def _source(text: str) -> str:
 def _hypothesis(record: AttentionRecord) -> dict[str, object]:
     assert record.level == "piece"
     attribution = record.attribution
-    method = "mean" if attribution is None else described(attribution.method, attribution.contrast)
+    method = (
+        "mean" if attribution is None else method_title(attribution.method, attribution.contrast)
+    )
     maps = [(method, "cross", record.weights)]
     heads = {kind: (part.head_names, part.heads) for kind, part in record.self_attention.items()}
     if record.heads is not None:

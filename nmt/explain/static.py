@@ -7,7 +7,7 @@ import numpy as np
 
 from nmt.explain.colours import BLUE
 from nmt.explain.labels import display_width, label, shorten
-from nmt.translation.words import AttentionTable, attention_table, scale_end
+from nmt.translation.words import AttentionTable, attention_table, colour_scale_maximum
 from nmt.types import Translation
 
 _MAX_LABEL_WIDTH = 24
@@ -62,7 +62,7 @@ def map_svg(table: AttentionTable) -> str:
         parts.append(f"{html.escape(text)}</text>")
     # The colour is visible on white and on black; a page's style sheet may override it.
     parts.append(f'</g><g class="nmt-ink" fill="{BLUE}" shape-rendering="crispEdges">')
-    end = scale_end(float(table.weights.max(initial=0.0)))
+    end = colour_scale_maximum(float(table.weights.max(initial=0.0)))
     for row, column in np.argwhere(table.weights >= _MIN_WEIGHT):
         weight = table.weights[row, column]
         parts.append(

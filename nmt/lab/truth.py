@@ -29,7 +29,7 @@ from nmt.lab.translators import TranslatorOptions, draw_pairs, encode, gru_confi
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import ModelConfig
 from nmt.models.transformer.transformer import TransformerConfig
-from nmt.search.forced import read_weights
+from nmt.search.forced import alignment_weights
 from nmt.translation.words import row_shares
 
 PLANTED, RANDOM = "planted", "random"
@@ -143,7 +143,7 @@ def attributions(model: Seq2Seq, pair: Pair, generator: torch.Generator) -> dict
             row[noun] = 0.5
         row[source] = 1.0
     src_ids, lengths = encoded.src_ids[None], torch.tensor([n_src])
-    [weights] = read_weights(model, src_ids, lengths, [encoded.tgt_out.tolist()])
+    [weights] = alignment_weights(model, src_ids, lengths, [encoded.tgt_out.tolist()])
     scores = {PLANTED: planted, "attention": torch.from_numpy(weights)}
     for method in applicable(model)[1]:
         scores[method] = METHODS[method](model, encoded).source

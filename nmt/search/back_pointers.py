@@ -26,8 +26,9 @@ Pieces = tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]
 class Candidates:
     """The beam after a step: the W best continuations for each of B sentences, best first.
 
-    `log_probs` are those of the new piece, `totals` those of the hypothesis so far. `parents` are
-    the rows that they extend. A slot whose total is -infinity is empty.
+    `ids` and `log_probs` belong to the new pieces. `totals` are the log-probabilities of the
+    hypotheses so far. `parents` are the indices of the rows that the new pieces extend. A slot
+    whose total is -infinity is empty.
     """
 
     ids: Int[Tensor, "B W"]
@@ -55,8 +56,9 @@ def n_best(
 ) -> list[list[Hypothesis]]:
     """Return the `n` best hypotheses of each sentence: finished before cut ones, then by score.
 
-    Of equal scores the shorter hypothesis comes first, then the lower slot. Raises NMTError if a
-    sentence has no hypothesis: the model's logits are NaN, or the options exclude all pieces.
+    Of equal scores the shorter hypothesis comes first, then the lower slot. `alpha` is the exponent
+    of the length penalty. Raises NMTError if a sentence has no hypothesis: the model's logits are
+    NaN, or the options exclude all pieces.
     """
     ended = _stack([step.ended for step in steps])
     ids = _stack([step.candidates.ids for step in steps])
@@ -110,7 +112,7 @@ def _trace_back(
 
 
 def length_penalty(n_pieces: int, alpha: float) -> float:
-    """Return ((5 + T) / 6)^alpha (Wu et al. 2016, arXiv 1609.08144, equation 14), at least 1."""
+    """Return ((5 + T) / 6)^alpha for T >= 1 pieces (arXiv 1609.08144, equation 14), else 1."""
     return float(((5 + max(n_pieces, 1)) / 6) ** alpha)
 
 

@@ -1,6 +1,7 @@
 """The loop of a search: it extends the rows of a beam until no row is left.
 
-It uses only `step` and `State.select` of a model, so the states may attend to any memory.
+It uses a model's `step`, `State.select` and, if attention weights are given,
+`State.with_attention`. So the states may attend to any memory.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ _CHECK_EVERY = 4
 
 
 class PieceSampler(NamedTuple):
-    """A sampler of each row's next piece, in place of the most probable pieces of a beam search.
+    """A function that samples each row's next piece, where a beam search takes the most probable.
 
     `choose` gets the log-probabilities of each row's most probable pieces, the rows' slots, and the
     length including the new piece. It returns the column of the chosen piece for each row. There
@@ -41,10 +42,11 @@ class PieceSampler(NamedTuple):
 class Start(NamedTuple):
     """The start of a search: B sentences and their initial states, which attend to any memory.
 
-    `first_ids` are the first inputs of the decoder: bos in translation. `src_lengths` are the
-    numbers of each row's positions, at most `n_positions`; they also bound the length of its
-    hypotheses. `max_repeats_by_sentence` is how often each may repeat itself (None: the config's
-    `max_repeats`). `on_step` is called before each step.
+    `step` is called as Seq2Seq.step. `first_ids` are the first inputs of the decoder: bos in
+    translation. `src_lengths` are the sentences' numbers of source positions, at most
+    `n_positions`; the bounds on the length of hypotheses depend on them. `max_repeats_by_sentence`
+    replaces the config's `max_repeats` (None: no replacement). `constraints` has one for each
+    sentence, or is empty. `on_step` is called before each step.
     """
 
     step: StepFunction
@@ -70,9 +72,9 @@ def search_from(
     """Search until no row can change the n best hypotheses, and return these.
 
     `sampler`, which needs a beam of 1, chooses the pieces (None: the most probable ones). Finished
-    rows are dropped. On a GPU without constraints they stay, with a total of -infinity, so that all
-    steps have the same shapes. The host then waits only every few steps, and for options such as a
-    repetition ban.
+    rows are dropped. But on a GPU without constraints they stay, with a total of -infinity, so that
+    all steps have the same shapes. The host then waits for the GPU only every few steps, unless an
+    option such as a repetition bound needs the pieces.
     """
     bounds, constraints = start.bounds(config), None
     if start.constraints:
@@ -99,7 +101,7 @@ def search_from(
         exists = candidates.totals > -torch.inf
         finished = exists & (candidates.ids == EOS_ID)
         cut = exists & ~finished & (length_bounds == length)
-        if rows.words is not None and rows.words.must and bool(cut.any()):
+        if rows.words is not None and rows.words.has_required and bool(cut.any()):
             cut &= has_all_words(rows.words, candidates)
         steps.append(SearchStep(rows.slots, out.weights, candidates, finished | cut))
         scores = (candidates.totals / penalties[length]).masked_fill(~finished, -torch.inf)
@@ -161,7 +163,7 @@ class _BestPieces:
     def of_rows(self, out: StepOutput, rows: Rows, length: int) -> Pieces:
         """Return each row's candidate pieces and their log-probabilities; -infinity if blocked."""
         may_end = length > self.config.min_length
-        must = rows.words is not None and rows.words.must
+        must = rows.words is not None and rows.words.has_required
         if self.sampler is not None:
             log_probs, ids = self._unblocked(out, rows, self.sampler.n_pieces, may_end)
             column = self.sampler.choose(log_probs, rows.slots, length)

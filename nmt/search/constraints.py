@@ -23,8 +23,8 @@ class Constraint:
 
     The translation begins with the pieces `prefix`, which are not eos, pad or bos. `attention[t]`
     replaces the weights of the model's N heads over the S source pieces, eos included, at step t
-    from 0; a head whose row is NaN keeps its weights. `words` must, or must not, occur in the
-    translation; words that must not may still occur in the prefix.
+    from 0; a head whose row is NaN keeps its weights. `words` are the words that must, or must not,
+    occur in the translation. A forbidden word may still occur in the prefix.
     """
 
     prefix: tuple[int, ...] = ()
@@ -33,7 +33,7 @@ class Constraint:
 
     @property
     def n_pieces(self) -> int:
-        """The number of pieces of the prefix and of the required words, plus 1."""
+        """The number of pieces of the prefix, of the required words, and 1 for eos."""
         return len(self.prefix) + self.words.n_pieces + 1
 
 
@@ -55,7 +55,7 @@ class Constraints:
         return [self._constraints[slot // self._beam] for slot in slots.tolist()]
 
     def attend(self, state: State, slots: Int[Tensor, " R"], step: int) -> State:
-        """Return a state whose next step uses the constraints' attention weights, if any."""
+        """Return a state whose next step uses the constraints' attention weights for `step`."""
         attention = [constraint.attention.get(step) for constraint in self._of_rows(slots)]
         rows = {i: row for i, row in enumerate(attention) if row is not None}
         if not rows:
@@ -68,7 +68,7 @@ class Constraints:
         return state.with_attention(torch.from_numpy(weights).to(slots.device))
 
     def force(self, pieces: Pieces, out: StepOutput, slots: Int[Tensor, " R"], step: int) -> Pieces:
-        """Return each row's best pieces; within its prefix, only the prefix's piece remains."""
+        """Return `pieces`, but only the prefix's next piece for each row within its prefix."""
         prefixes = [constraint.prefix for constraint in self._of_rows(slots)]
         rows = [row for row, prefix in enumerate(prefixes) if step < len(prefix)]
         if not rows:

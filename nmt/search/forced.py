@@ -57,8 +57,9 @@ def force_decode(
 ) -> list[Hypothesis]:
     """Score given translations: return their log-probabilities, scores and attention.
 
-    A translation ends with eos unless it is to be scored as unfinished. The values equal those that
-    `search` reports for the same ids, up to rounding. `with_heads` adds the weights of each head.
+    A translation ends with eos unless it is to be scored as unfinished. `length_penalty` is the
+    exponent alpha. Up to rounding, the results equal the hypotheses that `search` returns with the
+    same ids. `with_heads` adds the weights of each head.
     """
     inputs = _Pass(src_ids, src_lengths, [[BOS_ID, *ids][: len(ids)] for ids in tgt_ids])
     out = model(src_ids, inputs.src_keep, inputs.tgt_in, with_weights=True)
@@ -74,7 +75,7 @@ def force_decode(
 
 
 @torch.inference_mode()
-def read_weights(  # noqa: PLR0913 - each option is a parameter
+def alignment_weights(  # noqa: PLR0913 - each option is a parameter
     model: Seq2Seq,
     src_ids: SourceIds,
     src_lengths: Lengths,
@@ -83,12 +84,12 @@ def read_weights(  # noqa: PLR0913 - each option is a parameter
     heads: Sequence[int] | None = None,
     by_norm: bool = False,
 ) -> list[Float32[np.ndarray, "_ _"]]:
-    """Return cross-attention for an alignment: one row for each piece of a target without eos.
+    """Return the cross-attention of each pair for an alignment: a row per target piece except eos.
 
-    Row t holds the weights of step t + `shift` over the source with eos. Step t predicts piece t,
-    which is the decoder's input at step t + 1 (arXiv 2004.14837). If the query is the state before
-    that input, it has read piece t only at step t + 2. `heads` are averaged (None: the heads that
-    the model shows). `by_norm` replaces a weight w_s by ||w_s f(v_s)||, where f(v_s) is what a head
+    Row t holds the weights of step t + `shift` over the source with eos. With `shift` 0, step t
+    predicts piece t. With 1, the decoder reads piece t as its input (arXiv 2004.14837). A decoder
+    whose query is the state before its input needs 2. `heads` are averaged (None: `shown_heads` of
+    the model). `by_norm` replaces a weight w_s by ||w_s f(v_s)||, where f(v_s) is what a head
     adds to the context for a weight of 1 (arXiv 2004.10102), and divides each row by its sum.
     Raises ConfigError if the model does not have these norms.
     """
@@ -112,10 +113,10 @@ def read_weights(  # noqa: PLR0913 - each option is a parameter
 def self_attention(
     model: Seq2Seq, src_ids: SourceIds, src_lengths: Lengths, tgt_ids: Sequence[Sequence[int]]
 ) -> list[dict[str, Float32[np.ndarray, "N L L"]]]:
-    """Return the self-attention weights of each head, of the `encoder` and of the `decoder`.
+    """Return each pair's self-attention weights, with N heads, by the keys `encoder` and `decoder`.
 
-    `encoder` has a row and a column for each source piece. `decoder` has them for bos and for each
-    target piece except eos. A model without self-attention has neither key.
+    `encoder` has a row and a column for each source piece and eos. `decoder` has them for bos and
+    each target piece except eos. Both keys are missing for a model without self-attention.
     """
     rows = [[BOS_ID, *(i for i in ids if i != EOS_ID)] for ids in tgt_ids]
     inputs = _Pass(src_ids, src_lengths, rows)

@@ -17,9 +17,9 @@ StepFunction = Callable[[Int[Tensor, " R"], State], StepOutput]
 class GraphedSteps:
     """Calls a search's step on selected rows of a state, as a CUDA graph if possible.
 
-    If it `is_able`, on a CUDA GPU, the first such step is recorded as a CUDA graph, which selects
-    the rows, runs the step and stores the next state. A step that cannot be recorded, such as that
-    of a Transformer, whose state grows, runs without a graph.
+    With `is_able`, which needs a CUDA GPU, the first call with `parents` records a CUDA graph that
+    selects the rows, runs the step and stores the next state. A step that cannot be recorded runs
+    without a graph; for example, the state of a Transformer grows.
     """
 
     def __init__(self, step: StepFunction, is_able: bool) -> None:
@@ -32,7 +32,8 @@ class GraphedSteps:
     ) -> StepOutput:
         """Return the step's output for the rows `parents` of `state` (None: for all rows).
 
-        The next call overwrites the output's features.
+        `state` must be the state of the previous call's output, which a graph stores itself. The
+        next call overwrites the output's features.
         """
         if parents is None:
             return self._step(last_ids, state)

@@ -1,4 +1,4 @@
-"""A bound on how often a hypothesis repeats itself, so that no search runs into a loop.
+"""Bounds on the repetitions of a hypothesis, so that no search runs into a loop.
 
 On text unlike its training data, a model may give a loop the highest probability (Holtzman et al.
 2020, arXiv 1904.09751, section 1). By default only immediate repetitions count. An optional ban on
@@ -17,10 +17,11 @@ from nmt.text.vocabulary import UNK_ID
 
 @dataclass(frozen=True)
 class Repetitions:
-    """The pieces of R hypotheses so far, and how often each may repeat a sequence in a row.
+    """The pieces of R hypotheses so far, and the bounds on their repetitions.
 
-    `allowed` is that number. No n-gram of `ngram` pieces may occur twice (None: n-grams may
-    repeat). The arrays are NumPy's, whose small operations cost a search of one sentence less time.
+    A sequence of pieces may occur at most `allowed` times in a row. No n-gram of `ngram` pieces may
+    occur twice (None: n-grams may repeat). The arrays are NumPy's, whose small operations cost a
+    search of one sentence less time.
     """
 
     pieces: Int[np.ndarray, "R T"]
@@ -43,14 +44,15 @@ class Repetitions:
         return Repetitions(np.concatenate((pieces, last[:, None]), axis=1), allowed, self.ngram)
 
     def blocked(self) -> tuple[list[int], list[int]]:
-        """Return rows, and for each the piece that would begin one repetition too many.
+        """Return indices of rows, and for each a piece that may not come next.
 
-        A row occurs once for each period that has been repeated `allowed` times. Its last piece
-        also occurs that often, so few rows need to be examined.
+        The piece would begin one repetition too many, or complete an n-gram that has occurred. A
+        row with several such pieces has several entries.
         """
         rows, blocked = ([], []) if self.ngram is None else self._seen(self.ngram)
         same = self.pieces == self.pieces[:, -1:]
-        # `same` counts the last pieces themselves too. With few others, no row needs a sum.
+        # The last piece of a repeated sequence occurs `allowed` times. `same` counts the last
+        # pieces themselves too. With few others, no row needs a sum.
         if np.count_nonzero(same) - len(same) < self.allowed.min() - 1:
             return rows, blocked
         for row in (same.sum(axis=1, keepdims=True) >= self.allowed).nonzero()[0].tolist():
@@ -75,10 +77,11 @@ class Repetitions:
 def n_repetitions(
     src_ids: Int[Tensor, "B S"], keep: Bool[Tensor, "B S"], at_least: int
 ) -> Int[np.ndarray, " B"]:
-    """Return how often in a row each source repeats a sequence of pieces; `at_least` if less often.
+    """Return how often in a row each source has the same sequence of pieces, but >= `at_least`.
 
-    An incomplete repetition counts, so that a copy of known pieces is never blocked. Unknown pieces
-    count as different, because a source of unknown pieces alone would allow any loop.
+    `keep` is false at padding. An incomplete repetition counts, so that a copy of known pieces is
+    never blocked. Unknown pieces count as different, because a source of unknown pieces alone would
+    allow any loop.
     """
     ids = src_ids.cpu().numpy()
     known = keep.cpu().numpy() & (ids != UNK_ID)

@@ -26,10 +26,10 @@ def sample(
 ) -> list[list[Hypothesis]]:
     """Sample `n_best` translations of each sentence independently; some may be equal.
 
-    The bounds of `config` on length and repetitions apply, and so do `allow_unk` and words that
-    must not occur: what they exclude is never sampled. Required words are not supported.
-    `log_probs` are the model's own, whatever the temperature. A larger `n_best` begins with the
-    same samples.
+    They are in the order of sampling; a larger `n_best` begins with the same samples. The bounds of
+    `config` on length and repetitions, `allow_unk` and forbidden words apply: what they exclude is
+    never sampled. Required words are not supported. `log_probs` are the model's own, whatever the
+    temperature.
     """
     n, sizes, bounds = config.n_best, start.src_lengths, start.bounds(config)
     noise = np.zeros((len(sizes), n, max(bounds)), np.float32)

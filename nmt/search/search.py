@@ -1,7 +1,8 @@
 """Beam search, greedy search and sampling over any Seq2Seq.
 
-`search` uses a model only by `encode`, `init_search_state`, `step` and `State.select`. All
-sentences of a batch advance together. A row of the model is one unfinished hypothesis.
+`search` uses a model only by `encode`, `init_search_state`, `step`, `State.select` and, if
+attention weights are given, `State.with_attention`. All sentences of a batch advance together. A
+row of the model is one unfinished hypothesis.
 
 Selection is deterministic: of equal candidates the lower beam slot wins, then the lower id.
 Sentences of a batch share nothing: masks, length bounds, totals and stopping are per sentence,
@@ -38,22 +39,21 @@ def search(
 ) -> list[list[Hypothesis]]:
     """Return the `n_best` best hypotheses of each sentence, best first.
 
-    Each step keeps the `beam` most probable continuations of a sentence; those that end with eos
-    leave the beam as finished. Finished hypotheses come before those cut at the length bound
-    (`SearchConfig.length_bound`), and both are ordered by score. A piece that would begin a
+    Each step keeps the `beam` most probable continuations of a sentence. A continuation that ends
+    with eos leaves the beam as finished. Finished hypotheses come before those cut at the length
+    bound (`SearchConfig.length_bound`), and both are ordered by score. A piece that would begin a
     repetition beyond `max_repeats`, or repeat an n-gram, is excluded (search/repetition.py). A row
     is dropped once it cannot be among the n best: its total never rises and the length penalty lp
     never falls, so its score never exceeds total / lp(bound). A sentence has fewer than `n_best`
     hypotheses only if fewer sequences exist. With `config.sampling`, `n_best` hypotheses are
-    sampled instead, piece by piece. The noise of a sentence comes from a NumPy generator, seeded
-    by `config.sampling.seed` and the source (see `sample`).
+    sampled instead, and returned in the order of sampling (see `sample`).
 
-    `src_ids` end with eos, followed by padding; pad and bos are never produced. `config.mbr` and
-    the texts of words are ignored here. The model should be in eval mode. `on_step` is called
-    before each step; an exception from it ends the search. `constraints` has one for each sentence,
-    or is empty. A prefix is produced whatever `config` forbids, and the length bound leaves room
-    for it and for the required words. Raises NMTError if a sentence has no hypothesis: the model's
-    logits are NaN, or the options leave no piece.
+    `src_ids` end with eos, followed by padding; pad and bos are never produced. `config.mbr`,
+    `config.must` and `config.must_not` have no effect here: `constraints` holds the words. It has
+    an item for each sentence, or is empty. A prefix is produced whatever `config` forbids, and the
+    length bound leaves room for it and for the required words. The model should be in eval mode.
+    `on_step` is called before each step; an exception from it ends the search. Raises NMTError if a
+    sentence has no hypothesis: the model's logits are NaN, or the options leave no piece.
     """
     if len(src_ids) == 0:
         return []

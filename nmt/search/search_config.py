@@ -42,7 +42,7 @@ class SamplingConfig(Config):
 
 
 class MBRConfig(Config):
-    """Minimum Bayes risk: choose the candidate that is most similar to all candidates."""
+    """Minimum Bayes risk: choose the candidate with the highest mean similarity to all."""
 
     samples: int | None = Field(
         default=32,
@@ -63,7 +63,7 @@ class MBRConfig(Config):
 
 
 class SearchConfig(Config):
-    """The settings of a search for the most probable translation."""
+    """The settings of a beam search for translations, or of sampling in its place."""
 
     beam: int = Field(
         default=5, ge=1, le=10_000, description="hypotheses kept per sentence; 1: greedy search"
@@ -144,7 +144,7 @@ class SearchConfig(Config):
             yield "min_length", f"got {self.min_length}, allowed: below max_length"
         if self.sampling is not None and self.mbr is not None:
             yield "sampling", "mbr samples by itself: remove sampling or mbr"
-        if self.must and self.draws:
+        if self.must and self.uses_sampling:
             yield "must", "got words with sampling, allowed: only with beam search"
         for word in (*self.must, *self.must_not):
             if not word.strip():
@@ -153,7 +153,7 @@ class SearchConfig(Config):
             yield "must_not", f"got '{min(both)}', which is also in must"
 
     @property
-    def draws(self) -> bool:
+    def uses_sampling(self) -> bool:
         """Whether translations, or the candidates of `mbr`, are sampled instead of searched for."""
         return self.sampling is not None or (self.mbr is not None and self.mbr.samples is not None)
 
@@ -169,7 +169,7 @@ class SearchConfig(Config):
         return self.model_copy(update=update)
 
     def plain_beam(self, beam: int) -> "SearchConfig":
-        """Return a plain beam search of this size for one translation, without sampling."""
+        """Return this config with the size `beam` and `n_best` 1, without `sampling` and `mbr`."""
         return self.model_copy(update={"beam": beam, "n_best": 1, "sampling": None, "mbr": None})
 
     def length_bound(self, src_length: int) -> int:

@@ -1,4 +1,4 @@
-"""Selection of the continuations that stay in a beam: the most probable, shared among banks."""
+"""Selection of the continuations that stay in a beam: the most probable ones, or by banks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ def select(rows: Rows, pieces: Pieces, n_sentences: int, beam: int) -> Candidate
     ordered = totals.view(n_sentences, -1).sort(dim=1, descending=True, stable=True)
     values, picks = ordered.values, ordered.indices
     first_slots = torch.arange(n_sentences, device=device).unsqueeze(1) * beam
-    if rows.words is not None and rows.words.must:
+    if rows.words is not None and rows.words.has_required:
         parents = row_of_slot[first_slots + picks // k]
         ids = piece_ids[parents, picks % k]
         columns = _columns_by_bank(rows.words, parents, ids, values > -torch.inf, beam)
@@ -88,9 +88,10 @@ def _columns_by_bank(
 def add_required_pieces(
     words: WordHistory, all_log_probs: Float[Tensor, "R V"], pieces: Pieces, may_end: bool
 ) -> tuple[Float[Tensor, "R K2"], Int[Tensor, "R K2"]]:
-    """Add each row's pieces that continue or start its missing words, even if they are blocked.
+    """Add the pieces that continue or start each row's missing words, even if they are blocked.
 
-    A row that lacks a required word cannot end with eos.
+    A row that lacks a required word cannot end with eos. A row that lacks none gets eos instead, if
+    `may_end`.
     """
     log_probs, ids = pieces
     additions = [words.needed(row) for row in range(len(ids))]
@@ -106,10 +107,11 @@ def add_required_pieces(
 
 
 def select_across_banks(banks: Sequence[int], width: int) -> list[int]:
-    """Return the indices, in order, of at most `width` candidates; `banks` has each one's bank.
+    """Return the indices, in order, of at most `width` candidates.
 
-    Candidates are sorted, best first. Each bank gets an equal share of `width`; the highest banks
-    get the remainder. What a bank cannot fill goes to the most probable other candidates.
+    `banks` has the bank of each candidate, best candidate first. Each bank gets an equal share of
+    `width`; the highest banks get the remainder. Places that a bank cannot fill go to the best
+    other candidates.
     """
     highest_first = sorted(set(banks), reverse=True)
     share, left = divmod(width, max(1, len(highest_first)))
@@ -125,7 +127,7 @@ def select_across_banks(banks: Sequence[int], width: int) -> list[int]:
 def has_all_words(words: WordHistory, candidates: Candidates) -> Bool[Tensor, "B W"]:
     """Mark the candidates with all required words; in a sentence where none has them, mark all."""
     parents, ids = candidates.parents.flatten().tolist(), candidates.ids.flatten().tolist()
-    flags = list(map(words.has_all, parents, ids))
+    flags = list(map(words.has_all_required, parents, ids))
     has = torch.tensor(flags, device=candidates.ids.device).view_as(candidates.ids)
     has &= candidates.totals > -torch.inf
     return has | ~has.any(dim=1, keepdim=True)

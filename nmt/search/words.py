@@ -27,11 +27,11 @@ def _continues(char: str) -> bool:
 
 
 class Match(NamedTuple):
-    """How much of a word a hypothesis has written.
+    """The progress of a hypothesis in writing a word.
 
-    `positions` are the numbers of the word's characters that the end of the text may match; the
-    full length means a complete word, unless a letter follows. `fresh`: a word may begin here.
-    `spaced`: the text ends with a space. `written`: the text contains the word.
+    For each k in `positions`, the text ends with the first k characters of the word; the full
+    length means a complete word, unless a letter follows. `fresh`: a word may begin here. `spaced`:
+    the text ends with a space. `written`: the text contains the word.
     """
 
     positions: frozenset[int] = frozenset()
@@ -118,7 +118,10 @@ NO_WORDS = WordConstraints()
 
 @dataclass(frozen=True)
 class WordHistory:
-    """How much of each of its words each of R hypotheses has written: `must`, then `must_not`."""
+    """The words of R hypotheses, and the progress of each hypothesis in writing them.
+
+    `matches[r]` has the matches of `words[r].must`, then those of `words[r].must_not`.
+    """
 
     words: tuple[WordConstraints, ...]
     matches: tuple[tuple[Match, ...], ...]
@@ -139,7 +142,7 @@ class WordHistory:
         return WordHistory(tuple(self.words[row] for row in rows), tuple(matches))
 
     @functools.cached_property
-    def must(self) -> bool:
+    def has_required(self) -> bool:
         """Whether any row has required words."""
         return any(words.must for words in self.words)
 
@@ -151,7 +154,7 @@ class WordHistory:
         return self._pairs(row)[: len(self.words[row].must)]
 
     def blocked(self) -> tuple[list[int], list[int]]:
-        """Return rows, and for each a piece that would complete a forbidden word."""
+        """Return indices of rows, and for each a piece that would complete a forbidden word."""
         pairs = [
             (row, id_)
             for row, words in enumerate(self.words)
@@ -161,14 +164,14 @@ class WordHistory:
         return [row for row, _ in pairs], [id_ for _, id_ in pairs]
 
     def needed(self, row: int) -> list[int]:
-        """Return the next piece of each required word that the row lacks; eos if it lacks none."""
+        """Return the next piece of each required word that a row lacks, or [EOS_ID] for none."""
         pairs = [(word, match) for word, match in self._must(row) if not word.is_met(match)]
         return [word.ids[word.n_written(match)] for word, match in pairs] or [EOS_ID]
 
     def n_written(self, row: int, id_: int) -> int:
-        """Return how many pieces of required words the row has after piece `id_`."""
+        """Return how many pieces of required words `row`, extended by piece `id_`, has written."""
         return sum(word.n_written(word.after(match, id_)) for word, match in self._must(row))
 
-    def has_all(self, row: int, id_: int) -> bool:
-        """Return whether the row has every required word after piece `id_`."""
+    def has_all_required(self, row: int, id_: int) -> bool:
+        """Return whether hypothesis `row`, extended by piece `id_`, has every required word."""
         return self.n_written(row, id_) == self.words[row].n_pieces

@@ -26,7 +26,7 @@ def make_app(
 ) -> FastAPI:
     """Return the ASGI application that serves `translators`, pairs of a run's name and translator.
 
-    Starts one thread per translator at once, and ends the threads when the application shuts down.
+    This call starts a worker thread per translator; they end when the application shuts down.
     Raises ConfigError if two runs have the same name.
     """
     service = Service(translators, options or ServerOptions())

@@ -21,7 +21,7 @@ _READ_BYTES = 1 << 14
 
 
 def max_connections() -> int:
-    """Return the maximum number of connections, which the file descriptors of the process limit."""
+    """Return how many connections may be open: 1000, or fewer if file descriptors are limited."""
     if sys.platform == "win32":
         return _MAX_CONNECTIONS
     import resource
@@ -35,7 +35,7 @@ class Connection(H11Protocol):
 
     A connection is closed if a request's header is incomplete after 10 seconds, or if the client
     does not read its answer for 60 seconds. Guard limits the time of a body. If more than `limit`
-    connections are open, those that have waited longest for their client are closed.
+    connections are open, some that have waited longest for their clients are closed.
     """
 
     limit = _MAX_CONNECTIONS

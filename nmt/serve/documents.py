@@ -38,9 +38,10 @@ class Document:
         return [part.text for part in self.parts if part.is_sentence]
 
     def translated(self, translations: Sequence[Translation]) -> list[str]:
-        """Return one text per rank: with each sentence's best hypothesis, the second best, and on.
+        """Return texts of the document: text r has hypothesis r of each sentence, best first.
 
-        If a sentence has fewer hypotheses than others, its last one fills the further texts.
+        There are as many texts as the largest number of hypotheses of a sentence, and at least one.
+        For a sentence with fewer hypotheses, the last one is repeated.
         """
         n_best = max((len(translation.hypotheses) for translation in translations), default=0)
         return [self._with_rank(rank, iter(translations)) for rank in range(max(1, n_best))]

@@ -26,8 +26,8 @@ _HEADERS = Headers(
 class Guard:
     """Middleware that checks host and origin, and reads the body within its limits.
 
-    So the application behind it never waits for a slow client. It finds the body in
-    `request.state.body`; the only message that it can still receive is that the client has left.
+    So the application behind the guard never waits for a slow client. Routes find the body in
+    `request.state.body`; the only message that they can still receive is that the client has left.
     """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:

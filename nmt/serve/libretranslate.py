@@ -41,7 +41,7 @@ def router(service: Service) -> APIRouter:
 
     @api.post("/detect", openapi_extra=body_of(TextRequest))
     async def detect(request: Request, bearer: Bearer) -> list[DetectedLanguage]:
-        """Return the language of a text, if all models have the same source language."""
+        """Return the models' source language, if all have the same; the text is not examined."""
         await read_request(service, request, bearer, TextRequest)
         return [_detected(service)]
 

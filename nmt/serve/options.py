@@ -14,9 +14,10 @@ _SHORTEST_KEY = 16
 class ServerOptions:
     """The options of a server; each has a flag of `nmt serve`.
 
-    `waiting`: how many sentences may wait for one model; a request that would exceed it gets 429.
-    `seconds`: the time limit from a request's last byte to its answer; sentences that still wait
-    then are not translated. `keys`: digests of the API keys; if empty, no request needs a key.
+    `characters` and `sentences`: the limits of one request. `waiting`: how many sentences may wait
+    for one model; a request that would exceed it gets 429. `seconds`: the time limit of reading a
+    request, and again of answering it; sentences that still wait then are not translated. `keys`:
+    digests of the API keys; if empty, no request needs a key.
     `cors`: the origins whose pages may call the server from a browser. `host`: the name or address
     on which the server listens.
     """
@@ -38,8 +39,8 @@ class ServerOptions:
 def read_keys(path: Path) -> frozenset[bytes]:
     """Return the digests of the keys in a file, one per line; empty and # lines are skipped.
 
-    Raises ConfigError if there is no key or one has fewer than 16 characters, DataError unless the
-    file is UTF-8.
+    Raises ConfigError if there is no key or if a key has fewer than 16 characters, and DataError if
+    the file is not UTF-8.
     """
     lines = enumerate(map(str.strip, stream_lines(path)), start=1)
     keys = {number: line for number, line in lines if line and not line.startswith("#")}

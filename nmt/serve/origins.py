@@ -1,8 +1,9 @@
 """The host names under which a server may be called, and the origins whose pages may call it.
 
 In cross-site request forgery, a page of another origin sends a form to a server on this machine,
-which browsers allow. `Origin` shows this. In DNS rebinding, a foreign host name starts to resolve
-to this machine, so a browser takes the server for the page's own. `Host` shows this.
+which browsers allow. The header `Origin` names that origin. In DNS rebinding, a foreign host name
+starts to resolve to this machine, so a browser takes the server for the page's own. The header
+`Host` names the foreign host.
 """
 
 import ipaddress
@@ -13,7 +14,7 @@ from nmt.serve.options import ServerOptions
 
 
 def origin_problem(headers: Headers, options: ServerOptions) -> str | None:
-    """Return why a request with these headers is refused, or None if it is allowed."""
+    """Return the reason to refuse a request with these headers, or None if it is allowed."""
     cors = {origin.rstrip("/").lower() for origin in options.cors}
     if "*" in cors:
         return None

@@ -1,4 +1,4 @@
-"""Parse and validate the bodies of requests, and translate their texts, within the limits.
+"""Parse and validate the bodies of requests, and translate their texts, within the server's limits.
 
 FastAPI would parse a body on the event loop, before the key is checked. So the routes parse their
 bodies here, and `body_of` describes them in the OpenAPI document.
@@ -49,11 +49,12 @@ async def read_request(
     bearer: HTTPAuthorizationCredentials | None,
     model: type[_Model],
 ) -> _Model:
-    """Return the body, JSON or a form, parsed and validated in another thread.
+    """Return the body, JSON or a form, parsed and validated as a `model` in another thread.
 
-    A key in the header is checked before the body is parsed, a key in the body before the other
-    fields are validated. Raises HTTPException: 403 without a valid key, 415 for another type of
-    body, and 400 for an invalid body (listing at most MAX_FAULTS faults) or too many characters.
+    `bearer` is the key in the header, if any. It is checked before the body is parsed, a key in the
+    body before the other fields are validated. Raises HTTPException: 403 without a valid key, 415
+    for another type of body, and 400 for an invalid body (listing at most MAX_FAULTS faults) or too
+    many characters or texts.
     """
     if bearer is not None:
         service.check_key(bearer.credentials.strip())
@@ -129,7 +130,7 @@ def _fault(fault: ErrorDetails) -> str:
 
 
 def check_size(texts: Sequence[Sized], service: Service) -> None:
-    """Raise 400 if a request has too many characters or sentences."""
+    """Raise HTTPException 400 if `texts` have too many characters, or if they are too many."""
     n_characters, limits = sum(map(len, texts)), service.options
     if n_characters > limits.characters:
         raise bad_value("q", f"{n_characters:,} characters", f"{limits.characters:,}")
@@ -138,7 +139,7 @@ def check_size(texts: Sequence[Sized], service: Service) -> None:
 
 
 def bad_value(field: str, got: object, allowed: str) -> HTTPException:
-    """Return the error 400 for the value of a field."""
+    """Return the HTTPException 400 that refuses the value `got` of a field."""
     return HTTPException(400, f"{field}: got {got}, allowed: {allowed}")
 
 

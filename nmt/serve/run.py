@@ -78,7 +78,7 @@ class Server(uvicorn.Server):
 
 
 class OnceAMinute(logging.Filter):
-    """Log filter that passes a kind of message once a minute, so that no client can fill a disk."""
+    """Log filter that passes each kind of message once a minute, so no client can fill a disk."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,9 +97,9 @@ class OnceAMinute(logging.Filter):
 def run(app: FastAPI, listener: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    Then no connection is accepted, and running requests have 5 seconds to finish. A second signal
-    ends the server at once. uvicorn raises the signals again when it ends; handlers that do nothing
-    let the process exit with 0.
+    After the signal, no connection is accepted, and running requests have 5 seconds to finish. A
+    second signal ends the server at once. When uvicorn ends, it raises the signals again; handlers
+    that do nothing let the process exit with 0.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
     Connection.limit = max_connections()

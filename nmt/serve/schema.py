@@ -10,7 +10,7 @@ AttentionLevel = Literal["none", "word", "piece"]
 
 
 class TextRequest(BaseModel):
-    """One or more texts and a key: LibreTranslate's POST /detect. Other fields are ignored."""
+    """LibreTranslate's POST /detect: one or more texts and a key. Other fields are ignored."""
 
     q: Annotated[
         Annotated[Text, Tag("text")] | Annotated[Texts, Tag("texts")],
@@ -26,9 +26,9 @@ class TextRequest(BaseModel):
 
 
 class TranslateRequest(TextRequest):
-    """LibreTranslate's POST /translate, in JSON or as a form. Each line of a text is a sentence.
+    """LibreTranslate's POST /translate, in JSON or as a form; other fields are ignored.
 
-    Other fields are ignored.
+    Each line of a plain text is a sentence, and in HTML the text between two tags.
     """
 
     source: Text = Field(description="language code of the text, or auto")
@@ -45,7 +45,7 @@ class DetectedLanguage(BaseModel):
 
 
 class TranslateAnswer(BaseModel):
-    """LibreTranslate's answer: lists if `q` is a list, and without fields not asked for."""
+    """LibreTranslate's answer, with lists if `q` is a list; optional fields only if requested."""
 
     translatedText: str | list[str]  # noqa: N815 - LibreTranslate's name
     alternatives: list[str] | list[list[str]] | None = None
@@ -102,7 +102,7 @@ class AttentionAnswer(BaseModel):
 
 
 class Pieces(BaseModel):
-    """A text with its pieces and words; word w ends before piece `word_ends[w]`."""
+    """A text with its pieces and words; the pieces of word w end before piece `word_ends[w]`."""
 
     text: str
     pieces: list[str]
@@ -132,7 +132,7 @@ class TextAnswer(Pieces):
 
 
 class TranslationsAnswer(BaseModel):
-    """The answer of /v1/translate."""
+    """The answer of POST /v1/translate; `source` and `target` are the languages of `model`."""
 
     model: str
     source: str
@@ -141,7 +141,7 @@ class TranslationsAnswer(BaseModel):
 
 
 class ModelAnswer(BaseModel):
-    """A served run."""
+    """A served run: its name, its source and target language, and its beam size."""
 
     name: str
     source: str

@@ -29,8 +29,7 @@ class ServedModel:
 class Service:
     """The models of a server by name, its options and its metrics.
 
-    Starts one worker per model. Raises ConfigError if two models have the same name. The methods
-    raise HTTPException.
+    Starts one worker per model. Raises ConfigError if two models have the same name.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class Service:
         return ServedModel(name, *translator.languages, search.beam, search.max_length, worker)
 
     def check_key(self, key: object) -> None:
-        """Raise 403 unless `key`, from the body or `Authorization: Bearer KEY`, is valid.
+        """Raise HTTPException 403 if the server has keys and `key` is none of them.
 
         Digests are compared, so the time that this takes reveals nothing about a key.
         """
@@ -79,7 +78,7 @@ class Service:
             raise HTTPException(403, "this server needs a valid API key, as api_key")
 
     def model_named(self, name: str) -> ServedModel:
-        """Return the model of this name; raise 400 if there is none."""
+        """Return the model with this name. Raises HTTPException 400 if there is none."""
         if name not in self.models:
             hint = did_you_mean(name[:80], self.models)
             allowed = ", ".join(self.models)
@@ -87,7 +86,7 @@ class Service:
         return self.models[name]
 
     def model_of(self, source: str, target: str) -> ServedModel:
-        """Return the first model for a language pair; raise 400 if there is none."""
+        """Return the first model of a language pair. Raises HTTPException 400 if there is none."""
         for model in self.models.values():
             if (model.source, model.target) == (source, target):
                 return model

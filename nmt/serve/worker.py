@@ -45,7 +45,11 @@ class _AbandonedError(NMTError):
 
 
 class Decoding(NamedTuple):
-    """The decoding options of a request; only requests with equal options share batches."""
+    """The decoding options of a request; only requests with equal options share batches.
+
+    `prefix` is the required beginning, as text or ids. `attention` has pairs of a step and the
+    weights that replace the attention of that step.
+    """
 
     n_best: int = 1
     prefix: str | tuple[int, ...] = ()
@@ -72,12 +76,13 @@ class Worker:
     """A thread that translates texts, in batches of equal options and similar size.
 
     `translate` gets at most `batch_size` texts, their options, and a check to call before each step
-    of the search; it returns a translation of each text. The check ends the search if all futures
-    of the batch are cancelled or the worker is closed; otherwise it first translates waiting texts
-    that are much shorter. If `translate` raises, the batch is halved until each text that makes it
-    raise is alone; only the futures of these texts get the exception. `on_batch` is called with
-    the size of each batch. `compute` tests the device after an exception that is no NMTError. If
-    `compute` raises too, for another reason than memory, `is_able` becomes false.
+    of the search. It returns a translation of each text. The check ends the search by an exception
+    if all futures of the batch are cancelled or the worker is closed. Otherwise it first translates
+    waiting texts that are much shorter. `capacity` is the size of the queue. If `translate` raises
+    an exception, the batch is halved until each text that causes it is alone. Only the futures of
+    these texts get the exception. `on_batch` is called with the size of each batch. `compute` tests
+    the device after an exception that is not an NMTError. If `compute` fails too, except for lack
+    of memory, `is_able` becomes false.
     """
 
     def __init__(
@@ -110,13 +115,14 @@ class Worker:
 
     @property
     def is_able(self) -> bool:
-        """Return whether the thread lives and its device computes."""
+        """Return whether the thread is alive and its device can compute."""
         return self._thread.is_alive() and self._computes
 
     def submit(self, texts: Sequence[str], decoding: Decoding) -> list[Future[Translation]]:
-        """Queue all texts. Raises QueueFullError, and queues none, if there is no room for all.
+        """Queue all texts, and return a future of each translation.
 
-        Cancelling a future removes its text from the queue.
+        Cancelling a future removes its text from the queue. Raises QueueFullError, and queues none,
+        if there is no room for all. An empty queue has room for any number.
         """
         is_small = len(texts) <= _FEW
         with self._changed:
@@ -137,7 +143,7 @@ class Worker:
     def close(self, seconds: float = 5.0) -> None:
         """Cancel waiting texts, end the running batch before its next step, and end the thread.
 
-        Waits for the thread for at most `seconds`.
+        Returns when the thread has ended, at the latest after `seconds`.
         """
         with self._changed:
             self._is_closed = True

@@ -25,14 +25,14 @@ def merged_search(
     return load_values({**base.model_dump(), **changes}, SearchConfig, "search")
 
 
-def str_by_str(texts: Iterable[str], name: str = "texts") -> Iterator[str]:
-    """Iterate over `texts`. Raises TypeError if `texts` is a str or an item is not a str."""
+def checked_texts(texts: Iterable[str], name: str = "texts") -> Iterator[str]:
+    """Iterate over `texts`. Raises TypeError for a single str, or at an item that is not a str."""
     check_several(name, texts)
     return (_str(text, f"{name}[{index}]") for index, text in enumerate(texts))
 
 
 def check_several(name: str, texts: object) -> None:
-    """Raise TypeError if `texts` is a single str, which would be read letter by letter."""
+    """Raise TypeError if `texts` is one str or bytes, which would be read letter by letter."""
     if isinstance(texts, str | bytes):
         got = type(texts).__name__
         raise TypeError(f"{name}: got one {got}, allowed: several, such as [text]")

@@ -33,19 +33,19 @@ from nmt.types import EvalExample, FilePath, Hypothesis, SentencePair, Translati
 PLAN, LOCK = "augment.json", "lock"
 
 PART_TEXTS = 1024
-"""Texts per part. A killed augmentation translates the texts of one part again."""
+"""Number of texts per part. After a killed call, the next one repeats the unfinished part."""
 
 Progress = Callable[[Iterator[Translation], int], Iterable[Translation]]
-"""Iterates over translations, whose number is the second argument."""
+"""Wraps an iterator of translations, to show progress; the second argument is their number."""
 
 
 @dataclass(frozen=True)
 class PairRules:
-    """How a text and a translation become a pair, and which pairs are dropped.
+    """Rules that make pairs of texts and their translations, and that drop unsuitable pairs.
 
-    With `back`, the translation is the source of the pair, and the text its target. `max_ratio` is
-    as in CleaningRules, whose other rules have their defaults. `min_score` is the minimum score of
-    a translation, after reranking if there is any. None does not check.
+    With `back`, the translation is the source of the pair, and the text its target. CleaningRules
+    with this `max_ratio`, and defaults otherwise, apply to each pair. `min_score` is the minimum
+    score of a translation, after any reranking. A limit of None is not checked.
     """
 
     back: bool = False
@@ -53,7 +53,7 @@ class PairRules:
     min_score: float | None = None
 
     def cleaning(self, languages: tuple[str, str]) -> CleaningRules:
-        """Return the rules for pairs, where `languages` are those of texts and translations."""
+        """Return the cleaning rules of pairs; `languages` are (of texts, of translations)."""
         src_lang, tgt_lang = languages[::-1] if self.back else languages
         return CleaningRules(src_lang, tgt_lang, max_ratio=self.max_ratio)
 
@@ -62,8 +62,9 @@ class PairRules:
     ) -> Iterator[tuple[SentencePair, str, str | None]]:
         """Yield the pair, the origin and the fault (None: no fault) of each hypothesis, best first.
 
-        Texts are the same as `ref_texts` or each other if models read them alike. `languages` are
-        as in `cleaning`. A text without pieces yields one pair, with an empty translation.
+        A hypothesis is at fault if, after normalisation, it equals one of `ref_texts` or an earlier
+        hypothesis without fault. `languages` are as in `cleaning`. A text without pieces yields one
+        pair, with an empty translation and the fault "empty".
         """
         kind, order = ("back", -1) if self.back else ("forward", 1)
         rules = self.cleaning(languages)
@@ -99,17 +100,19 @@ def augment(
     force: bool = False,
     progress: Progress = lambda translations, count: translations,
 ) -> tuple[int, Counter[str]]:
-    """Write pairs of `texts` and their translations to the folder `out`; return counts of pairs.
+    """Write pairs of `texts` and their translations to the folder `out`.
 
-    A text is the source of an example, whose references, if any, are not written again. Each
-    PART_TEXTS texts have two files: `part-00001.tsv` with lines of source, target and origin, and
-    `dropped-00001.tsv` with the reason before them. Files are written atomically, and only if they
-    are missing. So a killed call can be repeated, and the result is that of an unbroken one on the
-    same machine. `augment.json` holds the models, the search, the rules and, in the end, the counts
-    returned: the pairs written, and those dropped by reason.
+    Returns the number of pairs written, and the number of dropped pairs by reason. The source of
+    each example is translated; a translation that equals one of its references is dropped. Every
+    PART_TEXTS texts have two files. `part-00001.tsv` has lines of source, target and origin;
+    `dropped-00001.tsv` has the same columns after a column with the reason. Files are written
+    atomically, and only if they are missing. So a killed call can be repeated; the files then equal
+    those of an unbroken call on the same machine. `augment.json` records the models, the search,
+    the rules and, at the end, the returned counts.
 
-    Raises ConfigError if `out` has parts of another plan, unless `force`, which deletes these.
-    Raises DataError if it has other files or another process writes there, and for no texts.
+    Raises ConfigError if `out` has parts made with other texts, models or settings; `force` deletes
+    them instead. Raises DataError if `texts` is empty, if `out` has files but no `augment.json`, or
+    if another process writes there.
     """
     folder = Path(out)
     check_outside_runs(folder / PLAN, "`out`")

@@ -24,6 +24,8 @@ from nmt.types import Encoded, Hypothesis
 
 DecodingPrecision = Literal["fp32", "bf16"]
 Padded = tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]
+"""The padded ids of B sources and their lengths, both with eos."""
+
 _Result = TypeVar("_Result")
 
 _PIECES_PER_SENTENCE = 100
@@ -32,7 +34,7 @@ _PIECES_PER_SENTENCE = 100
 
 @dataclass(frozen=True)
 class BatchedModel:
-    """A model that searches, or runs teacher-forced, over any number of sources in batches.
+    """A model that reads any number of sources in batches, for a search or with teacher forcing.
 
     Empty sources are skipped. With precision `bf16`, matrix products use bf16
     (nmt.device.autocast); a search still sums log-probabilities in fp64. The search calls
@@ -59,7 +61,7 @@ class BatchedModel:
             rows = [constraints[i] for i in batch] if constraints else ()
             with autocast(self.device, self.precision):  # applies to this thread only
                 beams = search(self.model, *inputs, config.candidate_search(), check, rows)
-            candidates = [list(map(self.turned, hypotheses)) for hypotheses in beams]
+            candidates = [list(map(self.switch_order, hypotheses)) for hypotheses in beams]
             if config.mbr is None:
                 return candidates
             return [self._least_risk(hypotheses, config, check) for hypotheses in candidates]
@@ -71,8 +73,8 @@ class BatchedModel:
         by_index = dict(zip(chain(*batches), chain(*results), strict=True))
         return [by_index.get(i, []) for i in range(len(sources))]
 
-    def turned(self, hypothesis: Hypothesis) -> Hypothesis:
-        """Convert between the order in which the model writes and reading order, both ways."""
+    def switch_order(self, hypothesis: Hypothesis) -> Hypothesis:
+        """Convert a hypothesis from the model's order of writing to reading order, or back."""
         is_reversed = self.tokenizers.reverse_target
         return reversed_hypothesis(hypothesis) if is_reversed else hypothesis
 
@@ -95,10 +97,11 @@ class BatchedModel:
         read: Callable[[Padded, Sequence[Sequence[int]]], Sequence[_Result]],
         by_area: bool = True,
     ) -> Iterator[tuple[int, _Result]]:
-        """Yield the index and the result of `read` for each pair whose source is not empty.
+        """Call `read`, a teacher-forced pass, on batches of sources and their targets `tgt_ids`.
 
-        `by_area` bounds the batches as in `search_batches`. `tgt_ids` are in reading order; `read`
-        gets them, and returns its results, in the order in which the model writes.
+        Yields the index and the result of each pair whose source is not empty. `tgt_ids` are in
+        reading order, but `read` gets and returns values in the model's order of writing. `by_area`
+        bounds the batches as in `search_batches`.
         """
         if self.tokenizers.reverse_target:
             tgt_ids = list(map(reversed_ids, tgt_ids))
@@ -127,8 +130,8 @@ def search_batches(
 ) -> Iterator[list[int]]:
     """Yield batches of the indices of items whose size is not 0, longest first.
 
-    Each batch has a bounded number of padded pieces, or with `by_area` a bounded sum of squared
-    lengths. It has at most `batch_size` items, and at most the share of one of `n_parts` workers.
+    A batch has at most `batch_size` items, and at most 1 / `n_parts` of all items. Its number of
+    padded pieces is bounded, or with `by_area` the sum of the squares of its padded lengths.
     """
     order = sorted((i for i, size in enumerate(sizes) if size), key=lambda i: -sizes[i])
     limit = min(batch_size, -(-len(order) // n_parts))

@@ -34,11 +34,12 @@ def constraints_of(
 ) -> list[Constraint]:
     """Build the constraint of each source; [] if the search is not constrained.
 
-    Each row of `attention` is divided by its sum. Raises TypeError if `prefixes` is a single text,
-    and ConfigError for a prefix or attention of a right-to-left model, which writes the end first.
-    Raises DataError if the numbers of sources, prefixes and weights differ, if a prefix has text
-    that the vocabulary cannot write or ids that are not pieces, if a step lies beyond the first
-    piece after the prefix, or if weights have another shape, are negative or are all 0.
+    For each source, `attention` has a dict from steps to weights, which are divided by their sum.
+    It is ignored without `prefixes`. Raises TypeError if `prefixes` is a single text. Raises
+    ConfigError if a right-to-left model, which writes the end first, gets a prefix or attention.
+    Raises DataError if the numbers of sources, prefixes and dicts differ, if the vocabulary cannot
+    write a required word or a prefix, or if an id of a prefix is not a piece. Raises it also if a
+    step lies beyond the first piece after the prefix, or for invalid weights.
     """
     tokenizer, is_reversed = tokenizers.tgt, tokenizers.reverse_target
     words = words_of(tokenizer, config.must, config.must_not, is_reversed)

@@ -33,9 +33,10 @@ class DrawnTranslation(Translation):
     ) -> "Figure":
         """Draw the heat map of hypothesis `rank` as a matplotlib figure.
 
-        `level` is `word` or `piece`. Without `heads` the figure shows the mean over the heads;
-        several heads make a grid (choose them by nmt.translation.heads.choose_heads). `style` is an
-        nmt.explain.map_style.MapStyle. Raises IndexError if the source is empty.
+        `level` is `word` or `piece`. `heads`, which nmt.translation.heads.choose_heads selects by
+        name, have one map each in a grid; without them, the figure shows the mean over the heads.
+        `style` is an nmt.explain.map_style.MapStyle. Raises IndexError if there is no such
+        hypothesis, as for an empty source.
         """
         from nmt.explain.heatmap import draw_translation
         from nmt.explain.map_style import PLAIN

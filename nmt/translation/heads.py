@@ -1,4 +1,4 @@
-"""Selection of attention heads by attention, layer, name or number, or of their mean."""
+"""Selection of attention heads by kind of attention, layer, name or number, or of their mean."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,8 +52,8 @@ def choose_heads(heads: str, names: Names) -> tuple[Head, ...]:
 def source_heads(heads: str, names: Names) -> tuple[int, ...] | None:
     """Return the indices of the cross-attention heads that `heads` selects; None for `mean`.
 
-    Raises ConfigError as `choose_heads` does, for heads of self-attention, and for `mean` beside
-    other heads.
+    Raises ConfigError as `choose_heads` does, and also if `heads` selects a head of self-attention
+    or combines `mean` with heads.
     """
     selection = choose_heads(heads, names)
     if selection == (MEAN,):

@@ -21,10 +21,11 @@ Utility = Literal["chrf", "bleu"]
 
 
 def expected_utilities(texts: Sequence[str], utility: Utility, tgt_lang: str) -> dict[str, float]:
-    """Return the expected utility E(h) of each distinct text h, with duplicates as candidates r.
+    """Return the expected utility E(h) of each distinct text h.
 
-    The utility, 0 to 100, is sacreBLEU's chrF2, or its sentence BLEU with the tokenisation of the
-    language. Raises ConfigError if a package for that tokenisation is missing.
+    Each of several equal texts counts as a candidate r. The utility, 0 to 100, is sacreBLEU's
+    chrF2, or its sentence BLEU with the tokenisation of the language. Raises ConfigError if a
+    package for that tokenisation is missing.
     """
     counts = Counter(texts)
     if len(counts) == 1:
@@ -61,9 +62,10 @@ def _metric(utility: Utility, tgt_lang: str) -> "Metric":
 def minimum_risk(
     candidates: Sequence[Hypothesis], texts: Sequence[str], utilities: dict[str, float]
 ) -> list[Hypothesis]:
-    """Sort the candidates by expected utility, finished ones first, without duplicate texts.
+    """Sort the candidates: finished ones first, then by expected utility, then by score.
 
-    Of equal texts the best candidate is kept; of equal utilities the higher score comes first.
+    `texts` are the candidates' texts, and `utilities` has the expected utility of each text. Of
+    several candidates with one text, only the best is returned.
     """
     ranks = [(h.finished, utilities[t], h.score) for t, h in zip(texts, candidates, strict=True)]
     best: dict[str, Hypothesis] = {}

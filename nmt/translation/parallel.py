@@ -10,7 +10,7 @@ import torch
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 CheckCancelled = Callable[[], None]
-"""A function that raises CancelledError if the caller no longer waits for the result."""
+"""A function that raises an error, such as CancelledError, if the result is no longer needed."""
 
 
 MAX_WORKERS = 8
@@ -18,14 +18,14 @@ MAX_WORKERS = 8
 
 
 class CancelledError(Exception):
-    """Ends a worker whose result is no longer needed; never shown to users."""
+    """Raised to end a worker whose result is no longer needed; never shown to users."""
 
 
 def n_workers(device: torch.device) -> int:
-    """Return how many workers may run at once with torch's threads: 1 by default and on GPUs.
+    """Return how many batches to compute at once: 1 on a GPU or before a `divide_threads` call.
 
-    Torch has a thread count for each calling thread. If this thread has 8, and a new thread would
-    have 2, then 4 workers use 8 threads. The counts are equal unless `divide_threads` was called.
+    Torch has a thread count for each thread that calls it. If this thread's count is 8 and a new
+    thread's is 2, then 4 workers use 8 threads. `divide_threads` makes the counts differ.
     """
     if device.type != "cpu":
         return 1
@@ -35,8 +35,8 @@ def n_workers(device: torch.device) -> int:
 def divide_threads() -> None:
     """Let translations on a CPU run in parallel, from now on in the whole process.
 
-    Threads that start later get a share of torch's threads, for any work with torch; the calling
-    thread keeps all. Call this once at the start of the process, after any
+    In threads that start later, torch uses a share of its present number of threads; in the calling
+    thread, it still uses all. Call this once at the start of the process, after any
     `torch.set_num_threads`. The command line calls it; nothing else in this library does.
     """
     n_threads = torch.get_num_threads()
@@ -44,9 +44,10 @@ def divide_threads() -> None:
 
 
 def thread_shares() -> Callable[[], None]:
-    """Return a function that gives the thread that calls it the thread counts of this thread.
+    """Return a function that copies torch's thread counts from this thread to its calling thread.
 
-    A server's worker, which started after `divide_threads`, needs this: it has only a share.
+    A server's worker thread, which starts after `divide_threads`, would otherwise have only a share
+    of the threads.
     """
     present, later = torch.get_num_threads(), _threads_of_later_threads()
 
@@ -77,9 +78,10 @@ def parallel_map(
 ) -> list[_Result]:
     """Return the results of `work` for the items, in order, computed by up to `workers` threads.
 
-    With one worker or one item, this thread computes them. Raises the first error in the order of
-    the items, and KeyboardInterrupt. After an error, running work ends when it next calls its
-    CheckCancelled, which also calls `check_cancelled`, and the remaining items are not started.
+    With one worker or one item, this thread computes them. `work` gets an item and a CheckCancelled
+    to call often, which also calls `check_cancelled`. If several items fail, the error of the first
+    is raised. After an error or KeyboardInterrupt, running work ends at its next check, and the
+    remaining items are not started.
     """
     workers = min(workers, len(items))
     cancelled = threading.Event()

@@ -18,7 +18,7 @@ def reversed_ids(ids: Sequence[int]) -> tuple[int, ...]:
 
 
 def reversed_hypothesis(hypothesis: Hypothesis) -> Hypothesis:
-    """Reverse the target pieces in all fields; bos stays the first and eos the last of them."""
+    """Reverse the order of the target pieces in all fields; bos stays first, and eos last."""
     size = len(hypothesis.ids)
     n = size - hypothesis.finished
     rows, read = [*reversed(range(n)), *range(n, size)], [0, *range(n, 0, -1)]

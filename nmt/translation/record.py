@@ -34,11 +34,13 @@ class SelfAttentionRecord:
 
 @dataclass(frozen=True)
 class AttributionRecord:
-    """The scores of an attribution method, of whose absolute values `weights` are the shares.
+    """The scores of an attribution method, for the rows and columns of an AttentionRecord.
 
-    At level "word" scores are merged as weights are. `prefix_labels`, bos and the pieces or words
-    of the translation, name the columns of `prefix_scores`. Without scores of the prefix both are
-    empty, and `source_share` is None.
+    At level "piece", the record's `weights` are the absolute values of `scores`, each row divided
+    by its sum. At level "word", weights and scores are both merged from those of the pieces.
+    `prefix_labels`, bos and the pieces or words of the translation, name the columns of
+    `prefix_scores`. `source_share` is the share of the source in the absolute scores of each row.
+    If the method does not score the prefix, the first two are empty, and `source_share` is None.
     """
 
     method: AttributionMethod
@@ -55,13 +57,15 @@ class AttributionRecord:
 class AttentionRecord:
     """The attention of a hypothesis, with labels for its rows and columns.
 
-    `weights[t, s]` is the attention weight of column s in row t, as the mean over the model's
-    heads, or the share of the absolute score if there is an `attribution`. Rows and columns are
+    `weights[t, s]` is the attention weight of column s in row t. It is the mean over the heads that
+    the model averages, which for a Transformer are the heads of some layers. If there is an
+    `attribution`, it is the share of column s in the absolute scores of row t. Rows and columns are
     `target.pieces` and `source.pieces` at level "piece", `target.words` and `source.words` at level
     "word". `source` ends with eos, and so does `target` if `finished`. `log_probs` has an entry per
-    target piece at both levels. `sentence` and `rank` count from 1; rank 1 is the best. `heads` has
-    the weights of the heads in `head_names`, in that order. `self_attention` has the keys "encoder"
-    and "decoder", as far as their heads were requested.
+    target piece at both levels. `sentence` and `rank` count from 1; rank 1 is the best. `forced`
+    marks a user-supplied translation (forced decoding). `heads` has the weights of the requested
+    heads over the source, which `head_names` names. `self_attention` has the requested heads of the
+    keys "encoder" and "decoder".
     """
 
     sentence: int
@@ -95,7 +99,8 @@ def attention(
     """Yield an AttentionRecord for each hypothesis of one or several translations.
 
     nmt.translation.dump writes records to files. `level` decides whether rows and columns are
-    pieces or words. A record has the mean over all heads and each of `heads`, which `choose_heads`
+    pieces or words. A record has the translation's attention matrix (the mean over the model's
+    averaged heads, or attribution shares) and the weights of each of `heads`, which `choose_heads`
     selects by name. `forced` marks user-supplied translations (forced decoding).
     """
     several = [translations] if isinstance(translations, Translation) else translations
@@ -110,7 +115,7 @@ def records(
     forced: bool = False,
     heads: Sequence[Head] = (),
 ) -> list[AttentionRecord]:
-    """Return a record for each hypothesis, best first; [] for an empty source.
+    """Return a record for each hypothesis of one translation; [] for an empty source.
 
     `sentence` is the number of the source, from 1. Other parameters are as for `attention`.
     """

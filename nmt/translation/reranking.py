@@ -27,7 +27,8 @@ Scores = list[list[float | None]]
 class Reranker:
     """A model that scores the hypotheses found by another model.
 
-    A `backward` reranker scores the source given a hypothesis.
+    A `backward` reranker scores the source given a hypothesis, any other the hypothesis given the
+    source. `weight` is the weight of its scores in `reordered`.
     """
 
     translator: "Translator"
@@ -37,8 +38,8 @@ class Reranker:
     def scores(self, translations: Sequence[DrawnTranslation], search: SearchConfig) -> Scores:
         """Score all hypotheses by log-probability divided by the length penalty of `search`.
 
-        A backward model gives an empty hypothesis None. Raises DataError for a text that is too
-        long for the model.
+        The score is None if the text that the model reads, such as an empty hypothesis, has no
+        pieces. Raises DataError if a text is too long for the model.
         """
         scores: Scores = []
         # In small chunks, because forced decoding also returns attention weights.
@@ -60,7 +61,7 @@ class Reranker:
 def is_backward(langs: tuple[str, str], reranker_langs: tuple[str, str], name: str) -> bool:
     """Return whether a reranker translates in the opposite direction of `langs` (source, target).
 
-    Raises ConfigError, with `name` for the reranker, if it has other languages.
+    Raises ConfigError if the reranker has other languages; `name` names it in the error.
     """
     if reranker_langs == langs:
         return False
@@ -89,8 +90,8 @@ def reordered(
     """Order the hypotheses of a translation by the weighted mean of their scores.
 
     `scores` has a row, and `weights` a number, for each reranker; the score of the search has
-    weight 1. The mean becomes Hypothesis.score. Finished hypotheses come first, and those that a
-    reranker could not read come last among their kind, with the mean of their other scores. A
+    weight 1. The mean becomes Hypothesis.score. Finished hypotheses come before unfinished ones. In
+    both groups, hypotheses with a missing score come last; their mean is over the other scores. A
     reranker of weight 0 has no effect.
     """
     ranked = []
@@ -108,7 +109,7 @@ def reordered(
 def rerank(
     translations: Sequence[DrawnTranslation], rerankers: Sequence[Reranker], search: SearchConfig
 ) -> list[DrawnTranslation]:
-    """Order the hypotheses of each translation by all scores, and keep the `n_best` best."""
+    """Score the translations by all rerankers, order them, and keep `search.n_best` of each."""
     scores = [reranker.scores(translations, search) for reranker in rerankers]
     weights = [reranker.weight for reranker in rerankers]
     rows = zip(translations, *scores, strict=True)

@@ -18,7 +18,7 @@ from nmt.search.forced import force_decode, self_attention
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import EOS_ID
-from nmt.translation.arguments import merged_search, str_by_str
+from nmt.translation.arguments import checked_texts, merged_search
 from nmt.translation.batched import BatchedModel, DecodingPrecision, Padded, without_eos
 from nmt.translation.constraint import Prefix, Weights, constraints_of
 from nmt.translation.drawn import DrawnTranslation
@@ -45,8 +45,8 @@ class Translator:
 
     The model must be on `device`, and is put in eval mode. With `int8`, a quantized copy translates
     (models/quantized.py), which is faster on a CPU but less exact. With `precision="bf16"`, matrix
-    products use bf16, which is less exact and meant for GPUs: on a CPU the compiled search is in
-    fp32. Raises ConfigError if `int8` is used on another device or with bf16.
+    products use bf16, which is less exact and meant for GPUs: the compiled search operations for
+    CPUs support only fp32. Raises ConfigError if `int8` is used on another device or with bf16.
 
     >>> Translator.load("runs/starter").translate(["I am tired."])[0].text  # doctest: +SKIP
     'Je suis fatigué.'
@@ -138,7 +138,7 @@ class Translator:
         self.rerankers = tuple(rerankers)
 
     def cancelled_by(self, check: CheckCancelled) -> "Translator":
-        """Return a copy that calls `check`, whose exceptions end the search, before each step."""
+        """Return a copy that calls `check` before each step; exceptions of it end the search."""
         other = copy.copy(self)
         other.batched = replace(self.batched, check_cancelled=check)
         return other
@@ -208,7 +208,7 @@ class Translator:
         return translations
 
     def _encoded(self, texts: Iterable[str]) -> tuple[list[str], list[Encoded]]:
-        texts = list(str_by_str(texts))
+        texts = list(checked_texts(texts))
         return texts, [self.tokenizers.src.encode(text) for text in texts]
 
     def translate_stream(
@@ -216,12 +216,12 @@ class Translator:
     ) -> Iterator[DrawnTranslation]:
         """Translate any number of texts in constant memory, one chunk at a time.
 
-        A chunk is 16 batches of texts, sorted by length. With batch_size 1, each text is translated
-        before the next is read. Every translation begins with `prefix`. If reading a text raises an
-        error, the texts before it are translated first. Raises TypeError for a single str or an
-        item that is not a str.
+        A chunk is 16 batches of texts, sorted by length; with rerankers it is smaller. With
+        batch_size 1, each text is translated before the next is read. Every translation begins with
+        `prefix`. If reading a text raises an error, the texts before it are translated first.
+        Raises TypeError for a single str or an item that is not a str.
         """
-        return self._translate_chunks(str_by_str(texts), prefix)
+        return self._translate_chunks(checked_texts(texts), prefix)
 
     def _translate_chunks(self, texts: Iterator[str], prefix: str) -> Iterator[DrawnTranslation]:
         fault: Exception | None = None
@@ -254,12 +254,12 @@ class Translator:
         """Compute probability, score and attention of given translations (forced decoding).
 
         Each result has one finished hypothesis with the target text, or none if the source has no
-        pieces. `with_heads` is as in `translate`. `search` has the length penalty and the batch
-        size (None: the translator's). Raises DataError if the numbers of texts differ, and
-        TypeError if a text is not a str.
+        pieces. `with_heads` is as in `translate`. Of `search` (None: the translator's), only the
+        length penalty and the batch size are used. Raises DataError if the numbers of texts differ,
+        and TypeError if a text is not a str.
         """
         texts, sources = self._encoded(texts)
-        target_texts = list(str_by_str(target_texts, "target_texts"))
+        target_texts = list(checked_texts(target_texts, "target_texts"))
         if len(sources) != len(target_texts):
             got = format_count(len(target_texts), "translation")
             raise DataError(f"force: got {got} for {format_count(len(sources), 'text')}")
@@ -273,7 +273,7 @@ class Translator:
         scored: list[tuple[TranslatedHypothesis, ...]] = [() for _ in sources]
         pairs = self.batched.read_pairs(sources, tgt_ids, config.batch_size, read, with_heads)
         for i, hypothesis in pairs:
-            hypothesis = self.batched.turned(hypothesis)
+            hypothesis = self.batched.switch_order(hypothesis)
             scored[i] = (TranslatedHypothesis(target_texts[i], targets[i], hypothesis),)
         return list(map(DrawnTranslation, texts, sources, scored))
 
@@ -282,8 +282,8 @@ class Translator:
     ) -> list[DrawnTranslation]:
         """Return the translations with self-attention weights in `Hypothesis.self_heads`.
 
-        A teacher-forced pass over each hypothesis computes them. The model's `names_by_attention`
-        names the heads. Raises ConfigError if the model has no self-attention.
+        A teacher-forced pass over each hypothesis computes the weights. The model's
+        `names_by_attention` names the heads. Raises ConfigError if the model has no self-attention.
         """
         if list(self.model.names_by_attention) == ["cross"]:
             raise ConfigError("with_self_attention: this model has none: it is recurrent")
@@ -299,16 +299,16 @@ class Translator:
         batch_size: int,
         read: Callable[[Padded, Sequence[Sequence[int]]], Sequence[dict[str, object]]],
     ) -> list[DrawnTranslation]:
-        """Replace fields of each Hypothesis by the results of `read`, a teacher-forced pass."""
+        """Replace fields of each Hypothesis; `read`, a teacher-forced pass, returns new values."""
         sources = [t.source for t in translations for _ in t.hypotheses]
         targets = [output.hypothesis.ids for t in translations for output in t.hypotheses]
         fields = dict(self.batched.read_pairs(sources, targets, batch_size, read))
         indices = iter(range(len(sources)))
 
         def changed(output: TranslatedHypothesis) -> TranslatedHypothesis:
-            written = self.batched.turned(output.hypothesis)
+            written = self.batched.switch_order(output.hypothesis)
             written = replace(written, **fields[next(indices)])  # type: ignore[arg-type]
-            return replace(output, hypothesis=self.batched.turned(written))
+            return replace(output, hypothesis=self.batched.switch_order(written))
 
         return [replace(t, hypotheses=tuple(map(changed, t.hypotheses))) for t in translations]
 

@@ -27,9 +27,9 @@ Lexicon = Mapping[str, str]
 def read_lexicon(path: FilePath, tokenizers: Tokenizers) -> dict[str, str]:
     """Read a lexicon with lines `source word<TAB>target words`, or the output of `nmt lexicon`.
 
-    Lines of `nmt lexicon` end with `<TAB>probability<TAB>count`. The most probable translation of a
-    word is used, the first of equals. Raises DataError (file:line) if a line has another form, a
-    source side has several words, or a word has two translations without probabilities.
+    Lines of `nmt lexicon` end with `<TAB>probability<TAB>count`. Of several translations of a word,
+    the first most probable one is used. Raises DataError (file:line) if a line has another form, a
+    source side has several words, or a line without a probability differs from an earlier one.
     """
     entries: dict[str, tuple[float, str]] = {}
     for number, line in enumerate(stream_lines(Path(path)), start=1):
@@ -67,10 +67,10 @@ def replace_unknown(
 ) -> Translation:
     """Replace each `<unk>` in the texts of a translation; ids and pieces are unchanged.
 
-    Consecutive `<unk>` pieces stand for one word. Their summed attention to the pieces of each
-    source word selects the word. The replacement is its entry in `lexicon` (as written, else in
-    lower case), or else the word without surrounding punctuation. `<unk>` stays if no word has any
-    weight (attention `none`).
+    Consecutive `<unk>` pieces stand for one word. They select the source word to whose pieces they
+    attend most in total. The entry in `lexicon` of this word without surrounding punctuation (as
+    written, else in lower case), or else the word itself, replaces them. `<unk>` stays if no word
+    has any weight (attention `none`).
     """
     hypotheses = []
     for output in translation.hypotheses:

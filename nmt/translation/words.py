@@ -26,8 +26,9 @@ Level = Literal["piece", "word"]
 class AttentionTable:
     """Weights with a label for every row (query) and every column (key).
 
-    `method` names the weights. `source_share` is the source's share of each row's attribution, None
-    for attention and for a method that does not score the prefix.
+    `method` is "attention", or the attribution method whose shares the weights are. `source_share`
+    is the source's share of each row's attribution. It is None for attention, and for a method that
+    does not score the prefix.
     """
 
     rows: tuple[str, ...]
@@ -80,7 +81,7 @@ def merge_words(
 
 
 def row_shares(scores: Float32[np.ndarray, "T S"]) -> Float32[np.ndarray, "T S"]:
-    """Return |scores|, each row divided by its sum; a row of zeros stays so."""
+    """Return |scores|, each row divided by its sum; rows of zeros are unchanged."""
     totals = np.abs(scores).sum(axis=1, keepdims=True)
     shares: Float32[np.ndarray, "T S"] = np.abs(scores) / np.where(totals > 0, totals, 1)
     return shares
@@ -118,7 +119,7 @@ def attention_table(
     if head.index is None:
         weights = hypothesis.attention
         if attribution := hypothesis.attribution:
-            method = described(attribution.method, attribution.contrast)
+            method = method_title(attribution.method, attribution.contrast)
             share = source_share(attribution, rows, level)
     else:
         heads = {"cross": hypothesis.heads, **hypothesis.self_heads}[head.attention]
@@ -131,12 +132,12 @@ def attention_table(
     return AttentionTable(rows.words, columns.words, merged, method, share)
 
 
-def described(method: AttributionMethod, contrast: str | None) -> str:
-    """Return the title of the method, with the contrast if there is one."""
+def method_title(method: AttributionMethod, contrast: str | None) -> str:
+    """Return the name of an attribution method, with the contrast if there is one."""
     return method if contrast is None else f"{method} against {contrast}"
 
 
-def scale_end(greatest: float) -> float:
+def colour_scale_maximum(greatest: float) -> float:
     """Return the weight shown in the darkest colour: `greatest`, rounded up to 0.1, 0.2, ... 1."""
     return min(max(math.ceil(greatest * 10) / 10, 0.1), 1.0)
 

@@ -44,7 +44,7 @@ def difference(
     counts = _resample_counts(len(refs))
 
     def mean_scores(runs: Sequence[Sequence[str]]) -> Float[np.ndarray, " n"]:
-        prepared = [paired.comparable(hyps, refs, scoring) for hyps in runs]
+        prepared = [paired.sacrebleu_inputs(hyps, refs, scoring) for hyps in runs]
         resamples = [counts @ line_stats(scorer, hyps, streams) for hyps, streams in prepared]
         scores = [[corpus_score(scorer, stats) for stats in rows] for rows in resamples]
         mean: Float[np.ndarray, " n"] = np.mean(scores, axis=0)

@@ -60,7 +60,7 @@ class ComputeOptions:
         if beam is not None and changes.get("n_best") is None and run.config.search.n_best > beam:
             changes["n_best"] = beam
         run = run.with_config([*(self.set_ or ()), *overrides_of("search", changes)])
-        if beam is not None and run.config.search.draws:
+        if beam is not None and run.config.search.uses_sampling:
             raise ConfigError(
                 f"--beam: got {beam}, but translations are sampled; leave it out, or set no "
                 "sampling (search.mbr=null, search.sampling=null)"

@@ -15,7 +15,7 @@ from nmt.models.base import Seq2Seq
 from nmt.models.recurrent.rnn import RNNSeq2Seq
 from nmt.models.transformer.transformer import TransformerSeq2Seq
 from nmt.names import AttributionMethod
-from nmt.search.forced import read_weights
+from nmt.search.forced import alignment_weights
 from nmt.text.vocabulary import BOS_ID, EOS_ID, UNK_ID
 from nmt.translation.batched import Padded
 from nmt.translation.drawn import DrawnTranslation
@@ -25,10 +25,10 @@ from nmt.types import Attribution
 
 
 def norms(model: Seq2Seq, pair: Pair) -> Scores:
-    """Return ||w_ts f(v_s)||, rows divided by their sums (arXiv 2004.10102); see `read_weights`."""
+    """Return ||w_ts f(v_s)||, rows divided by their sums (arXiv 2004.10102; alignment_weights)."""
     src_ids, ids = pair.src_ids[None], [pair.tgt_out.tolist()]
     lengths = src_ids.new_tensor([len(pair.src_ids)])
-    [weights] = read_weights(model, src_ids, lengths, ids, by_norm=True)
+    [weights] = alignment_weights(model, src_ids, lengths, ids, by_norm=True)
     source = torch.from_numpy(weights)
     return Scores(source, source[:, :0])
 

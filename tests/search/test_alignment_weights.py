@@ -11,7 +11,7 @@ from nmt.errors import ConfigError
 from nmt.models.base import Seq2Seq, State
 from nmt.models.ensemble import Ensemble
 from nmt.ops.masks import keep_from_lengths
-from nmt.search.forced import force_decode, read_weights
+from nmt.search.forced import alignment_weights, force_decode
 from nmt.text.vocabulary import EOS_ID
 
 SOURCES = [[5, 6, 7, 4, EOS_ID], [9, EOS_ID], [6, 5, 9, EOS_ID]]
@@ -19,7 +19,7 @@ TARGETS = [[4, 5], [6, 7, 8, 4], [5]]
 
 
 def read(model: Seq2Seq, which: slice = slice(None), **how: object) -> list[Tensor]:
-    rows = read_weights(model, *batch(SOURCES[which]), TARGETS[which], **how)  # type: ignore[arg-type]
+    rows = alignment_weights(model, *batch(SOURCES[which]), TARGETS[which], **how)  # type: ignore[arg-type]
     return [torch.tensor(weights) for weights in rows]
 
 
