@@ -69,7 +69,7 @@ class _Manifest(Config):
 
 
 @dataclass(frozen=True)
-class DataSet:
+class PairSource:
     """The pairs to encode: `pairs()` yields them. `part` identifies the part of `files` read."""
 
     name: str
@@ -138,7 +138,7 @@ class StoredSide(Sequence[Ids]):
 class Store:
     """Reads and writes the folder of a data set."""
 
-    def __init__(self, cache: Path, source: DataSet, tokenizers: Tokenizers) -> None:
+    def __init__(self, cache: Path, source: PairSource, tokenizers: Tokenizers) -> None:
         self._cache, self._source, self._tokenizers = cache, source, tokenizers
         self._origin = source.origin(tokenizers)
         key = hashlib.sha256(json.dumps(self._origin, sort_keys=True).encode()).hexdigest()
@@ -240,7 +240,7 @@ class Store:
 
 def cached_corpus(
     cache: Path,
-    sources: Sequence[DataSet],
+    sources: Sequence[PairSource],
     tokenizers: Tokenizers,
     say: Callable[[str], None],
 ) -> EncodedCorpus:

@@ -20,7 +20,7 @@ from nmt.errors import CheckpointError
 from nmt.settings.messages import first_fault
 from nmt.storage.atomic import flush, write_bytes, write_json
 from nmt.storage.bounded import read_json, stay_inside
-from nmt.storage.tensor_file import Specs, check_finite, first_names, read_checked
+from nmt.storage.tensor_file import Specs, check_finite, first_names, read_safetensors
 
 FORMAT = 2
 """The version of the checkpoint format. nmt reads only checkpoints of its own version."""
@@ -106,7 +106,7 @@ def read_tensors(path: Path, content: StateFile, expected: Specs | None = None) 
     """
     stay_inside(path, _run_of(path), CheckpointError)
     try:
-        raw = read_checked(path, expected, DamagedCheckpointError)
+        raw = read_safetensors(path, expected, DamagedCheckpointError)
     except OSError as error:
         raise _unreadable(path, error) from None
     if hashlib.sha256(raw).hexdigest() != content.sha256.get(path.name):

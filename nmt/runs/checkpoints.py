@@ -157,7 +157,7 @@ class CheckpointFolder:
         """Replace all labels atomically."""
         write_json(self.path / LABELS_FILE, dict(sorted(labels.items())))
 
-    def point(self, labels: Mapping[str, int]) -> None:
+    def update_labels(self, labels: Mapping[str, int]) -> None:
         """Set `labels`. Other labels stay if their checkpoints exist."""
         others = {k: step for k, step in self.labels().items() if self.folder_of(step).is_dir()}
         self.set_labels({**others, **labels})

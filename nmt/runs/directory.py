@@ -76,11 +76,11 @@ class RunDirectory:
         Raises CheckpointError if it was edited or is a link out of the run.
         """
         stay_inside(self.config_path, self.path, CheckpointError)
-        return load_sealed(self.config_path)
+        return load_sealed_config(self.config_path)
 
     def write_config(self, config: RunConfig) -> None:
         """Write config.yaml with a checksum in its first line."""
-        write_text(self.config_path, sealed(dump_config(config)))
+        write_text(self.config_path, add_seal(dump_config(config)))
 
     def read_json(self, name: str) -> object:
         """Read the JSON file `name`. Raises CheckpointError if it is missing or damaged."""
@@ -91,12 +91,12 @@ class RunDirectory:
             raise CheckpointError(f"{path}: no such file") from None
 
 
-def sealed(text: str) -> str:
+def add_seal(text: str) -> str:
     """Return `text` with a first line added that holds its checksum."""
     return f"{_SEAL}{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
 
 
-def load_sealed(path: Path) -> RunConfig:
+def load_sealed_config(path: Path) -> RunConfig:
     """Read a run's config.yaml. Raises CheckpointError if it does not match its checksum.
 
     A file without a checksum line is not checked, so a user can edit it after deleting that line.
@@ -106,7 +106,7 @@ def load_sealed(path: Path) -> RunConfig:
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file") from None
     head, _, below = text.partition("\n")
-    if head.startswith(_SEAL) and sealed(below) != text:
+    if head.startswith(_SEAL) and add_seal(below) != text:
         raise CheckpointError(
             f"{path}: changed since nmt wrote it; give other settings to the command "
             "(`search.beam=3`), or delete the first line, the checksum, to keep the edit"

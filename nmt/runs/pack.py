@@ -54,7 +54,7 @@ def pack(run: RunDirectory, checkpoint: str, out: Path, force: bool = False) -> 
         archive.writestr(_member(f"{top}/checkpoints/{LABELS_FILE}"), labels)
 
 
-def unpacked(archive: Path) -> Path:
+def unpack(archive: Path) -> Path:
     """Unpack a packed run to a folder that is deleted at exit; return the run directory in it.
 
     Raises CheckpointError if `pack` did not write `archive`.

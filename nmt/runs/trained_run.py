@@ -13,7 +13,7 @@ from nmt.models.catalog import meta_model, uninitialised_model
 from nmt.models.ensemble import Ensemble
 from nmt.runs.checkpoint_files import Tensors
 from nmt.runs.directory import RunDirectory
-from nmt.runs.pack import unpacked
+from nmt.runs.pack import unpack
 from nmt.settings.config_file import Overrides, with_overrides
 from nmt.storage.bounded import stay_inside
 from nmt.storage.tensor_file import MISFIT, Specs, check_specs, first_names, specs_of
@@ -46,7 +46,7 @@ class TrainedRun:
         the config is invalid.
         """
         path = Path(path)
-        directory = RunDirectory(unpacked(path) if path.is_file() else path)
+        directory = RunDirectory(unpack(path) if path.is_file() else path)
         directory.check_exists()
         return cls(directory, directory.load_config())
 

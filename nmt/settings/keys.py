@@ -36,7 +36,7 @@ def kind_of(config_class: type[Config]) -> str | None:
     return None if field is None else str(field.default)
 
 
-def chosen(classes: tuple[type[Config], ...], section: object) -> tuple[type[Config], ...]:
+def select_classes(classes: tuple[type[Config], ...], section: object) -> tuple[type[Config], ...]:
     """Return the class that the section's `kind` selects, or all `classes` if it selects none."""
     kind = section.get("kind") if isinstance(section, dict) else None
     named = tuple(c for c in classes if kind_of(c) == kind)
@@ -53,7 +53,7 @@ def sections(
     kinds = config_classes(annotation)
     if kinds and isinstance(tree, dict):
         yield path, kinds, tree
-        for name, field in chosen(kinds, tree)[0].model_fields.items():
+        for name, field in select_classes(kinds, tree)[0].model_fields.items():
             yield from sections(field.annotation, tree.get(name), (*path, name))
     for member in _alternatives(annotation):
         if get_origin(member) in (list, tuple) and isinstance(tree, list):
@@ -72,7 +72,7 @@ def all_keys(root: object, prefix: str = "") -> Iterator[str]:
             yield from all_keys(field.annotation, f"{prefix}{name}.")
 
 
-def nearest(key: str, here: Sequence[str], everywhere: Sequence[str]) -> str | None:
+def nearest_key(key: str, here: Sequence[str], everywhere: Sequence[str]) -> str | None:
     """Return the known key that the unknown name `key` most likely means, or None.
 
     `here` are the full keys of the section with the unknown key. The order of preference: the same

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from nmt.settings.keys import KeyPath, all_keys, chosen, kind_of, nearest, sections
+from nmt.settings.keys import KeyPath, all_keys, kind_of, nearest_key, sections, select_classes
 
 
 class Place(NamedTuple):
@@ -172,12 +172,12 @@ def _unknown_key(path: KeyPath, tree: object, root: object) -> str:
     kinds, section = next(
         (kinds, section) for path, kinds, section in sections(root, tree) if path == tuple(around)
     )
-    kind = chosen(kinds, section)[0]
+    kind = select_classes(kinds, section)[0]
     for other in kinds:
         if key in other.model_fields:
             return f"unknown key for kind '{kind_of(kind)}', '{kind_of(other)}' has it"
     names = kind.model_fields
-    near = nearest(str(key), [_dotted((*around, name)) for name in names], list(all_keys(root)))
+    near = nearest_key(str(key), [_dotted((*around, name)) for name in names], list(all_keys(root)))
     if near:
         return f"unknown key; did you mean '{near}'?"
     return f"unknown key, allowed here: {', '.join(names)}"

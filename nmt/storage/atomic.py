@@ -120,7 +120,7 @@ def replacing(path: Path, aside: Path | None = None, is_new: bool = False) -> It
         flush(path.parent)
 
 
-def appending(path: Path) -> io.TextIOWrapper:
+def open_append(path: Path) -> io.TextIOWrapper:
     """Open a text stream that appends to a file, which is created if it does not exist."""
     # Lines end in \n on Windows too, so that a run is the same on every system.
     stream = open_no_follow(path, append=True)

@@ -52,12 +52,12 @@ def atomic_output(path: Path, force: bool = False) -> Iterator[BinaryIO]:
     """
     with output_errors(path):
         check_output(path, force=force)
-    with written_whole(path, is_new=not may_replace(force)) as stream:
+    with atomic_stream(path, is_new=not may_replace(force)) as stream:
         yield stream
 
 
 @contextlib.contextmanager
-def written_whole(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
+def atomic_stream(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
     """Yield the stream of `atomic_output` without its checks, as for a file in a run directory."""
     with output_errors(path):
         if path == STDIN_OR_STDOUT:

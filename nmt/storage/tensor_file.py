@@ -84,7 +84,7 @@ def check_specs(expected: Specs, got: Specs, where: str) -> None:
         raise CheckpointError(f"{where}: {name[:80]!r}: {fault}{more}")
 
 
-def read_checked(path: Path, expected: Specs | None, error: type[NMTError]) -> bytes:
+def read_safetensors(path: Path, expected: Specs | None, error: type[NMTError]) -> bytes:
     """Return the content of a safetensors file in a checkpoint's folder.
 
     If `expected` is None, any names and specs are allowed. Raises CheckpointError if they are not

@@ -42,7 +42,7 @@ def terminal_stream(descriptor: int, errors: str, line_buffering: bool) -> Termi
     return TerminalStream(buffer, "utf-8", errors, line_buffering=line_buffering)
 
 
-def give_up(stream: TextIO) -> None:
+def discard_output(stream: TextIO) -> None:
     """Redirect a standard stream whose reader is gone to /dev/null.
 
     Otherwise Python's flush at exit would fail. A stream without a descriptor stays as it is.

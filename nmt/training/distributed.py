@@ -242,7 +242,7 @@ class Ranks:
                         "same config and the same files for all"
                     )
 
-    def equalise(self, model: nn.Module) -> None:
+    def broadcast_model(self, model: nn.Module) -> None:
         """Copy the first rank's weights to all ranks, because processors may round differently."""
         if self.world > 1:
             with _lost_ranks(), torch.no_grad():

@@ -14,8 +14,8 @@ from typing import Any
 from tqdm import tqdm
 
 from nmt.runs.metrics import METRICS, WALL_CLOCK, Record, read_metrics
-from nmt.storage.atomic import appending, flush, named_errors, write_text
-from nmt.storage.terminal import escape_controls, give_up
+from nmt.storage.atomic import flush, named_errors, open_append, write_text
+from nmt.storage.terminal import discard_output, escape_controls
 
 
 class RunLog:
@@ -33,8 +33,8 @@ class RunLog:
         self._path, self._log_path = (
             Path(os.devnull) if folder is None else folder / name for name in (METRICS, "train.log")
         )
-        self._metrics = appending(self._path)
-        self._log = appending(self._log_path)
+        self._metrics = open_append(self._path)
+        self._log = open_append(self._log_path)
         self._bar: "tqdm[Any] | None" = None
         self.checksum = 0
         """The checksum of all records without their WALL_CLOCK fields. Checkpoints contain it."""
@@ -116,7 +116,7 @@ class RunLog:
             if line.step < step or (line.step == step and (validated or line.kind != "valid"))
         ]
         write_text(self._path, "".join(f"{line.text}\n" for line in lines))
-        self._metrics = appending(self._path)
+        self._metrics = open_append(self._path)
         for line in lines:
             self._count(line.record)
         if checksum in (None, self.checksum):
@@ -167,7 +167,7 @@ class RunLog:
         try:
             yield
         except OSError as error:
-            give_up(sys.stderr)
+            discard_output(sys.stderr)
             self._quiet = True
             if self._bar is not None:
                 self._bar.disable = True

@@ -21,9 +21,9 @@ from nmt.runs.card import begin_training, end_training
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
 from nmt.training.distributed import ALONE, Ranks
-from nmt.training.first_weights import freeze, set_first_weights
+from nmt.training.initial_weights import copy_initial_weights, freeze
 from nmt.training.log import RunLog
-from nmt.training.progress import Validated
+from nmt.training.progress import ValidationRecord
 from nmt.training.report import summary
 from nmt.training.resume import (
     Change,
@@ -50,7 +50,7 @@ class Outcome:
     step: int
     reason: str | None
     metric: MetricName
-    best: Validated | None
+    best: ValidationRecord | None
 
     def describe(self) -> str:
         """Return a line that says how training ended."""
@@ -143,7 +143,7 @@ def train(  # noqa: PLR0913 - one call is a complete training
                     "data.train": f"{data.batcher.fingerprint:08x} as the checksum of lengths",
                 }
             )
-        ranks.equalise(state.model)
+        ranks.broadcast_model(state.model)
         log.say("\n".join(lines))
         trainer = Trainer(config, state, data, run, log, lock)
         reason = _fit_and_record(trainer, interrupted, command)
@@ -163,7 +163,7 @@ def _new_state(
     """
     src, tgt = data.tokenizers.src, data.tokenizers.tgt
     model = build_model(config.model, len(src.vocab), len(tgt.vocab)).to(device)
-    lines = [] if is_begun else set_first_weights(model, config)
+    lines = [] if is_begun else copy_initial_weights(model, config)
     lines += freeze(model, config.train.freeze)
     if not ranks.is_first:
         seed_all(config.seed + ranks.rank)

@@ -16,7 +16,7 @@ from nmt.evaluation.metrics import title_of
 from nmt.types import rank_of
 
 
-class Validated(NamedTuple):
+class ValidationRecord(NamedTuple):
     """A validation. `score` is the value of valid.metric, signed so that higher is better
     (nmt.types.rank_of).
     """
@@ -54,7 +54,7 @@ class Progress:
     seconds: float = 0.0
     window_nll_sum: float = 0.0
     window_tokens: int = 0
-    best: tuple[Validated, ...] = ()
+    best: tuple[ValidationRecord, ...] = ()
     bad_validations: int = 0
     validated_step: int | None = None
     kept_steps: tuple[int, ...] = ()
@@ -85,7 +85,7 @@ class Progress:
         return self.best[0].step if self.best else None
 
     @property
-    def kept(self) -> set[int]:
+    def steps_to_keep(self) -> set[int]:
         """The steps of the checkpoints that must not be deleted: scheduled ones and the best."""
         return {*self.kept_steps, *(validated.step for validated in self.best)}
 
@@ -115,7 +115,7 @@ class Progress:
         self, measured: Mapping[str, float], metric: str, keep_best: int
     ) -> "Progress":
         """Count a validation of this step, and keep the `keep_best` best ones by `metric`."""
-        new = Validated(self.step, rank_of(metric, measured[metric]), measured["loss"])
+        new = ValidationRecord(self.step, rank_of(metric, measured[metric]), measured["loss"])
         # BLEU is 0 at the beginning: equal scores are ranked by loss.
         ranked = sorted((*self.best, new), key=lambda validated: (-validated.score, validated.loss))
         return replace(

@@ -198,7 +198,7 @@ def restore_checkpoints(
     for step, fault in faults.items():
         aside = folder.set_aside(step)
         lines.append(f"{fault}: set aside as {aside.name}, going on from step {progress.step:,}")
-    folder.prune(progress.kept)
+    folder.prune(progress.steps_to_keep)
     return lines
 
 

@@ -73,7 +73,7 @@ class StepResult:
 
 
 @dataclass(frozen=True)
-class UnreadResult:
+class PendingResult:
     """Measurements still on the device, perhaps not computed yet: [nll_sum, grad_norm]."""
 
     numbers: Float[Tensor, " 2"]
@@ -129,7 +129,7 @@ def queue_step(
     optimizer: torch.optim.Optimizer,
     micro_batches: Sequence[MicroBatch],
     settings: StepSettings,
-) -> UnreadResult:
+) -> PendingResult:
     """Update the weights as `train_step` does, without waiting for the GPU.
 
     A NaN or infinity is only noticed by `read_results`, when it may have reached the weights.
@@ -156,7 +156,7 @@ def _add_gradients(
     settings: StepSettings,
     scaler: torch.amp.GradScaler,
     loss_function: LossFunction = translation_loss,
-) -> UnreadResult:
+) -> PendingResult:
     """Compute the gradients of an update, unscaled and clipped, into the parameters' `grad`."""
     device = next(model.parameters()).device
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
@@ -182,10 +182,10 @@ def _add_gradients(
     scaler.unscale_(optimizer)
     grad_norm = nn.utils.clip_grad_norm_(parameters, settings.clip_norm or math.inf)
     nll_sum = torch.stack(nll_sums).sum() if nll_sums else torch.zeros_like(grad_norm)
-    return UnreadResult(torch.stack([nll_sum, grad_norm]), n_tokens, scaler.is_enabled())
+    return PendingResult(torch.stack([nll_sum, grad_norm]), n_tokens, scaler.is_enabled())
 
 
-def read_results(unread: Sequence[UnreadResult], ranks: Ranks = ALONE) -> list[StepResult]:
+def read_results(unread: Sequence[PendingResult], ranks: Ranks = ALONE) -> list[StepResult]:
     """Read the measurements of several updates in one transfer, after waiting for the device.
 
     Raises DivergedError if a loss, or a gradient norm without GradScaler, is NaN or infinite.

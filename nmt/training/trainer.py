@@ -26,9 +26,9 @@ from nmt.training.report import Reporter
 from nmt.training.samples import sample_file, samples_text
 from nmt.training.state import TrainingState
 from nmt.training.step import (
+    PendingResult,
     StepResult,
     StepSettings,
-    UnreadResult,
     queue_step,
     read_results,
     train_step,
@@ -76,7 +76,7 @@ class Trainer:
             ranks=state.ranks,
             graphs=TrainingGraphs(state.model) if is_cuda else None,
         )
-        self._unread: list[UnreadResult] = []
+        self._unread: list[PendingResult] = []
         self._read_every = _READ_EVERY if is_cuda and self._ranks.world == 1 else 1
 
     def fit(self, interrupted: Callable[[], bool]) -> str | None:
@@ -149,7 +149,7 @@ class Trainer:
         step = queue_step if self._read_every > 1 else train_step
         with explain_update_errors(state.step + 1, train, self.saved_step):
             result = step(state.model, state.optimizer, group, settings)
-        if isinstance(result, UnreadResult):
+        if isinstance(result, PendingResult):
             self._unread.append(result)
         else:
             self._count(result)
@@ -259,8 +259,8 @@ class Trainer:
             folder, best_step = self.run.checkpoint_folder, state.progress.best_step
             folder.save(state.step, state.final_model.state_dict(), tensors, values)
             labels = ("best", "last") if best_step in (None, state.step) else ("last",)
-            folder.point(dict.fromkeys(labels, state.step))
-            folder.prune(state.progress.kept)
+            folder.update_labels(dict.fromkeys(labels, state.step))
+            folder.prune(state.progress.steps_to_keep)
         state.ranks.wait()
         self.saved_step = state.step
 

@@ -10,7 +10,7 @@ from nmt.batches.batching import Batcher, EncodedCorpus, encode_pairs
 from nmt.batches.guided_alignment import encode_aligned_pairs
 from nmt.batches.mixture import Mixture, mixture_of
 from nmt.batches.resampling import Resampling
-from nmt.batches.store import DataSet, cached_corpus
+from nmt.batches.store import PairSource, cached_corpus
 from nmt.config import RunConfig
 from nmt.corpora.corpora import read_examples, resolve_split, split_files, split_part, stream_split
 from nmt.corpora.language_check import language_notes
@@ -29,7 +29,7 @@ from nmt.text.tokenizer import (
     train_tokenizers,
 )
 from nmt.text.vocabulary import UNK_ID
-from nmt.training.first_weights import run_named
+from nmt.training.initial_weights import run_named
 from nmt.training.resume import has_checkpoint
 from nmt.training.validation import Validator
 from nmt.translation.heads import source_heads
@@ -98,13 +98,13 @@ def _tokenizers_and_corpus(
 
     With `data.cache` the pairs are encoded to disk in bounded memory. The result is the same.
     """
-    data, guided, sets = config.data, config.train.guided, data_sets(config)
-    texts = [list(data_set.pairs()) for data_set in sets] if data.cache is None else []
+    data, guided, sources = config.data, config.train.guided, pair_sources(config)
+    texts = [list(source.pairs()) for source in sources] if data.cache is None else []
     tokenizers = run_tokenizers(
-        config, run, lambda: chain.from_iterable(texts or (data_set.pairs() for data_set in sets))
+        config, run, lambda: chain.from_iterable(texts or (source.pairs() for source in sources))
     )
     if data.cache is not None:
-        corpus = cached_corpus(data.cache, sets, tokenizers, say)
+        corpus = cached_corpus(data.cache, sources, tokenizers, say)
     elif guided is None:
         corpus = _joined([encode_pairs(pairs, tokenizers, data.max_pieces) for pairs in texts])
     elif len(texts) > 1:
@@ -213,20 +213,20 @@ def vocabulary_notes(
     return [*notes, *language_notes(src_texts, tgt_texts, *langs)]
 
 
-def data_sets(config: RunConfig) -> list[DataSet]:
+def pair_sources(config: RunConfig) -> list[PairSource]:
     """Return the corpora of data.train, to be encoded. Raises ConfigError if there are none."""
     data = config.data
     split = resolve_split(data, "train")
     if split is None:
         raise ConfigError("data.train: missing; name a corpus (data.corpus) or files (data.train)")
-    return [_data_set(part, data) for part in split.corpora]
+    return [_pair_source(part, data) for part in split.corpora]
 
 
-def _data_set(split: PairsConfig, data: DataConfig) -> DataSet:
+def _pair_source(split: PairsConfig, data: DataConfig) -> PairSource:
     files = split_files(split, data)
     name = re.sub(r"[^\w-]", "_", split.corpus or files[0].name.partition(".")[0])
     part = split_part(split, data)
-    return DataSet(name, tuple(files), part, data.max_pieces, lambda: stream_split(split, data))
+    return PairSource(name, tuple(files), part, data.max_pieces, lambda: stream_split(split, data))
 
 
 def run_tokenizers(

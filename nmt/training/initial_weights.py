@@ -25,7 +25,7 @@ def run_named(init_from: str) -> tuple[TrainedRun, str]:
     return TrainedRun.open(find_run(path)), checkpoint or "best"
 
 
-def set_first_weights(model: nn.Module, config: RunConfig) -> list[str]:
+def copy_initial_weights(model: nn.Module, config: RunConfig) -> list[str]:
     """Copy the weights of train.init_from to `model`, and return lines for the log.
 
     A tensor of the run is copied if `model` has a tensor of the same name and shape. Raises
