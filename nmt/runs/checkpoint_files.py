@@ -1,7 +1,8 @@
 """The three files of a checkpoint, with SHA-256 checksums.
 
-model.safetensors holds the weights, state.safetensors the other tensors of the training state.
-state.json holds the JSON values, the checksums of the other files, and its own checksum, the seal.
+model.safetensors holds the weights, and state.safetensors the other tensors of the training state.
+state.json holds the state's JSON values, the checksums of the other files, and its own checksum,
+called the seal.
 """
 
 import errno
@@ -31,7 +32,7 @@ MODEL, STATE, JSON = "model.safetensors", "state.safetensors", "state.json"
 
 
 class DamagedCheckpointError(CheckpointError):
-    """Raised if the files of a checkpoint are not as written. Other checkpoints may be intact."""
+    """Raised if a file of a checkpoint is missing or altered. Other checkpoints may be intact."""
 
 
 class StateFile(BaseModel):
@@ -72,7 +73,8 @@ def write_files(
 def read_state(path: Path) -> StateFile:
     """Read and check a state.json.
 
-    Raises DamagedCheckpointError, or CheckpointError if another version of nmt wrote the file.
+    Raises DamagedCheckpointError if it is damaged, and CheckpointError if it cannot be read or
+    another version of nmt wrote it.
     """
     stay_inside(path, _run_of(path), CheckpointError)
     try:
