@@ -50,7 +50,7 @@ def load_file(path: Path, overrides: Overrides, config_class: type[Model]) -> Mo
 
 
 def load_text(text: str, path: Path, overrides: Overrides, config_class: type[Model]) -> Model:
-    """Load a config from `text`, the content of the YAML file at `path`; see load_file."""
+    """Load a config from `text`, the content of the YAML file at `path`, as `load_file` does."""
     document = YamlDocument(text, str(path))
     tree = document.value
     if tree is None and config_classes(config_class):
@@ -77,7 +77,7 @@ def with_overrides(config: Model, overrides: Overrides) -> Model:
 
 
 def load_values(values: Mapping[str, object], config_class: type[Model], where: str) -> Model:
-    """Build a config from nested dicts. Raises ConfigError; each line begins with `where`."""
+    """Build a config from nested dicts. Raises ConfigError, with `where` before each fault."""
     if not isinstance(values, Mapping):
         raise ConfigError(f"{where}: got {reprlib.repr(values)}, allowed: a dict of keys")
     tree: Any = plain_value(dict(values), where)
