@@ -41,9 +41,10 @@ from nmt.types import FilePath, MetricName
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a training. If it was interrupted and can be resumed, `reason` is None.
+    """The result of a training.
 
-    `best` is the best validation by `metric`, or None without validations.
+    `reason` says why the training ended. It is None if the training was interrupted and can
+    be resumed. `best` is the best validation by `metric`, or None without validations.
     """
 
     run: Path
@@ -75,10 +76,11 @@ def train(  # noqa: PLR0913 - one call is a complete training
 ) -> Outcome:
     """Train `config` in the run directory `folder`, or continue the run in that directory.
 
-    `command` is the command line that run.json records, if there is one. `interrupted` is called
+    `command` is the command line to record in run.json; it may be empty. `interrupted` is called
     after every update and between the batches of a validation; when it returns True, the state is
     saved and the function returns. `allow_change` allows changes of certain keys in a continued run
-    (resume.py). Raises ConfigError, DataError or CheckpointError for errors that the user can fix.
+    (resume.py). Raises ConfigError, DataError, CheckpointError or another NMTError for errors that
+    the user can fix.
 
     All `ranks` must call this with the same arguments on a shared file system. The first rank
     writes the run directory and the log. Raises LostRankError if another rank ends.
@@ -234,10 +236,10 @@ def _backend(backend: BackendName, precision: Precision, device: torch.device) -
 def choose_precision(
     setting: Precision | Literal["auto"], device: torch.device, earlier: Precision | None = None
 ) -> tuple[Precision, str]:
-    """Resolve train.precision = `setting`; also return a text with the reason, for run.json.
+    """Return the precision for train.precision = `setting`, and the reason as text for run.json.
 
-    `earlier` is the precision of the run so far, or None. With `auto`, the run keeps it on any
-    machine, because a run cannot continue bit for bit in another precision.
+    `earlier` is the precision of the run so far, or None. The setting `auto` keeps the earlier
+    precision on any device, because a run cannot continue bit for bit in another precision.
     """
     if setting != "auto":
         return setting, setting

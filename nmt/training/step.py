@@ -40,10 +40,10 @@ class MicroBatch(Protocol):
 class StepSettings:
     """Settings of an update.
 
-    `precision` is the number format of the forward pass; weights stay fp32. Gradients are clipped
-    to the L2 norm `clip_norm`, or not at all if it is None. `scaler` scales the loss so that small
-    fp16 gradients do not become 0; None does not scale. `ranks` share the update. `graphs` replays
-    the passes on a GPU as CUDA graphs; None runs them without graphs.
+    `precision` is the number format of the forward pass; weights stay fp32. `clip_norm` is the
+    maximum L2 norm of the gradient; None does not clip. `scaler` scales the loss so that small fp16
+    gradients do not become 0; None does not scale. `ranks` share the update. `graphs` replays the
+    forward and backward passes as CUDA graphs; None runs them without graphs.
     """
 
     precision: Precision = "fp32"
@@ -74,7 +74,11 @@ class StepResult:
 
 @dataclass(frozen=True)
 class PendingResult:
-    """Measurements still on the device, perhaps not computed yet: [nll_sum, grad_norm]."""
+    """A StepResult whose measurements are still on the device, perhaps not computed yet.
+
+    `numbers` is [nll_sum, grad_norm]; `read_results` reads it. `is_scaled` is True if a GradScaler
+    is in use, so that a non-finite `grad_norm` is no error.
+    """
 
     numbers: Float[Tensor, " 2"]
     n_tokens: int
@@ -130,9 +134,9 @@ def queue_step(
     micro_batches: Sequence[MicroBatch],
     settings: StepSettings,
 ) -> PendingResult:
-    """Update the weights as `train_step` does, without waiting for the GPU.
+    """Update the weights as `train_step` does, but without waiting for the GPU.
 
-    A NaN or infinity is only noticed by `read_results`, when it may have reached the weights.
+    Only `read_results` detects a NaN or an infinity, which may have reached the weights by then.
     """
     scaler = _scaler(model, settings)
     try:
@@ -186,9 +190,9 @@ def _add_gradients(
 
 
 def read_results(unread: Sequence[PendingResult], ranks: Ranks = ALONE) -> list[StepResult]:
-    """Read the measurements of several updates in one transfer, after waiting for the device.
+    """Wait for the device, and read the measurements of several updates in one transfer.
 
-    Raises DivergedError if a loss, or a gradient norm without GradScaler, is NaN or infinite.
+    Raises DivergedError if a loss is NaN or infinite, or a gradient norm without a GradScaler.
     """
     rows = torch.stack([result.numbers for result in unread]).tolist()
     results = []

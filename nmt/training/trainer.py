@@ -80,11 +80,12 @@ class Trainer:
         self._read_every = _READ_EVERY if is_cuda and self._ranks.world == 1 else 1
 
     def fit(self, interrupted: Callable[[], bool]) -> str | None:
-        """Train until a stopping rule applies and return the reason, or None if interrupted.
+        """Train until a stopping rule applies; return the reason, or None if interrupted.
 
-        `interrupted` is called between updates. In both cases the last checkpoint matches the state
-        on return. Raises NMTError if the loss or a weight is NaN or infinite, and OSError if a
-        checkpoint cannot be written; earlier checkpoints are kept.
+        `interrupted` is called after each update and between the batches of a validation. On return
+        the last checkpoint matches the state. Raises NMTError if memory is exhausted or the loss or
+        a weight is NaN or infinite, and OSError if a checkpoint cannot be written. Earlier
+        checkpoints are kept.
         """
         state, self._interrupted = self.state, interrupted
         state.model.train()
@@ -242,7 +243,7 @@ class Trainer:
         return result
 
     def save(self) -> None:
-        """Write a checkpoint of this step, which a later checkpoint may replace.
+        """Write a checkpoint of this step, which the next save may delete.
 
         All ranks must call this together; the first rank writes. Before the first validation the
         last checkpoint is also `best`. Raises DivergedError if a weight is NaN or infinite,

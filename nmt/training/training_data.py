@@ -47,9 +47,10 @@ _MANY_UNKNOWN = 0.2
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The encoded corpus of a run, cut into batches, and its validation set if it has one.
+    """The tokenizers of a run, its encoded corpus, cut into batches, and its validation set.
 
-    `batchers` cut the corpus before the first stage and in each of data.stages.
+    `batchers[0]` makes the batches before the first of data.stages, and `batchers[i]` the batches
+    in stage i, counted from 1.
     """
 
     tokenizers: Tokenizers
@@ -175,10 +176,10 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
 
 
 def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
-    """Return the indices of the heads trained by train.loss.links (guided alignment).
+    """Return the indices of the heads train.loss.heads, which guided alignment trains.
 
-    None stands for the model's mean over heads, and is also returned without guided alignment.
-    Raises ConfigError if the model lacks a head of train.loss.heads.
+    Returns None for the mean over the model's shown heads, and if the loss is not guided alignment.
+    Raises ConfigError if the model lacks one of the heads.
     """
     guided = config.train.guided
     if guided is None:
@@ -193,9 +194,7 @@ def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
 def vocabulary_notes(
     config: TokenizerConfig, tokenizers: Tokenizers, corpus: EncodedCorpus
 ) -> list[str]:
-    """Return warnings about vocabularies below the default size, many unknown tokens, and text
-    that does not seem to be in its configured language.
-    """
+    """Return warnings: small vocabularies, many unknown tokens, text in a wrong language."""
     notes = size_notes(tokenizers)
     every = max(1, len(corpus) // _SAMPLED_PAIRS)
     texts: list[list[str]] = []
@@ -214,7 +213,7 @@ def vocabulary_notes(
 
 
 def pair_sources(config: RunConfig) -> list[PairSource]:
-    """Return the corpora of data.train, to be encoded. Raises ConfigError if there are none."""
+    """Return the corpora of data.train to encode. Raises ConfigError if data.train is not set."""
     data = config.data
     split = resolve_split(data, "train")
     if split is None:
@@ -234,8 +233,9 @@ def run_tokenizers(
 ) -> Tokenizers:
     """Return the run's tokenizers. If it has none, train them on `pairs()` and save them.
 
-    At most data.vocab_pairs pairs are used. If `config` names tokenizer files or train.init_from,
-    those tokenizers are saved instead. Raises ConfigError if the tokenizers do not fit the config.
+    At most data.vocab_pairs pairs are used. If `config` names tokenizer files or the run
+    train.init_from, their tokenizers are saved instead. Raises ConfigError if the tokenizers do not
+    fit the config.
     """
     if (run.tokenizer_path / MANIFEST_NAME).is_file():
         tokenizers = Tokenizers.load(run.tokenizer_path)

@@ -48,7 +48,8 @@ class Sample:
 class ValidationResult:
     """The measurements of a validation. `loss` is in nats per target token, including eos.
 
-    `scores` and `health` are measured on the translations. `health` is None if not measured.
+    `scores` and `health`, the state of the attention, are measured on the translations. `health` is
+    None if it was not measured.
     """
 
     loss: float
