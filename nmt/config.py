@@ -212,7 +212,7 @@ def config_of(values: Mapping[str, object]) -> RunConfig:
 
 
 def dump_config(config: RunConfig) -> str:
-    """Return `config` as YAML with every key, defaults included, for `load_config` to read."""
+    """Return `config` as YAML that `load_config` reads, with every key, defaults included."""
     return dump_yaml(config)
 
 

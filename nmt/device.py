@@ -24,7 +24,7 @@ _AUTOCAST_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def resolve_device(name: str | torch.device) -> torch.device:
-    """Return the torch device named `auto`, `cpu`, `cuda`, `cuda:N` or `mps`, or a torch.device.
+    """Return the device called `name`: `auto`, `cpu`, `cuda`, `cuda:N`, `mps`, or a torch.device.
 
     `auto` prefers CUDA, then MPS, then the CPU. `cuda` is the current GPU of the calling thread;
     the result has the index of this GPU, because other threads may use another. Raises ConfigError
@@ -53,7 +53,7 @@ def resolve_device(name: str | torch.device) -> torch.device:
 
 
 def fast_bf16(device: torch.device) -> str | None:
-    """Name the hardware unit of `device` that makes bf16 faster than fp32; None without one."""
+    """Return the name of the unit of `device` that makes bf16 faster than fp32, if any."""
     if device.type == "cuda":
         has_tensor_cores = torch.cuda.get_device_capability(device) >= (8, 0)
         return "tensor cores of Ampere or later" if has_tensor_cores else None
@@ -91,14 +91,17 @@ def describe_device(device: torch.device) -> str:
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Current and peak memory use in bytes: of the GPU for CUDA, else of this process."""
+    """Current and peak memory use in bytes: of torch on a CUDA GPU, else of this process."""
 
     now: int
     peak: int
 
     @classmethod
     def of(cls, device: torch.device) -> "MemoryUse | None":
-        """Measure the memory use of `device`; None if the system does not report it."""
+        """Measure the memory use for `device`; None if the system does not report it.
+
+        On macOS the current use is unknown, and `now` is the peak too.
+        """
         if device.type == "cuda":
             return cls(torch.cuda.memory_allocated(device), torch.cuda.max_memory_allocated(device))
         now, peak = process_bytes("VmRSS"), process_bytes("VmHWM")
@@ -109,16 +112,19 @@ class MemoryUse:
         return None if now is None or peak is None else cls(now, peak)
 
     def expected_peak(self, n_positions: int, n_largest: int, growth: float = 1.0) -> float:
-        """Estimate the peak for batches of `n_positions`, after batches of at most `n_largest`.
+        """Estimate the peak in bytes for batches of `n_positions` positions.
 
-        The part of the peak above `now` is taken as proportional to the positions of the largest
-        batch. It is scaled by at least `growth`, because it grows during a long training.
+        The largest batch so far had `n_largest` positions. The part of the peak above `now` is
+        scaled by n_positions / n_largest, or by `growth` if that is more: memory use also grows
+        during a long training.
         """
         return self.now + (self.peak - self.now) * max(growth, n_positions / n_largest)
 
 
 def process_bytes(field: str, pid: int | None = None) -> int | None:
-    """Return a field of /proc/PID/status in bytes, by default of this process; None if missing.
+    """Return a field of /proc/PID/status in bytes, or None if it is missing.
+
+    `pid` None is this process.
 
     VmRSS is the resident memory, VmHWM its maximum, and RssAnon and RssFile are parts of VmRSS.
     Unlike getrusage's maximum, VmHWM does not start from the memory of the parent process.

@@ -1,4 +1,7 @@
-"""Errors that a user can fix. A message is one line: what, got, allowed, where."""
+"""Errors that a user can fix, and phrases for their messages.
+
+A line of a message says where the fault is, what nmt got, and what is allowed.
+"""
 
 from collections.abc import Iterable
 
@@ -16,15 +19,15 @@ class NMTError(Exception):
 
 
 class ConfigError(NMTError):
-    """A configuration has unknown keys, or invalid or contradictory values."""
+    """Raised if a config, an option or an argument is invalid, or contradicts another."""
 
 
 class DataError(NMTError):
-    """A corpus, text or tokenizer file is missing or malformed, or its content is not valid."""
+    """Raised if a corpus, text or tokenizer is missing or invalid, or an output is not writable."""
 
 
 class CheckpointError(NMTError):
-    """A run directory or checkpoint is missing, damaged or does not fit its config."""
+    """Raised if a run or checkpoint is missing, damaged, locked, or does not fit its config."""
 
 
 def pip_install(extra: str) -> str:
@@ -46,6 +49,6 @@ def most_similar(name: str, known: Iterable[str], cutoff: float = NEAR) -> str |
 
 
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = NEAR) -> str:
-    """Return `; did you mean 'test'?` for the end of a message; "" if `most_similar` is None."""
+    """Return `; did you mean 'test'?` for the end of a message, or "" without a similar name."""
     near = most_similar(name, known, cutoff)
     return f"; did you mean '{near}'?" if near else ""

@@ -12,4 +12,4 @@ AttributionMethod = Literal[
     "rollout",
     "alti",
 ]
-"""How a prediction is attributed to what the model read (nmt/explain/attribution/)."""
+"""A method that attributes a prediction to the pieces read (nmt/explain/attribution/)."""

@@ -1,4 +1,4 @@
-"""Data types that packages exchange: frozen dataclasses without behaviour.
+"""Data types that packages exchange: frozen dataclasses and type aliases.
 
 Data flow: SentencePair -> Encoded -> Batch (batches/batching.py) -> model -> Hypothesis ->
 Translation.
@@ -22,7 +22,7 @@ Ids = tuple[int, ...]
 """The ids of a sentence's pieces, without bos and eos."""
 
 AttentionKind = Literal["encoder", "decoder", "cross"]
-"""An attention of a model: self-attention of the encoder or decoder, or target over source."""
+"""An attention of a model: self-attention of the encoder or decoder, or `cross` over the source."""
 
 SplitName = Literal["train", "valid", "test"]
 """A split of a corpus that a run uses."""
@@ -34,7 +34,10 @@ LOWER_IS_BETTER = frozenset({"ter", "loss"})
 
 
 def rank_of(metric: str, value: float) -> float:
-    """Return `value`, negated for metrics in LOWER_IS_BETTER: the best has the highest rank."""
+    """Return `value`, negated for metrics in LOWER_IS_BETTER. The best value has the highest rank.
+
+    The same call with a rank as `value` returns the value of the rank.
+    """
     return -value if metric in LOWER_IS_BETTER else value
 
 
@@ -71,12 +74,12 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """The scores of all pieces that the model had read, for each predicted piece.
+    """The scores, for each of T predicted pieces, of the pieces that the model had read.
 
-    `scores` (T, S) belong to the source pieces, eos included; some methods give them a sign.
-    `prefix_scores` (T, L) belong to bos and the pieces of the translation, 0 for pieces not yet
-    read; (T, 0) if the method does not score the prefix. `contrast` is the word that the
-    predictions are compared with, or None.
+    `scores` (T, S) has the scores of the source pieces, eos included; with some methods they may be
+    negative. `prefix_scores` (T, L) has the scores of bos and the pieces of the translation, 0 for
+    pieces not yet read. It is (T, 0) if the method does not score the prefix. `contrast` is the
+    word that the predictions are compared with, or None.
     """
 
     method: AttributionMethod
@@ -93,17 +96,20 @@ class Attribution:
 class Hypothesis:
     """A hypothesis of the search for one source sentence.
 
-    `ids` ends with eos if `finished`, and not if the length bound cut it. `log_probs[t]` is the
+    `ids` ends with eos if `finished`; otherwise the length bound cut it. `log_probs[t]` is the
     natural-log probability of `ids[t]` given the ids before it. `score` is the sum of `log_probs`
-    divided by the length penalty (search/search.py), or after reranking the weighted mean of the
-    models' scores (translation/reranking.py). Row t of `attention` (T, S) is the attention
-    distribution over the S source positions, eos included, when `ids[t]` was predicted. It is the
-    mean over `heads` (N, T, S), which are None unless requested. With an `attribution`, on request,
-    it has the shares of the absolute scores. `self_heads` is empty unless requested: self-attention
-    of the "encoder" (N, S, S) over the source with eos, and of the "decoder" (N, L, L) over bos and
-    the pieces without eos. All fields are in reading order, although a right-to-left model
-    (data.reverse_target) predicts `ids[t]` given the ids after it. Equality compares arrays by
-    element.
+    divided by the length penalty (search/search.py). After reranking it is the weighted mean of the
+    scores of the search and the rerankers (translation/reranking.py).
+
+    Row t of `attention` (T, S) is the attention distribution over the S source positions, eos
+    included, when `ids[t]` was predicted: the mean over the model's `shown_heads`. If `attribution`
+    was requested, row t has the shares of the absolute attribution scores instead. `heads`
+    (N, T, S) has all heads over the source, if requested. `self_heads` is empty unless requested.
+    It has the self-attention of the "encoder" (N, S, S) over the source with eos, and of the
+    "decoder" (N, L, L) over bos and the pieces without eos.
+
+    All fields are in reading order. A right-to-left model (data.reverse_target) predicts `ids[t]`
+    given the ids after it instead. Equality compares arrays by element.
     """
 
     ids: tuple[int, ...]
@@ -187,7 +193,7 @@ _SHORTENED.maxstring = 80
 
 
 def shortened(text: str) -> str:
-    """Return a text in quotes for a repr; of a long text, its beginning and its end."""
+    """Return `text` in quotes for a repr. A long text is cut to its beginning and its end."""
     return _SHORTENED.repr(text)
 
 

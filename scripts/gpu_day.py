@@ -43,8 +43,8 @@ from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
 from nmt.training.graphs import TrainingGraphs
 from nmt.training.step import (
+    PendingResult,
     StepSettings,
-    UnreadResult,
     queue_step,
     read_results,
     train_step,
@@ -259,7 +259,7 @@ def update(recipe: Recipe, form: str, batch: Batch, precision: Precision) -> Cal
     settings = StepSettings(precision, clip_norm=1.0, graphs=recorder)
     if recorder is None:
         return lambda: train_step(model, optimizer, [batch], settings, loss)
-    queued: list[UnreadResult] = []
+    queued: list[PendingResult] = []
 
     def work() -> None:
         queued.append(queue_step(model, optimizer, [batch], settings))

@@ -19,7 +19,7 @@ def save(folder: CheckpointFolder, step: int, value: float, keep: tuple[int, ...
     """As the trainer does it, the step being the best so far."""
     tensors = {"w": torch.full((3, 5), value)}
     folder.save(step, tensors, {"rng": torch.ones(2)}, {"value": value})
-    folder.point({"best": step, "last": step})
+    folder.update_labels({"best": step, "last": step})
     folder.prune(keep or (step,))
 
 

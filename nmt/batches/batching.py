@@ -29,9 +29,9 @@ class EncodedCorpus:
 
     `dropped` counts the dropped pairs by reason. `resampling` draws new ids for each row in every
     epoch. `stored_lengths` are the (source, target) lengths of rows on disk, eos included. `sizes`
-    are the numbers of rows of the concatenated corpora, from which `mixture` draws rows. `links`
-    are the alignment links of each row, for guided alignment. All of these are in reading order;
-    with `reverse_target` the batches have the target ids from the last to the first.
+    are the numbers of rows of the concatenated corpora. Row i of an epoch is draw i of `mixture`,
+    if there is one. `links` are the alignment links of each row, for guided alignment. Ids and
+    links are in reading order. With `reverse_target`, batches have the target ids in reverse.
     """
 
     src_ids: Sequence[Ids]
@@ -65,7 +65,7 @@ class EncodedCorpus:
         return src[corpus_rows], tgt[corpus_rows]
 
     def batch(self, rows: Sequence[int], epoch: int | None = None) -> "Batch":
-        """Return the batch of `rows` in `epoch`. None: neither mixture nor resampling applies."""
+        """Return the batch of `rows` in `epoch`. None disables the mixture and the resampling."""
         corpus_rows: Sequence[int] = rows
         if self.mixture is not None and epoch is not None:
             corpus_rows = self.mixture.rows(np.array(rows), epoch).tolist()
@@ -86,8 +86,9 @@ class EncodedCorpus:
 
 @dataclass(frozen=True)
 class BatchLinks:
-    """The L alignment links of a batch. `indices` are (row, target piece, source piece). `shares`
-    are the target attention weights; they sum to 1 for each linked target piece.
+    """The L alignment links of a batch. `indices` are (row, target piece, source piece).
+
+    `shares` are the attention weights to learn. They sum to 1 for each linked target piece.
     """
 
     indices: Int[Tensor, "3 L"]
@@ -102,7 +103,10 @@ _TENSORS = ("src_ids", "src_lengths", "tgt_in", "tgt_out")
 
 @dataclass(frozen=True)
 class Batch:
-    """A padded batch. `tgt_in` begins with bos; rows of `src_ids` and `tgt_out` end with eos."""
+    """A padded batch. `tgt_in` begins with bos; rows of `src_ids` and `tgt_out` end with eos.
+
+    `n_src_tokens` and `n_tokens` count the source and target tokens, eos included, without padding.
+    """
 
     src_ids: Int[Tensor, "B S"]
     src_lengths: Int[Tensor, " B"]
@@ -172,7 +176,7 @@ class Batch:
 def encode_pairs(
     pairs: Sequence[SentencePair], tokenizers: Tokenizers, max_pieces: int
 ) -> EncodedCorpus:
-    """Encode pairs; drop and count those that are empty or longer than `max_pieces`."""
+    """Encode pairs. Drop and count the pairs with a side that is empty or above `max_pieces`."""
     src_all = tokenizers.src.encode_batch([pair.src_text for pair in pairs])
     tgt_all = tokenizers.tgt.encode_batch([pair.tgt_text for pair in pairs])
     dropped: Counter[str] = Counter()
@@ -196,7 +200,7 @@ def drop_unusable(
 
 
 def reason_to_drop(src: Ids, tgt: Ids, max_pieces: int) -> str | None:
-    """Return why a pair is dropped from training, or None if it is not."""
+    """Return the reason to drop a pair from training, or None if it is fit for training."""
     if not src or not tgt:
         return f"empty {'target' if src else 'source'}"
     return f"longer than {max_pieces} pieces" if max(len(src), len(tgt)) > max_pieces else None
@@ -223,7 +227,7 @@ def make_batch(src: Sequence[Ids], tgt: Sequence[Ids]) -> Batch:
 
 
 def batch_links(links: Sequence[PieceLinks]) -> BatchLinks:
-    """Combine the links of all rows. Each of the k links of a target piece has share 1 / k."""
+    """Return the links of all rows as tensors. Each of a target piece's k links has share 1 / k."""
     rows = np.repeat(np.arange(len(links)), [len(row_links) for row_links in links])
     src, tgt = np.concatenate([np.zeros((0, 2), np.int32), *links]).T
     width = 1 + int(tgt.max(initial=0))
@@ -238,9 +242,9 @@ def batch_links(links: Sequence[PieceLinks]) -> BatchLinks:
 class Batcher:
     """Plans the batches of each epoch, in an order that depends on (seed, epoch) only.
 
-    If `unit` is "sentences", a batch has at most `size` sentence pairs. If it is "tokens", a batch
-    has at most `size` tokens on its longer side, padding included, or one pair: all batches then
-    cost about the same.
+    If `unit` is "sentences", a batch has at most `size` sentence pairs. If `unit` is "tokens", a
+    batch has at most `size` tokens on its longer side, padding included, and all batches cost about
+    the same. A longer pair is a batch of its own.
     """
 
     def __init__(self, corpus: EncodedCorpus, size: int, unit: Unit, seed: int) -> None:
@@ -252,7 +256,7 @@ class Batcher:
 
     @property
     def max_positions(self) -> int:
-        """An upper bound on the `n_positions` of a batch, before resampling."""
+        """An upper bound on the `n_positions` of a batch, before resampling and `Batch.padded`."""
         longest = sum(self.longest)
         if self.unit == "sentences":
             return min(self.size, len(self.corpus)) * longest
@@ -271,7 +275,7 @@ class Batcher:
         return zlib.crc32(tgt.tobytes(), zlib.crc32(src.tobytes()))
 
     def n_positions(self, rows: Sequence[int], epoch: int = 0) -> int:
-        """Return the number of positions of a batch, padding included, before resampling."""
+        """Return the positions of the batch of `rows`, padding included, before resampling."""
         longest = (lengths.max() for lengths in self.corpus.lengths_at(np.array(rows), epoch))
         return len(rows) * sum(map(int, longest))
 

@@ -15,7 +15,7 @@ from nmt.batches.batching import Batch, Batcher
 from nmt.batches.plan import EpochPlan
 
 AHEAD = 2
-"""Groups that the thread prepares in advance."""
+"""The number of groups that the thread prepares in advance."""
 
 MAX_PROCESSES = 6
 """The largest number of processes that prepare batches for a GPU."""
@@ -23,7 +23,10 @@ MAX_PROCESSES = 6
 
 @dataclass(frozen=True)
 class Group:
-    """The batches of one update: `n_batches` over all ranks, and the `batches` of this rank."""
+    """The batches of one update: `n_batches` over all ranks, and the `batches` of this rank.
+
+    `is_last` is True for the last group of the plan.
+    """
 
     n_batches: int
     batches: Sequence[Batch]
@@ -35,12 +38,12 @@ class Group:
 
 
 class Loader:
-    """Prepares the batches of an epoch (noise, sampled pieces, padding) in groups of `size`.
+    """Prepares the batches of `plan` (noise, sampled pieces, padding) in groups of `size`.
 
     The content of a group depends on the seed, the epoch and its index in `plan` only. `share` maps
     the costs of a group's batches to the indices of this rank's batches. With `for_gpu`, batches
-    are padded to a few shapes and their memory is pinned; with resampling too, several processes
-    prepare them, because one core would be slower than the GPU.
+    are padded to a few shapes and their memory is pinned. With `for_gpu` and resampling, several
+    processes prepare the batches, because one core would be slower than the GPU.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class Loader:
         self._longest = batcher.longest if for_gpu else (0, 0)
 
     def groups(self, start: int) -> Generator[Group, None, None]:
-        """Yield the groups from batch `start` to the end of the epoch.
+        """Yield the groups from batch `start` to the end of the plan.
 
         Close the generator to stop early. An error in the preparation of a group is raised when
         that group is requested.
@@ -96,7 +99,7 @@ class Loader:
         return group.pin_memory() if self._for_gpu else group
 
     def prepare(self, start: int) -> Group:
-        """Return the group that begins with batch `start` of the epoch."""
+        """Return the group that begins with batch `start` of the plan."""
         rows_of_batches = self._plan[start : start + self._size]
         costs = [self._batcher.n_positions(rows, self._epoch) for rows in rows_of_batches]
         corpus = self._batcher.corpus

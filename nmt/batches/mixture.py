@@ -48,11 +48,11 @@ def mixture_of(
     temperature: float | None,
     seed: int,
 ) -> Mixture | None:
-    """Return the mixture of corpora of these sizes, or None if every row is drawn once per epoch.
+    """Return the mixture of corpora of `sizes` rows, or None if an epoch draws every row once.
 
-    The share of corpus i is proportional to its weight, or, if `weights` is None, to n_i^(1/T) with
-    temperature T (Devlin 2018; Arivazhagan et al. 2019, arXiv 1907.05019). Quotas are rounded to
-    integers by largest remainders.
+    The share of corpus i is proportional to `weights[i]`. If `weights` is None, it is proportional
+    to sizes[i]^(1/T) with temperature T (Devlin 2018; Arivazhagan et al. 2019, arXiv 1907.05019).
+    Quotas are rounded to integers by largest remainders.
     """
     if weights is None:
         if temperature is None or temperature == 1:

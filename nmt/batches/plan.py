@@ -37,9 +37,9 @@ class EpochPlan:
     """The rows of each batch of an epoch, in an order that depends on `seed` only.
 
     Rows are shuffled, sorted by length within pools, and cut into batches; then the batches are
-    shuffled. Each of the `n_rows` is in one batch. `lengths_at(rows)` returns source and target
-    lengths, eos included. `mean_longer` is the mean length of the longer side. `batching` is
-    (size, unit), as in `Batcher`.
+    shuffled. Each of the `n_rows` rows is in exactly one batch. `lengths_at(rows)` returns source
+    and target lengths, eos included. `mean_longer` is the mean length of the longer side of a row.
+    `batching` is (size, unit), as in `Batcher`.
     """
 
     def __init__(

@@ -15,7 +15,8 @@ from nmt.types import Ids
 class Resampling:
     """Draws the noise (`data.noise`) and the segmentation (`data.sampling`) of training pairs.
 
-    The draws depend on (seed, epoch, row) only, neither on the order of batches nor on resuming.
+    The draws depend on (seed, epoch, row) only, not on the order of batches or on resuming.
+    `samplers` sample the source and the target; None keeps the pieces of that side.
     """
 
     noise: NoiseConfig
@@ -34,7 +35,7 @@ class Resampling:
         return cls(config.noise, tokenizers.src, (src, tgt), config.max_pieces, seed)
 
     def pair(self, src: Ids, tgt: Ids, epoch: int, row: int) -> tuple[Ids, Ids]:
-        """Return the ids of a pair after noise and sampling. `row` is its row in `epoch`.
+        """Return the ids of a pair after noise and sampling. `row` is the pair's row in `epoch`.
 
         If a new side is empty or longer than `max_pieces`, return `src` and `tgt` unchanged.
         """

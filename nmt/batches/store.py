@@ -69,8 +69,8 @@ class _Manifest(Config):
 
 
 @dataclass(frozen=True)
-class DataSet:
-    """The pairs to encode: `pairs()` yields them. `part` identifies the part of `files` read."""
+class PairSource:
+    """A parallel corpus to encode: `pairs()` yields the part of `files` that `part` identifies."""
 
     name: str
     files: tuple[Path, ...]
@@ -108,7 +108,7 @@ class EncodedSet:
 
 
 class StoredSide(Sequence[Ids]):
-    """One side (0: source, 1: target) of the rows of all data sets, read from disk on access."""
+    """The ids of one side (0: source, 1: target) of all data sets, read from disk on access."""
 
     def __init__(self, sets: Sequence[EncodedSet], side: int) -> None:
         self._sets, self._side = sets, side
@@ -136,16 +136,16 @@ class StoredSide(Sequence[Ids]):
 
 
 class Store:
-    """Reads and writes the folder of a data set."""
+    """Reads and writes the data set of `source` in a folder below `cache`."""
 
-    def __init__(self, cache: Path, source: DataSet, tokenizers: Tokenizers) -> None:
+    def __init__(self, cache: Path, source: PairSource, tokenizers: Tokenizers) -> None:
         self._cache, self._source, self._tokenizers = cache, source, tokenizers
         self._origin = source.origin(tokenizers)
         key = hashlib.sha256(json.dumps(self._origin, sort_keys=True).encode()).hexdigest()
         self.folder = cache / f"{source.name}-{key[:16]}"
 
     def open(self) -> EncodedSet | str:
-        """Return the data set after checking all of it, or the reason why it cannot be used."""
+        """Return the data set if all its checks pass, else the reason why it cannot be used."""
         try:
             manifest = _Manifest.model_validate(read_json(self.folder / _MANIFEST, DataError))
             if manifest.origin != self._origin:
@@ -160,10 +160,10 @@ class Store:
             return f"damaged: {reason}"
 
     def encode(self) -> None:
-        """Write the data set. Raises DataError if the cache cannot be written.
+        """Encode the source and write the data set. Raises DataError if it cannot be written.
 
-        The cache is locked during the write. Temporary files found in it then come from killed
-        processes, and are removed.
+        The cache is locked during the write. Temporary files in the cache therefore come from
+        killed processes, and are removed.
         """
         temporary = self._cache / f"{ASIDE}{self.folder.name}"
         try:
@@ -240,11 +240,11 @@ class Store:
 
 def cached_corpus(
     cache: Path,
-    sources: Sequence[DataSet],
+    sources: Sequence[PairSource],
     tokenizers: Tokenizers,
     say: Callable[[str], None],
 ) -> EncodedCorpus:
-    """Return the concatenation of the data sets, memory-mapped from the folder `cache`.
+    """Return the concatenation of the data sets of `sources`, memory-mapped from `cache`.
 
     The rows equal the output of `encode_pairs`. A missing or damaged data set is encoded, and
     `say` is called with the reason. Raises ConfigError if `cache` belongs to a run, and DataError

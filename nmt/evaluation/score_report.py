@@ -13,7 +13,7 @@ from nmt.evaluation.metric import MetricResult
 from nmt.evaluation.significance import RANDOMISATIONS, Comparison
 from nmt.storage.atomic import encode_utf8
 from nmt.storage.bounded import read_json, section
-from nmt.storage.output import written_whole
+from nmt.storage.output import atomic_stream
 from nmt.storage.run_files import check_tree
 
 _FEW_SENTENCES = 10
@@ -86,7 +86,7 @@ def report_name(test_set: str, choices: Iterable[str]) -> str:
 
 
 def _write(lines: Iterable[str], path: Path) -> None:
-    with written_whole(path) as stream:
+    with atomic_stream(path) as stream:
         stream.writelines(encode_utf8(f"{line}\n") for line in lines)
 
 

@@ -26,7 +26,7 @@ from nmt.storage.atomic import encode_utf8
 from nmt.storage.output import atomic_output
 from nmt.storage.terminal import escape_controls
 from nmt.training.samples import read_samples
-from nmt.training.validation import evenly
+from nmt.training.validation import evenly_spaced
 from nmt.translation.record import AttentionRecord
 from nmt.translation.words import AttentionTable
 from nmt.types import FilePath
@@ -86,7 +86,7 @@ def _samples(run: TrainedRun, lines: Sequence[MetricsLine]) -> Iterator[str]:
     if not by_step:
         yield "<p>The run has kept no sample translations.</p>\n"
         return
-    selection = [*evenly(by_step[:-1], _MAX_VALIDATIONS - 1), by_step[-1]]
+    selection = [*evenly_spaced(by_step[:-1], _MAX_VALIDATIONS - 1), by_step[-1]]
     yield "<section>\n<h2>Samples of validations</h2>\n"
     yield from _slider([step for step, _ in selection], lines)
     latest = {sample.record.sentence: sample for sample in by_step[-1][1]}

@@ -12,10 +12,11 @@ from nmt.settings.base import Config
 
 
 class EMAConfig(Config):
-    """Exponential moving averages of the weights w (Polyak & Juditsky 1992). They start as w after
-    the first update. Each later update sets average = d * average + (1 - d) * w, where
-    d = min(decay, (1 + n) / (10 + n)) and n counts the earlier updates. The averages are the
-    weights that are validated, compared for the best checkpoint, and used for translation.
+    """Exponential moving averages of the weights w (Polyak & Juditsky 1992).
+
+    The first update sets the averages to w. Each later update sets average = d * average +
+    (1 - d) * w, where d = min(decay, (1 + n) / (10 + n)) and n counts the earlier updates. The
+    averages replace w in validation, in the choice of the best checkpoint and in translation.
     """
 
     decay: float = Field(default=0.999, ge=0, lt=1, description="share of the former average")

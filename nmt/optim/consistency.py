@@ -1,4 +1,4 @@
-"""Two passes over the same targets: their loss, and the cut of pieces from the second one."""
+"""Consistency losses of two passes over the same targets, and cut pieces for the second pass."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,11 +20,15 @@ _BYTES_AT_ONCE = {"cpu": 6 * 2**20, "cuda": 2**27}
 def paired_loss(
     output: DecoderOutput, tgt_out: Int[Tensor, "N T"], smoothing: float, a: float, b: float
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "N T"]]:
-    """Return CE(p, y) + CE(q, y) + a KL(p || q) + b KL(q || p), and -log p of each token.
+    """Return CE(p, y) + CE(q, y) + a KL(p || q) + b KL(q || p), and the NLL of each token.
 
     p and q are the distributions of the first and of the last N / 2 rows. The loss is summed over
-    the target tokens y of the first rows; where those of the last are padding, q has no CE.
+    the target tokens y of the first rows. CE is the cross-entropy with label smoothing `smoothing`.
+    If `tgt_out` is padding in the last rows only, CE(q, y) is left out and the KL terms stay.
     Gradients flow through p and q in every term.
+
+    The NLL is -log p(y) in the first rows and -log q(y) in the last rows, 0 at padding. It has no
+    gradient.
     """
     vocabulary, features = output.vocabulary, output.features
     ops = operations(vocabulary.backend, features)
@@ -76,8 +80,10 @@ class _Chunks(torch.autograd.Function):
 
 
 def cut_pieces(ids: Int[Tensor, "B T"], rate: float) -> Int[Tensor, "B T"]:
-    """Replace each piece by PAD_ID with probability `rate`, but not bos and eos, as SimCut's code
-    does (github.com/gpengzhi/Bi-SimCut). Models mask by lengths: a cut piece keeps its position.
+    """Replace each piece, except bos and eos, by PAD_ID with probability `rate`.
+
+    SimCut's code does the same (github.com/gpengzhi/Bi-SimCut). Models mask by lengths, so that a
+    cut piece keeps its position. Its embedding is 0 in training.
     """
     is_cut = torch.rand(ids.shape, device=ids.device) < rate
     return ids.masked_fill(is_cut & (ids != BOS_ID) & (ids != EOS_ID), PAD_ID)

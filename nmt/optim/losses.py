@@ -1,7 +1,7 @@
 """Training losses and their configs.
 
-To add a loss, write a subclass of `Loss` with `of_targets` and a config class with `build`, and add
-the config to the union at the end. A loss reads the decoder's output, including attention weights.
+To add a loss, write a subclass of `Loss` with `of_targets` and a config class with `build`. Add the
+config to the union at the end. A loss may read the attention weights in the decoder's output.
 """
 
 import abc
@@ -31,9 +31,10 @@ Alpha = Annotated[float, Field(gt=0, description="weight of the divergence, as i
 
 
 class LossSum(NamedTuple):
-    """Sums over the target tokens of a batch, in nats: the training loss and the cross-entropy.
+    """Sums over the target tokens of a batch, in nats.
 
-    Without label smoothing and auxiliary losses the two sums are equal.
+    `loss_sum` is the training loss. `nll_sum` is the plain cross-entropy, without label smoothing
+    and without the other terms of the loss.
     """
 
     loss_sum: Float[Tensor, ""]
@@ -52,17 +53,18 @@ class Loss(abc.ABC):
         return self
 
     def inputs(self, batch: Batch) -> Batch:
-        """Return what the model reads and the loss is given; by default `batch` itself."""
+        """Return the batch that the model and the loss receive; by default `batch` itself."""
         return batch
 
     def __call__(self, output: DecoderOutput, batch: Batch) -> LossSum:
-        """Return the sums for a batch, with the auxiliary loss of the output if it has one."""
+        """Return the sums for a batch. `loss_sum` includes the auxiliary loss of `output`."""
         return _with_auxiliary(output, batch.tgt_out, *self.of_targets(output, batch))
 
     @abc.abstractmethod
     def of_targets(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
-        """Return the loss. Only its sum needs a gradient; -log p is for reports and for the
-        auxiliary loss.
+        """Return the loss without the auxiliary loss. Only the loss sum needs a gradient.
+
+        -log p is used for reports and by the auxiliary loss.
         """
 
 
@@ -85,7 +87,7 @@ class GuidedAlignment(CrossEntropy):
     """The cross-entropy of the target plus `factor` times the `alignment_loss` of the attention.
 
     The alignment loss applies to the mean of `heads`, or to `output.weights` if `heads` is None.
-    Both losses are divided by the token count of the update.
+    Each epoch multiplies `factor` by `decay`. An update divides both losses by its token count.
     """
 
     factor: float = 1.0
@@ -105,7 +107,7 @@ class GuidedAlignment(CrossEntropy):
         return loss_sum, nlls
 
     def links_sum(self, output: DecoderOutput, links: BatchLinks) -> Float[Tensor, ""]:
-        """Return the `alignment_loss` of the mean of `heads`, not multiplied by `factor`."""
+        """Return the alignment loss of a batch, not multiplied by `factor`."""
         assert output.weights is not None
         assert output.heads is not None
         if self.heads is None:
@@ -115,8 +117,9 @@ class GuidedAlignment(CrossEntropy):
 
 @dataclass(frozen=True)
 class RDrop(CrossEntropy):
-    """1/2 [-log p(y) - log q(y) + alpha/2 (KL(p || q) + KL(q || p))], where p and q are the
-    distributions of two passes with dropout: half of R-Drop's loss (arXiv 2106.14448, section 2).
+    """1/2 [-log p(y) - log q(y) + alpha/2 (KL(p || q) + KL(q || p))], half of the R-Drop loss.
+
+    p and q are the distributions of two passes with dropout (arXiv 2106.14448, section 2).
     """
 
     alpha: float = 0.0
@@ -134,9 +137,10 @@ class RDrop(CrossEntropy):
 
 @dataclass(frozen=True)
 class SimCut(CrossEntropy):
-    """-log p(y) + alpha KL(p || q), where q is the distribution of a second pass, in which a piece
-    of source or target prefix is embedded as 0 with probability `p` (arXiv 2206.02368, section 3).
-    The second pass has no auxiliary loss.
+    """-log p(y) + alpha KL(p || q), where q is the distribution of a second pass.
+
+    The second pass embeds a piece of the source or the target prefix as 0 with probability `p`
+    (arXiv 2206.02368, section 3). It has no auxiliary loss.
     """
 
     alpha: float = 0.0
@@ -159,8 +163,8 @@ _LEAST_WEIGHT = 1e-10
 def alignment_loss(weights: Float[Tensor, "B T S"], links: BatchLinks) -> Float[Tensor, ""]:
     """Return -sum over links of share * log weight, in nats.
 
-    The shares of a target piece sum to 1. For each linked target piece, the sum is the
-    cross-entropy between its shares and its weights (arXiv 1607.01628; arXiv 1909.02074).
+    The terms of a linked target piece are the cross-entropy between its shares, which sum to 1, and
+    its attention weights (arXiv 1607.01628; arXiv 1909.02074).
     """
     row, target, source = links.indices
     linked = weights[row, target, source].float().clamp_min(_LEAST_WEIGHT)
@@ -170,11 +174,11 @@ def alignment_loss(weights: Float[Tensor, "B T S"], links: BatchLinks) -> Float[
 def cross_entropy(
     output: DecoderOutput, tgt_out: Int[Tensor, "B T"], label_smoothing: float = 0.0
 ) -> LossSum:
-    """Return the sums of -log p(target) over the positions of `tgt_out` that are not padding.
+    """Return the sums of the cross-entropy over the positions of `tgt_out` that are not padding.
 
-    With smoothing e the target distribution is (1 - e) one-hot + e uniform over the vocabulary
-    (arXiv 1512.00567, section 7). The output's auxiliary loss is added to `loss_sum`, but not to
-    `nll_sum`. Under autocast the logits have autocast's dtype, but the sums do not.
+    With label smoothing e, the target distribution in `loss_sum` is (1 - e) one-hot + e uniform
+    over the vocabulary (arXiv 1512.00567, section 7). The auxiliary loss of `output` is added to
+    `loss_sum` only. Under autocast the logits have autocast's dtype, but the sums do not.
     """
     keep = tgt_out != PAD_ID
     loss = output.vocabulary.cross_entropy(output.features, tgt_out, keep, label_smoothing)
@@ -206,7 +210,8 @@ class GuidedAlignmentConfig(Config):
     """The cross-entropy of the target, and an alignment loss that trains the attention to follow
     given word alignments (Chen et al. 2016, arXiv 1607.01628; for one layer of a Transformer, Garg
     et al. 2019, arXiv 1909.02074). For each linked target piece the alignment loss is the
-    cross-entropy between its attention weights and a uniform distribution over its source pieces.
+    cross-entropy between the attention weights and a uniform distribution over the linked source
+    pieces.
     """
 
     kind: Literal["guided_alignment"] = "guided_alignment"

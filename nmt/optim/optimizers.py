@@ -73,7 +73,10 @@ class SGDConfig(Config):
 
 
 class Adadelta(torch.optim.Adadelta):
-    """torch's Adadelta with a Triton kernel: one pass over memory per weight, instead of 28."""
+    """torch's Adadelta, with a Triton kernel if all weights are contiguous fp32 on a CUDA GPU.
+
+    The kernel makes one pass over the memory of a weight, and torch makes 28.
+    """
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""Learning-rate schedules and their configs: a factor per update, or a drop after validations."""
+"""Learning-rate schedules and their configs. A schedule steps after updates or validations."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -76,7 +76,7 @@ _COUNTERS = {"last_epoch", "_step_count", "_last_lr", "best", "num_bad_epochs", 
 
 
 def check_alike(name: str, saved: object, current: object) -> None:
-    """Raise ValueError unless `saved` has the structure of `current`; the numbers may differ."""
+    """Raise ValueError unless `saved` equals `current` except for the values of its numbers."""
     if not _is_alike(current, saved):
         raise ValueError(f"{name}: got {str(saved)[:100]}, allowed: values like {current}")
 
@@ -130,7 +130,7 @@ class Schedule:
     def load_state_dict(
         self, state: dict[str, object], saved_groups: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Restore the counters in `state`. The settings stay the ones of this config.
+        """Restore the counters in `state`. The settings of this config stay.
 
         `saved_groups` are the saved parameter groups of the optimiser. With a plateau schedule, the
         learning rate becomes the same fraction of its initial value as in `saved_groups`.

@@ -19,9 +19,9 @@ from nmt.storage.run_files import check_tree
 def write_average(run: TrainedRun, checkpoints: Sequence[str], name: str) -> tuple[Path, list[int]]:
     """Write the mean of `checkpoints` as the checkpoint `name` of the run, replacing an older one.
 
-    Returns the folder of the new checkpoint and the averaged steps, ascending. A training does not
-    continue from this checkpoint, delete it or label it. The sum is fp64, so that the order of
-    `checkpoints` hardly matters, and one checkpoint at a time is loaded.
+    Returns the folder of the new checkpoint and the steps of `checkpoints`, ascending. A training
+    does not continue from the new checkpoint, delete it or label it. The sum is fp64, so that the
+    order of `checkpoints` hardly matters. One checkpoint at a time is loaded.
 
     Raises CheckpointError if a checkpoint is missing, damaged or listed twice, if `name` is not
     allowed, or if a training is writing to the run.

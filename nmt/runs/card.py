@@ -19,7 +19,7 @@ from nmt.settings.messages import first_fault
 from nmt.storage.atomic import write_json
 
 CARD = "run.json"
-"""The file that marks a folder as a run. It is written before all others."""
+"""The name of the run card. It is written before config.yaml, and marks the folder as nmt's."""
 
 
 def run_card(
@@ -28,11 +28,11 @@ def run_card(
     data_files: Mapping[Path, str],
     hardware: Mapping[str, str],
 ) -> dict[str, object]:
-    """Return the content of run.json, which is enough to repeat the run.
+    """Return the content of run.json: all that is needed, with config.yaml, to repeat the run.
 
-    Its `folder` is the current directory, in which relative paths begin. `data_files` maps each
-    file that training reads to its sha256. `hardware` names the device and the backend of the
-    operations.
+    Its entry `folder` is the current directory, to which relative paths refer. `data_files` maps
+    each file that training reads to its sha256. `hardware` describes the device, the precision, the
+    backend of the operations and the number of processes.
     """
     return {
         "name": config.name,
@@ -62,8 +62,8 @@ def run_card(
 class Training(Config):
     """One call of `train` on a run. Times are ISO 8601, UTC.
 
-    `ended`, `step` (the last update) and `how` (a phrase) are None while the training runs. They
-    stay None if it was killed.
+    `step` is the last update, and `how` a phrase that says how the training ended. Both and `ended`
+    are None while the training runs, and stay None if it was killed.
     """
 
     command: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ def trainings(card: Mapping[str, object], run: RunDirectory) -> list[Training]:
 
 
 def begin_training(run: RunDirectory, command: Sequence[str], from_step: int) -> None:
-    """Record in run.json that a training begins after `from_step` updates. Needs the run's lock."""
+    """Record in run.json that a training begins after `from_step` updates. Requires the lock."""
     card = read_card(run)
     new = Training(command=tuple(command), started=_now(), from_step=from_step)
     _write(run, card, [*trainings(card, run), new])

@@ -1,7 +1,8 @@
 """The three files of a checkpoint, with SHA-256 checksums.
 
-model.safetensors holds the weights, state.safetensors the other tensors of the training state.
-state.json holds the JSON values, the checksums of the other files, and its own checksum, the seal.
+model.safetensors holds the weights, and state.safetensors the other tensors of the training state.
+state.json holds the state's JSON values, the checksums of the other files, and its own checksum,
+called the seal.
 """
 
 import errno
@@ -20,7 +21,7 @@ from nmt.errors import CheckpointError
 from nmt.settings.messages import first_fault
 from nmt.storage.atomic import flush, write_bytes, write_json
 from nmt.storage.bounded import read_json, stay_inside
-from nmt.storage.tensor_file import Specs, check_finite, first_names, read_checked
+from nmt.storage.tensor_file import Specs, check_finite, first_names, read_safetensors
 
 FORMAT = 2
 """The version of the checkpoint format. nmt reads only checkpoints of its own version."""
@@ -31,7 +32,7 @@ MODEL, STATE, JSON = "model.safetensors", "state.safetensors", "state.json"
 
 
 class DamagedCheckpointError(CheckpointError):
-    """Raised if the files of a checkpoint are not as written. Other checkpoints may be intact."""
+    """Raised if a file of a checkpoint is missing or altered. Other checkpoints may be intact."""
 
 
 class StateFile(BaseModel):
@@ -72,7 +73,8 @@ def write_files(
 def read_state(path: Path) -> StateFile:
     """Read and check a state.json.
 
-    Raises DamagedCheckpointError, or CheckpointError if another version of nmt wrote the file.
+    Raises DamagedCheckpointError if it is damaged, and CheckpointError if it cannot be read or
+    another version of nmt wrote it.
     """
     stay_inside(path, _run_of(path), CheckpointError)
     try:
@@ -106,7 +108,7 @@ def read_tensors(path: Path, content: StateFile, expected: Specs | None = None) 
     """
     stay_inside(path, _run_of(path), CheckpointError)
     try:
-        raw = read_checked(path, expected, DamagedCheckpointError)
+        raw = read_safetensors(path, expected, DamagedCheckpointError)
     except OSError as error:
         raise _unreadable(path, error) from None
     if hashlib.sha256(raw).hexdigest() != content.sha256.get(path.name):

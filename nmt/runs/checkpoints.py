@@ -63,7 +63,7 @@ class CheckpointFolder:
         return sorted(int(match[1]) for match in matches if match)
 
     def labels(self) -> dict[str, int]:
-        """Return the steps of the labels `best` and `last`, without labels that are not set.
+        """Return the step of each label, `best` and `last`. A label may be missing.
 
         Labels are in a file, because symbolic links do not survive zip, object stores or Windows.
         Raises CheckpointError if the file is damaged or is a link out of the run.
@@ -86,7 +86,7 @@ class CheckpointFolder:
         return self.path / f"step-{step:06d}"
 
     def clear_leftovers(self) -> None:
-        """Remove what a killed save has left, and restore the checkpoint that it was replacing."""
+        """Remove the files of killed saves, and restore a checkpoint that one was replacing."""
         if not self.path.is_dir():
             return
         for entry in list(self.path.iterdir()):
@@ -112,10 +112,10 @@ class CheckpointFolder:
     def save_named(
         self, name: str, step: int, model_tensors: Tensors, state: Mapping[str, object]
     ) -> Path:
-        """Write weights as the named checkpoint `name`, which can be loaded by this name only.
+        """Write weights as the checkpoint `name`, which can be loaded by this name only.
 
-        `step` is the latest step that the weights come from. Raises CheckpointError if `name` is
-        not allowed, and OSError as `save` does.
+        `step` is the latest step among the checkpoints that the weights come from. Raises
+        CheckpointError if `name` is not allowed, and OSError as `save` does.
         """
         if not _OWN_NAME.fullmatch(name):
             raise CheckpointError(
@@ -157,13 +157,13 @@ class CheckpointFolder:
         """Replace all labels atomically."""
         write_json(self.path / LABELS_FILE, dict(sorted(labels.items())))
 
-    def point(self, labels: Mapping[str, int]) -> None:
-        """Set `labels`. Other labels stay if their checkpoints exist."""
+    def update_labels(self, labels: Mapping[str, int]) -> None:
+        """Set `labels`, and keep other labels whose checkpoints exist."""
         others = {k: step for k, step in self.labels().items() if self.folder_of(step).is_dir()}
         self.set_labels({**others, **labels})
 
     def prune(self, keep: Iterable[int]) -> None:
-        """Delete all checkpoints of steps, except for the steps `keep` and the labelled ones.
+        """Delete all checkpoints except those of the steps `keep`, labelled and named ones.
 
         On Windows, a checkpoint that another process is reading stays until the next call.
         """
@@ -191,9 +191,9 @@ class CheckpointFolder:
         return damaged
 
     def find(self, which: str) -> Path:
-        """Return the folder of a checkpoint: a label, `step-000123`, `123` or a name.
+        """Return the folder of the checkpoint `which`: a label, `step-000123`, `123` or a name.
 
-        Raises CheckpointError if it does not exist.
+        Raises CheckpointError if there is no such checkpoint.
         """
         step = self._step_of(which)
         if step is not None or _OWN_NAME.fullmatch(which):
@@ -222,16 +222,16 @@ class CheckpointFolder:
         return int(match[1]) if match else None
 
     def load(self, which: str) -> CheckpointState:
-        """Load all of a checkpoint and check it. Raises CheckpointError."""
+        """Load and check all files of a checkpoint. Raises CheckpointError as `load_weights`."""
         return _load(self.find(which))
 
     def load_weights(self, which: str, expected: Specs | None = None) -> tuple[int, Tensors]:
-        """Load the step and the model's tensors, which is all that translation needs.
+        """Return the step and the model's tensors, which suffice for translation.
 
-        A damaged checkpoint is an error and is never replaced by another, because a result must
-        come from the requested model. If a training moves the label and deletes the folder during
-        the read, the label is followed again. Raises CheckpointError if the checkpoint is damaged
-        and, before tensors are loaded, if they do not match `expected` (None allows any tensors).
+        If a training moves the label `which` and deletes the folder during the read, the label is
+        read again. Raises CheckpointError if the checkpoint is missing or damaged, because another
+        checkpoint would give another result. Also raises CheckpointError, before tensors are
+        loaded, if they do not match `expected` (None allows any tensors).
         """
         while True:
             step = self._step_of(which)
@@ -246,7 +246,8 @@ class CheckpointFolder:
     def load_newest(self) -> tuple[CheckpointState, dict[int, str]]:
         """Load the newest intact checkpoint; also return the faults of newer ones, by step.
 
-        Raises CheckpointError if no checkpoint is intact or another version of nmt wrote one.
+        Raises CheckpointError if no checkpoint is intact, or if a newer one cannot be read or is of
+        another version of nmt.
         """
         faults: dict[int, str] = {}
         for step in reversed(self.steps()):

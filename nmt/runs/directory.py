@@ -38,18 +38,18 @@ class RunDirectory:
         return run
 
     def clear_leftovers(self) -> None:
-        """Remove what killed processes have left. The caller must hold the run's lock."""
+        """Remove the temporary files of killed processes. The caller must hold the run's lock."""
         for folder in (self.path, self.tokenizer_path, self.path / "samples"):
             remove_leftovers(folder)
         self.checkpoint_folder.clear_leftovers()
 
     @property
     def exists(self) -> bool:
-        """Whether the folder is a run."""
+        """Whether the folder has a config.yaml, as every run has."""
         return self.config_path.is_file()
 
     def check_exists(self) -> None:
-        """Raise CheckpointError unless the folder is a run."""
+        """Raise CheckpointError unless the run exists."""
         if not self.path.exists():
             raise CheckpointError(f"{self.path}: no such folder")
         if not self.exists:
@@ -73,14 +73,15 @@ class RunDirectory:
     def load_config(self) -> RunConfig:
         """Read config.yaml.
 
-        Raises CheckpointError if it was edited or is a link out of the run.
+        Raises CheckpointError if it was edited or is a link out of the run, and ConfigError if it
+        is invalid.
         """
         stay_inside(self.config_path, self.path, CheckpointError)
-        return load_sealed(self.config_path)
+        return load_sealed_config(self.config_path)
 
     def write_config(self, config: RunConfig) -> None:
         """Write config.yaml with a checksum in its first line."""
-        write_text(self.config_path, sealed(dump_config(config)))
+        write_text(self.config_path, add_seal(dump_config(config)))
 
     def read_json(self, name: str) -> object:
         """Read the JSON file `name`. Raises CheckpointError if it is missing or damaged."""
@@ -91,22 +92,23 @@ class RunDirectory:
             raise CheckpointError(f"{path}: no such file") from None
 
 
-def sealed(text: str) -> str:
-    """Return `text` with a first line added that holds its checksum."""
+def add_seal(text: str) -> str:
+    """Return `text` after a line with its checksum."""
     return f"{_SEAL}{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
 
 
-def load_sealed(path: Path) -> RunConfig:
+def load_sealed_config(path: Path) -> RunConfig:
     """Read a run's config.yaml. Raises CheckpointError if it does not match its checksum.
 
-    A file without a checksum line is not checked, so a user can edit it after deleting that line.
+    A file without a checksum line is not checked, so that a user can delete the line and edit the
+    file.
     """
     try:
         text = read_text(path, regular=True)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file") from None
     head, _, below = text.partition("\n")
-    if head.startswith(_SEAL) and sealed(below) != text:
+    if head.startswith(_SEAL) and add_seal(below) != text:
         raise CheckpointError(
             f"{path}: changed since nmt wrote it; give other settings to the command "
             "(`search.beam=3`), or delete the first line, the checksum, to keep the edit"

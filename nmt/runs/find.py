@@ -9,9 +9,10 @@ from nmt.runs.directory import RunDirectory
 
 
 def find_run(run: Path | None, root: Path = Path("runs")) -> Path:
-    """Return `run`, a folder or a packed run; if None, the run under `root` with the newest save.
+    """Return `run` after checking it, or if None the run in `root` with the newest checkpoint.
 
-    Raises CheckpointError, suggesting a similar name, if there is no such run or no checkpoint.
+    `run` is a run directory or a packed run. Raises CheckpointError, suggesting a similar name, if
+    there is no such run or it has no checkpoint.
     """
     if run is not None and run.is_file():
         if not zipfile.is_zipfile(run):
@@ -47,7 +48,7 @@ def find_run(run: Path | None, root: Path = Path("runs")) -> Path:
 
 
 def split_checkpoint(path: Path) -> tuple[Path, str | None]:
-    """Split RUN@CHECKPOINT at its last @. A path that exists is not split."""
+    """Return (RUN, CHECKPOINT) of RUN@CHECKPOINT, or (path, None) if `path` exists or has no @."""
     run, _, checkpoint = str(path).rpartition("@")
     if not run or path.exists():
         return path, None

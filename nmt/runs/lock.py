@@ -23,7 +23,7 @@ _INSTANT_SECONDS = 0.05
 class RunLock:
     """A lock that this process holds on the file `path`, open as `descriptor`.
 
-    `missing` is None, or a line saying that the file system has no locks to protect the run.
+    `missing` is None if the lock works, or a line that says that the file system has no locks.
     """
 
     path: Path
@@ -31,7 +31,7 @@ class RunLock:
     missing: str | None
 
     def check(self) -> None:
-        """Raise CheckpointError if the lock file is gone: others could then lock the run."""
+        """Raise CheckpointError if the lock file is gone, so that others could lock the run."""
         with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(self.descriptor), os.stat(self.path)):
                 return

@@ -54,8 +54,8 @@ def read_metrics(path: Path) -> Iterator[MetricsLine]:
 def metrics_of(run: Path, trained: bool = False) -> list[MetricsLine]:
     """Return the lines of a run's metrics.jsonl.
 
-    Raises CheckpointError if the file is missing or cannot be read or, with `trained`, if it has no
-    training loss yet.
+    Raises CheckpointError if the file is missing or cannot be read. If `trained`, also raises
+    CheckpointError if the file has no training loss yet.
     """
     path = run / METRICS
     stay_inside(path, run, CheckpointError)
@@ -69,7 +69,7 @@ def metrics_of(run: Path, trained: bool = False) -> list[MetricsLine]:
 
 
 def points(lines: Sequence[MetricsLine], kind: str, name: str) -> npt.NDArray[np.float64]:
-    """Return the pairs (step, value of `name`) of the records of one kind, as an (n, 2) array."""
+    """Return an (n, 2) array of the steps and the valid values of `name` in records of `kind`."""
     pairs = [
         (line.step, value)
         for line in lines
@@ -81,7 +81,7 @@ def points(lines: Sequence[MetricsLine], kind: str, name: str) -> npt.NDArray[np
 
 
 def ranks_of(lines: Iterable[MetricsLine], metric: str) -> dict[int, tuple[float, float]]:
-    """Return a sort key for each validated step: higher is better by `metric`, then by loss."""
+    """Return a sort key for each validated step. The best by `metric`, then by loss, is highest."""
     ranks = {}
     for line in lines:
         score, loss = line.record.get(metric), line.record.get("loss")

@@ -31,10 +31,11 @@ _MEMBER = re.compile(rf"[^/]+/(config\.yaml|{CARD}|{_TOKENIZER}|{_CHECKPOINT})")
 
 
 def pack(run: RunDirectory, checkpoint: str, out: Path, force: bool = False) -> None:
-    """Write a run and one of its checkpoints to the archive `out`, as its `best` and `last`.
+    """Write a run with one of its checkpoints to the archive `out`.
 
-    `out` must not exist unless `force` is set. Raises CheckpointError if the checkpoint is missing,
-    damaged or a named one, and DataError if `out` cannot be written.
+    In the archive, this checkpoint is `best` and `last`. `out` must not exist unless `force` is
+    set. Raises CheckpointError if the checkpoint is missing, damaged or has a name of its own, and
+    DataError if `out` cannot be written.
     """
     folder = run.checkpoint_folder
     step, _ = folder.load_weights(checkpoint)  # checks the checksums
@@ -54,7 +55,7 @@ def pack(run: RunDirectory, checkpoint: str, out: Path, force: bool = False) -> 
         archive.writestr(_member(f"{top}/checkpoints/{LABELS_FILE}"), labels)
 
 
-def unpacked(archive: Path) -> Path:
+def unpack(archive: Path) -> Path:
     """Unpack a packed run to a folder that is deleted at exit; return the run directory in it.
 
     Raises CheckpointError if `pack` did not write `archive`.

@@ -18,9 +18,10 @@ RunState = Literal["training", "finished", "stopped", "failed", "killed", "not b
 
 @dataclass(frozen=True)
 class RunRow:
-    """A row of the list. `best` is the best value of `metric` and its step, or None without any.
+    """A row of the list.
 
-    `changed` is the Unix time of the last write to run.json or metrics.jsonl.
+    `step` is the last known step. `best` is the best value of `metric` and its step, or None
+    without validations. `changed` is the Unix time of the last write to run.json or metrics.jsonl.
     """
 
     path: Path
@@ -34,7 +35,7 @@ class RunRow:
 
 
 def list_runs(root: Path, say: Callable[[str], None]) -> list[RunRow]:
-    """Return the runs in `root`; the last one is the one changed most recently.
+    """Return the runs in `root`, the most recently changed one last.
 
     Runs that cannot be read are left out, and `say` is called with the reason.
     """

@@ -13,7 +13,7 @@ from nmt.models.catalog import meta_model, uninitialised_model
 from nmt.models.ensemble import Ensemble
 from nmt.runs.checkpoint_files import Tensors
 from nmt.runs.directory import RunDirectory
-from nmt.runs.pack import unpacked
+from nmt.runs.pack import unpack
 from nmt.settings.config_file import Overrides, with_overrides
 from nmt.storage.bounded import stay_inside
 from nmt.storage.tensor_file import MISFIT, Specs, check_specs, first_names, specs_of
@@ -46,7 +46,7 @@ class TrainedRun:
         the config is invalid.
         """
         path = Path(path)
-        directory = RunDirectory(unpacked(path) if path.is_file() else path)
+        directory = RunDirectory(unpack(path) if path.is_file() else path)
         directory.check_exists()
         return cls(directory, directory.load_config())
 
@@ -56,11 +56,11 @@ class TrainedRun:
         return self.directory.path
 
     def with_config(self, overrides: Overrides) -> "TrainedRun":
-        """Return the run with some keys of its config changed. Raises ConfigError."""
+        """Return the run with `overrides` applied to its config. Raises ConfigError."""
         return replace(self, config=with_overrides(self.config, overrides))
 
     def tokenizers(self) -> Tokenizers:
-        """Load the tokenizers. Raises DataError, or CheckpointError for a link out of the run."""
+        """Load the tokenizers. Raises DataError if damaged, CheckpointError if outside the run."""
         stay_inside(self.directory.tokenizer_path, self.path, CheckpointError)
         tokenizers = Tokenizers.load(self.directory.tokenizer_path)
         return replace(tokenizers, reverse_target=self.config.data.reverse_target)
@@ -80,9 +80,9 @@ class TrainedRun:
         return LoadedModel(model.to(device).eval(), tokenizers, self.config, step)
 
     def load_tensors(self, checkpoint: str | int, tokenizers: Tokenizers) -> tuple[int, Tensors]:
-        """Load the step and the weights of a checkpoint; check that they fit config and tokenizers.
+        """Return the step and the weights of a checkpoint.
 
-        Raises CheckpointError as `load_model` does.
+        Raises CheckpointError if they do not fit the config and `tokenizers`, and as `load_model`.
         """
         sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
         try:
@@ -105,9 +105,9 @@ def load_models(
 ) -> LoadedModel:
     """Load the model of a run, or an Ensemble of the models of several runs.
 
-    Config and step come from the first run. `weights` are as in Ensemble. Raises ConfigError if
-    `runs` is empty, vocabularies or directions differ or `weights` do not fit, or as
-    `TrainedRun.load_model`.
+    The config and the step are of the first run. `weights` are as in Ensemble. Raises ConfigError
+    if `runs` is empty, if vocabularies or directions of the runs differ, or if `weights` do not
+    fit. Raises the errors of `TrainedRun.load_model`.
     """
     if not runs:
         raise ConfigError("run: got none, allowed: one, or several for an ensemble")

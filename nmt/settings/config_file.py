@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from nmt.errors import ConfigError, most_similar
 from nmt.settings.base import Config
-from nmt.settings.keys import chosen, config_classes, kind_of, sections
+from nmt.settings.keys import config_classes, kind_of, sections, select_classes
 from nmt.settings.messages import Place, Places, fault_lines
 from nmt.settings.yaml_text import YamlDocument, plain_value, read_text
 
@@ -50,7 +50,7 @@ def load_file(path: Path, overrides: Overrides, config_class: type[Model]) -> Mo
 
 
 def load_text(text: str, path: Path, overrides: Overrides, config_class: type[Model]) -> Model:
-    """Load a config from `text`, the content of the YAML file at `path`; see load_file."""
+    """Load a config from `text`, the content of the YAML file at `path`, as `load_file` does."""
     document = YamlDocument(text, str(path))
     tree = document.value
     if tree is None and config_classes(config_class):
@@ -77,7 +77,7 @@ def with_overrides(config: Model, overrides: Overrides) -> Model:
 
 
 def load_values(values: Mapping[str, object], config_class: type[Model], where: str) -> Model:
-    """Build a config from nested dicts. Raises ConfigError; each line begins with `where`."""
+    """Build a config from nested dicts. Raises ConfigError, with `where` before each fault."""
     if not isinstance(values, Mapping):
         raise ConfigError(f"{where}: got {reprlib.repr(values)}, allowed: a dict of keys")
     tree: Any = plain_value(dict(values), where)
@@ -119,7 +119,7 @@ def _fill_in(tree: dict[str, Any], root: object) -> None:
     kind gets the default kind.
     """
     for _, classes, section in sections(root, tree):
-        for name, field in chosen(classes, section)[0].model_fields.items():
+        for name, field in select_classes(classes, section)[0].model_fields.items():
             kinds, inner = config_classes(field.annotation), section.get(name)
             if not kinds or name not in section:
                 continue
@@ -157,7 +157,7 @@ def _apply(
     section[path[-1]] = plain_value(override.value, f"{override.origin}: {override.key}")
     if path[-1] == "kind":
         kinds = next((kinds for at, kinds, _ in sections(root, tree) if at == path[:-1]), ())
-        new = chosen(kinds, section)
+        new = select_classes(kinds, section)
         for name in {name for kind in kinds for name in kind.model_fields}:
             if len(new) == 1 and name not in new[0].model_fields:
                 section.pop(name, None)

@@ -36,8 +36,8 @@ def kind_of(config_class: type[Config]) -> str | None:
     return None if field is None else str(field.default)
 
 
-def chosen(classes: tuple[type[Config], ...], section: object) -> tuple[type[Config], ...]:
-    """Return the class that the section's `kind` selects, or all `classes` if it selects none."""
+def select_classes(classes: tuple[type[Config], ...], section: object) -> tuple[type[Config], ...]:
+    """Return the class that `kind` in `section` selects, or all `classes` if it selects none."""
     kind = section.get("kind") if isinstance(section, dict) else None
     named = tuple(c for c in classes if kind_of(c) == kind)
     return named if len(classes) > 1 and named else classes
@@ -48,12 +48,13 @@ def sections(
 ) -> Iterator[tuple[KeyPath, tuple[type[Config], ...], dict[str, object]]]:
     """Yield the key, the possible classes and the values of each section, outermost first.
 
-    `annotation` is the type of `tree`. The caller may change a section before taking the next.
+    `tree` holds the values of a config, and `annotation` is its type. `path` is the key of `tree`.
+    The caller may change the values of a section before it takes the next section.
     """
     kinds = config_classes(annotation)
     if kinds and isinstance(tree, dict):
         yield path, kinds, tree
-        for name, field in chosen(kinds, tree)[0].model_fields.items():
+        for name, field in select_classes(kinds, tree)[0].model_fields.items():
             yield from sections(field.annotation, tree.get(name), (*path, name))
     for member in _alternatives(annotation):
         if get_origin(member) in (list, tuple) and isinstance(tree, list):
@@ -65,19 +66,19 @@ def sections(
 
 
 def all_keys(root: object, prefix: str = "") -> Iterator[str]:
-    """Yield every full key, such as `train.lr`, with the keys of all kinds of a section."""
+    """Yield every full key of the config class `root`, such as `train.lr`, for all kinds."""
     for config_class in config_classes(root):
         for name, field in config_class.model_fields.items():
             yield f"{prefix}{name}"
             yield from all_keys(field.annotation, f"{prefix}{name}.")
 
 
-def nearest(key: str, here: Sequence[str], everywhere: Sequence[str]) -> str | None:
+def nearest_key(key: str, here: Sequence[str], everywhere: Sequence[str]) -> str | None:
     """Return the known key that the unknown name `key` most likely means, or None.
 
-    `here` are the full keys of the section with the unknown key. The order of preference: the same
-    name in another section; initials (`learning_rate` and `lr`) or a similar spelling in `here`; a
-    similar spelling anywhere.
+    `here` are the full keys of the section with the unknown key, `everywhere` all full keys. The
+    same name in another section is preferred, then the initials (`lr` for `learning_rate`) or a
+    similar spelling in `here`, then a similar spelling in `everywhere`.
     """
     by_name: dict[str, str] = {}
     for known in sorted(everywhere, key=lambda known: known.count(".")):
@@ -95,7 +96,7 @@ def nearest(key: str, here: Sequence[str], everywhere: Sequence[str]) -> str | N
 
 
 def differences(old: object, new: object, key: str = "") -> Iterator[tuple[str, object, object]]:
-    """Yield the dotted key, old and new value of every difference between nested dicts."""
+    """Yield (dotted key, old value, new value) for every difference between nested dicts."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name in {**old, **new}:
             below = f"{key}.{name}" if key else str(name)

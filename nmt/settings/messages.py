@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from nmt.settings.keys import KeyPath, all_keys, chosen, kind_of, nearest, sections
+from nmt.settings.keys import KeyPath, all_keys, kind_of, nearest_key, sections, select_classes
 
 
 class Place(NamedTuple):
@@ -23,7 +23,7 @@ Places = dict[KeyPath, Place]
 MAX_KEY_CHARACTERS = 80
 
 MAX_FAULTS = 20
-"""Number of faults that are listed. More faults are only counted: the file is hardly a config."""
+"""Number of faults that are listed. Further faults are only counted."""
 
 ALLOWED = {
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
@@ -42,7 +42,7 @@ ALLOWED = {
     "string_too_short": "at least {min_length} characters",
     "string_pattern_mismatch": "{pattern}",
 }
-"""The allowed values by type of pydantic's error, as templates filled in from its context."""
+"""The allowed values for each type of pydantic's errors, as templates for the error's context."""
 
 _PATTERNS = {
     r"^\w[\w.+-]*$": "letters, digits and _ . + -, where the first is a letter, a digit or _",
@@ -53,7 +53,7 @@ _PATTERNS = {
 
 
 def first_fault(error: ValidationError) -> str:
-    """Describe the first of pydantic's errors in a line, for files that nmt wrote itself."""
+    """Describe the first fault in one line, for files that nmt wrote itself."""
     fault = error.errors(include_url=False)[0]
     return f"{'.'.join(map(str, fault['loc']))[:MAX_KEY_CHARACTERS]!r}: {fault['msg']}"
 
@@ -61,10 +61,10 @@ def first_fault(error: ValidationError) -> str:
 def fault_lines(
     errors: Sequence[ErrorDetails], tree: object, places: Places, root: object
 ) -> list[str]:
-    """Return a line for each fault, in the order of the file, then of the overrides.
+    """Return a line for each key with faults, in the order of the file, then of the overrides.
 
-    `root` is the class against which `tree` was validated. After MAX_FAULTS faults, a last line
-    says how many more there are.
+    `root` is the class against which `tree` was validated. At most MAX_FAULTS faults are described;
+    a last line counts the others.
     """
     faults = [fault for error in errors for fault in _faults(error, tree)]
     faults.sort(key=lambda fault: _place(fault[0], places).rank)
@@ -132,7 +132,7 @@ def _key_path(error: ErrorDetails, tree: Any) -> KeyPath:
 def value_problem(error: ErrorDetails, allowed: Mapping[str, str] = ALLOWED) -> str:
     """Describe the problem of a value without its location: `got 0, allowed: >= 1`.
 
-    `allowed` has the allowed values by type of pydantic's error, as `ALLOWED` does.
+    `allowed` maps types of pydantic's errors to the allowed values, as `ALLOWED` does.
     """
     kind, context = error["type"], dict(map(_readable, error.get("ctx", {}).items()))
     got = f"got {_shortened(error['input'])}"
@@ -172,12 +172,12 @@ def _unknown_key(path: KeyPath, tree: object, root: object) -> str:
     kinds, section = next(
         (kinds, section) for path, kinds, section in sections(root, tree) if path == tuple(around)
     )
-    kind = chosen(kinds, section)[0]
+    kind = select_classes(kinds, section)[0]
     for other in kinds:
         if key in other.model_fields:
             return f"unknown key for kind '{kind_of(kind)}', '{kind_of(other)}' has it"
     names = kind.model_fields
-    near = nearest(str(key), [_dotted((*around, name)) for name in names], list(all_keys(root)))
+    near = nearest_key(str(key), [_dotted((*around, name)) for name in names], list(all_keys(root)))
     if near:
         return f"unknown key; did you mean '{near}'?"
     return f"unknown key, allowed here: {', '.join(names)}"

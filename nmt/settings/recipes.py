@@ -15,7 +15,10 @@ def recipes() -> dict[str, Path]:
 
 
 def config_path(path: Path) -> Path:
-    """Return the recipe called `path`, else `path`. Raises ConfigError if neither exists."""
+    """Return the file of the recipe called `path`, or `path` if it can only be a file.
+
+    The file may be missing. Raises ConfigError for a folder, and for the unknown name of a recipe.
+    """
     known = recipes()
     if path.suffix and not path.exists():
         name = path.with_suffix("").as_posix().removeprefix("configs/")

@@ -109,7 +109,8 @@ def read_text(path: Path, regular: bool = False) -> str:
 class YamlDocument:
     """A YAML document: `value` in dicts, lists and scalars, and the line of each key in `lines`.
 
-    Raises ConfigError. Its message begins with `where`, and with the line if `with_line` is true.
+    Raises ConfigError for invalid YAML. The message begins with `where`, followed by the line of
+    the fault if `with_line` is True.
     """
 
     def __init__(self, text: str, where: str, *, with_line: bool = True) -> None:
@@ -202,9 +203,9 @@ def _int(text: str) -> int:
 
 
 def plain_value(value: object, where: str) -> object:
-    """Convert a Python value to plain values: paths become text, and configs become dicts.
+    """Convert a Python value to values of YAML: paths become text, and configs become dicts.
 
-    Raises ConfigError if YAML cannot express a value. The message begins with `where`.
+    Raises ConfigError, beginning with `where`, if YAML cannot express a value.
     """
     try:
         text = json.dumps(value, default=_as_plain, ensure_ascii=False)
@@ -230,7 +231,7 @@ def _as_plain(value: object) -> object:
 
 
 def dump_yaml(config: Config) -> str:
-    """Return every field of `config` as YAML, in the order of its class; paths are text."""
+    """Return every field of `config` as YAML, in the order of the class; paths are text."""
     text: str = yaml.dump(
         config.model_dump(mode="json"), Dumper=_Dumper, sort_keys=False, allow_unicode=True
     )

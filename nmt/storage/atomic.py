@@ -29,7 +29,8 @@ _OWN_FILE = os.O_WRONLY | os.O_CREAT | NO_FOLLOW | BINARY
 _NEW_FILE = _OWN_FILE | os.O_TRUNC
 
 IS_WINDOWS = os.name == "nt"
-"""On Windows an open file cannot be renamed, and only the descriptor with its lock can write it."""
+"""Whether this is Windows, where an open file cannot be renamed, and a locked file can be written
+only through the descriptor that holds the lock."""
 
 _TRIES, _TRY_SECONDS = 20, 0.1
 """On Windows `replace` tries several times, because a reader may have the file open."""
@@ -62,7 +63,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def open_no_follow(path: Path, append: bool) -> BinaryIO:
-    """Open a file to append to it or to overwrite it. Raises OSError for a symbolic link."""
+    """Open a file to append to it, or else to overwrite it. Raises OSError for a symbolic link."""
     descriptor = os.open(path, _OWN_FILE | os.O_APPEND, 0o666) if append else _open_anew(path)
     return os.fdopen(descriptor, "ab" if append else "wb")
 
@@ -97,10 +98,10 @@ def move_to_new(source: Path, path: Path) -> None:
 def replacing(path: Path, aside: Path | None = None, is_new: bool = False) -> Iterator[Path]:
     """Replace `path` atomically: yield a temporary path, and rename it to `path` at the end.
 
-    The block must write and flush the temporary file. Give its path as `aside` if several processes
-    may write `path` at once. If `is_new`, raises FileExistsError instead of replacing `path`. After
-    an error or Ctrl-C the temporary file is removed. An OSError that names the temporary file or no
-    file is made to name `path`.
+    The block must write and flush the temporary file. `aside` is the temporary path; it must be
+    unique if several processes may write `path` at once. If `is_new`, raises FileExistsError
+    instead of replacing `path`. After an error or Ctrl-C the temporary file is removed. An OSError
+    that names the temporary file or no file names `path` instead.
     """
     aside = aside or path.with_name(f"{ASIDE}{path.name}")
     try:
@@ -120,8 +121,8 @@ def replacing(path: Path, aside: Path | None = None, is_new: bool = False) -> It
         flush(path.parent)
 
 
-def appending(path: Path) -> io.TextIOWrapper:
-    """Open a text stream that appends to a file, which is created if it does not exist."""
+def open_append(path: Path) -> io.TextIOWrapper:
+    """Open a UTF-8 text stream that appends to a file. A missing file is created."""
     # Lines end in \n on Windows too, so that a run is the same on every system.
     stream = open_no_follow(path, append=True)
     return io.TextIOWrapper(stream, "utf-8", "backslashreplace", newline="\n")
@@ -149,7 +150,7 @@ def write_json(path: Path, value: object, allow_nan: bool = False) -> None:
 
 @contextlib.contextmanager
 def named_errors(path: Path) -> Iterator[None]:
-    """Add `path` to an OSError that names no file. An error for a full disk names none."""
+    """Add `path` to an OSError in the block that names no file, such as for a full disk."""
     try:
         yield
     except OSError as error:
@@ -187,9 +188,9 @@ def sync(descriptor: int) -> None:
 def lock(descriptor: int) -> str | None:
     """Lock an open file for this process until the file is closed or the process dies.
 
-    Uses flock(2), or LockFileEx on Windows, which locks the first byte also against reading.
-    Returns None, or the system's message if this file system does not support locks, as some
-    network file systems do not. Raises BlockingIOError if the file is already locked.
+    Uses flock(2), or on Windows LockFileEx, which also forbids others to read the first byte.
+    Returns None if the file is locked now, or the system's message if this file system, such as
+    some network file systems, has no locks. Raises BlockingIOError if another lock exists.
     """
     from filelock import lock_descriptor
 

@@ -1,7 +1,7 @@
 """Reads of untrusted files, with limits.
 
-A file that is too large, not regular, outside its folder or not JSON raises an error of one line.
-It must neither exhaust the memory nor block the process.
+A file that is too large, not regular, outside its folder or not JSON raises an error of one line,
+instead of exhausting the memory or blocking the process.
 """
 
 import errno
@@ -15,7 +15,7 @@ from pathlib import Path
 from nmt.errors import NMTError
 
 MAX_JSON_BYTES = 4 << 20
-"""The largest JSON files of a run are about 1 MB."""
+"""The maximum size of a JSON file. The largest ones of a run are about 1 MB."""
 
 MAX_ZIP_TABLE_BYTES = 16 << 20
 
@@ -26,7 +26,7 @@ BINARY = getattr(os, "O_BINARY", 0)
 def open_regular(path: Path) -> BufferedReader:
     """Open a file for reading in binary mode. Raises OSError if it is not a regular file.
 
-    O_NONBLOCK: without it, opening a FIFO would wait for a writer.
+    With O_NONBLOCK, because opening a FIFO would otherwise wait for a writer.
     """
     descriptor = os.open(path, os.O_RDONLY | BINARY | getattr(os, "O_NONBLOCK", 0))
     try:
@@ -53,8 +53,8 @@ def read_bytes(path: Path, max_bytes: int, error: type[NMTError], regular: bool 
     """Return the content of a file of at most `max_bytes`.
 
     If `regular` is False, the file may also be a device or a pipe, and the read waits for its
-    writer. Raises FileNotFoundError if the file is missing. Raises `error` if the file is larger or
-    cannot be read; in the second case the cause is the OSError.
+    writer. Raises FileNotFoundError if the file is missing. Raises `error` if the file is larger,
+    or, with the OSError as its cause, if it cannot be read.
     """
     try:
         with open_regular(path) if regular else path.open("rb") as file:
@@ -70,12 +70,12 @@ def read_bytes(path: Path, max_bytes: int, error: type[NMTError], regular: bool 
 
 
 def read_json(path: Path, error: type[NMTError]) -> object:
-    """Return the value of a JSON file. Raises `error` if it is no JSON, or as `read_bytes` does."""
+    """Return the value of a JSON file. Raises `error` if it is not JSON, else as `read_bytes`."""
     return parse_json(read_bytes(path, MAX_JSON_BYTES, error), str(path), error)
 
 
 def section(value: object, key: str) -> dict[str, object]:
-    """Return the object at `key` of a JSON object; {} if one of the two is missing or damaged."""
+    """Return the JSON object at `key` of the JSON value `value`, or {} without one."""
     child = value.get(key) if isinstance(value, dict) else None
     return child if isinstance(child, dict) else {}
 
@@ -91,9 +91,10 @@ def parse_json(content: bytes, source: str, error: type[NMTError]) -> object:
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
-    """Open a zip archive for reading. Raises BadZipFile, also for too large a table of contents.
+    """Open a zip archive for reading. Raises BadZipFile if it is damaged or its table is too large.
 
-    zipfile loads the whole table into memory, and a small sparse file may claim a huge table.
+    zipfile loads the whole table of contents into memory, and a small sparse file may claim a huge
+    table.
     """
     with path.open("rb") as file:
         end = zipfile._EndRecData(file)  # type: ignore[attr-defined]

@@ -33,7 +33,10 @@ _command = contextvars.ContextVar("_command", default=_NO_COMMAND)
 
 @contextlib.contextmanager
 def command_files(inputs: Mapping[str, Sequence[Path]], force: bool) -> Iterator[None]:
-    """Within this block, protect `inputs` from being overwritten; `force` allows other files."""
+    """Within this block, protect input files from being overwritten by `atomic_output`.
+
+    `inputs` maps the name of an option to its files. `force` allows overwriting all other files.
+    """
     outer = _command.get()
     token = _command.set(_Command({**outer.inputs, **inputs}, outer.force or force))
     try:
@@ -52,13 +55,17 @@ def atomic_output(path: Path, force: bool = False) -> Iterator[BinaryIO]:
     """
     with output_errors(path):
         check_output(path, force=force)
-    with written_whole(path, is_new=not may_replace(force)) as stream:
+    with atomic_stream(path, is_new=not may_replace(force)) as stream:
         yield stream
 
 
 @contextlib.contextmanager
-def written_whole(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
-    """Yield the stream of `atomic_output` without its checks, as for a file in a run directory."""
+def atomic_stream(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
+    """Yield a stream as `atomic_output` does, but without calling `check_output`.
+
+    Used alone for files in a run directory. If `is_new`, a file that exists at the end of the block
+    is not replaced, and DataError is raised. Pipes, devices and `-` ignore `is_new`.
+    """
     with output_errors(path):
         if path == STDIN_OR_STDOUT:
             sys.stdout.flush()
@@ -81,7 +88,7 @@ def written_whole(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
 
 
 def write_lines(lines: Iterable[str], path: Path, force: bool = False) -> None:
-    """Write lines to a UTF-8 file by `atomic_output`, one at a time."""
+    """Write lines, one at a time, to a UTF-8 file with `atomic_output`."""
     with atomic_output(path, force) as stream:
         for line in lines:
             stream.write(encode_utf8(f"{line}\n"))
@@ -90,8 +97,8 @@ def write_lines(lines: Iterable[str], path: Path, force: bool = False) -> None:
 def is_direct(path: Path) -> bool:
     """Return whether `path` must be written directly, because it cannot be replaced by a rename.
 
-    These are pipes, devices, `-`, and names of open descriptors, such as `/dev/stdout` or the path
-    that a shell substitutes for `>(command)`.
+    Such paths are pipes, devices, `-`, and names of open descriptors, such as `/dev/stdout` or the
+    path that a shell substitutes for `>(command)`.
     """
     if path == STDIN_OR_STDOUT:
         return True
@@ -116,7 +123,7 @@ def follow_links(path: Path) -> Path:
 
 @contextlib.contextmanager
 def output_errors(path: Path) -> Iterator[None]:
-    """Turn an OSError about `path` or its parent folders into a DataError.
+    """Turn an OSError in the block about `path` or its parent folders into a DataError.
 
     BrokenPipeError (a closed pipe) is passed on: a command then ends quietly.
     """
@@ -140,7 +147,7 @@ def _keep_mode(descriptor: int, target: Path) -> None:
 
 
 def may_replace(force: bool) -> bool:
-    """Return True if `force` is set or the running command was given --force."""
+    """Return whether an output may replace a file: by `force`, or by --force of the command."""
     return force or _command.get().force
 
 
@@ -148,7 +155,8 @@ def check_output(out: Path, name: str = "`out`", force: bool = False) -> None:
     """Raise ConfigError if an output at `out` would overwrite a protected file.
 
     Protected are the inputs of the running command, the files of runs (nmt/storage/run_files.py)
-    and, unless `may_replace(force)`, every existing file. `name` is what the message calls `out`.
+    and, unless `may_replace(force)`, every existing file. Raises DataError if `out` is a folder or
+    a loop of links. `name` names `out` in the message.
     """
     check_apart(out, _command.get().inputs, name)
     if is_direct(out):
@@ -160,10 +168,9 @@ def check_output(out: Path, name: str = "`out`", force: bool = False) -> None:
 
 
 def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`out`") -> None:
-    """Raise ConfigError if `out` is also an input file.
+    """Raise ConfigError if `out` is one of the files in `inputs`, or a link to one.
 
-    The message calls `out` by `name`, and the inputs by their keys. A link to an input counts as
-    that input.
+    The message calls `out` by `name`, and the files by their keys in `inputs`.
     """
     status = _status(out, "stdout")
     if status is None or not stat.S_ISREG(status.st_mode):

@@ -18,13 +18,13 @@ WRITTEN = (
     "samples",
     "eval",
 )
-"""The files and folders that nmt writes in a run directory. It opens no others there."""
+"""The files and folders that nmt writes in a run directory. It opens no other files there."""
 
 
 def check_outside_runs(path: Path, name: str) -> None:
     """Raise ConfigError if `path` is, or lies in, a file or folder that nmt writes in a run.
 
-    Both `path` itself and the target of its links are checked. `name` is its name in the message.
+    Both `path` itself and the target of its links are checked. `name` names it in the message.
     """
     for target in {Path(os.path.realpath(path)), Path(os.path.realpath(path.parent)) / path.name}:
         for folder in target.parents:

@@ -2,8 +2,8 @@
 
 safetensors' own reader compares the header with the size of the file. This module also checks that
 the file is regular, that its header is not too large, that torch has its dtypes and shapes, and
-that the tensors fit the model. No more than the header is read before that, so a small or sparse
-file cannot make nmt allocate much memory.
+that the tensors fit the model. Only the header is read before these checks, so that a small or
+sparse file cannot make nmt allocate much memory.
 """
 
 import math
@@ -21,7 +21,7 @@ from nmt.storage.bounded import open_regular
 from nmt.storage.terminal import one_line
 
 MAX_HEADER_BYTES = 4 << 20
-"""Enough for about 30,000 tensors."""
+"""The maximum size of a header, enough for about 30,000 tensors."""
 
 MISFIT = "does not fit config.yaml and tokenizer"
 
@@ -84,12 +84,12 @@ def check_specs(expected: Specs, got: Specs, where: str) -> None:
         raise CheckpointError(f"{where}: {name[:80]!r}: {fault}{more}")
 
 
-def read_checked(path: Path, expected: Specs | None, error: type[NMTError]) -> bytes:
-    """Return the content of a safetensors file in a checkpoint's folder.
+def read_safetensors(path: Path, expected: Specs | None, error: type[NMTError]) -> bytes:
+    """Return the content of a safetensors file in a checkpoint's folder after checking its header.
 
-    If `expected` is None, any names and specs are allowed. Raises CheckpointError if they are not
-    the `expected` ones, before the tensors are read. Raises `error` if the header is too large,
-    malformed or does not match the file, and OSError as `open_regular` does.
+    Raises CheckpointError, before the tensors are read, if their names and specs differ from
+    `expected` (None allows any). Raises `error` if the header is too large, malformed or does not
+    match the file, and OSError as `open_regular` does.
     """
     with open_regular(path) as file:
         head = file.read(8)
@@ -112,7 +112,7 @@ def read_checked(path: Path, expected: Specs | None, error: type[NMTError]) -> b
 
 
 def check_finite(tensors: Mapping[str, Tensor], where: str, error: type[NMTError]) -> None:
-    """Raise `error`, naming the first tensor with NaN or infinite elements, if there is one."""
+    """Raise `error` if a tensor has NaN or infinite elements. The message names the first one."""
     for name, tensor in tensors.items():
         # A NaN or infinite element makes the sum NaN or infinite. The sum may also overflow.
         if not tensor.is_floating_point() or math.isfinite(float(tensor.sum())):

@@ -22,7 +22,7 @@ def escape_controls(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Escape every character that is not printable, including newlines, except tabs."""
+    """Escape all characters that are not printable, including newlines but not tabs."""
     return "".join(c if c.isprintable() or c in "\t " else ascii(c)[1:-1] for c in text)
 
 
@@ -37,15 +37,16 @@ class TerminalStream(io.TextIOWrapper):
 
 
 def terminal_stream(descriptor: int, errors: str, line_buffering: bool) -> TerminalStream:
-    """Open a TerminalStream on `descriptor`, which it does not close. It always writes UTF-8."""
+    """Return a UTF-8 TerminalStream on `descriptor`. Closing it leaves the descriptor open."""
     buffer = open(descriptor, "wb", closefd=False)  # noqa: SIM115
     return TerminalStream(buffer, "utf-8", errors, line_buffering=line_buffering)
 
 
-def give_up(stream: TextIO) -> None:
-    """Redirect a standard stream whose reader is gone to /dev/null.
+def discard_output(stream: TextIO) -> None:
+    """Redirect a standard stream to /dev/null, after a write to it has failed.
 
-    Otherwise Python's flush at exit would fail. A stream without a descriptor stays as it is.
+    The reader may have closed the pipe, or the disk may be full. Python's flush at exit would fail
+    again. A stream without a descriptor stays as it is.
     """
     with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())

@@ -56,8 +56,8 @@ class InterruptedWorkError(Exception):
 class Ranks:
     """This process among the `world` processes of a training, and communication between them.
 
-    `rank` is its index over all machines, `local_rank` its index on this machine. With `world` 1
-    there is no process group, and methods return their own values without communication.
+    `rank` is the index of this process over all machines, `local_rank` its index on this machine.
+    With `world` 1 there is no process group, and all methods work without communication.
     """
 
     rank: int = 0
@@ -66,9 +66,10 @@ class Ranks:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Ranks":
-        """Read RANK, WORLD_SIZE and LOCAL_RANK, as torchrun sets them. Without them, `world` is 1.
+        """Read RANK, WORLD_SIZE and LOCAL_RANK, as torchrun sets them.
 
-        Raises ConfigError if only some of them are set, or one is not an integer.
+        Without RANK and WORLD_SIZE, `world` is 1. Otherwise raises ConfigError if one of the three
+        is missing or not an integer.
         """
         if "WORLD_SIZE" not in environment and "RANK" not in environment:
             return cls()
@@ -89,8 +90,9 @@ class Ranks:
     def device(self, name: str) -> torch.device:
         """Return the device of this rank for the setting train.device = `name`.
 
-        Each rank gets its own GPU. A rank that sees only one GPU uses that GPU. Raises ConfigError
-        if this machine has fewer GPUs than ranks.
+        Of several GPUs on a machine, each rank there gets its own; a rank that sees only one GPU
+        uses it. Raises ConfigError if a machine has too few GPUs, or if `name` has a GPU's number
+        and there are several ranks.
         """
         device = resolve_device(name)
         if self.world == 1 or device.type != "cuda":
@@ -107,7 +109,7 @@ class Ranks:
 
     @contextlib.contextmanager
     def connected(self, device: torch.device) -> Iterator[None]:
-        """Connect the ranks within this block, by the environment variables of torchrun.
+        """Connect the ranks in this block, at the address in torchrun's environment variables.
 
         Raises LostRankError if the other ranks cannot be reached.
         """
@@ -155,7 +157,7 @@ class Ranks:
 
     @contextlib.contextmanager
     def first_alone(self) -> Iterator[None]:
-        """Let the first rank run this block before the others, which then find its files."""
+        """Run this block on the first rank, and then on the others, which find its files."""
         if self.world == 1:
             yield
             return
@@ -216,7 +218,8 @@ class Ranks:
         """Apply `work` to all items, shared among the ranks; return all results in order.
 
         `fetch` copies the results of a rank from the device; it is not called for an empty list.
-        Raises InterruptedWorkError on all ranks if `interrupted()` is True before any item.
+        Raises InterruptedWorkError on all ranks if `interrupted()`, called before each item, is
+        True on one of them.
         """
         results: list[_Result] = []
         mine: list[_Fetched] | None = None
@@ -231,9 +234,9 @@ class Ranks:
             raise InterruptedWorkError
         return [parts[i % self.world][i // self.world] for i in range(len(items))]
 
-    def check_same(self, facts: Mapping[str, object]) -> None:
-        """Raise ConfigError, on every rank, unless all ranks have the same facts."""
-        first, *others = self.gather(dict(facts))
+    def check_same(self, values: Mapping[str, object]) -> None:
+        """Raise ConfigError on every rank unless each of `values` is the same on all ranks."""
+        first, *others = self.gather(dict(values))
         for rank, other in enumerate(others, start=1):
             for name, value in first.items():
                 if other[name] != value:
@@ -242,8 +245,8 @@ class Ranks:
                         "same config and the same files for all"
                     )
 
-    def equalise(self, model: nn.Module) -> None:
-        """Copy the first rank's weights to all ranks, because processors may round differently."""
+    def broadcast_model(self, model: nn.Module) -> None:
+        """Copy the first rank's weights and buffers to all ranks: processors round differently."""
         if self.world > 1:
             with _lost_ranks(), torch.no_grad():
                 for tensor in model.state_dict().values():
@@ -252,8 +255,8 @@ class Ranks:
     def sum_gradients(self, parameters: Sequence[nn.Parameter], model: nn.Module) -> None:
         """Sum the gradients over the ranks, and average the floating-point buffers of the model.
 
-        If only some ranks have a gradient for a parameter, it is 0 on the others. An example of a
-        buffer is the baseline of sampled attention, which every forward pass updates.
+        If only some ranks have a gradient for a parameter, it counts as 0 on the others. An
+        example of a buffer is the baseline of sampled attention, which every forward pass updates.
         """
         if self.world == 1:
             return

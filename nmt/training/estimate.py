@@ -21,9 +21,9 @@ _N_UPDATES = 8
 def epoch_seconds(
     config: RunConfig, pairs: Sequence[SentencePair], tokenizers: Tokenizers, n_pairs: int
 ) -> float:
-    """Return the seconds per epoch of `n_pairs`, without validation. `pairs` are a sample of them.
+    """Estimate the seconds of an epoch of `n_pairs` sentence pairs, without validation.
 
-    Raises DataError if none of `pairs` is fit for training.
+    `pairs` are a sample of the sentence pairs. Raises DataError if none of it is fit for training.
     """
     device = resolve_device(config.train.device)
     precision, _ = choose_precision(config.train.precision, device)
@@ -47,9 +47,9 @@ def epoch_seconds(
 
 
 def spread_batches(batcher: Batcher, n_batches: int) -> tuple[Batch, ...]:
-    """Return at most `n_batches` full batches of the first epoch, evenly spread over their sizes.
+    """Return at most `n_batches` batches of the first epoch, evenly spread over their sizes.
 
-    Sizes are in pieces. A corpus without a full batch gives smaller batches.
+    Sizes are in pieces. Only full batches, with `batcher.size` pairs, are returned if there is one.
     """
     corpus = batcher.corpus
 

@@ -19,7 +19,7 @@ from nmt.device import is_out_of_memory
 
 PassFunction = Callable[[Batch, Tensor], Tensor]
 """A function that runs the forward and the backward pass of a batch and returns the sum of -log p.
-It divides the loss by its second argument, the token count of the update."""
+The second argument is the token count of the update, by which the loss is divided."""
 
 _CAPTURE_AT = 3
 """The batch of a shape at which its graph is recorded; recording costs dozens of updates."""
@@ -41,8 +41,8 @@ class TrainingGraphs:
     """The CUDA graphs of the forward and backward passes of one model.
 
     A pass gives the same bits with and without a graph, because the padded shapes and the kernels
-    are the same. Gradients keep their memory addresses. A model that cannot be recorded, because it
-    waits for the GPU, runs without graphs; a warning says why.
+    are the same. Gradients keep their memory addresses. If a model cannot be recorded, for example
+    because it waits for the GPU, it runs without graphs, and a warning gives the reason.
     """
 
     def __init__(self, model: nn.Module) -> None:

@@ -1,4 +1,4 @@
-"""Errors that end a training, and warnings. Their messages say what to change."""
+"""Errors that end a training, and warnings. Their messages tell the user what to change."""
 
 import contextlib
 import math
@@ -15,7 +15,7 @@ from nmt.training.step import DivergedError
 
 @contextlib.contextmanager
 def explain_update_errors(step: int, train: TrainConfig, saved_step: int | None) -> Iterator[None]:
-    """Add to an out-of-memory or NaN error in update `step` what the user can change."""
+    """Add advice to an out-of-memory error or DivergedError of update `step` in this block."""
     try:
         yield
     except DivergedError as error:
@@ -64,9 +64,9 @@ def _way_out(saved_step: int | None) -> str:
 
 
 def collapse_note(health: AttentionHealth | None) -> str | None:
-    """Return a warning if attention has collapsed, or None.
+    """Return a warning if attention has collapsed, else None.
 
-    Ignore it in the first validation: the model may not have learned to attend yet.
+    Ignore the warning in the first validation: the model may not have learned to attend yet.
     """
     collapse = None if health is None else health.collapse()
     return collapse and (
@@ -76,10 +76,10 @@ def collapse_note(health: AttentionHealth | None) -> str | None:
 
 
 def divergence_note(loss: float, valid_loss: float, tgt_vocab_size: int) -> str | None:
-    """Return a warning if the loss (nats per target token) has diverged, or None.
+    """Return a warning if the loss (nats per target token) has diverged, else None.
 
-    The loss has diverged if the losses of training and of validation are both at least twice that
-    of a uniform distribution. Overfitting raises the validation loss only.
+    The loss has diverged if the training loss and the validation loss are both at least twice the
+    loss of a uniform distribution. Overfitting raises the validation loss only.
     """
     uniform_loss = math.log(tgt_vocab_size)
     if min(loss, valid_loss) < 2 * uniform_loss:

@@ -14,16 +14,15 @@ from typing import Any
 from tqdm import tqdm
 
 from nmt.runs.metrics import METRICS, WALL_CLOCK, Record, read_metrics
-from nmt.storage.atomic import appending, flush, named_errors, write_text
-from nmt.storage.terminal import escape_controls, give_up
+from nmt.storage.atomic import flush, named_errors, open_append, write_text
+from nmt.storage.terminal import discard_output, escape_controls
 
 
 class RunLog:
-    """A context manager that logs a run to `folder` and to stderr. If `folder` is None, it discards
-    everything.
+    """A context manager that logs a run to `folder` and to stderr, or nowhere if `folder` is None.
 
-    Records go to metrics.jsonl, lines to train.log and, unless `quiet`, to stderr. If stderr is a
-    terminal, it also shows a progress bar. If stderr breaks (a closed pipe, a lost terminal),
+    Records go to metrics.jsonl. Lines go to train.log and, unless `quiet`, to stderr, with a
+    progress bar if stderr is a terminal. If stderr fails (a closed pipe, a lost terminal), the
     training continues without it.
     """
 
@@ -33,8 +32,8 @@ class RunLog:
         self._path, self._log_path = (
             Path(os.devnull) if folder is None else folder / name for name in (METRICS, "train.log")
         )
-        self._metrics = appending(self._path)
-        self._log = appending(self._log_path)
+        self._metrics = open_append(self._path)
+        self._log = open_append(self._log_path)
         self._bar: "tqdm[Any] | None" = None
         self.checksum = 0
         """The checksum of all records without their WALL_CLOCK fields. Checkpoints contain it."""
@@ -52,7 +51,7 @@ class RunLog:
                 file.close()
 
     def say(self, text: str) -> None:
-        """Write lines to stderr and to train.log."""
+        """Write `text`, of one or more lines, to train.log and, unless quiet, to stderr."""
         if not self._quiet:
             with self._stderr():
                 tqdm.write(text, file=sys.stderr)
@@ -66,7 +65,7 @@ class RunLog:
             self._write_log(text)
 
     def record(self, record: Record) -> None:
-        """Write a line to metrics.jsonl.
+        """Write a record to metrics.jsonl, as a line.
 
         NaN and infinity, such as the gradient norm of an update that fp16 skips, become null.
         """
@@ -90,8 +89,9 @@ class RunLog:
         write_text(path, text)
 
     def sync(self) -> None:
-        """Flush the records to the disk. Call this before each save, so that a checkpoint is never
-        newer than its records. Raises OSError if a record cannot be written.
+        """Flush the records to the disk. Raises OSError if a record cannot be written.
+
+        Call this before each save, so that a checkpoint is never newer than its records.
         """
         if self._folder is None:
             return
@@ -100,12 +100,12 @@ class RunLog:
             os.fsync(self._metrics.fileno())
 
     def rewind(self, step: int, validated: bool = True, checksum: object = None) -> list[str]:
-        """Delete the records that a resumed run will write again, and damaged lines.
+        """Delete damaged lines and the records that a run resumed after `step` will write again.
 
         These are the records after `step` and, unless `validated`, the validation at `step`. Call
-        this once, before the first record. Returns a warning if the other records do not match the
-        `checksum` in the checkpoint (None: not checked). Raises CheckpointError if the file cannot
-        be read.
+        this once, before the first record. Returns a warning, in a list, if the remaining records
+        do not match the `checksum` in the checkpoint (None: not checked), else an empty list.
+        Raises CheckpointError if the file cannot be read.
         """
         if self._folder is None:
             return []
@@ -116,7 +116,7 @@ class RunLog:
             if line.step < step or (line.step == step and (validated or line.kind != "valid"))
         ]
         write_text(self._path, "".join(f"{line.text}\n" for line in lines))
-        self._metrics = appending(self._path)
+        self._metrics = open_append(self._path)
         for line in lines:
             self._count(line.record)
         if checksum in (None, self.checksum):
@@ -167,7 +167,7 @@ class RunLog:
         try:
             yield
         except OSError as error:
-            give_up(sys.stderr)
+            discard_output(sys.stderr)
             self._quiet = True
             if self._bar is not None:
                 self._bar.disable = True

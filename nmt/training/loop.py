@@ -21,9 +21,9 @@ from nmt.runs.card import begin_training, end_training
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
 from nmt.training.distributed import ALONE, Ranks
-from nmt.training.first_weights import freeze, set_first_weights
+from nmt.training.initial_weights import copy_initial_weights, freeze
 from nmt.training.log import RunLog
-from nmt.training.progress import Validated
+from nmt.training.progress import ValidationRecord
 from nmt.training.report import summary
 from nmt.training.resume import (
     Change,
@@ -41,16 +41,17 @@ from nmt.types import FilePath, MetricName
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a training. If it was interrupted and can be resumed, `reason` is None.
+    """The result of a training.
 
-    `best` is the best validation by `metric`, or None without validations.
+    `reason` says why the training ended. It is None if the training was interrupted and can
+    be resumed. `best` is the best validation by `metric`, or None without validations.
     """
 
     run: Path
     step: int
     reason: str | None
     metric: MetricName
-    best: Validated | None
+    best: ValidationRecord | None
 
     def describe(self) -> str:
         """Return a line that says how training ended."""
@@ -75,10 +76,11 @@ def train(  # noqa: PLR0913 - one call is a complete training
 ) -> Outcome:
     """Train `config` in the run directory `folder`, or continue the run in that directory.
 
-    `command` is the command line that run.json records, if there is one. `interrupted` is called
+    `command` is the command line to record in run.json; it may be empty. `interrupted` is called
     after every update and between the batches of a validation; when it returns True, the state is
     saved and the function returns. `allow_change` allows changes of certain keys in a continued run
-    (resume.py). Raises ConfigError, DataError or CheckpointError for errors that the user can fix.
+    (resume.py). Raises ConfigError, DataError, CheckpointError or another NMTError for errors that
+    the user can fix.
 
     All `ranks` must call this with the same arguments on a shared file system. The first rank
     writes the run directory and the log. Raises LostRankError if another rank ends.
@@ -143,7 +145,7 @@ def train(  # noqa: PLR0913 - one call is a complete training
                     "data.train": f"{data.batcher.fingerprint:08x} as the checksum of lengths",
                 }
             )
-        ranks.equalise(state.model)
+        ranks.broadcast_model(state.model)
         log.say("\n".join(lines))
         trainer = Trainer(config, state, data, run, log, lock)
         reason = _fit_and_record(trainer, interrupted, command)
@@ -163,7 +165,7 @@ def _new_state(
     """
     src, tgt = data.tokenizers.src, data.tokenizers.tgt
     model = build_model(config.model, len(src.vocab), len(tgt.vocab)).to(device)
-    lines = [] if is_begun else set_first_weights(model, config)
+    lines = [] if is_begun else copy_initial_weights(model, config)
     lines += freeze(model, config.train.freeze)
     if not ranks.is_first:
         seed_all(config.seed + ranks.rank)
@@ -234,10 +236,10 @@ def _backend(backend: BackendName, precision: Precision, device: torch.device) -
 def choose_precision(
     setting: Precision | Literal["auto"], device: torch.device, earlier: Precision | None = None
 ) -> tuple[Precision, str]:
-    """Resolve train.precision = `setting`; also return a text with the reason, for run.json.
+    """Return the precision for train.precision = `setting`, and the reason as text for run.json.
 
-    `earlier` is the precision of the run so far, or None. With `auto`, the run keeps it on any
-    machine, because a run cannot continue bit for bit in another precision.
+    `earlier` is the precision of the run so far, or None. The setting `auto` keeps the earlier
+    precision on any device, because a run cannot continue bit for bit in another precision.
     """
     if setting != "auto":
         return setting, setting

@@ -16,9 +16,10 @@ from nmt.evaluation.metrics import title_of
 from nmt.types import rank_of
 
 
-class Validated(NamedTuple):
-    """A validation. `score` is the value of valid.metric, signed so that higher is better
-    (nmt.types.rank_of).
+class ValidationRecord(NamedTuple):
+    """The step, the score and the loss of a validation.
+
+    `score` is the value of valid.metric, signed so that higher is better (nmt.types.rank_of).
     """
 
     step: int
@@ -26,7 +27,7 @@ class Validated(NamedTuple):
     loss: float
 
     def describe(self, metric: str) -> str:
-        """Return the name and the value of the metric."""
+        """Return the title and the value of `metric`, the metric of `score`, as text."""
         value, digits = rank_of(metric, self.score), 3 if metric == "loss" else 2
         return f"{title_of(metric)} {value:.{digits}f}"
 
@@ -37,10 +38,10 @@ class Progress:
 
     `epoch` and `batch` are the indices of the next micro-batch. `batching` is the (size, unit) of
     the batches of this epoch. `window_*` are sums over the updates since the last record in the
-    log. `seconds` include validation.
+    log. `seconds` is the duration of the run, including validations.
 
     `validated_step` is the last validated step. `best` are the train.keep_best best validations,
-    best first.
+    best first. `bad_validations` counts the validations since the best one.
 
     `kept_steps` are the steps of the scheduled checkpoints that stay. They do not include a
     checkpoint written only because the run was stopped, so that a resumed run leaves the same
@@ -54,14 +55,14 @@ class Progress:
     seconds: float = 0.0
     window_nll_sum: float = 0.0
     window_tokens: int = 0
-    best: tuple[Validated, ...] = ()
+    best: tuple[ValidationRecord, ...] = ()
     bad_validations: int = 0
     validated_step: int | None = None
     kept_steps: tuple[int, ...] = ()
 
     @classmethod
     def from_json(cls, values: object) -> "Progress":
-        """Build the progress from `dataclasses.asdict` values that were saved as JSON.
+        """Build the progress from the values of `dataclasses.asdict`, saved as JSON and parsed.
 
         Raises ValueError for wrong keys or types.
         """
@@ -76,7 +77,7 @@ class Progress:
 
     @property
     def last_epoch(self) -> int:
-        """The number of the epoch of the last update, from 1; 0 before the first update."""
+        """The epoch of the last update, counted from 1; 0 before the first update."""
         return self.epoch + bool(self.batch)
 
     @property
@@ -85,7 +86,7 @@ class Progress:
         return self.best[0].step if self.best else None
 
     @property
-    def kept(self) -> set[int]:
+    def steps_to_keep(self) -> set[int]:
         """The steps of the checkpoints that must not be deleted: scheduled ones and the best."""
         return {*self.kept_steps, *(validated.step for validated in self.best)}
 
@@ -95,7 +96,7 @@ class Progress:
         return self.validated_step == self.step
 
     def after_update(self, n_batches: int, is_last: bool) -> "Progress":
-        """Count an update of `n_batches` micro-batches; `is_last` marks the last of its epoch."""
+        """Return the progress after an update of `n_batches` batches, perhaps an epoch's last."""
         return replace(
             self,
             step=self.step + 1,
@@ -104,7 +105,7 @@ class Progress:
         )
 
     def after_result(self, nll_sum: float, n_tokens: int) -> "Progress":
-        """Add the loss of an update to the sums for the next record in the log."""
+        """Return the progress with the loss of an update added to the sums for the log."""
         return replace(
             self,
             window_nll_sum=self.window_nll_sum + nll_sum,
@@ -114,8 +115,8 @@ class Progress:
     def after_validation(
         self, measured: Mapping[str, float], metric: str, keep_best: int
     ) -> "Progress":
-        """Count a validation of this step, and keep the `keep_best` best ones by `metric`."""
-        new = Validated(self.step, rank_of(metric, measured[metric]), measured["loss"])
+        """Return the progress after a validation. `best` has the `keep_best` best by `metric`."""
+        new = ValidationRecord(self.step, rank_of(metric, measured[metric]), measured["loss"])
         # BLEU is 0 at the beginning: equal scores are ranked by loss.
         ranked = sorted((*self.best, new), key=lambda validated: (-validated.score, validated.loss))
         return replace(
@@ -130,7 +131,10 @@ _PROGRESS = TypeAdapter(Progress)
 
 
 def total_steps(train: TrainConfig, batcher: Batcher, world: int) -> int | None:
-    """Return the number of updates until train.steps or train.epochs; None if neither is set."""
+    """Return the number of updates after which train.steps or train.epochs is reached first.
+
+    `world` is the number of ranks. Returns None if neither limit is set.
+    """
     limits = [] if train.steps is None else [train.steps]
     group_size = train.accumulate * world
     if train.epochs is not None:
@@ -139,7 +143,7 @@ def total_steps(train: TrainConfig, batcher: Batcher, world: int) -> int | None:
 
 
 def epoch_name(train: TrainConfig, progress: Progress) -> str:
-    """Return `epoch 3`, or `epoch 3/20` if train.epochs is 20."""
+    """Return the name of the current epoch: `epoch 3`, or `epoch 3/20` if train.epochs is 20."""
     of_all = "" if train.epochs is None else f"/{train.epochs}"
     return f"epoch {progress.epoch + 1}{of_all}"
 
@@ -147,10 +151,11 @@ def epoch_name(train: TrainConfig, progress: Progress) -> str:
 def seconds_left(
     train: TrainConfig, progress: Progress, n_batches: int, group_size: int, update_seconds: float
 ) -> float | None:
-    """Return the time until train.steps, train.epochs or train.max_minutes; None if none is set.
+    """Return the seconds until the first of the limits train.steps, train.epochs and
+    train.max_minutes is reached; None if none is set.
 
-    An epoch has `n_batches` batches, and an update uses `group_size` of them. `update_seconds`
-    includes the time of validations. Patience may end the run earlier.
+    An epoch has `n_batches` batches, and an update uses `group_size` of them. `update_seconds` is
+    the mean time of an update, including validations. valid.patience may end the run earlier.
     """
     left = []
     if train.steps is not None:
@@ -164,7 +169,7 @@ def seconds_left(
 
 
 def end_reason(config: RunConfig, progress: Progress) -> str | None:
-    """Return why the run is over (steps, epochs, minutes or patience), or None if it is not."""
+    """Return the reason why the run ends (steps, epochs, minutes, patience); None if it goes on."""
     train, valid = config.train, config.valid
     if train.steps is not None and progress.step >= train.steps:
         return f"{format_count(train.steps, 'step')} done"

@@ -32,10 +32,10 @@ updates, as a factor. glibc's heap becomes fragmented (docs/log/2026-11-24-memor
 
 
 class Reporter:
-    """Measures speed and loss, and writes the progress bar, records and lines of the log.
+    """Measures speed and loss, and writes the records, the lines and the progress bar of the log.
 
-    Tokens are counted over all ranks. The sums of the loss are part of Progress, so that they
-    survive a resume. The speed excludes the time of validations.
+    Tokens are counted over all ranks. The sums of the loss are in `state.progress`, so that a
+    resumed run continues them. The speed excludes the time of validations.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Reporter:
         self._window_tokens += result.n_tokens
 
     def after_update(self, group: Group, n_src_tokens: int, n_batches_in_epoch: int) -> None:
-        """Report an update by this rank's `group`. `n_src_tokens` is the sum over all ranks."""
+        """Report an update with this rank's `group`. `n_src_tokens` is counted over all ranks."""
         self._n_largest = max([self._n_largest, *(batch.n_positions for batch in group.batches)])
         self._window_tokens += n_src_tokens
         n_updates = self._state.step - self._first_step
@@ -96,7 +96,7 @@ class Reporter:
             self._window_started, self._window_tokens = time.monotonic(), 0
 
     def after_validation(self, measured: Mapping[str, float], text: str, seconds: float) -> None:
-        """Write the record of a validation, and `text` as lines. `seconds` is its duration."""
+        """Write a validation's record, and `text` to the log. The validation took `seconds`."""
         self._window_started += seconds
         self._last_line = time.monotonic()
         self._record("valid", measured)
@@ -156,10 +156,10 @@ def summary(
     hardware: Mapping[str, str],
     seconds: float,
 ) -> str:
-    """Return the summary that a training begins with, one fact per line.
+    """Return the summary that a training logs at its start, as lines of a label and a value.
 
-    `hardware` holds device, precision and backend, and the number of processes if there are
-    several. `seconds` is the time that preparation took.
+    `hardware` has the device, the precision and the backend, and the number of processes if there
+    are several. `seconds` is the time that the preparation took.
     """
     train, tokenizers, batcher = config.train, data.tokenizers, data.batcher
     n_parameters = sum(p.numel() for p in model.parameters())

@@ -21,7 +21,7 @@ from nmt.training.progress import Progress
 
 
 class Verdict(Enum):
-    """Whether a run may continue if the value of a config key has changed."""
+    """The consequence of a changed config key for continuing a run. The value is for messages."""
 
     SAFE = "may change"
     ASK = "needs `allow_change`: the results then come from two configurations"
@@ -56,7 +56,7 @@ _ASK = (
 
 @dataclass(frozen=True)
 class Change:
-    """A config key whose value differs from the value in the run so far."""
+    """A config key whose new value differs from the value in the run so far."""
 
     key: str
     old: object
@@ -68,10 +68,10 @@ class Change:
 
 
 def config_changes(old: RunConfig, new: RunConfig, step: int = 0) -> list[Change]:
-    """Return the changed keys with their verdicts after `step` updates, in the config's order.
+    """Return the changed keys with their verdicts after `step` updates, in the order of the config.
 
-    Keys in neither _SAFE nor _ASK cannot change (model sizes, the corpus), except dropout and the
-    stages that have not begun (ASK).
+    Keys in neither _SAFE nor _ASK, such as the corpus or model sizes, cannot change. Dropout and
+    stages that have not begun are exceptions, with verdict ASK.
     """
     stages = Verdict.ASK if _begun_stages(old, step) == _begun_stages(new, step) else Verdict.NEVER
     return [
@@ -110,12 +110,13 @@ def open_run(
     hardware: Mapping[str, str],
     allow_change: bool = False,
 ) -> Sequence[Change]:
-    """Create the run at `folder`, or continue it if it has a checkpoint. Return config changes.
+    """Create the run at `folder`, or open it if it has a checkpoint. Return its config changes.
 
     `data_files` maps data files to their sha256. A run without a checkpoint starts again with
-    `config`, whatever its old config was. Raises ConfigError, listing the config changes, if a run
-    with a checkpoint may not change one of them (without `allow_change`, if its verdict is ASK).
-    Raises DataError if a data file changed, and CheckpointError if the run contains a link.
+    `config`, and the old config does not matter. If the run has a checkpoint, config.yaml is
+    updated. Raises ConfigError, listing all changes, if the verdict of one is NEVER, or ASK without
+    `allow_change`. Raises DataError if a data file changed, and CheckpointError if the run contains
+    a link or is damaged.
     """
     check_tree(folder)
     run = RunDirectory(folder)
@@ -143,9 +144,8 @@ def check_run_folder(folder: Path) -> None:
     """Raise CheckpointError if `folder` is not a run and cannot become one.
 
     A run has a checkpoint, or a run.json written by nmt. A folder can become a run if it is missing
-    or empty, or holds only a tokenizer and the files of a training that was killed before it wrote
-    run.json. Raises ConfigError if `folder` is inside a folder that nmt writes within a run.
-    Changes nothing on disk.
+    or empty, or has only a tokenizer and the files of a training that was killed before it wrote
+    run.json. Raises ConfigError if `folder` is inside a folder that nmt writes in another run.
     """
     check_outside_runs(folder, "`run`")
     if not folder.is_dir() or has_checkpoint(RunDirectory(folder)):
@@ -179,10 +179,10 @@ def has_checkpoint(run: RunDirectory) -> bool:
 def restore_checkpoints(
     run: RunDirectory, progress: Progress, faults: Mapping[int, str]
 ) -> list[str]:
-    """Restore the labels and the set of checkpoints as of `progress`. Return lines for the log.
+    """Restore the labels and the checkpoints of the run at `progress`. Return lines for the log.
 
-    `faults` maps the step of each newer, damaged checkpoint to its fault; these checkpoints are set
-    aside. Labels may be outdated, if the last save was killed before it moved them.
+    `faults` maps the step of each newer, damaged checkpoint to its fault. These checkpoints are
+    renamed. The labels on disk are outdated if the last save was killed before it wrote them.
     """
     folder = run.checkpoint_folder
     lines = []
@@ -198,7 +198,7 @@ def restore_checkpoints(
     for step, fault in faults.items():
         aside = folder.set_aside(step)
         lines.append(f"{fault}: set aside as {aside.name}, going on from step {progress.step:,}")
-    folder.prune(progress.kept)
+    folder.prune(progress.steps_to_keep)
     return lines
 
 

@@ -1,8 +1,8 @@
 """Seed the random generators; save and restore the state of torch's generators.
 
-Dropout and sampled attention use torch's generators. Batch order, noise and sampled pieces use
-separate generators, derived from the seed, the epoch and the row (batches/plan.py,
-batches/resampling.py). Nothing else in training is random.
+Initial weights, dropout, sampled attention and the cut pieces of SimCut use torch's generators.
+Batch order, mixtures, noise and sampled pieces use separate generators, derived from the seed, the
+epoch and the row (batches/plan.py, batches/resampling.py). Nothing else in training is random.
 """
 
 import random
@@ -31,7 +31,7 @@ def pack_rng(device: torch.device) -> dict[str, Tensor]:
 
 
 def unpack_rng(tensors: Mapping[str, Tensor], device: torch.device) -> None:
-    """Restore the states from `pack_rng`. A device without a saved state keeps its seed."""
+    """Restore the states that `pack_rng` returned. A device without a saved state is unchanged."""
     torch.set_rng_state(tensors["cpu"].cpu())
     if device.type == "cuda" and "cuda" in tensors:
         torch.cuda.set_rng_state(tensors["cuda"].cpu(), device)

@@ -1,7 +1,7 @@
 """Files with the sample translations of a validation and their attention.
 
-A line is a record of docs/attention-dump.md at level `word`, with the field `reference`. Training
-does not read these files. If a resumed run repeats a validation, it writes the file again.
+A line is a record at level `word` (docs/attention-dump.md) with the additional field `reference`.
+Training does not read these files. If a resumed run repeats a validation, it writes the file again.
 """
 
 import json
@@ -39,7 +39,7 @@ def samples_text(samples: Sequence[Sample]) -> str:
 
 
 def read_samples(run: Path, step: int) -> list[SavedSample]:
-    """Read the samples of the validation after `step` updates; empty if the run has no such file.
+    """Return the samples of the validation after `step` updates; an empty list without such a file.
 
     Raises CheckpointError if the file was not written by `samples_text`.
     """

@@ -1,4 +1,4 @@
-"""The full state of a training, which converts to tensors and JSON for checkpoints and back."""
+"""The full state of a training, and its conversion to and from the content of a checkpoint."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -32,11 +32,11 @@ _MISFITS = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, Ch
 
 @dataclass
 class TrainingState:
-    """The state of a training. A run restored from it continues bit for bit as if uninterrupted.
+    """The state of a training. A restored training continues bit for bit as if uninterrupted.
 
-    The state includes torch's random generators of all `ranks`, which are read on saving and set on
-    loading; everything else is equal on all ranks. `averages` holds a copy of the model with the
-    averaged weights, or is None without train.ema. Only the methods here advance `progress`.
+    `state_dict` reads torch's random generators of all `ranks` too, and `load_checkpoint` sets
+    them; everything else is equal on all ranks. `averages` has a copy of the model with averaged
+    weights, or is None without train.ema. Only methods of this class change `progress`.
     """
 
     model: Seq2Seq
@@ -91,7 +91,7 @@ class TrainingState:
         return self.progress.best_step == self.step
 
     def keep_step(self, keep_last: int) -> None:
-        """Mark this step's checkpoint as scheduled; the newest `keep_last` of these are kept."""
+        """Add this step to `progress.kept_steps`, which are limited to the newest `keep_last`."""
         steps = (*self.progress.kept_steps, self.step)[-keep_last:]
         self.progress = replace(self.progress, kept_steps=steps)
 
@@ -109,7 +109,7 @@ class TrainingState:
         return self.progress.step
 
     def state_dict(self) -> tuple[dict[str, Tensor], Json]:
-        """Return all but the weights of `final_model`: named tensors, and values for JSON.
+        """Return the tensors and JSON values of the state, without the weights of `final_model`.
 
         All ranks must call this together, because it gathers their random generators.
         """

@@ -40,10 +40,10 @@ class MicroBatch(Protocol):
 class StepSettings:
     """Settings of an update.
 
-    `precision` is the number format of the forward pass; weights stay fp32. Gradients are clipped
-    to the L2 norm `clip_norm`, or not at all if it is None. `scaler` scales the loss so that small
-    fp16 gradients do not become 0; None does not scale. `ranks` share the update. `graphs` replays
-    the passes on a GPU as CUDA graphs; None runs them without graphs.
+    `precision` is the number format of the forward pass; weights stay fp32. `clip_norm` is the
+    maximum L2 norm of the gradient; None does not clip. `scaler` scales the loss so that small fp16
+    gradients do not become 0; None does not scale. `ranks` share the update. `graphs` replays the
+    forward and backward passes as CUDA graphs; None runs them without graphs.
     """
 
     precision: Precision = "fp32"
@@ -73,8 +73,12 @@ class StepResult:
 
 
 @dataclass(frozen=True)
-class UnreadResult:
-    """Measurements still on the device, perhaps not computed yet: [nll_sum, grad_norm]."""
+class PendingResult:
+    """A StepResult whose measurements are still on the device, perhaps not computed yet.
+
+    `numbers` is [nll_sum, grad_norm]; `read_results` reads it. `is_scaled` is True if a GradScaler
+    is in use, so that a non-finite `grad_norm` is no error.
+    """
 
     numbers: Float[Tensor, " 2"]
     n_tokens: int
@@ -129,10 +133,10 @@ def queue_step(
     optimizer: torch.optim.Optimizer,
     micro_batches: Sequence[MicroBatch],
     settings: StepSettings,
-) -> UnreadResult:
-    """Update the weights as `train_step` does, without waiting for the GPU.
+) -> PendingResult:
+    """Update the weights as `train_step` does, but without waiting for the GPU.
 
-    A NaN or infinity is only noticed by `read_results`, when it may have reached the weights.
+    Only `read_results` detects a NaN or an infinity, which may have reached the weights by then.
     """
     scaler = _scaler(model, settings)
     try:
@@ -156,7 +160,7 @@ def _add_gradients(
     settings: StepSettings,
     scaler: torch.amp.GradScaler,
     loss_function: LossFunction = translation_loss,
-) -> UnreadResult:
+) -> PendingResult:
     """Compute the gradients of an update, unscaled and clipped, into the parameters' `grad`."""
     device = next(model.parameters()).device
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
@@ -182,13 +186,13 @@ def _add_gradients(
     scaler.unscale_(optimizer)
     grad_norm = nn.utils.clip_grad_norm_(parameters, settings.clip_norm or math.inf)
     nll_sum = torch.stack(nll_sums).sum() if nll_sums else torch.zeros_like(grad_norm)
-    return UnreadResult(torch.stack([nll_sum, grad_norm]), n_tokens, scaler.is_enabled())
+    return PendingResult(torch.stack([nll_sum, grad_norm]), n_tokens, scaler.is_enabled())
 
 
-def read_results(unread: Sequence[UnreadResult], ranks: Ranks = ALONE) -> list[StepResult]:
-    """Read the measurements of several updates in one transfer, after waiting for the device.
+def read_results(unread: Sequence[PendingResult], ranks: Ranks = ALONE) -> list[StepResult]:
+    """Wait for the device, and read the measurements of several updates in one transfer.
 
-    Raises DivergedError if a loss, or a gradient norm without GradScaler, is NaN or infinite.
+    Raises DivergedError if a loss is NaN or infinite, or a gradient norm without a GradScaler.
     """
     rows = torch.stack([result.numbers for result in unread]).tolist()
     results = []

@@ -26,9 +26,9 @@ from nmt.training.report import Reporter
 from nmt.training.samples import sample_file, samples_text
 from nmt.training.state import TrainingState
 from nmt.training.step import (
+    PendingResult,
     StepResult,
     StepSettings,
-    UnreadResult,
     queue_step,
     read_results,
     train_step,
@@ -76,15 +76,16 @@ class Trainer:
             ranks=state.ranks,
             graphs=TrainingGraphs(state.model) if is_cuda else None,
         )
-        self._unread: list[UnreadResult] = []
+        self._unread: list[PendingResult] = []
         self._read_every = _READ_EVERY if is_cuda and self._ranks.world == 1 else 1
 
     def fit(self, interrupted: Callable[[], bool]) -> str | None:
-        """Train until a stopping rule applies and return the reason, or None if interrupted.
+        """Train until a stopping rule applies; return the reason, or None if interrupted.
 
-        `interrupted` is called between updates. In both cases the last checkpoint matches the state
-        on return. Raises NMTError if the loss or a weight is NaN or infinite, and OSError if a
-        checkpoint cannot be written; earlier checkpoints are kept.
+        `interrupted` is called after each update and between the batches of a validation. On return
+        the last checkpoint matches the state. Raises NMTError if memory is exhausted or the loss or
+        a weight is NaN or infinite, and OSError if a checkpoint cannot be written. Earlier
+        checkpoints are kept.
         """
         state, self._interrupted = self.state, interrupted
         state.model.train()
@@ -149,7 +150,7 @@ class Trainer:
         step = queue_step if self._read_every > 1 else train_step
         with explain_update_errors(state.step + 1, train, self.saved_step):
             result = step(state.model, state.optimizer, group, settings)
-        if isinstance(result, UnreadResult):
+        if isinstance(result, PendingResult):
             self._unread.append(result)
         else:
             self._count(result)
@@ -242,7 +243,7 @@ class Trainer:
         return result
 
     def save(self) -> None:
-        """Write a checkpoint of this step, which a later checkpoint may replace.
+        """Write a checkpoint of this step, which the next save may delete.
 
         All ranks must call this together; the first rank writes. Before the first validation the
         last checkpoint is also `best`. Raises DivergedError if a weight is NaN or infinite,
@@ -259,8 +260,8 @@ class Trainer:
             folder, best_step = self.run.checkpoint_folder, state.progress.best_step
             folder.save(state.step, state.final_model.state_dict(), tensors, values)
             labels = ("best", "last") if best_step in (None, state.step) else ("last",)
-            folder.point(dict.fromkeys(labels, state.step))
-            folder.prune(state.progress.kept)
+            folder.update_labels(dict.fromkeys(labels, state.step))
+            folder.prune(state.progress.steps_to_keep)
         state.ranks.wait()
         self.saved_step = state.step
 

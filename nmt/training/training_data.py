@@ -10,7 +10,7 @@ from nmt.batches.batching import Batcher, EncodedCorpus, encode_pairs
 from nmt.batches.guided_alignment import encode_aligned_pairs
 from nmt.batches.mixture import Mixture, mixture_of
 from nmt.batches.resampling import Resampling
-from nmt.batches.store import DataSet, cached_corpus
+from nmt.batches.store import PairSource, cached_corpus
 from nmt.config import RunConfig
 from nmt.corpora.corpora import read_examples, resolve_split, split_files, split_key, stream_split
 from nmt.corpora.language_check import language_notes
@@ -29,7 +29,7 @@ from nmt.text.tokenizer import (
     train_tokenizers,
 )
 from nmt.text.vocabulary import UNK_ID
-from nmt.training.first_weights import run_named
+from nmt.training.initial_weights import run_named
 from nmt.training.resume import has_checkpoint
 from nmt.training.validation import Validator
 from nmt.translation.heads import source_heads
@@ -47,9 +47,10 @@ _MANY_UNKNOWN = 0.2
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The encoded corpus of a run, cut into batches, and its validation set if it has one.
+    """The tokenizers of a run, its encoded corpus, cut into batches, and its validation set.
 
-    `batchers` cut the corpus before the first stage and in each of data.stages.
+    `batchers[0]` makes the batches before the first of data.stages, and `batchers[i]` the batches
+    in stage i, counted from 1.
     """
 
     tokenizers: Tokenizers
@@ -98,13 +99,13 @@ def _tokenizers_and_corpus(
 
     With `data.cache` the pairs are encoded to disk in bounded memory. The result is the same.
     """
-    data, guided, sets = config.data, config.train.guided, data_sets(config)
-    texts = [list(data_set.pairs()) for data_set in sets] if data.cache is None else []
+    data, guided, sources = config.data, config.train.guided, pair_sources(config)
+    texts = [list(source.pairs()) for source in sources] if data.cache is None else []
     tokenizers = run_tokenizers(
-        config, run, lambda: chain.from_iterable(texts or (data_set.pairs() for data_set in sets))
+        config, run, lambda: chain.from_iterable(texts or (source.pairs() for source in sources))
     )
     if data.cache is not None:
-        corpus = cached_corpus(data.cache, sets, tokenizers, say)
+        corpus = cached_corpus(data.cache, sources, tokenizers, say)
     elif guided is None:
         corpus = _joined([encode_pairs(pairs, tokenizers, data.max_pieces) for pairs in texts])
     elif len(texts) > 1:
@@ -175,10 +176,10 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
 
 
 def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
-    """Return the indices of the heads trained by train.loss.links (guided alignment).
+    """Return the indices of the heads train.loss.heads, which guided alignment trains.
 
-    None stands for the model's mean over heads, and is also returned without guided alignment.
-    Raises ConfigError if the model lacks a head of train.loss.heads.
+    Returns None for the mean over the model's shown heads, and if the loss is not guided alignment.
+    Raises ConfigError if the model lacks one of the heads.
     """
     guided = config.train.guided
     if guided is None:
@@ -193,9 +194,7 @@ def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
 def vocabulary_notes(
     config: TokenizerConfig, tokenizers: Tokenizers, corpus: EncodedCorpus
 ) -> list[str]:
-    """Return warnings about vocabularies below the default size, many unknown tokens, and text
-    that does not seem to be in its configured language.
-    """
+    """Return warnings: small vocabularies, many unknown tokens, text in a wrong language."""
     notes = size_notes(tokenizers)
     every = max(1, len(corpus) // _SAMPLED_PAIRS)
     texts: list[list[str]] = []
@@ -213,20 +212,20 @@ def vocabulary_notes(
     return [*notes, *language_notes(src_texts, tgt_texts, *langs)]
 
 
-def data_sets(config: RunConfig) -> list[DataSet]:
-    """Return the corpora of data.train, to be encoded. Raises ConfigError if there are none."""
+def pair_sources(config: RunConfig) -> list[PairSource]:
+    """Return the corpora of data.train to encode. Raises ConfigError if data.train is not set."""
     data = config.data
     split = resolve_split(data, "train")
     if split is None:
         raise ConfigError("data.train: missing; name a corpus (data.corpus) or files (data.train)")
-    return [_data_set(part, data) for part in split.corpora]
+    return [_pair_source(part, data) for part in split.corpora]
 
 
-def _data_set(split: PairsConfig, data: DataConfig) -> DataSet:
+def _pair_source(split: PairsConfig, data: DataConfig) -> PairSource:
     files = split_files(split, data)
     name = re.sub(r"[^\w-]", "_", split.corpus or files[0].name.partition(".")[0])
     part = split_key(split, data)
-    return DataSet(name, tuple(files), part, data.max_pieces, lambda: stream_split(split, data))
+    return PairSource(name, tuple(files), part, data.max_pieces, lambda: stream_split(split, data))
 
 
 def run_tokenizers(
@@ -234,8 +233,9 @@ def run_tokenizers(
 ) -> Tokenizers:
     """Return the run's tokenizers. If it has none, train them on `pairs()` and save them.
 
-    At most data.vocab_pairs pairs are used. If `config` names tokenizer files or train.init_from,
-    those tokenizers are saved instead. Raises ConfigError if the tokenizers do not fit the config.
+    At most data.vocab_pairs pairs are used. If `config` names tokenizer files or the run
+    train.init_from, their tokenizers are saved instead. Raises ConfigError if the tokenizers do not
+    fit the config.
     """
     if (run.tokenizer_path / MANIFEST_NAME).is_file():
         tokenizers = Tokenizers.load(run.tokenizer_path)

@@ -48,7 +48,8 @@ class Sample:
 class ValidationResult:
     """The measurements of a validation. `loss` is in nats per target token, including eos.
 
-    `scores` and `health` are measured on the translations. `health` is None if not measured.
+    `scores` and `health`, the state of the attention, are measured on the translations. `health` is
+    None if it was not measured.
     """
 
     loss: float
@@ -117,7 +118,7 @@ class Validator:
         model.eval()
         try:
             loss = mean_loss(model, self.corpus, device, interrupted, ranks)
-            examples = evenly(self.examples, self.config.max_examples)
+            examples = evenly_spaced(self.examples, self.config.max_examples)
             search = self.search.plain_beam(self.config.beam)
             translator = Translator(model, self.tokenizers, device, search)
             texts = [example.src_text for example in examples]
@@ -135,7 +136,7 @@ class Validator:
         lines = list(zip(examples, compared.hyp_texts, translations, strict=True))
         samples = [
             Sample(example.src_text, example.ref_texts[0], hyp_text, translation)
-            for example, hyp_text, translation in evenly(lines, self.config.samples)
+            for example, hyp_text, translation in evenly_spaced(lines, self.config.samples)
         ]
         return ValidationResult(loss, scores, tuple(samples), health)
 
@@ -184,7 +185,7 @@ def _translate(
     return [by_index[i] for i in range(len(texts))]
 
 
-def evenly(items: Sequence[_Item], count: int | None) -> list[_Item]:
+def evenly_spaced(items: Sequence[_Item], count: int | None) -> list[_Item]:
     """Return `count` equally spaced items in order, or all if `count` is None or too large.
 
     Corpora are often sorted by length, so that the first items would be easier than the average.

@@ -15,7 +15,7 @@ import pytest
 
 from nmt.batches import store as module
 from nmt.batches.batching import Batcher, EncodedCorpus, encode_pairs
-from nmt.batches.store import DataSet, EncodedSet, Store, cached_corpus
+from nmt.batches.store import EncodedSet, PairSource, Store, cached_corpus
 from nmt.errors import DataError
 from nmt.storage.atomic import lock
 from nmt.text.tokenizer import Tokenizers, WordConfig, train_tokenizers
@@ -43,7 +43,7 @@ class Cache:
         self.folder = folder / "cache"
         path = folder / "pairs.tsv"
         path.write_text("".join(f"{pair.src_text}\t{pair.tgt_text}\n" for pair in PAIRS))
-        self.source = DataSet("pairs", (path,), "all", 8, self.pairs)
+        self.source = PairSource("pairs", (path,), "all", 8, self.pairs)
         self.said: list[str] = []
         self.n_read = 0
 

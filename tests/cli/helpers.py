@@ -95,5 +95,5 @@ search: {{beam: 3, max_length: 9}}
         model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
         tensors = {name: 3 * tensor for name, tensor in model.state_dict().items()}
         run.checkpoint_folder.save(step, tensors, {}, {})
-        run.checkpoint_folder.point({label: step})
+        run.checkpoint_folder.update_labels({label: step})
     return run.path

@@ -100,7 +100,7 @@ def test_other_scores_of_the_same_translations_stay() -> None:
     write_lines(Path("old"), ["x"] * len(FRENCH))  # another baseline of the same name
     nmt("eval", "--bleu", "--baseline", "old")
     assert set(report()["against_baseline"]) == {"bleu"}
-    RunDirectory(Path("runs/tiny")).checkpoint_folder.point({"best": 5})
+    RunDirectory(Path("runs/tiny")).checkpoint_folder.update_labels({"best": 5})
     result = quick("--bleu")
     assert list(report()["scores"]) == ["bleu"]
     [line] = [line for line in result.stderr.splitlines() if line.startswith("dropped there: ")]

@@ -62,7 +62,7 @@ def test_a_reranker_has_a_checkpoint_of_its_own(runs: Path) -> None:
     folder = RunDirectory(runs / "back").checkpoint_folder
     weights = folder.load_weights("best")[1]
     folder.save(6, {name: 2 * tensor for name, tensor in weights.items()}, {}, {})
-    folder.point({"last": 6})
+    folder.update_labels({"last": 6})
     again, other = (nmt(*scores, "--rerank", f"runs/back{at}").stdout for at in ("", "@last"))
     assert again == best
     assert other != best

@@ -16,7 +16,7 @@ from nmt.errors import CheckpointError
 from nmt.runs.card import read_card, trainings
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
-from nmt.runs.pack import unpacked
+from nmt.runs.pack import unpack
 from nmt.runs.run_list import list_runs, run_row
 from nmt.training.loop import train
 from nmt.translation.translator import Translator
@@ -135,7 +135,7 @@ def test_a_hostile_archive_is_refused(
 ) -> None:
     forge(folder / "packed.zip")
     with pytest.raises(CheckpointError, match=rf"packed\.zip: .*{reason}"):
-        unpacked(folder / "packed.zip")
+        unpack(folder / "packed.zip")
     assert not (folder / "x").exists()
 
 
@@ -149,7 +149,7 @@ def test_limits_of_names_and_of_the_table_of_contents(
         archive.writestr("run/../../elsewhere", "x")
     message = r"elsewhere: a link out of .*; allowed: files inside it$"
     with pytest.raises(CheckpointError, match=message):
-        unpacked(folder / "packed.zip")
+        unpack(folder / "packed.zip")
     monkeypatch.setattr("nmt.storage.bounded.MAX_ZIP_TABLE_BYTES", 1000)
     with pytest.raises(CheckpointError, match="table of contents"):
-        unpacked(folder / "many.zip")
+        unpack(folder / "many.zip")

@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> CheckpointFolder:
 
 def save(folder: CheckpointFolder, step: int, value: float = 0.0) -> None:
     folder.save(step, tensors(value), {"rng": torch.ones(2)}, {"value": value})
-    folder.point({"last": step})
+    folder.update_labels({"last": step})
 
 
 def test_what_is_saved_is_loaded_bit_for_bit(folder: CheckpointFolder) -> None:
@@ -66,10 +66,10 @@ def test_tied_tensors_are_written_once(folder: CheckpointFolder) -> None:
 def test_prune_keeps_the_newest_and_what_a_label_points_to(folder: CheckpointFolder) -> None:
     for step in (1, 2, 3, 4, 1_000_000):
         save(folder, step)
-    folder.point({"best": 2})
+    folder.update_labels({"best": 2})
     folder.prune(keep=[4, 1_000_000])
     assert folder.steps() == [2, 4, 1_000_000]
-    folder.point({"last": 4})
+    folder.update_labels({"last": 4})
     folder.prune(keep=[])
     names = sorted(path.name for path in folder.path.iterdir())
     assert names == ["labels.json", "step-000002", "step-000004"]
@@ -116,7 +116,7 @@ def test_a_checkpoint_that_is_not_there(folder: CheckpointFolder, which: str) ->
     """Nothing that cannot be read is offered, and one that can is named as it is typed."""
     for step in (1, 2):
         save(folder, step)
-    folder.point({"best": 1})
+    folder.update_labels({"best": 1})
     shutil.rmtree(folder.path / "step-000001")
     with pytest.raises(CheckpointError) as caught:
         folder.find(which)
@@ -197,11 +197,11 @@ def test_a_reader_who_is_late_reads_what_the_label_means_by_then(
 def test_a_label_without_its_checkpoint_is_dropped(folder: CheckpointFolder) -> None:
     for step in (1, 2, 3):
         save(folder, step)
-    folder.point({"best": 1})
+    folder.update_labels({"best": 1})
     folder.set_aside(1)
-    folder.point({"last": 2})
+    folder.update_labels({"last": 2})
     assert folder.labels() == {"last": 2}
-    folder.point({"best": 3})
+    folder.update_labels({"best": 3})
     folder.set_labels({"last": 3})
     assert folder.labels() == {"last": 3}
 
@@ -258,7 +258,11 @@ def test_forged_labels_are_refused_in_a_line(folder: CheckpointFolder, content: 
     save(folder, 1)
     path = folder.path / "labels.json"
     path.write_bytes(content.encode("utf-8", "surrogatepass"))
-    for read in (lambda: folder.load("last"), lambda: folder.point({"last": 1}), folder.labels):
+    for read in (
+        lambda: folder.load("last"),
+        lambda: folder.update_labels({"last": 1}),
+        folder.labels,
+    ):
         with pytest.raises(CheckpointError) as caught:
             read()
         assert str(caught.value).startswith(f"{path}: ")

@@ -40,7 +40,7 @@ def make_run(path: Path, step: int = 3, *overrides: str) -> RunDirectory:
     torch.manual_seed(step)
     model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
     run.checkpoint_folder.save(step, model.state_dict(), {}, {"epoch": 1})
-    run.checkpoint_folder.point({"best": step, "last": step})
+    run.checkpoint_folder.update_labels({"best": step, "last": step})
     return run
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from nmt.config import RunConfig
-from nmt.settings.keys import all_keys, nearest
+from nmt.settings.keys import all_keys, nearest_key
 
 KEYS = list(all_keys(RunConfig))
 
@@ -23,4 +23,4 @@ KEYS = list(all_keys(RunConfig))
 def test_nearest(key: str, section: str, meant: str | None) -> None:
     assert {"name", "train.optimizer.momentum", "tokenizer.min_freq"} < set(KEYS)
     here = [known for known in KEYS if known.rpartition(".")[0] == section]
-    assert nearest(key, here, KEYS) == meant
+    assert nearest_key(key, here, KEYS) == meant

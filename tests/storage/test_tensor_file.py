@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.errors import CheckpointError
-from nmt.storage.tensor_file import Spec, check_finite, read_checked, specs_of
+from nmt.storage.tensor_file import Spec, check_finite, read_safetensors, specs_of
 
 Header = dict[str, dict[str, object]]
 
@@ -37,7 +37,7 @@ def test_a_file_of_the_library_is_told_as_it_is(tmp_path: Path) -> None:
     }
     raw = safetensors.torch.save(tensors, metadata={"format": "pt"})
     (tmp_path / "x").write_bytes(raw)
-    assert read_checked(tmp_path / "x", specs_of(tensors), CheckpointError) == raw
+    assert read_safetensors(tmp_path / "x", specs_of(tensors), CheckpointError) == raw
     assert specs_of(tensors)["half"] == Spec("BF16", (7,))
     assert str(specs_of(tensors)["a"]) == "F32 (2, 3, 5)"
 
@@ -65,7 +65,7 @@ def test_a_file_that_lies_is_refused_in_a_line(tmp_path: Path, content: bytes, r
     path = tmp_path / "x.safetensors"
     path.write_bytes(content)
     with pytest.raises(CheckpointError) as caught:
-        read_checked(path, None, CheckpointError)
+        read_safetensors(path, None, CheckpointError)
     assert str(caught.value).startswith(f"{path}: ")
     assert reason in str(caught.value)
     assert str(caught.value).isprintable()
@@ -80,7 +80,7 @@ def test_nothing_but_the_header_is_read_of_other_tensors(tmp_path: Path) -> None
         file.truncate(len(header) + (1 << 40))
     message = r": 'a': got F32 \(274877906944,\), allowed: F32 \(2,\)$"
     with pytest.raises(CheckpointError, match=message):
-        read_checked(path, {"a": Spec("F32", (2,))}, CheckpointError)
+        read_safetensors(path, {"a": Spec("F32", (2,))}, CheckpointError)
 
 
 @given(st.data())
@@ -97,7 +97,7 @@ def test_any_damage_is_refused_or_harmless(
     path = tmp_path_factory.mktemp("damage") / "x"
     path.write_bytes(cut)
     try:
-        content = read_checked(path, specs_of(tensors), CheckpointError)
+        content = read_safetensors(path, specs_of(tensors), CheckpointError)
     except CheckpointError:
         return
     assert specs_of(safetensors.torch.load(content)) == specs_of(tensors)

@@ -18,17 +18,17 @@ from nmt.runs.trained_run import TrainedRun
 from nmt.training import rng
 from nmt.training.loop import train
 from nmt.training.progress import Progress
-from nmt.training.validation import Validator, evenly
+from nmt.training.validation import Validator, evenly_spaced
 
 CPU = torch.device("cpu")
 
 
 def test_evenly_spaced_items_are_in_order_and_none_comes_twice() -> None:
-    assert evenly(range(10), 3) == [0, 3, 6]
-    assert evenly(range(10), None) == evenly(range(10), 99) == list(range(10))
+    assert evenly_spaced(range(10), 3) == [0, 3, 6]
+    assert evenly_spaced(range(10), None) == evenly_spaced(range(10), 99) == list(range(10))
     for n in range(40):
         for count in range(n + 1):
-            picked = evenly(range(n), count)
+            picked = evenly_spaced(range(n), count)
             assert len(picked) == count
             gaps = {b - a for a, b in itertools.pairwise(picked)}
             assert min(gaps, default=1) > 0

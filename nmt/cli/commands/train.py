@@ -18,7 +18,7 @@ from nmt.cli.shared.flags import overrides_of
 from nmt.cli.shared.launch import check_processes, launch
 from nmt.cli.shared.options import ConfigOptions, Quiet, Threads
 from nmt.errors import NMTError
-from nmt.storage.terminal import give_up
+from nmt.storage.terminal import discard_output
 
 if TYPE_CHECKING:
     from nmt.training.distributed import Ranks
@@ -93,7 +93,7 @@ def train(
     try:
         typer.echo(outcome.run)
     except OSError:  # the terminal hung up
-        give_up(sys.stdout)
+        discard_output(sys.stdout)
     raise typer.Exit(stop.exit_code)
 
 

@@ -13,7 +13,7 @@ import typer
 
 from nmt.cli.shared.messages import complain
 from nmt.errors import ConfigError, NMTError
-from nmt.storage.terminal import give_up, one_line
+from nmt.storage.terminal import discard_output, one_line
 
 
 @contextlib.contextmanager
@@ -22,7 +22,7 @@ def errors_in_lines(with_traceback: bool = False) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        give_up(sys.stdout)
+        discard_output(sys.stdout)
         raise typer.Exit(128 + 13) from None  # as if SIGPIPE ended it: `nmt translate | head -1`
     except Exception as error:
         lines = _error_lines(error)
@@ -33,7 +33,7 @@ def errors_in_lines(with_traceback: bool = False) -> Iterator[None]:
         for line in lines:
             complain(f"error: {one_line(line)}")
         if isinstance(error, OSError) and error.filename is None:
-            give_up(sys.stdout)  # disk full: Python would fail again at exit
+            discard_output(sys.stdout)  # disk full: Python would fail again at exit
         raise typer.Exit(2) from error
 
 

@@ -17,7 +17,7 @@ _MAX_NAMES = 5
 
 
 def run_named(init_from: str) -> tuple[TrainedRun, str]:
-    """Open the run of train.init_from, RUN or RUN@CHECKPOINT; return it and the checkpoint.
+    """Return the run and the checkpoint of train.init_from = `init_from`, RUN or RUN@CHECKPOINT.
 
     The default checkpoint is `best`. Raises CheckpointError if there is no such run.
     """
@@ -25,11 +25,11 @@ def run_named(init_from: str) -> tuple[TrainedRun, str]:
     return TrainedRun.open(find_run(path)), checkpoint or "best"
 
 
-def set_first_weights(model: nn.Module, config: RunConfig) -> list[str]:
-    """Copy the weights of train.init_from to `model`, and return lines for the log.
+def copy_initial_weights(model: nn.Module, config: RunConfig) -> list[str]:
+    """Copy the weights of the run train.init_from to `model`, and return lines for the log.
 
-    A tensor of the run is copied if `model` has a tensor of the same name and shape. Raises
-    ConfigError if no matrix fits, and CheckpointError or DataError if the run cannot be read.
+    A tensor is copied if `model` has a parameter of the same name and shape. Raises ConfigError if
+    no matrix can be copied, and CheckpointError or DataError if the run cannot be read.
     """
     if config.train.init_from is None:
         return []
@@ -55,10 +55,10 @@ def set_first_weights(model: nn.Module, config: RunConfig) -> list[str]:
 
 
 def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
-    """Freeze the weights whose names match `patterns`, and return a line for the log.
+    """Freeze the weights whose names match one of `patterns`, and return lines for the log.
 
-    In a pattern `*` matches any characters. Raises ConfigError if a pattern matches no weight or
-    all weights would be frozen.
+    In a pattern, `*` matches any characters. Raises ConfigError if a pattern matches no weight or
+    if all weights are frozen.
     """
     weights = dict(model.named_parameters())
     for pattern in patterns:

@@ -12,7 +12,7 @@ from training.toy import assert_same_checkpoint, log_of, tiny_config, train_tiny
 from nmt.config import RunConfig
 from nmt.errors import CheckpointError, ConfigError
 from nmt.runs.trained_run import TrainedRun
-from nmt.training.first_weights import run_named
+from nmt.training.initial_weights import run_named
 from nmt.training.loop import train
 
 TABLE = "encoder.embedding.weight"
