@@ -59,7 +59,7 @@ class Library(NamedTuple):
 
 
 @functools.cache
-def loaded() -> Library:
+def loaded_library() -> Library:
     """Return the library that this process uses."""
     return load(manifest.FOLDER)
 

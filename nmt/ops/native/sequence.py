@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from nmt.ops.native.library import DTYPES, SEQUENCE, address, loaded
+from nmt.ops.native.library import DTYPES, SEQUENCE, address, loaded_library
 from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory
 from nmt.ops.steps import AdditiveSteps, Steps
@@ -63,7 +63,7 @@ class NativeSteps(Steps):
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__(dtype)
-        compiled = loaded().functions
+        compiled = loaded_library().functions
         self.functions = {name: compiled[f"{name}_{DTYPES[dtype]}"] for name in SEQUENCE}
 
     def product(self, weight: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
