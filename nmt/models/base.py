@@ -113,11 +113,10 @@ class StepOutput:
 class DecoderOutput:
     """The output of the teacher-forced pass over all T steps.
 
-    `features` are the input of the vocabulary layer. `heads` are the attention
-    weights of all heads that attend to the source, and `weights` is the mean of the model's
-    `averaged_heads`. Both are None unless `with_weights` was True, because the fastest code does
-    not compute them. `auxiliary_loss` is set
-    in training mode only, for models whose attention samples or has a penalty.
+    `features` are the input of the vocabulary layer. `heads` are the attention weights of all heads
+    that attend to the source, and `weights` is the mean of the model's `averaged_heads`. Both are
+    None unless `with_weights` was True, because the fastest code does not compute them.
+    `auxiliary_loss` is set in training mode only, if the attention samples or has a penalty.
     """
 
     features: Float[Tensor, "B T R"]

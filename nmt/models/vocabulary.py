@@ -203,7 +203,7 @@ class DeepReadoutConfig(Config):
 
 
 class DeepReadout(Readout):
-    """Returns f(U_o s + V_o e + C_o c) of hidden state s, embedding e and context c.
+    """Computes f(U_o s + V_o e + C_o c) from hidden state s, embedding e and context c.
 
     f is maxout (arXiv 1409.0473, appendix A.2.2; arXiv 1302.4389) or tanh.
     """

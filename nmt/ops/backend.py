@@ -53,13 +53,13 @@ class Backend(NamedTuple):
 
 
 def operations(requested: BackendName, x: Tensor) -> Operations:
-    """Return the operations for `x`, considering autocast."""
+    """Return the backend's operations for the device of `x` and its dtype under autocast."""
     return choose_backend(requested, x.device, compute_dtype(x)).operations
 
 
 @functools.cache
 def choose_backend(requested: BackendName, device: torch.device, dtype: torch.dtype) -> Backend:
-    """Choose the backend for products of `dtype` on `device`; a process never changes it.
+    """Choose the backend for products of `dtype` on `device`; the result is cached.
 
     `auto` takes the fastest backend that can run. Raises ConfigError if a named backend cannot run.
     """
@@ -83,7 +83,7 @@ def choose_backend(requested: BackendName, device: torch.device, dtype: torch.dt
 
 @functools.cache
 def why_not(name: BackendName, device: torch.device, dtype: torch.dtype) -> str:
-    """Return why a backend cannot compute products of `dtype` on its device; empty if it can."""
+    """Return why a backend cannot compute products of `dtype` on `device`; empty if it can."""
     if name == "native":
         no_code = "" if dtype in DTYPES else f"not compiled for {str(dtype).removeprefix('torch.')}"
         return loaded_library().why_not or no_code

@@ -92,7 +92,7 @@ class _Column:
         self.canvas, self.x, self.side = canvas, x, side
         self.end: Point = (x, 0.4)
         canvas.text(x, 0.27, ids)
-        self.box(f"{InputEmbedding.__name__}: √D E[id] + positions", GREY, 2.3, 0.53)
+        self.box(f"{InputEmbedding.__name__}: √D E[id] + positions", GREY, 2.7, 0.53)
 
     def box(
         self, text: str, colour: str, width: float = 1.6, rise: float = 0.42, height: float = 0.36

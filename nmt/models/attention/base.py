@@ -93,7 +93,7 @@ class AttentionOutput:
 
 
 class AdditiveScore(NamedTuple):
-    """The parameters of the score v . tanh(W_q q + key); `project_query` computes W_q q."""
+    """The parts of the score v . tanh(W_q q + key); `project_query` applies `query_weight`, W_q."""
 
     project_query: Callable[[Tensor], Tensor]
     query_weight: Float[Tensor, "K H"]

@@ -27,7 +27,7 @@ class Coverage(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def update(self, past: Past, weights: Float[Tensor, "B 1 S"]) -> Past:
-        """Return the summary after one more step, which had these weights."""
+        """Return the summary after one more step with these weights."""
 
 
 class NoCoverageConfig(Config):

@@ -300,4 +300,4 @@ ScoreKind = (
     | CosineConfig
     | LocationConfig
 )
-"""The configs of all scores. Those that read keys also work within multi-head attention."""
+"""The configs of all scores. Every score that reads keys also works in multi-head attention."""

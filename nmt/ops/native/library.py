@@ -60,7 +60,7 @@ class Library(NamedTuple):
 
 @functools.cache
 def loaded_library() -> Library:
-    """Return the library that this process uses."""
+    """Return the library of this installation, loaded once per process."""
     return load(manifest.FOLDER)
 
 

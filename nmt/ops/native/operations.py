@@ -49,7 +49,8 @@ class NativeChunkedLoss(ChunkedLoss):
 class NativeOperations(FusedOperations):
     """Operations in C++; the functions of a search, in search.cpp, are compiled for fp32 only.
 
-    For other dtypes FusedOperations computes. The result of a row does not depend on other rows.
+    FusedOperations computes them for other dtypes. The result of a row does not depend on other
+    rows.
     """
 
     steps_type = NativeSteps

@@ -67,7 +67,7 @@ class NativeSteps(Steps):
         self.functions = {name: compiled[f"{name}_{DTYPES[dtype]}"] for name in SEQUENCE}
 
     def product(self, weight: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return weight x; BLAS and oneDNN read the weight much slower if there are few columns."""
+        """Return weight x, in C++ for few columns: BLAS and oneDNN would be much slower."""
         (n_rows, inner), n_columns = weight.shape, x.shape[1]
         if not 0 < n_columns <= _MAX_COLUMNS:
             return product(weight, x)
