@@ -24,8 +24,8 @@ from nmt.errors import ConfigError
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.base import Seq2Seq
 from nmt.models.recurrent.rnn import RNNConfig
-from nmt.models.vocabulary import Vocabulary, padded_rows
-from nmt.ops.backend import choose
+from nmt.models.vocabulary import VocabularyLayer, padded_rows
+from nmt.ops.backend import choose_backend
 from nmt.ops.precision import compute_dtype
 from nmt.runs.card import cpu_name
 from nmt.text.tokenizer import train_tokenizers
@@ -239,7 +239,7 @@ def forbid_end(model: Seq2Seq) -> Seq2Seq:
     pieces as the search allows, the same for all models.
     """
     for layer in model.modules():
-        if isinstance(layer, Vocabulary):
+        if isinstance(layer, VocabularyLayer):
             layer.get_parameter("bias").data[EOS_ID] = -torch.inf
     return model
 
@@ -250,7 +250,7 @@ def machine_card(device: torch.device, precision: Precision) -> dict[str, str | 
     for kind in ("fp32", precision):
         with autocast(device, kind):
             dtype = compute_dtype(torch.empty(0, device=device))
-            backends[kind] = str(choose("auto", device, dtype))
+            backends[kind] = str(choose_backend("auto", device, dtype))
     backend = backends["fp32"]
     if backends[precision] != backend:
         backend = "; ".join(f"{kind}: {text}" for kind, text in backends.items())

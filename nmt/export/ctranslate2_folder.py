@@ -14,7 +14,7 @@ from nmt.export.folder import MANIFEST, check_packages, exported
 from nmt.models.transformer.layers import DecoderLayer, EncoderLayer
 from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.positions import LearnedPositions
-from nmt.models.transformer.transformer import Pieces, TransformerConfig, TransformerSeq2Seq
+from nmt.models.transformer.transformer import InputEmbedding, TransformerConfig, TransformerSeq2Seq
 from nmt.runs.trained_run import TrainedRun
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import BOS_ID, EOS_ID, RESERVED, UNK_ID
@@ -95,7 +95,9 @@ def _spec(
     return spec
 
 
-def _set_pieces(stack: Any, table: Any, pieces: Pieces, n_pieces: int, n_positions: int) -> None:
+def _set_pieces(
+    stack: Any, table: Any, pieces: InputEmbedding, n_pieces: int, n_positions: int
+) -> None:
     """Set the embeddings, without the table's padding rows, and the positional encodings."""
     table.weight = _numbers(pieces.embedding.weight[:n_pieces])
     size = table.weight.shape[1]

@@ -170,7 +170,7 @@ class LocalAttention(SequenceLayer):
         )  # fmt: skip
 
     def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
-        state, span = self.inner.begin(memory_of(x)), self.inner.span
+        state, span = self.inner.init_state(memory_of(x)), self.inner.span
         assert span is not None
         window = span(x, state.keep, state.queries)
         index = torch.arange(len(x))[:, None, None], window.positions

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from nmt.errors import ConfigError
 from nmt.models.shapes import TargetMask
-from nmt.models.vocabulary import Vocabulary
+from nmt.models.vocabulary import VocabularyLayer
 from nmt.types import AttentionKind
 
 _Value = TypeVar("_Value", bound="BatchFirst")  # beartype refuses Self on a lone method
@@ -26,7 +26,7 @@ class BatchFirst:
     """Base class of dataclasses of batch-first tensors whose rows a beam search can select."""
 
     def select(self: _Value, rows: Int[Tensor, " R"]) -> _Value:
-        """Return a copy whose row i is row `rows[i]` of the value; rows may repeat or be absent."""
+        """Return a copy whose row i is row `rows[i]` of this one; rows may repeat or be absent."""
         selected: dict[str, object] = {}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -77,15 +77,15 @@ class State(BatchFirst):
 class AuxiliaryLoss(abc.ABC):
     """A term that a model adds to the cross-entropy in training.
 
-    Sampled attention, which has no gradient, learns from the likelihood of the target pieces. A
-    penalty of the attention weights is another example.
+    Examples are the REINFORCE loss of sampled attention, which depends on the likelihood of the
+    target pieces, and a penalty of the attention weights.
     """
 
     @abc.abstractmethod
     def loss_sum(
         self, keep: TargetMask, log_likelihoods: Float[Tensor, "B T"]
     ) -> Float[Tensor, ""]:
-        """Return the term, summed over the steps that `keep` marks, in nats.
+        """Return the term, in nats, summed over the batch without steps where `keep` is False.
 
         `log_likelihoods[b, t]` is log p of target piece t, detached, if `keep[b, t]`, otherwise 0.
         """
@@ -95,11 +95,11 @@ class AuxiliaryLoss(abc.ABC):
 class StepOutput:
     """The output of one decoding step: the vocabulary layer's input, attention weights, next state.
 
-    `weights` are the mean over the model's `shown_heads`.
+    `weights` is the mean of the attention weights of the model's `averaged_heads`.
     """
 
     features: Float[Tensor, "B R"]
-    vocabulary: Vocabulary
+    vocabulary: VocabularyLayer
     weights: Float[Tensor, "B S"]
     state: State
 
@@ -113,14 +113,14 @@ class StepOutput:
 class DecoderOutput:
     """The output of the teacher-forced pass over all T steps.
 
-    `features` are the input of the vocabulary layer. `weights` are the mean over the model's
-    `shown_heads`; `heads` are all heads that attend to the source. Both are None unless
-    `with_weights` was set, because the fastest code does not compute them. `auxiliary_loss` is set
-    in training mode only, for models whose attention samples or has a penalty.
+    `features` are the input of the vocabulary layer. `heads` are the attention weights of all heads
+    that attend to the source, and `weights` is the mean of the model's `averaged_heads`. Both are
+    None unless `with_weights` was True, because the fastest code does not compute them.
+    `auxiliary_loss` is set in training mode only, if the attention samples or has a penalty.
     """
 
     features: Float[Tensor, "B T R"]
-    vocabulary: Vocabulary
+    vocabulary: VocabularyLayer
     weights: Float[Tensor, "B T S"] | None = None
     heads: Float[Tensor, "B N T S"] | None = None
     auxiliary_loss: AuxiliaryLoss | None = None
@@ -148,7 +148,10 @@ class Seq2Seq(nn.Module, abc.ABC):
         """Return the state before the first target piece; attention keys are computed here."""
 
     def init_search_state(self, memory: Memory) -> State:
-        """Return the initial state for a search; linear maps of every step may be applied once."""
+        """Return the initial state for a search.
+
+        A model may apply here, once, a linear map that `step` would otherwise apply every time.
+        """
         return self.init_state(memory)
 
     @abc.abstractmethod
@@ -179,7 +182,7 @@ class Seq2Seq(nn.Module, abc.ABC):
 
     @property
     def names_by_attention(self) -> dict[AttentionKind, tuple[str, ...]]:
-        """The head names of each attention: of `cross`, and of self-attention if there is any."""
+        """The head names of `cross` attention and, in a Transformer, of `encoder` and `decoder`."""
         return {"cross": self.head_names}
 
     def attention_weights(
@@ -193,8 +196,8 @@ class Seq2Seq(nn.Module, abc.ABC):
         return {"cross": self(src_ids, src_keep, tgt_in, with_weights=True).heads}
 
     @property
-    def shown_heads(self) -> tuple[int, ...]:
-        """The indices of the heads whose mean is `weights`; by default all heads."""
+    def averaged_heads(self) -> tuple[int, ...]:
+        """The indices of the heads whose mean is the `weights` of the outputs; by default all."""
         return tuple(range(len(self.head_names)))
 
     def value_norms(self, state: State) -> Float[Tensor, "B N S"]:

@@ -9,9 +9,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Beams:
-    """Maps R rows to the B sentences that they read; row r is slot `slots[r]` of a (B, W) table.
+    """Maps R rows to the B sentences that they read, by the rows' slots in a (B, W) table.
 
-    W is the largest number of rows of any sentence. A sentence with fewer rows has unused slots.
+    `slots[r]` is the flat index of row r in the table. W is `width`, the largest number of rows of
+    any sentence. A sentence with fewer rows has unused slots.
     """
 
     slots: Int[Tensor, " R"]
@@ -24,7 +25,7 @@ class Beams:
         return self.slots // self.width
 
     def group_by_sentence(self, queries: Float[Tensor, "R Q *L"]) -> Float[Tensor, "B W_and_Q *L"]:
-        """Return the queries with all rows of a sentence side by side; zeros in unused slots."""
+        """Return the queries of all rows of each sentence side by side; 0 in unused slots."""
         table = queries.new_zeros(self.n_sentences * self.width, *queries.shape[1:])
         table = table.index_copy(0, self.slots, queries)
         return table.view(self.n_sentences, -1, *queries.shape[2:])
@@ -38,7 +39,7 @@ class Beams:
 def select_or_all(
     x: Float[Tensor, "B *L"] | Bool[Tensor, "B *L"], left: Int[Tensor, " N"] | None
 ) -> Tensor:
-    """Return `x` for the sentences `left`; None means all, without a copy."""
+    """Return the sentences of `x` at the indices `left`, or `x` itself if `left` is None."""
     return x if left is None else x.index_select(0, left)
 
 
@@ -47,8 +48,8 @@ def select_sentences(
 ) -> tuple[Beams | None, Int[Tensor, " B"] | None]:
     """Return the beams and the indices of the sentences that remain if a search keeps only `rows`.
 
-    The beams map these rows to the remaining sentences (None if row i reads sentence i, as for the
-    argument `beams`). Indices None mean all sentences, in order.
+    The beams map these rows to the remaining sentences. Like the argument `beams`, they are None if
+    row i reads sentence i. The indices are None if all sentences remain, in order.
 
     On a CUDA GPU each row gets a copy of its sentence. Counting the rows of each sentence would
     make the host wait for the GPU, which takes longer.

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nmt.errors import ConfigError
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
-from nmt.models.vocabulary import Vocabulary
+from nmt.models.vocabulary import VocabularyLayer
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class EnsembleState(State):
         return replace(self, of_members=tuple(state.select(rows) for state in self.of_members))
 
 
-class _LogProbabilities(Vocabulary):
+class _LogProbabilities(VocabularyLayer):
     """The vocabulary layer of an ensemble, whose features already are log-probabilities."""
 
     scale: Tensor
@@ -54,7 +54,7 @@ class Ensemble(Seq2Seq):
 
     Members may have different architectures but must share the vocabularies. `weights` are divided
     by their sum (None: all equal). Attention weights are averaged in the same way; head i is the
-    attention of member i. Raises ConfigError without one positive weight for each member.
+    attention of member i. Raises ConfigError unless `weights` has a positive number per member.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from nmt.ops.backend import BackendName, operations
 
 
 class Linear(nn.Linear):
-    """The linear map W x + b."""
+    """torch.nn.Linear, computed by Operations.linear."""
 
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, backend: BackendName = "auto"

@@ -20,7 +20,7 @@ from nmt.models.recurrent.encoder import (
     encoder_states,
     read_layer,
 )
-from nmt.models.vocabulary import VocabLinear, Vocabulary
+from nmt.models.vocabulary import VocabLinear, VocabularyLayer
 from nmt.ops.backend import BackendName, operations
 from nmt.ops.products import int8_product
 
@@ -32,7 +32,7 @@ class Int8Linear(nn.Module):
     """W x + b, with int8 products and exact integer sums.
 
     Each row of W and each x has its own scale: its largest magnitude / 127. Therefore the result
-    for one x does not depend on the others in its batch.
+    for one x does not depend on the rest of its batch.
     """
 
     quantized: Tensor
@@ -83,10 +83,10 @@ class Int8Linear(nn.Module):
         return operations(self.backend, scales).dequantize(products, scales, self.scales, self.bias)
 
 
-class Int8Vocabulary(Vocabulary):
+class Int8VocabLinear(VocabularyLayer):
     """VocabLinear in int8."""
 
-    def __init__(self, exact: Vocabulary) -> None:
+    def __init__(self, exact: VocabularyLayer) -> None:
         super().__init__()
         self.backend, self.n_pieces = exact.backend, exact.n_pieces
         self.linear = Int8Linear(*exact.affine(), exact.backend)
@@ -106,7 +106,7 @@ class Int8Vocabulary(Vocabulary):
 
 
 class Int8Layers(nn.Module):
-    """The recurrent layers of an encoder in int8."""
+    """RecurrentLayers in int8, run step by step."""
 
     def __init__(self, exact: RecurrentLayers) -> None:
         super().__init__()
@@ -130,15 +130,15 @@ class Int8Layers(nn.Module):
         return encoder_states(x, finals)
 
 
-def in_int8(model: Seq2Seq) -> Seq2Seq:
-    """Return a copy of the model in eval mode, with linear, recurrent and output layers in int8."""
+def quantize_model(model: Seq2Seq) -> Seq2Seq:
+    """Return a copy in eval mode whose recurrent, vocabulary and larger linear layers are int8."""
     clone = copy.deepcopy(model).eval()
     modules = list(clone.modules())
-    backend = next(module.backend for module in modules if isinstance(module, Vocabulary))
+    backend = next(module.backend for module in modules if isinstance(module, VocabularyLayer))
     for module in modules:
         for name, layer in module.named_children():
             if isinstance(layer, VocabLinear):
-                setattr(module, name, Int8Vocabulary(layer))
+                setattr(module, name, Int8VocabLinear(layer))
             elif isinstance(layer, RecurrentLayers):
                 setattr(module, name, Int8Layers(layer))
             elif isinstance(layer, nn.Linear) and layer.out_features >= _MIN_OUTPUTS:

@@ -20,7 +20,7 @@ def named_tensors(value: object) -> dict[str, Tensor]:
 
 
 def with_tensors(value: _Value, tensors: Mapping[str, Tensor]) -> _Value:
-    """Return a copy of `value` with other tensors; those not named in `tensors` stay."""
+    """Return a copy of `value` in which `tensors` replaces the tensors of the same names."""
     result: _Value = _map(tensors.get, value, "")
     return result
 

@@ -1,4 +1,7 @@
-"""Embedding and output layers of a vocabulary, which alone know their padding; readouts."""
+"""The embedding and the output layer of a vocabulary, and the readouts of recurrent decoders.
+
+Outside of this module, only the operations of the output layer know of padding rows in tables.
+"""
 
 import abc
 import sys
@@ -19,12 +22,12 @@ _TABLE_MULTIPLE = 64  # rows; a matrix product over 8,003 columns is a third slo
 
 
 def padded_rows(vocab_size: int) -> int:
-    """Return the rows of a vocabulary's table: `vocab_size` rounded up to a multiple of 64."""
+    """Return the number of rows of a table: `vocab_size` rounded up to a multiple of 64."""
     return -(-vocab_size // _TABLE_MULTIPLE) * _TABLE_MULTIPLE
 
 
 class PieceEmbedding(nn.Embedding):
-    """The embedding of each piece, 0 for PAD_ID in training mode; its table has padding rows."""
+    """An embedding of pieces, with `padded_rows` rows; PAD_ID gives 0 in training mode."""
 
     def __init__(self, vocab_size: int, size: int) -> None:
         super().__init__(padded_rows(vocab_size), size)
@@ -43,11 +46,12 @@ TiedEmbeddings = Annotated[
 ]
 
 
-class Vocabulary(nn.Module, abc.ABC):
+class VocabularyLayer(nn.Module, abc.ABC):
     """The last layer of a model: maps R features to the logits of the V pieces of a vocabulary.
 
-    It also computes the loss and the best pieces of a search. For faster products its table may
-    have P >= V rows, of which the last P - V have probability 0 and never appear in a result.
+    It also computes the loss and, for a search, the most probable pieces. For faster products its
+    weight may have P >= V rows. The last P - V rows have probability 0 and never appear in a
+    result.
     """
 
     backend: BackendName = "auto"
@@ -55,7 +59,7 @@ class Vocabulary(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
-        """Return the logits of all P rows of the table."""
+        """Return the logits of all P rows of the weight."""
 
     @abc.abstractmethod
     def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
@@ -64,7 +68,7 @@ class Vocabulary(nn.Module, abc.ABC):
     def logit_blocks(
         self, features: Float[Tensor, "B R"], n_numbers: int
     ) -> Iterator[Float[Tensor, "_ P"]]:
-        """Yield `table_logits` for some sentences at a time: about `n_numbers` logits, in order.
+        """Yield the rows of `table_logits` in blocks of about `n_numbers` logits, in order.
 
         One matrix product computes all logits; only the operations after it are split.
         """
@@ -105,7 +109,7 @@ _IMPOSSIBLE_LOGIT = -1e4
 """A logit that is finite in every dtype and whose exp() is exactly 0 in fp32."""
 
 
-class VocabLinear(Vocabulary):
+class VocabLinear(VocabularyLayer):
     """Logits W x + b; padding rows of the table have a constant logit of probability 0.
 
     `rms` is about the root mean square of the features in a trained model: 1 after a normalisation,
@@ -164,7 +168,7 @@ class Readout(nn.Module):
     reads_context = False
 
     def forward(self, hidden: Hidden, embedded: Embedded, context: Context) -> Features:
-        """Return R features per step from hidden state, previous piece and context."""
+        """Return R features per step from hidden state, previous piece's embedding and context."""
         return hidden
 
 
@@ -199,7 +203,10 @@ class DeepReadoutConfig(Config):
 
 
 class DeepReadout(Readout):
-    """t = maxout(U_o s + V_o e + C_o c) (arXiv 1409.0473, appendix A.2.2; arXiv 1302.4389)."""
+    """Computes f(U_o s + V_o e + C_o c) from hidden state s, embedding e and context c.
+
+    f is maxout (arXiv 1409.0473, appendix A.2.2; arXiv 1302.4389) or tanh.
+    """
 
     reads_context = True
 

@@ -1,4 +1,4 @@
-"""A check that a decoder in Triton agrees with the reference, values and gradients."""
+"""A check that the attentional GRU of a backend agrees with the reference."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,12 +19,12 @@ _Inputs = tuple[Tensor, Tensor, AdditiveMemory, DecoderWeights]
 
 
 def check(build: Callable[[], Operations], device: torch.device, dtype: torch.dtype) -> str:
-    """Return why operations must not be used: they differ from the reference, or fail.
+    """Return why operations must not be used; empty if they agree with the reference.
 
-    The result is empty if they agree. Otherwise a warning is given once, because the operations
-    should have worked. `dtype` is the dtype of matrix products; a 16-bit dtype is computed under
-    autocast. Products in fp32 are exact, even if the process allows TF32 on a GPU. The states of
-    torch's generators and the caller's gradient mode do not change.
+    Values and gradients of `attentional_gru` are compared on small tensors. If they differ or an
+    exception is raised, a warning is given too. `dtype` is the dtype of matrix products; a 16-bit
+    dtype is computed under autocast. Products in fp32 do not use TF32, even if the process allows
+    it. The states of torch's generators and the caller's gradient mode do not change.
     """
     matmul = torch.backends.cuda.matmul
     precision, matmul.fp32_precision = matmul.fp32_precision, "ieee"

@@ -17,7 +17,7 @@ from torch import Tensor
 from nmt.errors import ConfigError
 from nmt.ops.agreement import check
 from nmt.ops.fused.operations import FusedOperations
-from nmt.ops.native.library import DTYPES, loaded
+from nmt.ops.native.library import DTYPES, loaded_library
 from nmt.ops.native.operations import NativeOperations
 from nmt.ops.precision import compute_dtype
 from nmt.ops.reference import Operations
@@ -53,13 +53,13 @@ class Backend(NamedTuple):
 
 
 def operations(requested: BackendName, x: Tensor) -> Operations:
-    """Return the operations for `x`, considering autocast."""
-    return choose(requested, x.device, compute_dtype(x)).operations
+    """Return the backend's operations for the device of `x` and its dtype under autocast."""
+    return choose_backend(requested, x.device, compute_dtype(x)).operations
 
 
 @functools.cache
-def choose(requested: BackendName, device: torch.device, dtype: torch.dtype) -> Backend:
-    """Choose the backend for products of `dtype` on `device`; a process never changes it.
+def choose_backend(requested: BackendName, device: torch.device, dtype: torch.dtype) -> Backend:
+    """Choose the backend for products of `dtype` on `device`; the result is cached.
 
     `auto` takes the fastest backend that can run. Raises ConfigError if a named backend cannot run.
     """
@@ -83,10 +83,10 @@ def choose(requested: BackendName, device: torch.device, dtype: torch.dtype) -> 
 
 @functools.cache
 def why_not(name: BackendName, device: torch.device, dtype: torch.dtype) -> str:
-    """Return why a backend cannot compute products of `dtype` on its device; empty if it can."""
+    """Return why a backend cannot compute products of `dtype` on `device`; empty if it can."""
     if name == "native":
         no_code = "" if dtype in DTYPES else f"not compiled for {str(dtype).removeprefix('torch.')}"
-        return loaded().why_not or no_code
+        return loaded_library().why_not or no_code
     if name == "triton":
         if reason := why_no_triton():
             return reason

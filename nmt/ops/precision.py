@@ -25,7 +25,7 @@ def accumulate_dtype(compute: torch.dtype) -> torch.dtype:
 
 
 def without_autocast(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Disable autocast in a backward pass, which then computes in the forward pass's dtypes."""
+    """Decorate a backward pass to run without autocast, in the dtypes of the saved tensors."""
 
     @functools.wraps(backward)
     def plain(ctx: Any, *grads: Any) -> Any:

@@ -29,7 +29,7 @@ class AdditiveMemory(NamedTuple):
 
 
 class DecoderWeights(NamedTuple):
-    """The weights of `attentional_gru`. W_t and b_t belong to the transition; None without one."""
+    """The weights of `attentional_gru`; W_t and b_t are None if there is no transition."""
 
     W_c: Float[Tensor, "G M"]
     W_h: Float[Tensor, "G H"]
@@ -120,7 +120,7 @@ class Operations:
         sentences: Int[Tensor, " R"],
         memory: AdditiveMemory,
     ) -> tuple[Float[Tensor, "R M"], Float[Tensor, "R S"]]:
-        """Return contexts and weights of a projected query per row; row r reads `sentences[r]`.
+        """Return contexts and weights for one projected query per row; row r reads `sentences[r]`.
 
             weights = softmax over the kept s of v . tanh(query + keys_s)
             context = sum_s weights_s values_s
@@ -239,7 +239,7 @@ def additive_scores(
 def allowed_log_probs(
     logits: Float[Tensor, "R V"], banned_ids: Int[Tensor, " N"], n_real: int
 ) -> Float[Tensor, "R V"]:
-    """Return log_softmax over all V, in fp32, with -infinity for pieces that are not allowed."""
+    """Return log_softmax over V in fp32; `banned_ids` and ids from `n_real` on get -infinity."""
     log_probs = logits.float().log_softmax(dim=1)
     log_probs.index_fill_(1, banned_ids, -torch.inf)
     log_probs[:, n_real:] = -torch.inf
@@ -260,7 +260,7 @@ def _read_gru(
 
 
 Reader = Callable[[int, Float[Tensor, "N I"]], Float[Tensor, "N H"]]
-"""Returns the states after each of S steps of B rows, from a state of 0; N = S B, steps first."""
+"""Maps (S, inputs) to the states after each of S steps, from 0; N = S B, steps first."""
 
 
 def read_directions(
@@ -270,9 +270,9 @@ def read_directions(
 ) -> tuple[Float[Tensor, "B S O"], Float[Tensor, "B O"]]:
     """Return the states at every position, 0 at padding, and each direction's final state.
 
-    There are 1 or 2 readers; the second reads each sentence backwards from its own end. Their
-    states are concatenated, forward first. Padding is read after all words, so that it affects no
-    returned state and gets no gradient.
+    There are 1 or 2 readers. The second reads each sentence backwards from its last word. The
+    states of both are concatenated, forward first. Padding is read after all words, so that it
+    affects no returned state and gets no gradient.
     """
     n_rows, n_steps = x.shape[:2]
     rows = torch.arange(n_rows, device=x.device)

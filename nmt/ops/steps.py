@@ -1,4 +1,4 @@
-"""The pointwise steps between matrix products, in torch; `native/` has them in C++.
+"""The operations of one time step of a GRU with attention; `native/` and `triton/` override them.
 
 At a step, tensors have units before rows, (H, B) and not (B, H): a CPU multiplies a weight by few
 columns faster than few rows by a weight. Sizes: G = 3 H, F = 4 H. tanh(x) is computed as 2
@@ -60,7 +60,7 @@ class AdditiveSteps:
         return torch.add(self.keys2, query.unsqueeze(1), alpha=2, out=self.energies).sigmoid_()
 
     def begin_backward(self, grad_contexts: _PerStep, grad_weights: _PerStep) -> None:
-        """Store the gradients of all contexts, in compute_dtype, and of all weights."""
+        """Store the gradients of all contexts (in compute_dtype) and weights; allocate sums."""
         self.grad_contexts, self.grad_weights = grad_contexts, grad_weights
         self.grad_context_sums = torch.empty_like(self.contexts, dtype=self.weights.dtype)
         self._set_sums()
@@ -106,15 +106,15 @@ class AdditiveSteps:
 
 
 class Steps:
-    """The gates of a GRU, matrix products, and the class of additive attention.
+    """The matrix products and gates of a GRU step, and the class that computes its attention.
 
         r = sigmoid(x_r + h_r);  z = sigmoid(x_z + h_z);  n = tanh(x_n + r h_n)
         h' = (1 - z) n + z h
 
     as in torch.nn.GRUCell. The state's pre-activations have the order [h_n; h_r; h_z], the input's
-    pre-activations the order [x_r; x_z; x_n]. Both have the same gradients of r and z. So the
-    gradients [h_n; r; z; x_n] are one tensor of F = 4 H: the first 3 H are the state's, the last
-    3 H the input's.
+    pre-activations the order [x_r; x_z; x_n]. The gradients of r and z are the same for both.
+    Therefore one tensor of F = 4 H has all gradients, in the order [h_n; r; z; x_n]: the first 3 H
+    are the state's, the last 3 H the input's.
     """
 
     attention_type = AdditiveSteps
@@ -123,11 +123,11 @@ class Steps:
         self.compute_dtype, self.accumulate_dtype = dtype, accumulate_dtype(dtype)
 
     def empty(self, like: Tensor, *shape: int, units_dim: int = 0) -> Tensor:
-        """Allocate a tensor that the steps write; a backend may store the units last."""
+        """Allocate a tensor; a backend may store the dimension `units_dim` contiguously."""
         return like.new_empty(shape)
 
     def empty_products(self, like: Tensor, *shape: int) -> Float[Tensor, "T B F"] | None:
-        """Allocate a tensor for the products of all steps; None if `product` allocates each."""
+        """Allocate `out` of `product` for all steps; None if `product` does not use `out`."""
         return None
 
     def product(
@@ -136,11 +136,14 @@ class Steps:
         x: Float[Tensor, "K N"],
         out: Float[Tensor, "N M"] | None = None,
     ) -> Float[Tensor, "M N"]:
-        """Return weight x in compute_dtype; `weight` is contiguous, `out` from `empty_products`."""
+        """Return weight x in compute_dtype; `weight` is contiguous.
+
+        A backend may write the transposed product into `out`, which is from `empty_products`.
+        """
         return product(weight, x)
 
     def transpose(self, weight: Float[Tensor, "M K"]) -> Float[Tensor, "K M"]:
-        """Return the contiguous transpose of a contiguous matrix in compute_dtype."""
+        """Return the transpose of a contiguous matrix as a contiguous matrix of the same dtype."""
         return weight.t().contiguous()
 
     def gru_gates(
@@ -156,8 +159,8 @@ class Steps:
         """Return the next state in accumulate_dtype and in compute_dtype; write it into `out` too.
 
         The input's pre-activations are `x` + `context`, and the state's are `h`; all three tensors
-        are in compute_dtype. `bias` has the order [h_n; r; z; x_n]. `saved` becomes [h_n; r; z; n]
-        for the backward pass.
+        are in compute_dtype. `bias` has the order [h_n; r; z; x_n]. `saved` is overwritten
+        with [h_n; r; z; n] for the backward pass.
         """
         size = len(hidden)
         x = x.to(self.accumulate_dtype)
@@ -211,7 +214,7 @@ class Steps:
     def bias_gradient(
         self, grad_bias: Float[Tensor, " F"], grad_gates: Float[Tensor, "F T B"]
     ) -> Float[Tensor, " F"]:
-        """Return the bias's gradient from the steps' sum `grad_bias` or all gates' gradients."""
+        """Return the gradient of the bias: `grad_bias`, or a backend's own sum of `grad_gates`."""
         return grad_bias
 
 

@@ -101,7 +101,7 @@ def alignment_weights(  # noqa: PLR0913 - each option is a parameter
     assert weights is not None
     assert by_head is not None
     if heads is not None or by_norm:
-        indices = list(model.shown_heads if heads is None else heads)
+        indices = list(model.averaged_heads if heads is None else heads)
         norms = model.value_norms(state)[:, indices].float().unsqueeze(2) if by_norm else 1
         weights = (by_head[:, indices].float() * norms).mean(dim=1)
     if by_norm:

@@ -15,7 +15,7 @@ from nmt.device import Precision, autocast, cudnn_rnn_uses_tf32, describe_device
 from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.evaluation.metrics import check_scoring
 from nmt.models.catalog import build_model
-from nmt.ops.backend import BackendName, choose
+from nmt.ops.backend import BackendName, choose_backend
 from nmt.ops.precision import compute_dtype
 from nmt.runs.card import begin_training, end_training
 from nmt.runs.directory import RunDirectory
@@ -230,7 +230,7 @@ def _backend(backend: BackendName, precision: Precision, device: torch.device) -
     """Return the backend of the operations and the reason for its choice; see nmt.ops.backend."""
     with autocast(device, precision):
         dtype = compute_dtype(torch.empty(0, device=device))
-    return str(choose(backend, device, dtype))
+    return str(choose_backend(backend, device, dtype))
 
 
 def choose_precision(

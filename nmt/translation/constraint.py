@@ -21,7 +21,7 @@ Prefix = str | Sequence[int]
 """The beginning of a translation, as text or as ids of pieces."""
 
 Weights = Sequence[float] | np.ndarray
-"""Attention weights over the source: (S,) for all shown heads, or (N, S) for the N heads."""
+"""Attention weights over the source: (S,) for all averaged heads, or (N, S) for the N heads."""
 
 
 def constraints_of(
@@ -93,7 +93,7 @@ def _heads(model: Seq2Seq, row: Weights, size: int) -> Float32[np.ndarray, "N S"
         shares = (weights / weights.max(-1, keepdims=True)).astype(np.float32)
     shares /= shares.sum(-1, keepdims=True)
     heads: Float32[np.ndarray, "N S"] = np.full((n_heads, size), np.nan, np.float32)
-    heads[list(model.shown_heads) if shares.ndim == 1 else slice(None)] = shares
+    heads[list(model.averaged_heads) if shares.ndim == 1 else slice(None)] = shares
     return heads
 
 

@@ -12,7 +12,7 @@ import torch
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError, format_count
 from nmt.models.base import Seq2Seq
-from nmt.models.quantized import in_int8
+from nmt.models.quantized import quantize_model
 from nmt.runs.trained_run import TrainedRun, load_models
 from nmt.search.forced import force_decode, self_attention
 from nmt.search.search_config import SearchConfig
@@ -65,7 +65,7 @@ class Translator:
             raise ConfigError(f"int8: got device '{device}', allowed: cpu")
         if int8 and precision != "fp32":
             raise ConfigError(f"`precision`: got {precision}, allowed with `int8`: fp32")
-        self.model = in_int8(model) if int8 else model.eval()
+        self.model = quantize_model(model) if int8 else model.eval()
         self.int8, self.precision = int8, precision
         self.tokenizers = tokenizers
         self.device = device
@@ -173,8 +173,8 @@ class Translator:
         `prefixes` has the beginning of each translation, as text or as ids of pieces; the search
         may continue its last word. With prefixes, `attention` may replace attention weights: for
         each text, a dict from a target position, 0 to the first one after the prefix, to weights
-        over the source pieces, eos included. Weights have shape (S,) for all shown heads, or (N, S)
-        for each head.
+        over the source pieces, eos included. Weights have shape (S,) for all averaged heads, or
+        (N, S) for each head.
 
         Raises ConfigError for values that SearchConfig does not allow, if `n_best` exceeds the
         beam, if the search cannot be reranked (check_rerankable), or if an ensemble gets

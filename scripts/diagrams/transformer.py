@@ -13,7 +13,7 @@ from nmt.explain.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
 from nmt.models.base import Memory
 from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
 from nmt.models.transformer.multi_head import MultiHead
-from nmt.models.transformer.transformer import Pieces, TransformerConfig
+from nmt.models.transformer.transformer import InputEmbedding, TransformerConfig
 from nmt.models.vocabulary import VocabLinear
 from nmt.ops.masks import causal_keep
 
@@ -92,7 +92,7 @@ class _Column:
         self.canvas, self.x, self.side = canvas, x, side
         self.end: Point = (x, 0.4)
         canvas.text(x, 0.27, ids)
-        self.box(f"{Pieces.__name__}: √D E[id] + positions", GREY, 2.3, 0.53)
+        self.box(f"{InputEmbedding.__name__}: √D E[id] + positions", GREY, 2.7, 0.53)
 
     def box(
         self, text: str, colour: str, width: float = 1.6, rise: float = 0.42, height: float = 0.36

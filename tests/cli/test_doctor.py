@@ -6,7 +6,7 @@ from cli.helpers import nmt
 
 import nmt as package
 from nmt import device
-from nmt.ops.native.library import loaded
+from nmt.ops.native.library import loaded_library
 
 
 def facts() -> dict[str, str]:
@@ -25,7 +25,7 @@ def test_versions_devices_memory_and_folders(monkeypatch: pytest.MonkeyPatch) ->
     assert lines["device"].startswith("cpu (")
     assert lines["corpora in"] == "/some/where"
     assert lines["fast bf16"] == "AVX512-BF16"
-    if not loaded().why_not:
+    if not loaded_library().why_not:
         assert lines["backend fp32"].startswith("native: ")
         assert lines["native code"].startswith("compiled for ")
         assert "to get it" not in lines

@@ -89,4 +89,6 @@ def test_with_weights_and_without_are_the_same() -> None:
     x = torch.randn(2, N, D)
     torch.testing.assert_close(plain(x), weighted(x))
     local = LocalAttention(D, 3)
-    torch.testing.assert_close(local(x), local.inner(x, local.inner.begin(memory_of(x))).context)
+    torch.testing.assert_close(
+        local(x), local.inner(x, local.inner.init_state(memory_of(x))).context
+    )

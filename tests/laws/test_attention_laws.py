@@ -31,7 +31,7 @@ def _memory() -> Memory:
 def test_weights_sum_to_one_and_are_zero_on_padding(attention: Attention, training: bool) -> None:
     attention.train(training)
     memory = _memory()
-    look = attention(_queries(attention), attention.begin(memory))
+    look = attention(_queries(attention), attention.init_state(memory))
     heads = look.heads
     torch.testing.assert_close(heads.sum(-1), torch.ones(heads.shape[:-1]))
     assert (heads >= -1e-6).all()
@@ -41,7 +41,7 @@ def test_weights_sum_to_one_and_are_zero_on_padding(attention: Attention, traini
 
 
 def test_context_is_the_weighted_sum_of_what_is_carried(attention: Attention) -> None:
-    state, query = attention.begin(_memory()), _queries(attention)
+    state, query = attention.init_state(_memory()), _queries(attention)
     look = attention(query, state)
     gate = 1 if attention.gate is None else torch.sigmoid(attention.gate(query))
     torch.testing.assert_close(look.context, gate * attention.mix(look.heads, state.values))
@@ -51,16 +51,16 @@ def test_context_is_the_weighted_sum_of_what_is_carried(attention: Attention) ->
 def test_permuting_the_memory_permutes_the_weights(placeless: Attention) -> None:
     query, memory = _queries(placeless), _memory()
     order = torch.randperm(S)
-    look = placeless(query, placeless.begin(memory))
+    look = placeless(query, placeless.init_state(memory))
     mixed = Memory(memory.values[:, order], memory.keep[:, order], memory.final)
-    moved = placeless(query, placeless.begin(mixed))
+    moved = placeless(query, placeless.init_state(mixed))
     torch.testing.assert_close(moved.context, look.context)
     torch.testing.assert_close(moved.heads, look.heads[..., order])
 
 
 def test_queries_are_answered_one_by_one(attention: Attention) -> None:
     query = _queries(attention)
-    begun = state = attention.begin(_memory())
+    begun = state = attention.init_state(_memory())
     together = attention(query, begun)
     for i in range(Q):
         look = attention(query[:, i : i + 1], state)
@@ -75,18 +75,18 @@ def test_queries_are_answered_one_by_one(attention: Attention) -> None:
 def test_a_batch_equals_its_sentences_one_by_one(attention: Attention) -> None:
     """So that what stands in padding is invisible."""
     query, memory = _queries(attention), _memory()
-    together = attention(query, attention.begin(memory))
+    together = attention(query, attention.init_state(memory))
     for i, length in enumerate(memory.keep.sum(dim=1).tolist()):
         row = slice(i, i + 1)
         alone = Memory(memory.values[row, :length], memory.keep[row, :length], memory.final[row])
-        look = attention(query[row], attention.begin(alone))
+        look = attention(query[row], attention.init_state(alone))
         torch.testing.assert_close(look.context, together.context[row])
         torch.testing.assert_close(look.heads, together.heads[row, ..., :length])
 
 
 def test_a_state_can_be_selected(attention: Attention) -> None:
     query = _queries(attention)
-    state = attention(query[:, :1], attention.begin(_memory())).state
+    state = attention(query[:, :1], attention.init_state(_memory())).state
     rows = torch.tensor([2, 2, 0, 1])
     full = attention(query[:, 1:2], state)
     selection = attention(query[rows, 1:2], state.select(rows))
@@ -96,14 +96,14 @@ def test_a_state_can_be_selected(attention: Attention) -> None:
 
 def test_the_query_matters(looking: Attention) -> None:
     torch.manual_seed(4)
-    query, state = _queries(looking), looking.begin(_memory())
+    query, state = _queries(looking), looking.init_state(_memory())
     first = looking(query, state).heads[0]
     others = [looking(5 * torch.randn_like(query), state).heads[0] for _ in range(9)]
     assert any(not torch.allclose(first, other, atol=1e-3) for other in others)
 
 
 def test_nothing_is_stored_and_nothing_changed(attention: Attention) -> None:
-    query, state = _queries(attention), attention.begin(_memory())
+    query, state = _queries(attention), attention.init_state(_memory())
     inputs = [query, state.keys, state.values, state.keep, state.queries]
     before = [tensor.clone() for tensor in inputs]
     attributes = set(vars(attention))
@@ -116,7 +116,7 @@ def test_every_parameter_gets_a_gradient(looking: Attention) -> None:
     looking.train()
     memory = _memory()
     memory.values.requires_grad_()  # some kinds have no parameters: the gradient goes further
-    query, state = _queries(looking), looking.begin(memory)
+    query, state = _queries(looking), looking.init_state(memory)
     look = looking(query, state)
     total = look.context.square().sum()
     auxiliary_loss = looking.auxiliary_loss([look])
@@ -134,6 +134,6 @@ def test_other_precisions(attention: Attention, dtype: torch.dtype) -> None:
     query, memory = _queries(attention).to(dtype), _memory()
     converted = Memory(memory.values.to(dtype), memory.keep, memory.final.to(dtype))
     attention.to(dtype)
-    look = attention(query, attention.begin(converted))
+    look = attention(query, attention.init_state(converted))
     assert look.context.dtype == dtype
     assert torch.isfinite(look.context).all()

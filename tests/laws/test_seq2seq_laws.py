@@ -162,7 +162,7 @@ def test_weights_are_the_mean_of_the_heads_and_cost_no_change(model: Seq2Seq) ->
     assert plain.weights is None
     assert plain.heads is None
     torch.testing.assert_close(plain.logits, output.logits)
-    torch.testing.assert_close(output.heads[:, model.shown_heads].mean(dim=1), output.weights)
+    torch.testing.assert_close(output.heads[:, model.averaged_heads].mean(dim=1), output.weights)
     assert output.heads.shape[1] == len(model.head_names)
 
 

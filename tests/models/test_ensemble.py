@@ -11,7 +11,7 @@ from search.test_search import SOURCES, assert_all_same, batch, run, varied_mode
 
 from nmt.errors import ConfigError
 from nmt.models.ensemble import Ensemble
-from nmt.models.quantized import in_int8
+from nmt.models.quantized import quantize_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.transformer import TransformerConfig
 from nmt.ops.masks import keep_from_lengths
@@ -79,8 +79,8 @@ def test_forward_equals_the_steps_and_heads_are_the_members() -> None:
 
 
 def test_int_8_is_int_8_of_each_member() -> None:
-    together = in_int8(Ensemble([RNN, DEEP], VOCAB))
-    members = Ensemble([in_int8(RNN), in_int8(DEEP)], VOCAB)
+    together = quantize_model(Ensemble([RNN, DEEP], VOCAB))
+    members = Ensemble([quantize_model(RNN), quantize_model(DEEP)], VOCAB)
     for ours, theirs in zip(run(together, WIDE), run(members, WIDE), strict=True):
         assert_all_same(ours, theirs)
 

@@ -6,7 +6,7 @@ from devices import cpu_only
 from torch import nn
 
 from nmt.models.catalog import build_model
-from nmt.models.quantized import Int8Layers, Int8Linear, Int8Vocabulary, in_int8
+from nmt.models.quantized import Int8Layers, Int8Linear, Int8VocabLinear, quantize_model
 from nmt.models.recurrent.cells import CellKind
 from nmt.models.recurrent.encoder import RecurrentLayers
 from nmt.models.recurrent.rnn import RNNConfig
@@ -75,7 +75,7 @@ def test_some_rows_at_a_time_are_those_of_all(n_numbers: int) -> None:
     exact = VocabLinear(41, 130)
     nn.init.normal_(exact.weight)
     features = torch.randn(7, 41)
-    for vocabulary in (exact, Int8Vocabulary(exact)):
+    for vocabulary in (exact, Int8VocabLinear(exact)):
         parts = list(vocabulary.logit_blocks(features, n_numbers))
         assert torch.equal(torch.cat(parts), vocabulary.table_logits(features))
         n_rows = max(1, n_numbers // 192)
@@ -119,9 +119,9 @@ def test_an_int8_model_is_near_the_exact_one_and_leaves_it_alone(name: str) -> N
     src_ids, tgt_in = torch.randint(4, 79, (3, 7)), torch.randint(4, 79, (3, 5))
     keep = keep_from_lengths(torch.tensor([7, 2, 5]), 7)
     expected = model(src_ids, keep, tgt_in).logits
-    rounded = in_int8(model)
+    rounded = quantize_model(model)
     kinds = {type(module) for module in rounded.modules()}
-    assert {Int8Linear, Int8Vocabulary} <= kinds
+    assert {Int8Linear, Int8VocabLinear} <= kinds
     assert RecurrentLayers not in kinds
     assert (Int8Layers in kinds) == is_rnn
     if name in ("rnn-concat", "lstm"):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nmt.models.catalog import build_model
-from nmt.models.quantized import Int8Vocabulary
+from nmt.models.quantized import Int8VocabLinear
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.transformer import TransformerConfig
 from nmt.models.vocabulary import PieceEmbedding, VocabLinear, padded_rows
@@ -22,7 +22,7 @@ def test_no_result_has_a_row_that_pads_the_table(int8: bool) -> None:
     exact = VocabLinear(5, 11)
     torch.nn.init.normal_(exact.weight)
     torch.nn.init.constant_(exact.bias[11:], 9.0)  # would make these rows the most probable
-    layer = Int8Vocabulary(exact) if int8 else exact
+    layer = Int8VocabLinear(exact) if int8 else exact
     features, targets = torch.randn(3, 5), torch.tensor([4, 10, 7])
     logits = layer(features)
     assert logits.shape == (3, 11)

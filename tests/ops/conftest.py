@@ -5,10 +5,10 @@ import torch
 from devices import HERE, IS_CPU
 
 from nmt.ops import Operations
-from nmt.ops.backend import BackendName, choose
-from nmt.ops.native.library import loaded
+from nmt.ops.backend import BackendName, choose_backend
+from nmt.ops.native.library import loaded_library
 
-_WHY_NOT = loaded().why_not if IS_CPU else "native code is for a CPU"
+_WHY_NOT = loaded_library().why_not if IS_CPU else "native code is for a CPU"
 NEEDS_NATIVE = pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT)
 
 
@@ -23,4 +23,4 @@ def backend(request: pytest.FixtureRequest) -> BackendName:
 
 def operations_of(backend: BackendName, dtype: torch.dtype = torch.float32) -> Operations:
     """Its operations for products of `dtype`."""
-    return choose(backend, HERE, dtype).operations
+    return choose_backend(backend, HERE, dtype).operations

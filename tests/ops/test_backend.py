@@ -14,9 +14,9 @@ from torch import Tensor
 from nmt.errors import ConfigError
 from nmt.ops import Operations, backend
 from nmt.ops.agreement import check
-from nmt.ops.backend import BackendName, choose, operations
+from nmt.ops.backend import BackendName, choose_backend, operations
 from nmt.ops.fused.operations import FusedOperations
-from nmt.ops.native.library import loaded
+from nmt.ops.native.library import loaded_library
 from nmt.optim.losses import cross_entropy
 from tests.ops.conftest import NEEDS_NATIVE, operations_of
 
@@ -27,22 +27,22 @@ COMPILED_TRITON = pytest.mark.skipif(
 
 
 def test_auto_takes_native_code_where_there_is_any() -> None:
-    expected = "fused" if loaded().why_not else "native"
-    assert choose("auto", CPU, torch.float32).name == expected
-    assert str(choose("auto", CPU, torch.float32)).startswith(f"{expected} (")
+    expected = "fused" if loaded_library().why_not else "native"
+    assert choose_backend("auto", CPU, torch.float32).name == expected
+    assert str(choose_backend("auto", CPU, torch.float32)).startswith(f"{expected} (")
     for dtype in (torch.float16, torch.float64, torch.bfloat16):
         for name in ("reference", "fused"):
-            assert choose(name, CPU, dtype)[::2] == (name, "named by model.backend")
-    assert choose("auto", CPU, torch.float16).name == "fused"
-    reason = choose("auto", CPU, torch.float16).why
-    assert "float16" in reason or loaded().why_not
+            assert choose_backend(name, CPU, dtype)[::2] == (name, "named by model.backend")
+    assert choose_backend("auto", CPU, torch.float16).name == "fused"
+    reason = choose_backend("auto", CPU, torch.float16).why
+    assert "float16" in reason or loaded_library().why_not
 
 
 @COMPILED_TRITON
 def test_auto_takes_triton_on_a_gpu() -> None:
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        assert choose("auto", HERE, dtype).name == "triton"
-    assert choose("auto", HERE, torch.float64).name == "fused"
+        assert choose_backend("auto", HERE, dtype).name == "triton"
+    assert choose_backend("auto", HERE, torch.float64).name == "fused"
 
 
 def test_the_choice_is_one_value_whatever_is_going_on() -> None:
@@ -54,16 +54,19 @@ def test_the_choice_is_one_value_whatever_is_going_on() -> None:
         assert operations("auto", x) is expected
     assert operations("auto", x.clone().requires_grad_()) is expected
     with torch.autocast(DEVICE, torch.bfloat16):
-        assert operations("auto", x) is choose("auto", x.device, torch.bfloat16).operations
-        assert operations("auto", x.double()) is choose("auto", x.device, torch.float64).operations
+        assert operations("auto", x) is choose_backend("auto", x.device, torch.bfloat16).operations
+        assert (
+            operations("auto", x.double())
+            is choose_backend("auto", x.device, torch.float64).operations
+        )
 
 
 def test_a_backend_that_cannot_run_is_refused_with_the_reason() -> None:
     message = r"^model.backend: got 'triton', .*cpu.* cuda .*: auto, .*fused, reference$"
     with pytest.raises(ConfigError, match=message):
-        choose("triton", CPU, torch.float32)
+        choose_backend("triton", CPU, torch.float32)
     with pytest.raises(ConfigError, match="native"):
-        choose("native", CPU, torch.float16)
+        choose_backend("native", CPU, torch.float16)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
@@ -111,14 +114,14 @@ def test_triton_that_fails_its_check_is_not_used(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(backend, "check", fail)
     monkeypatch.setattr(backend, "why_no_triton", lambda: "")
-    for name in ("choose", "why_not"):
+    for name in ("choose_backend", "why_not"):
         monkeypatch.setattr(backend, name, functools.cache(getattr(backend, name).__wrapped__))
     devices = [torch.device("cuda", index) for index in (0, 0, 1)]
     for device in devices:
-        choice = backend.choose("auto", device, torch.float32)
+        choice = backend.choose_backend("auto", device, torch.float32)
         assert (choice.name, choice.why) == ("fused", "no triton: wrong")
         with pytest.raises(ConfigError, match="which cannot compute on cuda: wrong"):
-            backend.choose("triton", device, torch.float32)
+            backend.choose_backend("triton", device, torch.float32)
     assert checked == devices[1:]
 
 
@@ -166,7 +169,7 @@ def test_the_reference_is_plain_torch_throughout(monkeypatch: pytest.MonkeyPatch
         "torch.autograd.Function.apply",
         "nmt.ops.products.product",
         "nmt.ops.fused.operations.product",
-        "nmt.ops.native.library.loaded",
+        "nmt.ops.native.library.loaded_library",
         "nmt.ops.fused.operations.top_k",
     ):
         monkeypatch.setattr(place, refuse)

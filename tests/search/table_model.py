@@ -7,12 +7,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
-from nmt.models.vocabulary import Vocabulary
+from nmt.models.vocabulary import VocabularyLayer
 
 VOCAB, ROWS = 7, 11
 
 
-class AsTheyAre(Vocabulary):
+class AsTheyAre(VocabularyLayer):
     """Features that are logits."""
 
     def __init__(self, n_pieces: int) -> None:

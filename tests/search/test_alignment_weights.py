@@ -96,7 +96,7 @@ def test_heads_are_averaged() -> None:
     single = [read(model, heads=[n]) for n in (0, 3)]
     for weights, one, two in zip(read(model, heads=[0, 3]), *single, strict=True):
         torch.testing.assert_close(weights, (one + two) / 2)
-    for weights, shown in zip(read(model), read(model, heads=model.shown_heads), strict=True):
+    for weights, shown in zip(read(model), read(model, heads=model.averaged_heads), strict=True):
         torch.testing.assert_close(weights, shown)
 
 

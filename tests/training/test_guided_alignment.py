@@ -19,7 +19,7 @@ from nmt.explain.alignment import alignment_score
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
 from nmt.ops.backend import BackendName
-from nmt.ops.native.library import loaded
+from nmt.ops.native.library import loaded_library
 from nmt.optim.losses import GuidedAlignment, alignment_loss
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_pieces import WordPieces
@@ -32,7 +32,7 @@ from nmt.types import SentencePair
 PAIRS = [SentencePair(t, " ".join(reversed(t.split()))) for t in ("a b c", "b", "c a", "b c a d")]
 LINKS = ["2-0 1-1 0-2", "", "1-0", "3-0 2-0 1-2 0-3"]
 PLACES = [*([0, j, 2 - j] for j in range(3)), [2, 0, 1], [3, 0, 2], [3, 0, 3], [3, 2, 1], [3, 3, 0]]
-_NATIVE: tuple[BackendName, ...] = () if loaded().why_not else ("native",)
+_NATIVE: tuple[BackendName, ...] = () if loaded_library().why_not else ("native",)
 BACKENDS: tuple[BackendName, ...] = ("reference", "fused", *_NATIVE)
 TRANSFORMER = {"kind": "transformer", "size": 16, "heads": 2, "layers": 2, "dropout": 0.0}
 

@@ -28,8 +28,8 @@ def _lines() -> Iterator[tuple[str, str]]:
 
     from nmt.corpora.entries import data_folder
     from nmt.device import describe_device, fast_bf16, resolve_device
-    from nmt.ops.backend import choose
-    from nmt.ops.native.library import loaded
+    from nmt.ops.backend import choose_backend
+    from nmt.ops.native.library import loaded_library
     from nmt.runs.card import cpu_name
 
     packages = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
@@ -45,11 +45,11 @@ def _lines() -> Iterator[tuple[str, str]]:
         yield "device", describe_device(torch.device(name))
     auto = resolve_device("auto")
     for key, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
-        backend = choose("auto", auto, dtype)
+        backend = choose_backend("auto", auto, dtype)
         yield f"backend {key}", f"{backend.name}: {backend.why}"
     yield "fast bf16", fast_bf16(auto) or "no: train.precision: auto means fp32 here"
     compiler = next(filter(None, map(shutil.which, ("c++", "g++"))), None)
-    library = loaded()
+    library = loaded_library()
     variant = "this processor" if library.variant == "native" else library.variant
     missing = library.why_not and f"none: {library.why_not}"
     yield "native code", missing or f"compiled for {variant}"

@@ -19,7 +19,13 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from nmt.explain.attribution.pair import Pair, Scores
-from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, LayerCache, Residual, Sources
+from nmt.models.transformer.layers import (
+    CrossAttentionInputs,
+    DecoderLayer,
+    EncoderLayer,
+    LayerCache,
+    Residual,
+)
 from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.self_attention import (
     SelfAttentionInputs,
@@ -142,7 +148,7 @@ def decoder_layers(model: TransformerSeq2Seq, pair: Pair) -> Iterator[tuple[SubL
         assert weights is not None
         parts = _parts(layer.source, weights, cache.source.values.unsqueeze(2))
         yield attention, SubLayer(y[0], result[0], weights[0], parts, residual, layer)
-        x = layer(x, cache, inputs, Sources(keep, None, None)).x
+        x = layer(x, cache, inputs, CrossAttentionInputs(keep, None, None)).x
 
 
 def _self_attention(

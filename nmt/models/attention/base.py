@@ -17,7 +17,12 @@ from torch import Tensor, nn
 
 from nmt.models.attention.coverage import Coverage
 from nmt.models.attention.span import Span, Window
-from nmt.models.attention.weighting import Choice, DoublyStochastic, SoftWeighting, Weighting
+from nmt.models.attention.weighting import (
+    DoublyStochastic,
+    SampleStatistics,
+    SoftWeighting,
+    Weighting,
+)
 from nmt.models.base import AuxiliaryLoss, BatchFirst, Memory
 from nmt.models.beams import Beams, select_or_all, select_sentences
 from nmt.models.shapes import Annotations, Contexts, HeadScores, Keys, Mask, Queries, Scores, Values
@@ -30,10 +35,10 @@ from nmt.ops.reference import AdditiveMemory
 class AttentionState(BatchFirst):
     """The attention state of R rows (hypotheses) that attend to B sentences.
 
-    `queries` counts each row's past queries. `past` belongs to the coverage, if any. `soft` marks
-    the rows that use expected weights instead of sampled ones (None: no row). `beams` maps each row
-    to its sentence (None: row i reads sentence i). `forced` replaces the weights of the next query,
-    except where it is NaN.
+    `queries` is each row's number of past queries. `past` is what the coverage stores, if any.
+    `soft` is True in the rows that use expected weights instead of sampled ones (None: no row).
+    `beams` maps each row to its sentence (None: row i reads sentence i). `forced` replaces the
+    weights of the next query, except where it is NaN.
     """
 
     keys: Keys
@@ -46,7 +51,7 @@ class AttentionState(BatchFirst):
     forced: Float[Tensor, "R N S"] | None = None
 
     def select(self, rows: Int[Tensor, " N"]) -> "AttentionState":
-        """Select rows; sentences are copied only if some of them are dropped."""
+        """Select rows; select_sentences decides whether the tensors of sentences are copied."""
         beams, left = select_sentences(self.beams, len(self.keep), rows)
         by_row = (self.past, self.soft, self.forced)
         past, soft, forced = (x if x is None else x.index_select(0, rows) for x in by_row)
@@ -72,14 +77,14 @@ class AttentionState(BatchFirst):
 class AttentionOutput:
     """The contexts and attention weights of Q queries, and the next state.
 
-    `heads` are the weights of each head before dropout, so they sum to 1. `choice` describes the
-    sampled positions, if any.
+    `heads` are the weights of each head before dropout, so they sum to 1. `samples` is None
+    unless positions were sampled.
     """
 
     context: Float[Tensor, "B Q M"]
     heads: Float[Tensor, "B N Q S"]
     state: AttentionState
-    choice: Choice | None
+    samples: SampleStatistics | None
 
     @property
     def weights(self) -> Scores:
@@ -88,7 +93,7 @@ class AttentionOutput:
 
 
 class AdditiveScore(NamedTuple):
-    """The parameters of the score v . tanh(W_q q + key); `query_weight` is W_q."""
+    """The parts of the score v . tanh(W_q q + key); `project_query` applies `query_weight`, W_q."""
 
     project_query: Callable[[Tensor], Tensor]
     query_weight: Float[Tensor, "K H"]
@@ -105,7 +110,7 @@ class Attention(nn.Module, abc.ABC):
     """
 
     sums_annotations = True
-    """Whether the context is the weighted sum of the annotations, so that linear maps commute."""
+    """Whether a linear map of the context may be applied to the annotations instead."""
 
     weighting: Weighting
     dropout: nn.Dropout
@@ -130,33 +135,33 @@ class Attention(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def score(self, query: Queries, keys: Keys) -> Scores | HeadScores:
-        """Return the unmasked score of each query with each key, for each of N heads if any."""
+        """Return the unmasked score of each query with each key, per head if there are several."""
 
     def additive_score(self) -> AdditiveScore | None:
         """Return the parameters of `score` if it is v . tanh(W_q q + key), otherwise None."""
         return None
 
     def plain_additive_score(self) -> AdditiveScore | None:
-        """Return the additive score if the weights are its softmax over the whole source, or None.
+        """Return `additive_score` if the backend's attention operations support this attention.
 
-        It is None with a coverage or gate and while dropout acts: Operations.attentional_gru and
-        additive_attention_step support none of these.
+        Operations.attentional_gru and additive_attention_step compute softmax weights over the
+        whole source, without coverage, gate or dropout. With any other option the result is None.
         """
         drops = self.training and self.dropout.p > 0
         has_options = any((self.span, self.coverage, self.gate))
         is_plain = self.weighting.is_softmax and not drops and not has_options
         return self.additive_score() if is_plain else None
 
-    def carry(self, values: Annotations) -> Values:
+    def project_values(self, values: Annotations) -> Values:
         """Return the values to sum, computed once per sentence; by default the annotations."""
         return values
 
     def mix(self, heads: HeadScores, values: Values) -> Contexts:
-        """Return the context: the sum of the values, weighted by the heads."""
+        """Return the contexts: sums of the values with the attention weights `heads`."""
         return torch.bmm(heads.squeeze(1), values)
 
     def value_norms(self, values: Values) -> Float[Tensor, "B N S"]:
-        """Return the norm of what each head adds to the context for a weight of 1, without gate."""
+        """Return the norm of each head's part of the context at weight 1, before the gate."""
         norms: Tensor = torch.linalg.vector_norm(values, dim=-1)
         return norms.unsqueeze(1)
 
@@ -165,17 +170,17 @@ class Attention(nn.Module, abc.ABC):
         """The names of the N heads."""
         return ("attention",)
 
-    def begin(self, memory: Memory) -> AttentionState:
+    def init_state(self, memory: Memory) -> AttentionState:
         """Return the state before the first query."""
         return self._state(memory.values, memory.values, memory.keep)
 
     def attend(
         self, query: Queries, keys: Annotations, values: Values, keep: Mask | None = None
     ) -> AttentionOutput:
-        """Compute f(q, (k_1, v_1), ...) = sum_i softmax_i(score(q, k_i)) v_i without a model.
+        """Attend from queries to given keys and values: sum_i softmax_i(score(q, k_i)) v_i.
 
-        `keys` are first passed through `project`. Only positions that `keep` marks may be attended
-        (None: all).
+        `project` is applied to the keys first, and `project_values` to the values. Only positions
+        where `keep` is True may be attended (None: all).
         """
         if keep is None:
             keep = keys.new_ones(keys.shape[:2], dtype=torch.bool)
@@ -187,7 +192,7 @@ class Attention(nn.Module, abc.ABC):
         """Return the state before the first query, with keys computed from the annotations."""
         return AttentionState(
             keys=self.project(annotations),
-            values=self.carry(values),
+            values=self.project_values(values),
             keep=keep,
             queries=torch.zeros(keep.shape[0], dtype=torch.long, device=keep.device),
             past=None if self.coverage is None else values.new_zeros(keep.shape),
@@ -195,7 +200,7 @@ class Attention(nn.Module, abc.ABC):
         )
 
     def forward(self, query: Queries, state: AttentionState) -> AttentionOutput:
-        """Answer Q queries; one by one if coverage makes each depend on the previous ones."""
+        """Compute the output for Q queries; with coverage, one query after another."""
         if self.coverage is not None and query.shape[1] > 1:
             return self._in_turn(query, state)
         is_forced = state.forced is not None
@@ -217,30 +222,30 @@ class Attention(nn.Module, abc.ABC):
             context=beams.ungroup(output.context),
             heads=beams.ungroup(output.heads.transpose(1, 2)).transpose(1, 2),
             state=replace(state, queries=state.queries + query.shape[1]),
-            choice=None,  # a search samples no positions
+            samples=None,  # a search samples no positions
         )
 
     def _attend(self, query: Queries, state: AttentionState) -> AttentionOutput:
-        """Answer the queries of a state without `beams`, where row i reads sentence i."""
+        """Compute `forward` for a state without `beams`, where row i reads sentence i."""
         keys, past, forced = state.keys, state.past, state.forced
         if self.coverage is not None and past is not None:
             keys = keys + self.coverage(past)
         if self.span is None:
             scores = self._head_scores(query, keys)
-            heads, choice = self.weighting(scores, state.keep).mix_expected(state.soft)
+            heads, samples = self.weighting(scores, state.keep).mix_expected(state.soft)
             context = self.mix(self.dropout(heads), state.values)
         else:
             window = self.span(query, state.keep, state.queries)
-            context, heads, choice = self._attend_in_window(window, query, keys, state)
+            context, heads, samples = self._attend_in_window(window, query, keys, state)
         if forced is not None:
             heads = torch.where(forced.isnan(), heads.squeeze(2), forced).unsqueeze(2)
-            context, choice = self.mix(heads.to(state.values.dtype), state.values), None
+            context, samples = self.mix(heads.to(state.values.dtype), state.values), None
         if self.gate is not None:
             context = torch.sigmoid(self.gate(query)) * context
         if self.coverage is not None and past is not None:
-            past = self.coverage.after(past, heads.mean(dim=1))
+            past = self.coverage.update(past, heads.mean(dim=1))
         after = replace(state, queries=state.queries + query.shape[1], past=past, forced=None)
-        return AttentionOutput(context, heads, after, choice)
+        return AttentionOutput(context, heads, after, samples)
 
     def _in_turn(self, query: Queries, state: AttentionState) -> AttentionOutput:
         outputs: list[AttentionOutput] = []
@@ -251,7 +256,7 @@ class Attention(nn.Module, abc.ABC):
             context=torch.cat([output.context for output in outputs], dim=1),
             heads=torch.cat([output.heads for output in outputs], dim=2),
             state=state,
-            choice=Choice.concatenated(output.choice for output in outputs),
+            samples=SampleStatistics.concatenate(output.samples for output in outputs),
         )
 
     def _head_scores(self, query: Queries, keys: Keys) -> HeadScores:
@@ -264,7 +269,7 @@ class Attention(nn.Module, abc.ABC):
         query: Queries,
         keys: Keys,
         state: AttentionState,
-    ) -> tuple[Contexts, HeadScores, Choice | None]:
+    ) -> tuple[Contexts, HeadScores, SampleStatistics | None]:
         """Attend from each query to its own W positions; queries become rows, R = B Q."""
         n_rows, n_queries, width = window.positions.shape
         keep = window.keep.flatten(0, 1)
@@ -273,30 +278,30 @@ class Attention(nn.Module, abc.ABC):
         if window.bias is not None:
             scores = scores + window.bias.flatten(0, 1)[:, None, None, :].to(scores.dtype)
         soft = None if state.soft is None else state.soft.repeat_interleave(n_queries)
-        weights, choice = self.weighting(scores, keep).mix_expected(soft)
+        weights, samples = self.weighting(scores, keep).mix_expected(soft)
         context = self.mix(self.dropout(weights), _gather(state.values, window.positions))
         heads = weights.view(n_rows, n_queries, -1, width).transpose(1, 2)
         zeros = heads.new_zeros(n_rows, heads.shape[1], n_queries, keys.shape[1])
         positions = window.positions.unsqueeze(1).expand_as(heads)
         # Positions beyond an end of the source were clamped to that end and have weight 0.
         heads = zeros.scatter_add(-1, positions, heads)
-        if choice is not None:
-            choice = choice.view(n_rows, n_queries)
-        return context.view(n_rows, n_queries, -1), heads, choice
+        if samples is not None:
+            samples = samples.view(n_rows, n_queries)
+        return context.view(n_rows, n_queries, -1), heads, samples
 
     def auxiliary_loss(self, outputs: Sequence[AttentionOutput]) -> AuxiliaryLoss | None:
-        """Return the penalty or the loss of sampled positions over T steps; None in evaluation."""
+        """Return the doubly stochastic penalty or REINFORCE's loss over T steps, or None."""
         if self.training and self.doubly_stochastic:
             weights = torch.cat([output.weights for output in outputs], dim=1)
             return DoublyStochastic(self.doubly_stochastic, weights, outputs[-1].state.keep)
-        choice = Choice.concatenated(output.choice for output in outputs)
-        return None if choice is None else self.weighting.auxiliary_loss(choice)
+        samples = SampleStatistics.concatenate(output.samples for output in outputs)
+        return None if samples is None else self.weighting.auxiliary_loss(samples)
 
 
 def _additive_step(
     ops: Operations, score: AdditiveScore, query: Float[Tensor, "R 1 H"], state: AttentionState
 ) -> AttentionOutput:
-    """Answer one query per row by `additive_attention_step`; several rows may read one sentence."""
+    """Compute `forward` for one query per row by Operations.additive_attention_step."""
     rows = torch.arange(query.shape[0], device=query.device)
     context, weights = ops.additive_attention_step(
         score.project_query(query).squeeze(1),

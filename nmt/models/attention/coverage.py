@@ -11,13 +11,14 @@ from nmt.models.shapes import Keys
 from nmt.settings.base import Config
 
 Past = Float[Tensor, "B S"]
-"""What coverage stores of the past weights; zeros before the first step."""
+"""A coverage's summary of the past weights; zeros before the first step."""
 
 
 class Coverage(nn.Module, abc.ABC):
     """A feature of each position, computed from past attention weights and added to its key.
 
-    It works with any score; additive attention becomes tanh(W_q q + W_k k + W_f f).
+    It works with any score. The additive score, for example, becomes v . tanh(W_q q + key + f),
+    where f is the feature of the key's position.
     """
 
     @abc.abstractmethod
@@ -25,8 +26,8 @@ class Coverage(nn.Module, abc.ABC):
         """Return the feature of each position."""
 
     @abc.abstractmethod
-    def after(self, past: Past, weights: Float[Tensor, "B 1 S"]) -> Past:
-        """Return what is stored after a step with these weights."""
+    def update(self, past: Past, weights: Float[Tensor, "B 1 S"]) -> Past:
+        """Return the summary after one more step with these weights."""
 
 
 class NoCoverageConfig(Config):
@@ -57,7 +58,7 @@ class SumCoverage(Coverage):
     def forward(self, past: Past) -> Keys:
         return self.W_f(past.unsqueeze(-1))
 
-    def after(self, past: Past, weights: Float[Tensor, "B 1 S"]) -> Past:
+    def update(self, past: Past, weights: Float[Tensor, "B 1 S"]) -> Past:
         return past + weights.squeeze(1)
 
 
@@ -71,7 +72,7 @@ class LocationSensitiveConfig(Config):
 
 
 class LocationSensitiveCoverage(Coverage):
-    """f = W_f (F * the previous step's weights), where F convolves with 10 filters of width 7."""
+    """f = W_f (F * the previous step's weights), where F has 10 filters of width 7."""
 
     def __init__(self, key_size: int) -> None:
         super().__init__()
@@ -81,7 +82,7 @@ class LocationSensitiveCoverage(Coverage):
     def forward(self, past: Past) -> Keys:
         return self.W_f(self.F(past.unsqueeze(1)).transpose(1, 2))
 
-    def after(self, past: Past, weights: Float[Tensor, "B 1 S"]) -> Past:
+    def update(self, past: Past, weights: Float[Tensor, "B 1 S"]) -> Past:
         return weights.squeeze(1)
 
 

@@ -18,7 +18,7 @@ def join_heads(x: Float[Tensor, "B N S P"]) -> Float[Tensor, "B S C"]:
 def mixed_norms(
     values: Float[Tensor, "B N S P"], weight: Float[Tensor, "M NP"]
 ) -> Float[Tensor, "B N S"]:
-    """Return ||W_n v|| of each head's values; `weight` is the output matrix [W_1 ... W_N]."""
+    """Return ||W_n v|| for each value v of head n; `weight` is the output matrix [W_1 ... W_N]."""
     n_heads, size = values.shape[1], values.shape[3]
     by_head = weight.view(weight.shape[0], n_heads, size)
     mixed = torch.einsum("bnsp,mnp->bnsm", values, by_head)

@@ -1,4 +1,4 @@
-"""Multi-head attention of recurrent decoders, with any score in each head."""
+"""Multi-head attention of recurrent decoders, with any score that reads keys in each head."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -70,8 +70,8 @@ class MultiHeadAttention(Attention):
     """context = W_o [head_1; ...; head_h], head_i = f_i(W_q_i q, W_k_i k, W_v_i v).
 
     arXiv 1706.03762, section 3.2.2; d2l.ai, section 11.5. f_i is attention with the score
-    `config.over`. If the score has weights, each head has its own. Otherwise all heads are computed
-    together, as additional sentences. W_o maps back to the size of an annotation.
+    `config.over`. If the score has parameters, each head has its own. Otherwise all heads are
+    computed at once, as additional sentences of the batch. W_o maps to the size of an annotation.
     """
 
     sums_annotations = False
@@ -109,7 +109,7 @@ class MultiHeadAttention(Attention):
         ]
         return torch.cat(keys, dim=-1)
 
-    def carry(self, values: Annotations) -> Values:
+    def project_values(self, values: Annotations) -> Values:
         return self.W_v(values)
 
     def score(self, query: Queries, keys: Keys) -> HeadScores:

@@ -43,9 +43,9 @@ class NoAttention(Attention):
         super().__init__(key_size=memory_size)
         self.weighting = _LargestWeighting()
 
-    def begin(self, memory: Memory) -> AttentionState:
+    def init_state(self, memory: Memory) -> AttentionState:
         summary = memory.final[:, -1:].expand_as(memory.values)
-        return replace(super().begin(memory), values=summary)
+        return replace(super().init_state(memory), values=summary)
 
     def score(self, query: Queries, keys: Keys) -> Scores:
         positions = torch.arange(keys.shape[1], device=keys.device, dtype=keys.dtype)

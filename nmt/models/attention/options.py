@@ -49,7 +49,7 @@ class AttentionOptions(Config, abc.ABC):
 
     @abc.abstractmethod
     def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
-        """Build the attention without any of the options above."""
+        """Build the attention module, to which `build` adds the options of this class."""
 
     def build(self, query_size: int, memory_size: int, backend: BackendName = "auto") -> Attention:
         """Build the attention, with its options, for queries and annotations of these sizes."""
@@ -63,5 +63,5 @@ class AttentionOptions(Config, abc.ABC):
         return attention
 
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
-        """Yield the settings that contradict these sizes, each with its problem."""
+        """Yield each setting that does not fit these sizes, with the problem."""
         yield from ()

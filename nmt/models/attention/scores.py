@@ -264,9 +264,9 @@ class LocationConfig(AttentionOptions):
 class LocationAttention(Attention):
     """score(q, s) = (W_a q)_s, where s is the position (arXiv 1508.04025, equation 8).
 
-    As in the paper's footnote 6, a short sentence uses only the first rows of W_a, and words after
-    the last row are ignored. The key of a position is its row of W_a and a summand of the score: 0,
-    or after the last row so low that the weight is 0.
+    As in the paper's footnote 6, a short sentence uses only the first rows of W_a, and positions
+    after the last row get no weight. A key is the position's row of W_a and a number that is added
+    to the score: 0, or _NO_WEIGHT after the last row.
     """
 
     def __init__(self, query_size: int, max_length: int) -> None:
@@ -300,4 +300,4 @@ ScoreKind = (
     | CosineConfig
     | LocationConfig
 )
-"""The configs of all scores. A score in this union works alone and within multi-head attention."""
+"""The configs of all scores. Every score that reads keys also works in multi-head attention."""

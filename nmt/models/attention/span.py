@@ -30,7 +30,7 @@ class Span(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def forward(self, query: Queries, keep: Mask, queries: Int[Tensor, " B"]) -> Window:
-        """Return each query's window, given the number of earlier `queries` and the source mask."""
+        """Return the windows of the queries; `queries` counts each row's earlier queries."""
 
 
 class GlobalConfig(Config):
@@ -83,12 +83,12 @@ class PredictiveConfig(_LocalConfig):
 
 
 class PredictiveSpan(Span):
-    """The window [p_t - D, p_t + D], rounded, where p_t = length * sigmoid(v_p^T tanh(W_p q)).
+    """The window [c - D, c + D], c = floor(p_t), p_t = length * sigmoid(v_p^T tanh(W_p q)).
 
-    Equation 9 of arXiv 1508.04025. A Gaussian of standard deviation D / 2 around p_t favours near
-    positions. The paper multiplies the weights by the Gaussian, so that they no longer sum to 1.
-    Here its logarithm -(s - p_t)^2 / (2 (D/2)^2) is added to the scores: the weights sum to 1, and
-    the gradient still reaches p_t.
+    Equation 9 of arXiv 1508.04025 defines p_t. A Gaussian of standard deviation D / 2 around p_t
+    favours near positions. The paper multiplies the weights by the Gaussian, so that they no
+    longer sum to 1. Here its logarithm -(s - p_t)^2 / (2 (D/2)^2) is added to the scores: the
+    weights sum to 1, and the gradient still reaches p_t.
     """
 
     def __init__(self, window: int, query_size: int) -> None:

@@ -17,51 +17,53 @@ from nmt.settings.base import Config
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The REINFORCE terms of sampled positions, in nats, summed over the heads.
+class SampleStatistics:
+    """The log-probabilities and entropies of sampled positions, in nats, summed over the heads.
 
-    `log_probs`: log-probability of the sampled position, 0 if none was sampled; `entropies`:
-    entropy of the distribution that it was sampled from.
+    `log_probs` are 0 for sentences that use expected weights instead of samples. `entropies` are
+    of the distributions over positions. REINFORCE learns from both.
     """
 
     log_probs: Float[Tensor, "B Q"]
     entropies: Float[Tensor, "B Q"]
 
     @staticmethod
-    def concatenated(choices: Iterable["Choice | None"]) -> "Choice | None":
-        """Concatenate the choices along Q; return None if there are none."""
-        parts = [choice for choice in choices if choice is not None]
-        if not parts:
+    def concatenate(parts: Iterable["SampleStatistics | None"]) -> "SampleStatistics | None":
+        """Concatenate statistics along Q; return None if all parts are None."""
+        present = [part for part in parts if part is not None]
+        if not present:
             return None
-        return Choice(
-            torch.cat([part.log_probs for part in parts], dim=1),
-            torch.cat([part.entropies for part in parts], dim=1),
+        return SampleStatistics(
+            torch.cat([part.log_probs for part in present], dim=1),
+            torch.cat([part.entropies for part in present], dim=1),
         )
 
-    def view(self, n_rows: int, n_queries: int) -> "Choice":
+    def view(self, n_rows: int, n_queries: int) -> "SampleStatistics":
         """Reshape both tensors to (n_rows, n_queries)."""
         shape = (n_rows, n_queries)
-        return Choice(self.log_probs.view(shape), self.entropies.view(shape))
+        return SampleStatistics(self.log_probs.view(shape), self.entropies.view(shape))
 
 
 @dataclass(frozen=True)
 class WeightingOutput:
-    """Attention weights, and the sampled positions, if any.
+    """Attention weights and, if they are samples, statistics of the samples.
 
-    `expected` are the probabilities of the samples, which a sentence may use as weights instead.
+    `expected` is the distribution of the samples. A sentence may use it as its weights instead.
     """
 
     weights: Float[Tensor, "B N Q S"]
-    choice: Choice | None = None
+    samples: SampleStatistics | None = None
     expected: Float[Tensor, "B N Q S"] | None = None
 
-    def mix_expected(self, soft: Bool[Tensor, " B"] | None) -> tuple[HeadScores, Choice | None]:
-        """Return weights and choice, with the expected weights in the rows that `soft` marks."""
-        if soft is None or self.expected is None or self.choice is None:
-            return self.weights, self.choice
+    def mix_expected(
+        self, soft: Bool[Tensor, " B"] | None
+    ) -> tuple[HeadScores, SampleStatistics | None]:
+        """Return weights and samples; rows where `soft` is True get the expected weights."""
+        if soft is None or self.expected is None or self.samples is None:
+            return self.weights, self.samples
         weights = torch.where(soft[:, None, None, None], self.expected, self.weights)
-        log_probs = self.choice.log_probs.masked_fill(soft.unsqueeze(1), 0.0)
-        return weights, replace(self.choice, log_probs=log_probs)
+        log_probs = self.samples.log_probs.masked_fill(soft.unsqueeze(1), 0.0)
+        return weights, replace(self.samples, log_probs=log_probs)
 
 
 class Weighting(nn.Module, abc.ABC):
@@ -75,11 +77,11 @@ class Weighting(nn.Module, abc.ABC):
         """Return the weights of each query of each head."""
 
     def sample_soft_rows(self, keep: Mask) -> Bool[Tensor, " B"] | None:
-        """Sample the sentences that use WeightingOutput.expected at all steps; None if none may."""
+        """Draw a mask of the sentences that use expected weights at all steps; None: none does."""
         return None
 
-    def auxiliary_loss(self, choice: Choice) -> AuxiliaryLoss | None:
-        """Return the term that the training loss must add for these choices, or None."""
+    def auxiliary_loss(self, samples: SampleStatistics) -> AuxiliaryLoss | None:
+        """Return the term of the training loss that belongs to these samples, or None."""
         return None
 
 
@@ -122,8 +124,9 @@ def masked_sparsemax(
 ) -> Float[Tensor, "*L S"]:
     """Return p = max(scores - tau, 0), with tau such that p sums to 1 over the kept positions.
 
-    Only scores within 1 of the largest can get weight. Lower scores are raised to 2 below the
-    largest: the same result without infinities. Computed in fp32 at least.
+    Only scores within 1 of the largest can get weight. Scores more than 2 below the largest are
+    raised to 2 below it, which gives the same result without infinities. The computation is in
+    fp32 at least.
     """
     dtype = torch.promote_types(scores.dtype, torch.float32)
     z = scores.to(dtype).masked_fill(~keep, torch.finfo(dtype).min)
@@ -140,8 +143,8 @@ def masked_sparsemax(
 class HardConfig(Config):
     """Hard attention to one position: sampled in training, the most probable one otherwise.
 
-    Trained by REINFORCE with an entropy term and a baseline, the mean of earlier batches (arXiv
-    1502.03044, section 4.1). `credit: sentence` is the paper's form, and learns slowly.
+    It is trained by REINFORCE with an entropy term and a baseline, the mean of earlier batches
+    (arXiv 1502.03044, section 4.1). `credit: sentence` is the paper's form, and learns slowly.
     """
 
     kind: Literal["hard"] = "hard"
@@ -193,7 +196,9 @@ class HardWeighting(Weighting):
         hard = masked_argmax_one_hot(log_soft + gumbel_like(scores), mask)
         log_probs = (hard * log_soft).sum(dim=-1)
         entropies = -(soft * log_soft).sum(dim=-1)
-        return WeightingOutput(hard, Choice(log_probs.sum(dim=1), entropies.sum(dim=1)), soft)
+        return WeightingOutput(
+            hard, SampleStatistics(log_probs.sum(dim=1), entropies.sum(dim=1)), soft
+        )
 
     def sample_soft_rows(self, keep: Mask) -> Bool[Tensor, " B"] | None:
         """Select each sentence with probability `soft_share`, in training only."""
@@ -201,16 +206,16 @@ class HardWeighting(Weighting):
             return None
         return torch.rand(len(keep), device=keep.device) < self.config.soft_share
 
-    def auxiliary_loss(self, choice: Choice) -> AuxiliaryLoss:
-        return Reinforce(self, choice)
+    def auxiliary_loss(self, samples: SampleStatistics) -> AuxiliaryLoss:
+        return Reinforce(self, samples)
 
 
 class Reinforce(AuxiliaryLoss):
     """-sum_t [reward (R_t - b_t) log p(s_t) + entropy H_t], s_t the position sampled at step t.
 
     It is added to -log p(y | s), whose gradient flows through everything except the samples. With
-    reward 1 the expected gradient of the sum is that of -L_s (arXiv 1502.03044, equations 10 to
-    12):
+    reward 1 and entropy 0, the sum has the expected gradient of -L_s (arXiv 1502.03044, equations
+    10 to 12):
 
         L_s = sum over all s of p(s) log p(y | s) <= log p(y).
 
@@ -220,9 +225,9 @@ class Reinforce(AuxiliaryLoss):
     moving average of a piece's log-likelihood, times the number of pieces in the sum.
     """
 
-    def __init__(self, weighting: HardWeighting, choice: Choice) -> None:
+    def __init__(self, weighting: HardWeighting, samples: SampleStatistics) -> None:
         self.weighting = weighting
-        self.choice = choice
+        self.samples = samples
 
     def loss_sum(
         self, keep: TargetMask, log_likelihoods: Float[Tensor, "B T"]
@@ -240,8 +245,8 @@ class Reinforce(AuxiliaryLoss):
         advantages = rewards - baseline * units
         mean = likelihoods.sum() / n_units.clamp(min=1)
         baseline.lerp_(torch.where(n_units > 0, mean, baseline), 1 - _DECAY)
-        terms = config.reward * advantages * self.choice.log_probs
-        return -((terms + config.entropy * self.choice.entropies) * pieces).sum()
+        terms = config.reward * advantages * self.samples.log_probs
+        return -((terms + config.entropy * self.samples.entropies) * pieces).sum()
 
 
 class DoublyStochastic(AuxiliaryLoss):
@@ -249,7 +254,7 @@ class DoublyStochastic(AuxiliaryLoss):
 
     Equation 14 of arXiv 1502.03044: over a sentence, all positions should get the same total
     weight. Padding of source and target is left out. As in the paper, a sentence's term is added to
-    its -log p(y). Both are divided by the tokens of the whole update, whatever the micro-batches.
+    its -log p(y). Both are divided by the number of target tokens in the whole update.
     """
 
     def __init__(self, strength: float, weights: Float[Tensor, "B T S"], keep: Mask) -> None:

@@ -21,8 +21,9 @@ CellState = tuple[Float[Tensor, "B H"], Float[Tensor, "B H"] | None]
 class Cell(nn.Module, abc.ABC):
     """One step of a recurrent layer with input x, or [x; context] if `context_size` is given.
 
-    The input has two weights: `input_gates` can be applied to all steps at once, `context_gates`
-    only step by step. The gate pre-activations are the sum of both and of `hidden_gates`.
+    Linear maps give the gate pre-activations of x (`input_gates`), of the context (`context_gates`)
+    and of the hidden state (`hidden_gates`). Only `input_gates` can be applied to all steps at
+    once, before the first step.
     """
 
     n_gates: int
@@ -62,10 +63,10 @@ class Cell(nn.Module, abc.ABC):
         state: CellState,
         hidden: Float[Tensor, "B H"] | None = None,
     ) -> CellState:
-        """Return the next state; `gates` are the pre-activations of x and of the context.
+        """Return the next state; `gates` is the sum of the pre-activations of x and of the context.
 
-        `hidden` is the hidden state in a separate view (None: that of `state`), so that autograd
-        sums the gradients of a state in the order of its uses.
+        `hidden` is a separate view of the hidden state, or None for the hidden state in `state`.
+        With a view, autograd sums the gradients of a state in the order of its uses.
         """
         h_gates = self.hidden_gates(state[0] if hidden is None else hidden)
         return self.next_state(gates, h_gates, state)

@@ -1,4 +1,4 @@
-"""Recurrent decoders with attention, over any memory: of a text or of a picture."""
+"""Recurrent decoders with attention to a memory, which may be of a text or of a picture."""
 
 import abc
 from collections.abc import Sequence
@@ -30,24 +30,26 @@ class RNNState(State):
         return replace(self, attention=replace(self.attention, forced=weights))
 
     def layer(self, i: int) -> CellState:
+        """Return the hidden state and the cell state of layer i."""
         return self.hidden[:, i], None if self.cell is None else self.cell[:, i]
 
     @property
     def top(self) -> Float[Tensor, "B H"]:
+        """The hidden state of the top layer."""
         return self.hidden[:, -1]
 
 
 Gates = Float[Tensor, "B G"]
-Advance = tuple[Float[Tensor, "B H"], AttentionOutput, RNNState]
-"""The readout's input, the attention output and the next state."""
+AdvanceOutput = tuple[Float[Tensor, "B H"], AttentionOutput, RNNState]
+"""The hidden state that the readout reads, the attention output and the next state."""
 
 
 class RNNDecoder(nn.Module, abc.ABC):
-    """GRUs or LSTMs that attend to a memory at every step; the methods are those of Seq2Seq.
+    """A recurrent decoder that attends to a memory at every step; see Seq2Seq for its methods.
 
-    x_t is the embedding of the previous piece, s_t the top layer's hidden state. Each subclass
-    defines in `_advance` what is the query, what the first layer reads, and what the readout reads.
-    A higher layer reads the hidden state of the layer below.
+    Each subclass defines in `_advance` the query, the input of the first layer and the hidden state
+    that the readout reads. A higher layer reads the hidden state of the layer below. In the
+    equations of the subclasses, x_t is the embedding of the previous piece, and s_t a hidden state.
     """
 
     def __init__(self, config: RecurrentConfig, memory_size: int, vocab_size: int) -> None:
@@ -55,7 +57,7 @@ class RNNDecoder(nn.Module, abc.ABC):
         section, hidden = config.decoder, config.hidden
         self.embedding = PieceEmbedding(vocab_size, config.embedding)
         self.dropout = nn.Dropout(config.dropout)
-        self.layer_dropout = nn.Dropout(config.between_layers)
+        self.layer_dropout = nn.Dropout(config.dropout_between_layers)
         self.backend: BackendName = config.backend
         has_cell = CELLS[section.cell].has_cell_state
         self.initial = InitialState(
@@ -81,7 +83,7 @@ class RNNDecoder(nn.Module, abc.ABC):
         )
 
     @abc.abstractmethod
-    def _advance(self, input_gates: Gates, state: RNNState) -> Advance:
+    def _advance(self, input_gates: Gates, state: RNNState) -> AdvanceOutput:
         """Run one step; `input_gates` are the pre-activations of `_input_cell.input_gates`."""
 
     @property
@@ -91,7 +93,7 @@ class RNNDecoder(nn.Module, abc.ABC):
 
     def init_state(self, memory: Memory) -> RNNState:
         hidden, cell = self.initial(memory)
-        return RNNState(hidden, cell, self.attention.begin(memory))
+        return RNNState(hidden, cell, self.attention.init_state(memory))
 
     def init_search_state(self, memory: Memory) -> RNNState:
         """Return the initial state for a search, with contiguous values."""
@@ -150,13 +152,14 @@ class RNNDecoder(nn.Module, abc.ABC):
 
 @dataclass(frozen=True)
 class SearchState(RNNState):
-    """A state whose attention values are the annotations mapped to pre-activations of the gates."""
+    """A state for a search, with values already mapped from annotations to gate pre-activations."""
 
 
 class BahdanauDecoder(RNNDecoder):
-    """c_t = attend(s_(t-1)); s_t = cell([x_t; c_t], s_(t-1)); the readout reads s_t.
+    """c_t = attend(s_(t-1)); s_t = cell([x_t; c_t], s_(t-1)); the readout's hidden state is s_t.
 
-    arXiv 1409.0473, appendix A.2.2.
+    arXiv 1409.0473, appendix A.2.2. With several layers, the top layer's s is the query and the
+    readout's hidden state, and `cell` is the first layer.
     """
 
     def _add_cells(self, config: RecurrentConfig, memory_size: int) -> None:
@@ -170,10 +173,10 @@ class BahdanauDecoder(RNNDecoder):
         return layer
 
     def init_search_state(self, memory: Memory) -> RNNState:
-        """Return the initial search state, with the annotations mapped to gates if possible.
+        """Return the initial state for a search, as a SearchState if the options allow it.
 
-        A search takes more steps than a sentence has annotations. So one product per annotation is
-        less work than one per step.
+        Over all its rows, a search takes more steps than a sentence has annotations. Therefore one
+        product per annotation is less work than one per step.
         """
         state = super().init_search_state(memory)
         if self.readout.reads_context or not self.attention.sums_annotations:
@@ -182,7 +185,7 @@ class BahdanauDecoder(RNNDecoder):
         attention = replace(attention, values=self._context_layer(attention.values))
         return SearchState(state.hidden, state.cell, attention)
 
-    def _advance(self, input_gates: Gates, state: RNNState) -> Advance:
+    def _advance(self, input_gates: Gates, state: RNNState) -> AdvanceOutput:
         bottom, query, hidden = state.layer(0), state.top, state.hidden[:, 0]
         attended = self.attention(query.unsqueeze(1), state.attention)
         gates = input_gates + self._context_gates(attended, state)
@@ -196,7 +199,7 @@ class BahdanauDecoder(RNNDecoder):
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool = False
     ) -> DecoderOutput:
-        """Run all T steps, as one operation if the backend has it for these options."""
+        """Run all T steps, by Operations.attentional_gru if it supports these options."""
         ops = operations(self.backend, state.hidden)
         is_one_gru = self.cell.is_gru and len(self.upper) == 0
         score = self.attention.plain_additive_score() if is_one_gru else None
@@ -212,7 +215,7 @@ class BahdanauDecoder(RNNDecoder):
         )
         features = self._features(hidden, embedded, contexts).transpose(0, 1)
         heads = weights.transpose(0, 1).unsqueeze(1)
-        attended = AttentionOutput(contexts.transpose(0, 1), heads, memory, choice=None)
+        attended = AttentionOutput(contexts.transpose(0, 1), heads, memory, samples=None)
         return self._output(features, [attended], with_weights)
 
     def _weights(self, score: AdditiveScore) -> DecoderWeights:
@@ -224,7 +227,8 @@ class BahdanauDecoder(RNNDecoder):
 class ConditionalDecoder(BahdanauDecoder):
     """s'_t = transition(x_t, s_(t-1)); c_t = attend(s'_t); s_t = cell(c_t, s'_t).
 
-    The readout reads s_t (arXiv 1703.04357, section 2).
+    The readout's hidden state is s_t (arXiv 1703.04357, section 2). With several layers, these are
+    the states of the first layer, but the readout reads the top layer's hidden state.
     """
 
     def _add_cells(self, config: RecurrentConfig, memory_size: int) -> None:
@@ -240,7 +244,7 @@ class ConditionalDecoder(BahdanauDecoder):
     def _context_layer(self) -> nn.Module:
         return self.cell.input_gates
 
-    def _advance(self, input_gates: Gates, state: RNNState) -> Advance:
+    def _advance(self, input_gates: Gates, state: RNNState) -> AdvanceOutput:
         inner = self.transition(input_gates, state.layer(0), state.hidden[:, 0])
         attended = self.attention(inner[0].unsqueeze(1), state.attention)
         bottom = self.cell(self._context_gates(attended, state), inner)
@@ -262,7 +266,8 @@ class LuongState(RNNState):
 class LuongDecoder(RNNDecoder):
     """s_t = cell([x_t; h~_(t-1)], s_(t-1)); c_t = attend(s_t); h~_t = tanh(W_c [c_t; s_t]).
 
-    The readout reads h~_t (arXiv 1508.04025, equation 5 and section 3.3).
+    The readout's hidden state is h~_t (arXiv 1508.04025, equation 5 and section 3.3). With several
+    layers, `cell` is the first layer, and c_t and h~_t use the top layer's s_t.
     """
 
     def _add_cells(self, config: RecurrentConfig, memory_size: int) -> None:
@@ -273,7 +278,7 @@ class LuongDecoder(RNNDecoder):
         state = super().init_state(memory)
         return LuongState(state.hidden, state.cell, state.attention, torch.zeros_like(state.top))
 
-    def _advance(self, input_gates: Gates, state: RNNState) -> Advance:
+    def _advance(self, input_gates: Gates, state: RNNState) -> AdvanceOutput:
         assert isinstance(state, LuongState)
         assert self.cell.context_gates is not None
         bottom = state.layer(0)

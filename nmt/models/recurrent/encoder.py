@@ -25,8 +25,9 @@ _WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 class EncoderStates(NamedTuple):
     """The top layer's hidden states, 0 at padding, and the final states of every layer.
 
-    The directions are concatenated, forward first, M = 2 H. Final states follow the last word that
-    is read: the first word in the backward direction. `final_cell` is None for GRUs.
+    With two directions, their states are concatenated, forward first: M = 2 H. Final states follow
+    the word that is read last: the first word in the backward direction. `final_cell` is None for
+    GRUs.
     """
 
     values: Float[Tensor, "B S M"]
@@ -80,7 +81,7 @@ class RecurrentLayers(nn.Module):
                 reset_weights(CELLS[self.kind], [w_ih], w_hh, biases)
 
     def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
-        """Return the states of sentences of these lengths, which are all at least 1."""
+        """Run the layers over padded sentences of these lengths, each at least 1."""
         cell, ops = CELLS[self.kind], operations(self.backend, x)
         is_operation = cell.is_gru and ops.has_gru_layer
         if cell.torch_layer is not None and not is_operation and not x.is_cuda:
@@ -112,7 +113,7 @@ class RecurrentLayers(nn.Module):
         x: Float[Tensor, "B S D"],
         lengths: Int[Tensor, " B"],
     ) -> EncoderStates:
-        """Read with torch's layers over packed sentences, one call per layer."""
+        """Run torch's layers over packed sentences, one call per layer."""
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         data, sizes, _, unsorted = packed
         dtype, lasts = _dtype_of_layers(x), []
@@ -138,7 +139,7 @@ class RecurrentLayers(nn.Module):
 def encoder_states(
     values: Float[Tensor, "B S M"], finals: Sequence[Sequence[Float[Tensor, "B M"]]]
 ) -> EncoderStates:
-    """Stack the final states of all layers (hidden, then cell) beside the top layer's states."""
+    """Build EncoderStates from the top layer's states and each layer's final (hidden, cell)."""
     hidden, *cell = (torch.stack(states, dim=1) for states in zip(*finals, strict=True))
     return EncoderStates(values, hidden, cell[0] if cell else None)
 
@@ -156,7 +157,7 @@ def read_layer(
     x: Float[Tensor, "B S D"],
     lengths: Int[Tensor, " B"],
 ) -> tuple[Tensor, ...]:
-    """Read with one layer step by step; return hidden states, final hidden (and cell) states."""
+    """Run one layer step by step; return hidden states, final hidden (and cell) states."""
     readers = [partial(_states_of, cell, gates) for gates in directions]
     states, final = read_directions(x, lengths, readers)
     n_states = 1 + cell.has_cell_state
@@ -193,10 +194,10 @@ def read_by_torch(
     x: Float[Tensor, "B S D"],
     lengths: Int[Tensor, " B"],
 ) -> tuple[Tensor, ...]:
-    """Read with torch's layer over all positions, one call per direction; see `read_layer`.
+    """Run one layer by torch over all positions; the results are as in `read_layer`.
 
     Packed sentences would need their lengths on the host, which would then wait for the GPU. CUDA
-    graphs need the same kernels for all lengths.
+    graphs also need the same kernels for all lengths.
 
     torch returns an LSTM's cell states after the last position only. Therefore an additional input
     opens the forget gate and closes the input gate at padding, which keeps the cell state.
@@ -276,13 +277,13 @@ class RNNEncoder(nn.Module):
             shared.embedding,
             config.hidden or shared.hidden,
             shared.layers,
-            shared.between_layers,
+            shared.dropout_between_layers,
             config.bidirectional,
             shared.backend,
         )
 
     def forward(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
-        """Return the top layer's states as annotations, and the final states; see EncoderStates."""
+        """Encode the source: the annotations are the top layer's states; see EncoderStates."""
         embedded = self.dropout(self.embedding(src_ids))
         states = self.rnn.read(embedded, src_keep.sum(dim=1))
         values = self.dropout(states.values)

@@ -102,6 +102,6 @@ class RecurrentConfig(Config):
     backend: BackendName = Field(default="auto", description=BACKEND_DESCRIPTION)
 
     @property
-    def between_layers(self) -> float:
+    def dropout_between_layers(self) -> float:
         """The share of units dropped between layers."""
         return self.dropout if self.layer_dropout is None else self.layer_dropout

@@ -55,7 +55,7 @@ class Residual(nn.Module):
         return self.norm(x) if self.pre else x
 
     def leave(self, x: Vectors, result: Vectors) -> Vectors:
-        """Return the sublayer's output: the sum of `x` and `result`, normalised if post."""
+        """Return `x` plus the sublayer's `result` after dropout; with post-norm, normalised."""
         total: Tensor = x + self.dropout(result)
         return total if self.pre else self.norm(total)
 
@@ -80,8 +80,11 @@ class EncoderLayer(nn.Module):
         return self.around_feed_forward.leave(x, self.feed_forward(y)), weights
 
 
-class Sources(NamedTuple):
-    """The inputs of cross-attention, as in TransformerState; `forced` has the layer's own heads."""
+class CrossAttentionInputs(NamedTuple):
+    """The inputs of cross-attention besides queries, keys and values; see TransformerState.
+
+    `forced` has the weights of this layer's N heads only. If it is None, no weights are replaced.
+    """
 
     keep: Bool[Tensor, "B S"]
     beams: Beams | None
@@ -120,13 +123,15 @@ class DecoderLayer(nn.Module):
         x: Float[Tensor, "R T D"],
         cache: LayerCache,
         inputs: SelfAttentionInputs,
-        sources: Sources,
+        cross_inputs: CrossAttentionInputs,
         with_weights: bool = False,
         with_self_weights: bool = False,
     ) -> DecoderLayerOutput:
-        """Compute T more positions after those in `cache`, which drops those outside of a window.
+        """Compute T more positions after the positions in `cache`.
 
-        `with_weights` adds the weights over the source, `with_self_weights` self-attention's.
+        `with_weights` adds the weights over the source to the output, `with_self_weights` the
+        weights of self-attention. With `self_attention_window`, the next cache has the last
+        positions only.
         """
         y = self.around_self_attention.enter(x)
         result, targets, self_weights = self.self_attention(
@@ -134,7 +139,7 @@ class DecoderLayer(nn.Module):
         )
         x = self.around_self_attention.leave(x, result)
         y = self.around_source.enter(x)
-        keep, beams, forced = sources
+        keep, beams, forced = cross_inputs
         if forced is not None:
             forced = forced.unsqueeze(1)
             if beams is not None:

@@ -26,8 +26,8 @@ class KeyValues(BatchFirst):
     keys: Float[Tensor, "B N S P"]
     values: Float[Tensor, "B N S P"]
 
-    def and_then(self, later: "KeyValues") -> "KeyValues":
-        """Append later keys and values."""
+    def concatenate(self, later: "KeyValues") -> "KeyValues":
+        """Return these keys and values followed by the later ones."""
         if self.keys.shape[2] == 0:
             return later
         keys = torch.cat([self.keys, later.keys], dim=2)
@@ -46,7 +46,7 @@ def attention_weights(
     scale: float,
     bias: HeadScores | None = None,
 ) -> HeadScores:
-    """Return softmax(scale (q^T k + bias)) over the kept keys; all 0 if a query has none."""
+    """Return softmax(scale (q^T k + bias)) over the kept keys; 0 for a query without any."""
     products = query @ keys.mT
     scores = scale * (products if bias is None else products + bias)
     if keep is None:
@@ -120,8 +120,8 @@ class MultiHead(nn.Module):
     ) -> tuple[Float[Tensor, "B Q D"], HeadScores | None]:
         """Return the result for each query, and the weights of each head if `with_weights`.
 
-        Without any key to attend, a query gets W_o 0. `keep` None keeps all keys. `forced` replaces
-        the weights, except where it is NaN.
+        A query without any key to attend gets a sum of 0. If `keep` is None, all keys are kept.
+        `forced` replaces the weights, except where it is NaN.
         """
         sums, weights = self.attend(self.split(self.W_q(query)), memory, keep, with_weights, forced)
         return self.join(sums), weights

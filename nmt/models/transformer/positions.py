@@ -25,8 +25,8 @@ def sinusoids(
     """Return the encodings of positions `first` to `first + length - 1`.
 
     PE(i, 2j) = sin(i / 10000^(2j/D)), PE(i, 2j+1) = cos(i / 10000^(2j/D)) (arXiv 1706.03762,
-    section 3.5). There is no largest position. They are computed on a CUDA `device`, otherwise on
-    the CPU. Raises ConfigError if `size` is odd: each sine needs a cosine.
+    section 3.5). There is no largest position. The result is on `device` if that is a CUDA device,
+    otherwise on the CPU. Raises ConfigError if `size` is odd: each sine needs a cosine.
     """
     if device is not None and device.type != "cuda":
         device = None  # mps has no fp64

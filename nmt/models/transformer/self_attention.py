@@ -17,7 +17,7 @@ class SelfAttentionInputs:
     """The mask and positional data of one pass, computed once for all layers of a stack.
 
     `keep` is True where a key may be attended (None: everywhere). `distances` are row indices for
-    RelativePositions, `waves` the `sinusoids` for `rotate`; None if the model does not use them.
+    RelativePositions, and `waves` are the `sinusoids` for `rotate`; None if they are not used.
     """
 
     keep: Bool[Tensor, "#B 1 #Q S"] | None
@@ -28,7 +28,10 @@ class SelfAttentionInputs:
 def encoder_attention_inputs(
     config: LayerConfig, x: Float[Tensor, "B S D"], keep: Bool[Tensor, "B S"]
 ) -> SelfAttentionInputs:
-    """Return the inputs of an encoder: real positions see all others, or those in a window."""
+    """Return the padding mask and the positional data of an encoder's source.
+
+    With `self_attention_window`, the mask also excludes the positions outside of the window.
+    """
     size, window = x.shape[1], config.self_attention_window
     mask = keep[:, None, None]
     if window is not None:
@@ -121,7 +124,7 @@ class SelfAttention(nn.Module):
         if inputs.waves is not None:
             query = rotate(query, inputs.waves)
             new = replace(new, keys=rotate(new.keys, inputs.waves))
-        memory = new if past is None else past.and_then(new)
+        memory = new if past is None else past.concatenate(new)
         if self.relative is None:
             sums, weights = self.multi_head.attend(query, memory, inputs.keep, with_weights)
         else:

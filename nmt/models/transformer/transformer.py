@@ -13,7 +13,12 @@ from torch import Tensor, nn
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, mean_annotation
 from nmt.models.beams import Beams, select_or_all, select_sentences
 from nmt.models.transformer.layer_config import LayerConfig
-from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, LayerCache, Sources
+from nmt.models.transformer.layers import (
+    CrossAttentionInputs,
+    DecoderLayer,
+    EncoderLayer,
+    LayerCache,
+)
 from nmt.models.transformer.self_attention import decoder_attention_inputs, encoder_attention_inputs
 from nmt.models.vocabulary import PieceEmbedding, TiedEmbeddings, VocabLinear
 from nmt.ops.backend import BACKEND_DESCRIPTION, BackendName
@@ -43,7 +48,7 @@ class TransformerConfig(LayerConfig):
     backend: BackendName = Field(default="auto", description=BACKEND_DESCRIPTION)
 
     @model_validator(mode="after")
-    def _shown_layer_exists(self) -> "TransformerConfig":
+    def _attention_layer_exists(self) -> "TransformerConfig":
         layer, depth = self.attention_layer, self.decoder_depth
         if isinstance(layer, int) and not 1 <= layer <= depth:
             problem = f"got {layer}, allowed: 1 to {depth} (the decoder's layers), or all"
@@ -56,8 +61,11 @@ class TransformerConfig(LayerConfig):
         return self.decoder_layers or self.layers
 
     @property
-    def shown_layers(self) -> tuple[int, ...]:
-        """The indices, from 0, of the decoder layers whose heads are averaged for maps."""
+    def averaged_layers(self) -> tuple[int, ...]:
+        """The indices, from 0, of the decoder layers whose cross-attention heads are averaged.
+
+        The mean is the `weights` in the model's outputs, which attention maps display.
+        """
         if self.attention_layer == "all":
             return tuple(range(self.decoder_depth))
         return ((self.attention_layer or max(1, self.decoder_depth - 1)) - 1,)
@@ -86,15 +94,15 @@ class TransformerState(State):
         return replace(self, forced=weights)
 
     def select(self, rows: Int[Tensor, " R"]) -> "TransformerState":
-        """Select rows; sources are copied only if some of them are dropped."""
+        """Select rows; select_sentences decides whether the tensors of sources are copied."""
         beams, left = select_sentences(self.beams, len(self.keep), rows)
         layers = tuple(layer.select_rows(rows, left) for layer in self.layers)
         forced = None if self.forced is None else self.forced.index_select(0, rows)
         return TransformerState(layers, select_or_all(self.keep, left), self.length, beams, forced)
 
 
-class Pieces(nn.Module):
-    """The vectors of pieces: sqrt(D) E[id], plus the positional encoding if it is an added one."""
+class InputEmbedding(nn.Module):
+    """Maps ids to sqrt(D) E[id], plus the positional encoding if `positions` adds one."""
 
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
@@ -121,12 +129,12 @@ def _concat_heads(weights: Iterable[Tensor | None]) -> Tensor | None:
 
 
 class TransformerEncoder(nn.Module):
-    """The encoder: layers in which every source piece attends to the others."""
+    """The encoder: layers of self-attention over the source pieces."""
 
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
         self.config = config
-        self.pieces = Pieces(config, vocab_size)
+        self.pieces = InputEmbedding(config, vocab_size)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
         self.norm = _last_norm(config)
 
@@ -159,7 +167,7 @@ class TransformerDecoder(nn.Module):
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
         self.config = config
-        self.pieces = Pieces(config, vocab_size)
+        self.pieces = InputEmbedding(config, vocab_size)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_depth))
         self.norm = _last_norm(config)
         tied = self.pieces.embedding if config.tie_embeddings != "none" else None
@@ -177,11 +185,12 @@ class TransformerDecoder(nn.Module):
         self,
         tgt_in: Int[Tensor, "B T"],
         state: TransformerState,
-        shown: Collection[int],
+        weight_layers: Collection[int],
         with_self_weights: bool = False,
     ) -> DecoderPass:
-        """Compute T more pieces after `state`, with the source weights of the layers `shown`.
+        """Compute T more positions after `state`.
 
+        `weight_layers` are the indices of the layers whose cross-attention weights are returned.
         `with_self_weights` adds the self-attention weights of all layers.
         """
         x = self.pieces(tgt_in, state.length)
@@ -191,8 +200,9 @@ class TransformerDecoder(nn.Module):
         forced_by_layer = repeat(None) if forced is None else forced.chunk(len(self.layers), dim=1)
         parts = zip(self.layers, state.layers, forced_by_layer, strict=False)
         for i, (layer, cache, weights) in enumerate(parts):
-            sources = Sources(state.keep, state.beams, weights)
-            outputs.append(layer(x, cache, inputs, sources, i in shown, with_self_weights))
+            cross_inputs = CrossAttentionInputs(state.keep, state.beams, weights)
+            with_weights = i in weight_layers
+            outputs.append(layer(x, cache, inputs, cross_inputs, with_weights, with_self_weights))
             x = outputs[-1].x
         caches, length = tuple(output.cache for output in outputs), state.length + tgt_in.shape[1]
         return DecoderPass(
@@ -207,7 +217,7 @@ class TransformerSeq2Seq(Seq2Seq):
     """The Transformer; see Seq2Seq for its methods.
 
     The keys and values of earlier pieces are cached, so step t costs O(t). In the outputs,
-    `weights` is the mean of the cross-attention heads of `config.shown_layers`;
+    `weights` is the mean of the cross-attention heads of `config.averaged_layers`;
     `DecoderOutput.heads` has the cross-attention heads of all decoder layers.
     """
 
@@ -227,7 +237,8 @@ class TransformerSeq2Seq(Seq2Seq):
 
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
         assert isinstance(state, TransformerState)
-        result: DecoderPass = self.decoder(last_ids.unsqueeze(1), state, self.config.shown_layers)
+        layers = self.config.averaged_layers
+        result: DecoderPass = self.decoder(last_ids.unsqueeze(1), state, layers)
         assert result.heads is not None
         weights = result.heads.mean(dim=1).squeeze(1)
         return StepOutput(result.features.squeeze(1), self.decoder.output, weights, result.state)
@@ -236,10 +247,10 @@ class TransformerSeq2Seq(Seq2Seq):
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
         assert isinstance(state, TransformerState)
-        shown = range(len(self.decoder.layers)) if with_weights else ()
-        result: DecoderPass = self.decoder(tgt_in, state, shown)
+        weight_layers = range(len(self.decoder.layers)) if with_weights else ()
+        result: DecoderPass = self.decoder(tgt_in, state, weight_layers)
         heads = result.heads
-        weights = None if heads is None else heads[:, self.shown_heads].mean(dim=1)
+        weights = None if heads is None else heads[:, self.averaged_heads].mean(dim=1)
         return DecoderOutput(result.features, self.decoder.output, weights, heads)
 
     def attention_weights(
@@ -272,9 +283,9 @@ class TransformerSeq2Seq(Seq2Seq):
         return tuple(f"{prefix}layer {layer} head {head}" for layer, head in pairs)
 
     @property
-    def shown_heads(self) -> tuple[int, ...]:
+    def averaged_heads(self) -> tuple[int, ...]:
         n = self.config.heads
-        return tuple(layer * n + head for layer in self.config.shown_layers for head in range(n))
+        return tuple(layer * n + head for layer in self.config.averaged_layers for head in range(n))
 
     def value_norms(self, state: State) -> Float[Tensor, "B N S"]:
         assert isinstance(state, TransformerState)

@@ -20,7 +20,7 @@ from nmt.ops.steps import Steps, n_first, n_last
 class GRU(torch.autograd.Function):
     """A direction of a GRU layer: (S B, I) -> (S B, H), rows in reading order, from a state of 0.
 
-    The arguments are Steps, the weights of the direction, the number of steps, and the rows.
+    The arguments are the Steps, the weights of the direction, the number S of steps, and the rows.
     """
 
     @staticmethod
@@ -80,10 +80,11 @@ class GRU(torch.autograd.Function):
 
 
 class AttentionalGRU(torch.autograd.Function):
-    """Operations.attentional_gru in autograd; the first argument is Steps.
+    """Operations.attentional_gru in autograd; the first argument is the Steps.
 
-    The other inputs are the gates, the state, and the fields of the memory and of the weights. The
-    queries are computed from `query_states`: the states after the transition, if there is one.
+    The other arguments are gates, hidden, and the fields of AdditiveMemory and of DecoderWeights.
+    The queries are computed from `query_states`: the states after the transition or, without one,
+    the states before the step.
     """
 
     @staticmethod

@@ -1,8 +1,8 @@
 """Cross-entropy of a vocabulary layer that never stores all logits at once.
 
 The logits of some rows at a time are computed together with their gradient. Only the gradients of
-the layer's input, weight and bias are stored. As in Liger Kernel (arXiv 2410.10989, section 3.2)
-and Cut Your Losses (arXiv 2411.09009).
+the layer's input, weight and bias are stored. Liger Kernel (arXiv 2410.10989, section 3.2) and Cut
+Your Losses (arXiv 2411.09009) do the same.
 """
 
 import math
@@ -24,7 +24,10 @@ _VECTOR = 16
 
 
 class ChunkedLoss:
-    """Computes the loss of one chunk of rows at a time, and sums the gradients over the chunks."""
+    """Computes the loss of one chunk of rows at a time, and sums the gradients over the chunks.
+
+    The arguments are as in Operations.linear_cross_entropy. If `keep` is None, all rows count.
+    """
 
     def __init__(
         self,
@@ -50,9 +53,11 @@ class ChunkedLoss:
         self.grad_bias = torch.zeros_like(self.bias)
 
     def add(self, chunk: slice) -> tuple[Float[Tensor, " R"], Float[Tensor, ""]]:
-        """Return -log p of the chunk's targets, and with smoothing the summed mean -log p.
+        """Return the losses of a chunk of rows, and accumulate its gradients if `with_grad`.
 
-        The sum is over rows, the mean over the first `n_real` pieces of the vocabulary.
+        The first result is -log p(target) of each row. The second is the smoothing term: the mean
+        of -log p over the first `n_real` pieces, summed over the rows, or 0 without smoothing. Rows
+        where `keep` is False count 0.
         """
         smoothing, n_real, accumulate = self.smoothing, self.n_real, self.bias.dtype
         targets = self.targets[chunk]
@@ -117,13 +122,13 @@ class LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        """Scale the gradients in place, which needs no new pages; ctx must not outlive them."""
+        """Scale the stored gradients in place, without new memory; remove them from `ctx`."""
         gradients = [gradient.mul_(grads[0]) for gradient in ctx.__dict__.pop("gradients")]
         return None, None, *gradients, None, None, None, None, None
 
 
 def _rows_at_once(n_rows: int, bytes_each: int, device_type: str) -> int:
-    """Return the rows of a chunk, for as few chunks of similar size as the limit allows.
+    """Return the number of rows per chunk, for as few, similar chunks as _BYTES_AT_ONCE allows.
 
     If there is more than one chunk, their rows fill the processor's vectors.
     """

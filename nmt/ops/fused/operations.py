@@ -24,7 +24,7 @@ from nmt.ops.steps import Steps
 
 
 class FusedOperations(Operations):
-    """Operations with hand-written backward passes, on a GPU except for GRUs and decoder loops."""
+    """Operations with hand-written backward passes; on a GPU, GRUs are left to torch."""
 
     steps_type: type[Steps] = Steps
     chunks_type: type[ChunkedLoss] = ChunkedLoss
@@ -66,7 +66,7 @@ class FusedOperations(Operations):
         n_real: int,
         smoothing: float,
     ) -> tuple[Tensor, Tensor]:
-        """Compute kept rows on a CPU, all rows on a GPU, where counting would block the host."""
+        """Compute only kept rows on a CPU, all rows on a GPU, where selection blocks the host."""
         options = n_real, smoothing, torch.is_grad_enabled()
         apply = partial(LinearCrossEntropy.apply, self.chunks_type, self.steps)
         if x.device.type == "cpu":
@@ -122,9 +122,9 @@ def top_k(
 ) -> tuple[Float[Tensor, "R {k}"], Int[Tensor, "R {k}"]]:
     """Return the k largest fp32 values of each row and their positions, largest first; k <= V.
 
-    They lie in the k groups of 64 with the largest maxima (of equal groups the first), so only
-    these groups are searched. One more group is searched: `torch.topk` takes half the time if there
-    are at least 64 times as many numbers as results.
+    They lie in the k groups of 64 with the largest maxima (of equal groups the first). These
+    groups and one more are searched: `torch.topk` takes half the time if there are at least 64
+    times as many numbers as results.
     """
     if values.shape[1] % _GROUP:
         values = pad(values, (0, -values.shape[1] % _GROUP), value=-torch.inf)

@@ -59,8 +59,8 @@ class Library(NamedTuple):
 
 
 @functools.cache
-def loaded() -> Library:
-    """Return the library that this process uses."""
+def loaded_library() -> Library:
+    """Return the library of this installation, loaded once per process."""
     return load(manifest.FOLDER)
 
 

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from nmt.ops.fused.linear_cross_entropy import ChunkedLoss
 from nmt.ops.fused.operations import FusedOperations
-from nmt.ops.native.library import address, loaded
+from nmt.ops.native.library import address, loaded_library
 from nmt.ops.native.sequence import NativeSteps
 from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory, Operations
@@ -49,7 +49,8 @@ class NativeChunkedLoss(ChunkedLoss):
 class NativeOperations(FusedOperations):
     """Operations in C++; the functions of a search, in search.cpp, are compiled for fp32 only.
 
-    For other dtypes FusedOperations computes. The result of a row does not depend on other rows.
+    FusedOperations computes them for other dtypes. The result of a row does not depend on other
+    rows.
     """
 
     steps_type = NativeSteps
@@ -77,7 +78,7 @@ class NativeOperations(FusedOperations):
         logits = logits.contiguous()
         log_probs = logits.new_empty(len(logits), k)
         ids = torch.empty_like(log_probs, dtype=torch.long)
-        loaded().functions["top_k_log_probs"](
+        loaded_library().functions["top_k_log_probs"](
             *logits.shape, k, address(logits), address(banned_ids), len(banned_ids), n_real,
             address(log_probs), address(ids),
         )  # fmt: skip
@@ -88,7 +89,7 @@ class NativeOperations(FusedOperations):
             return super().quantize_rows(x)
         x = x.contiguous()
         quantized, scales = torch.empty_like(x, dtype=torch.int8), x.new_empty(len(x), 1)
-        loaded().functions["quantize_rows"](*x.shape, *map(address, (x, quantized, scales)))
+        loaded_library().functions["quantize_rows"](*x.shape, *map(address, (x, quantized, scales)))
         return quantized, scales
 
     def dequantize(
@@ -97,7 +98,7 @@ class NativeOperations(FusedOperations):
         if row_scales.dtype != torch.float32 or column_scales.dtype != torch.float32:
             return super().dequantize(products, row_scales, column_scales, bias)
         inputs = products, row_scales, column_scales, bias
-        loaded().functions["dequantize"](*products.shape, *map(address, inputs))
+        loaded_library().functions["dequantize"](*products.shape, *map(address, inputs))
         return products.view(torch.float32)  # the results have overwritten the products
 
 
@@ -109,7 +110,7 @@ def _attend(
     contexts = values.new_empty(len(query), values.shape[2])
     weights = values.new_empty(len(query), keys.shape[1])
     inputs = [x.contiguous() for x in (query, sentences, *memory)]
-    loaded().functions["additive_attention_step"](
+    loaded_library().functions["additive_attention_step"](
         len(query), *keys.shape[1:], values.shape[2], *map(address, inputs),
         address(weights), address(contexts),
     )  # fmt: skip

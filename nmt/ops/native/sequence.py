@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from nmt.ops.native.library import DTYPES, SEQUENCE, address, loaded
+from nmt.ops.native.library import DTYPES, SEQUENCE, address, loaded_library
 from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory
 from nmt.ops.steps import AdditiveSteps, Steps
@@ -63,11 +63,11 @@ class NativeSteps(Steps):
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__(dtype)
-        compiled = loaded().functions
+        compiled = loaded_library().functions
         self.functions = {name: compiled[f"{name}_{DTYPES[dtype]}"] for name in SEQUENCE}
 
     def product(self, weight: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return weight x; BLAS and oneDNN read the weight much slower if there are few columns."""
+        """Return weight x, in C++ for few columns: BLAS and oneDNN would be much slower."""
         (n_rows, inner), n_columns = weight.shape, x.shape[1]
         if not 0 < n_columns <= _MAX_COLUMNS:
             return product(weight, x)

@@ -128,7 +128,8 @@ def grad_weights_kernel(
 ):  # fmt: skip
     """Write grad_weights[b, s] = sums[b] . values[b, s] + used[b, s], sums = read + of_context.
 
-    `of_context` and `used` may be None. Where a weight is 0, the written value has no effect.
+    `of_context` and `used`, a further gradient of the weights, may be None. Where a weight is 0,
+    the written value has no effect.
     """
     b = tl.program_id(0).to(tl.int64)
     s = tl.program_id(1).to(tl.int64) * ROWS + tl.arange(0, ROWS)

@@ -194,7 +194,7 @@ def row_stride(x: Tensor | None) -> int:
 
 
 def writable(x: Tensor) -> Tensor:
-    """Return `x`, for a kernel to write into; its rows must be contiguous."""
+    """Return `x`, into which a kernel will write, after a check that its rows are contiguous."""
     assert x.stride(-1) == 1
     return x
 

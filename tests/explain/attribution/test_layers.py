@@ -18,7 +18,7 @@ from nmt.explain.attribution.layers import (
     value_zeroing,
     value_zeroing_mix,
 )
-from nmt.models.transformer.layers import Sources
+from nmt.models.transformer.layers import CrossAttentionInputs
 from nmt.models.transformer.self_attention import decoder_attention_inputs
 from nmt.models.transformer.transformer import TransformerSeq2Seq
 
@@ -134,7 +134,7 @@ def test_value_zeroing_sets_values_to_zero(name: str) -> None:
     x = model.decoder.pieces(pair.tgt_in[None])
     inputs, layer = decoder_attention_inputs(model.config, x, 0, 0), model.decoder.layers[0]
     heads, around = layer.self_attention.multi_head, layer.around_self_attention
-    output = layer(x, cache, inputs, Sources(keep, None, None)).x[0]
+    output = layer(x, cache, inputs, CrossAttentionInputs(keep, None, None)).x[0]
     columns = []
     for j in range(len(TARGET)):
         y = around.enter(x)
@@ -150,7 +150,7 @@ def test_value_zeroing_sets_values_to_zero(name: str) -> None:
         values = cache.source.values.clone()
         values[:, :, s] = 0
         changed = replace(cache, source=replace(cache.source, values=values))
-        columns.append(layer(x, changed, inputs, Sources(keep, None, None)).x[0])
+        columns.append(layer(x, changed, inputs, CrossAttentionInputs(keep, None, None)).x[0])
     cosines = [torch.cosine_similarity(output, column, dim=-1) for column in columns]
     distances = 1 - torch.stack(cosines, dim=1)
     expected = distances / distances.sum(dim=1, keepdim=True)

@@ -26,7 +26,7 @@ def test_heads_together_equal_heads_one_by_one(kind: str) -> None:
             parameter.add_(torch.randn_like(parameter))
     values, query = torch.randn(2, 13, MEMORY), torch.randn(2, 4, QUERY)
     memory = Memory(values, keep_from_lengths(torch.tensor([13, 5]), 13), values[:, :1])
-    look = attention(query, attention.begin(memory))
+    look = attention(query, attention.init_state(memory))
     contexts = []
     for i in range(3):
         one, share = attention.scores[0 if is_shared else i], slice(5 * i, 5 * (i + 1))

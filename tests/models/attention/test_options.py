@@ -60,7 +60,7 @@ def test_the_width_of_a_window(kind: str) -> None:
     memory, query = _memory(7), torch.randn(2, 2, 5)
     local, everywhere = _local(kind, 100_000), AdditiveAttention(5, 3, 5)
     everywhere.load_state_dict(local.state_dict(), strict=False)
-    looks = [attention(query, attention.begin(memory)) for attention in (local, everywhere)]
+    looks = [attention(query, attention.init_state(memory)) for attention in (local, everywhere)]
     torch.testing.assert_close(*(look.heads for look in looks))
     torch.testing.assert_close(*(look.context for look in looks))
     local = _local(kind, 2)
@@ -68,7 +68,7 @@ def test_the_width_of_a_window(kind: str) -> None:
     score = local.score
     local.score = lambda query, keys: lengths.append(keys.shape[1]) or score(query, keys)
     for length in (3, 300):
-        local(query[:, :1], local.begin(_memory(length)))
+        local(query[:, :1], local.init_state(_memory(length)))
     assert lengths == [5, 5]
 
 
@@ -78,14 +78,14 @@ def test_what_is_remembered_of_earlier_weights() -> None:
     first, second = torch.tensor([[[0.25, 0.75]]]), torch.tensor([[[1.0, 0.0]]])
     total, last = SumCoverage(3), LocationSensitiveCoverage(3)
     nothing = torch.zeros(1, 2)
-    assert total.after(total.after(nothing, first), second).tolist() == [[1.25, 0.75]]
-    assert last.after(last.after(nothing, first), second).tolist() == [[1.0, 0.0]]
+    assert total.update(total.update(nothing, first), second).tolist() == [[1.25, 0.75]]
+    assert last.update(last.update(nothing, first), second).tolist() == [[1.0, 0.0]]
     attention = AdditiveAttention(5, 3, 7, "reference")
     memory, query = _memory(11), torch.randn(2, 1, 5)
-    plain = attention(query, attention.begin(memory))
+    plain = attention(query, attention.init_state(memory))
     for coverage in (SumCoverage(7), LocationSensitiveCoverage(7)):
         attention.coverage = coverage
-        look = attention(query, attention.begin(memory))
+        look = attention(query, attention.init_state(memory))
         assert torch.equal(look.heads, plain.heads)
         assert not torch.allclose(attention(query, look.state).heads, plain.heads)
 
@@ -110,7 +110,7 @@ def test_training_drops_weights_and_scales_the_others(options: dict[str, object]
     config = AdditiveConfig.model_validate({"dropout": 0.4, **options})
     attention, queries = config.build(3, 5).train(), torch.randn(1, 1, 3).expand(1, 5000, 3)
     one_hot = torch.eye(5).unsqueeze(0)
-    state = attention.begin(Memory(one_hot, torch.ones(1, 5).bool(), one_hot[:, :1]))
+    state = attention.init_state(Memory(one_hot, torch.ones(1, 5).bool(), one_hot[:, :1]))
     look = attention(queries, state)
     torch.testing.assert_close(look.heads.sum(-1), torch.ones(1, 1, 5000))
     used, weights = look.context, look.heads[:, 0]

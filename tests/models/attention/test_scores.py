@@ -117,7 +117,7 @@ def test_location_is_a_softmax_of_the_query_alone() -> None:
     query, values = _inputs()
     attention = LocationAttention(QUERY, max_length=13)
     keep = keep_from_lengths(torch.tensor([11, 4]), 11)
-    look = attention(query, attention.begin(Memory(values, keep, values[:, :1])))
+    look = attention(query, attention.init_state(Memory(values, keep, values[:, :1])))
     for row, length in enumerate((11, 4)):
         expected = (query[row] @ attention.W_a.weight[:length].T).softmax(-1)
         torch.testing.assert_close(look.weights[row, :, :length], expected)
@@ -132,8 +132,10 @@ def test_what_stands_behind_the_last_location_is_ignored(weights: str, dtype: to
     query, values = (x.to(dtype) for x in _inputs())
     memory = Memory(values, torch.ones(2, 11, dtype=torch.bool), values[:, :1])
     short = Memory(values[:, :4], memory.keep[:, :4], memory.final)
-    full = attention(query, attention.begin(memory))
-    torch.testing.assert_close(full.heads[..., :4], attention(query, attention.begin(short)).heads)
+    full = attention(query, attention.init_state(memory))
+    torch.testing.assert_close(
+        full.heads[..., :4], attention(query, attention.init_state(short)).heads
+    )
     attention.train()
-    drawn = attention(query, attention.begin(memory)).heads
+    drawn = attention(query, attention.init_state(memory)).heads
     assert (torch.cat([drawn, full.heads])[..., 4:] == 0).all()

@@ -12,11 +12,11 @@ from nmt.batches.batching import Batch, make_batch
 from nmt.models.attention import weighting
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.attention.weighting import (
-    Choice,
     HardConfig,
     HardGumbelConfig,
     HardWeighting,
     Reinforce,
+    SampleStatistics,
     SparsemaxWeighting,
     masked_sparsemax,
 )
@@ -80,11 +80,11 @@ def test_positions_are_drawn_as_often_as_they_are_likely(
     assert bool(((weights.abs() < 1e-6) | ((weights - 1).abs() < 1e-6)).all())
     expected = torch.tensor([0.0, 1.0, -1.0]).softmax(0)
     torch.testing.assert_close(weights.mean(dim=(0, 1, 2))[:3], expected, atol=0.012, rtol=0)
-    if weighted.choice is not None:
+    if weighted.samples is not None:
         log_probs = (weights[0, 0, :, :3] @ expected.log()).unsqueeze(0)
-        torch.testing.assert_close(weighted.choice.log_probs, log_probs)
+        torch.testing.assert_close(weighted.samples.log_probs, log_probs)
         entropy = -(expected * expected.log()).sum()
-        torch.testing.assert_close(weighted.choice.entropies, entropy.expand(1, 20_000))
+        torch.testing.assert_close(weighted.samples.entropies, entropy.expand(1, 20_000))
 
 
 def test_a_straight_through_choice_has_the_gradient_of_softmax() -> None:
@@ -108,7 +108,7 @@ def test_afterwards_it_is_the_most_likely_position(config: HardConfig | HardGumb
     keep = torch.tensor([[True, True, False, True], [True, True, True, True]])
     weighted = config.build().eval()(scores, keep)
     assert weighted.weights.squeeze().tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
-    assert weighted.choice is None
+    assert weighted.samples is None
 
 
 def test_some_sentences_of_hard_attention_are_soft_at_all_steps() -> None:
@@ -116,14 +116,14 @@ def test_some_sentences_of_hard_attention_are_soft_at_all_steps() -> None:
     config = AdditiveConfig(weights=HardConfig(soft_share=0.3))
     attention = config.build(3, 5, "reference").train()
     memory = Memory(torch.randn(2000, 4, 5), torch.ones(2000, 4).bool(), torch.zeros(2000, 1, 5))
-    state = attention.begin(memory)
+    state = attention.init_state(memory)
     outputs = [attention(torch.randn(2000, 1, 3), state) for _ in range(2)]
     is_hard = torch.cat([output.heads.amax(-1) == 1 for output in outputs], dim=2)[:, 0]
     assert torch.equal(is_hard[:, 0], is_hard[:, 1])
     assert float((~is_hard).float().mean()) == pytest.approx(0.3, abs=0.04)
     for output in outputs:
-        assert ((output.choice.log_probs == 0) == ~is_hard[:, :1]).all()
-    assert attention.eval().begin(memory).soft is None
+        assert ((output.samples.log_probs == 0) == ~is_hard[:, :1]).all()
+    assert attention.eval().init_state(memory).soft is None
 
 
 CREDITS = ("sentence", "future")
@@ -133,12 +133,12 @@ CREDITS = ("sentence", "future")
 def test_the_baseline_moves_once_a_batch_and_is_saved(credit: str, expected: float) -> None:
     """A tenth of the mean of sentences, (-12 - 16) / 2, or of pieces, -28 / 4."""
     hard = HardWeighting(HardConfig.model_validate({"credit": credit}))
-    choice = Choice(torch.zeros(2, 3), torch.zeros(2, 3))
+    samples = SampleStatistics(torch.zeros(2, 3), torch.zeros(2, 3))
     keep = torch.tensor([[True, True, True], [True, False, False]])
-    Reinforce(hard, choice).loss_sum(keep, torch.tensor([[-4.0, -7.0, -1.0], [-16.0, 0.0, 0.0]]))
+    Reinforce(hard, samples).loss_sum(keep, torch.tensor([[-4.0, -7.0, -1.0], [-16.0, 0.0, 0.0]]))
     assert float(hard.baseline) == pytest.approx(expected)
     assert float(hard.state_dict()["baseline"]) == pytest.approx(expected)
-    Reinforce(hard, choice).loss_sum(torch.zeros_like(keep), torch.zeros(2, 3))
+    Reinforce(hard, samples).loss_sum(torch.zeros_like(keep), torch.zeros(2, 3))
     assert float(hard.baseline) == pytest.approx(expected)
 
 
@@ -151,18 +151,18 @@ def test_the_loss_adds_the_auxiliary_term_of_steps_that_count(credit: str) -> No
     config = {"reward": 2.0, "entropy": 0.5, "credit": credit}
     hard = HardWeighting(HardConfig.model_validate(config))
     hard.baseline.fill_(-1.0)
-    choice = Choice(-torch.rand(2, 3), torch.rand(2, 3))
+    samples = SampleStatistics(-torch.rand(2, 3), torch.rand(2, 3))
     output = DecoderOutput(features, vocabulary)
     plain = cross_entropy(output, tgt_out)
-    loss = cross_entropy(replace(output, auxiliary_loss=Reinforce(hard, choice)), tgt_out)
+    loss = cross_entropy(replace(output, auxiliary_loss=Reinforce(hard, samples)), tgt_out)
     log_probs = output.logits.log_softmax(-1).gather(-1, tgt_out.unsqueeze(-1)).squeeze(-1)
     expected = torch.zeros(())
     for row, length in enumerate((3, 1)):
         for t in range(length):
             rewarded = log_probs[row, (t if credit == "future" else 0) : length]
             baseline = -float(len(rewarded)) if credit == "future" else -1.0
-            reward = 2.0 * (rewarded.sum() - baseline) * choice.log_probs[row, t]
-            expected = expected - reward - 0.5 * choice.entropies[row, t]
+            reward = 2.0 * (rewarded.sum() - baseline) * samples.log_probs[row, t]
+            expected = expected - reward - 0.5 * samples.entropies[row, t]
     torch.testing.assert_close(loss.loss_sum - plain.loss_sum, expected)
     torch.testing.assert_close(loss.nll_sum, plain.nll_sum)
 
@@ -200,7 +200,7 @@ def test_the_mean_gradient_of_draws_is_that_of_the_lower_bound(
         drawn.extend(path)
         baseline.fill_(-2.0)
         output = model(src, keep, tgt_in)
-        log_p = output.auxiliary_loss.choice.log_probs.sum()
+        log_p = output.auxiliary_loss.samples.log_probs.sum()
         loss = cross_entropy(output, tgt_out)
         log_likelihood = -cross_entropy(replace(output, auxiliary_loss=None), tgt_out).loss_sum
         mean = mean + log_p.exp().detach() * loss.loss_sum

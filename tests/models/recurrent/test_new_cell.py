@@ -6,7 +6,7 @@ from devices import IS_CPU
 from laws.family import model_of
 from torch import Tensor
 
-from nmt.models.quantized import in_int8
+from nmt.models.quantized import quantize_model
 from nmt.models.recurrent.cells import CELLS, Cell, CellState
 from nmt.ops.masks import keep_from_lengths
 
@@ -78,6 +78,6 @@ def test_a_new_cell_obeys_the_laws_of_a_model(case: str) -> None:
         assert weight.grad.abs().sum() > 0 or "query" in name or "v" in name, name
     if not IS_CPU:
         return  # int8 is refused there
-    rounded = in_int8(model.float().eval())(src, keep, tgt).logits
+    rounded = quantize_model(model.float().eval())(src, keep, tgt).logits
     torch.testing.assert_close(rounded, logits.float(), atol=0.1, rtol=0)
     assert not torch.equal(rounded, logits.float())

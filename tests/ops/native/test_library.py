@@ -105,8 +105,8 @@ def test_a_missing_library_and_a_missing_function_are_named(
 def test_its_threads_are_torchs() -> None:
     """One OpenMP in the process: a second one would compete for the cores."""
     code = (
-        "from nmt.ops.native.library import loaded\n"
-        "assert not loaded().why_not\n"
+        "from nmt.ops.native.library import loaded_library\n"
+        "assert not loaded_library().why_not\n"
         "maps = open('/proc/self/maps').read().split()\n"
         "print(len({path for path in maps if 'omp' in path.rpartition('/')[2]}))\n"
     )
