@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 from torch import Tensor
 
-from nmt.explain.attribution.methods import METHODS, applicable
+from nmt.explain.attribution.methods import METHODS, applicable_methods
 from nmt.explain.attribution.pair import Pair as EncodedPair
 from nmt.explain.colours import CYCLE, GREY
 from nmt.lab.experiment import Experiment, Result, one_thread
@@ -145,7 +145,7 @@ def attributions(model: Seq2Seq, pair: Pair, generator: torch.Generator) -> dict
     src_ids, lengths = encoded.src_ids[None], torch.tensor([n_src])
     [weights] = read_weights(model, src_ids, lengths, [encoded.tgt_out.tolist()])
     scores = {PLANTED: planted, "attention": torch.from_numpy(weights)}
-    for method in applicable(model)[1]:
+    for method in applicable_methods(model)[1]:
         scores[method] = METHODS[method](model, encoded).source
     scores[RANDOM] = torch.rand(n_words, n_src, generator=generator)
     return {
