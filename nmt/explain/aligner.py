@@ -24,12 +24,12 @@ from nmt.types import Encoded
 
 
 @dataclass(frozen=True)
-class Reading:
-    """The way in which weights are read from a forced pass.
+class WeightOptions:
+    """Options of `piece_weights`: the weights of a forced pass that an alignment is made from.
 
     `method` is `attention` or an attribution method (explain/attribution/). `shift` is the number
-    of steps by which attention is read later (search/forced.py). `heads` selects heads of
-    cross-attention, as in `choose_heads`. Raises ConfigError if `shift` or `heads` is set for a
+    of steps by which attention is read later (`read_weights`). `heads` selects heads of
+    cross-attention, as in `source_heads`. Raises ConfigError if `shift` or `heads` is set for a
     method other than `attention` and `norms`.
     """
 
@@ -47,26 +47,29 @@ class Reading:
         """Whether the method reads attention weights, with or without the norms of values."""
         return self.method in ("attention", "norms")
 
-    def indices(self, translator: Translator) -> tuple[int, ...] | None:
-        """Return the indices of `heads`, or None for the mean. Raises ConfigError."""
+    def head_indices(self, translator: Translator) -> tuple[int, ...] | None:
+        """Return the indices of `heads` (None: mean). Raises ConfigError for unknown heads."""
         return source_heads(self.heads, translator.model.names_by_attention)
 
 
 def piece_weights(
-    translator: Translator, sources: Sequence[Encoded], targets: Sequence[Encoded], reading: Reading
+    translator: Translator,
+    sources: Sequence[Encoded],
+    targets: Sequence[Encoded],
+    options: WeightOptions,
 ) -> list[Float32[np.ndarray, "_ _"]]:
-    """Return a row for each target piece and a column for each source piece, the last for eos.
+    """Return the weights of each sentence pair: a row per target piece, a column per source piece.
 
-    The weights of a pair with an empty side are 0.
+    The last column is the source's eos. The weights of a pair with an empty source are 0.
     """
-    heads = reading.indices(translator)
-    by_norm = reading.method == "norms"
-    attributor = None if reading.reads_attention else Attributor(translator, reading.method)
+    heads = options.head_indices(translator)
+    by_norm = options.method == "norms"
+    attributor = None if options.reads_attention else Attributor(translator, options.method)
 
     def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[Float32[np.ndarray, "_ _"]]:
         if attributor is not None:
             return [row_shares(result.scores) for result in attributor.read(inputs, ids)]
-        return alignment_weights(translator.model, *inputs, ids, reading.shift, heads, by_norm)
+        return alignment_weights(translator.model, *inputs, ids, options.shift, heads, by_norm)
 
     weights = [
         np.zeros((len(target.ids), len(source.ids) + 1), np.float32)
@@ -85,23 +88,23 @@ class Aligner:
 
     A target word is linked to the source word with the largest weight, or to each source word with
     a weight of at least `threshold`. If `reverse`, a translator of the opposite direction, is set,
-    `symmetrisation` merges the links of both directions. `mismatches` counts differences between
-    words and pieces. Raises ConfigError if the languages of `reverse` do not match, or if a model
-    does not have the selected heads.
+    the method `symmetrisation` (a key of SYMMETRISATIONS) merges the links of both directions.
+    `align` counts differences between words and pieces in `mismatches`. Raises ConfigError if the
+    languages of `reverse` do not match, or if a model does not have the selected heads.
     """
 
     translator: Translator
-    reading: Reading = field(default_factory=Reading)
+    options: WeightOptions = field(default_factory=WeightOptions)
     threshold: float | None = None
     reverse: Translator | None = None
     symmetrisation: str = "grow-diag-final-and"
     mismatches: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.reading.indices(self.translator)
+        self.options.head_indices(self.translator)
         if self.reverse is None:
             return
-        self.reading.indices(self.reverse)
+        self.options.head_indices(self.reverse)
         (src, tgt), reverse = self.translator.languages, self.reverse.languages
         if reverse != (tgt, src):
             got = f"got a run from {reverse[0]} to {reverse[1]}"
@@ -110,9 +113,10 @@ class Aligner:
     def align(
         self, sources: Sequence[str], targets: Sequence[str], tokenised: bool = False
     ) -> list[Links]:
-        """Return the links of each pair of lines, whose words between spaces count from 0.
+        """Return the links (source word, target word) of each pair of lines.
 
-        If the lines are `tokenised`, the models read the detokenised text.
+        Words are separated by spaces and numbered from 0. If the lines are `tokenised`, the models
+        read the detokenised text.
         """
         forward = self._one_way(self.translator, sources, targets, tokenised)
         if self.reverse is None:
@@ -134,7 +138,7 @@ class Aligner:
         sides = translator.tokenizers
         encoded_sources, src_words = _encode(sources, sides.src, tokenised)
         encoded_targets, tgt_words = _encode(targets, sides.tgt, tokenised)
-        weights = piece_weights(translator, encoded_sources, encoded_targets, self.reading)
+        weights = piece_weights(translator, encoded_sources, encoded_targets, self.options)
         links = []
         for matrix, src, tgt in zip(weights, src_words, tgt_words, strict=True):
             if translator is self.translator:

@@ -13,10 +13,11 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 
 
 def strongest_links(weights: Float32[np.ndarray, "T S_and_eos"]) -> Links:
-    """Link each target position j to the source position i = argmax_s weights[j, s], both from 0.
+    """Link each target position j to the source position i = argmax_s weights[j, s].
 
-    i is the first of equal weights. The last column is the source's eos. A target position has no
-    link if its largest weight is on eos, or if its weights are all 0.
+    Positions are numbered from 0. Of several largest weights, the first counts. The last column is
+    the source's eos. A target position has no link if its largest weight is on eos, or if its
+    weights are all 0.
     """
     eos_column = weights.shape[1] - 1
     strongest = [(int(row.argmax()), j) for j, row in enumerate(weights) if row.any()]
@@ -24,7 +25,7 @@ def strongest_links(weights: Float32[np.ndarray, "T S_and_eos"]) -> Links:
 
 
 def links_above(weights: Float32[np.ndarray, "T S_and_eos"], threshold: float) -> Links:
-    """Link all positions whose weight is at least `threshold`, except the source's eos."""
+    """Link each target position to every source position with weight >= `threshold`, except eos."""
     targets, sources = np.nonzero(weights[:, :-1] >= threshold)
     return frozenset((int(i), int(j)) for i, j in zip(sources, targets, strict=True))
 
@@ -32,8 +33,8 @@ def links_above(weights: Float32[np.ndarray, "T S_and_eos"], threshold: float) -
 def grow_diag(one: Links, other: Links) -> Links:
     """Return the intersection, grown by neighbouring links of the union.
 
-    A neighbour of a link is added if its source or its target word has no link yet. Links are
-    visited in order of their source words, then of their target words, until none is added.
+    A neighbour of a link is added if its source or its target word has no link yet. Passes over
+    the links, sorted by source word and then by target word, are repeated until no link is added.
     """
     union, links = one | other, set(one & other)
     sources, targets = _words(links)
@@ -51,9 +52,10 @@ def grow_diag(one: Links, other: Links) -> Links:
 
 
 def grow_diag_final(one: Links, other: Links, needs_both: bool = False) -> Links:
-    """Return `grow_diag` and the links of `one`, then of `other`, that add an unlinked word.
+    """Return the links of `grow_diag`, extended by links of `one`, then by links of `other`.
 
-    With `needs_both`, both words of an added link must have no link yet.
+    A link is added if its source or its target word has no link yet. With `needs_both`, neither
+    word may have a link yet.
     """
     links = set(grow_diag(one, other))
     sources, targets = _words(links)
@@ -87,7 +89,7 @@ class AlignmentScore:
     """Counts of links over a corpus, and the rates computed from them.
 
     A are the predicted links, S the sure gold links, and P the possible ones, which include S.
-    `n_links` is |A|, `n_sure` |S|, `n_sure_found` |A and S|, `n_possible_found` |A and P|.
+    `n_links` is |A|, `n_sure` is |S|, `n_sure_found` is |A and S|, `n_possible_found` is |A and P|.
     """
 
     n_links: int

@@ -18,10 +18,10 @@ _MAX_NAME_WIDTH = 40
 def draw_by_length(
     systems: Mapping[str, Sequence[Bucket]], named: Collection[str] | None = None
 ) -> Figure:
-    """Draw the BLEU of each system by bucket; all systems have the same buckets.
+    """Draw the BLEU of each system by bucket of source lengths; all have the same buckets.
 
-    The systems in `named` (all if None) are coloured, and their names are to the right of the ends
-    of their lines, moved up where two would overlap. The others are grey.
+    The systems in `named` (None: all) have coloured lines, with the name to the right of the line.
+    Names that would overlap are moved up. The other lines are grey.
     """
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.subplots()

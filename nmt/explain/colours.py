@@ -1,4 +1,4 @@
-"""The colours of all pictures. Those of web pages are in web/attention.css.
+"""The colours of all pictures; web/attention.css has the colours of web pages.
 
 A map in a picture is on white, so a colour map of several hues can order the weights. A page has
 the reader's light or dark theme, so there the opacity of one colour is the weight.

@@ -37,13 +37,13 @@ class Panel(NamedTuple):
 
 
 def loss_panel(lines: Sequence[MetricsLine]) -> Panel:
-    """Return the loss of training and of validation, in nats per target token."""
+    """Return the panel of the training and validation losses, in nats per target token."""
     title = "Loss in nats per target token; right: perplexity"
     return Panel(title, points(lines, "train", "loss"), points(lines, "valid", "loss"))
 
 
 def metric_panel(lines: Sequence[MetricsLine], metric: str) -> Panel:
-    """Return a metric of the validations, with the best value in the title."""
+    """Return the panel of a metric of the validations, with the best value in the title."""
     values = points(lines, "valid", metric)
     title = f"{METRICS[metric].title} of validations"
     if len(values):
@@ -53,7 +53,10 @@ def metric_panel(lines: Sequence[MetricsLine], metric: str) -> Panel:
 
 
 def all_panels(lines: Sequence[MetricsLine]) -> Iterator[Panel]:
-    """Yield loss, metrics, other measurements of validations, learning rate and speed."""
+    """Yield the panels of loss, metrics, other measurements of validations, learning rate, speed.
+
+    Only the loss has a panel without values.
+    """
     yield loss_panel(lines)
     keys = dict.fromkeys(key for line in lines if line.kind == "valid" for key in line.record)
     panels = [metric_panel(lines, name) for name in METRICS]
@@ -69,10 +72,11 @@ def all_panels(lines: Sequence[MetricsLine]) -> Iterator[Panel]:
 
 
 def draw_curve(run: Path, metric: str = "bleu") -> Figure:
-    """Draw the loss of a run and the `metric` of its validations, or BLEU if `metric` is the loss.
+    """Draw the loss of a run, and the `metric` of its validations if they have it.
 
-    Perplexity is the right-hand scale of the loss. Without scores there is no second panel. Raises
-    CheckpointError if the run's metrics.jsonl has no training loss yet.
+    With the metric `loss`, the second panel is BLEU. Perplexity is the right-hand scale of the
+    loss. The best validation by `metric` is marked. Raises CheckpointError if the run's
+    metrics.jsonl has no training loss yet.
     """
     lines = metrics_of(run, trained=True)
     scores = metric_panel(lines, "bleu" if metric == "loss" else metric)
@@ -81,9 +85,10 @@ def draw_curve(run: Path, metric: str = "bleu") -> Figure:
 
 
 def draw_curves(runs: Mapping[str, Path], metric: str = "bleu") -> Figure:
-    """Draw the losses and the `metric` of several runs by name, a colour for each.
+    """Draw the losses and the `metric` (BLEU for `loss`) of several runs, in one colour per run.
 
-    The thin lines are training losses. Raises CheckpointError as `draw_curve` does.
+    `runs` maps names to folders. The thin lines are training losses. Raises CheckpointError as
+    `draw_curve` does.
     """
     metric = "bleu" if metric == "loss" else metric
     lines = {name: metrics_of(path, trained=True) for name, path in runs.items()}
@@ -107,7 +112,7 @@ def draw_curves(runs: Mapping[str, Path], metric: str = "bleu") -> Figure:
 
 
 def draw_panels(panels: Sequence[Panel], best: tuple[float, int] | None) -> Figure:
-    """Draw panels side by side. `best`, the (value, update) of a validation, has a larger point."""
+    """Draw panels side by side, with a larger point for the validation `best` (value, update)."""
     figure, row = _panel_row(len(panels))
     best_step = None if best is None else best[1]
     for axes, (title, training, validation) in zip(row, panels, strict=True):

@@ -30,7 +30,7 @@ def font(points: float) -> FontProperties:
 
 
 def drawable(text: str) -> str:
-    """Return `text` with `□` for characters without a glyph, about which matplotlib would warn."""
+    """Return `text` with `□` for each character without a glyph, or nothing if its width is 0."""
     replaced = {char: _NO_GLYPH if display_width(char) else "" for char in _without_glyph(text)}
     return "".join(replaced.get(char, char) for char in text)
 

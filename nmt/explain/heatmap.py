@@ -62,7 +62,7 @@ def draw_translation(
     heads: Sequence[Head] = (MEAN,),
     style: MapStyle = PLAIN,
 ) -> Figure:
-    """Draw the map of hypothesis `rank` under both texts. Several heads make a grid of maps."""
+    """Draw the map of hypothesis `rank` under both texts, or a grid of maps for several heads."""
     title = f"{translation.src_text}\n{translation.hypotheses[rank].text}"
     tables = [attention_table(translation, rank, level, head) for head in heads]
     if len(heads) == 1:
@@ -96,7 +96,8 @@ def write_map(
 ) -> None:
     """Write a figure to a file, with all its labels. The file must be new unless `force`.
 
-    `format` is png, svg or pdf; by default it follows the suffix. Raises ConfigError for any other.
+    `format` is png, svg or pdf, by default the suffix of `path`. Raises ConfigError for another
+    suffix or if the file exists.
     """
     path = Path(path)
     format = format or format_of(path)
@@ -111,11 +112,11 @@ def draw_heatmap(
     columns: str = "source",
     style: MapStyle = PLAIN,
 ) -> Figure:
-    """Draw square cells, a label for every row and column, a colour bar, and a title.
+    """Draw square cells, the labels of rows and columns, a colour bar, and a title.
 
-    Each line of `title` is cut at about the picture's width. The colour bar goes from 0 to the
-    greatest weight, rounded up to a tenth. Characters without a glyph become `□`. In a very long
-    sentence, only every second label is drawn, or fewer. `rows` and `columns` name the axes.
+    `rows` and `columns` name the axes. The colour bar ends at `style.scale`. Each line of `title`
+    is cut at about the picture's width. Characters without a glyph become `□`. If the cells are too
+    small for every label, only one label in two, three, ... is drawn.
     """
     n_pieces = max(table.weights.shape)
     cell = min(float(np.interp(n_pieces, _LENGTHS, _CELL_INCHES)), _MAX_INCHES / n_pieces)
@@ -125,10 +126,10 @@ def draw_heatmap(
 
 
 def draw_grids(grids: Sequence[MapGrid], title: str = "", style: MapStyle = PLAIN) -> Figure:
-    """Draw small maps of one sentence, each above its name, and grids one below the other.
+    """Draw grids of small maps of one sentence, one grid below the other.
 
-    All maps of a grid have the same scale of colours. Column labels are above its first line of
-    maps, and row labels to the left of each line.
+    The name of a map is below it. All maps of a grid have the same colour scale. Column labels are
+    above the first line of maps in a grid, and row labels to the left of every line.
     """
     n_rows = sum(len(grid.first.rows) * len(grid.lines) for grid in grids)
     n_cells = max(n_rows, *(len(grid.first.columns) * len(grid.lines[0]) for grid in grids))
@@ -140,9 +141,10 @@ def draw_grids(grids: Sequence[MapGrid], title: str = "", style: MapStyle = PLAI
 def draw_side_by_side(
     translations: Mapping[str, Translation], level: Level = "word", style: MapStyle = PLAIN
 ) -> Figure:
-    """Draw the maps of one sentence by several models, each above its name, on one scale.
+    """Draw the maps of one sentence by several models, on one colour scale.
 
-    Maps with the same labels are side by side. Others are one below the other.
+    The keys of `translations` name the maps. Maps with the same labels are side by side, and maps
+    with different labels one below the other.
     """
     groups: dict[tuple[tuple[str, ...], ...], list[NamedMap]] = {}
     for name, translation in translations.items():

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 
-from nmt.explain.aligner import Reading, piece_weights
+from nmt.explain.aligner import WeightOptions, piece_weights
 from nmt.explain.alignment import strongest_links
 from nmt.text.word_pieces import pieces_by_word
 from nmt.text.word_tokenizer import core
@@ -36,20 +36,20 @@ class Entry:
 def lexicon(
     translator: Translator,
     pairs: Iterable[SentencePair],
-    reading: Reading | None = None,
+    options: WeightOptions | None = None,
     min_count: int = 2,
     best: int = 5,
 ) -> list[Entry]:
-    """Return the dictionary of the pairs, by source word, the most frequent translation first.
+    """Return the entries of a dictionary, sorted by source word, then from frequent to rare.
 
-    Words are the tokenizers' words without punctuation around them, as `replace_unknown` looks them
-    up. Each target word is linked to the source word with the largest weight. A source word has at
-    most `best` entries, each with at least `min_count` links.
+    Words are the tokenizers' words without the punctuation around them; `replace_unknown` looks up
+    such words. Each target word is linked to the source word with the largest weight. A source word
+    has at most `best` entries, each with at least `min_count` links.
     """
     counts: Counter[tuple[str, str]] = Counter()
     iterator = iter(pairs)
     while chunk := list(islice(iterator, _CHUNK)):
-        counts.update(_linked_words(translator, chunk, reading or Reading()))
+        counts.update(_linked_words(translator, chunk, options or WeightOptions()))
     ranked = sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0][1]))
     entries = []
     for source, group in groupby(ranked, key=lambda item: item[0][0]):
@@ -61,13 +61,13 @@ def lexicon(
 
 
 def _linked_words(
-    translator: Translator, pairs: Sequence[SentencePair], reading: Reading
+    translator: Translator, pairs: Sequence[SentencePair], options: WeightOptions
 ) -> Iterator[tuple[str, str]]:
     """Yield the two words of each link, unless one of them has no letter or digit."""
     sides = translator.tokenizers
     sources = [sides.src.encode(pair.src_text) for pair in pairs]
     targets = [sides.tgt.encode(pair.tgt_text) for pair in pairs]
-    weights = piece_weights(translator, sources, targets, reading)
+    weights = piece_weights(translator, sources, targets, options)
     for source, target, matrix in zip(sources, targets, weights, strict=True):
         shares = pieces_by_word(target).shares, pieces_by_word(with_eos(source)).shares
         for i, j in strongest_links(merge_words(matrix, *shares)):

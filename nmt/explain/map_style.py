@@ -41,8 +41,7 @@ class MapStyle:
     """The style of a picture.
 
     `scale` is the weight that the darkest colour represents. None stands for the greatest weight of
-    each grid of maps, rounded up to a tenth. `numbers` writes each weight of 0.005 or more into its
-    cell.
+    each grid of maps, rounded up to a tenth. If `numbers`, cells display weights of 0.005 or more.
     """
 
     scale: float | None = None
@@ -57,7 +56,10 @@ PLAIN = MapStyle()
 
 
 def format_of(path: Path) -> str:
-    """Return a picture's format by its suffix, png for a pipe or a device. Raises ConfigError."""
+    """Return a picture's format by its suffix, or png for a pipe or a device.
+
+    Raises ConfigError for a suffix that is not in FORMATS.
+    """
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in FORMATS and not is_direct(path):
         allowed = ", ".join(f".{format}" for format in FORMATS)
@@ -66,7 +68,7 @@ def format_of(path: Path) -> str:
 
 
 def picture(figure: Figure, format: str) -> bytes:
-    """Return the content of a figure's file, with all labels: the same bytes for the same map."""
+    """Return the bytes of a figure's file, with all labels; equal figures give equal bytes."""
     stream = io.BytesIO()
     with mpl.rc_context({"svg.hashsalt": "nmt"}):  # by default, the ids in an SVG are random
         figure.savefig(
@@ -76,7 +78,7 @@ def picture(figure: Figure, format: str) -> bytes:
 
 
 def write_numbers(axes: Axes, table: AttentionTable, image: AxesImage, cell: float) -> None:
-    """Write the weights into their cells of `cell` inches, as .42 or 1.0, white on dark cells."""
+    """Write each weight, such as .42 or 1.0, into its cell, which is `cell` inches wide."""
     number_font = font(cell * 72 * _NUMBER_EM)
     red, green, blue = np.moveaxis(image.to_rgba(table.weights)[..., :3], -1, 0)
     is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
@@ -100,7 +102,7 @@ NamedMap = tuple[AttentionTable, str]
 class MapGrid:
     """Maps with the same labels, each with its name, in lines under a heading.
 
-    No line is longer than the first. All lengths are in inches.
+    No line is longer than the first. `cell` is the side of a cell. All lengths are in inches.
     """
 
     lines: Sequence[Sequence[NamedMap]]
@@ -117,7 +119,7 @@ class MapGrid:
         return max(float(m.weights.max(initial=0.0)) for m, _ in itertools.chain(*self.lines))
 
     def step_x(self, cell: float) -> float:
-        """Return the distance from a map to the next in its line, whose names must not touch."""
+        """Return the distance from a map to the next in its line. Their names do not touch."""
         n_characters = max(len(name) for _, name in itertools.chain(*self.lines))
         name_width = n_characters * NAME_POINTS * EM / 72
         map_width = len(self.first.columns) * cell
@@ -128,14 +130,18 @@ class MapGrid:
         return len(self.first.rows) * cell + NAME_INCHES
 
     def size(self, cell: float) -> tuple[float, float]:
-        """Return the width and the height of all maps."""
+        """Return the width and the height of the grid."""
         n_rows, n_columns = self.first.weights.shape
         width = (len(self.lines[0]) - 1) * self.step_x(cell) + n_columns * cell
         return width, (len(self.lines) - 1) * self.step_y(cell) + n_rows * cell
 
 
 def map_grid(maps: Sequence[NamedMap], heading: str = "", across: int | None = None) -> MapGrid:
-    """Return a grid with `across` maps in a line; by default a layer, or about a square."""
+    """Return a grid with `across` maps in each line.
+
+    By default, the heads of a layer form a line. If all maps are of one layer, or if there is one
+    map per layer, the grid is about a square.
+    """
     layers = itertools.groupby(maps, lambda entry: entry[1].rpartition(" head ")[0])
     lines = [list(line) for _, line in layers]
     if across is None and 1 < len(lines) < len(maps):

@@ -26,7 +26,7 @@ from nmt.types import Encoded, FilePath
 def write_page(
     records: Iterable[AttentionRecord], path: FilePath, level: Level = "word", force: bool = False
 ) -> None:
-    """Write the page of records, which are at level "piece" and consecutive for each sentence.
+    """Write the page of records of level "piece". The records of a sentence must be consecutive.
 
     The records are read one sentence at a time. `level` is the level that the page displays first.
     `path` must be new unless `force`. Raises DataError if it cannot be written.
@@ -36,7 +36,7 @@ def write_page(
 
 
 def html_head(title: str, style: str, script: str) -> str:
-    """Return a page up to its body, with a policy that allows this style and this script only."""
+    """Return the HTML before the body. Its policy allows only this style and this script."""
     policy = (
         f"default-src 'none'; style-src {_source(style)}; script-src {_source(script)}; "
         "img-src blob: data:; base-uri 'none'; form-action 'none'"
@@ -111,10 +111,10 @@ def _side(text: str, encoded: Encoded) -> dict[str, object]:
 
 
 def pack(weights: Float32[np.ndarray, "T S"]) -> dict[str, str]:
-    """Return the greatest weight of each row, and each weight as a byte; both in base64.
+    """Return `scales`, the greatest weight of each row, and `weights`, a byte each, in base64.
 
-    A byte counts steps of 1/255 of the row's greatest weight. The error is at most 1/510 of it,
-    less than 0.002 for weights up to 1, and 0 for the greatest weight.
+    A byte counts steps of 1/255 of the row's greatest weight. The error of a weight is at most
+    1/510 of the greatest weight: less than 0.002 for weights up to 1.
     """
     scales = weights.max(axis=1, initial=0.0).astype("<f4")
     factors = np.divide(255, scales, where=scales > 0, out=np.zeros(len(scales)), dtype=float)

@@ -34,7 +34,8 @@ def map_svg(table: AttentionTable) -> str:
     """Return the heat map as an SVG element: rows down the left, columns along the top.
 
     The opacity of a cell is proportional to its weight. The greatest weight, rounded up to a tenth,
-    is opaque. The title of a cell with a weight of 0.005 or more has its words and its weight.
+    is opaque, and weights below 0.005 are omitted. In a map of at most 2,500 cells, the title of a
+    cell has its words and its weight.
     """
     n_rows, n_columns = table.weights.shape
     is_small = n_rows * n_columns <= _MAX_CELLS

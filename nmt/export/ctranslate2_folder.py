@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nmt.config import RunConfig
 from nmt.errors import ConfigError
-from nmt.export.folder import MANIFEST, check_packages, exported
+from nmt.export.folder import MANIFEST, check_packages, export_folder
 from nmt.models.transformer.layers import DecoderLayer, EncoderLayer
 from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.positions import LearnedPositions
@@ -29,12 +29,12 @@ def export_ctranslate2(run: TrainedRun, checkpoint: str, out: Path) -> Path:
     """Export a checkpoint for CTranslate2 to a new folder `out`; return the path of the manifest.
 
     CTranslate2 reads positional encodings from a table. A table of sinusoids covers the larger of
-    `search.max_length` and `data.max_pieces`. Raises ConfigError, naming the key, if CTranslate2
-    does not support a model option or a package is missing; and what `exported` raises.
+    `search.max_length` and `data.max_pieces`. Raises ConfigError if CTranslate2 does not support a
+    model option (the message names its key) or is not installed, and the errors of `export_folder`.
     """
     check_packages("ctranslate2", "ctranslate2")
     check_exportable(run.config)
-    with exported(run, checkpoint, out) as (folder, loaded, manifest):
+    with export_folder(run, checkpoint, out) as (folder, loaded, manifest):
         config, model = loaded.config, loaded.model
         assert isinstance(config.model, TransformerConfig)
         assert isinstance(model, TransformerSeq2Seq)
@@ -49,7 +49,7 @@ def export_ctranslate2(run: TrainedRun, checkpoint: str, out: Path) -> Path:
 
 
 def check_exportable(config: RunConfig) -> None:
-    """Raise ConfigError, naming the key, if CTranslate2 does not support a model option."""
+    """Raise ConfigError, which names the key, if CTranslate2 does not support a model option."""
     model = config.model
     reason = ""
     if not isinstance(model, TransformerConfig):

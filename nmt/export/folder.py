@@ -29,15 +29,16 @@ def check_packages(format_: str, *packages: str) -> None:
 
 
 @contextlib.contextmanager
-def exported(
+def export_folder(
     run: TrainedRun, checkpoint: str, out: Path
 ) -> Iterator[tuple[Path, LoadedModel, dict[str, object]]]:
-    """Create the folder `out` from what the `with` block writes.
+    """Create the folder `out` with the files that the `with` block writes.
 
-    Yields a temporary folder to write to, the model of the checkpoint on the CPU with backend
-    `reference`, and the manifest to add to. The folder is renamed to `out` if the block ends
-    without an error. Raises ConfigError for a right-to-left model, DataError if `out` exists or
-    cannot be written, and what `TrainedRun.load_model` raises.
+    Yields a temporary folder for the files, the model of the checkpoint on the CPU with backend
+    `reference`, and the manifest, to which the block adds entries. At the end of the block, the
+    tokenizers and the manifest are written, and the folder is renamed to `out`. After an error it
+    is removed. Raises ConfigError for a right-to-left model, DataError if `out` exists or cannot be
+    written, and the errors of `TrainedRun.load_model`.
     """
     if run.config.data.reverse_target:
         raise ConfigError(

@@ -27,7 +27,7 @@ _SIZES = {(3, 4): "sentences", (5, 6): "source", (2, 3): "target"}
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of a graph; `shape` has the size of each axis, or its name if variable."""
+    """An input or output of a graph; `shape` has the name of an axis of variable size."""
 
     name: str
     dtype: str
@@ -64,8 +64,9 @@ class EncoderGraph(nn.Module):
 class StepGraph(nn.Module):
     """One decoder step of R rows; row i translates the sentence `sentences[i]`.
 
-    `state` provides the values that are not tensors. `names` lists all state tensors in order, and
-    `row_names` those that a search stores per row.
+    `state` provides the values of the decoder state that are not tensors. `names` lists all its
+    tensors in order. `row_names` lists the tensors that have a row per hypothesis; the others have
+    a row per sentence.
     """
 
     def __init__(
@@ -78,7 +79,10 @@ class StepGraph(nn.Module):
     def forward(
         self, last_ids: Int[Tensor, " R"], sentences: Int[Tensor, " R"], tensors: tuple[Tensor, ...]
     ) -> tuple[Float[Tensor, "R V"], Float[Tensor, "R S"], tuple[Tensor, ...]]:
-        """Return log-probabilities, weights over the source, and the row tensors after the step."""
+        """Return log-probabilities, weights over the source, and the row tensors after the step.
+
+        `tensors` are the state tensors before the step, in the order of `names`.
+        """
         state = with_tensors(
             self.state,
             {
@@ -96,7 +100,10 @@ class StepGraph(nn.Module):
 
 @torch.no_grad()
 def graphs_of(model: Seq2Seq) -> tuple[Graph, Graph]:
-    """Return the graphs of a model on the CPU, in evaluation mode, with backend `reference`."""
+    """Return the encoder graph and the step graph of a model.
+
+    The model must be on the CPU, in evaluation mode, with backend `reference`.
+    """
     (small, sources), (large, _) = (_example(model, n) for n in (0, 1))
     larger, row_names = named_tensors(large), row_tensor_names(small)
     ports = [
@@ -140,7 +147,7 @@ def graphs_of(model: Seq2Seq) -> tuple[Graph, Graph]:
 
 
 def write_graph(graph: Graph, path: Path) -> None:
-    """Write a graph as an ONNX file. Raises torch.onnx's errors if it cannot be exported."""
+    """Write a graph as an ONNX file. Raises the errors of torch.onnx if it cannot be exported."""
     axes = iter([_dynamic_axes(port) for port in graph.inputs])
     shapes = tuple(
         tuple(next(axes) for _ in tensor) if isinstance(tensor, tuple) else next(axes)
@@ -204,7 +211,7 @@ def _is_read(model: Seq2Seq, name: str) -> bool:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress the exporters' messages, such as that torchvision is not installed."""
+    """Suppress warnings and log messages up to WARNING, such as a hint to install torchvision."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

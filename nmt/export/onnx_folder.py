@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nmt.config import RunConfig
 from nmt.errors import ConfigError
-from nmt.export.folder import MANIFEST, check_packages, exported
+from nmt.export.folder import MANIFEST, check_packages, export_folder
 from nmt.export.graphs import graphs_of, quiet, write_graph
 from nmt.export.onnx_layers import ONNX_CELLS, OPSET
 from nmt.models.recurrent.cells import CELLS
@@ -17,12 +17,12 @@ def export_onnx(run: TrainedRun, checkpoint: str, out: Path, int8: bool = False)
     """Export a checkpoint as ONNX graphs to a new folder `out`; return the path of the manifest.
 
     `int8` adds copies of the graphs with int8 matrices (ONNX Runtime's dynamic quantization).
-    Raises ConfigError, naming the key, if a model option cannot be exported or a package is
-    missing; and what `exported` raises.
+    Raises ConfigError if a model option cannot be exported (the message names its key) or a package
+    is missing, and the errors of `export_folder`.
     """
     check_packages("onnx", "onnx", "onnxscript", *(["onnxruntime"] if int8 else []))
     check_exportable(run.config)
-    with exported(run, checkpoint, out) as (folder, loaded, manifest):
+    with export_folder(run, checkpoint, out) as (folder, loaded, manifest):
         encoder, step = graphs_of(loaded.model)
         graphs: dict[str, object] = {}
         for graph in (encoder, step):
@@ -43,7 +43,7 @@ def export_onnx(run: TrainedRun, checkpoint: str, out: Path, int8: bool = False)
 
 
 def check_exportable(config: RunConfig) -> None:
-    """Raise ConfigError, naming the key, if a model option cannot be exported."""
+    """Raise ConfigError, which names the key, if a model option cannot be exported."""
     model = config.model
     reason = ""
     if isinstance(model, RNNConfig):

@@ -11,14 +11,17 @@ ONNX_CELLS: dict[type[Cell], tuple[str, tuple[int, ...]]] = {
     GRUCell: ("GRU", (1, 0, 2)),
     LSTMCell: ("LSTM", (0, 3, 1, 2)),
 }
-"""The ONNX operator of each cell, and the cell's indices of ONNX's gates z, r, n or i, o, f, g."""
+"""The ONNX operator of each cell, and the index in the cell's weights of each gate of ONNX.
+
+ONNX orders the gates of a GRU as z, r, n, and of an LSTM as i, o, f, g.
+"""
 
 OPSET = 18
 """The ONNX operator set of every graph: version 18 of 2022, which all engines read."""
 
 
 class OnnxLayers(nn.Module):
-    """RecurrentLayers in evaluation mode, for export only: torch itself cannot run them.
+    """RecurrentLayers in evaluation mode as ONNX operators, for export: torch cannot run them.
 
     torch's exporter unrolls torch's own recurrent layers to the length of an example. The ONNX
     operators take the lengths of the sentences, and skip padding in both directions.
@@ -43,7 +46,7 @@ class OnnxLayers(nn.Module):
         return torch.stack([torch.cat([gates[i] for i in self.order]) for gates in parts])
 
     def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
-        """See RecurrentLayers.read."""
+        """Return the same states as RecurrentLayers.read."""
         weights, finals = list(self.layers), []
         first, last = torch.zeros_like(lengths), lengths - 1
         for i in range(0, len(weights), 3):

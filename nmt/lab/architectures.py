@@ -70,10 +70,10 @@ class Paths:
 
 
 def connections(layer: SequenceLayer, n: int, size: int) -> tuple[Connections, Connections]:
-    """Return the direct connections of outputs with inputs, and with outputs of the same layer.
+    """Return which of n inputs each output reads directly, and which outputs of the same layer.
 
-    Two positions are connected if the gradient of one `sweep` between them is not 0, for random
-    vectors of `size` numbers.
+    Output i reads position j if, in one `layer.sweep`, its gradient with respect to position j is
+    not 0. Inputs and previous outputs are random vectors of `size` numbers.
     """
     vectors = torch.randn(2, n, n, size).to(next(layer.parameters()))
     x, previous = (sequences.requires_grad_() for sequences in vectors)
@@ -86,9 +86,10 @@ def connections(layer: SequenceLayer, n: int, size: int) -> tuple[Connections, C
 
 
 def shortest_paths(layer: SequenceLayer, n: int, size: int) -> Paths:
-    """Follow the connections hop by hop until no further pair of positions is connected.
+    """Return the shortest paths, found hop by hop until no further pair of positions is connected.
 
-    Hops are within the layer if its outputs depend on each other, and otherwise in a stack of it.
+    If the outputs of the layer depend on each other, all hops are within this layer. Otherwise,
+    each hop is a layer of a stack of such layers.
     """
     edges, steps = connections(layer, n, size)
     within = bool(steps.any())
@@ -106,7 +107,7 @@ def shortest_paths(layer: SequenceLayer, n: int, size: int) -> Paths:
 
 
 def sequential_steps(layer: SequenceLayer, n: int, size: int) -> int:
-    """Return the number of sweeps until every output is known. Unknown outputs are NaN."""
+    """Return the number of sweeps until every output is known; an unknown output is NaN."""
     with torch.no_grad():
         x = torch.randn(1, n, size).to(next(layer.parameters()))
         y, steps = torch.full_like(x, torch.nan), 0
@@ -124,7 +125,7 @@ class Architecture:
 
     @property
     def n_layers(self) -> int:
-        """The number of stacked layers that connect all pairs of positions, as far as possible."""
+        """The number of stacked layers that connect every pair of positions a stack can connect."""
         return 1 if self.paths.within else self.paths.longest
 
 
@@ -135,7 +136,7 @@ class ArchitecturesResult(Result):
     n: int
     architectures: dict[str, Architecture]
 
-    def numbers(self) -> dict[str, object]:
+    def content(self) -> dict[str, object]:
         return {
             name: {
                 "longest_path": architecture.paths.longest,

@@ -109,8 +109,8 @@ class PictureEncoder(nn.Module):
 class Captioner(nn.Module):
     """An encoder of any input, and the recurrent decoder over its annotations.
 
-    `encoder` maps its input to a Memory with M = `memory_size`. The input is Features for
-    FeatureEncoder, and a tensor of pictures for PictureEncoder.
+    `encoder` maps its input to a Memory of vectors of `memory_size` numbers. The input is Features
+    for FeatureEncoder, and a tensor of pictures for PictureEncoder.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class CaptionBatch:
     def of(
         cls, inputs: Tensor | Features, rows: Sequence[int], sentences: Sequence[Sequence[int]]
     ) -> "CaptionBatch":
-        """Build a batch. The ids of a sentence are the decoder's first input (bos), words, eos."""
+        """Build a batch. A sentence is the decoder's first input, the words and eos, as ids."""
         padded = pad_ids(sentences)
         tgt_in = padded[:, :-1].masked_fill(padded[:, :-1] == EOS_ID, PAD_ID)
         return cls(inputs, torch.tensor(rows), tgt_in, padded[:, 1:])

@@ -25,7 +25,7 @@ from nmt.lab.captioning.evaluation import (
     draw_captions,
 )
 from nmt.lab.captioning.scenes import Arrangement, draw_scene, paint, split, with_noise
-from nmt.lab.captioning.words import LANGUAGES, Aspect, Language, Lexicon
+from nmt.lab.captioning.words import LANGUAGES, Aspect, CaptionVocabulary, Language
 from nmt.lab.experiment import Experiment, Options, Result, seeded
 from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import AdditiveConfig
@@ -69,7 +69,7 @@ class CaptionsOptions(Options):
 
 
 def training_batches(
-    arrangements: Sequence[Arrangement], options: CaptionsOptions, lexicon: Lexicon
+    arrangements: Sequence[Arrangement], options: CaptionsOptions, vocabulary: CaptionVocabulary
 ) -> Iterator[CaptionBatch]:
     """Yield endless batches of new pictures with their captions in every language.
 
@@ -85,7 +85,7 @@ def training_batches(
     while True:
         contents = [rng.choice(rng.choice(groups)) for _ in range(options.pictures)]
         pictures = paint([draw_scene(arrangement, rng) for arrangement in contents], rng)
-        ids = [lexicon.ids(content, language) for language in LANGUAGES for content in contents]
+        ids = [vocabulary.ids(content, language) for language in LANGUAGES for content in contents]
         yield CaptionBatch.of(with_noise(pictures, _NOISE, rng), rows, ids)
 
 
@@ -93,10 +93,10 @@ def generate(
     model: Captioner,
     arrangements: Sequence[Arrangement],
     options: CaptionsOptions,
-    lexicon: Lexicon,
+    vocabulary: CaptionVocabulary,
     rng: random.Random,
 ) -> Iterator[GeneratedCaption]:
-    """Caption one new picture of each arrangement in every language, by beam search."""
+    """Yield captions of one new picture of each arrangement, in every language, by beam search."""
     config = SearchConfig(beam=options.beam, max_length_factor=0, max_length_extra=_MAX_WORDS)
     for start in range(0, len(arrangements), _SEARCH_BATCH):
         contents = arrangements[start : start + _SEARCH_BATCH]
@@ -105,21 +105,21 @@ def generate(
         pixels = (255 * pictures).round().byte().permute(0, 2, 3, 1).numpy()
         memory = annotate(model, with_noise(pictures, _NOISE, rng))
         for language in LANGUAGES:
-            first_ids = torch.full((len(contents),), lexicon.first_id(language))
+            first_ids = torch.full((len(contents),), vocabulary.first_id(language))
             hypotheses = describe(model, memory, first_ids, config)
             for content, scene, picture, best in zip(
                 contents, scenes, pixels, hypotheses, strict=True
             ):
-                words = tuple(lexicon.texts(best.ids))
+                words = tuple(vocabulary.texts(best.ids))
                 yield GeneratedCaption(content, scene, picture, language, words, best.attention)
 
 
 @dataclass(frozen=True)
 class CaptionsResult(Result):
-    """The captions of unseen arrangements and of new kinds of things (see Split), and the cost.
+    """The generated captions of the arrangements in `Split.unseen` and `Split.new_kinds`.
 
-    `losses` has the loss of each update, in nats per word. `seconds` is the time of training,
-    including the drawing of pictures.
+    `losses` has the loss of each update, in nats per word. `n_seen` is the number of arrangements
+    in `Split.seen`. `seconds` is the time of training, including the drawing of pictures.
     """
 
     unseen: tuple[GeneratedCaption, ...]
@@ -129,7 +129,7 @@ class CaptionsResult(Result):
     n_parameters: int
     seconds: float
 
-    def numbers(self) -> dict[str, object]:
+    def content(self) -> dict[str, object]:
         tests = {"unseen_arrangements": self.unseen, "new_kinds_of_things": self.new_kinds}
         return {
             "seconds_of_training": self.seconds,
@@ -165,25 +165,25 @@ def _in(captions: Iterable[GeneratedCaption], language: Language) -> list[Genera
 
 
 def run(options: CaptionsOptions) -> CaptionsResult:
-    """Train a captioner on the seen arrangements and test it on the others."""
+    """Train a captioner on the seen arrangements and test it on samples of the others."""
     arrangements = split(random.Random(f"split {options.seed}"))
-    lexicon = Lexicon()
+    vocabulary = CaptionVocabulary()
     config = RecurrentConfig(
         embedding=_EMBEDDING, hidden=options.hidden, dropout=0.0, attention=options.attention
     )
     with seeded(options.seed):
         encoder = PictureEncoder(GRID**2, options.annotation)
-        model = Captioner(encoder, config, options.annotation, len(lexicon.vocab))
+        model = Captioner(encoder, config, options.annotation, len(vocabulary.vocab))
     started = time.perf_counter()
     with seeded(options.seed):  # only hard attention, which samples, uses this generator
-        batches = training_batches(arrangements.seen, options, lexicon)
+        batches = training_batches(arrangements.seen, options, vocabulary)
         losses = list(train(model, batches, options.updates, options.lr))
     seconds = time.perf_counter() - started
     rng = random.Random(f"examination {options.seed}")
 
     def test(part: Sequence[Arrangement], limit: int) -> tuple[GeneratedCaption, ...]:
         sample = rng.sample(part, min(limit, len(part)))
-        return tuple(generate(model, sample, options, lexicon, rng))
+        return tuple(generate(model, sample, options, vocabulary, rng))
 
     return CaptionsResult(
         unseen=test(arrangements.unseen, options.tests),

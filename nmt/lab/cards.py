@@ -34,8 +34,8 @@ class CardOptions(Options):
 class Cards:
     """B sequences of n cards; the id of a card is letter * digits + digit.
 
-    `twins` are the positions of the other card with the same letter. `answers` are the digits of
-    the previous card (at the first position: of the card itself) and of the twin.
+    The twin of a card is the other card with the same letter; `twins` has its position. `answers`
+    are the digit of the previous card (for the first card: its own digit) and of the twin.
     """
 
     ids: Int[Tensor, "B n"]

@@ -66,7 +66,7 @@ class ComplexityOptions(Options):
 
 @dataclass(frozen=True)
 class ComplexityResult(Result):
-    """The measured costs and the theory of each layer, by name."""
+    """The measured costs and the theoretical costs of each layer, by name."""
 
     size: int
     lengths: list[int]
@@ -74,7 +74,11 @@ class ComplexityResult(Result):
     theory: dict[str, Theory]
 
     def crossings(self, cost: Callable[[Costs], Amounts]) -> dict[str, float | None]:
-        """Return the length above which the first layer of each pair costs more (None: never)."""
+        """Return the lengths above which self-attention costs more than other layers.
+
+        `cost` selects the costs. Keys name the compared layers: `self-attention / local attention`.
+        A value is None if self-attention does not cost more at the longest length measured.
+        """
         return {
             f"{first} / {second}": crossing(
                 self.lengths, cost(self.layers[first]), cost(self.layers[second])
@@ -82,7 +86,7 @@ class ComplexityResult(Result):
             for first, second in _PAIRS
         }
 
-    def numbers(self) -> dict[str, object]:
+    def content(self) -> dict[str, object]:
         """Return the content of the JSON file; all but `timed` is equal in every run."""
         longest = self.lengths[-1]
         return {

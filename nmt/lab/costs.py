@@ -33,9 +33,10 @@ def upper_slope(sizes: Sequence[int], costs: Amounts) -> float:
 
 
 def crossing(sizes: Sequence[int], costs: Amounts, others: Amounts) -> float | None:
-    """Return the size above which `costs` exceed `others`, or None if there is none.
+    """Return the size above which `costs` exceed `others`, or None if they do not at the last size.
 
-    Costs are interpolated linearly on logarithmic axes.
+    The result is the first size if `costs` exceed `others` at all sizes. Costs are interpolated
+    linearly on logarithmic axes.
     """
     gaps = np.log(costs) - np.log(others)
     below = np.flatnonzero(gaps <= 0)
@@ -51,7 +52,7 @@ def crossing(sizes: Sequence[int], costs: Amounts, others: Amounts) -> float | N
 def median_seconds(work: Callable[[], object], repetitions: int) -> float:
     """Return the median processor time of `work` in seconds, after one warm-up.
 
-    Short work is repeated more often than `repetitions`.
+    `repetitions` is the minimum number of timings; short work is timed more often.
     """
     work()
     seconds: list[float] = []
@@ -63,7 +64,7 @@ def median_seconds(work: Callable[[], object], repetitions: int) -> float:
 
 
 def peak_tensor_bytes(work: Callable[[], object]) -> int:
-    """Return the peak number of bytes in tensors created by `work`; it is equal in every run.
+    """Return the peak number of bytes in tensors created by `work`, which is equal in every run.
 
     Older tensors and the temporary memory inside a kernel are not counted.
     """

@@ -91,8 +91,9 @@ def draw_scenes(n_scenes: int, options: CuesOptions, generator: torch.Generator)
 class Reader(nn.Module):
     """A layer over the items of a scene, then a linear layer that predicts the digit.
 
-    If `with_task`, the one-hot task is appended to the features of every item. A linear layer on
-    single items precedes pooling. Max pooling follows the convolution, which has width 3.
+    `layer` is one of LAYERS except attention (AttentionReader). If `with_task`, the one-hot task is
+    appended to the features of every item. A linear layer on single items precedes pooling. Max
+    pooling follows the convolution, which has width 3.
     """
 
     def __init__(self, layer: str, with_task: bool, options: CuesOptions) -> None:
@@ -150,7 +151,7 @@ def _one_hot_kinds(kinds: Int[Tensor, "*B"]) -> Float[Tensor, "*B kinds"]:
 
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """The accuracy, the size and the `influence` of a trained network."""
+    """The test accuracy, the number of parameters and the `influence` of a trained network."""
 
     accuracy: float
     parameters: int
@@ -161,10 +162,10 @@ class TrainedNetwork:
 class CuesResult(Result):
     """The trained networks by layer, without and with the task.
 
-    The scores are the `feature_scores` of the attention with a constant query (without the task),
-    and of the attention with a query for each task. `ceiling_without_the_task` is the accuracy that
-    no network can exceed on average without the task. `desk` has the kinds of items in the scene
-    for which `influence` is computed.
+    `ceiling_without_the_task` is the accuracy that no network can exceed on average without the
+    task. `desk` has the kinds of items in the scene for which `influence` is computed. The scores
+    are the `feature_scores` of the attention without the task, which has a constant query, and with
+    the task, which has a query per task.
     """
 
     ceiling_without_the_task: float
@@ -224,11 +225,12 @@ def train(layer: str, with_task: bool, scenes: Scenes, options: CuesOptions) -> 
 
 
 def influence(network: nn.Module, with_task: bool, n_items: int) -> Float[Tensor, "tasks S"]:
-    """Return the change of the answer if the digit of one item changes, as a share of all items.
+    """Return the share of each item (column) in the changes of the answer.
 
-    A change is the total variation distance between answers, averaged over the item's other digits.
-    The scene is the desk: the first kinds of items with different digits, where only the cup is
-    bright. There is a row for each task, or one row without a task.
+    The digit of one item at a time is replaced. The change of the answer is the total variation
+    distance, averaged over the item's other digits. The scene is the desk: the first `n_items` of
+    KINDS with different digits, where only the cup is bright. There is a row for each task, or one
+    row without a task.
     """
     kinds = torch.arange(n_items)
     brightness = torch.where(kinds == SALIENT, 1.0, 0.2)

@@ -68,13 +68,12 @@ class EquivarianceOptions(Options):
 
 
 @dataclass(frozen=True)
-class ShuffledLayer:
-    """Measurements of a layer f. `max_difference` is max |f(PX) - P f(X)| over all permutations.
+class LayerMeasurements:
+    """Measurements of a layer f. `max_difference` is max |f(PX) - P f(X)| over all permutations P.
 
-    The arrays are of one permutation: `weights` and `shuffled_weights` (S, S) are the weights of
-    each input (column) in each output (row), before and after it, and `difference` (S, D) is
-    |f(PX) - P f(X)|. `shorter_input` is "works" if the layer accepts one word less, and otherwise
-    the error.
+    `weights` (S, S) has the weight of each input (column) in each output (row). `shuffled_weights`
+    and `difference`, |f(PX) - P f(X)| (S, D), are of one permutation. `shorter_input` is "works" if
+    the layer accepts one word less, and otherwise the error.
     """
 
     parameters: int
@@ -86,10 +85,10 @@ class ShuffledLayer:
 
 
 @dataclass(frozen=True)
-class Scores:
+class ScoreMeasurements:
     """Scores S of all pairs of words before the softmax, summed over heads.
 
-    `asymmetry` is max |S - S^T| / max |S|. `self_weights` are the weights of words on themselves.
+    `asymmetry` is max |S - S^T| / max |S|. `self_weights` has the weight of each word on itself.
     """
 
     scores: npt.NDArray[np.float32]
@@ -100,13 +99,13 @@ class Scores:
 
 @dataclass(frozen=True)
 class EquivarianceResult(Result):
-    """The words, one permutation of them, and the layers and kinds of scores by name."""
+    """The words, a permutation (`order`), and the measurements of layers and scores by name."""
 
     words: tuple[str, ...]
     order: tuple[int, ...]
     shuffled_words: tuple[str, ...]
-    layers: dict[str, ShuffledLayer]
-    scores: dict[str, Scores]
+    layers: dict[str, LayerMeasurements]
+    scores: dict[str, ScoreMeasurements]
 
 
 Layer = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -182,7 +181,7 @@ def _measure_layer(
     x: Float[Tensor, "S D"],
     orders: list[Int[Tensor, " S"]],
     order: Int[Tensor, " S"],
-) -> ShuffledLayer:
+) -> LayerMeasurements:
     y, weights = layer(x)
     try:
         layer(x[:-1])
@@ -190,7 +189,7 @@ def _measure_layer(
     except RuntimeError as error:
         shorter_input = str(error).splitlines()[0]
     shuffled_y, shuffled_weights = layer(x[order])
-    return ShuffledLayer(
+    return LayerMeasurements(
         parameters=sum(parameter.numel() for parameter in module.parameters()) if module else 0,
         max_difference=max(float((layer(x[o])[0] - y[o]).abs().max()) for o in orders),
         shorter_input=shorter_input,
@@ -200,15 +199,17 @@ def _measure_layer(
     )
 
 
-def _measure_scores(scores: Float[Tensor, "S S"]) -> Scores:
+def _measure_scores(scores: Float[Tensor, "S S"]) -> ScoreMeasurements:
     asymmetry = float((scores - scores.mT).abs().max() / scores.abs().max())
     diagonal = masked_softmax(scores.unsqueeze(0)).squeeze(0).diagonal()
-    return Scores(scores.numpy(), asymmetry, diagonal.numpy(), float(diagonal.mean()))
+    return ScoreMeasurements(scores.numpy(), asymmetry, diagonal.numpy(), float(diagonal.mean()))
 
 
 def draw(result: EquivarianceResult) -> Figure:
-    """Draw a row per layer, with the weights before and after the permutation and the difference,
-    and a row of scores. A box marks the pair of words with the largest weight of self-attention.
+    """Draw a row per layer: weights before and after the permutation, and the difference.
+
+    The last row has scores. A box marks the pair of different words with the largest weight of
+    self-attention.
     """
     figure = new_figure(9.0, 11.9)
     rows = figure.subfigures(6, 1, squeeze=False, height_ratios=[1, 0.9, 0.9, 1, 1.25, 1.25]).flat

@@ -57,10 +57,10 @@ NonEmpty = Annotated[tuple[ItemT, ...], AfterValidator(_non_empty)]
 class Result:
     """The result of a run. Equal options give equal results, except for measured times."""
 
-    def numbers(self) -> dict[str, object]:
-        """Return the numbers of NAME.json: scalars, text, arrays, and lists and dicts of these.
+    def content(self) -> dict[str, object]:
+        """Return the entry `numbers` of NAME.json: scalars, text, arrays, lists and dicts.
 
-        None is NaN or infinite. The summary prints scalars as lines and dicts of dicts as tables.
+        No number may be NaN or infinite. The summary prints scalars as lines and dicts as tables.
         """
         return asdict(self)
 
@@ -71,8 +71,10 @@ ResultT = TypeVar("ResultT", bound=Result)
 
 @dataclass(frozen=True)
 class Experiment(Generic[OptionsT, ResultT]):
-    """An experiment. `run` seeds all randomness with `options.seed`, and leaves the global
-    generators of torch and NumPy unchanged. `draw` returns the figure of a result.
+    """An experiment: the class of its options, and two functions.
+
+    `run` seeds all randomness with the option `seed`, and leaves the global generators of torch and
+    NumPy unchanged. `draw` returns the figure of a result.
     """
 
     options: type[OptionsT]
@@ -126,7 +128,7 @@ def perform(name: str, overrides: Overrides, folder: Path, force: bool = False) 
         with output_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         result = experiment.run(options)
-        numbers = result.numbers()
+        numbers = result.content()
         content = {
             "experiment": name,
             "description": EXPERIMENTS[name],
@@ -152,7 +154,7 @@ def perform(name: str, overrides: Overrides, folder: Path, force: bool = False) 
 def describe_options(name: str) -> list[str]:
     """Return a line for each option of an experiment: its key, its default and its description.
 
-    A section's default is its `kind`. Raises ConfigError for an unknown name.
+    The default of a section is displayed as its `kind`. Raises ConfigError for an unknown name.
     """
     defaults = find(name).options()
     rows = [

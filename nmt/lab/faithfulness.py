@@ -29,7 +29,7 @@ class Curves(NamedTuple):
 def agreement(
     shares: Float[Tensor, "T S"], sources: Int[Tensor, " T"]
 ) -> tuple[Bool[Tensor, " T"], Float[Tensor, " T"]]:
-    """Return whether `sources[t]` has the largest share of row t, and its share.
+    """Return for each row t whether `sources[t]` has the largest share, and its share.
 
     Of several equal shares, the first is the largest.
     """
@@ -39,7 +39,7 @@ def agreement(
 
 @torch.inference_mode()
 def log_probs(model: Seq2Seq, pair: Pair, keep: Bool[Tensor, "R S"]) -> Float[Tensor, "R T"]:
-    """Return log p(tgt_out), teacher-forced, with unk for the source pieces outside `keep`."""
+    """Return log p(tgt_out[t]), teacher-forced, with unk for each source piece outside `keep`."""
     unique, inverse = keep.unique(dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
     values = []
     for rows in unique.split(_MAX_ROWS):
@@ -53,7 +53,8 @@ def log_probs(model: Seq2Seq, pair: Pair, keep: Bool[Tensor, "R S"]) -> Float[Te
 def curves(model: Seq2Seq, pair: Pair, scores: Float[Tensor, "*M T S"]) -> Curves:
     """Return the curves of M attributions of the first T target pieces.
 
-    The last piece of the source, eos, is never removed. Words with equal scores keep their order.
+    Words are removed or restored by falling scores; words with equal scores keep their order. The
+    last piece of the source, eos, is never removed.
     """
     order = scores[..., :-1].argsort(dim=-1, descending=True, stable=True)
     return Curves(_deletion(model, pair, order), _deletion(model, pair, order.flip(-1)).flip(-1))
@@ -73,5 +74,5 @@ def _deletion(
 
 
 def area(curve: Float[Tensor, "*L n"]) -> Float[Tensor, "*L"]:
-    """Return the area under a curve over the share of words, from 0 to 1: its mean value."""
+    """Return the area under a curve whose x goes from 0 to 1: the curve's mean value."""
     return torch.trapezoid(curve, dim=-1) / (curve.shape[-1] - 1)

@@ -1,8 +1,8 @@
 """One trained model decoded with soft, sampled and argmax attention.
 
 Soft attention averages over all positions. Hard attention takes one position: a sample from the
-same distribution, or the most probable one (arXiv 1502.03044, section 4). The loss of accuracy of
-a model that is decoded in another way than trained tells how well one position replaces the mean.
+same distribution, or the most probable one (arXiv 1502.03044, section 4). A model that is decoded
+in another way than it was trained loses accuracy if one position cannot replace the mean.
 """
 
 import random
@@ -62,16 +62,17 @@ class HardSoftOptions(TranslatorOptions):
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelMeasurements:
     """Measurements of a trained model. `attention` measures its soft attention.
 
-    `decoded` has the translations of each way of decoding, one per draw for sampled decoding.
+    `decoded` has the accuracy and an example for each way of decoding: one entry per draw for
+    sampled decoding, otherwise one entry.
     """
 
     decoded: dict[str, list[Translations]]
     attention: AttentionMeans
 
-    def numbers(self) -> dict[str, object]:
+    def content(self) -> dict[str, object]:
         numbers: dict[str, object] = {
             "entropy": self.attention.entropy,
             "weight_on_source_word": self.attention.on_source,
@@ -98,12 +99,12 @@ def _mean_and_spread(draws: Sequence[Translations]) -> tuple[float, float | None
 class HardSoftResult(Result):
     """The models by the name of the weighting in training (keys of WEIGHTINGS)."""
 
-    models: dict[str, Model]
+    models: dict[str, ModelMeasurements]
 
-    def numbers(self) -> dict[str, object]:
+    def content(self) -> dict[str, object]:
         return {
             "example": {"english": " ".join(EXAMPLE.english), "french": " ".join(EXAMPLE.french)},
-            **{f"trained_{name}": model.numbers() for name, model in self.models.items()},
+            **{f"trained_{name}": model.content() for name, model in self.models.items()},
         }
 
 
@@ -111,7 +112,7 @@ def run(options: HardSoftOptions) -> HardSoftResult:
     """Train each model on the same sentences, and decode it in each of the three ways."""
     rng = random.Random(options.seed)
     unseen = [EXAMPLE, *draw_pairs(rng, options.sentences, frozenset([EXAMPLE]))]
-    models: dict[str, Model] = {}
+    models: dict[str, ModelMeasurements] = {}
     with one_thread():
         for name, weights in WEIGHTINGS.items():
             config = gru_config(options, weights, options.bidirectional)
@@ -126,7 +127,7 @@ def run(options: HardSoftOptions) -> HardSoftResult:
                 with seeded(options.seed + draw):
                     decoded[SAMPLED].append(evaluate(sampled, unseen))
             decoded[ARGMAX] = [evaluate(argmax, unseen)]
-            models[name] = Model(decoded, measure_attention(soft, unseen))
+            models[name] = ModelMeasurements(decoded, measure_attention(soft, unseen))
     return HardSoftResult(models)
 
 
@@ -151,7 +152,7 @@ def draw(result: HardSoftResult) -> Figure:
     return figure
 
 
-def _draw_bars(axes: Axes, model: Model) -> None:
+def _draw_bars(axes: Axes, model: ModelMeasurements) -> None:
     for x, (way, colour) in enumerate(_COLOURS.items()):
         mean, spread = _mean_and_spread(model.decoded[way])
         text = f"{mean:.1f}" if spread is None else f"{mean:.1f} ± {spread:.1f}"

@@ -46,11 +46,12 @@ class HeadsOptions(CardOptions):
 
 
 @dataclass(frozen=True)
-class Heads:
-    """Measurements of a trained encoder with N heads, sorted by their mean attention distance.
+class EncoderMeasurements:
+    """Measurements of a trained encoder and of its N heads (of all layers).
 
-    `loss` (nats per answer) and `accuracy` have one value per question, and each of `measures` has
-    one per head. `weights` (N, n, n) are from the first test sequence.
+    `loss` (nats per answer) and `accuracy` have one value per question. Each of `measures` has one
+    value per head. `weights` (N, n, n) are from the first test sequence. The heads are sorted by
+    their mean attention distance.
     """
 
     parameters: int
@@ -68,7 +69,7 @@ class HeadsResult(Result):
     """
 
     options: HeadsOptions
-    encoders: dict[int, Heads]
+    encoders: dict[int, EncoderMeasurements]
     cards: list[str]
     twin_distance: float
 
@@ -78,7 +79,7 @@ class HeadsResult(Result):
         n = len(self.cards)
         return (n * n - 1) / (3 * n)
 
-    def numbers(self) -> dict[str, object]:
+    def content(self) -> dict[str, object]:
         numbers: dict[str, object] = {
             "distance_of_twins": self.twin_distance,
             "distance_of_equal_weights": self.equal_distance,
@@ -105,14 +106,14 @@ def run(options: HeadsOptions) -> HeadsResult:
 
 
 @torch.inference_mode()
-def _test(model: CardReader, test: Cards) -> Heads:
+def _test(model: CardReader, test: Cards) -> EncoderMeasurements:
     """Measure the answers and the heads of the model on the test sequences."""
     is_correct = model(test.ids).argmax(dim=-1) == test.answers
     keep = torch.ones_like(test.ids, dtype=torch.bool)
     weights: Tensor = model.encoder(test.ids, keep, with_weights=True)[1].double()
     measures = measure(weights, test.twins)
     order = np.argsort(measures["distance"], kind="stable")
-    return Heads(
+    return EncoderMeasurements(
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         loss=losses(model, test).double().numpy(),
         accuracy=is_correct.double().mean(dim=(0, 1)).numpy(),
@@ -124,8 +125,9 @@ def _test(model: CardReader, test: Cards) -> Heads:
 def measure(
     weights: Float[Tensor, "B N n n"], twins: Int[Tensor, "B n"]
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Return measures of each head (N,), averaged over sequences and positions: the distance in
-    positions, the entropy in nats, and the weights on the previous card and on the twin.
+    """Return the measures of the heads by name, with shape (N,): the distance in positions, the
+    entropy in nats, and the weights on the previous card and on the twin. They are means over
+    sequences and positions.
     """
     positions = torch.arange(weights.shape[-1])
     previous = (positions - 1).clamp(min=0).expand_as(twins)

@@ -53,7 +53,7 @@ class KernelOptions(Options):
 
 @dataclass(frozen=True)
 class Estimate:
-    """The weights and the predictions (`curve`) of a kernel at the queries, and its errors.
+    """The weights and the predictions (`curve`) of a kernel at QUERIES, and their errors.
 
     `rmse` is the error against the true function. `loss` is the leave-one-out mean squared error at
     the noisy points. `n_isolated` counts the queries without a point in the range of the kernel.
@@ -65,8 +65,8 @@ class Estimate:
     loss: float
     n_isolated: int
 
-    def numbers(self) -> dict[str, object]:
-        """Return the errors, the sharpness of the weights, and the total change of slope.
+    def content(self) -> dict[str, object]:
+        """Return the errors, measures of the weights, the total change of slope, and the curve.
 
         `points_used` is the effective number of points: the mean of exp(entropy of the weights).
         """
@@ -92,9 +92,9 @@ class Learning:
 
 @dataclass(frozen=True)
 class KernelResult(Result):
-    """The points, the three estimates by name, and the width and the loss during learning.
+    """The training points (x, y), the three estimates by name, and the course of `learning`.
 
-    `draws` has the estimates of other seeds, by name.
+    They are for the option `seed`. `draws` has the estimates for the seeds 1 to the option `draws`.
     """
 
     options: KernelOptions
@@ -109,12 +109,12 @@ class KernelResult(Result):
         """The width after the last epoch."""
         return self.learning.widths[-1]
 
-    def numbers(self) -> dict[str, object]:
+    def content(self) -> dict[str, object]:
         return {
             "learned_width": self.learned_width,
             "width_per_epoch": self.learning.widths,
             "loss_per_epoch": self.learning.losses,
-            **{name: estimate.numbers() for name, estimate in self.estimates.items()},
+            **{name: estimate.content() for name, estimate in self.estimates.items()},
             "rmse_of_draws": {name: _range(fits) for name, fits in self.draws.items()},
             "x": self.x.numpy(),
             "y": self.y.numpy(),
@@ -134,7 +134,7 @@ def _range(estimates: list[Estimate]) -> dict[str, float]:
 
 
 def run(options: KernelOptions) -> KernelResult:
-    """Draw random points, predict in three ways, and measure the errors."""
+    """Draw random points for each seed, predict in three ways, and measure the errors."""
     x, y, learning, estimates = _estimates(options)
     seeds = range(1, options.draws + 1)
     draws = [_estimates(options.model_copy(update={"seed": seed}))[-1] for seed in seeds]
@@ -216,8 +216,8 @@ def kernel_weights(
 ) -> tuple[Float64[Tensor, "Q S"], int]:
     """Return the weights K(w |q - k|), normalised over the keys where `keep` is True.
 
-    Also return the number of queries without a key in the range of the kernel; their weights are
-    uniform.
+    Also return the number of queries without a key in the range of the kernel. Such queries have
+    uniform weights.
     """
     if kernel == "gaussian":
         gaussian = GaussianConfig(width=width).build(1, 1).double()
@@ -246,7 +246,7 @@ def _attend(
 
 
 def draw(result: KernelResult) -> Figure:
-    """Draw the curves, the loss per epoch, and the weights for both widths."""
+    """Draw the curves, the loss per epoch, and the weights for the fixed and the learned width."""
     figure = new_figure(11.0, 7.4)
     above, below = figure.subfigures(2, 1, squeeze=False, hspace=0.03).flat
     curves, losses = above.subplots(1, 2, width_ratios=[1.6, 1])

@@ -92,7 +92,7 @@ def draw_memories(count: int, options: KeySizeOptions, generator: torch.Generato
 
 @dataclass(frozen=True)
 class KindResult:
-    """The test loss (nats per answer) and accuracy of a kind of attention, each (sizes, draws)."""
+    """The test losses (nats per answer) and accuracies of a kind of attention: (sizes, draws)."""
 
     loss: npt.NDArray[np.float64]
     accuracy: npt.NDArray[np.float64]
@@ -105,7 +105,7 @@ class KeySizeResult(Result):
     options: KeySizeOptions
     kinds: dict[Kind, KindResult]
 
-    def numbers(self) -> dict[str, object]:
+    def content(self) -> dict[str, object]:
         numbers: dict[str, object] = {"sizes": self.options.sizes}
         for kind, results in self.kinds.items():
             numbers[kind] = {
@@ -151,7 +151,7 @@ def _loss(model: Retrieval, memories: Memories) -> Float[Tensor, ""]:
 
 
 def draw(result: KeySizeResult) -> Figure:
-    """Draw accuracy and loss over the size."""
+    """Draw accuracy and loss by size."""
     figure = new_figure(9.0, 4.0)
     accuracy, loss = figure.subplots(1, 2)
     sizes, options = result.options.sizes, result.options

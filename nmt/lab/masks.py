@@ -52,8 +52,10 @@ class MasksOptions(Options):
 
 @dataclass(frozen=True)
 class MaskedAttention:
-    """Attention under one mask. `keep` is True if query q may attend to position s. `change` is the
-    maximum change of output q if the key and the value of position s are replaced.
+    """Attention under one mask. `keep[q, s]` is True if query q may attend to position s.
+
+    `change[q, s]` is the maximum change of output q if the key and the value of position s are
+    replaced.
     """
 
     keep: Bool[Tensor, "Q S"]
@@ -65,7 +67,7 @@ class MaskedAttention:
         """The number of queries that may attend to no position."""
         return int((~self.keep.any(dim=1)).sum())
 
-    def numbers(self) -> dict[str, object]:
+    def content(self) -> dict[str, object]:
         masked = ~self.keep
         return {
             "max_change_by_masked_position": float((self.change * masked).max()),
@@ -83,23 +85,24 @@ class MaskedAttention:
 class MasksResult(Result):
     """The measurements of each mask by name.
 
-    `fully_masked` has each weight of a query that may attend to no position, by way of masking.
+    `fully_masked` maps ways of masking to the weight of each position for a query that may attend
+    to no position, as text.
     """
 
     words: tuple[str, ...]
     masks: dict[str, MaskedAttention]
     fully_masked: dict[str, str]
 
-    def numbers(self) -> dict[str, object]:
+    def content(self) -> dict[str, object]:
         return {
             "words": self.words,
-            "masks": {name: attention.numbers() for name, attention in self.masks.items()},
+            "masks": {name: attention.content() for name, attention in self.masks.items()},
             "weight_in_a_fully_masked_row": self.fully_masked,
         }
 
 
 def run(options: MasksOptions) -> MasksResult:
-    """Attend under every mask, and replace every position in turn."""
+    """Compute attention under every mask, and replace every position in turn."""
     words = (*options.sentence.split(), *[_PAD] * options.padding)
     generator = torch.Generator().manual_seed(options.seed)
     shape = (3, 1, len(words), options.size)

@@ -42,7 +42,7 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def summary(numbers: Mapping[str, object]) -> list[str]:
-    """Return scalars as lines, and dicts with the same keys as tables. Lists are left out."""
+    """Return scalars as lines, and dicts that share the same keys as tables. Omit lists."""
     lines = [line for section in _sections(numbers, "") for line in ("", *columns(section))]
     return [line.replace("_", " ") for line in lines[1:]]
 

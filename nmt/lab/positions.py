@@ -60,7 +60,7 @@ class EncodingStatistics:
 
     `nearest` is the smallest distance between two positions, and `norm` the largest norm. `uneven`
     is the maximum over d of (max - min) / max of |p(i + d) - p(i)| over i; it is 0 if the distance
-    depends on d only. `moved` is the largest change of an encoding if the text is twice as long.
+    depends on d only. `moved` is the largest change of a p(i) if the text is twice as long.
     """
 
     n: int
@@ -76,7 +76,8 @@ class PositionsResult(Result):
 
     `residuals` are the errors of PE(i + d) = PE(i) R(d) for each offset d. `wrong_residuals` are
     the errors with R(d + 1) instead. `similarity[d]` is PE(i) . PE(i + d) / (D/2), averaged over i;
-    `similarity_spread` is the largest difference of this product between two positions i.
+    `similarity_spread` is the largest difference of this product between two positions i. `codes`
+    has the statistics of several encodings by name, and `columns` the columns to draw.
     """
 
     encoding: npt.NDArray[np.float64]
@@ -89,7 +90,7 @@ class PositionsResult(Result):
     columns: tuple[int, ...]
     codes: dict[str, EncodingStatistics]
 
-    def numbers(self) -> dict[str, object]:
+    def content(self) -> dict[str, object]:
         offsets = [str(d) for d in self.offsets]
         return {
             "wavelengths": self.wavelengths,

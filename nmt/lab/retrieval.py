@@ -56,7 +56,9 @@ class RetrievalOptions(Options):
 class RetrievalResult(Result):
     """The scores of all products, and the results of soft look-ups at several temperatures.
 
-    `exact` is the price found by an exact look-up, or None if the query is not a key.
+    `exact` is the price found by an exact look-up, or None if the query is not a key. The lengths
+    are norms of vectors. `weights` has a row per temperature of the picture, and `prices` the
+    retrieved price for each temperature of a finer grid.
     """
 
     exact: float | None
@@ -72,7 +74,7 @@ class RetrievalResult(Result):
         product = self.query_length * self.lengths * self.scores["cosine"]
         return float((self.scores["dot"] - product).abs().max())
 
-    def numbers(self) -> dict[str, object]:
+    def content(self) -> dict[str, object]:
         return {
             "exact_price": self.exact,
             "average_price": _prices().mean().item(),
@@ -102,7 +104,7 @@ def _prices() -> Float64[Tensor, " S"]:
 
 
 def vectors(query: str) -> tuple[Float64[Tensor, "1 D"], Float64[Tensor, "S D"]]:
-    """Return the query and the keys as bags of words over the words of SHOP."""
+    """Return the query and the keys as vectors: 1 for each word of SHOP in the text, else 0."""
     words = sorted({word for name in SHOP for word in name.split()})
     rows = [[float(word in text.split()) for word in words] for text in (query, *SHOP)]
     table = torch.tensor(rows, dtype=torch.float64)
@@ -112,14 +114,14 @@ def vectors(query: str) -> tuple[Float64[Tensor, "1 D"], Float64[Tensor, "S D"]]
 def compare(
     query: Float64[Tensor, "1 D"], keys: Float64[Tensor, "S D"], score: Score
 ) -> Float64[Tensor, " S"]:
-    """Return q . k, or the cosine of the angle between q and k (0 if q or k is 0)."""
+    """Return the scores of the keys: q . k, or the cosine of q and k (0 if q or k is 0)."""
     return (keys * query).sum(dim=1) if score == "dot" else cosine_similarity(query, keys)
 
 
 def look_up(
     query: Float64[Tensor, "1 D"], keys: Float64[Tensor, "S D"], score: Score, temperature: float
 ) -> Float64[Tensor, " S"]:
-    """Return softmax(score(q, k) / temperature), computed by DotAttention.
+    """Return the weights softmax(score(q, k) / temperature), computed by DotAttention.
 
     The cosine is the dot product of normalised vectors.
     """
@@ -147,7 +149,7 @@ def run(options: RetrievalOptions) -> RetrievalResult:
 
 
 def draw(result: RetrievalResult) -> Figure:
-    """Draw the weights and the resulting price over the temperature."""
+    """Draw the weights and the retrieved price by temperature."""
     figure = new_figure(12.0, 3.6)
     left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=[2.3, 1]).flat
     panels = left.subplots(1, 2, sharey=True)

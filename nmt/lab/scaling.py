@@ -65,7 +65,7 @@ class ScalingOptions(Options):
 
 @dataclass(frozen=True)
 class ScalingResult(Result):
-    """The measurements of each kind of attention, with the shape (MEASURES, sizes, draws)."""
+    """The MEASURES of each kind of attention, with the shape (MEASURES, sizes, draws)."""
 
     options: ScalingOptions
     kinds: dict[Kind, npt.NDArray[np.float64]]
@@ -75,7 +75,7 @@ class ScalingResult(Result):
         values = self.kinds[kind][MEASURES.index(name)]
         return {"mean": values.mean(axis=1), "spread": values.std(axis=1, ddof=1)}
 
-    def numbers(self) -> dict[str, object]:
+    def content(self) -> dict[str, object]:
         return {
             "sizes": self.options.sizes,
             "entropy_of_equal_weights": math.log(_KEYS),
@@ -106,8 +106,9 @@ def _scores(kind: Kind, size: int, seed: int) -> Float[Tensor, "Q S"]:
 
 
 def measure(scores: Float[Tensor, "Q S"]) -> dict[str, float]:
-    """Return MEASURES by name: means over the queries of the variance of the scores, the entropy of
-    the weights p (nats), and the Frobenius norm of the Jacobian diag(p) - p p^T, and its median.
+    """Return MEASURES by name: the variance of a query's scores, the entropy (nats) of its weights
+    p, and the Frobenius norm of the Jacobian diag(p) - p p^T. All are means over the queries;
+    `median_gradient` is the median of the norm.
     """
     p = scores.softmax(dim=-1)
     squares, cubes = p.square().sum(dim=-1), p.pow(3).sum(dim=-1)
@@ -121,7 +122,7 @@ def measure(scores: Float[Tensor, "Q S"]) -> dict[str, float]:
 
 
 def draw(result: ScalingResult) -> Figure:
-    """Draw variance, entropy and gradient over the size."""
+    """Draw variance, entropy and gradient by size."""
     figure = new_figure(10.5, 3.9)
     variance, entropy, gradient = figure.subplots(1, 3)
     sizes = result.options.sizes

@@ -21,8 +21,9 @@ from nmt.models.transformer.multi_head import MultiHead
 class Theory:
     """The theoretical costs of a layer for a sequence of length n.
 
-    The three orders are in O() notation. `exponent` is the power of n in `order`. `macs` counts the
-    multiply-adds of a forward pass, including projections.
+    The three orders are in O() notation: `order` of the operations, `steps_order` of the sequential
+    steps, and `path_order` of the path length. `exponent` is the power of n in `order`. `macs`
+    counts the multiply-adds of a forward pass, including projections.
     """
 
     order: str
@@ -53,14 +54,14 @@ class SequenceLayer(nn.Module):
     def sweep(
         self, x: Float[Tensor, "B n d"], previous: Float[Tensor, "B n d"]
     ) -> Float[Tensor, "B n d"]:
-        """Take one sequential step at every position, from the outputs of the `previous` sweep.
+        """Take one sequential step at every position; `previous` are the outputs of the last sweep.
 
-        By default, no output depends on another output, and a sweep is the forward pass.
+        By default, outputs do not depend on other outputs, and a sweep is the forward pass.
         """
         return self(x)
 
     def above(self) -> "SequenceLayer":
-        """Return the next layer of a stack; by default, its connections are the same."""
+        """Return the layer above this one in a stack; by default, this layer again."""
         return self
 
 
@@ -84,8 +85,8 @@ class Convolution(SequenceLayer):
 class DilatedConvolution(SequenceLayer):
     """Causal convolution over k positions that are `dilation` apart (arXiv 1609.03499).
 
-    In a stack the dilations are 1, k, k^2, ...: each layer has a receptive field k times as wide as
-    the layer below, and every position is connected to the output by one path only.
+    In a stack, the dilations are 1, k, k^2, ...: the receptive field of each layer is k times as
+    wide as that of the layer below, and only one path leads from each position to the output.
     """
 
     def __init__(self, d: int, kernel: int, dilation: int = 1) -> None:
@@ -153,7 +154,7 @@ class SelfAttention(SequenceLayer):
 
 
 class LocalAttention(SequenceLayer):
-    """One head of attention in which query i attends to the w positions around i.
+    """One head of attention in which query i attends to w = 2 `reach` + 1 positions around i.
 
     The weights have the shape (n, w), whereas `Attention` expands them to (n, n).
     """

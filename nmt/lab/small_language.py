@@ -37,8 +37,9 @@ FRENCH = sorted(
 
 @dataclass(frozen=True)
 class Pair:
-    """A sentence and its translation. French word i translates the English word `sources[i]`. If
-    it is an article or an adjective, it agrees with the noun `nouns[i]`; otherwise that is None.
+    """A sentence and its translation. French word i translates English word `sources[i]`.
+
+    If word i is an article or an adjective, it agrees with the noun `nouns[i]`; else that is None.
     """
 
     english: tuple[str, ...]

@@ -127,7 +127,7 @@ def with_weighting(model: RNNSeq2Seq, weighting: Weighting) -> RNNSeq2Seq:
 
 @dataclass(frozen=True)
 class Translations:
-    """The word accuracy in %, and the first translation and its attention, eos included."""
+    """The word accuracy in %, and the first translation with its attention, eos included."""
 
     word_accuracy: float
     first: list[str]

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 from torch import Tensor
 
-from nmt.explain.attribution.methods import METHODS, applicable
+from nmt.explain.attribution.methods import METHODS, applicable_methods
 from nmt.explain.attribution.pair import Pair as EncodedPair
 from nmt.explain.colours import CYCLE, GREY
 from nmt.lab.experiment import Experiment, Result, one_thread
@@ -51,7 +51,7 @@ class TruthOptions(TranslatorOptions):
 
     @property
     def configs(self) -> dict[str, ModelConfig]:
-        """The models by name. A forward GRU reads an article before its noun."""
+        """The model configurations by name. A forward GRU reads an article before its noun."""
         return {
             "GRU, forward": gru_config(self),
             "GRU, both ways": gru_config(self, bidirectional=True),
@@ -60,13 +60,15 @@ class TruthOptions(TranslatorOptions):
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Scores of a method, one row per seed: MEASURES, and deletion and insertion at _GRID."""
+class MethodScores:
+    """Scores of a method by seed: MEASURES (seeds, measures), and the curves of deletion and
+    insertion at _GRID (seeds, 2, points).
+    """
 
     measures: npt.NDArray[np.float64]
     curves: npt.NDArray[np.float64]
 
-    def numbers(self) -> dict[str, object]:
+    def content(self) -> dict[str, object]:
         means, spreads = self.measures.mean(axis=0), self.measures.std(axis=0, ddof=1)
         numbers: dict[str, object] = {}
         for name, mean, spread in zip(MEASURES, means, spreads, strict=True):
@@ -80,13 +82,13 @@ class TruthResult(Result):
     """The scores by model and method, and the word accuracy of each model, one value per seed."""
 
     accuracy: dict[str, npt.NDArray[np.float64]]
-    scores: dict[str, dict[str, Scores]]
+    scores: dict[str, dict[str, MethodScores]]
 
-    def numbers(self) -> dict[str, object]:
+    def content(self) -> dict[str, object]:
         return {
             "word_accuracy": {name: float(values.mean()) for name, values in self.accuracy.items()},
             **{
-                name: {method: scores.numbers() for method, scores in methods.items()}
+                name: {method: scores.content() for method, scores in methods.items()}
                 for name, methods in self.scores.items()
             },
         }
@@ -96,7 +98,7 @@ def run(options: TruthOptions) -> TruthResult:
     """Train the models of each kind, and score every method on the same unseen sentences."""
     pairs = draw_pairs(random.Random(options.seed), options.sentences, frozenset())
     accuracy: dict[str, npt.NDArray[np.float64]] = {}
-    scores: dict[str, dict[str, Scores]] = {}
+    scores: dict[str, dict[str, MethodScores]] = {}
     with one_thread():
         for name, config in options.configs.items():
             accuracies, rows = [], []
@@ -107,7 +109,7 @@ def run(options: TruthOptions) -> TruthResult:
                 rows.append(_score(model, pairs, seed))
             accuracy[name] = np.array(accuracies)
             scores[name] = {
-                method: Scores(*(np.stack([row[method][i] for row in rows]) for i in (0, 1)))
+                method: MethodScores(*(np.stack([row[method][i] for row in rows]) for i in (0, 1)))
                 for method in rows[0]
             }
     return TruthResult(accuracy, scores)
@@ -132,8 +134,9 @@ def _accuracy(model: Seq2Seq, pairs: list[Pair]) -> float:
 def attributions(model: Seq2Seq, pair: Pair, generator: torch.Generator) -> dict[str, Tensor]:
     """Return the shares (words, S) by method: planted, every applicable method, and random.
 
-    The planted shares of a word are 1/2 for its noun and 1 for the word that it translates, divided
-    by their sum. The shares of a method are proportional to the absolute values of its scores.
+    The planted shares of a word are 1 for the word that it translates and 1/2 for the noun that it
+    agrees with, divided by their sum. The shares of a method are proportional to the absolute
+    values of its scores.
     """
     encoded = encode_pair(pair)
     n_words, n_src = len(pair.french), len(encoded.src_ids)
@@ -145,7 +148,7 @@ def attributions(model: Seq2Seq, pair: Pair, generator: torch.Generator) -> dict
     src_ids, lengths = encoded.src_ids[None], torch.tensor([n_src])
     [weights] = alignment_weights(model, src_ids, lengths, [encoded.tgt_out.tolist()])
     scores = {PLANTED: planted, "attention": torch.from_numpy(weights)}
-    for method in applicable(model)[1]:
+    for method in applicable_methods(model)[1]:
         scores[method] = METHODS[method](model, encoded).source
     scores[RANDOM] = torch.rand(n_words, n_src, generator=generator)
     return {
@@ -206,7 +209,7 @@ def draw(result: TruthResult) -> Figure:
     return figure
 
 
-def _draw_bars(axes: Axes, methods: dict[str, Scores]) -> None:
+def _draw_bars(axes: Axes, methods: dict[str, MethodScores]) -> None:
     for y, (method, scores) in enumerate(methods.items()):
         hit, hit_or_noun = scores.measures[:, 0], scores.measures[:, 1]
         colour = _COLOURS.get(method, GREY)

@@ -9,7 +9,7 @@ import torch
 from training.toy import toy_config
 
 from nmt.explain.explainer.page import page
-from nmt.explain.explainer.weights import Numbers, rounded
+from nmt.explain.explainer.weights import Numbers, rounded_model
 from nmt.models.catalog import build_model
 from nmt.runs.trained_run import LoadedModel
 from nmt.text.tokenizer import train_tokenizers
@@ -87,7 +87,7 @@ def open_page(driver: Any, folder: Path, name: str, numbers: Numbers = "int8") -
     loaded = LoadedModel(model.eval(), tokenizers, config, 7)
     path = folder / f"{name}-{numbers}.html"
     path.write_text("".join(page(loaded, numbers, lines("en", 1)[0])), encoding="utf-8")
-    translator = Translator(rounded(model, numbers), tokenizers, CPU, config.search)
+    translator = Translator(rounded_model(model, numbers), tokenizers, CPU, config.search)
     driver.get(path.as_uri())
     assert [line["message"] for line in driver.get_log("browser")] == []
     return Explainer(driver, translator)

@@ -28,7 +28,7 @@ from nmt.lab.captioning.scenes import (
     paint,
     split,
 )
-from nmt.lab.captioning.words import LANGUAGES, Language, Lexicon, caption
+from nmt.lab.captioning.words import LANGUAGES, CaptionVocabulary, Language, caption
 from nmt.text.vocabulary import EOS_ID, UNK_ID
 
 RED_CIRCLE, BLUE_STAR = Thing("circle", "red", True), Thing("star", "blue", False)
@@ -111,7 +111,7 @@ def test_captions(relation: Relation, things: tuple[Thing, ...], english: str, f
 
 
 def test_unseen_arrangements_are_new_and_made_of_what_is_known() -> None:
-    parts, lexicon = split(random.Random("split 1")), Lexicon()
+    parts, vocabulary = split(random.Random("split 1")), CaptionVocabulary()
     everything = [*parts.seen, *parts.unseen, *parts.new_kinds]
     assert len(everything) == 8988
     assert not {a.things for a in parts.seen if len(a.things) == 2} & {
@@ -123,14 +123,14 @@ def test_unseen_arrangements_are_new_and_made_of_what_is_known() -> None:
     known = {(thing.shape, thing.colour) for thing in things}
     assert ({shape for shape, _ in known}, {c for _, c in known}) == (set(SHAPES), set(COLOURS))
     assert len(known) == len(SHAPES) * len(COLOURS) - 4
-    assert lexicon.first_id("en") != lexicon.first_id("fr")
+    assert vocabulary.first_id("en") != vocabulary.first_id("fr")
     for language in LANGUAGES:
         assert len({caption_of(a.relation, a.things, language) for a in everything}) == 8988
         for arrangement in everything[::99]:
-            first, *ids = lexicon.ids(arrangement, language)
-            assert (first, ids[-1]) == (lexicon.first_id(language), EOS_ID)
+            first, *ids = vocabulary.ids(arrangement, language)
+            assert (first, ids[-1]) == (vocabulary.first_id(language), EOS_ID)
             assert UNK_ID not in ids
-            assert lexicon.texts(ids) == [word.text for word in caption(arrangement, language)]
+            assert vocabulary.texts(ids) == [word.text for word in caption(arrangement, language)]
 
 
 def test_cells_of_a_thing_and_its_copies() -> None:

@@ -66,7 +66,7 @@ def test_complexity_grows_as_the_theory_says(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(costs, "_MIN_SECONDS", 0.0)
     options = complexity.ComplexityOptions(longest=256, size=37, window=3, repetitions=1)
     result = complexity.run(options)
-    numbers, again = result.numbers(), complexity.run(options).numbers()
+    numbers, again = result.content(), complexity.run(options).content()
     assert again["timed"] != numbers["timed"]
     assert {**again, "timed": None} == {**numbers, "timed": None}
     slopes = {name: layer["bytes_slope"] for name, layer in numbers["layers"].items()}

@@ -56,8 +56,8 @@ def test_two_runs_are_equal_and_leave_chance_alone(
     report, experiment = perform(name, QUICK[name], tmp_path), find(name)
     content = json.loads(report.paths[0].read_text())
     again = experiment.run(load_overrides(QUICK[name], experiment.options))
-    assert content["numbers"] == json.loads(readable_json(again.numbers()))
-    assert report.summary == summary(again.numbers())
+    assert content["numbers"] == json.loads(readable_json(again.content()))
+    assert report.summary == summary(again.content())
     assert torch.equal(torch.get_rng_state(), states[0])
     assert np.random.get_state()[1].tolist() == states[1]
     height, width, _ = imread(report.paths[1]).shape

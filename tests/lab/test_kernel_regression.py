@@ -24,9 +24,9 @@ def test_sgd_finds_the_width_that_the_grid_finds(seed: int) -> None:
     assert learned.loss < fixed.loss < mean.loss
     torch.testing.assert_close(mean.curve, result.y.mean().expand_as(mean.curve))
     assert result.learned_width > 2
-    assert learned.numbers()["points_used"] < 0.6 * fixed.numbers()["points_used"]
-    assert learned.numbers()["largest_weight"] > 1.5 * fixed.numbers()["largest_weight"]
-    assert learned.numbers()["change_of_slope"] > 2 * fixed.numbers()["change_of_slope"]
+    assert learned.content()["points_used"] < 0.6 * fixed.content()["points_used"]
+    assert learned.content()["largest_weight"] > 1.5 * fixed.content()["largest_weight"]
+    assert learned.content()["change_of_slope"] > 2 * fixed.content()["change_of_slope"]
     widths = torch.logspace(-0.5, 1.5, 41).tolist()
     grid = {estimate(result.x, result.y, "gaussian", width).loss: width for width in widths}
     assert abs(math.log(result.learned_width / grid[min(grid)])) < math.log(1.3)

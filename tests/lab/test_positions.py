@@ -19,7 +19,7 @@ def test_steps_are_rotations_and_similarity_is_of_distance(size: int) -> None:
     assert result.similarity[0] == pytest.approx(1)
     assert result.similarity_spread < 1e-12
     assert np.all(result.similarity[1:] < 0.99)
-    bits = np.asarray(result.numbers()["bits_of_0_to_15"])
+    bits = np.asarray(result.content()["bits_of_0_to_15"])
     assert (bits @ [1, 2, 4, 8]).tolist() == list(range(16))
 
 

@@ -19,7 +19,7 @@ from nmt.batches.resampling import Resampling
 from nmt.corpora.sources import DataConfig
 from nmt.errors import ConfigError
 from nmt.evaluation.model_card import model_card
-from nmt.explain.aligner import Reading, piece_weights
+from nmt.explain.aligner import WeightOptions, piece_weights
 from nmt.explain.attribution.methods import METHODS, Attributor
 from nmt.explain.explainer.page import write_explainer
 from nmt.export.onnx_folder import export_onnx
@@ -74,7 +74,7 @@ def test_results_are_in_reading_order(runs: list[Path]) -> None:
         assert plain.score == turned.score == pytest.approx(sum(turned.log_probs) / lp)
         assert np.array_equal(turned.attention, plain.attention[order])
         assert np.array_equal(turned.heads, plain.heads[:, order])
-    for reading in (Reading(), Reading(shift=1), Reading(method="norms")):
+    for reading in (WeightOptions(), WeightOptions(shift=1), WeightOptions(method="norms")):
         one, other = (
             piece_weights(t, [x.source for x in xs], [x.hypotheses[0].target for x in xs], reading)
             for t, xs in zip((ours, theirs), forced, strict=True)
@@ -146,7 +146,7 @@ def test_attribution_and_self_attention(method: AttributionMethod) -> None:
     def explained(translator: Translator) -> list[Hypothesis]:
         translations = translator.with_self_attention(translator.translate(TEXTS))
         attributor = Attributor(translator, method)
-        return [o.hypothesis for t in attributor.translations(translations) for o in t.hypotheses]
+        return [o.hypothesis for t in attributor.attribute(translations) for o in t.hypotheses]
 
     pairs = list(zip(explained(turned(transformer)), explained(transformer), strict=True))
     assert {theirs.finished for _, theirs in pairs} == {True, False}

@@ -17,7 +17,7 @@ from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from nmt.corpora.alignments import Links
-    from nmt.explain.aligner import Aligner, Reading
+    from nmt.explain.aligner import Aligner, WeightOptions
 
 _CHUNK = 256
 """The number of sentence pairs aligned before their links are written."""
@@ -40,11 +40,11 @@ class ReadingOptions:
         str, Option(help="Heads to average, as in nmt attention: mean, 'layer 2', a number.")
     ] = "mean"
 
-    def value(self) -> "Reading":
+    def value(self) -> "WeightOptions":
         """Return the options as an object of the library."""
-        from nmt.explain.aligner import Reading
+        from nmt.explain.aligner import WeightOptions
 
-        return Reading(self.shift, self.method, self.heads)
+        return WeightOptions(self.shift, self.method, self.heads)
 
 
 def align(

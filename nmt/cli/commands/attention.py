@@ -201,7 +201,7 @@ def _translations(
         if attentions - {"cross"}:
             translations = translator.with_self_attention(translations)
         if attributor is not None:
-            translations = attributor.translations(translations)
+            translations = attributor.attribute(translations)
         n_empty += sum(not translation.hypotheses for translation in translations)
         yield from translations
     if n_empty:

@@ -43,7 +43,7 @@ class EmbeddedPair:
                 self.vectors[f"{path}.weight"] = module(ids).detach()
 
     def forward(self, vectors: Mapping[str, Float[Tensor, "R _ _"]]) -> DecoderOutput:
-        """Return the output of a teacher-forced pass over R variants of the pair's vectors."""
+        """Return the output of a teacher-forced pass over R variants of the embeddings."""
         n_rows = len(next(iter(vectors.values())))
         device = self.pair.src_ids.device
         src, tgt = (
@@ -58,7 +58,7 @@ class EmbeddedPair:
     def objective(
         self, logits: Float[Tensor, "*L V"], targets: Int[Tensor, "*#L"]
     ) -> Float[Tensor, "*L"]:
-        """Return log p(y), or log p(y) - log p(y') with a contrast y'."""
+        """Return log p(y) of the `targets` y, or log p(y) - log p(y') with a contrast y'."""
         dtype = torch.promote_types(logits.dtype, torch.float32)
         log_probs = logits.log_softmax(dim=-1, dtype=dtype)
         targets = targets.expand(log_probs.shape[:-1]).unsqueeze(-1)
@@ -67,7 +67,7 @@ class EmbeddedPair:
         return values if contrast is None else values - log_probs[..., contrast]
 
     def scores(self, totals: Mapping[str, Float[Tensor, "T _"]]) -> Scores:
-        """Return the scores, summed over the embedding tables of each side."""
+        """Return the scores of each side: sums of `totals`, the scores of the embedding tables."""
         sides: tuple[list[Tensor], list[Tensor]] = [], []
         for name, total in totals.items():
             sides[not _is_source(name)].append(total)
@@ -75,7 +75,7 @@ class EmbeddedPair:
 
     @property
     def max_rows(self) -> int:
-        """The number of rows that one pass can take."""
+        """The maximum number of rows in one pass."""
         longest = max(len(self.pair.src_ids), len(self.pair.tgt_in))
         return max(1, min(_MAX_ROWS, _MAX_CELLS // longest**2))
 

@@ -39,8 +39,9 @@ from nmt.models.transformer.transformer import TransformerSeq2Seq
 class SubLayer:
     """An attention with the residual sum around it: y_i = x_i + sum_j T_i(v_j) + b.
 
-    `parts[i, j]` is T_i(v_j) = sum_n alpha_nij W_o^n v_nj, and `result` the sum of parts and bias.
-    `cache` is None unless the cross-attention of `layer` follows.
+    `parts[i, j]` is T_i(v_j) = sum_n alpha_nij W_o^n v_nj, where alpha are the `weights`. `result`
+    is the sum of the parts over j, plus the bias b. `cache` is set if a cross-attention of `layer`
+    follows, which reads it.
     """
 
     x: Float[Tensor, "Q D"]
@@ -54,7 +55,7 @@ class SubLayer:
     def output(
         self, x: Float[Tensor, "Q *P D"], result: Float[Tensor, "Q *P D"]
     ) -> Float[Tensor, "Q *P D"]:
-        """Return the layer's output if the attention had this `result`."""
+        """Return the output of `layer` if the attention had the input `x` and returned `result`."""
         rows = (tensor.reshape(1, -1, tensor.shape[-1]) for tensor in (x, result))
         y, layer = self.residual.leave(*rows), self.layer
         if self.cache is not None:
@@ -66,14 +67,14 @@ class SubLayer:
 
 
 Mix = Callable[[SubLayer, SubLayer | None], Float[Tensor, "Q Q_and_S"]]
-"""A function from a layer's self-attention and, in a decoder, its cross-attention to M."""
+"""Computes M from the self-attention of a layer and, in a decoder, its cross-attention."""
 
 
 def rollout_mix(attention: SubLayer, cross: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
-    """Return (A + I) / 2 for each attention, A the mean over heads (arXiv 2005.00928, section 3).
+    """Return M = (A + I) / 2, with the mean weights A of the heads (arXiv 2005.00928, section 3).
 
-    The paper treats encoders only. Cross-attention has a residual sum too, so half of the output of
-    a decoder layer comes from the source.
+    The paper treats encoders only. Cross-attention C has a residual sum too, so half of the output
+    of a decoder layer comes from the source: M = [(A + I) / 2, C] / 2.
     """
     A = attention.weights.mean(dim=0)
     mix = (A + torch.eye(len(A), device=A.device)) / 2
@@ -81,11 +82,12 @@ def rollout_mix(attention: SubLayer, cross: SubLayer | None) -> Float[Tensor, "Q
 
 
 def alti_mix(attention: SubLayer, cross: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
-    """Return the contributions by distance (arXiv 2203.04212, equation 9; arXiv 2205.11631).
+    """Return the contribution c_ij of input j to y_i (arXiv 2203.04212, equation 9).
 
         c_ij proportional to max(0, ||y_i||_1 - ||y_i - T_i(v_j)||_1)
 
-    In self-attention x_i is added to T_i(v_i). In cross-attention x_i is an input of its own.
+    In self-attention, x_i is added to T_i(v_i). In cross-attention, x_i is a separate input (arXiv
+    2205.11631).
     """
     x = torch.diag_embed(attention.x.T, dim1=0, dim2=1)
     mix = _contributions(attention, attention.parts + x)
@@ -107,12 +109,12 @@ def value_zeroing_mix(attention: SubLayer, cross: SubLayer | None) -> Float[Tens
 
 @torch.no_grad()
 def through_layers(mix: Mix, model: TransformerSeq2Seq, pair: Pair) -> Scores:
-    """Return the product of the mixing matrices of all layers; rows sum to 1 over both sides."""
+    """Return R after the last decoder layer. Rows sum to 1 over the source and the prefix."""
     n_src, n_tgt = len(pair.src_ids), len(pair.tgt_in)
     E, R = torch.eye(n_src + n_tgt, device=pair.src_ids.device).split_with_sizes([n_src, n_tgt])
-    for layer in encoder_layers(model, pair):
+    for layer in encoder_attentions(model, pair):
         E = mix(layer, None) @ E
-    for attention, cross in decoder_layers(model, pair):
+    for attention, cross in decoder_attentions(model, pair):
         M = mix(attention, cross)
         R = M[:, :n_tgt] @ R + M[:, n_tgt:] @ E
     return Scores(R[:, :n_src], R[:, n_src:])
@@ -123,7 +125,7 @@ alti = partial(through_layers, alti_mix)
 value_zeroing = partial(through_layers, value_zeroing_mix)
 
 
-def encoder_layers(model: TransformerSeq2Seq, pair: Pair) -> Iterator[SubLayer]:
+def encoder_attentions(model: TransformerSeq2Seq, pair: Pair) -> Iterator[SubLayer]:
     """Yield the self-attention of each encoder layer."""
     x = model.encoder.pieces(pair.src_ids[None])
     inputs = encoder_attention_inputs(model.config, x, pair.src_keep)
@@ -133,7 +135,9 @@ def encoder_layers(model: TransformerSeq2Seq, pair: Pair) -> Iterator[SubLayer]:
         x = layer(x, inputs)[0]
 
 
-def decoder_layers(model: TransformerSeq2Seq, pair: Pair) -> Iterator[tuple[SubLayer, SubLayer]]:
+def decoder_attentions(
+    model: TransformerSeq2Seq, pair: Pair
+) -> Iterator[tuple[SubLayer, SubLayer]]:
     """Yield the self-attention and the cross-attention of each decoder layer."""
     keep = pair.src_keep
     state = model.init_state(model.encode(pair.src_ids[None], keep))

@@ -25,7 +25,7 @@ from nmt.types import Attribution
 
 
 def norms(model: Seq2Seq, pair: Pair) -> Scores:
-    """Return ||w_ts f(v_s)||, rows divided by their sums (arXiv 2004.10102; alignment_weights)."""
+    """Return ||w_ts f(v_s)||, each row divided by its sum (arXiv 2004.10102)."""
     src_ids, ids = pair.src_ids[None], [pair.tgt_out.tolist()]
     lengths = src_ids.new_tensor([len(pair.src_ids)])
     [weights] = alignment_weights(model, src_ids, lengths, ids, by_norm=True)
@@ -56,8 +56,8 @@ METHODS: dict[AttributionMethod, Callable[[Any, Pair], Scores]] = {
 """All methods except `attention`, which reads the weights of the forward pass."""
 
 
-def applicable(model: Seq2Seq) -> tuple[str, Iterable[AttributionMethod]]:
-    """Return the kind of the model, as an error message names it, and the applicable methods."""
+def applicable_methods(model: Seq2Seq) -> tuple[str, Iterable[AttributionMethod]]:
+    """Return the name of the model's kind for error messages, and the methods that apply to it."""
     if isinstance(model, TransformerSeq2Seq):
         return "a Transformer", METHODS
     if isinstance(model, RNNSeq2Seq):
@@ -69,9 +69,9 @@ def applicable(model: Seq2Seq) -> tuple[str, Iterable[AttributionMethod]]:
 class Attributor:
     """Attribution of translations to their sources and prefixes by a method of METHODS.
 
-    `contrast` is a word. With it, log p(y) - log p(y') is explained instead of log p(y), where y'
-    is the piece of the word that the model writes first (arXiv 2202.10419). Sentence pairs are
-    computed one by one, so results do not depend on the batch. Raises ConfigError if the method
+    With a word `contrast`, log p(y) - log p(y') is explained instead of log p(y), where y' is the
+    piece of this word that the model writes first (arXiv 2202.10419). Sentence pairs are computed
+    one by one, so results do not depend on the batch. Raises ConfigError if the method
     does not apply to the model or accepts no contrast, or if the contrast is not in the vocabulary.
     """
 
@@ -80,7 +80,7 @@ class Attributor:
     contrast: str | None = None
 
     def __post_init__(self) -> None:
-        kind, methods = applicable(self.translator.model)
+        kind, methods = applicable_methods(self.translator.model)
         if self.translator.int8:
             kind, methods = "int8", ("norms",)
         if self.method not in methods:
@@ -99,11 +99,11 @@ class Attributor:
         ids = tokenizers.tgt.encode(self.contrast or "").ids
         return next(reversed(ids) if tokenizers.reverse_target else iter(ids), None)
 
-    def translations(self, translations: Iterable[DrawnTranslation]) -> list[DrawnTranslation]:
+    def attribute(self, translations: Iterable[DrawnTranslation]) -> list[DrawnTranslation]:
         """Return the translations with an attribution of each hypothesis.
 
-        The absolute scores of the source, each row divided by its sum, replace the `attention` of a
-        hypothesis. Maps and dumps read `attention`, so they display the method.
+        The `attention` of a hypothesis is replaced by the absolute scores of the source, each row
+        divided by its sum. Maps and dumps read `attention`, so they display the scores.
         """
 
         def read(padded: Padded, ids: Sequence[Sequence[int]]) -> list[dict[str, object]]:
@@ -116,7 +116,7 @@ class Attributor:
         return self.translator.with_fields(list(translations), batch_size, read)
 
     def read(self, padded: Padded, tgt_ids: Sequence[Sequence[int]]) -> list[Attribution]:
-        """Return the attribution of each sentence pair. A finished target ends with eos."""
+        """Return the attribution of each sentence pair. Ids of finished targets end with eos."""
         results = []
         for row, length, ids in zip(*padded, tgt_ids, strict=True):
             tgt_in = row.new_tensor([BOS_ID, *ids][: len(ids)])

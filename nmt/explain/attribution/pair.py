@@ -30,7 +30,7 @@ class Pair:
 
 
 class Scores(NamedTuple):
-    """The scores of each prediction: a column for each source piece and for each decoder input.
+    """The scores of T predictions: `source` by source piece, and `prefix` by decoder input.
 
     `prefix[t, j]` is 0 for j > t. `prefix` has no columns if the method does not score the prefix.
     """

@@ -33,7 +33,7 @@ _ATTENTION_KINDS = {"weights": "soft", "span": "global", "coverage": "none"}
 def write_explainer(
     run: TrainedRun, checkpoint: str, path: FilePath, numbers: Numbers = "int8", force: bool = False
 ) -> None:
-    """Write the page of a checkpoint to `path`, with matrices in `numbers`.
+    """Write the page of a checkpoint to `path`, with matrices in the number format `numbers`.
 
     `path` must be new unless `force`. Raises ConfigError as `check_explainable` does, DataError if
     `path` cannot be written, and the errors of `TrainedRun.load_model`.
@@ -47,7 +47,7 @@ def write_explainer(
 
 
 def check_explainable(config: RunConfig) -> None:
-    """Raise ConfigError, naming the key, for a setting that the page's script does not support."""
+    """Raise ConfigError, which names the key, if the page's script does not support a setting."""
     for key, value, allowed in _unsupported(config):
         raise ConfigError(f"cannot export {key}: got {value}, allowed: {allowed} (format page)")
 

@@ -12,16 +12,16 @@ from nmt.ops import Operations
 from nmt.storage.tensor_file import first_names
 
 Numbers = Literal["int8", "fp16"]
-"""The format of the numbers of a page's matrices; vectors, such as biases, are in fp32."""
+"""The number format of a page's matrices; vectors, such as biases, are in fp32."""
 
 _ALIGNMENT = 4
 """The offset of each tensor is a multiple of so many bytes, which JavaScript's arrays require."""
 
 
 class PackedTensor(NamedTuple):
-    """A tensor's bytes, little-endian, and its values after rounding.
+    """A tensor's number format, its bytes (little-endian), and its values after rounding.
 
-    In int8 the scales of the rows, in fp32, come first. A value is its integer times its scale.
+    In int8, the bytes begin with an fp32 scale per row. A value is an integer times this scale.
     """
 
     numbers: str
@@ -29,8 +29,8 @@ class PackedTensor(NamedTuple):
     values: Tensor
 
 
-def packed(model: Seq2Seq, numbers: Numbers) -> Iterator[tuple[str, PackedTensor]]:
-    """Yield each tensor of a model on the CPU under the first of its names."""
+def packed_tensors(model: Seq2Seq, numbers: Numbers) -> Iterator[tuple[str, PackedTensor]]:
+    """Yield each tensor of a model on the CPU once, with the first of its names."""
     tensors = model.state_dict(keep_vars=True)
     for name in dict.fromkeys(first_names(tensors).values()):
         yield name, _pack(tensors[name].detach().float(), numbers)
@@ -58,7 +58,7 @@ def layout_and_bytes(model: Seq2Seq, numbers: Numbers) -> tuple[dict[str, object
     shared tensor is stored once, and all its names have the same entry.
     """
     content, entries = bytearray(), {}
-    for name, (kind, tensor_bytes, values) in packed(model, numbers):
+    for name, (kind, tensor_bytes, values) in packed_tensors(model, numbers):
         entries[name] = {"shape": [*values.shape], "numbers": kind, "offset": len(content)}
         content += tensor_bytes + bytes(-len(tensor_bytes) % _ALIGNMENT)
     first = first_names(model.state_dict(keep_vars=True))
@@ -66,10 +66,10 @@ def layout_and_bytes(model: Seq2Seq, numbers: Numbers) -> tuple[dict[str, object
 
 
 @torch.no_grad()
-def rounded(model: Seq2Seq, numbers: Numbers) -> Seq2Seq:
-    """Return a copy of the model with the weights of its page."""
+def rounded_model(model: Seq2Seq, numbers: Numbers) -> Seq2Seq:
+    """Return a copy of the model whose weights are rounded as in its page."""
     result = copy.deepcopy(model)
     tensors = result.state_dict()
-    for name, tensor in packed(model, numbers):
+    for name, tensor in packed_tensors(model, numbers):
         tensors[name].copy_(tensor.values)
     return result

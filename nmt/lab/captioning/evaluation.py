@@ -60,8 +60,8 @@ def accuracy(captions: Iterable[GeneratedCaption]) -> float:
 class AttentionShares:
     """The mean attention of `n_words` words of one aspect.
 
-    `on_thing` is the share of attention on the cells of the thing that the word describes, and
-    `on_other` the share on the cells of the picture's other thing. `uniform` is the `on_thing` of
+    `on_thing` is the share of attention on the cells of the thing that the word describes.
+    `on_other` is the share on the other cells that a thing occupies. `uniform` is the `on_thing` of
     uniform attention.
     """
 
@@ -74,7 +74,7 @@ class AttentionShares:
 def attention_shares(
     captions: Iterable[GeneratedCaption], aspect: Aspect
 ) -> AttentionShares | None:
-    """Return the mean attention of words of `aspect` in correct captions, or None without any.
+    """Return the mean attention of words of `aspect` in correct captions, or None without words.
 
     Wrong captions are left out, since their words need not describe one of the things.
     """
@@ -95,14 +95,14 @@ def attention_shares(
 
 
 def occupied_cells(scene: Scene, arrangement: Arrangement) -> npt.NDArray[np.bool_]:
-    """Return which grid cells (columns) the copies of each thing (rows) occupy."""
+    """Return a row for each thing: whether its copies occupy each grid cell (column)."""
     shares = nn.functional.avg_pool2d(coverage(scene).unsqueeze(1), SIDE // GRID).flatten(1)
     occupied, drawn = (shares >= _MIN_COVERAGE).numpy(), np.array(arrangement.drawn)
     return np.stack([occupied[drawn == i].any(axis=0) for i in range(len(arrangement.things))])
 
 
 def draw_captions(strips: Sequence[Sequence[GeneratedCaption]]) -> Figure:
-    """Draw strips, one per picture: a row for each of its captions, and a panel for each word.
+    """Draw a strip per picture, with a row for each of its captions and a panel for each word.
 
     The brightness of a panel is the word's attention, upsampled from the grid. All panels share
     one scale: full brightness is the largest weight of any word on a cell.

@@ -115,9 +115,9 @@ class Thing:
 class Arrangement:
     """The content of a picture, which its caption describes.
 
-    `alone` has one thing, drawn once, and `alike` one thing, drawn twice. Every other relation has
-    a big thing and then a small one: the big thing is `above` the small one, ..., or `between` two
-    copies of the small one.
+    With the relation `alone`, one thing is drawn once, and with `alike` twice. With every other
+    relation, `things` are a big and a small one: the big thing is `above`, `below`, `left` or
+    `right` of the small one, or `between` two copies of it.
     """
 
     relation: Relation
@@ -125,7 +125,7 @@ class Arrangement:
 
     @property
     def drawn(self) -> tuple[int, ...]:
-        """The index in `things` of each shape drawn in the picture."""
+        """The index in `things` of each shape in the picture; a copy has the same index."""
         if self.relation == "alike":
             return (0, 0)
         return (0, 1, 1) if self.relation == "between" else tuple(range(len(self.things)))
@@ -135,8 +135,8 @@ class Arrangement:
 class Split:
     """Three disjoint sets of arrangements. `seen` is the training set.
 
-    `unseen` has new combinations of things that occur in training: two things that never occur
-    together in training, in any relation, or a thing that never occurs `alone`, or `alike`.
+    The things in `unseen` occur in training, but not in the same combination: two things never
+    occur together in any relation, or one thing never occurs in its relation, `alone` or `alike`.
     `new_kinds` has things with a combination of colour and shape that never occurs in training.
     """
 
@@ -189,7 +189,7 @@ Scene = tuple[PlacedThing, ...]
 
 
 def draw_scene(arrangement: Arrangement, rng: random.Random) -> Scene:
-    """Draw random positions that satisfy the relation, with a gap between any two things."""
+    """Place the things at random so that the relation holds, with a gap between any two things."""
     sizes = [rng.uniform(*_RADII[thing.big]) for thing in arrangement.things]
     things = [arrangement.things[i] for i in arrangement.drawn]
     radii = [sizes[i] for i in arrangement.drawn]
@@ -226,7 +226,10 @@ def _shift(offsets: Sequence[float], radii: Sequence[float], rng: random.Random)
 
 
 def coverage(things: Sequence[PlacedThing]) -> Float[Tensor, "R H W"]:
-    """Return the share of every pixel that each thing covers. Edges are one pixel wide."""
+    """Return the share of each pixel's area that each of the R things covers.
+
+    Edges are antialiased: across an edge, the share falls from 1 to 0 within one pixel.
+    """
     numbers = torch.tensor(
         [(placed.x, placed.y, placed.radius, placed.rotation) for placed in things]
     )
@@ -244,7 +247,7 @@ def coverage(things: Sequence[PlacedThing]) -> Float[Tensor, "R H W"]:
 
 
 def paint(scenes: Sequence[Scene], rng: random.Random) -> Float[Tensor, "B 3 H W"]:
-    """Return pictures as RGB from 0 to 1. Backgrounds and things have random shades."""
+    """Draw the scenes as RGB pictures from 0 to 1. Backgrounds and things have random shades."""
     generator = torch.Generator().manual_seed(rng.getrandbits(60))
     low, high = _BACKGROUND
     background = low + (high - low) * torch.rand(len(scenes), 1, 1, 1, generator=generator)

@@ -94,10 +94,10 @@ def _phrase(thing: Thing, index: int, plural: bool, language: Language) -> list[
     return [Word(text, aspect, index) for aspect, text in texts.items()]
 
 
-class Lexicon:
+class CaptionVocabulary:
     """The vocabulary of both languages, with a start token for each language.
 
-    The decoder's first input is the start token instead of bos. It alone tells the model which
+    The decoder's first input is the start token instead of bos. Nothing else tells the model which
     language to write.
     """
 

@@ -12,8 +12,8 @@ from nmt.explain.attribution.layers import (
     SubLayer,
     alti,
     alti_mix,
-    decoder_layers,
-    encoder_layers,
+    decoder_attentions,
+    encoder_attentions,
     rollout,
     value_zeroing,
     value_zeroing_mix,
@@ -48,7 +48,7 @@ def test_rows_are_shares_of_what_was_read(method, name: str) -> None:
 def test_parts_sum_to_the_result_of_an_attention(name: str) -> None:
     """But for the bias of W_o, and the layers' outputs are those of the model."""
     model, pair = built(name), pair_of()
-    for layer, within in zip(model.encoder.layers, encoder_layers(model, pair), strict=True):
+    for layer, within in zip(model.encoder.layers, encoder_attentions(model, pair), strict=True):
         total = within.parts.sum(dim=1) + layer.self_attention.multi_head.W_o.bias
         torch.testing.assert_close(total, within.result)
     src_ids = pair.src_ids[None]
@@ -57,7 +57,7 @@ def test_parts_sum_to_the_result_of_an_attention(name: str) -> None:
         model.encoder.norm(within.output(within.x, within.result)), memory.values[0]
     )
     for layer, (within, cross) in zip(
-        model.decoder.layers, decoder_layers(model, pair), strict=True
+        model.decoder.layers, decoder_attentions(model, pair), strict=True
     ):
         total = cross.parts.sum(dim=1) + layer.source.W_o.bias
         torch.testing.assert_close(total, cross.result)
@@ -113,7 +113,7 @@ def contributions(layer: SubLayer, parts: Tensor) -> Tensor:
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["transformer", "transformer-rotary-post"])
 def test_alti_is_the_distance_to_the_sum_without_a_part(name: str) -> None:
-    for within, cross in decoder_layers(built(name), pair_of()):
+    for within, cross in decoder_attentions(built(name), pair_of()):
         parts = within.parts.clone()
         for i in range(len(parts)):
             parts[i, i] += within.x[i]
@@ -154,5 +154,5 @@ def test_value_zeroing_sets_values_to_zero(name: str) -> None:
     cosines = [torch.cosine_similarity(output, column, dim=-1) for column in columns]
     distances = 1 - torch.stack(cosines, dim=1)
     expected = distances / distances.sum(dim=1, keepdim=True)
-    within, cross = next(iter(decoder_layers(model, pair)))
+    within, cross = next(iter(decoder_attentions(model, pair)))
     torch.testing.assert_close(value_zeroing_mix(within, cross), expected, atol=1e-4, rtol=1e-3)

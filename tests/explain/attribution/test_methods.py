@@ -60,7 +60,7 @@ def test_a_method_is_for_the_models_of_its_definition(method: str, translators) 
             ):
                 Attributor(translator, method)
             continue
-        attributed = Attributor(translator, method).translations(translator.force(TEXTS, TARGETS))
+        attributed = Attributor(translator, method).attribute(translator.force(TEXTS, TARGETS))
         assert [len(translation.hypotheses) for translation in attributed] == [1, 0, 1, 1]
         for translation in attributed:
             for output in translation.hypotheses:
@@ -75,8 +75,8 @@ def test_a_pair_is_the_same_alone_and_cut(translators) -> None:
     translator = translators["transformer"]
     attributor = Attributor(translator, "erasure", contrast="e")
     forced = translator.force(TEXTS, TARGETS)
-    together = attributor.translations(forced)
-    for translation, alone in zip(together, map(attributor.translations, zip(forced)), strict=True):
+    together = attributor.attribute(forced)
+    for translation, alone in zip(together, map(attributor.attribute, zip(forced)), strict=True):
         assert alone == [translation]
     src_ids, lengths = torch.tensor([[4, 5, 3]]), torch.tensor([3])
     [cut] = attributor.read((src_ids, lengths), [[6, 4]])
