@@ -28,7 +28,7 @@ class WeightOptions:
     """Options of `piece_weights`: the weights of a forced pass that an alignment is made from.
 
     `method` is `attention` or an attribution method (explain/attribution/). `shift` is the number
-    of steps by which attention is read later (`read_weights`). `heads` selects heads of
+    of steps by which attention is read later (`alignment_weights`). `heads` selects heads of
     cross-attention, as in `source_heads`. Raises ConfigError if `shift` or `heads` is set for a
     method other than `attention` and `norms`.
     """
