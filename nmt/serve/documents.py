@@ -67,9 +67,11 @@ def _sentence(source: str) -> Iterator[Part]:
     yield from (Part(before, False), Part(core, True), Part(after, False))
 
 
-_TAG_REST = r"""(?:[^>=]|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])))*+>"""
-# Possessive repetitions (*+) never try a shorter match, and unclosed markup takes the rest of the
-# text. So no character is scanned again for another start, and the time is linear.
+_TAG_REST = r"""(?>(?:[^>=]|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])))*)>"""
+# Possessive repetitions (*+) and atomic groups (?>) never try a shorter match, and unclosed markup
+# takes the rest of the text. So no character is scanned again for another start, and the time is
+# linear. A possessive repetition of a group is wrong before Python 3.11.5
+# (github.com/python/cpython/issues/106052).
 _MARKUP = rf"""(
       <!--                     (?: .*? -->                       | .*+ )
     | <[!?]                    (?: [^>]*+>                       | .*+ )
