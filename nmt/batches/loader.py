@@ -38,12 +38,13 @@ class Group:
 
 
 class Loader:
-    """Prepares the batches of `plan` (noise, sampled pieces, padding) in groups of `size`.
+    """Prepares the batches of `plan` (noise, sampled pieces, padding) in groups of `size` batches.
 
-    The content of a group depends on the seed, the epoch and its index in `plan` only. `share` maps
-    the costs of a group's batches to the indices of this rank's batches. With `for_gpu`, batches
-    are padded to a few shapes and their memory is pinned. With `for_gpu` and resampling, several
-    processes prepare the batches, because one core would be slower than the GPU.
+    The content of a batch depends on the seed, the epoch and its rows in `plan` only. `share` gets
+    the costs of all batches of a group, and returns the indices of those that this rank prepares.
+    With `for_gpu`, batches are padded to a few shapes and their memory is pinned. If the corpus
+    also needs resampling (`batcher.corpus.resampling`), processes on spare processors prepare the
+    batches, because one core would be slower than the GPU.
     """
 
     def __init__(

@@ -123,10 +123,11 @@ def readable_splits(corpus: str, folder: Path) -> list[str]:
 
 
 def check_corpora(data: DataConfig) -> list[str]:
-    """Check the splits of a config; return messages about named corpora that are not on disk.
+    """Check the splits of a config; return a message for each named corpus that is not on disk.
 
-    Raises ConfigError, with one line for each other fault, such as a missing corpus of a mixture.
-    Splits from files are read to the end if they have at most MAX_READ_BYTES.
+    All other faults raise one ConfigError, with a line for each. A missing corpus in a mixture is
+    such a fault, even a named one. Splits from files are read to the end if they have at most
+    MAX_READ_BYTES.
     """
     faults: list[str] = []
     absent: list[str] = []

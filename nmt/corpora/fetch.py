@@ -25,14 +25,16 @@ def fetch_corpus(
     from_path: Path | None = None,
     force: bool = False,
 ) -> tuple[Path, dict[str, int]]:
-    """Fetch the files of corpus `name`; return its folder and the number of pairs in each split.
+    """Fetch the files of corpus `name` into its own folder below the data folder `folder`.
 
-    Existing files are verified and kept, unless `force`. With `from_path`, a file or a folder,
-    files are copied from there instead of downloaded. They are searched by name, at any depth.
-    Splits whose files are missing there are not counted. `say` is called with a line for each step.
+    Returns the corpus' folder and the number of pairs in each split. Existing files are verified
+    and kept, unless `force`. With `from_path`, files are copied instead of downloaded. If it is a
+    folder, each file is looked up in it by name, at any depth. If it lacks the files of a split
+    other than train, valid and test, the result leaves this split out. `say` is called with a line
+    for each step.
 
-    Raises DataError if a file cannot be fetched or fails its checksum, if the folder of the corpus
-    is a link out of `folder`, or if train, valid or test cannot be read.
+    Raises DataError if a file cannot be fetched or fails its checksum, if the corpus' folder is a
+    link that leads out of `folder`, or if train, valid or test cannot be read.
     """
     entry = find_entry(name, folder)
     target_folder = corpus_folder(name, entry, folder)

@@ -16,7 +16,10 @@ from nmt.evaluation.sacrebleu_metrics import SacreBleuMetric
 
 
 class Multi30kBleu(SacreBleuMetric):
-    """The Multi30k papers' BLEU of lines preprocessed by `tokenise`, as the signature records."""
+    """The BLEU of the Multi30k papers, on lines that `tokenise` has preprocessed.
+
+    The sacreBLEU signature is extended by the preprocessing steps and the version of sacremoses.
+    """
 
     def __init__(self) -> None:
         # force: no warning that the text looks tokenised, which is intended.

@@ -72,9 +72,9 @@ class Comparable:
 def comparable(
     hyp_texts: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
 ) -> Comparable:
-    """Convert translations to the typography of their references, and both sides to NFC.
+    """Convert all translations to the references' prevailing typography, and all texts to NFC.
 
-    If `scoring.as_is` is set, both sides stay unchanged.
+    If `scoring.as_is` is set, translations and references stay unchanged.
     """
     if scoring.as_is:
         return Comparable(tuple(hyp_texts), tuple(examples))

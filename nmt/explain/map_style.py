@@ -100,9 +100,10 @@ NamedMap = tuple[AttentionTable, str]
 
 @dataclass(frozen=True)
 class MapGrid:
-    """Maps with the same labels, each with its name, in lines under a heading.
+    """A grid of maps with the same labels, each with its name, below a heading.
 
-    No line is longer than the first. `cell` is the side of a cell. All lengths are in inches.
+    `lines` are the rows of the grid; none is longer than the first. The methods' argument `cell` is
+    the width and height of one cell of a map. All lengths are in inches.
     """
 
     lines: Sequence[Sequence[NamedMap]]

@@ -85,7 +85,11 @@ class VocabularyLayer(nn.Module, abc.ABC):
         keep: Bool[Tensor, "*L"],
         smoothing: float = 0.0,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "*L"]]:
-        """Compute Operations.linear_cross_entropy, with smoothing over the V pieces."""
+        """Return the summed training loss and each -log p(target), detached; both in nats.
+
+        See Operations.linear_cross_entropy. Label smoothing leaves out the padding rows of the
+        table.
+        """
         ops = operations(self.backend, features)
         inputs = features, *self.affine(), targets, keep
         return ops.linear_cross_entropy(*inputs, self.n_pieces, smoothing)

@@ -17,9 +17,9 @@ StepFunction = Callable[[Int[Tensor, " R"], State], StepOutput]
 class GraphedSteps:
     """Calls a search's step on selected rows of a state, as a CUDA graph if possible.
 
-    With `is_able`, which needs a CUDA GPU, the first call with `parents` records a CUDA graph that
-    selects the rows, runs the step and stores the next state. A step that cannot be recorded runs
-    without a graph; for example, the state of a Transformer grows.
+    `is_able` allows graphs, which need a CUDA GPU. The first call with `parents` then records a
+    graph that selects the rows, runs the step and stores the next state. A step that cannot be
+    recorded runs without a graph, such as a Transformer's, whose state grows.
     """
 
     def __init__(self, step: StepFunction, is_able: bool) -> None:

@@ -53,7 +53,11 @@ class PairRules:
     min_score: float | None = None
 
     def cleaning(self, languages: tuple[str, str]) -> CleaningRules:
-        """Return the cleaning rules of pairs; `languages` are (of texts, of translations)."""
+        """Return the cleaning rules for the pairs.
+
+        `languages` are the language of the texts and that of their translations, in this order,
+        also with `back`.
+        """
         src_lang, tgt_lang = languages[::-1] if self.back else languages
         return CleaningRules(src_lang, tgt_lang, max_ratio=self.max_ratio)
 

@@ -67,10 +67,10 @@ def replace_unknown(
 ) -> Translation:
     """Replace each `<unk>` in the texts of a translation; ids and pieces are unchanged.
 
-    Consecutive `<unk>` pieces stand for one word. They select the source word to whose pieces they
-    attend most in total. The entry in `lexicon` of this word without surrounding punctuation (as
-    written, else in lower case), or else the word itself, replaces them. `<unk>` stays if no word
-    has any weight (attention `none`).
+    Consecutive `<unk>` pieces count as one unknown word. Its source word is the one whose pieces
+    get the most attention from them in total, without surrounding punctuation. The unknown word is
+    replaced by the source word's entry in `lexicon` (as written, else in lower case); without an
+    entry, by the source word. `<unk>` stays if no source word has any weight (attention `none`).
     """
     hypotheses = []
     for output in translation.hypotheses:

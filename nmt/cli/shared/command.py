@@ -63,10 +63,11 @@ def path_parameters(callback: Callable[..., object]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def guarded_outputs(callback: Callable[..., object], values: Mapping[str, Any]) -> Iterator[None]:
-    """Check the output paths of a command, and guard each file that is written in this block.
+    """Check the output paths of a command, and protect its input files within the `with` block.
 
-    `values` maps parameter names to values. Raises ConfigError if an output is an input, a file of
-    a run or another output, or if it exists and --force is not set.
+    `callback` is the command's function, and `values` maps its parameter names to their values.
+    Raises ConfigError if two outputs are the same file, if an output is also an input or belongs to
+    a run, or if it exists and --force is not set.
     """
     parameters = path_parameters(callback)
     outputs = {name: info for name, info in parameters.items() if info.writable}

@@ -186,7 +186,9 @@ class SearchOptions:
     ] = None
 
     def keys(self) -> dict[str, object]:
-        """Return the values of the flags by the keys of SearchConfig that they set."""
+        """Map each key of SearchConfig to the value of its flag; flags that are not given are
+        left out.
+        """
         sections = {"mbr": "mbr.samples"}
         sections |= {name: f"sampling.{name}" for name in ("temperature", "top_k", "top_p", "seed")}
         flags = {sections.get(name, name): value for name, value in vars(self).items()}

@@ -67,7 +67,12 @@ class EmbeddedPair:
         return values if contrast is None else values - log_probs[..., contrast]
 
     def scores(self, totals: Mapping[str, Float[Tensor, "T _"]]) -> Scores:
-        """Return the scores of each side: sums of `totals`, the scores of the embedding tables."""
+        """Return the scores of source and prefix, each summed over the embedding tables of its
+        side.
+
+        `totals` maps the name of each table to its scores; only an ensemble has several tables on a
+        side.
+        """
         sides: tuple[list[Tensor], list[Tensor]] = [], []
         for name, total in totals.items():
             sides[not _is_source(name)].append(total)

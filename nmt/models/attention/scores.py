@@ -60,7 +60,9 @@ class AdditiveAttention(_Additive):
 
 
 class ConcatConfig(AttentionOptions):
-    """Luong's concat, v^T tanh(W [q; k]): additive attention whose two matrices are one."""
+    """Luong's concat, v^T tanh(W [q; k]): additive attention with W_q and W_k as halves of one
+    W.
+    """
 
     kind: Literal["concat"] = "concat"
     size: int | None = Field(default=None, gt=0, description=_SIZE)
