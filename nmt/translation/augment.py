@@ -110,9 +110,9 @@ def augment(
     each example is translated; a translation that equals one of its references is dropped. Every
     PART_TEXTS texts have two files. `part-00001.tsv` has lines of source, target and origin;
     `dropped-00001.tsv` has the same columns after a column with the reason. Files are written
-    atomically, and only if they are missing. So a killed call can be repeated; the files then equal
-    those of an unbroken call on the same machine. `augment.json` records the models, the search,
-    the rules and, at the end, the returned counts.
+    atomically, and only if they are missing. So a killed call can be repeated: on the same machine
+    it leaves the same bytes as an unbroken call. `augment.json` records the models, the search, the
+    rules and, at the end, the returned counts.
 
     Raises ConfigError if `out` has parts made with other texts, models or settings; `force` deletes
     them instead. Raises DataError if `texts` is empty, if `out` has files but no `augment.json`, or
@@ -126,7 +126,7 @@ def augment(
     plan, names = _plan(models, texts, rules), [model.origin for model in models]
     with _locked(folder):
         _begin(folder, plan, names, force)
-        numbers = range(1, 1 - (-len(texts) // PART_TEXTS))
+        numbers = range(1, -(-len(texts) // PART_TEXTS) + 1)
         missing = [number for number in numbers if not _file(folder, "part", number).exists()]
         count = sum(min(PART_TEXTS, len(texts) - (n - 1) * PART_TEXTS) for n in missing)
         for _ in progress(_write_parts(translator, texts, folder, rules, missing), count):
@@ -169,6 +169,11 @@ def _file(folder: Path, kind: str, number: int) -> Path:
     return folder / f"{kind}-{number:05d}.tsv"
 
 
+def _files(folder: Path, kind: str) -> list[Path]:
+    """Return the files of all parts; a file of the user such as part-old.tsv is none of them."""
+    return [*folder.glob(f"{kind}-{'[0-9]' * 5}.tsv")]
+
+
 def _plan(
     models: Sequence[Translator], texts: Sequence[EvalExample], rules: PairRules
 ) -> dict[str, object]:
@@ -179,13 +184,13 @@ def _plan(
         checksum.update(json.dumps([example.src_text, *example.ref_texts]).encode())
     return {
         "texts": {"count": len(texts), "sha256": checksum.hexdigest(), "per_part": PART_TEXTS},
-        "models": [_checksum(one) for one in models],
         "weights": list(model.weights) if isinstance(model, Ensemble) else None,
         "rerank_weights": [reranker.weight for reranker in translator.rerankers],
         "search": translator.search.model_dump(mode="json", exclude={"batch_size"}),
         "int8": translator.int8,
         "precision": translator.precision,
         "rules": {**asdict(rules), **asdict(rules.cleaning(translator.languages))},
+        "models": [_checksum(one) for one in models],  # last: --int8 changes these too
     }
 
 
@@ -221,16 +226,18 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _begin(folder: Path, plan: dict[str, object], names: list[str], force: bool) -> None:
     """Write the plan, or compare it with that of existing parts. Raises ConfigError."""
-    path, parts = folder / PLAN, [*folder.glob("part-*.tsv")]
+    path, parts = folder / PLAN, _files(folder, "part")
     if parts and not force:
         before = read_json(path, DataError)
         before = {key: before.get(key) for key in plan} if isinstance(before, dict) else {}
-        for key, old, new in differences(before, plan):
+        difference = next(differences(before, plan), None)
+        if difference is not None:
+            key, old, new = difference
             raise ConfigError(
                 f"{folder}: begun with another value of {key} ({old}, now {new}); give the "
                 "old one, another `out`, or `force` to begin again"
             )
         return
-    for file in [*parts, *folder.glob("dropped-*.tsv")]:
+    for file in [*parts, *_files(folder, "dropped")]:
         file.unlink()
     write_json(path, {**plan, "by": names})

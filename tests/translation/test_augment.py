@@ -202,6 +202,9 @@ def test_another_plan_is_refused_until_forced(translator: Translator, tmp_path: 
     (tmp_path / "part-00004.tsv").touch()
     augment(translator, EXAMPLES[:3], tmp_path, force=True)
     assert {*content(tmp_path)} == {"augment.json", "dropped-00001.tsv", "part-00001.tsv"}
+    (tmp_path / "part-mine.tsv").write_text("precious")
+    augment(translator, EXAMPLES, tmp_path, force=True)
+    assert content(tmp_path)["part-mine.tsv"] == b"precious"
 
 
 def test_a_folder_of_something_else_is_refused(translator: Translator, tmp_path: Path) -> None:
