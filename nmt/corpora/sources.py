@@ -274,7 +274,6 @@ class DataConfig(Config):
         default=Path("data"),
         description="folder of named corpora; the environment variable NMT_DATA overrides it",
     )
-
     reverse_target: bool = Field(
         default=False,
         description="train a right-to-left model, which writes each translation from its last "

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import kl_div
 
 from nmt.models.base import DecoderOutput
@@ -75,6 +76,7 @@ class _Chunks(torch.autograd.Function):
         return loss, nlls
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> Any:
         return None, None, *(gradient * grads[0] for gradient in ctx.gradients), None
 

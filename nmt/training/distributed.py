@@ -288,8 +288,8 @@ def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]
     bucket: list[nn.Parameter] = []
     size = 0
     for parameter in parameters:
-        is_other = bool(bucket) and parameter.dtype != bucket[0].dtype
-        if bucket and (is_other or size + parameter.numel() > _BUCKET):
+        is_full = size + parameter.numel() > _BUCKET
+        if bucket and (is_full or parameter.dtype != bucket[0].dtype):
             yield bucket
             bucket, size = [], 0
         bucket.append(parameter)
