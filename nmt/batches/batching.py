@@ -139,7 +139,7 @@ class Batch:
             getattr(self, name).copy_(getattr(batch, name), non_blocking=True)
 
     def paired(self, batch: "Batch") -> "Batch":
-        """Return the rows of this batch, then those of `batch`, with the counts of this batch."""
+        """Append the rows of `batch`, of the same shape. The token counts stay as they are."""
         rows = {name: torch.cat([getattr(self, name), getattr(batch, name)]) for name in _TENSORS}
         return replace(self, **rows)  # type: ignore[arg-type]
 

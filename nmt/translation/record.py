@@ -37,7 +37,7 @@ class AttributionRecord:
     """The scores of an attribution method, for the rows and columns of an AttentionRecord.
 
     At level "piece", the record's `weights` are the absolute values of `scores`, each row divided
-    by its sum. At level "word", weights and scores are both merged from those of the pieces.
+    by its sum. At level "word", the weights and the scores of the pieces are merged separately.
     `prefix_labels`, bos and the pieces or words of the translation, name the columns of
     `prefix_scores`. `source_share` is the share of the source in the absolute scores of each row.
     If the method does not score the prefix, the first two are empty, and `source_share` is None.

@@ -70,9 +70,9 @@ def merge_words(
     """Merge pieces into words: sum over the pieces of a column word, average over a row word.
 
     merged[v, w] = 1/|v| * sum of weights[q, s] over q in the row word v and s in the column word w.
-    `row_words` and `column_words` have the share of each piece in each word (text/word_pieces.py),
-    which weights a piece that belongs to several words. Rows sum to 1, except those of words
-    without pieces.
+    `row_words` and `column_words` have the share of each piece in each word (text/word_pieces.py).
+    A piece of several words counts for each by its share. Rows sum to 1; the row of a word without
+    pieces is 0.
     """
     totals = row_words.sum(axis=1, keepdims=True, dtype=np.float64)
     rows = row_words / np.where(totals > 0, totals, 1)
