@@ -11,7 +11,7 @@ from typer import Argument, Option
 from nmt.cli.commands.attention_formats import (
     PICTURES,
     WRITERS,
-    ExportOptions,
+    MapOutputOptions,
     format_of,
     write_side_by_side,
 )
@@ -112,7 +112,7 @@ def attention(
     if len(origin := [name for name, value in origins.items() if value]) != 1:
         got = ", ".join(origin) or "none"
         raise ConfigError(f"source sentences: got {got}, allowed: one of {', '.join(origins)}")
-    runs = models.open(compute, {**search.keys(), "n_best": n_best})
+    runs = models.open(compute, {**search.by_key(), "n_best": n_best})
     config = runs[0].config.search
     is_data = output_format in ("jsonl", "npz") and config.sampling is None
     n_best = n_best or (config.beam if is_data else 1)
@@ -126,7 +126,9 @@ def attention(
 
     from nmt.translation.heads import choose_heads
 
-    def translations(translator: "Translator", options: ExportOptions) -> Iterator["Translation"]:
+    def translations(
+        translator: "Translator", options: MapOutputOptions
+    ) -> Iterator["Translation"]:
         attributor = None
         if method != "attention":
             from nmt.explain.attribution.methods import Attributor
@@ -137,7 +139,7 @@ def attention(
     config = config.model_copy(update={"n_best": n_best})
     sources = sources[:first]
     n_maps = len(sources) * (1 if targets else n_best)
-    options = ExportOptions(sources, targets, level, n_maps, out, (), scale, numbers)
+    options = MapOutputOptions(sources, targets, level, n_maps, out, (), scale, numbers)
     if side_by_side:
         by_run = {
             str(path): translations(models.load([run], compute, config), options)
@@ -183,7 +185,7 @@ def _check_side_by_side(
 
 
 def _translations(
-    translator: "Translator", options: ExportOptions, attributor: "Attributor | None"
+    translator: "Translator", options: MapOutputOptions, attributor: "Attributor | None"
 ) -> Iterator["Translation"]:
     """Yield the translations, computed a chunk at a time, and print the number of empty sources."""
     n_empty, sources, targets = 0, options.sources, options.targets

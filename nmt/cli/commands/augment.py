@@ -56,7 +56,7 @@ def augment(
     from nmt.translation.augment import augment as write_pairs
     from nmt.types import EvalExample
 
-    runs = models.open(compute, {**search.keys(), "n_best": n_best})
+    runs = models.open(compute, {**search.by_key(), "n_best": n_best})
     if file is not None:
         texts = [EvalExample(text, ()) for text in dict.fromkeys(file_lines(file))]
     else:

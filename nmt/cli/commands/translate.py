@@ -79,7 +79,7 @@ def translate(
             say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
         elif os.path.isfile(f"{text}/config.yaml"):
             say(f"note: '{text}' is translated as a sentence; --run {text} translates with the run")
-    runs = models.open(compute, {**search.keys(), "n_best": n_best})
+    runs = models.open(compute, {**search.by_key(), "n_best": n_best})
     translator = models.load(runs, compute, rerank=rerank)
     is_n_best = translator.search.n_best > 1
     translations: Iterator[Translation]
