@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.messages import print_json, say
+from nmt.cli.shared.messages import note_languages, print_json, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, open_run
 from nmt.cli.shared.options import Checkpoint, First, Json, Method, OutFile, RunOption, split_option
 from nmt.cli.shared.sentences import pair_chunks, print_lines, with_progress
@@ -159,10 +159,7 @@ def lexicon(
 
 def _links(aligner: "Aligner", src: Path, tgt: Path, tokenised: bool) -> "Iterator[Links]":
     """Yield the links of each pair, computed a chunk at a time."""
-    from nmt.corpora.language_check import language_notes
-
     for number, (sources, targets) in enumerate(pair_chunks(src, tgt, _CHUNK)):
         if number == 0:
-            for note in language_notes(sources, targets, *aligner.translator.languages):
-                say(f"note: {note}")
+            note_languages(sources, targets, *aligner.translator.languages)
         yield from aligner.align(sources, targets, tokenised)
