@@ -124,7 +124,7 @@ class MemoryUse:
 def process_bytes(field: str, pid: int | None = None) -> int | None:
     """Return a field of /proc/PID/status in bytes, or None if it is missing.
 
-    `pid` None is this process.
+    The process is `pid`, or the calling process if `pid` is None.
 
     VmRSS is the resident memory, VmHWM its maximum, and RssAnon and RssFile are parts of VmRSS.
     Unlike getrusage's maximum, VmHWM does not start from the memory of the parent process.

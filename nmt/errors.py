@@ -4,6 +4,7 @@ A line of a message says where the fault is, what nmt got, and what is allowed.
 """
 
 from collections.abc import Iterable
+from pathlib import Path
 
 DISTRIBUTION = "attention-nmt"
 """The package's name on PyPI, where `nmt` belongs to another project."""
@@ -39,6 +40,12 @@ def format_count(number: int | float, noun: str) -> str:
     """Return a number with its noun: `1 step`, `1,500 steps`, `0.5 minutes`."""
     digits = f"{number:,}" if isinstance(number, int) else f"{number:g}"
     return f"{digits} {noun if number == 1 else f'{noun}s'}"
+
+
+def missing_file_message(path: Path) -> str:
+    """Return the message for a missing file, with the base folder of a relative path."""
+    note = "" if path.is_absolute() else f"; relative paths start in {Path.cwd()}"
+    return f"{path}: no such file{note}"
 
 
 def most_similar(name: str, known: Iterable[str], cutoff: float = NEAR) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from nmt.runs.directory import add_seal
+from nmt.runs.directory import add_checksum
 
 Change = Callable[[Any], object]
 """Changes a value in place."""
@@ -48,7 +48,7 @@ def forge_config(run: Path, change: Callable[[str], str]) -> None:
     """Give the run's config.yaml another text, below its checksum."""
     path = run / "config.yaml"
     _, _, text = path.read_text().partition("\n")
-    path.write_text(add_seal(change(text)))
+    path.write_text(add_checksum(change(text)))
 
 
 def forge_manifest(run: Path, **changes: object) -> None:

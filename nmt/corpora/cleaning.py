@@ -33,8 +33,9 @@ class CleaningRules:
 
     def __post_init__(self) -> None:
         if (self.max_ratio or 1) < 1:
-            got = f"got {self.max_ratio:g}"
-            raise ConfigError(f"`max_ratio`: {got}, allowed: at least 1, or 0 for any")
+            raise ConfigError(
+                f"`max_ratio`: got {self.max_ratio:g}, allowed: at least 1, or 0 for any"
+            )
 
 
 def judge_pairs(

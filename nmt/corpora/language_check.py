@@ -83,10 +83,10 @@ def are_swapped(
 def other_language(texts: Sequence[str], lang: str, other: str) -> str | None:
     """Return the language of `texts` if they look like another one than `lang`, or None.
 
-    A text counts for a language if it has one of its frequent words, or a letter of its script.
-    More than a tenth of the texts, and over three times as many as for `lang`, must count for the
-    result. Candidates are `other` and the languages with a list of frequent words; for a single
-    text only `other`. The result is None if `lang` is unknown.
+    A text counts for a language if it has a frequent word of the language, or a letter of its
+    script. More than a tenth of the texts, and over three times as many as for `lang`, must count
+    for the result. Candidates are `other` and the languages with a list of frequent words; for a
+    single text only `other`. The result is None if `lang` is unknown.
     """
     lang, other = language_code(lang), language_code(other)
     texts = texts[:: -(-len(texts) // _SAMPLED) or 1]

@@ -11,8 +11,8 @@ from nmt.corpora.held_out import hold_out, part_of
 from nmt.corpora.readers import PairFile, reader_of
 from nmt.corpora.readers.aligned import paired_files, read_references, stream_aligned
 from nmt.corpora.sources import DataConfig, HeldOutSplit, PairsConfig, SplitConfig, group_by_source
-from nmt.corpora.text_files import archive_of, missing_file_message
-from nmt.errors import ConfigError, DataError
+from nmt.corpora.text_files import archive_of
+from nmt.errors import ConfigError, DataError, missing_file_message
 from nmt.types import EvalExample, SentencePair, SplitName
 
 

@@ -303,8 +303,10 @@ class DataConfig(Config):
                 problem = f"got {stage.from_step}, allowed: > {before} (the stage before)"
                 conflicts.append((f"stages.{number}.from_step", problem))
             if stage.weights is not None and len(stage.weights) != n_mixed:
-                allowed = f"as many as data.train.mix has corpora ({n_mixed})"
-                problem = f"got {len(stage.weights)} shares, allowed: {allowed}"
+                problem = (
+                    f"got {len(stage.weights)} shares, allowed: as many as data.train.mix has "
+                    f"corpora ({n_mixed})"
+                )
                 conflicts.append((f"stages.{number}.weights", problem))
             before = stage.from_step
         if conflicts:

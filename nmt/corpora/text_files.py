@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.corpora.archives import is_tar, is_zip, split_member, tar_member, zip_member
-from nmt.errors import DataError
+from nmt.errors import DataError, missing_file_message
 
 MAX_LINE_BYTES = 16 << 20
 """Largest length of a line. A file with a longer line is not text."""
@@ -155,12 +155,6 @@ def check_unpacked(name: str, n_bytes: int, limit: int) -> None:
             f"{name}: unpacks to more than the {limit:,} bytes of text that a file of its size may "
             "hold"
         )
-
-
-def missing_file_message(path: Path) -> str:
-    """Return the message for a missing file, with the base folder of a relative path."""
-    note = "" if path.is_absolute() else f"; relative paths start in {Path.cwd()}"
-    return f"{path}: no such file{note}"
 
 
 def _decoded(block: bytes, name: str, n_before: int) -> tuple[str, DataError | None]:

@@ -10,7 +10,7 @@ from nmt.evaluation.metric import MetricResult
 from nmt.evaluation.metric import Scoring as Scoring
 from nmt.evaluation.metrics import METRICS, PAIRED, corpus_bleu
 from nmt.evaluation.significance import Comparison, compare
-from nmt.evaluation.typography import Comparable, comparable
+from nmt.evaluation.typography import Comparable, make_comparable
 from nmt.types import EvalExample, Translation
 
 BUCKET_WORDS = (5, 10, 15, 20, 30, 40)
@@ -81,7 +81,7 @@ def score_translations(
     hyp_texts: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
 ) -> Evaluation:
     """Score `hyp_texts[i]` as the translation of `examples[i]`; raises as `evaluate` does."""
-    compared = comparable(hyp_texts, examples, scoring)
+    compared = make_comparable(hyp_texts, examples, scoring)
     scores = scores_of(compared, scoring)
     texts = compared.hyp_texts, compared.examples
     by_length = bleu_by_length(*texts, tokenize=scoring.tokenisation) if "bleu" in scores else ()

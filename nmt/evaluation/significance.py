@@ -31,7 +31,7 @@ class Comparison:
     `p_value` is from sacreBLEU's paired bootstrap. It is the share of `n_bootstrap` resamples whose
     absolute difference, minus the mean over all resamples, exceeds the observed difference. If only
     a few lines differ, all resamples agree, and a small value means nothing. `p_randomisation` is
-    from approximate randomisation, of which each trial swaps random lines between the systems. It
+    from approximate randomisation: each trial swaps random lines between the systems, and the value
     is the share of trials whose difference is at least the observed one. If k lines differ, all in
     favour of one system, it is about 2^(1 - k). Both p-values are 1 if the scores are equal. By
     convention, systems differ if p < 0.05.

@@ -69,7 +69,7 @@ class Comparable:
         return lines
 
 
-def comparable(
+def make_comparable(
     hyp_texts: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
 ) -> Comparable:
     """Convert all translations to the references' prevailing typography, and all texts to NFC.

@@ -158,7 +158,7 @@ def _mismatches(src: WordPieces, tgt: WordPieces) -> dict[str, int]:
     n_without_piece = sum(int((~side.shares.any(axis=1)).sum()) for side in (src, tgt))
     return {
         "sentence pairs have other letters than their pieces": n_inexact,
-        "words share a piece with another word": src.n_shared + tgt.n_shared,
+        "words share a piece with another word": src.n_sharing_words + tgt.n_sharing_words,
         "words have no piece, hence no link": n_without_piece,
     }
 

@@ -94,14 +94,14 @@ def trainings(card: Mapping[str, object], run: RunDirectory) -> list[Training]:
         raise CheckpointError(f"{where}: damaged: trainings: {first_fault(error)}") from None
 
 
-def begin_training(run: RunDirectory, command: Sequence[str], from_step: int) -> None:
-    """Record in run.json that a training begins after `from_step` updates. Requires the lock."""
+def record_training_start(run: RunDirectory, command: Sequence[str], from_step: int) -> None:
+    """Record in run.json that a training starts after `from_step` updates. Requires the lock."""
     card = read_card(run)
     new = Training(command=tuple(command), started=_now(), from_step=from_step)
     _write(run, card, [*trainings(card, run), new])
 
 
-def end_training(run: RunDirectory, step: int, how: str) -> None:
+def record_training_end(run: RunDirectory, step: int, how: str) -> None:
     """Record in run.json that the last training ends after `step` updates. `how` is a phrase."""
     card = read_card(run)
     *earlier, last = trainings(card, run)

@@ -163,7 +163,7 @@ class CheckpointFolder:
         self.set_labels({**others, **labels})
 
     def prune(self, keep: Iterable[int]) -> None:
-        """Delete all checkpoints except those of the steps `keep`, labelled and named ones.
+        """Delete every checkpoint that has no label, no name of its own, and no step in `keep`.
 
         On Windows, a checkpoint that another process is reading stays until the next call.
         """
@@ -222,15 +222,15 @@ class CheckpointFolder:
         return int(match[1]) if match else None
 
     def load(self, which: str) -> CheckpointState:
-        """Load and check all files of a checkpoint. Raises CheckpointError as `load_weights`."""
+        """Load and check all files of a checkpoint. Raises as `load_weights` does."""
         return _load(self.find(which))
 
     def load_weights(self, which: str, expected: Specs | None = None) -> tuple[int, Tensors]:
         """Return the step and the model's tensors, which suffice for translation.
 
         If a training moves the label `which` and deletes the folder during the read, the label is
-        read again. Raises CheckpointError if the checkpoint is missing or damaged, because another
-        checkpoint would give another result. Also raises CheckpointError, before tensors are
+        read again. Raises CheckpointError if the checkpoint is missing or damaged; no other one is
+        tried, since its translations would differ. Also raises CheckpointError, before tensors are
         loaded, if they do not match `expected` (None allows any tensors).
         """
         while True:

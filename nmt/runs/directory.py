@@ -18,7 +18,7 @@ from nmt.settings.yaml_text import read_text
 from nmt.storage.atomic import flush, remove_leftovers, write_text
 from nmt.storage.bounded import read_json, stay_inside
 
-_SEAL = "# sha256 of the lines below: "
+_CHECKSUM_PREFIX = "# sha256 of the lines below: "
 """The start of the first line of a run's config.yaml, a YAML comment with the checksum."""
 
 
@@ -77,11 +77,11 @@ class RunDirectory:
         is invalid.
         """
         stay_inside(self.config_path, self.path, CheckpointError)
-        return load_sealed_config(self.config_path)
+        return load_checksummed_config(self.config_path)
 
     def write_config(self, config: RunConfig) -> None:
         """Write config.yaml with a checksum in its first line."""
-        write_text(self.config_path, add_seal(dump_config(config)))
+        write_text(self.config_path, add_checksum(dump_config(config)))
 
     def read_json(self, name: str) -> object:
         """Read the JSON file `name`. Raises CheckpointError if it is missing or damaged."""
@@ -92,12 +92,12 @@ class RunDirectory:
             raise CheckpointError(f"{path}: no such file") from None
 
 
-def add_seal(text: str) -> str:
-    """Return `text` after a line with its checksum."""
-    return f"{_SEAL}{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
+def add_checksum(text: str) -> str:
+    """Return `text` below a line with its checksum."""
+    return f"{_CHECKSUM_PREFIX}{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
 
 
-def load_sealed_config(path: Path) -> RunConfig:
+def load_checksummed_config(path: Path) -> RunConfig:
     """Read a run's config.yaml. Raises CheckpointError if it does not match its checksum.
 
     A file without a checksum line is not checked, so that a user can delete the line and edit the
@@ -108,7 +108,7 @@ def load_sealed_config(path: Path) -> RunConfig:
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file") from None
     head, _, below = text.partition("\n")
-    if head.startswith(_SEAL) and add_seal(below) != text:
+    if head.startswith(_CHECKSUM_PREFIX) and add_checksum(below) != text:
         raise CheckpointError(
             f"{path}: changed since nmt wrote it; give other settings to the command "
             "(`search.beam=3`), or delete the first line, the checksum, to keep the edit"

@@ -56,7 +56,7 @@ def split_checkpoint(path: Path) -> tuple[Path, str | None]:
 
 
 def _missing(run: Path, root: Path) -> CheckpointError:
-    """Return the error for a missing run, which suggests a similar run or names those there are."""
+    """Return the error for a missing run, which suggests a similar run, or lists the runs."""
     folders = {path.name: path for path in (*_folders(root), *_folders(run.parent))}
     trained = {name: path for name, path in folders.items() if _last_saved(path)}
     if near := most_similar(run.name, trained):

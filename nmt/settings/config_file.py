@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from nmt.errors import ConfigError, most_similar
+from nmt.errors import ConfigError, missing_file_message, most_similar
 from nmt.settings.base import Config
 from nmt.settings.keys import config_classes, kind_of, sections, select_classes
 from nmt.settings.messages import Place, Places, fault_lines
@@ -89,10 +89,9 @@ def _read(path: Path) -> str:
         return read_text(path)
     except FileNotFoundError:
         stems = {other.stem: other for other in path.parent.glob("*.y*ml")}
-        near = most_similar(path.stem, stems)
-        start = "" if path.is_absolute() else f"; relative paths start in {Path.cwd()}"
-        hint = f"; did you mean '{stems[near]}'?" if near else start
-        raise ConfigError(f"{path}: no such file{hint}") from None
+        if near := most_similar(path.stem, stems):
+            raise ConfigError(f"{path}: no such file; did you mean '{stems[near]}'?") from None
+        raise ConfigError(missing_file_message(path)) from None
 
 
 def _checked(

@@ -70,7 +70,7 @@ def read_bytes(path: Path, max_bytes: int, error: type[NMTError], regular: bool 
 
 
 def read_json(path: Path, error: type[NMTError]) -> object:
-    """Return the value of a JSON file. Raises `error` if it is not JSON, else as `read_bytes`."""
+    """Return the value of a JSON file. Raises as `read_bytes`, and `error` if it is not JSON."""
     return parse_json(read_bytes(path, MAX_JSON_BYTES, error), str(path), error)
 
 

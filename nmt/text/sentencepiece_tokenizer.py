@@ -234,7 +234,7 @@ class SentencePieceTokenizer:
     def words(self, ids: Sequence[int]) -> list[str]:
         """Return the words of a text, each with ▁ first, and its marks of case, in order.
 
-        No piece crosses from one into the next. The `ids` have no unknown and no byte pieces.
+        No piece crosses from one into the next. `ids` must have no unknown and no byte pieces.
         """
         return _WORD.findall("".join(map(self.vocab.piece_of, ids)))
 

@@ -37,7 +37,7 @@ class WordPieces:
     is_exact: bool = True
 
     @property
-    def n_shared(self) -> int:
+    def n_sharing_words(self) -> int:
         """The number of words that share a piece with another word."""
         is_shared = ((self.shares > 0) & (self.shares < 1)).any(axis=1)
         return int(is_shared.sum())

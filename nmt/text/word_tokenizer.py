@@ -96,7 +96,7 @@ class WordConfig(BaseTokenizerConfig):
 class WordTokenizer:
     """Tokenizer (tokenizer.py) of words and punctuation marks for texts in `lang`.
 
-    `decode` spaces the words by the rules of `lang`. Unless words are unknown or in lower case, the
+    `decode` spaces the words by the rules of `lang`. Without unknown words and without `lower`, the
     result is the normalised text, except for unusual spacing: "." or "..." after a space, unpaired
     quotation marks, marks within a word.
     """

@@ -17,7 +17,7 @@ from nmt.evaluation.metrics import check_scoring
 from nmt.models.catalog import build_model
 from nmt.ops.backend import BackendName, choose_backend
 from nmt.ops.precision import compute_dtype
-from nmt.runs.card import begin_training, end_training
+from nmt.runs.card import record_training_end, record_training_start
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
 from nmt.training.distributed import ALONE, Ranks
@@ -189,15 +189,15 @@ def _fit_and_record(
     run, state = trainer.run, trainer.state
     if not state.ranks.is_first:
         return _fit(trainer, interrupted)
-    begin_training(run, command, state.step)
+    record_training_start(run, command, state.step)
     try:
         reason = _fit(trainer, interrupted)
     except BaseException as error:
         with contextlib.suppress(OSError, NMTError):  # `error` may already report the full disk
             why = str(error).partition("\n")[0] or type(error).__name__
-            end_training(run, state.step, f"failed: {why}")
+            record_training_end(run, state.step, f"failed: {why}")
         raise
-    end_training(run, state.step, "stopped" if reason is None else f"finished: {reason}")
+    record_training_end(run, state.step, "stopped" if reason is None else f"finished: {reason}")
     return reason
 
 

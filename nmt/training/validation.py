@@ -14,7 +14,7 @@ from nmt.config import ValidConfig
 from nmt.evaluation.attention_health import AttentionHealth, attention_health
 from nmt.evaluation.evaluate import scores_of
 from nmt.evaluation.metric import MetricResult, Scoring
-from nmt.evaluation.typography import comparable
+from nmt.evaluation.typography import make_comparable
 from nmt.models.base import Seq2Seq
 from nmt.ops.masks import keep_from_lengths
 from nmt.optim.losses import cross_entropy
@@ -129,7 +129,9 @@ class Validator:
             model.train()
             unpack_rng(generators, device)
         scoring = replace(self.scoring, gpu=device.index if device.type == "cuda" else None)
-        compared = comparable([translation.text for translation in translations], examples, scoring)
+        compared = make_comparable(
+            [translation.text for translation in translations], examples, scoring
+        )
         scores = scores_of(compared, scoring)
         is_measured = self.has_attention and self.config.attention_health
         health = attention_health(translations) if is_measured else None

@@ -32,7 +32,7 @@ def rows(folder: str) -> list[list[str]]:
 
 
 def test_the_training_set_is_translated_and_mixed_in(folder: Path) -> None:
-    """Its pairs are those of the library, and the mixture trains on them."""
+    """All pairs are translations by the library, and a run trains on a mixture with them."""
     result = nmt(*RUN, "--beam", "2", "--n-best", "2", "--out", "new")
     train_pairs = [line.split("\t") for line in Path("train.tsv").read_text().splitlines()]
     assert len(train_pairs) == 60

@@ -59,7 +59,7 @@ def test_words_as_the_tokenizer_tells_them_are_their_own_spans(kind: str) -> Non
     encoded = tokenizer.encode("The cat sleeps on the red sofa")
     division = word_pieces(encoded.words, encoded, tokenizer)
     np.testing.assert_array_equal(division.shares, pieces_by_word(encoded).shares)
-    assert division.n_shared == 0
+    assert division.n_sharing_words == 0
 
 
 def test_a_piece_across_two_tokens_counts_by_its_letters() -> None:
@@ -68,7 +68,7 @@ def test_a_piece_across_two_tokens_counts_by_its_letters() -> None:
     assert encoded.pieces == ("l'eau",)
     division = word_pieces(["l'", "eau"], encoded, tokenizer)
     np.testing.assert_allclose(division.shares, [[0.4], [0.6]])
-    assert division.n_shared == 2
+    assert division.n_sharing_words == 2
     assert division.pieces_of(0) == division.pieces_of(1) == [0]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.messages import print_json, say
+from nmt.cli.shared.messages import note_languages, print_json, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, open_run
 from nmt.cli.shared.options import Checkpoint, First, Json, Method, OutFile, RunOption, split_option
 from nmt.cli.shared.sentences import pair_chunks, print_lines, with_progress
@@ -40,8 +40,8 @@ class ReadingOptions:
         str, Option(help="Heads to average, as in nmt attention: mean, 'layer 2', a number.")
     ] = "mean"
 
-    def value(self) -> "WeightOptions":
-        """Return the options as an object of the library."""
+    def weight_options(self) -> "WeightOptions":
+        """Return these options as the library takes them."""
         from nmt.explain.aligner import WeightOptions
 
         return WeightOptions(self.shift, self.method, self.heads)
@@ -99,7 +99,7 @@ def align(
 
     aligner = Aligner(
         models.load(runs, compute),
-        reading.value(),
+        reading.weight_options(),
         threshold,
         None if reverse_run is None else compute.load([reverse_run], models.checkpoint),
         symmetrise or Aligner.symmetrisation,
@@ -152,17 +152,14 @@ def lexicon(
     translator = compute.load([trained], checkpoint)
     data = trained.config.data
     pairs = islice(stream_split(split_named(data, split), data), first)
-    entries = entries_of(translator, pairs, reading.value(), min_count, per_word)
+    entries = entries_of(translator, pairs, reading.weight_options(), min_count, per_word)
     write_lines((entry.line() for entry in entries), out or STDIN_OR_STDOUT)
     say(f"{len(entries):,} entries for {len({entry.source for entry in entries}):,} words")
 
 
 def _links(aligner: "Aligner", src: Path, tgt: Path, tokenised: bool) -> "Iterator[Links]":
     """Yield the links of each pair, computed a chunk at a time."""
-    from nmt.corpora.language_check import language_notes
-
     for number, (sources, targets) in enumerate(pair_chunks(src, tgt, _CHUNK)):
         if number == 0:
-            for note in language_notes(sources, targets, *aligner.translator.languages):
-                say(f"note: {note}")
+            note_languages(sources, targets, *aligner.translator.languages)
         yield from aligner.align(sources, targets, tokenised)

@@ -11,7 +11,7 @@ from typer import Argument, Option
 from nmt.cli.commands.attention_formats import (
     PICTURES,
     WRITERS,
-    ExportOptions,
+    MapOutputOptions,
     format_of,
     write_side_by_side,
 )
@@ -20,6 +20,7 @@ from nmt.cli.shared.models import ComputeOptions, ModelOptions, SearchOptions
 from nmt.cli.shared.options import First, Method, OutFile, SourceFile, split_option
 from nmt.cli.shared.sentences import checked_arguments, file_lines
 from nmt.errors import ConfigError, format_count
+from nmt.names import AttributionMethod
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
@@ -112,42 +113,31 @@ def attention(
     if len(origin := [name for name, value in origins.items() if value]) != 1:
         got = ", ".join(origin) or "none"
         raise ConfigError(f"source sentences: got {got}, allowed: one of {', '.join(origins)}")
-    runs = models.open(compute, {**search.keys(), "n_best": n_best})
+    runs = models.open(compute, {**search.by_key(), "n_best": n_best})
     config = runs[0].config.search
     is_data = output_format in ("jsonl", "npz") and config.sampling is None
     n_best = n_best or (config.beam if is_data else 1)
     sources = _sources(sentences, file, split, runs[0].config)
-    targets = checked_arguments(target) if target else None
-    if targets is not None and len(targets) != len(sources):
-        raise ConfigError(
-            f"--target: got {format_count(len(targets), 'translation')} for "
-            f"{format_count(len(sources), 'sentence')}, allowed: one for each, in the same order"
-        )
+    targets = _targets(target, len(sources))
 
     from nmt.translation.heads import choose_heads
-
-    def translations(translator: "Translator", options: ExportOptions) -> Iterator["Translation"]:
-        attributor = None
-        if method != "attention":
-            from nmt.explain.attribution.methods import Attributor
-
-            attributor = Attributor(translator, method, contrast)
-        return _translations(translator, options, attributor)
 
     config = config.model_copy(update={"n_best": n_best})
     sources = sources[:first]
     n_maps = len(sources) * (1 if targets else n_best)
-    options = ExportOptions(sources, targets, level, n_maps, out, (), scale, numbers)
+    options = MapOutputOptions(sources, targets, level, n_maps, out, (), scale, numbers)
     if side_by_side:
-        by_run = {
-            str(path): translations(models.load([run], compute, config), options)
-            for path, run in zip(models.run or (), runs, strict=True)
-        }
+        by_run = {}
+        for path, run in zip(models.run or (), runs, strict=True):
+            translator = models.load([run], compute, config)
+            attributor = _attributor(translator, method, contrast)
+            by_run[str(path)] = _translations(translator, options, attributor)
         write_side_by_side(output_format, by_run, options)
         return
     translator = models.load(runs, compute, config)
     options = replace(options, heads=choose_heads(heads, translator.model.names_by_attention))
-    WRITERS[output_format](translations(translator, options), options)
+    attributor = _attributor(translator, method, contrast)
+    WRITERS[output_format](_translations(translator, options, attributor), options)
 
 
 def _sources(
@@ -163,6 +153,30 @@ def _sources(
 
     examples = read_examples(split_named(config.data, split or ""), config.data)
     return [example.src_text for example in examples]
+
+
+def _targets(target: list[str] | None, n_sources: int) -> list[str] | None:
+    """Return the translations of --target. Raises ConfigError unless there is one per source."""
+    if not target:
+        return None
+    targets = checked_arguments(target)
+    if len(targets) != n_sources:
+        raise ConfigError(
+            f"--target: got {format_count(len(targets), 'translation')} for "
+            f"{format_count(n_sources, 'sentence')}, allowed: one for each, in the same order"
+        )
+    return targets
+
+
+def _attributor(
+    translator: "Translator", method: AttributionMethod, contrast: str | None
+) -> "Attributor | None":
+    """Return the attributor of `method`, or None for the method "attention"."""
+    if method == "attention":
+        return None
+    from nmt.explain.attribution.methods import Attributor
+
+    return Attributor(translator, method, contrast)
 
 
 def _check_side_by_side(
@@ -183,7 +197,7 @@ def _check_side_by_side(
 
 
 def _translations(
-    translator: "Translator", options: ExportOptions, attributor: "Attributor | None"
+    translator: "Translator", options: MapOutputOptions, attributor: "Attributor | None"
 ) -> Iterator["Translation"]:
     """Yield the translations, computed a chunk at a time, and print the number of empty sources."""
     n_empty, sources, targets = 0, options.sources, options.targets

@@ -25,7 +25,7 @@ _SUFFIXES = {f".{name}": name for name in ("jsonl", "npz", "html", *PICTURES)} |
 
 
 @dataclass(frozen=True)
-class ExportOptions:
+class MapOutputOptions:
     """Options for writing `n_maps` attention maps to the file or folder `out`.
 
     `targets` are translations of the user to explain, instead of a search. `scale` and `numbers`
@@ -65,21 +65,21 @@ def format_of(format: str | None, out: Path | None, is_terminal: bool) -> str:
 
 
 def _records(
-    translations: Iterable["Translation"], options: ExportOptions
+    translations: Iterable["Translation"], options: MapOutputOptions
 ) -> Iterator["AttentionRecord"]:
     from nmt.translation.record import attention
 
     return attention(translations, options.level or "piece", options.heads, bool(options.targets))
 
 
-def _write_jsonl(translations: Iterable["Translation"], options: ExportOptions) -> None:
+def _write_jsonl(translations: Iterable["Translation"], options: MapOutputOptions) -> None:
     from nmt.translation.dump import to_json
 
     print_lines(map(to_json, _records(translations, options)), options.out)
     print_path(options.out)
 
 
-def _write_npz(translations: Iterable["Translation"], options: ExportOptions) -> None:
+def _write_npz(translations: Iterable["Translation"], options: MapOutputOptions) -> None:
     from nmt.translation.dump import write_npz
 
     assert options.out is not None  # checked by format_of
@@ -88,7 +88,7 @@ def _write_npz(translations: Iterable["Translation"], options: ExportOptions) ->
 
 
 def _write_picture(
-    format: str, translations: Iterable["Translation"], options: ExportOptions
+    format: str, translations: Iterable["Translation"], options: MapOutputOptions
 ) -> None:
     from nmt.explain.heatmap import draw_translation
     from nmt.explain.map_style import MapStyle
@@ -107,7 +107,7 @@ def _write_picture(
 
 
 def write_side_by_side(
-    format: str, translations: "Mapping[str, Iterable[Translation]]", options: ExportOptions
+    format: str, translations: "Mapping[str, Iterable[Translation]]", options: MapOutputOptions
 ) -> None:
     """Write a picture of each sentence, with the map of every run under the run's name."""
     from nmt.explain.heatmap import draw_side_by_side
@@ -127,7 +127,7 @@ def write_side_by_side(
 
 
 def _write_pictures(
-    format: str, pictures: Iterable[Picture], options: ExportOptions, first: str
+    format: str, pictures: Iterable[Picture], options: MapOutputOptions, first: str
 ) -> None:
     """Write one picture to a file, or several into a folder, where `first` must be free."""
     from nmt.explain.fonts import font_hint
@@ -151,7 +151,7 @@ def _write_pictures(
         say(hint)
 
 
-def _write_html(translations: Iterable["Translation"], options: ExportOptions) -> None:
+def _write_html(translations: Iterable["Translation"], options: MapOutputOptions) -> None:
     from nmt.explain.page import write_page
 
     out = options.out or Path("-")
@@ -160,12 +160,12 @@ def _write_html(translations: Iterable["Translation"], options: ExportOptions) -
     print_path(out)
 
 
-def _write_text(translations: Iterable["Translation"], options: ExportOptions) -> None:
+def _write_text(translations: Iterable["Translation"], options: MapOutputOptions) -> None:
     print_lines(_text_lines(translations, options), options.out)
     print_path(options.out)
 
 
-def _text_lines(translations: Iterable["Translation"], options: ExportOptions) -> Iterator[str]:
+def _text_lines(translations: Iterable["Translation"], options: MapOutputOptions) -> Iterator[str]:
     from nmt.explain.labels import label
     from nmt.explain.terminal import SHARE_LEGEND, legend, render_terminal
     from nmt.translation.words import attention_table
@@ -190,7 +190,7 @@ def _text_lines(translations: Iterable["Translation"], options: ExportOptions) -
         yield SHARE_LEGEND
 
 
-WRITERS: dict[str, Callable[[Iterable["Translation"], ExportOptions], None]] = {
+WRITERS: dict[str, Callable[[Iterable["Translation"], MapOutputOptions], None]] = {
     "jsonl": _write_jsonl,
     "npz": _write_npz,
     **{name: partial(_write_picture, name) for name in PICTURES},

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Option
 
-from nmt.cli.shared.messages import kept_lines, say
+from nmt.cli.shared.messages import kept_lines, note_languages, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, RerankOptions, SearchOptions
 from nmt.cli.shared.options import Force, MaxRatio, OutFolder, SourceFile
 from nmt.cli.shared.sentences import file_lines, with_progress
@@ -49,14 +49,13 @@ def augment(
     length bound, has an unknown piece, or forms a pair that nmt corpus clean rejects.
     """
     from nmt.corpora.corpora import read_split
-    from nmt.corpora.language_check import language_notes
     from nmt.corpora.sources import group_by_source
     from nmt.evaluation.examples import split_named
     from nmt.translation.augment import PART_TEXTS, PairRules
     from nmt.translation.augment import augment as write_pairs
     from nmt.types import EvalExample
 
-    runs = models.open(compute, {**search.keys(), "n_best": n_best})
+    runs = models.open(compute, {**search.by_key(), "n_best": n_best})
     if file is not None:
         texts = [EvalExample(text, ()) for text in dict.fromkeys(file_lines(file))]
     else:
@@ -68,11 +67,9 @@ def augment(
                 "side of these pairs may be in the test set of the opposite direction"
             )
     translator = models.load(runs, compute, rerank=rerank)
-    sentences = [text.src_text for text in texts]
-    for note in language_notes(sentences, (), *translator.languages):
-        say(f"note: {note}")
+    note_languages([text.src_text for text in texts], (), *translator.languages)
 
-    def shown(translations: "Iterator[Translation]", count: int) -> "Iterable[Translation]":
+    def show_progress(translations: "Iterator[Translation]", count: int) -> "Iterable[Translation]":
         n_missing, n_parts = (-(-n // PART_TEXTS) for n in (count, len(texts)))
         names = [repr(translator), *(one.translator.origin for one in translator.rerankers)]
         written = f"{n_parts - n_missing:,} of {n_parts:,} parts written"
@@ -80,5 +77,5 @@ def augment(
         return with_progress(translations, None, out, count)
 
     rules = PairRules(back, max_ratio, min_score)
-    for line in kept_lines(*write_pairs(translator, texts, out, rules, force, shown)):
+    for line in kept_lines(*write_pairs(translator, texts, out, rules, force, show_progress)):
         typer.echo(line)

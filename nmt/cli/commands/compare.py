@@ -11,7 +11,7 @@ from nmt.cli.shared.messages import print_json, say
 from nmt.cli.shared.models import ComputeOptions
 from nmt.cli.shared.options import Json
 from nmt.cli.shared.scoring import ScoreOptions, note_untested, score_file, translate_test_set
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError, DataError, missing_file_message
 
 if TYPE_CHECKING:
     from nmt.evaluation.comparison import System
@@ -84,8 +84,11 @@ def compare(
 def _open_runs(
     systems: Sequence[Path], options: ScoreOptions, compute: ComputeOptions
 ) -> "dict[Path, tuple[TrainedRun, str | None]]":
-    """Open the systems that are runs. Raises ConfigError for options that do not apply to them."""
-    from nmt.corpora.text_files import archive_of, missing_file_message
+    """Open the systems that are runs.
+
+    Raises DataError if another system is no file, and ConfigError for options that do not apply.
+    """
+    from nmt.corpora.text_files import archive_of
     from nmt.runs.find import find_run, split_checkpoint
     from nmt.runs.trained_run import TrainedRun
 

@@ -67,7 +67,7 @@ def evaluate(
     from nmt.evaluation.score_report import report_name
     from nmt.storage.output import write_lines
 
-    keys = search.keys()
+    keys = search.by_key()
     runs = [] if hyp and options.ref else models.open(compute, {**keys, "n_best": 1})
     config = runs[0].config if runs else None
     n_bootstrap = 0 if no_bootstrap else DEFAULT_BOOTSTRAP
@@ -157,7 +157,7 @@ def _report(
     from nmt.evaluation.evaluate import compare_evaluations
     from nmt.evaluation.examples import read_translations
     from nmt.evaluation.score_report import EvalReport, checksum, report_path
-    from nmt.evaluation.typography import comparable
+    from nmt.evaluation.typography import make_comparable
 
     examples = evaluation.compared.examples
     sums = {
@@ -171,7 +171,7 @@ def _report(
         file = report_path(baseline, name).with_suffix(".txt") if baseline.is_dir() else baseline
         lines = read_translations(file, len(examples), test_set.corpus)
         sums["baseline"] = checksum(lines)
-        earlier = comparable(lines, examples, scoring)
+        earlier = make_comparable(lines, examples, scoring)
         comparisons = compare_evaluations(earlier, evaluation.compared, scoring)
         for note in earlier.notes():
             say(f"{baseline}: {note}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.messages import print_path, say
+from nmt.cli.shared.messages import note_languages, print_path, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, RerankOptions, SearchOptions
 from nmt.cli.shared.options import Json, OutFile, SourceFile
 from nmt.cli.shared.sentences import checked_arguments, file_lines, print_lines, with_progress
@@ -79,7 +79,7 @@ def translate(
             say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
         elif os.path.isfile(f"{text}/config.yaml"):
             say(f"note: '{text}' is translated as a sentence; --run {text} translates with the run")
-    runs = models.open(compute, {**search.keys(), "n_best": n_best})
+    runs = models.open(compute, {**search.by_key(), "n_best": n_best})
     translator = models.load(runs, compute, rerank=rerank)
     is_n_best = translator.search.n_best > 1
     translations: Iterator[Translation]
@@ -159,14 +159,11 @@ class _Output:
 
     def note(self, src_lang: str, tgt_lang: str) -> None:
         """Print notes on stderr about odd sentences and translations."""
-        from nmt.corpora.language_check import language_notes
-
         if self.attention:
             from nmt.explain.terminal import legend
 
             say(legend())
-        for note in language_notes(self.sources, (), src_lang, tgt_lang):
-            say(f"note: {note}")
+        note_languages(self.sources, (), src_lang, tgt_lang)
         if self.n_cut:
             say(
                 f"{self.n_cut} of {self.n_lines} translations were cut at the length bound "

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -37,6 +37,16 @@ def print_path(path: Path | None) -> None:
     """Print the path of a written file on stdout, unless the file is stdout (`-` or None)."""
     if path is not None and str(path) not in ("-", "/dev/stdout"):
         typer.echo(path)
+
+
+def note_languages(
+    src_texts: Sequence[str], tgt_texts: Sequence[str], src_lang: str, tgt_lang: str
+) -> None:
+    """Print a note on stderr for each side whose texts look like another language."""
+    from nmt.corpora.language_check import language_notes
+
+    for note in language_notes(src_texts, tgt_texts, src_lang, tgt_lang):
+        say(f"note: {note}")
 
 
 def kept_lines(n_kept: int, dropped: Counter[str]) -> list[str]:

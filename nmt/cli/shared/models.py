@@ -185,10 +185,8 @@ class SearchOptions:
         list[str] | None, Option(help="Word that no translation may contain; may be repeated.")
     ] = None
 
-    def keys(self) -> dict[str, object]:
-        """Map each key of SearchConfig to the value of its flag; flags that are not given are
-        left out.
-        """
+    def by_key(self) -> dict[str, object]:
+        """Return the values of the flags that were given, by their keys in SearchConfig."""
         sections = {"mbr": "mbr.samples"}
         sections |= {name: f"sampling.{name}" for name in ("temperature", "top_k", "top_p", "seed")}
         flags = {sections.get(name, name): value for name, value in vars(self).items()}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from nmt.cli.shared.messages import say
+from nmt.cli.shared.messages import note_languages, say
 from nmt.cli.shared.options import language_option, split_option
 from nmt.errors import ConfigError
 
@@ -114,7 +114,6 @@ class ScoreOptions:
         `has_hypotheses`: whether a file has the translations, so that --src is not required. Raises
         ConfigError for options that do not fit, and DataError for unreadable files.
         """
-        from nmt.corpora.language_check import language_notes
         from nmt.evaluation.examples import files_as_test_set, split_as_test_set
 
         if self.src and not self.ref:
@@ -131,8 +130,7 @@ class ScoreOptions:
         sources = [example.src_text for example in test_set.examples]
         references = [text for example in test_set.examples for text in example.ref_texts]
         src_lang, tgt_lang = (config.data.src_lang, config.data.tgt_lang) if config else ("", "")
-        for note in language_notes(sources, references, src_lang, self.lang or tgt_lang):
-            say(f"note: {note}")
+        note_languages(sources, references, src_lang, self.lang or tgt_lang)
         return test_set
 
 

@@ -69,8 +69,9 @@ def with_progress(
 ) -> Iterator[_Item]:
     """Yield the items, with a progress bar if stderr is a terminal that does not show results.
 
-    The bar shows the total number of items: the lines of the source file `path`, else `total`, or
-    no number for None. `out` is the file of the results; None is stdout.
+    The number of items is the number of lines of the source file `path` or, without a plain file,
+    `total`. If that is None, the bar does not show how many items remain. Results are written to
+    `out`, or to stdout if `out` is None.
     """
     is_on_stdout = out is None or str(out) == "-"
     if not sys.stderr.isatty() or (sys.stdout.isatty() and is_on_stdout):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from nmt.corpora.text_files import missing_file_message, stream_lines
-from nmt.errors import DataError, format_count
+from nmt.corpora.text_files import stream_lines
+from nmt.errors import DataError, format_count, missing_file_message
 from nmt.types import EvalExample, SentencePair
 
 
