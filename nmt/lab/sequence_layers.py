@@ -85,8 +85,8 @@ class Convolution(SequenceLayer):
 class DilatedConvolution(SequenceLayer):
     """Causal convolution over k positions that are `dilation` apart (arXiv 1609.03499).
 
-    In a stack, the dilations are 1, k, k^2, ...: the receptive field of each layer is k times as
-    wide as that of the layer below, and only one path leads from each position to the output.
+    In a stack, the dilations are 1, k, k^2, ... Each layer makes the receptive field k times as
+    wide. Within it, a single path connects each position to the output.
     """
 
     def __init__(self, d: int, kernel: int, dilation: int = 1) -> None:

@@ -1,6 +1,6 @@
 """The embedding and the output layer of a vocabulary, and the readouts of recurrent decoders.
 
-Outside of this module, only the operations of the output layer know of padding rows in tables.
+The tables of both are padded with rows to a multiple of 64. Results never contain these rows.
 """
 
 import abc
