@@ -102,11 +102,11 @@ class Hypothesis:
     scores of the search and the rerankers (translation/reranking.py).
 
     Row t of `attention` (T, S) is the attention distribution over the S source positions, eos
-    included, when `ids[t]` was predicted: the mean over the model's `shown_heads`. If `attribution`
-    was requested, row t has the shares of the absolute attribution scores instead. `heads`
-    (N, T, S) has all heads over the source, if requested. `self_heads` is empty unless requested.
-    It has the self-attention of the "encoder" (N, S, S) over the source with eos, and of the
-    "decoder" (N, L, L) over bos and the pieces without eos.
+    included, when `ids[t]` was predicted: the mean over the model's `averaged_heads`. If
+    `attribution` was requested, row t has the shares of the absolute attribution scores instead.
+    `heads` (N, T, S) has all heads over the source, if requested. `self_heads` is empty unless
+    requested. It has the self-attention of the "encoder" (N, S, S) over the source with eos, and of
+    the "decoder" (N, L, L) over bos and the pieces without eos.
 
     All fields are in reading order. A right-to-left model (data.reverse_target) predicts `ids[t]`
     given the ids after it instead. Equality compares arrays by element.

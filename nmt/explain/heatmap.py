@@ -155,7 +155,7 @@ def draw_side_by_side(
         _, first = maps[0]
         grids.append(map_grid(maps, translations[first].hypotheses[0].text, across=len(maps)))
     if style.scale is None:
-        style = replace(style, scale=colour_scale_maximum(max(grid.greatest for grid in grids)))
+        style = replace(style, scale=colour_scale_maximum(max(grid.max_weight for grid in grids)))
     return draw_grids(grids, next(iter(translations.values())).src_text, style)
 
 
@@ -197,7 +197,7 @@ def _draw_grid(figure: Figure, grid: MapGrid, top: float, cell: float, style: Ma
     width, height = figure.get_size_inches()
     rows, columns = grid.first.weights.shape
     map_width, map_height = columns * cell / width, rows * cell / height
-    end = colour_scale_maximum(grid.greatest) if style.scale is None else style.scale
+    end = colour_scale_maximum(grid.max_weight) if style.scale is None else style.scale
     for row, line in enumerate(grid.lines):
         bottom = 1 - (top + row * grid.step_y(cell)) / height - map_height
         for column, (table, name) in enumerate(line):

@@ -115,7 +115,7 @@ class MapGrid:
         return self.lines[0][0][0]
 
     @property
-    def greatest(self) -> float:
+    def max_weight(self) -> float:
         """The greatest weight of all maps."""
         return max(float(m.weights.max(initial=0.0)) for m, _ in itertools.chain(*self.lines))
 

@@ -22,7 +22,7 @@ from nmt.lab.sequence_layers import (
     Recurrence,
     SelfAttention,
     SequenceLayer,
-    Theory,
+    TheoreticalCosts,
 )
 
 SHORTEST = 32
@@ -71,7 +71,7 @@ class ComplexityResult(Result):
     size: int
     lengths: list[int]
     layers: dict[str, Costs]
-    theory: dict[str, Theory]
+    theory: dict[str, TheoreticalCosts]
 
     def crossings(self, cost: Callable[[Costs], Amounts]) -> dict[str, float | None]:
         """Return the lengths above which self-attention costs more than other layers.

@@ -18,7 +18,7 @@ from nmt.models.transformer.multi_head import MultiHead
 
 
 @dataclass(frozen=True)
-class Theory:
+class TheoreticalCosts:
     """The theoretical costs of a layer for a sequence of length n.
 
     The three orders are in O() notation: `order` of the operations, `steps_order` of the sequential
@@ -49,7 +49,7 @@ class Theory:
 class SequenceLayer(nn.Module):
     """Base class of the layers, each with its theoretical costs."""
 
-    theory: Theory
+    theory: TheoreticalCosts
 
     def sweep(
         self, x: Float[Tensor, "B n d"], previous: Float[Tensor, "B n d"]
@@ -72,7 +72,7 @@ class Convolution(SequenceLayer):
         super().__init__()
         assert kernel % 2 == 1, "an even kernel would change the length of the sequence"
         self.inner = nn.Conv1d(d, d, kernel, padding=kernel // 2, bias=False)
-        self.theory = Theory(
+        self.theory = TheoreticalCosts(
             "k n d²", 1, lambda n: kernel * n * d * d,
             "1", lambda n: 1,
             "n / k", lambda n: _layers_across(n, kernel // 2),
@@ -85,14 +85,14 @@ class Convolution(SequenceLayer):
 class DilatedConvolution(SequenceLayer):
     """Causal convolution over k positions that are `dilation` apart (arXiv 1609.03499).
 
-    In a stack, the dilations are 1, k, k^2, ...: the receptive field of each layer is k times as
-    wide as that of the layer below, and only one path leads from each position to the output.
+    In a stack, the dilations are 1, k, k^2, ... Each layer makes the receptive field k times as
+    wide. Within it, a single path connects each position to the output.
     """
 
     def __init__(self, d: int, kernel: int, dilation: int = 1) -> None:
         super().__init__()
         self.inner = nn.Conv1d(d, d, kernel, dilation=dilation, bias=False)
-        self.theory = Theory(
+        self.theory = TheoreticalCosts(
             "k n d²", 1, lambda n: kernel * n * d * d,
             "1", lambda n: 1,
             "log_k n", lambda n: _power_at_least(n, kernel),
@@ -115,7 +115,7 @@ class Recurrence(SequenceLayer):
     def __init__(self, d: int) -> None:
         super().__init__()
         self.inner = nn.GRU(d, d, batch_first=True)
-        self.theory = Theory(
+        self.theory = TheoreticalCosts(
             "n d²", 1, lambda n: 6 * n * d * d,
             "n", lambda n: n,
             "n", lambda n: n,
@@ -143,7 +143,7 @@ class SelfAttention(SequenceLayer):
         super().__init__()
         self.inner = MultiHead(d, heads=1, bias=False)
         self.with_weights = with_weights
-        self.theory = Theory(
+        self.theory = TheoreticalCosts(
             "n² d", 2, lambda n: 4 * n * d * d + 2 * n * n * d,
             "1", lambda n: 1,
             "1", lambda n: 1,
@@ -164,7 +164,7 @@ class LocalAttention(SequenceLayer):
         config = MultiHeadConfig(heads=1, span=MonotonicConfig(window=reach))
         self.inner = config.build(query_size=d, memory_size=d)
         width = 2 * reach + 1
-        self.theory = Theory(
+        self.theory = TheoreticalCosts(
             "n w d", 1, lambda n: 4 * n * d * d + 2 * n * width * d,
             "1", lambda n: 1,
             "n / w", lambda n: _layers_across(n, reach),

@@ -29,7 +29,7 @@ from nmt.models.base import Seq2Seq
 from nmt.models.catalog import ModelConfig, build_model
 from nmt.models.recurrent.rnn import RNNConfig, RNNSeq2Seq
 from nmt.models.recurrent.rnn_config import EncoderConfig
-from nmt.ops.masks import keep_from_lengths, keep_like
+from nmt.ops.masks import broadcastable_keep, keep_from_lengths
 from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
 from nmt.text.vocabulary import EOS_ID, RESERVED, UNK_ID
@@ -58,7 +58,7 @@ class SampledWeighting(Weighting):
         self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
     ) -> WeightingOutput:
         return WeightingOutput(
-            masked_argmax_one_hot(scores + gumbel_like(scores), keep_like(keep, scores))
+            masked_argmax_one_hot(scores + gumbel_like(scores), broadcastable_keep(keep, scores))
         )
 
 

@@ -1,6 +1,6 @@
 """The embedding and the output layer of a vocabulary, and the readouts of recurrent decoders.
 
-Outside of this module, only the operations of the output layer know of padding rows in tables.
+The tables of both are padded with rows to a multiple of 64. Results never contain these rows.
 """
 
 import abc
@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from nmt.device import CACHED_NUMBERS
 from nmt.ops.backend import BackendName, operations
 from nmt.settings.base import Config
-from nmt.text.vocabulary import PAD_ID
 
 _TABLE_MULTIPLE = 64  # rows; a matrix product over 8,003 columns is a third slower than over 8,064
 
@@ -27,14 +26,10 @@ def padded_rows(vocab_size: int) -> int:
 
 
 class PieceEmbedding(nn.Embedding):
-    """An embedding of pieces, with `padded_rows` rows; PAD_ID gives 0 in training mode."""
+    """An embedding of pieces, with `padded_rows` rows."""
 
     def __init__(self, vocab_size: int, size: int) -> None:
         super().__init__(padded_rows(vocab_size), size)
-
-    def forward(self, ids: Int[Tensor, "*L"]) -> Float[Tensor, "*L D"]:
-        embedded = super().forward(ids)
-        return embedded.masked_fill((ids == PAD_ID).unsqueeze(-1), 0) if self.training else embedded
 
 
 TiedEmbeddings = Annotated[

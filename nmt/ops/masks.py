@@ -15,7 +15,9 @@ def keep_from_lengths(lengths: Int[Tensor, "*L"], size: int) -> Bool[Tensor, "*L
     return positions < lengths.unsqueeze(-1)
 
 
-def keep_like(keep: Bool[Tensor, "B *_ S"], scores: Float[Tensor, "B *L S"]) -> Bool[Tensor, "..."]:
+def broadcastable_keep(
+    keep: Bool[Tensor, "B *_ S"], scores: Float[Tensor, "B *L S"]
+) -> Bool[Tensor, "..."]:
     """Add dimensions to `keep`, which is per sentence or per query, to broadcast with `scores`."""
     while keep.dim() < scores.dim():
         keep = keep.unsqueeze(1)
@@ -53,7 +55,7 @@ def softmax_over_kept(
     `keep` is per sentence (B, S), or per query with the dimensions of `scores`. A row without kept
     positions gets zeros, not NaN: its context is the zero vector.
     """
-    keep = keep_like(keep, scores)
+    keep = broadcastable_keep(keep, scores)
     lowest = torch.finfo(scores.dtype).min
     weights = scores.masked_fill(~keep, lowest).softmax(dim=-1)
     return weights * keep

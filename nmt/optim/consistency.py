@@ -1,15 +1,17 @@
 """Consistency losses of two passes over the same targets, and cut pieces for the second pass."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import kl_div
 
 from nmt.models.base import DecoderOutput
+from nmt.models.vocabulary import PieceEmbedding
 from nmt.ops.backend import operations
 from nmt.ops.precision import accumulate_dtype
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
@@ -85,7 +87,23 @@ def cut_pieces(ids: Int[Tensor, "B T"], rate: float) -> Int[Tensor, "B T"]:
     """Replace each piece, except bos and eos, by PAD_ID with probability `rate`.
 
     SimCut's code does the same (github.com/gpengzhi/Bi-SimCut). Models mask by lengths, so that a
-    cut piece keeps its position. Its embedding is 0 in training.
+    cut piece keeps its position. Within `zero_pad_embeddings`, its embedding is 0.
     """
     is_cut = torch.rand(ids.shape, device=ids.device) < rate
     return ids.masked_fill(is_cut & (ids != BOS_ID) & (ids != EOS_ID), PAD_ID)
+
+
+@contextmanager
+def zero_pad_embeddings(model: nn.Module) -> Iterator[None]:
+    """Embed PAD_ID as 0, without a gradient, in the forward passes of the `with` block."""
+    embeddings = [module for module in model.modules() if isinstance(module, PieceEmbedding)]
+    hooks = [module.register_forward_hook(_zero_pad) for module in embeddings]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _zero_pad(_: nn.Module, inputs: tuple[Tensor], embedded: Tensor) -> Tensor:
+    return embedded.masked_fill((inputs[0] == PAD_ID).unsqueeze(-1), 0)

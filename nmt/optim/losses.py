@@ -5,17 +5,18 @@ config to the union at the end. A loss may read the attention weights in the dec
 """
 
 import abc
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from nmt.batches.batching import Batch, BatchLinks
 from nmt.models.base import DecoderOutput
-from nmt.optim.consistency import cut_pieces, paired_loss
+from nmt.optim.consistency import cut_pieces, paired_loss, zero_pad_embeddings
 from nmt.settings.base import Config, UserPath
 from nmt.text.vocabulary import PAD_ID
 
@@ -55,6 +56,10 @@ class Loss(abc.ABC):
     def inputs(self, batch: Batch) -> Batch:
         """Return the batch that the model and the loss receive; by default `batch` itself."""
         return batch
+
+    def forward_context(self, model: nn.Module) -> AbstractContextManager[None]:
+        """Return the context of the model's forward pass; by default it has no effect."""
+        return nullcontext()
 
     def __call__(self, output: DecoderOutput, batch: Batch) -> LossSum:
         """Return the sums for a batch. `loss_sum` includes the auxiliary loss of `output`."""
@@ -151,6 +156,9 @@ class SimCut(CrossEntropy):
         no_targets = torch.full_like(batch.tgt_out, PAD_ID)
         cut = replace(batch, src_ids=src_ids, tgt_in=tgt_in, tgt_out=no_targets)
         return batch.paired(cut)
+
+    def forward_context(self, model: nn.Module) -> AbstractContextManager[None]:
+        return zero_pad_embeddings(model)
 
     def of_targets(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
         return paired_loss(output, batch.tgt_out, self.smoothing, self.alpha, 0.0)

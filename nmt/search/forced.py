@@ -86,12 +86,12 @@ def alignment_weights(  # noqa: PLR0913 - each option is a parameter
 ) -> list[Float32[np.ndarray, "_ _"]]:
     """Return the cross-attention of each pair for an alignment: a row per target piece except eos.
 
-    Row t holds the weights of step t + `shift` over the source with eos. With `shift` 0, step t
-    predicts piece t. With 1, the decoder reads piece t as its input (arXiv 2004.14837). A decoder
-    whose query is the state before its input needs 2. `heads` are averaged (None: `shown_heads` of
-    the model). `by_norm` replaces a weight w_s by ||w_s f(v_s)||, where f(v_s) is what a head
-    adds to the context for a weight of 1 (arXiv 2004.10102), and divides each row by its sum.
-    Raises ConfigError if the model does not have these norms.
+    Row t holds the weights of step t + `shift` over the source with eos. With `shift` 0, this step
+    predicts piece t; with 1, it reads piece t as its input (arXiv 2004.14837). A decoder whose
+    query is the state before its input needs 2. `heads` are averaged (None: `averaged_heads` of the
+    model). `by_norm` replaces a weight w_s by ||w_s f(v_s)||, where f(v_s) is what a head adds to
+    the context for a weight of 1 (arXiv 2004.10102), and divides each row by its sum. Raises
+    ConfigError if the model does not have these norms.
     """
     rows = [[BOS_ID, *ids, *[EOS_ID] * shift][: len(ids) + shift] for ids in tgt_ids]
     inputs = _Pass(src_ids, src_lengths, rows)

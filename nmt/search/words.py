@@ -120,7 +120,7 @@ NO_WORDS = WordConstraints()
 class WordHistory:
     """The words of R hypotheses, and the progress of each hypothesis in writing them.
 
-    `matches[r]` has the matches of `words[r].must`, then those of `words[r].must_not`.
+    `matches[r]` has a Match for each word of `words[r]`: first for `must`, then for `must_not`.
     """
 
     words: tuple[WordConstraints, ...]

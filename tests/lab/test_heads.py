@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.lab.cards import CardOptions, draw_cards
+from nmt.lab.cards import CardOptions, CardReader, draw_cards, losses
 from nmt.lab.heads import HeadsOptions, measure, run
 
 OPTIONS = CardOptions(letters=5, digits=3, size=12, layers=2)
@@ -23,6 +23,14 @@ def test_answers_are_digits_of_the_card_before_and_of_the_twin() -> None:
     assert torch.equal(CARDS.answers[:, 1:, 0], digits[:, :-1])
     assert torch.equal(CARDS.answers[:, 0, 0], digits[:, 0])
     assert torch.equal(CARDS.answers[..., 1], digits.gather(1, CARDS.twins))
+
+
+def test_the_vector_of_every_card_is_trained() -> None:
+    model = CardReader(2, OPTIONS).train()
+    losses(model, CARDS).sum().backward()  # type: ignore[no-untyped-call]
+    gradient = model.encoder.pieces.embedding.weight.grad
+    assert gradient is not None
+    assert (gradient[: OPTIONS.letters * OPTIONS.digits] != 0).any(dim=1).all()
 
 
 def test_the_measures_of_heads_whose_weights_are_known() -> None:

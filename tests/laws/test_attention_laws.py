@@ -40,7 +40,7 @@ def test_weights_sum_to_one_and_are_zero_on_padding(attention: Attention, traini
     torch.testing.assert_close(look.weights, heads.mean(dim=1))
 
 
-def test_context_is_the_weighted_sum_of_what_is_carried(attention: Attention) -> None:
+def test_context_is_the_weighted_sum_of_the_values(attention: Attention) -> None:
     state, query = attention.init_state(_memory()), _queries(attention)
     look = attention(query, state)
     gate = 1 if attention.gate is None else torch.sigmoid(attention.gate(query))

@@ -13,7 +13,7 @@ from nmt.models.base import AuxiliaryLoss, DecoderOutput, Seq2Seq
 from nmt.models.vocabulary import PieceEmbedding, VocabLinear
 from nmt.ops.masks import keep_from_lengths
 from nmt.optim import consistency, losses
-from nmt.optim.consistency import cut_pieces, paired_loss
+from nmt.optim.consistency import cut_pieces, paired_loss, zero_pad_embeddings
 from nmt.optim.losses import CrossEntropy, Loss, LossSum, RDrop, SimCut
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from nmt.training.step import StepSettings, train_step, translation_loss
@@ -111,7 +111,12 @@ def test_equal_passes_leave_the_cross_entropy(name: str) -> None:
 def test_a_cut_piece_is_a_position_with_an_embedding_of_zero(name: str) -> None:
     model, pairs = model_of(name).double().train(), batch().to(torch.device(DEVICE))
     keep = keep_from_lengths(pairs.src_lengths, pairs.src_ids.shape[1])
-    cut = model(cut_some(pairs.src_ids, 1.0), keep, cut_some(pairs.tgt_in, 1.0))
+    cut_ids = cut_some(pairs.src_ids, 1.0), keep, cut_some(pairs.tgt_in, 1.0)
+    with zero_pad_embeddings(model):
+        cut = model(*cut_ids)
+    words = pairs.tgt_out != PAD_ID
+    outside = model(*cut_ids)  # where PAD_ID has an embedding of its own
+    assert not cut.features[words].equal(outside.features[words])
     hooks = [
         part.register_forward_hook(lambda _, ids, x: x * (cut_some(*ids, 1.0) != 0).unsqueeze(-1))
         for part in model.modules()
@@ -119,7 +124,6 @@ def test_a_cut_piece_is_a_position_with_an_embedding_of_zero(name: str) -> None:
     ]
     assert len(hooks) == 2
     by_hand = model(pairs.src_ids, keep, pairs.tgt_in)
-    words = pairs.tgt_out != PAD_ID
     torch.testing.assert_close(cut.features[words], by_hand.features[words])
 
 

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-
-from nmt.ops.masks import keep_from_lengths
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,7 @@ class Pair:
     @property
     def src_keep(self) -> Bool[Tensor, "1 S"]:
         """The mask of the source as a batch of one sentence."""
-        n_src = len(self.src_ids)
-        return keep_from_lengths(self.src_ids.new_tensor([n_src]), n_src)
+        return torch.ones_like(self.src_ids[None], dtype=torch.bool)
 
 
 class Scores(NamedTuple):

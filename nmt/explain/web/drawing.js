@@ -23,8 +23,9 @@
 
   const pen = document.createElement("canvas").getContext("2d");
 
+  /* In bold, as a label is drawn while it is chosen. */
   function widest(labels, font) {
-    pen.font = `${font}px ${FONT}`;
+    pen.font = `bold ${font}px ${FONT}`;
     return Math.max(0, ...labels.map((label) => pen.measureText(label).width));
   }
 

@@ -15,11 +15,11 @@ def join_heads(x: Float[Tensor, "B N S P"]) -> Float[Tensor, "B S C"]:
     return x.transpose(1, 2).flatten(2)
 
 
-def mixed_norms(
+def projected_value_norms(
     values: Float[Tensor, "B N S P"], weight: Float[Tensor, "M NP"]
 ) -> Float[Tensor, "B N S"]:
     """Return ||W_n v|| for each value v of head n; `weight` is the output matrix [W_1 ... W_N]."""
     n_heads, size = values.shape[1], values.shape[3]
     by_head = weight.view(weight.shape[0], n_heads, size)
-    mixed = torch.einsum("bnsp,mnp->bnsm", values, by_head)
-    return torch.linalg.vector_norm(mixed, dim=-1)
+    projected = torch.einsum("bnsp,mnp->bnsm", values, by_head)
+    return torch.linalg.vector_norm(projected, dim=-1)

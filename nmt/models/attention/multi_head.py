@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from nmt.models.attention.base import Attention
-from nmt.models.attention.heads import join_heads, mixed_norms, split_heads
+from nmt.models.attention.heads import join_heads, projected_value_norms, split_heads
 from nmt.models.attention.options import AttentionOptions
 from nmt.models.attention.scores import ScaledDotConfig, ScoreKind
 from nmt.models.shapes import Annotations, Contexts, HeadScores, Keys, Queries, Values
@@ -122,7 +122,7 @@ class MultiHeadAttention(Attention):
 
     def value_norms(self, values: Values) -> Float[Tensor, "B N S"]:
         """Return ||W_o_n W_v_n v|| for each head n."""
-        return mixed_norms(split_heads(values, self.n_heads), self.W_o.weight)
+        return projected_value_norms(split_heads(values, self.n_heads), self.W_o.weight)
 
     def _in_shares(
         self, x: Float[Tensor, "B S C"]

@@ -60,9 +60,7 @@ class AdditiveAttention(_Additive):
 
 
 class ConcatConfig(AttentionOptions):
-    """Luong's concat, v^T tanh(W [q; k]): additive attention with W_q and W_k as halves of one
-    W.
-    """
+    """Luong's concat, v^T tanh(W [q; k]): additive attention with one matrix W = [W_q W_k]."""
 
     kind: Literal["concat"] = "concat"
     size: int | None = Field(default=None, gt=0, description=_SIZE)

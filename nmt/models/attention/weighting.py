@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nmt.models.base import AuxiliaryLoss
 from nmt.models.shapes import HeadScores, Mask, TargetMask
-from nmt.ops.masks import keep_like, softmax_over_kept
+from nmt.ops.masks import broadcastable_keep, softmax_over_kept
 from nmt.settings.base import Config
 
 
@@ -116,7 +116,7 @@ class SparsemaxWeighting(Weighting):
     """weights = argmin_p ||p - scores||^2 over the simplex (arXiv 1602.02068, algorithm 1)."""
 
     def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
-        return WeightingOutput(masked_sparsemax(scores, keep_like(keep, scores)))
+        return WeightingOutput(masked_sparsemax(scores, broadcastable_keep(keep, scores)))
 
 
 def masked_sparsemax(
@@ -188,7 +188,7 @@ class HardWeighting(Weighting):
 
     def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
         """Sample positions. Samples have no gradient here; the auxiliary loss gives them one."""
-        mask = keep_like(keep, scores)
+        mask = broadcastable_keep(keep, scores)
         if not self.training:
             return WeightingOutput(masked_argmax_one_hot(scores, mask))
         soft = softmax_over_kept(scores, keep)
@@ -292,7 +292,7 @@ class HardGumbelWeighting(Weighting):
         self.temperature = temperature
 
     def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
-        mask = keep_like(keep, scores)
+        mask = broadcastable_keep(keep, scores)
         if not self.training:
             return WeightingOutput(masked_argmax_one_hot(scores, mask))
         noisy = (scores + gumbel_like(scores)) / self.temperature

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from nmt.models.attention.heads import join_heads, mixed_norms, split_heads
+from nmt.models.attention.heads import join_heads, projected_value_norms, split_heads
 from nmt.models.base import BatchFirst
 from nmt.models.shapes import HeadScores
 from nmt.ops.masks import softmax_over_kept
@@ -146,7 +146,7 @@ class MultiHead(nn.Module):
 
     def value_norms(self, memory: KeyValues) -> Float[Tensor, "B N S"]:
         """Return ||W_o^n W_v^n v|| of each head n at each position."""
-        return mixed_norms(memory.values, self.W_o.weight)
+        return projected_value_norms(memory.values, self.W_o.weight)
 
     def drop(self, weights: HeadScores) -> HeadScores:
         """Apply dropout to the weights."""

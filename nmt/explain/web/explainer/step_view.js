@@ -12,7 +12,7 @@
 
   const probability = (p) => (p < 1e-3 ? p.toExponential(0) : p.toFixed(p < 0.1 ? 3 : 2));
 
-  /* Without the sign of a zero. */
+  /* A number with so many decimals; a zero has no sign. */
   const decimal = (value, digits) => value.toFixed(digits).replace(/^-(?=[0.]+$)/, "");
 
   /* A bar of a share of the width, and a tick where it stood before a change. */
@@ -97,7 +97,7 @@
       const now = isChanged ? this.step({ temperature, scores: this.changes }) : this.unchanged;
       const [n, s] = [+$("head").value, +$("place").value];
       $("temperature-value").textContent = temperature.toFixed(2);
-      $("score-value").textContent = now.scores[n][s].toFixed(2);
+      $("score-value").textContent = decimal(now.scores[n][s], 2);
       $("reset").disabled = !isChanged;
       const { translator } = this.page;
       const [written, before] = [this.node, this.node.parent].map(({ id }) => shown(translator.pieceOf(id)));
@@ -118,7 +118,7 @@
           box.append(element("span", value, { className: "number" }), ...parts);
         };
         row.append(element("th", shown(piece), { scope: "row" }));
-        cell(scores[s].toFixed(2), bar(Math.abs(scores[s]) / end, null, scores[s] < 0));
+        cell(decimal(scores[s], 2), bar(Math.abs(scores[s]) / end, null, scores[s] < 0));
         cell(weights[s].toFixed(3), bar(weights[s], weights === before ? null : before[s]));
         row.addEventListener("click", () => {
           $("place").value = s;
@@ -133,8 +133,8 @@
       const before = this.unchanged[name];
       const cosine = dot(before, values) / Math.sqrt(dot(before, before) * dot(values, values) || 1);
       const [least, most, norm] = [Math.min(...values), Math.max(...values), Math.sqrt(dot(values, values))];
-      const facts = [say("numbers", values.length, ...[least, most, norm].map((value) => value.toFixed(2)))];
-      if (before !== values && name !== "query") facts.push(say("cosine", cosine.toFixed(3)));
+      const facts = [say("numbers", values.length, ...[least, most, norm].map((value) => decimal(value, 2)))];
+      if (before !== values && name !== "query") facts.push(say("cosine", decimal(cosine, 3)));
       $(name).replaceChildren(strip(values), element("p", facts.join(" "), { className: "note" }));
     }
 
