@@ -1,4 +1,7 @@
-"""Shared fixtures: one thread, translations made by hand, and the signals of child processes."""
+"""Shared fixtures: one thread, translations made by hand, and the signals of child processes.
+
+While tests run, the modules of nmt that annotate shapes check them at each call.
+"""
 
 import contextlib
 import os
@@ -10,6 +13,20 @@ import numpy as np
 import pytest
 import torch
 from devices import IS_CPU, use_device
+from jaxtyping import install_import_hook
+
+# A check of every small function of nmt would double the time of the tests, so modules without
+# shapes are left out. This precedes the first import of nmt.
+if not os.environ.get("JAXTYPING_DISABLE"):
+    root = Path(__file__).parents[1]
+    install_import_hook(
+        [
+            ".".join(path.relative_to(root).with_suffix("").parts)
+            for path in sorted((root / "nmt").rglob("*.py"))
+            if "from jaxtyping import" in path.read_text(encoding="utf-8")
+        ],
+        "beartype.beartype",
+    )
 
 from nmt.translation.words import row_shares
 from nmt.types import Attribution, Encoded, Hypothesis, TranslatedHypothesis, Translation
