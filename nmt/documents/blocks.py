@@ -1,7 +1,14 @@
 """Blocks of a document: the spans of its text that hold sentences, between what stays as it is."""
 
+import functools
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from nmt.errors import DataError
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 Span = tuple[int, int]
 
@@ -11,9 +18,14 @@ def text_blocks(text: str) -> Iterator[Span]:
     return _between(_LINE_END, text)
 
 
-def caption_blocks(text: str) -> Iterator[Span]:
-    """Yield the spans of a caption of a film: its lines go on until a dash begins a speech."""
-    return _between(_CAPTION_MARKS, text)
+def srt_blocks(text: str) -> Iterator[Span]:
+    """Yield the spans of captions of a film. A caption goes on until a dash begins a speech.
+
+    Raises DataError if no line has the times of a caption.
+    """
+    if text.strip() and not _SRT_TIMES.search(text):
+        raise DataError("no subtitles (SRT): no line such as 00:00:01,000 --> 00:00:02,500")
+    return _between(_SRT_MARKS, text)
 
 
 def html_blocks(text: str) -> Iterator[Span]:
@@ -30,17 +42,14 @@ def markdown_blocks(text: str) -> Iterator[Span]:
 
     Front matter, code blocks, HTML blocks and link definitions have none.
     """
-    from markdown_it import MarkdownIt
-
     text = text.replace("\0", "\ufffd")  # as the parser does
     front_matter = _FRONT_MATTER.match(text)
     starts = [front_matter.end() if front_matter else 0]
     lines = _LINE.findall(text, starts[0])
     for line in lines:
         starts.append(starts[-1] + len(line))
-    parser = MarkdownIt("commonmark").enable("table").disable("inline")
     row, column, is_cell = -1, 0, False
-    for token in parser.parse(text[starts[0] :]):
+    for token in _markdown_parser().parse(text[starts[0] :]):
         if token.type == "inline" and token.map and (content := token.content.strip()):
             first = token.map[0]
             if is_cell:
@@ -59,6 +68,13 @@ def markdown_blocks(text: str) -> Iterator[Span]:
         is_cell = token.type in ("th_open", "td_open")
 
 
+@functools.cache
+def _markdown_parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable("table").disable("inline")
+
+
 def _between(separator: re.Pattern[str], text: str) -> Iterator[Span]:
     start = 0
     for match in separator.finditer(text):
@@ -73,7 +89,14 @@ _FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\r?\
 _LIST_MARK = re.compile(r"\[(?:[ xX]|!\w+)\][\s>]+")
 """The box of a task, or the kind of an alert."""
 
-_CAPTION_MARKS = re.compile(r"</?[a-zA-Z][^<>\n]*>|\{\\[^{}\n]*\}|(?:^|\n)[ \t]*[-–—][ \t]*")
+_SRT_TIMES = re.compile(
+    r"^[ \t]*+(?:\d++[ \t]*+\r?\n[ \t]*+)?\d++:\d++:\d++[,.]\d++[ \t]*+-->.*", re.MULTILINE
+)
+_SRT_MARKS = re.compile(
+    rf"{_SRT_TIMES.pattern}|</?[a-zA-Z][^<>\n]*>|\{{\\[^{{}}\n]*\}}|^[ \t]*+[-–—][ \t]*+|\n\s*+\n",
+    re.MULTILINE,
+)
+"""Number and times of a caption, tags, dashes at the start of a line, and empty lines."""
 
 _TAG_REST = r"""(?>(?:[^>=]|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])))*)>"""
 # Possessive repetitions (*+) and atomic groups (?>) never try a shorter match, and unclosed markup

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from nmt.documents.blocks import caption_blocks, html_blocks, markdown_blocks, text_blocks
+from nmt.documents.blocks import html_blocks, markdown_blocks, srt_blocks, text_blocks
 from nmt.documents.sentences import Splitter
 from nmt.types import Translation
 
-TextFormat = Literal["text", "html", "markdown", "caption"]
+TextFormat = Literal["text", "html", "markdown", "srt"]
 
 Restore = Callable[[Translation, int], str]
 """Makes of a sentence's translation, and the rank of a hypothesis, what the document will have."""
@@ -31,7 +31,8 @@ class Document:
     """A text split into parts, which can be joined again with the sentences translated.
 
     In plain text no sentence goes on after its line. In HTML a sentence stands between two tags.
-    White space around a sentence is kept, and so is what has no letter and no digit.
+    White space around a sentence is kept, and so is what has no letter and no digit. Raises
+    DataError if the text is not in the format.
     """
 
     def __init__(self, text: str, format: TextFormat, splitter: Splitter) -> None:
@@ -126,7 +127,7 @@ _BLOCKS: dict[TextFormat, Callable[[str], Iterator[tuple[int, int]]]] = {
     "text": text_blocks,
     "html": html_blocks,
     "markdown": markdown_blocks,
-    "caption": caption_blocks,
+    "srt": srt_blocks,
 }
 
 _LINE_BREAK = re.compile(r"(?<!\s)[^\S\r\n]*+\\?+[\r\n][\s>]*+")

@@ -1,7 +1,6 @@
-"""Files by their ending: HTML, Markdown, subtitles (SRT) and message catalogues (PO)."""
+"""Documents by the ending of their file; message catalogues (PO)."""
 
-import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -29,90 +28,51 @@ def format_of(path: Path) -> DocumentFormat:
     return _ENDINGS.get(path.suffix.lower(), "text")
 
 
-class EntryFile:
-    """A file of texts, each a Document. `compose` returns the file with their translations."""
-
-    def __init__(self, documents: list[Document], compose: Callable[[list[str]], str]) -> None:
-        self._documents, self._compose = documents, compose
-
-    @property
-    def sentences(self) -> list[str]:
-        """Return the sentences of all texts as the model reads them, in order."""
-        return [sentence for document in self._documents for sentence in document.sentences]
-
-    def translated(self, translations: Iterable[Translation]) -> list[str]:
-        """Return the file with the best translation of each sentence, as the only item."""
-        remaining = iter(translations)
-        texts = [
-            document.translated(islice(remaining, len(document.sentences)))[0]
-            for document in self._documents
-        ]
-        return [self._compose(texts)]
-
-
-def open_document(text: str, format: DocumentFormat, splitter: Splitter) -> Document | EntryFile:
+def open_document(text: str, format: DocumentFormat, splitter: Splitter) -> "Document | Catalogue":
     """Return the document whose content in the given format is `text`.
 
     Raises DataError if `text` is not in this format, and ConfigError without the extra `files`.
     """
-    if format == "srt":
-        return _subtitles(text, splitter)
-    if format == "po":
-        return _catalogue(text, splitter)
-    return Document(text, format, splitter)
+    return Catalogue(text, splitter) if format == "po" else Document(text, format, splitter)
 
 
-def _subtitles(text: str, splitter: Splitter) -> EntryFile:
-    """Return the captions of a film. Their numbers and times stay, and so do their line breaks."""
-    srt = _library("srt")
-    try:
-        captions = list(srt.parse(text))
-    except (srt.SRTParseError, srt.TimestampParseError, ValueError) as error:
-        raise DataError(f"not a file of subtitles (SRT): {str(error).splitlines()[0]}") from None
+class Catalogue:
+    """A message catalogue (PO). Messages without a translation get one, and are marked as fuzzy.
 
-    def compose(texts: list[str]) -> str:
-        for caption, content in zip(captions, texts, strict=True):
-            caption.content = content
-        line_end = "\r\n" if "\r\n" in text else "\n"
-        result: str = srt.compose(captions, reindex=False, strict=False, eol=line_end)
-        return result
+    All else stays. polib may break long strings into lines at other places.
+    """
 
-    return EntryFile([Document(c.content, "caption", splitter) for c in captions], compose)
+    def __init__(self, text: str, splitter: Splitter) -> None:
+        try:
+            import polib
+        except ImportError:
+            raise ConfigError(f"message catalogues need polib: {pip_install('files')}") from None
+        try:
+            self._file = polib.pofile(f"{text}\n")  # a single line might be the name of a file
+        except (OSError, ValueError) as error:
+            raise DataError(f"not a message catalogue (PO): {error}") from None
+        self._messages: list[tuple[Document, Any, int | None]] = []
+        for entry in self._file:
+            forms = {} if entry.obsolete else entry.msgstr_plural or {None: entry.msgstr}
+            for index, translation in forms.items():
+                if not translation:
+                    is_singular = index is None or (index == 0 and len(forms) > 1)
+                    source = entry.msgid if is_singular else entry.msgid_plural
+                    self._messages.append((Document(source, "text", splitter), entry, index))
 
+    @property
+    def sentences(self) -> list[str]:
+        """Return the sentences of the messages, in order."""
+        return [sentence for message, *_ in self._messages for sentence in message.sentences]
 
-def _catalogue(text: str, splitter: Splitter) -> EntryFile:
-    """Return the messages of a catalogue that have no translation. They will be marked fuzzy."""
-    polib = _library("polib")
-    try:
-        catalogue = polib.pofile(f"{text}\n")  # a text in one line might be the name of a file
-    except (OSError, ValueError) as error:
-        raise DataError(f"not a message catalogue (PO): {error}") from None
-    places: list[tuple[Any, int | None]] = []
-    sources = []
-    for entry in catalogue:
-        plurals = entry.msgstr_plural
-        if entry.obsolete:
-            continue
-        for index in plurals or [None]:
-            if not (entry.msgstr if index is None else plurals[index]):
-                is_singular = index is None or (index == 0 and len(plurals) > 1)
-                places.append((entry, index))
-                sources.append(entry.msgid if is_singular else entry.msgid_plural)
-
-    def compose(texts: list[str]) -> str:
-        for (entry, index), message in zip(places, texts, strict=True):
+    def translated(self, translations: Iterable[Translation]) -> list[str]:
+        """Return the catalogue with the best translation of each sentence, as the only item."""
+        remaining = iter(translations)
+        for message, entry, index in self._messages:
+            text = message.translated(islice(remaining, len(message.sentences)))[0]
             if index is None:
-                entry.msgstr = message
+                entry.msgstr = text
             else:
-                entry.msgstr_plural[index] = message
+                entry.msgstr_plural[index] = text
             entry.fuzzy = True
-        return str(catalogue)
-
-    return EntryFile([Document(source, "text", splitter) for source in sources], compose)
-
-
-def _library(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise ConfigError(f"this format needs {name}: {pip_install('files')}") from None
+        return [str(self._file)]

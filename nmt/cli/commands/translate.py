@@ -35,7 +35,9 @@ _CHECKED = 1000
 
 
 def translate(
-    texts: Annotated[list[str] | None, Argument(help="Texts to translate, each in quotes.")] = None,
+    sentences: Annotated[
+        list[str] | None, Argument(help="Sentences or texts to translate, each in quotes.")
+    ] = None,
     *,
     file: Annotated[Path | None, Option(help="Text or document; - is stdin.")] = None,
     format: Annotated[
@@ -90,13 +92,13 @@ def translate(
     search.max_length_extra, and at most search.max_length. A note on stderr counts the translations
     that were cut at this bound.
     """
-    if texts and file:
-        raise ConfigError("got texts and --file, allowed: one of them")
+    if sentences and file:
+        raise ConfigError("got sentences and --file, allowed: one of them")
     if as_json and show_attention:
         raise ConfigError("--json does not allow --show-attention; see nmt attention")
     if lexicon is not None and not replace_unk:
         raise ConfigError("--lexicon requires --replace-unk")
-    arguments = checked_arguments(texts or ())
+    arguments = checked_arguments(sentences or ())
     for text in arguments:
         if os.path.isfile(text):
             say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
@@ -122,7 +124,7 @@ def translate(
     if format is None:
         format = format_of(file) if file and is_split else "text"
     if format != "text":
-        _write_documents(session.documents(texts, file, format, out), out)
+        _write_documents(session.documents(sentences, file, format, out), out)
     elif not arguments and file is None and sys.stdin.isatty():
         typed = _prompted(f"{translator.languages[0]}> ")
         print_lines((answer for line in typed for answer in session.answers([line])), out)
