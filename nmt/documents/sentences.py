@@ -16,7 +16,7 @@ _WINDOW = 4096
 _NOT_PLAIN = re.compile(r"[^\S ]|[\ud800-\udfff]")
 """White space other than a space, and lone surrogates, which no UTF-8 can hold."""
 
-_INITIAL = re.compile(r"\b[^\W\d_]\. *\Z")
+_INITIAL = re.compile(r"(?<![\w'’])[^\W\d_a-zà-ÿ]\. *\Z")
 _ORDINAL = re.compile(r"\b\d\d?\. *\Z")
 _HAS_ORDINALS = frozenset(
     ("bs", "cs", "da", "de", "et", "fi", "hr", "hu", "is", "lv", "nb", "nn", "no", "pl", "sk", "sl")
@@ -79,7 +79,10 @@ def _sentence_ends(text: str, lang: str) -> Iterator[int]:
     """
     has_letter = False
     start = 0
-    for end in _segment_ends(_NOT_PLAIN.sub(" ", text), lang):
+    plain = _NOT_PLAIN.sub(" ", text)
+    if lang == "en":
+        plain = plain.replace(" me. ", " us. ")  # sentencex takes it for the state of Maine
+    for end in _segment_ends(plain, lang):
         has_letter = has_letter or any(map(str.isalpha, text[start:end]))
         tail = text[max(start, end - 9) : end]
         start = end

@@ -46,9 +46,9 @@ def lines_of(result: Result) -> list[str]:
 
 
 def test_each_line_of_input_gives_a_line(expected: list[Translation]) -> None:
-    whole = [translation.text for translation in expected]
-    assert len(set(whole)) > 1
-    assert lines_of(translate(*SENTENCES, "--lines")) == whole
+    unsplit = [translation.text for translation in expected]
+    assert len(set(unsplit)) > 1
+    assert lines_of(translate(*SENTENCES, "--lines")) == unsplit
     texts = [answer(translation) for translation in expected]
     result = translate(*SENTENCES)
     assert lines_of(result) == texts
@@ -80,7 +80,7 @@ def test_sentences_of_a_line_are_translated_one_by_one() -> None:
     text = "\tThe cat is here.  he sleeps!\n\nThe man"
     assert lines_of(translate(text)) == [f"\t{one}  {two}", "", three]
     result = translate("--batch-size", "1", "--set", "search.max_length=1", stdin=text.encode())
-    assert "3 of 4 sentences: the translation was cut at the length bound" in result.stderr
+    assert "3 of 3 sentences: the translation was cut at the length bound" in result.stderr
     for option in (["--lines"], ["--json"], ["--n-best", "1", "--prefix", "le"], ["--must", "le"]):
         assert len(lines_of(translate("The cat is here. he sleeps!", *option))) == 1
         assert (
@@ -99,7 +99,7 @@ def test_a_document_is_written_as_it_was() -> None:
     assert translate("--file", "page.HTML", "--out", "seite.html").stdout == "seite.html\n"
     assert Path("seite.html").read_bytes() == expected.encode()
     assert translate("--format", "html", stdin=page.encode()).stdout_bytes == expected.encode()
-    assert translate("--format", "markdown", "# The man", "- he sleeps!").stdout == (
+    assert translate("--format", "markdown", "--", "# The man", "- he sleeps!").stdout == (
         f"# {three}\n- {two}\n"
     )
     assert translate("--file", "page.HTML", "--format", "text").stdout != expected

@@ -213,7 +213,7 @@ class _Session:
             yield document.translated(translations)[0] + ("\n" if texts else "")
 
     def _translated(self, sentences: Iterable[str]) -> "Iterator[Translation]":
-        """Yield the translations of a stream, and note what is odd about them."""
+        """Yield the translations of a stream, and count them."""
         from nmt.translation.unknown_words import replace_unknown
 
         for drawn in self.translator.translate_stream(sentences, self.prefix):
@@ -221,14 +221,18 @@ class _Session:
             if self.lexicon is not None:
                 tokenizers = self.translator.tokenizers
                 translation = replace_unknown(translation, tokenizers, self.lexicon)
-            self.n += 1
-            if self.n <= _CHECKED:
-                self.sources.append(translation.src_text)
-            self.n_cut += any(not h.hypothesis.finished for h in translation.hypotheses[:1])
-            limit = self.translator.max_pieces
-            if limit is not None and len(translation.source.ids) > limit:
-                self.too_long.append(self.n)
+            if translation.src_text or not self.is_split:
+                self._count(translation)
             yield translation
+
+    def _count(self, translation: "Translation") -> None:
+        self.n += 1
+        if self.n <= _CHECKED:
+            self.sources.append(translation.src_text)
+        self.n_cut += any(not h.hypothesis.finished for h in translation.hypotheses[:1])
+        limit = self.translator.max_pieces
+        if limit is not None and len(translation.source.ids) > limit:
+            self.too_long.append(self.n)
 
     def _lines(self, translation: "Translation") -> Iterator[str]:
         if self.as_json:
