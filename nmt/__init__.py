@@ -16,6 +16,7 @@ __all__ = [
     "evaluate",
     "load_config",
     "train",
+    "translate_text",
 ]
 
 _MODULES = {
@@ -26,6 +27,7 @@ _MODULES = {
     "evaluate": "nmt.evaluation.evaluate",
     "load_config": "nmt.config",
     "train": "nmt.training.loop",
+    "translate_text": "nmt.documents.translate",
 }
 
 

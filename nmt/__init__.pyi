@@ -1,6 +1,7 @@
 # The public API as type checkers see it. Imports under TYPE_CHECKING in __init__.py would do too,
 # but there they would let every module that reads nmt.__version__ depend on all of the package.
 from nmt.config import RunConfig, load_config
+from nmt.documents.translate import translate_text
 from nmt.evaluation.evaluate import evaluate
 from nmt.training.loop import train
 from nmt.translation.parallel import divide_threads
@@ -15,6 +16,7 @@ __all__ = [
     "evaluate",
     "load_config",
     "train",
+    "translate_text",
 ]
 
 __version__: str

@@ -13,3 +13,6 @@ AttributionMethod = Literal[
     "alti",
 ]
 """A method that attributes a prediction to the pieces read (nmt/explain/attribution/)."""
+
+DocumentFormat = Literal["text", "html", "markdown", "srt", "po"]
+"""A format of texts to translate: `srt` has subtitles, `po` messages (nmt/documents/files.py)."""

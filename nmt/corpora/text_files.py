@@ -85,6 +85,13 @@ class Text:
                 raise fault
             n_lines += len(lines)
 
+    def content(self) -> str:
+        """Return all of the text, line ends included. Raises DataError if it is not UTF-8."""
+        content, fault = _decoded(b"".join(self.blocks()), self.name, 0)
+        if fault is not None:
+            raise fault
+        return content
+
     def blocks(self) -> Iterator[bytes]:
         """Yield the bytes in blocks of complete lines, without a byte order mark.
 

@@ -28,7 +28,7 @@ class TextRequest(BaseModel):
 class TranslateRequest(TextRequest):
     """LibreTranslate's POST /translate, in JSON or as a form; other fields are ignored.
 
-    Each line of a plain text is a sentence, and in HTML the text between two tags.
+    A text is split into sentences. None goes on after its line or, in HTML, after a tag.
     """
 
     source: Text = Field(description="language code of the text, or auto")

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import torch
 from fastapi import HTTPException
 
+from nmt.documents.sentences import Splitter
+from nmt.documents.translate import splitter_of
 from nmt.errors import ConfigError, did_you_mean
 from nmt.serve.metrics import Metrics
 from nmt.serve.options import ServerOptions, digest
@@ -16,13 +18,14 @@ from nmt.types import Translation
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A served run: its name, languages and search limits, and the worker that translates."""
+    """A served run: its name, languages, limits and splitter, and the worker that translates."""
 
     name: str
     source: str
     target: str
     beam: int
     max_length: int
+    splitter: Splitter
     worker: Worker
 
 
@@ -66,7 +69,9 @@ class Service:
         )
         self.metrics.waiting.labels(name).set_function(lambda: worker.n_waiting)
         search = translator.search
-        return ServedModel(name, *translator.languages, search.beam, search.max_length, worker)
+        splitter = splitter_of(translator)
+        limits = search.beam, search.max_length
+        return ServedModel(name, *translator.languages, *limits, splitter, worker)
 
     def check_key(self, key: object) -> None:
         """Raise HTTPException 403 if the server has keys and `key` is none of them.

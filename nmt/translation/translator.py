@@ -43,6 +43,8 @@ class Translator:
     CPU, batches run in parallel after a call of `nmt.divide_threads`. The composition of a batch
     changes a translation by rounding at most (search/search.py).
 
+    `max_pieces` is the largest number of pieces of a training sentence, or None if it is not known.
+
     The model must be on `device`, and is put in eval mode. With `int8`, a quantized copy translates
     (models/quantized.py), which is faster on a CPU but less exact. With `precision="bf16"`, matrix
     products use bf16, which is less exact and meant for GPUs: the compiled search operations for
@@ -72,6 +74,7 @@ class Translator:
         self.search = search or SearchConfig()
         self.origin = "a model without a run"
         self.step: int | None = None
+        self.max_pieces: int | None = None
         self.rerankers: tuple[Reranker, ...] = ()
         self.batched = BatchedModel(self.model, tokenizers, device, precision)
 
@@ -102,6 +105,7 @@ class Translator:
         translator = cls(loaded.model, loaded.tokenizers, place, search_config, int8, precision)
         names = " + ".join(str(member.path) for member in runs)
         translator.step = loaded.step
+        translator.max_pieces = loaded.config.data.max_pieces
         translator.origin = f"{names}, checkpoint {checkpoint} (step {loaded.step:,})"
         return translator
 

@@ -40,7 +40,7 @@ class Own(Toolkit):
 
     train = "-m nmt train --config {config} --run {model}"
     translate = (
-        "-m nmt translate --run {model} --beam {beam} --batch-size {batch} "
+        "-m nmt translate --lines --run {model} --beam {beam} --batch-size {batch} "
         "--length-penalty {penalty} --set search.max_length_factor={factor} "
         "--file {src} --out {out} --force --device cpu"
     )

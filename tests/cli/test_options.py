@@ -22,6 +22,8 @@ OF_THEIR_OWN = {
     ("--out", "nmt init"): "a config; its path is what stdout gets",
     ("--format", "nmt attention"): "formats of its own",
     ("--format", "nmt export"): "formats of its own",
+    ("--format", "nmt translate"): "formats of texts",
+    ("--file", "nmt translate"): "a document, too",
     ("--out", "nmt export"): "a folder, or a page's file",
     ("--heads", "nmt attention"): "shows self-attention too",
 }

@@ -46,8 +46,10 @@ def lines_of(result: Result) -> list[str]:
 
 
 def test_each_line_of_input_gives_a_line(expected: list[Translation]) -> None:
-    texts = [translation.text for translation in expected]
-    assert len(set(texts)) > 1
+    unsplit = [translation.text for translation in expected]
+    assert len(set(unsplit)) > 1
+    assert lines_of(translate(*SENTENCES, "--lines")) == unsplit
+    texts = [answer(translation) for translation in expected]
     result = translate(*SENTENCES)
     assert lines_of(result) == texts
     assert result.stderr.startswith("run: runs/tiny\n")
@@ -66,6 +68,46 @@ def test_each_line_of_input_gives_a_line(expected: list[Translation]) -> None:
     assert result.stdout == "x.fr\n"
     assert Path("x.fr").read_text(encoding="utf-8").split("\n")[:-1] == texts
     assert translate(f"{CAT}\n\nhe").stdout == translate(CAT, "", "he").stdout
+
+
+def answer(translation: Translation) -> str:
+    """The output for a line of one sentence; white space alone stays as it is."""
+    return translation.text if translation.src_text.strip() else translation.src_text
+
+
+def test_sentences_of_a_line_are_translated_one_by_one() -> None:
+    one, two, three = lines_of(translate("The cat is here.", "he sleeps!", "The man"))
+    text = "\tThe cat is here.  he sleeps!\n\nThe man"
+    assert lines_of(translate(text)) == [f"\t{one}  {two}", "", three]
+    result = translate("--batch-size", "1", "--set", "search.max_length=1", stdin=text.encode())
+    assert "3 of 3 sentences: the translation was cut at the length bound" in result.stderr
+    for option in (["--lines"], ["--json"], ["--n-best", "1", "--prefix", "le"], ["--must", "le"]):
+        assert len(lines_of(translate("The cat is here. he sleeps!", *option))) == 1
+        assert (
+            "1 line: " in translate("he sleeps! he", *option, "--set", "search.max_length=2").stderr
+        )
+    long = "the man sleeps; the cat is here, " * 40
+    assert "longer than" not in translate(long).stderr
+
+
+def test_a_document_is_written_as_it_was() -> None:
+    one, two, three = lines_of(translate("The cat is here.", "he sleeps!", "The man"))
+    page = "<p>The cat is here.\r\n he sleeps!</p>\r\n<pre>x</pre><b>The man</b>"
+    expected = f"<p>{one}\r\n {two}</p>\r\n<pre>x</pre><b>{three}</b>"
+    Path("page.HTML").write_bytes(b"\xef\xbb\xbf" + page.encode())
+    assert translate("--file", "page.HTML").stdout_bytes == expected.encode()
+    assert translate("--file", "page.HTML", "--out", "seite.html").stdout == "seite.html\n"
+    assert Path("seite.html").read_bytes() == expected.encode()
+    assert translate("--format", "html", stdin=page.encode()).stdout_bytes == expected.encode()
+    assert translate("--format", "markdown", "--", "# The man", "- he sleeps!").stdout == (
+        f"# {three}\n- {two}\n"
+    )
+    assert translate("--file", "page.HTML", "--format", "text").stdout != expected
+    assert len(lines_of(translate("--file", "page.HTML", "--json"))) == 3
+    Path("film.srt").write_bytes(b"1\n")
+    assert refusal("translate", "--file", "film.srt").startswith("film.srt: no subtitles (SRT)")
+    Path("film.srt").write_bytes(b"1\n\xff")
+    assert refusal("translate", "--file", "film.srt").startswith("film.srt:2: byte 0xff")
 
 
 def test_lines_of_several_translations_and_scores(expected: list[Translation]) -> None:
@@ -123,8 +165,8 @@ def test_words_and_prefixes_and_their_typography() -> None:
         (["x.en"], "note: 'x.en' is translated as a sentence; --file x.en translates the file"),
         (["old"], "note: 'old' is translated as a sentence; --run old translates with the run"),
         (
-            ["he", "the cat " * 50, "the cat " * 51],  # data.max_pieces is 100
-            "longer than any sentence of the training (100 pieces): 1 of 3, the first in line 3; ",
+            ["he", "the cat " * 50, "the cat " * 51, "--lines"],  # data.max_pieces is 100
+            "sentence of the training (100 pieces): 1 of 3 lines, the first is line 3;",
         ),
     ],
 )
@@ -146,6 +188,8 @@ def test_what_is_odd_is_noted(arguments: list[str], note: str) -> None:
         ("a --n-best 4", "search.n_best: got 4, allowed: 1 to beam (3)"),
         ("fine b\udcffd", "argument 2: not UTF-8: 'b\\udcffd'"),
         ("a --precision bf16 --int8", "int8"),
+        ("a --format html --lines", "--format: got html, allowed with --lines"),
+        ("--format po --n-best 2", "--format: got po, allowed with"),
         ("a --temperature 2 --beam 3", "--beam"),
     ],
 )
@@ -161,7 +205,7 @@ def test_what_comes_before_a_bad_line_is_answered(expected: list[Translation]) -
     Path("a.en").write_bytes(bad)
     result = nmt("translate", "--file", "a.en", code=2)
     assert f"error: a.en:{len(SENTENCES) + 1}: byte 0xff is not UTF-8" in result.stderr
-    assert lines_of(result) == [translation.text for translation in expected]
+    assert lines_of(result) == [answer(translation) for translation in expected]
     assert f"stdin:{len(SENTENCES) + 1}: byte 0xff" in refusal("translate", stdin=bad)
     refusal("translate", "--file", "a.en", "--out", "a.fr")
     assert not list(Path().glob("*a.fr*"))

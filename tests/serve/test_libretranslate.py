@@ -28,18 +28,19 @@ def test_a_string_gives_a_string_and_a_list_a_list(
         assert client.post("/translate", json={"q": text, **ASKED}).json()["translatedText"] == one
 
 
-def test_a_line_is_a_sentence_and_stays_a_line(client: TestClient, translator: Translator) -> None:
-    text = f"{TEXTS[0]}\n\n  \n{TEXTS[1]}\n"
+def test_sentences_are_translated_one_by_one(client: TestClient, translator: Translator) -> None:
+    first, second, third = TEXTS[:3]
+    text = f"{first}  {second}\n\n  \n{third}\n"
     answer = client.post("/translate", json={"q": text, **ASKED}).json()["translatedText"]
-    expected = [alone(translator, line)[0] for line in TEXTS[:2]]
-    assert answer == f"{expected[0]}\n\n\n{expected[1]}\n"
+    one, two, three = (alone(translator, sentence)[0] for sentence in TEXTS[:3])
+    assert answer == f"{one}  {two}\n\n  \n{three}\n"
 
 
 @pytest.mark.parametrize("kind", ["json", "data", "files"])
 def test_json_and_both_kinds_of_forms_are_read(
     client: TestClient, translator: Translator, kind: str
 ) -> None:
-    fields = {"q": "Où? 50 % & more", **ASKED, "alternatives": "2", "whatever": "1"}
+    fields = {"q": "Où, 50 % & more?", **ASKED, "alternatives": "2", "whatever": "1"}
     if kind == "files":
         sent = {"files": {name: (None, value) for name, value in fields.items()}}
     else:
@@ -107,7 +108,7 @@ def test_languages_and_health(client: TestClient) -> None:
         ({"alternatives": 4}, "alternatives: got 4, allowed: 0 to 3"),
         ({"alternatives": -1}, "alternatives: got -1, allowed: >= 0"),
         ({"q": "x" * 5001}, "q: got 5,001 characters, allowed: 5,000"),
-        ({"q": "\n" * 200}, "q: got 201 sentences, allowed: 200"),
+        ({"q": "A cat.\n" * 201}, "q: got 201 sentences, allowed: 200"),
     ],
 )
 def test_what_is_wrong_is_said_with_400(

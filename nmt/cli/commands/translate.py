@@ -1,9 +1,9 @@
-"""`nmt translate`: translate sentences, a file or a pipe."""
+"""`nmt translate`: translate texts, a file or a pipe."""
 
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,11 +13,21 @@ from typer import Argument, Option
 
 from nmt.cli.shared.messages import note_languages, print_path, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, RerankOptions, SearchOptions
-from nmt.cli.shared.options import Json, OutFile, SourceFile
-from nmt.cli.shared.sentences import checked_arguments, file_lines, print_lines, with_progress
-from nmt.errors import ConfigError
+from nmt.cli.shared.options import Json, OutFile
+from nmt.cli.shared.sentences import (
+    checked_arguments,
+    file_content,
+    file_lines,
+    print_lines,
+    with_progress,
+)
+from nmt.errors import ConfigError, DataError, format_count
+from nmt.names import DocumentFormat
+from nmt.storage.atomic import encode_utf8
+from nmt.storage.output import STDIN_OR_STDOUT, atomic_output
 
 if TYPE_CHECKING:
+    from nmt.translation.translator import Translator
     from nmt.types import TranslatedHypothesis, Translation
 
 _CHECKED = 1000
@@ -26,10 +36,17 @@ _CHECKED = 1000
 
 def translate(
     sentences: Annotated[
-        list[str] | None, Argument(help="Sentences to translate, each in quotes.")
+        list[str] | None, Argument(help="Sentences or texts to translate, each in quotes.")
     ] = None,
     *,
-    file: SourceFile = None,
+    file: Annotated[Path | None, Option(help="Text or document; - is stdin.")] = None,
+    format: Annotated[
+        DocumentFormat | None,
+        Option(help="Format of the texts.", show_default="by the ending of --file, or text"),
+    ] = None,
+    lines: Annotated[
+        bool, Option("--lines", help="Read each line as one sentence, and do not split it.")
+    ] = False,
     models: ModelOptions,
     rerank: RerankOptions,
     search: SearchOptions,
@@ -49,11 +66,19 @@ def translate(
     ] = None,
     out: OutFile = None,
 ) -> None:
-    """Translate sentences, a file, a pipe or typed lines.
+    """Translate texts, a file, a pipe or typed lines.
 
-    Each input line gives one output line; an empty line gives an empty line. With --n-best above 1
-    a sentence gives one line per translation, the best first: the number of the sentence (from 1),
-    the score and the translation, separated by tabs.
+    Each input line gives one output line. Its sentences are translated one by one, and the white
+    space between them stays as it is. A sentence with more pieces than any sentence of the training
+    (data.max_pieces) is cut at the end of a clause. With --lines a line is one sentence, however
+    long; so it is with --json, --show-attention, --n-best above 1, --prefix and --must.
+
+    A --file that ends in .html, .md, .srt (subtitles) or .po (messages) gives the same file,
+    translated. In a .po file, only messages without a translation are translated, and marked as
+    fuzzy. --format reads texts, stdin and files of other endings in the same way.
+
+    With --n-best above 1 a line gives one line per translation, the best first: the number of the
+    line (from 1), the score and the translation, separated by tabs.
 
     --temperature, --top-k, --top-p and --seed sample translations instead of searching. A sample
     depends only on the seed and the sentence. --must uses dynamic beam allocation, so --beam should
@@ -73,33 +98,41 @@ def translate(
         raise ConfigError("--json does not allow --show-attention; see nmt attention")
     if lexicon is not None and not replace_unk:
         raise ConfigError("--lexicon requires --replace-unk")
-    texts = checked_arguments(sentences or ())
-    for text in texts:
+    arguments = checked_arguments(sentences or ())
+    for text in arguments:
         if os.path.isfile(text):
             say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
         elif os.path.isfile(f"{text}/config.yaml"):
             say(f"note: '{text}' is translated as a sentence; --run {text} translates with the run")
     runs = models.open(compute, {**search.by_key(), "n_best": n_best})
+    config = runs[0].config.search
+    is_n_best = config.n_best > 1
+    is_split = not any((lines, as_json, show_attention, is_n_best, prefix, config.must))
+    if not is_split and format not in (None, "text"):
+        raise ConfigError(
+            f"--format: got {format}, allowed with --lines, --json, --show-attention, --n-best, "
+            "--prefix and --must: text"
+        )
     translator = models.load(runs, compute, rerank=rerank)
-    is_n_best = translator.search.n_best > 1
-    translations: Iterator[Translation]
-    output = _Output(as_json, show_attention, is_n_best, runs[0].config.data.max_pieces)
-    if not texts and file is None and sys.stdin.isatty():
-        lines = _prompted(f"{translator.languages[0]}> ")
-        translations = (t for text in lines for t in translator.translate_stream([text], prefix))
-    else:
-        source = iter(texts) if texts else file_lines(file or Path("-"))
-        stream = translator.translate_stream(source, prefix)
-        translations = with_progress(stream, file, out)
+    session = _Session(translator, prefix, as_json, show_attention, is_n_best, is_split)
     if replace_unk:
-        from nmt.translation.unknown_words import read_lexicon, replace_unknown
+        from nmt.translation.unknown_words import read_lexicon
 
-        tokenizers = translator.tokenizers
-        entries = read_lexicon(lexicon, tokenizers) if lexicon else {}
-        translations = (replace_unknown(t, tokenizers, entries) for t in translations)
-    print_lines(output.lines(translations), out)
+        session.lexicon = read_lexicon(lexicon, translator.tokenizers) if lexicon else {}
+    from nmt.documents.files import format_of
+
+    if format is None:
+        format = format_of(file) if file and is_split else "text"
+    if format != "text":
+        _write_documents(session.documents(sentences, file, format, out), out)
+    elif not arguments and file is None and sys.stdin.isatty():
+        typed = _prompted(f"{translator.languages[0]}> ")
+        print_lines((answer for line in typed for answer in session.answers([line])), out)
+    else:
+        source = iter(arguments) if arguments else file_lines(file or STDIN_OR_STDOUT)
+        print_lines(with_progress(session.answers(source), file, out), out)
     print_path(out)
-    output.note(*translator.languages)
+    session.note()
 
 
 def _prompted(prompt: str) -> Iterator[str]:
@@ -114,32 +147,92 @@ def _prompted(prompt: str) -> Iterator[str]:
         yield line
 
 
-@dataclass
-class _Output:
-    """Formats translations as lines, and collects notes for stderr.
+def _write_documents(documents: Iterable[str], out: Path | None) -> None:
+    """Write documents as they are. On a terminal, control characters are escaped."""
+    path = out or STDIN_OR_STDOUT
+    if path == STDIN_OR_STDOUT and sys.stdout.isatty():
+        for document in documents:
+            typer.echo(document, nl=False)
+        return
+    with atomic_output(path) as stream:
+        for document in documents:
+            stream.write(encode_utf8(document))
 
-    `max_pieces` is the largest number of pieces of a training sentence.
+
+@dataclass
+class _Session:
+    """Translates texts of a command, formats the answers, and collects notes for stderr.
+
+    With `is_split`, lines are split into sentences. `lexicon` is for --replace-unk, if not None.
     """
 
+    translator: "Translator"
+    prefix: str
     as_json: bool
     attention: bool
     is_n_best: bool
-    max_pieces: int
-    n_lines: int = 0
+    is_split: bool
+    lexicon: Mapping[str, str] | None = None
+    n: int = 0
     n_cut: int = 0
     too_long: list[int] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
 
-    def lines(self, translations: Iterable["Translation"]) -> Iterator[str]:
-        """Yield the lines of each translation."""
-        for translation in translations:
-            self.n_lines += 1
-            if self.n_lines <= _CHECKED:
-                self.sources.append(translation.src_text)
-            self.n_cut += any(not h.hypothesis.finished for h in translation.hypotheses[:1])
-            if len(translation.source.ids) > self.max_pieces:
-                self.too_long.append(self.n_lines)
-            yield from self._lines(translation)
+    def answers(self, lines: Iterable[str]) -> Iterator[str]:
+        """Yield the output for each line."""
+        if not self.is_split:
+            yield from ("\n".join(self._lines(t)) for t in self._translated(lines))
+            return
+        from nmt.documents.document import Document
+        from nmt.documents.translate import splitter_of, translate_documents
+
+        splitter = splitter_of(self.translator)
+        documents = (Document(line, "text", splitter) for line in lines)
+        for document, translations in translate_documents(self._translated, documents):
+            yield document.translated(translations)[0]
+
+    def documents(
+        self,
+        texts: Sequence[str] | None,
+        file: Path | None,
+        format: DocumentFormat,
+        out: Path | None,
+    ) -> Iterator[str]:
+        """Yield the translated texts, each with a line end, or the translated file or stdin."""
+        from nmt.documents.files import open_document
+        from nmt.documents.translate import splitter_of
+
+        splitter = splitter_of(self.translator)
+        for content in texts or [file_content(file or STDIN_OR_STDOUT)]:
+            try:
+                document = open_document(content, format, splitter)
+            except DataError as error:
+                raise DataError(f"{file or format}: {error}") from None
+            sentences = document.sentences
+            translations = with_progress(self._translated(sentences), None, out, len(sentences))
+            yield document.translated(translations)[0] + ("\n" if texts else "")
+
+    def _translated(self, sentences: Iterable[str]) -> "Iterator[Translation]":
+        """Yield the translations of a stream, and count them."""
+        from nmt.translation.unknown_words import replace_unknown
+
+        for drawn in self.translator.translate_stream(sentences, self.prefix):
+            translation: Translation = drawn
+            if self.lexicon is not None:
+                tokenizers = self.translator.tokenizers
+                translation = replace_unknown(translation, tokenizers, self.lexicon)
+            if translation.src_text or not self.is_split:
+                self._count(translation)
+            yield translation
+
+    def _count(self, translation: "Translation") -> None:
+        self.n += 1
+        if self.n <= _CHECKED:
+            self.sources.append(translation.src_text)
+        self.n_cut += any(not h.hypothesis.finished for h in translation.hypotheses[:1])
+        limit = self.translator.max_pieces
+        if limit is not None and len(translation.source.ids) > limit:
+            self.too_long.append(self.n)
 
     def _lines(self, translation: "Translation") -> Iterator[str]:
         if self.as_json:
@@ -148,32 +241,34 @@ class _Output:
             yield json.dumps({**texts, "hypotheses": hypotheses}, ensure_ascii=False)
             return
         if not translation.hypotheses:
-            yield f"{self.n_lines}\t\t" if self.is_n_best else ""
+            yield f"{self.n}\t\t" if self.is_n_best else ""
         for rank, hypothesis in enumerate(translation.hypotheses):
-            score = f"{self.n_lines}\t{hypothesis.hypothesis.score:.4f}\t" if self.is_n_best else ""
+            score = f"{self.n}\t{hypothesis.hypothesis.score:.4f}\t" if self.is_n_best else ""
             yield score + hypothesis.text
             if self.attention:
                 from nmt.explain.terminal import render_terminal
 
                 yield from (render_terminal(translation, rank), "")
 
-    def note(self, src_lang: str, tgt_lang: str) -> None:
+    def note(self) -> None:
         """Print notes on stderr about odd sentences and translations."""
         if self.attention:
             from nmt.explain.terminal import legend
 
             say(legend())
-        note_languages(self.sources, (), src_lang, tgt_lang)
+        note_languages(self.sources, (), *self.translator.languages)
+        noun = "sentence" if self.is_split else "line"
         if self.n_cut:
             say(
-                f"{self.n_cut} of {self.n_lines} translations were cut at the length bound "
-                "(search.max_length_factor, max_length_extra, max_length)"
+                f"{self.n_cut} of {format_count(self.n, noun)}: the translation was cut at the "
+                "length bound (search.max_length_factor, max_length_extra, max_length)"
             )
         if self.too_long:
+            remedy = "" if self.is_split else "; their translations often omit much: split them"
             say(
-                f"longer than any sentence of the training ({self.max_pieces} pieces): "
-                f"{len(self.too_long)} of {self.n_lines}, the first in line "
-                f"{self.too_long[0]:,}; their translations often omit much: split them"
+                f"longer than any sentence of the training ({self.translator.max_pieces} pieces): "
+                f"{len(self.too_long)} of {format_count(self.n, noun)}, the first is {noun} "
+                f"{self.too_long[0]:,}{remedy}"
             )
 
 

@@ -4,12 +4,15 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
 from nmt.errors import DataError
 from nmt.storage.output import write_lines
+
+if TYPE_CHECKING:
+    from nmt.corpora.text_files import Text
 
 _Item = TypeVar("_Item")
 
@@ -26,14 +29,27 @@ def checked_arguments(sentences: Sequence[str]) -> list[str]:
 
 def file_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a file (decompressed), or of stdin for `-`. Raises DataError."""
-    from nmt.corpora.text_files import Text, stream_lines
+    from nmt.corpora.text_files import stream_lines
 
-    if str(path) != "-":
-        yield from stream_lines(path)
-        return
+    yield from _stdin().lines() if str(path) == "-" else stream_lines(path)
+
+
+def file_content(path: Path) -> str:
+    """Return the text of a file (decompressed), or of stdin for `-`. Raises DataError."""
+    from nmt.corpora.text_files import open_text
+
+    if str(path) == "-":
+        return _stdin().content()
+    with open_text(path) as text:
+        return text.content()
+
+
+def _stdin() -> "Text":
+    from nmt.corpora.text_files import Text
+
     stdin = sys.stdin.buffer
     # read1 returns what has arrived, so lines are translated at once; read fills a buffer first.
-    yield from Text(getattr(stdin, "read1", stdin.read), "stdin").lines()
+    return Text(getattr(stdin, "read1", stdin.read), "stdin")
 
 
 def pair_chunks(source: Path, target: Path, size: int) -> Iterator[tuple[list[str], list[str]]]:

@@ -1,0 +1,140 @@
+"""A text split into sentences and what stands between them, and joined again with translations."""
+
+import html
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from nmt.documents.blocks import html_blocks, markdown_blocks, srt_blocks, text_blocks
+from nmt.documents.sentences import Splitter
+from nmt.types import Translation
+
+TextFormat = Literal["text", "html", "markdown", "srt"]
+
+Restore = Callable[[Translation, int], str]
+"""Makes of a sentence's translation, and the rank of a hypothesis, what the document will have."""
+
+
+class Part(NamedTuple):
+    """A part of a document as it was written, and for a sentence what is translated.
+
+    `source` is the sentence as the model reads it, or None for a part that stays as it is.
+    """
+
+    text: str
+    source: str | None = None
+    restore: Restore | None = None
+
+
+class Document:
+    """A text split into parts, which can be joined again with the sentences translated.
+
+    In plain text no sentence goes on after its line. In HTML a sentence stands between two tags.
+    White space around a sentence is kept, and so is what has no letter and no digit. Raises
+    DataError if the text is not in the format.
+    """
+
+    def __init__(self, text: str, format: TextFormat, splitter: Splitter) -> None:
+        self.parts: list[Part] = []
+        hidden = _HTML_SPACE if format == "html" else _LINE_BREAK
+        position = 0
+        for start, end in _BLOCKS[format](text):
+            # Sentences are found in a copy of the block that has spaces for line breaks.
+            block = hidden.sub(lambda match: " " * len(match[0]), text[start:end])
+            for sentence in splitter.split(block):
+                core = sentence.strip()
+                if any(map(str.isalnum, core)):
+                    first = start + len(sentence) - len(sentence.lstrip())
+                    last = first + len(core)
+                    self.parts.append(Part(text[position:first]))
+                    raw = text[first:last]
+                    self.parts.append(Part(raw, *plain_sentence(raw, format)))
+                    position = last
+                start += len(sentence)
+        self.parts.append(Part(text[position:]))
+
+    @property
+    def sentences(self) -> list[str]:
+        """Return the sentences as the model reads them, in order."""
+        return [part.source for part in self.parts if part.source is not None]
+
+    def translated(self, translations: Iterable[Translation]) -> list[str]:
+        """Return texts of the document: text r has hypothesis r of each sentence, best first.
+
+        There are as many texts as the largest number of hypotheses of a sentence, and at least one.
+        For a sentence with fewer hypotheses, the last one is repeated; without any, it stays.
+        """
+        translations = list(translations)
+        n_best = max((len(translation.hypotheses) for translation in translations), default=0)
+        return [self._with_rank(rank, iter(translations)) for rank in range(max(1, n_best))]
+
+    def _with_rank(self, rank: int, translations: Iterator[Translation]) -> str:
+        return "".join(
+            part.text if part.restore is None else part.restore(next(translations), rank)
+            for part in self.parts
+        )
+
+
+def plain_sentence(raw: str, format: TextFormat) -> tuple[str, Restore]:
+    """Return a sentence as the model reads it, and the function that restores its form.
+
+    `raw` is the sentence as the document has it. Its line breaks are spaces for the model, and
+    entities of HTML are characters. A sentence that the model leaves unchanged stays as written.
+    """
+    joined = _LINE_BREAK.sub(" ", raw)
+    source = html.unescape(_LONG_NUMBER.sub("&#xFFFD;", joined)) if format == "html" else joined
+    has_pipe = _PIPE.search(raw) is not None
+
+    def restore(translation: Translation, rank: int) -> str:
+        hypotheses = translation.hypotheses[: rank + 1]
+        if not hypotheses or hypotheses[-1].text == source:
+            return raw
+        text = hypotheses[-1].text
+        if format == "html":
+            text = html.escape(text, quote=False)
+        elif format == "markdown" and not has_pipe:
+            text = _PIPE.sub(r"\|", text)  # it would begin a cell of a table
+        return _with_breaks(text, raw)
+
+    return source, restore
+
+
+def _with_breaks(text: str, raw: str) -> str:
+    """Return `text` with the line breaks of `raw`, at spaces that are as far from its start.
+
+    With too few spaces, some lines are joined.
+    """
+    removed, n_lines = 0, 0
+    breaks = []
+    for match in _LINE_BREAK.finditer(raw):
+        breaks.append((match.start() - removed, match[0]))
+        removed += len(match[0]) - 1
+    scale = len(text) / (len(raw) - removed)
+    spaces = [match.start() for match in re.finditer(" ", text)]
+    lines, start = [], 0
+    for space, following in pairwise([*spaces, len(text)]):
+        if n_lines < len(breaks):
+            place, line_break = breaks[n_lines]
+            if abs(space - place * scale) <= abs(following - place * scale):
+                lines += [text[start:space], line_break]
+                start = space + 1
+                n_lines += 1
+    return "".join([*lines, text[start:]])
+
+
+_BLOCKS: dict[TextFormat, Callable[[str], Iterator[tuple[int, int]]]] = {
+    "text": text_blocks,
+    "html": html_blocks,
+    "markdown": markdown_blocks,
+    "srt": srt_blocks,
+}
+
+_LINE_BREAK = re.compile(r"(?<!\s)[^\S\r\n]*+\\?+[\r\n][\s>]*+")
+"""A line break with the white space around it, and the marks of a quotation in Markdown."""
+
+_HTML_SPACE = re.compile(rf"{_LINE_BREAK.pattern}|&(?:nbsp|\#160|\#xa0);", re.IGNORECASE)
+_PIPE = re.compile(r"(?<!\\)\|")
+
+_LONG_NUMBER = re.compile(r"&#(?:\d{9,}+|x[0-9a-f]{9,}+);?", re.IGNORECASE)
+"""A character reference beyond Unicode, with more digits than int() may accept."""

@@ -1,0 +1,78 @@
+"""Documents by the ending of their file; message catalogues (PO)."""
+
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from nmt.documents.document import Document
+from nmt.documents.sentences import Splitter
+from nmt.errors import ConfigError, DataError, pip_install
+from nmt.names import DocumentFormat
+from nmt.types import Translation
+
+_ENDINGS: dict[str, DocumentFormat] = {
+    ".htm": "html",
+    ".html": "html",
+    ".xhtml": "html",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".srt": "srt",
+    ".po": "po",
+    ".pot": "po",
+}
+
+
+def format_of(path: Path) -> DocumentFormat:
+    """Return the format that the ending of a path says; `text` for any other ending."""
+    return _ENDINGS.get(path.suffix.lower(), "text")
+
+
+def open_document(text: str, format: DocumentFormat, splitter: Splitter) -> "Document | Catalogue":
+    """Return the document whose content in the given format is `text`.
+
+    Raises DataError if `text` is not in this format, and ConfigError without the extra `files`.
+    """
+    return Catalogue(text, splitter) if format == "po" else Document(text, format, splitter)
+
+
+class Catalogue:
+    """A message catalogue (PO). Messages without a translation get one, and are marked as fuzzy.
+
+    All else stays. polib may break long strings into lines at other places.
+    """
+
+    def __init__(self, text: str, splitter: Splitter) -> None:
+        try:
+            import polib
+        except ImportError:
+            raise ConfigError(f"message catalogues need polib: {pip_install('files')}") from None
+        try:
+            self._file = polib.pofile(f"{text}\n")  # a single line might be the name of a file
+        except (OSError, ValueError) as error:
+            raise DataError(f"not a message catalogue (PO): {error}") from None
+        self._messages: list[tuple[Document, Any, int | None]] = []
+        for entry in self._file:
+            forms = {} if entry.obsolete else entry.msgstr_plural or {None: entry.msgstr}
+            for index, translation in forms.items():
+                if not translation:
+                    is_singular = index is None or (index == 0 and len(forms) > 1)
+                    source = entry.msgid if is_singular else entry.msgid_plural
+                    self._messages.append((Document(source, "text", splitter), entry, index))
+
+    @property
+    def sentences(self) -> list[str]:
+        """Return the sentences of the messages, in order."""
+        return [sentence for message, *_ in self._messages for sentence in message.sentences]
+
+    def translated(self, translations: Iterable[Translation]) -> list[str]:
+        """Return the catalogue with the best translation of each sentence, as the only item."""
+        remaining = iter(translations)
+        for message, entry, index in self._messages:
+            text = message.translated(islice(remaining, len(message.sentences)))[0]
+            if index is None:
+                entry.msgstr = text
+            else:
+                entry.msgstr_plural[index] = text
+            entry.fuzzy = True
+        return [str(self._file)]

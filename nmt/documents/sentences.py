@@ -1,0 +1,113 @@
+"""Split a text into sentences, and cut sentences that are too long for a model.
+
+`sentencex` finds the ends of sentences, by rules and abbreviations for many languages. It alters
+nothing, but it raises an error for some white space, and takes quadratic time for some quotation
+marks. Hence it gets the text in windows, with plain spaces.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+_WINDOW = 4096
+"""Characters that sentencex gets at once. A sentence of more than half of it may be cut."""
+
+_NOT_PLAIN = re.compile(r"[^\S ]|[\ud800-\udfff]")
+"""White space other than a space, and lone surrogates, which no UTF-8 can hold."""
+
+_INITIAL = re.compile(r"(?<![\w'’])[^\W\d_a-zà-ÿ]\. *\Z")
+_ORDINAL = re.compile(r"\b\d\d?\. *\Z")
+_HAS_ORDINALS = frozenset(
+    ("bs", "cs", "da", "de", "et", "fi", "hr", "hu", "is", "lv", "nb", "nn", "no", "pl", "sk", "sl")
+)
+"""Languages that write `the 19th century` as `19. Jahrhundert`."""
+
+_CLAUSE_ENDS = [
+    re.compile(rf"(?<=\S)(?:{pattern})(?=\S)")
+    for pattern in (
+        r"""[.!?…]["'”’»)\]]?\s+|[。！？]""",
+        r";\s+|；",
+        r":\s+|：",
+        r"\s*—\s*|\s+[–-]\s+",
+        r",\s+|[，、]",
+        r"\s+",
+    )
+]
+"""Where a long sentence is cut: at the first of these patterns that occurs in it."""
+
+
+@dataclass(frozen=True)
+class Splitter:
+    """Splits texts of the language `lang` into sentences of at most `max_pieces` pieces.
+
+    `count` returns the number of pieces of a text. With `max_pieces` None, no sentence is cut.
+    """
+
+    lang: str
+    count: Callable[[str], int]
+    max_pieces: int | None = None
+
+    def split(self, text: str) -> list[str]:
+        """Return the sentences of a text, each with the white space after it.
+
+        Joined, they are the text. A longer sentence is cut in two at the end of a clause, or else
+        at a space, each time nearest to the middle. A single word is never cut.
+        """
+        ends = [0, *_sentence_ends(text, self.lang)]
+        sentences = (text[start:end] for start, end in pairwise(ends))
+        return [part for sentence in sentences for part in self._cut(sentence)]
+
+    def _cut(self, sentence: str) -> Iterator[str]:
+        if self.max_pieces is not None and self.count(sentence) > self.max_pieces:
+            middle = len(sentence) / 2
+            for pattern in _CLAUSE_ENDS:
+                ends = (match.end() for match in pattern.finditer(sentence))
+                end = min(ends, key=lambda end: abs(end - middle), default=None)
+                if end is not None:
+                    yield from self._cut(sentence[:end])
+                    yield from self._cut(sentence[end:])
+                    return
+        yield sentence
+
+
+def _sentence_ends(text: str, lang: str) -> Iterator[int]:
+    """Yield the end of each sentence of a text.
+
+    What sentencex takes for a sentence goes on if it has no letter (`1.`), or ends within a word
+    (`Node.JS`), with an initial (`M. Dupont`, which it knows in English only) or with an ordinal.
+    """
+    has_letter = False
+    start = 0
+    plain = _NOT_PLAIN.sub(" ", text)
+    if lang == "en":
+        plain = plain.replace(" me. ", " us. ")  # sentencex takes it for the state of Maine
+    for end in _segment_ends(plain, lang):
+        has_letter = has_letter or any(map(str.isalpha, text[start:end]))
+        tail = text[max(start, end - 9) : end]
+        start = end
+        is_within_word = tail[-1].isascii() and not tail[-1].isspace()
+        is_abbreviation = (lang != "en" and _INITIAL.search(tail)) or (
+            lang in _HAS_ORDINALS and _ORDINAL.search(tail)
+        )
+        if end == len(text) or (has_letter and not is_within_word and not is_abbreviation):
+            yield end
+            has_letter = False
+
+
+def _segment_ends(text: str, lang: str) -> Iterator[int]:
+    """Yield the end of each segment that sentencex finds in a text with plain spaces."""
+    from sentencex import segment
+
+    start = 0
+    while start < len(text):
+        window = text[start : start + _WINDOW]
+        is_last = start + _WINDOW >= len(text)
+        if not is_last and (space := window.rfind(" ", _WINDOW // 2)) >= 0:
+            window = window[: space + 1]
+        lengths = list(map(len, segment(lang, window)))
+        if not is_last and len(window) - lengths[-1] >= _WINDOW // 2:
+            del lengths[-1]  # it may go on after the window
+        for length in lengths:
+            start += length
+            yield start

@@ -1,0 +1,60 @@
+"""Translate texts and streams of documents, sentence by sentence."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+from nmt.documents.document import Document
+from nmt.documents.files import open_document
+from nmt.documents.sentences import Splitter
+from nmt.names import DocumentFormat
+from nmt.translation.translator import Translator
+from nmt.types import Translation
+
+
+def translate_text(translator: Translator, text: str, format: DocumentFormat = "text") -> str:
+    """Translate a text of any length, sentence by sentence, and keep all that is between them.
+
+    A line of plain text is never joined with another. `html`, `markdown`, `srt` (subtitles) and
+    `po` (a message catalogue) keep their structure. A sentence with more than
+    `translator.max_pieces` pieces is cut. Raises DataError if `text` is not in the format, and
+    ConfigError if a package is missing.
+
+    >>> translate_text(Translator.load("runs/starter"), "I am tired. And you?")  # doctest: +SKIP
+    'Je suis fatigué. Et toi ?'
+    """
+    document = open_document(text, format, splitter_of(translator))
+    return document.translated(translator.translate_stream(document.sentences))[0]
+
+
+def splitter_of(translator: Translator) -> Splitter:
+    """Return the splitter for the source language and the longest sentences of a translator."""
+    tokenizer = translator.tokenizers.src
+    return Splitter(
+        translator.languages[0], lambda text: len(tokenizer.encode(text).ids), translator.max_pieces
+    )
+
+
+def translate_documents(
+    translate: Callable[[Iterator[str]], Iterator[Translation]], documents: Iterable[Document]
+) -> Iterator[tuple[Document, list[Translation]]]:
+    """Yield each document of a stream with the translations of its sentences.
+
+    `translate` translates a stream of sentences. If it reads one at a time, each document is
+    yielded before the next one is read.
+    """
+    waiting: deque[tuple[Document, int]] = deque()
+
+    def sentences() -> Iterator[str]:
+        for document in documents:
+            # An empty sentence stands for a document without any, which is then answered in turn.
+            texts = document.sentences or [""]
+            waiting.append((document, len(texts)))
+            yield from texts
+
+    translations: list[Translation] = []
+    for translation in translate(sentences()):
+        translations.append(translation)
+        if len(translations) == waiting[0][1]:
+            document, _ = waiting.popleft()
+            yield document, translations if document.sentences else []
+            translations = []
