@@ -38,10 +38,10 @@ OPTIONS: dict[str, dict[str, object]] = {
     "several": {"min_length": 3, "no_repeat_ngram": 2},
 }
 WORDS = {
-    "must": WordConstraints(must=(Word([A, B], TEXTS),)),
-    "two": WordConstraints(must=(Word([AB], TEXTS), Word([A], TEXTS))),
+    "must": WordConstraints(must=((Word([A, B], TEXTS),),)),
+    "two": WordConstraints(must=((Word([AB], TEXTS),), (Word([A], TEXTS),))),
     "must_not": WordConstraints(must_not=(Word([AB], TEXTS),)),
-    "both": WordConstraints(must=(Word([A], TEXTS),), must_not=(Word([AB], TEXTS),)),
+    "both": WordConstraints(must=((Word([A], TEXTS),),), must_not=(Word([AB], TEXTS),)),
 }
 
 

@@ -13,15 +13,19 @@ from typer import Argument, Option
 
 from nmt.cli.shared.messages import note_languages, print_path, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, RerankOptions, SearchOptions
-from nmt.cli.shared.options import Json, OutFile, SourceFile
+from nmt.cli.shared.options import GlossaryFile, Json, OutFile, SourceFile
 from nmt.cli.shared.sentences import checked_arguments, file_lines, print_lines, with_progress
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
+    from nmt.translation.glossary import Glossary
     from nmt.types import TranslatedHypothesis, Translation
 
 _CHECKED = 1000
 """The number of first sentences whose language is checked."""
+
+_FEW_MISSED = 5
+"""The number of missed terms that are listed."""
 
 
 def translate(
@@ -35,6 +39,7 @@ def translate(
     search: SearchOptions,
     n_best: NBest = None,
     prefix: Annotated[str, Option(help="Beginning of every translation.", show_default=False)] = "",
+    glossary: GlossaryFile = None,
     compute: ComputeOptions,
     as_json: Json = False,
     show_attention: Annotated[
@@ -57,7 +62,8 @@ def translate(
 
     --temperature, --top-k, --top-p and --seed sample translations instead of searching. A sample
     depends only on the seed and the sentence. --must uses dynamic beam allocation, so --beam should
-    be larger than the number of pieces in the required words.
+    be larger than the number of pieces in the required words. So does --glossary, for the terms of
+    each sentence that its translation otherwise lacks; stderr says how many terms were met.
 
     A score is the log-probability of the translation divided by the length penalty. With --rerank
     it is the weighted mean of the scores of all models. With --json each line is an object with
@@ -82,8 +88,11 @@ def translate(
     runs = models.open(compute, {**search.by_key(), "n_best": n_best})
     translator = models.load(runs, compute, rerank=rerank)
     is_n_best = translator.search.n_best > 1
+    if glossary is not None:
+        translator.use_glossary(glossary)
     translations: Iterator[Translation]
-    output = _Output(as_json, show_attention, is_n_best, runs[0].config.data.max_pieces)
+    max_pieces = runs[0].config.data.max_pieces
+    output = _Output(as_json, show_attention, is_n_best, max_pieces, translator.glossary)
     if not texts and file is None and sys.stdin.isatty():
         lines = _prompted(f"{translator.languages[0]}> ")
         translations = (t for text in lines for t in translator.translate_stream([text], prefix))
@@ -125,8 +134,11 @@ class _Output:
     attention: bool
     is_n_best: bool
     max_pieces: int
+    glossary: "Glossary | None" = None
     n_lines: int = 0
     n_cut: int = 0
+    n_terms: int = 0
+    missed: list[str] = field(default_factory=list)
     too_long: list[int] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
 
@@ -139,7 +151,17 @@ class _Output:
             self.n_cut += any(not h.hypothesis.finished for h in translation.hypotheses[:1])
             if len(translation.source.ids) > self.max_pieces:
                 self.too_long.append(self.n_lines)
+            self._count_terms(translation)
             yield from self._lines(translation)
+
+    def _count_terms(self, translation: "Translation") -> None:
+        """Count the terms of the glossary that the best hypothesis has, and those that it lacks."""
+        if self.glossary is None or not translation.hypotheses:
+            return
+        terms = self.glossary.terms_of(translation.src_text)
+        missed = self.glossary.missed(terms, translation.hypotheses[0].hypothesis)
+        self.n_terms += len(terms)
+        self.missed += [f"line {self.n_lines}: '{t.source}' as {t.targets}" for t in missed]
 
     def _lines(self, translation: "Translation") -> Iterator[str]:
         if self.as_json:
@@ -164,6 +186,11 @@ class _Output:
 
             say(legend())
         note_languages(self.sources, (), src_lang, tgt_lang)
+        if self.glossary is not None:
+            n_met = self.n_terms - len(self.missed)
+            say(f"glossary: {n_met:,} of {self.n_terms:,} terms met")
+            for line in self.missed[:_FEW_MISSED]:
+                say(f"  missed in {line}")
         if self.n_cut:
             say(
                 f"{self.n_cut} of {self.n_lines} translations were cut at the length bound "
