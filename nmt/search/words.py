@@ -64,17 +64,6 @@ class Word:
         self.after = functools.lru_cache(_MAX_CACHED)(self._after)
         self.completing = functools.cache(self._completing)
 
-    @functools.cached_property
-    def _containing(self) -> list[int]:
-        return [i for i, piece in enumerate(self._piece_texts) if self.text in piece]
-
-    @functools.cached_property
-    def _by_rest(self) -> list[list[int]]:
-        """For each position in the word, the pieces that begin with the rest of the word."""
-        rests = [self.text[k:] for k in range(len(self.text))]
-        pieces = list(enumerate(self._piece_texts))
-        return [[i for i, piece in pieces if piece.startswith(rest)] for rest in rests]
-
     def _after(self, match: Match, id_: int) -> Match:
         """Return the match after piece `id_`."""
         word, (positions, fresh, spaced, written) = self.text, match
@@ -98,9 +87,10 @@ class Word:
     def _completing(self, match: Match) -> tuple[int, ...]:
         """Return the pieces that would complete the word."""
         open_match = match._replace(positions=match.positions - {len(self.text)}, written=False)
-        positions = {0, *open_match.positions}
-        ids = {*self._containing, *(i for k in positions for i in self._by_rest[k])}
-        return tuple(sorted(i for i in ids if self.is_met(self.after(open_match, i))))
+        rests = tuple(self.text[k:] for k in {0, *open_match.positions})
+        pieces = enumerate(self._piece_texts)
+        ids = [i for i, piece in pieces if self.text in piece or piece.startswith(rests)]
+        return tuple(i for i in ids if self.is_met(self.after(open_match, i)))
 
     def n_lacking(self, match: Match) -> int:
         """Return how many of `ids` the text has yet to write; 0 if the word is met."""

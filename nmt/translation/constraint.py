@@ -131,10 +131,7 @@ def word_of(tokenizer: Tokenizer, text: str, is_reversed: bool) -> Word | None:
 
 @functools.lru_cache(maxsize=4)
 def _piece_texts(tokenizer: Tokenizer, order: int) -> tuple[str, ...]:
-    """Return the text of each id, reversed if `order` is -1; "" for reserved ids.
-
-    A space is written as ▁.
-    """
+    """Return the text of each id, with ▁ for a space; "" for reserved ids. -1 reverses texts."""
     contents = map(tokenizer.piece_bytes, tokenizer.vocab.pieces[len(RESERVED) :])
     # A single byte beyond ASCII is a part of a character, and decodes to "".
     texts = (content.decode(errors="ignore")[::order] for content in contents)

@@ -5,10 +5,11 @@ occur (a disjunctive constraint). Only texts whose translation lacks a term are 
 that the others keep the best translation.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from nmt.corpora.text_files import stream_lines
 from nmt.errors import DataError
@@ -23,28 +24,24 @@ MAX_CHARACTERS = 200
 """Largest length of a form of a term; each piece of it takes a step of the search."""
 
 
-@dataclass(frozen=True)
-class Term:
-    """A term as a text has it, its translations `targets`, and their `words` in a search.
+class Term(NamedTuple):
+    """A term as a text has it, and the words of which a translation must contain one.
 
-    `words` is empty if the vocabulary cannot write a term that is to be copied.
+    There are no words if the vocabulary cannot write a term that is copied.
     """
 
     source: str
-    targets: tuple[str, ...]
     words: tuple[Word, ...]
 
 
 class Glossary:
     """The terms of a file with lines `source<TAB>target`, or of a dict, for these tokenizers.
 
-    In a file, `|` separates the forms of a term, on either side. In a dict, the value is one target
-    or a sequence. An empty target is the source as the text has it. Raises DataError for a line of
-    another form, an empty or long term, a source with two translations, or a target that the
-    vocabulary cannot write.
-
-    A term occurs at word boundaries of the normalised text. Its case counts only if it has a
-    capital after the first letter. Of overlapping terms, the longest counts.
+    In a file, `|` separates forms of a term; in a dict, the target may be a sequence of forms. An
+    empty target is the source as the text has it. A term is found at word boundaries of the
+    normalised text, in any case unless it has a capital after the first letter. Of overlapping
+    terms the longest counts. Raises DataError for lines of another form, an empty or long term, a
+    source with two translations, and a target that the vocabulary cannot write.
     """
 
     def __init__(
@@ -54,11 +51,16 @@ class Glossary:
         self._targets: dict[str, tuple[str, ...]] = {}
         self._longest: dict[str, int] = {}  # the largest number of words, by the first word
         if isinstance(terms, Mapping):
-            for source, targets in terms.items():
-                self._add("glossary", [source], [targets] if isinstance(targets, str) else targets)
-        else:
-            for where, source, target in _read(Path(terms)):
-                self._add(where, source.split("|"), target.split("|"))
+            for source, forms in terms.items():
+                self._add("glossary", [source], [forms] if isinstance(forms, str) else forms)
+            return
+        for number, line in enumerate(stream_lines(Path(terms)), start=1):
+            if line.strip():
+                fields, where = line.split("\t"), f"{terms}:{number}"
+                if len(fields) != 2:
+                    got = f"{len(fields) - 1} tabs"
+                    raise DataError(f"{where}: expected source<TAB>target, got {got}")
+                self._add(where, *(field.split("|") for field in fields))
 
     def _add(self, where: str, sources: Sequence[str], targets: Sequence[str]) -> None:
         src, tgt = self._tokenizers.src.lang, self._tokenizers.tgt.lang
@@ -101,20 +103,19 @@ class Glossary:
         for i, j, source, targets in sorted(matches, key=lambda match: match[0] - match[1]):
             if all(is_free[i:j]):
                 is_free[i:j] = [False] * (j - i)
-                terms[targets or (source,)] = source
-        return [self._term(source, targets) for targets, source in terms.items()]
+                term = Term(source, self._words(targets or (source,)))
+                terms.setdefault(targets or source, term)
+        return list(terms.values())
 
-    def _term(self, source: str, targets: tuple[str, ...]) -> Term:
-        """Return a term. Its words may have a capital first, or be in capitals as the source is."""
-        forms = [*targets, *(form[0].upper() + form[1:] for form in targets)]
-        if source.isupper():
-            forms += [form.upper() for form in targets]
+    def _words(self, forms: Sequence[str]) -> tuple[Word, ...]:
+        """Return the words of the forms, also with a capital first if they have none."""
         words: list[Word] = []
-        for word in filter(None, map(self._word, forms)):
+        capitalised = (form[0].upper() + form[1:] for form in forms if form == form.lower())
+        for word in filter(None, map(self._word, (*forms, *capitalised))):
             # With inline casing, a capitalised word contains the word in lower case.
             if not any(other.occurs_in(word.ids) for other in words):
                 words.append(word)
-        return Term(source, targets, tuple(words))
+        return tuple(words)
 
     def constrain(
         self,
@@ -150,14 +151,3 @@ def _word_spans(text: str) -> list[tuple[int, int]]:
     runs = groupby(range(len(text)), key=lambda i: -1 if continues(text[i]) else i)
     spans = ((run[0], run[-1] + 1) for _, group in runs if (run := list(group)))
     return [(start, end) for start, end in spans if text[start] != " "]
-
-
-def _read(path: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield the place, the source and the target of each line that is not blank."""
-    for number, line in enumerate(stream_lines(path), start=1):
-        source, *targets = line.split("\t")
-        if len(targets) == 1:
-            yield f"{path}:{number}", source, targets[0]
-        elif line.strip():
-            got = f"{len(targets)} tabs"
-            raise DataError(f"{path}:{number}: expected source<TAB>target, got {got}")

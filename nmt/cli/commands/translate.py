@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 _CHECKED = 1000
 """The number of first sentences whose language is checked."""
 
-_FEW_MISSED = 5
-"""The number of missed terms that are listed."""
-
 
 def translate(
     sentences: Annotated[
@@ -151,17 +148,12 @@ class _Output:
             self.n_cut += any(not h.hypothesis.finished for h in translation.hypotheses[:1])
             if len(translation.source.ids) > self.max_pieces:
                 self.too_long.append(self.n_lines)
-            self._count_terms(translation)
+            if self.glossary is not None and translation.hypotheses:
+                terms = self.glossary.terms_of(translation.src_text)
+                missed = self.glossary.missed(terms, translation.hypotheses[0].hypothesis)
+                self.n_terms += len(terms)
+                self.missed += [f"{term.source} (line {self.n_lines})" for term in missed]
             yield from self._lines(translation)
-
-    def _count_terms(self, translation: "Translation") -> None:
-        """Count the terms of the glossary that the best hypothesis has, and those that it lacks."""
-        if self.glossary is None or not translation.hypotheses:
-            return
-        terms = self.glossary.terms_of(translation.src_text)
-        missed = self.glossary.missed(terms, translation.hypotheses[0].hypothesis)
-        self.n_terms += len(terms)
-        self.missed += [f"line {self.n_lines}: '{t.source}' as {t.targets}" for t in missed]
 
     def _lines(self, translation: "Translation") -> Iterator[str]:
         if self.as_json:
@@ -187,10 +179,8 @@ class _Output:
             say(legend())
         note_languages(self.sources, (), src_lang, tgt_lang)
         if self.glossary is not None:
-            n_met = self.n_terms - len(self.missed)
-            say(f"glossary: {n_met:,} of {self.n_terms:,} terms met")
-            for line in self.missed[:_FEW_MISSED]:
-                say(f"  missed in {line}")
+            missed = f"; missed: {', '.join(self.missed[:5])}" if self.missed else ""
+            say(f"terms met: {self.n_terms - len(self.missed)} of {self.n_terms}{missed}")
         if self.n_cut:
             say(
                 f"{self.n_cut} of {self.n_lines} translations were cut at the length bound "

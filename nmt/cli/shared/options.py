@@ -108,9 +108,7 @@ SourceFile = Annotated[Path | None, Option(help="Source text, one sentence a lin
 GlossaryFile = Annotated[
     Path | None,
     Option(
-        "--glossary",
-        help="Terms and their translations: lines of source, tab, target, with | between forms; an "
-        "empty target copies the source.",
+        "--glossary", help="Terms: lines of source, tab, target; | between forms, or no target."
     ),
 ]
 Run = Annotated[Path | None, Option(help="Run directory.", show_default="the newest with a model")]
