@@ -2,24 +2,32 @@
 
     .venv/bin/python scripts/disturb.py --run runs/multi30k --split valid
 
-translates the sources of a split as they stand and in five disturbed forms, and scores each against
-the unaltered references: tokenised lower-cased BLEU, cased BLEU, chrF. A disturbed
-source does not reveal the capitals of the reference, so the first measure says most.
+translates the sources of a split as they stand and in disturbed forms, and scores each against the
+references: tokenised lower-cased BLEU, cased BLEU, chrF. A disturbed source does not reveal the
+capitals of the reference, so the first measure says most.
 
     capitals   THE WHOLE SENTENCE IN CAPITALS.
     lower      the whole sentence in lower case.
     no-stop    The full stop at the end is missing
     slip       Two neighbouring letters of one wrod are exchanged.
     typed      lower case, no full stop and a slpi
+    keyboard   One letter of a word is its neighbpur on a QWERTY keyboard.
+    one-word   a word
+    two-words  two words
+    number     A number ends the sentence, and the reference too. (1,234)
+    emoji      An emoji ends the sentence, and the reference too. 🎉
+    merged     The next sentence follows. It does so in the reference too.
 
+The last two columns are the share of translated words that the reference has, which is what counts
+for one-word and two-words, and the number of lost numbers (nmt/evaluation/counts.py).
 The choices for line N depend on --seed, the form and N only.
 """
 
 import argparse
 import random
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from measuring import markdown_table
@@ -30,8 +38,20 @@ from nmt.evaluation.evaluate import Scoring, evaluate
 from nmt.evaluation.examples import split_named
 from nmt.runs.trained_run import TrainedRun
 from nmt.translation.translator import Translator
+from nmt.types import EvalExample
 
 MEASURES = {"multi30k": "BLEU lc tok", "bleu": "BLEU", "chrf": "chrF"}
+
+_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+NEIGHBOURS = {
+    letter: row[max(0, i - 1) : i] + row[i + 1 : i + 2]
+    for row in _ROWS
+    for i, letter in enumerate(row)
+}
+"""The letters beside a letter on a QWERTY keyboard."""
+
+NUMBERS = ("7", "42", "3.5", "18:10", "2016", "1,234")
+EMOJI = ("🎉", "😀", "❤️", "👍🏽", "🚲")
 
 MIN_LETTERS = 4
 """Letters of a word in which a slip is made; in shorter ones it often makes another word."""
@@ -58,6 +78,24 @@ def with_slip(text: str, rng: random.Random) -> str:
     return " ".join(words)
 
 
+def with_neighbour(text: str, rng: random.Random) -> str:
+    """Return `text` with one letter replaced by a neighbour on a QWERTY keyboard, if any."""
+    positions = [i for i, char in enumerate(text) if char.lower() in NEIGHBOURS]
+    if not positions:
+        return text
+    i = rng.choice(positions)
+    letter = rng.choice(NEIGHBOURS[text[i].lower()])
+    return text[:i] + (letter.upper() if text[i].isupper() else letter) + text[i + 1 :]
+
+
+def some_words(text: str, rng: random.Random, count: int) -> str:
+    """Return `count` adjacent words of `text`, the first of MIN_LETTERS or more, or the text."""
+    words = re.findall(r"[^\W\d_]+", text)
+    starts = [i for i in range(len(words) - count + 1) if len(words[i]) >= MIN_LETTERS]
+    start = rng.choice(starts) if starts else None
+    return text if start is None else " ".join(words[start : start + count])
+
+
 FORMS: dict[str, Callable[[str, random.Random], str]] = {
     "as it is": lambda text, _: text,
     "capitals": lambda text, _: text.upper(),
@@ -65,25 +103,60 @@ FORMS: dict[str, Callable[[str, random.Random], str]] = {
     "no-stop": lambda text, _: without_stop(text),
     "slip": with_slip,
     "typed": lambda text, rng: with_slip(without_stop(text.lower()), rng),
+    "keyboard": with_neighbour,
+    "one-word": lambda text, rng: some_words(text, rng, 1),
+    "two-words": lambda text, rng: some_words(text, rng, 2),
+    "number": lambda text, rng: f"{text} ({rng.choice(NUMBERS)})",
+    "emoji": lambda text, rng: f"{text} {rng.choice(EMOJI)}",
 }
+BOTH_SIDES = ("number", "emoji")
+"""Forms whose change is made in the references too."""
 
 
 def disturbed(texts: Sequence[str], form: str, seed: int) -> list[str]:
+    if form == "merged":
+        return [" ".join(pair) for pair in zip(texts, [*texts[1:], *texts[:1]], strict=True)]
     change = FORMS[form]
     return [change(text, random.Random(f"{seed}/{form}/{n}")) for n, text in enumerate(texts, 1)]
 
 
+def disturbed_examples(examples: Sequence[EvalExample], form: str, seed: int) -> list[EvalExample]:
+    """Return the examples with disturbed sources, and references if they change alike."""
+    sources = disturbed([example.src_text for example in examples], form, seed)
+    refs = [example.ref_texts for example in examples]
+    if form in (*BOTH_SIDES, "merged"):
+        n_refs = min(map(len, refs))
+        columns = ([texts[k] for texts in refs] for k in range(n_refs))
+        refs = list(zip(*(disturbed(texts, form, seed) for texts in columns), strict=True))
+    return list(map(EvalExample, sources, refs))
+
+
+def words_in_reference(texts: Sequence[str], examples: Sequence[EvalExample]) -> float:
+    """Return the share of the words in `texts` that their references have, in per cent."""
+    n_all = n_in = 0
+    for text, example in zip(texts, examples, strict=True):
+        expected = set(words_of(" ".join(example.ref_texts)))
+        words = words_of(text)
+        n_all, n_in = n_all + len(words), n_in + sum(word in expected for word in words)
+    return 100 * n_in / max(1, n_all)
+
+
+def words_of(text: str) -> list[str]:
+    return re.findall(r"[^\W_]+", text.casefold())
+
+
 def measure(options: argparse.Namespace) -> Iterator[list[str]]:
-    """Yield each form with its scores by MEASURES."""
+    """Yield each form with its scores by MEASURES, the words in the reference, lost numbers."""
     run = TrainedRun.open(options.run)
     examples = read_examples(split_named(run.config.data, options.split), run.config.data)
     translator = Translator.load(run, checkpoint=options.checkpoint)
     scoring = Scoring(run.config.data.tgt_lang, tuple(MEASURES), n_bootstrap=0)
     for form in options.form:
-        texts = disturbed([example.src_text for example in examples], form, options.seed)
-        changed = [replace(e, src_text=text) for e, text in zip(examples, texts, strict=True)]
-        scores = evaluate(translator, changed, scoring).scores
-        yield [form, *(f"{scores[key].score:.2f}" for key in MEASURES)]
+        evaluation = evaluate(translator, disturbed_examples(examples, form, options.seed), scoring)
+        share = words_in_reference(evaluation.hyp_texts, evaluation.compared.examples)
+        scores = (f"{evaluation.scores[key].score:.2f}" for key in MEASURES)
+        lost = len(evaluation.counts["lost_numbers"].faults)
+        yield [form, *scores, f"{share:.1f}", str(lost)]
 
 
 def main() -> int:
@@ -92,14 +165,16 @@ def main() -> int:
     parser.add_argument("--run", type=Path, required=True, help="a run directory")
     parser.add_argument("--checkpoint", default="best", help="best, last or step-N")
     parser.add_argument("--split", default="valid", help="a split of the run's corpus")
-    parser.add_argument("--form", choices=FORMS, nargs="+", default=list(FORMS))
+    forms = [*FORMS, "merged"]
+    parser.add_argument("--form", choices=forms, nargs="+", default=forms)
     parser.add_argument("--seed", type=int, default=1, help="seed of the slips")
     try:
         rows = list(measure(parser.parse_args()))
     except NMTError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(markdown_table(["source", *MEASURES.values()], rows))
+    titles = ["source", *MEASURES.values(), "words in reference, %", "numbers lost"]
+    print(markdown_table(titles, rows))
     return 0
 
 

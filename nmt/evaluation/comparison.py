@@ -41,6 +41,7 @@ class System:
             "scores": {name: asdict(result) for name, result in self.evaluation.scores.items()},
             "against_the_first": {k: asdict(result) for k, result in self.against_first.items()},
             "bleu_by_source_words": [asdict(bucket) for bucket in self.evaluation.by_length],
+            "counts": {kind: asdict(count) for kind, count in self.evaluation.counts.items()},
             "changes": [asdict(change) for change in self.changes],
         }
 

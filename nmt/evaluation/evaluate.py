@@ -3,9 +3,10 @@
 import time
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
+from nmt.evaluation.counts import Count, count_faults
 from nmt.evaluation.metric import MetricResult
 from nmt.evaluation.metric import Scoring as Scoring
 from nmt.evaluation.metrics import METRICS, PAIRED, corpus_bleu
@@ -48,6 +49,7 @@ class Evaluation:
     scores: dict[str, MetricResult]
     by_length: tuple[Bucket, ...]
     seconds: float | None = None  # None: the translations were read from a file
+    counts: dict[str, Count] = field(default_factory=dict)  # faults by kind (counts.py)
 
     @property
     def hyp_texts(self) -> tuple[str, ...]:
@@ -85,7 +87,7 @@ def score_translations(
     scores = scores_of(compared, scoring)
     texts = compared.hyp_texts, compared.examples
     by_length = bleu_by_length(*texts, tokenize=scoring.tokenisation) if "bleu" in scores else ()
-    return Evaluation(compared, scores, by_length)
+    return Evaluation(compared, scores, by_length, counts=count_faults(*texts, scoring.data))
 
 
 def scores_of(compared: Comparable, scoring: Scoring) -> dict[str, MetricResult]:

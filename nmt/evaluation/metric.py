@@ -11,6 +11,7 @@ from jaxtyping import Float64
 
 from nmt.config import BleuTokenisation
 from nmt.corpora.languages import language_code
+from nmt.corpora.sources import DataConfig
 from nmt.errors import DataError
 from nmt.types import EvalExample
 
@@ -50,6 +51,7 @@ class Scoring:
     - `tokenize`: sacreBLEU's tokenisation for BLEU; None: the default of the target language.
     - `as_is`: do not convert typography and Unicode form before scoring (see typography.py).
     - `comet`: checkpoint of a COMET model; `gpu`: index of its GPU, None for the CPU.
+    - `data`: data of a run, whose training targets show which words are invented (counts.py).
     """
 
     tgt_lang: str
@@ -59,6 +61,7 @@ class Scoring:
     as_is: bool = False
     comet: Path | None = None
     gpu: int | None = None
+    data: DataConfig | None = None
 
     def __post_init__(self) -> None:
         assert self.n_bootstrap != 1

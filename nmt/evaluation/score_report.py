@@ -45,6 +45,7 @@ class EvalReport:
             "altered_for_scoring": evaluation.compared.notes(),
             "scores": {metric: asdict(result) for metric, result in evaluation.scores.items()},
             "bleu_by_source_words": [asdict(bucket) for bucket in evaluation.by_length],
+            "counts": {kind: asdict(count) for kind, count in evaluation.counts.items()},
             "against_baseline": {
                 metric: asdict(result) for metric, result in self.comparisons.items()
             },

@@ -48,7 +48,7 @@ def select(rows: Rows, pieces: Pieces, n_sentences: int, beam: int) -> Candidate
     smaller, because one row may fill the whole beam. Of equally probable continuations the one of
     the lower slot wins, then the one in the earlier column. If words must occur, the beam is
     shared among banks (Post and Vilar 2018, arXiv 1804.06609, dynamic beam allocation): a bank
-    holds the continuations that have written the same number of these words' pieces.
+    holds the continuations that lack the same number of these words' pieces.
     """
     piece_log_probs, piece_ids = pieces
     k, device = piece_ids.shape[1], piece_ids.device
@@ -79,8 +79,8 @@ def _columns_by_bank(
     """Return the columns of the candidates that each sentence's banks pick, then of empty ones."""
     columns = []
     for b, n in enumerate(exists.sum(dim=1).tolist()):
-        banks = list(map(words.n_written, parents[b, :n].tolist(), ids[b, :n].tolist()))
-        picks = select_across_banks(banks, beam)
+        lacking = map(words.n_lacking, parents[b, :n].tolist(), ids[b, :n].tolist())
+        picks = select_across_banks([-count for count in lacking], beam)
         columns.append([*picks, *range(n, n + beam - len(picks))])
     return torch.tensor(columns, device=ids.device)
 
@@ -127,7 +127,7 @@ def select_across_banks(banks: Sequence[int], width: int) -> list[int]:
 def has_all_words(words: WordHistory, candidates: Candidates) -> Bool[Tensor, "B W"]:
     """Mark the candidates with all required words; in a sentence where none has them, mark all."""
     parents, ids = candidates.parents.flatten().tolist(), candidates.ids.flatten().tolist()
-    flags = list(map(words.has_all_required, parents, ids))
+    flags = [words.n_lacking(*pair) == 0 for pair in zip(parents, ids, strict=True)]
     has = torch.tensor(flags, device=candidates.ids.device).view_as(candidates.ids)
     has &= candidates.totals > -torch.inf
     return has | ~has.any(dim=1, keepdim=True)

@@ -8,8 +8,9 @@ counts once the next character does not continue it.
 
 import functools
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from jaxtyping import Int
@@ -20,8 +21,11 @@ from nmt.text.vocabulary import EOS_ID
 SPACE = "\u2581"
 """The character ▁, which stands for a space in the texts of pieces, as in SentencePiece."""
 
+_MAX_CACHED = 250
+"""Results of `Word.after` in its cache. A search may have thousands of words."""
 
-def _continues(char: str) -> bool:
+
+def continues(char: str) -> bool:
     """Return whether a character is a letter, a mark on a letter, or a digit."""
     return char.isalnum() or unicodedata.category(char)[0] == "M"
 
@@ -57,50 +61,54 @@ class Word:
         for n, id_ in enumerate(ids, start=1):
             end += len(piece_texts[id_])
             self._n_after[end] = n
-        pieces = list(enumerate(piece_texts))
-        self._containing = [i for i, piece in pieces if self.text in piece]
-        rests = [self.text[k:] for k in range(len(self.text))]
-        self._by_rest = [[i for i, piece in pieces if piece.startswith(rest)] for rest in rests]
-        self.after = functools.cache(self._after)
+        self.after = functools.lru_cache(_MAX_CACHED)(self._after)
         self.completing = functools.cache(self._completing)
 
     def _after(self, match: Match, id_: int) -> Match:
         """Return the match after piece `id_`."""
         word, (positions, fresh, spaced, written) = self.text, match
         for char in self._piece_texts[id_] if id_ < len(self._piece_texts) else "":
-            ends = not (_continues(char) and _continues(word[-1]))
+            ends = not (continues(char) and continues(word[-1]))
             written = written or (ends and len(word) in positions)
-            begins = fresh or not _continues(word[0])
+            begins = fresh or not continues(word[0])
             starts = positions | {0} if begins else positions
             positions = frozenset(k + 1 for k in starts if word[k : k + 1] == char)
-            fresh, spaced = not _continues(char), char == SPACE
+            fresh, spaced = not continues(char), char == SPACE
         return Match(positions, fresh, spaced, written)
 
     def is_met(self, match: Match) -> bool:
         """Return whether the text so far contains the word, if the text ends here."""
         return match.written or len(self.text) in match.positions
 
+    def occurs_in(self, ids: Iterable[int]) -> bool:
+        """Return whether the pieces `ids`, in the order of the search, contain the word."""
+        return self.is_met(functools.reduce(self.after, ids, Match()))
+
     def _completing(self, match: Match) -> tuple[int, ...]:
         """Return the pieces that would complete the word."""
         open_match = match._replace(positions=match.positions - {len(self.text)}, written=False)
-        positions = {0, *open_match.positions}
-        ids = {*self._containing, *(i for k in positions for i in self._by_rest[k])}
-        return tuple(sorted(i for i in ids if self.is_met(self.after(open_match, i))))
+        rests = tuple(self.text[k:] for k in {0, *open_match.positions})
+        pieces = enumerate(self._piece_texts)
+        ids = [i for i, piece in pieces if self.text in piece or piece.startswith(rests)]
+        return tuple(i for i in ids if self.is_met(self.after(open_match, i)))
 
-    def n_written(self, match: Match) -> int:
-        """Return how many of `ids` the text has written; all of them if the word is met."""
+    def n_lacking(self, match: Match) -> int:
+        """Return how many of `ids` the text has yet to write; 0 if the word is met."""
         if self.is_met(match):
-            return len(self.ids)
+            return 0
         counts = [self._n_after.get(position, 0) for position in match.positions]
         n_spaces = self._n_after.get(0, 0) if match.spaced else 0  # 1 if ▁ is a piece by itself
-        return max([n_spaces, *counts])
+        return len(self.ids) - max([n_spaces, *counts])
 
 
 @dataclass(frozen=True)
 class WordConstraints:
-    """The words that must occur in a translation, and those that must not."""
+    """The words that must occur in a translation, and those that must not.
 
-    must: tuple[Word, ...] = ()
+    Of each tuple in `must`, whose words are the forms of a term, at least one must occur.
+    """
+
+    must: tuple[tuple[Word, ...], ...] = ()
     must_not: tuple[Word, ...] = ()
 
     def __bool__(self) -> bool:
@@ -109,8 +117,8 @@ class WordConstraints:
 
     @property
     def n_pieces(self) -> int:
-        """The total number of pieces in all required words."""
-        return sum(len(word.ids) for word in self.must)
+        """The total number of pieces of the longest form of each required word."""
+        return sum(max(len(word.ids) for word in forms) for forms in self.must)
 
 
 NO_WORDS = WordConstraints()
@@ -120,7 +128,8 @@ NO_WORDS = WordConstraints()
 class WordHistory:
     """The words of R hypotheses, and the progress of each hypothesis in writing them.
 
-    `matches[r]` has a Match for each word of `words[r]`: first for `must`, then for `must_not`.
+    `matches[r]` has a Match for each word of `words[r]`: first for the forms of `must`, then for
+    `must_not`.
     """
 
     words: tuple[WordConstraints, ...]
@@ -129,8 +138,8 @@ class WordHistory:
     @classmethod
     def initial(cls, words: Sequence[WordConstraints]) -> "WordHistory":
         """Return the history of empty hypotheses."""
-        matches = ((Match(),) * (len(row.must) + len(row.must_not)) for row in words)
-        return cls(tuple(words), tuple(matches))
+        counts = (len(row.must_not) + sum(map(len, row.must)) for row in words)
+        return cls(tuple(words), tuple((Match(),) * count for count in counts))
 
     def after(self, parents: Int[Tensor, " N"] | None, ids: Int[Tensor, " N"]) -> "WordHistory":
         """Return the history of N hypotheses that extend rows `parents` (None: all) by a piece."""
@@ -148,30 +157,38 @@ class WordHistory:
 
     def _pairs(self, row: int) -> list[tuple[Word, Match]]:
         words = self.words[row]
-        return list(zip((*words.must, *words.must_not), self.matches[row], strict=True))
+        forms = chain(*words.must, words.must_not)
+        return list(zip(forms, self.matches[row], strict=True))
 
-    def _must(self, row: int) -> list[tuple[Word, Match]]:
-        return self._pairs(row)[: len(self.words[row].must)]
+    def _must(self, row: int) -> list[list[tuple[Word, Match]]]:
+        """Return the forms of each required word, with their matches."""
+        matches = iter(self.matches[row])
+        return [list(zip(forms, matches, strict=False)) for forms in self.words[row].must]
 
     def blocked(self) -> tuple[list[int], list[int]]:
         """Return indices of rows, and for each a piece that would complete a forbidden word."""
         pairs = [
             (row, id_)
             for row, words in enumerate(self.words)
-            for word, match in self._pairs(row)[len(words.must) :]
+            if words.must_not
+            for word, match in self._pairs(row)[-len(words.must_not) :]
             for id_ in word.completing(match)
         ]
         return [row for row, _ in pairs], [id_ for _, id_ in pairs]
 
     def needed(self, row: int) -> list[int]:
-        """Return the next piece of each required word that a row lacks, or [EOS_ID] for none."""
-        pairs = [(word, match) for word, match in self._must(row) if not word.is_met(match)]
-        return [word.ids[word.n_written(match)] for word, match in pairs] or [EOS_ID]
+        """Return the next piece of each form of each word that a row lacks; [EOS_ID] for none."""
+        ids = [
+            word.ids[-word.n_lacking(match)]
+            for forms in self._must(row)
+            if not any(word.is_met(match) for word, match in forms)
+            for word, match in forms
+        ]
+        return list(dict.fromkeys(ids)) or [EOS_ID]
 
-    def n_written(self, row: int, id_: int) -> int:
-        """Return how many pieces of required words `row`, extended by piece `id_`, has written."""
-        return sum(word.n_written(word.after(match, id_)) for word, match in self._must(row))
-
-    def has_all_required(self, row: int, id_: int) -> bool:
-        """Return whether hypothesis `row`, extended by piece `id_`, has every required word."""
-        return self.n_written(row, id_) == self.words[row].n_pieces
+    def n_lacking(self, row: int, id_: int) -> int:
+        """Return how many pieces of required words `row`, extended by piece `id_`, lacks."""
+        return sum(
+            min(word.n_lacking(word.after(match, id_)) for word, match in forms)
+            for forms in self._must(row)
+        )

@@ -97,7 +97,6 @@ def _heads(model: Seq2Seq, row: Weights, size: int) -> Float32[np.ndarray, "N S"
     return heads
 
 
-@functools.lru_cache(maxsize=32)
 def words_of(
     tokenizer: Tokenizer,
     must: tuple[str, ...],
@@ -109,26 +108,31 @@ def words_of(
     An excluded word that the vocabulary cannot write is dropped; a required one raises DataError.
     If `is_reversed`, the words are for a search from right to left.
     """
-    words: dict[str, Word | None] = {}
-    order = -1 if is_reversed else 1
-    texts = tuple(t[::order] for t in _piece_texts(tokenizer)) if must or must_not else ()
-    for text in (*must, *must_not):
-        ids = tokenizer.encode(text).ids[::order]
-        known = bool(ids) and UNK_ID not in ids and all(texts[id_] for id_ in ids)
-        words[text] = Word(ids, texts) if known else None
-    for text in must:
-        if words[text] is None:
+    words = [word_of(tokenizer, text, is_reversed) for text in (*must, *must_not)]
+    for text, word in zip(must, words, strict=False):
+        if word is None:
             allowed = f"words that the {tokenizer.lang} vocabulary can write"
             raise DataError(f"search.must: got '{text}', allowed: {allowed}")
-    return WordConstraints(
-        tuple(word for text in must if (word := words[text])),
-        tuple(word for text in must_not if (word := words[text])),
-    )
+    required = tuple((word,) for word in words[: len(must)] if word)
+    return WordConstraints(required, tuple(word for word in words[len(must) :] if word))
+
+
+@functools.lru_cache(maxsize=1000)
+def word_of(tokenizer: Tokenizer, text: str, is_reversed: bool) -> Word | None:
+    """Return a word as pieces, for a search from right to left if `is_reversed`.
+
+    Returns None if the vocabulary cannot write it.
+    """
+    order = -1 if is_reversed else 1
+    texts, ids = _piece_texts(tokenizer, order), tokenizer.encode(text).ids[::order]
+    can_write = bool(ids) and UNK_ID not in ids and all(texts[id_] for id_ in ids)
+    return Word(ids, texts) if can_write else None
 
 
 @functools.lru_cache(maxsize=4)
-def _piece_texts(tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Return the text of each id, with ▁ for a space; "" for reserved ids."""
+def _piece_texts(tokenizer: Tokenizer, order: int) -> tuple[str, ...]:
+    """Return the text of each id, with ▁ for a space; "" for reserved ids. -1 reverses texts."""
     contents = map(tokenizer.piece_bytes, tokenizer.vocab.pieces[len(RESERVED) :])
     # A single byte beyond ASCII is a part of a character, and decodes to "".
-    return ("",) * len(RESERVED) + tuple(content.decode(errors="ignore") for content in contents)
+    texts = (content.decode(errors="ignore")[::order] for content in contents)
+    return ("",) * len(RESERVED) + tuple(texts)

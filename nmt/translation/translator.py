@@ -14,6 +14,7 @@ from nmt.errors import ConfigError, DataError, format_count
 from nmt.models.base import Seq2Seq
 from nmt.models.quantized import quantize_model
 from nmt.runs.trained_run import TrainedRun, load_models
+from nmt.search.constraints import Constraint
 from nmt.search.forced import force_decode, self_attention
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import Tokenizers
@@ -22,6 +23,7 @@ from nmt.translation.arguments import checked_texts, merged_search
 from nmt.translation.batched import BatchedModel, DecodingPrecision, Padded, without_eos
 from nmt.translation.constraint import Prefix, Weights, constraints_of
 from nmt.translation.drawn import DrawnTranslation
+from nmt.translation.glossary import Glossary
 from nmt.translation.parallel import CheckCancelled
 from nmt.translation.reranking import (
     DEFAULT_WEIGHT,
@@ -76,6 +78,7 @@ class Translator:
         self.step: int | None = None
         self.max_pieces: int | None = None
         self.rerankers: tuple[Reranker, ...] = ()
+        self.glossary: Glossary | None = None
         self.batched = BatchedModel(self.model, tokenizers, device, precision)
 
     @classmethod
@@ -141,6 +144,14 @@ class Translator:
             rerankers.append(Reranker(other, backward, weight))
         self.rerankers = tuple(rerankers)
 
+    def use_glossary(self, terms: FilePath | Mapping[str, str | Sequence[str]]) -> None:
+        """Make `translate` write terms as `terms` says: a dict, or a file of tab-separated lines.
+
+        A target is one form, or several of which one must occur: {"cat": ["chat", "chats"]}. An
+        empty target copies the source. Raises DataError for an entry that `Glossary` does not take.
+        """
+        self.glossary = Glossary(terms, self.tokenizers)
+
     def cancelled_by(self, check: CheckCancelled) -> "Translator":
         """Return a copy that calls `check` before each step; exceptions of it end the search."""
         other = copy.copy(self)
@@ -181,21 +192,23 @@ class Translator:
         (N, S) for each head.
 
         Raises ConfigError for values that SearchConfig does not allow, if `n_best` exceeds the
-        beam, if the search cannot be reranked (check_rerankable), or if an ensemble gets
-        `attention`, or a right-to-left model prefixes. Raises TypeError if a text is not a str, and
-        DataError as constraints_of does.
+        beam, if the search cannot be reranked (check_rerankable), if it samples and there is a
+        glossary, or if an ensemble gets `attention`, or a right-to-left model prefixes. Raises
+        TypeError if a text is not a str, and DataError as constraints_of does.
         """
         config = merged_search(self.search, search)
         if n_best is not None:
             config = merged_search(config, {"n_best": n_best})
         search_config = config
+        if self.glossary is not None and config.uses_sampling:
+            raise ConfigError("glossary: got a search that samples, allowed: only beam search")
         if self.rerankers:
             check_rerankable(config)
             search_config = config.model_copy(update={"n_best": config.beam})
         texts, sources = self._encoded(texts)
         tokenizers = self.tokenizers
         constraints = constraints_of(self.model, tokenizers, sources, config, prefixes, attention)
-        beams = self.batched.search(sources, search_config, constraints)
+        beams = self._search(texts, sources, search_config, constraints)
         translations = [
             DrawnTranslation(text, source, tuple(map(self._with_text, hypotheses)))
             for text, source, hypotheses in zip(texts, sources, beams, strict=True)
@@ -210,6 +223,23 @@ class Translator:
 
             translations = self.with_fields(translations, config.batch_size, read)
         return translations
+
+    def _search(
+        self,
+        texts: Sequence[str],
+        sources: Sequence[Encoded],
+        config: SearchConfig,
+        constraints: Sequence[Constraint],
+    ) -> list[list[Hypothesis]]:
+        """Search, then search again with the terms of the glossary where a hypothesis lacks one."""
+        beams = self.batched.search(sources, config, constraints)
+        if self.glossary is None:
+            return beams
+        lacking = self.glossary.constrain(texts, beams, constraints)
+        again = self.batched.search([sources[i] for i in lacking], config, list(lacking.values()))
+        for i, hypotheses in zip(lacking, again, strict=True):
+            beams[i] = hypotheses
+        return beams
 
     def _encoded(self, texts: Iterable[str]) -> tuple[list[str], list[Encoded]]:
         texts = list(checked_texts(texts))

@@ -38,10 +38,11 @@ OPTIONS: dict[str, dict[str, object]] = {
     "several": {"min_length": 3, "no_repeat_ngram": 2},
 }
 WORDS = {
-    "must": WordConstraints(must=(Word([A, B], TEXTS),)),
-    "two": WordConstraints(must=(Word([AB], TEXTS), Word([A], TEXTS))),
+    "must": WordConstraints(must=((Word([A, B], TEXTS),),)),
+    "two": WordConstraints(must=((Word([AB], TEXTS),), (Word([A], TEXTS),))),
+    "either": WordConstraints(must=((Word([B], TEXTS), Word([AB], TEXTS)), (Word([A], TEXTS),))),
     "must_not": WordConstraints(must_not=(Word([AB], TEXTS),)),
-    "both": WordConstraints(must=(Word([A], TEXTS),), must_not=(Word([AB], TEXTS),)),
+    "both": WordConstraints(must=((Word([A], TEXTS),),), must_not=(Word([AB], TEXTS),)),
 }
 
 
@@ -91,8 +92,9 @@ def _has_twice(ids: Sequence[int], n: int) -> bool:
         ({"min_length": 2}, None, lambda ids: ids[-1] != EOS_ID or len(ids) > 2),
         ({"no_repeat_ngram": 2}, None, lambda ids: not _has_twice(ids, 2)),
         ({}, WORDS["must"], lambda ids: "ab" in words_of(ids)),
+        ({}, WORDS["either"], lambda ids: "a" in words_of(ids) and {"b", "ab"} & {*words_of(ids)}),
     ],
-    ids=["min_length", "no_repeat_ngram", "must"],
+    ids=["min_length", "no_repeat_ngram", "must", "either"],
 )
 def test_a_wide_beam_is_brute_force(
     options: dict[str, int],
@@ -130,7 +132,7 @@ def test_words_occur_or_do_not(name: str, beam: int, option: str) -> None:
     assert all(results)
     for hypothesis in (h for hypotheses in results for h in hypotheses):
         text = words_of(hypothesis.ids)
-        assert all(word.text in text for word in words.must)
+        assert all(any(word.text in text for word in forms) for forms in words.must)
         assert not any(word.text in text for word in words.must_not)
 
 

@@ -113,6 +113,7 @@ def _open_runs(
 
 def _lines(systems: "Sequence[System]") -> Iterator[str]:
     """Yield the tables, which have a row for each system, and the sentences that changed most."""
+    from nmt.evaluation.counts import count_lines
     from nmt.lab.numbers import columns
 
     first = systems[0].evaluation
@@ -123,6 +124,9 @@ def _lines(systems: "Sequence[System]") -> Iterator[str]:
         for system in systems:
             rows.append([system.name, *(f"{b.bleu:.1f}" for b in system.evaluation.by_length)])
         yield from ("BLEU by words of the source (sentences)", *columns(rows), "")
+    for system in systems:
+        yield from (f"{system.name}: {line}" for line in count_lines(system.evaluation.counts))
+    yield ""
     for system in systems[1:]:
         for change in system.changes:
             yield f"line {change.line}: chrF2 {change.gain:+.1f}"

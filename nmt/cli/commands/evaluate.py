@@ -188,6 +188,7 @@ def _report(
 
 def _show(report: "EvalReport", as_json: bool, on_stderr: bool) -> None:
     """Print scores on stdout, or on stderr if stdout has translations, and notes on stderr."""
+    from nmt.evaluation.counts import count_lines
     from nmt.evaluation.score_report import comparison_line, length_line, score_line, speed_line
 
     if as_json:
@@ -200,6 +201,8 @@ def _show(report: "EvalReport", as_json: bool, on_stderr: bool) -> None:
         print_line(score_line(result))
         if metric in report.comparisons:
             print_line(comparison_line(report.comparisons[metric], report.about["baseline"]))
+    for line in count_lines(report.evaluation.counts):
+        print_line(line)
 
 
 def _keep(report: "EvalReport") -> None:

@@ -10,6 +10,7 @@ from typer import Option
 
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, SearchOptions
+from nmt.cli.shared.options import GlossaryFile
 from nmt.errors import ConfigError, pip_install
 from nmt.serve.options import ServerOptions, read_keys
 
@@ -38,6 +39,7 @@ def serve(
     time_limit: Annotated[
         float, Option(min=0.1, help="Maximum seconds of a request.")
     ] = ServerOptions.seconds,
+    glossary: GlossaryFile = None,
     search: SearchOptions,
     compute: ComputeOptions,
 ) -> None:
@@ -70,6 +72,11 @@ def serve(
         translators = [
             (run.path.resolve().name, compute.load([run], models.checkpoint)) for run in runs
         ]
+        if glossary is not None:
+            if len({translator.languages for _, translator in translators}) > 1:
+                raise ConfigError("--glossary: got several language pairs, allowed: one")
+            for _, translator in translators:
+                translator.use_glossary(glossary)
         app = make_app(translators, options)
         for name, translator in translators:
             say(f"{name}: {' to '.join(translator.languages)}")

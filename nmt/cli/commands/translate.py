@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from nmt.cli.shared.messages import note_languages, print_path, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, RerankOptions, SearchOptions
-from nmt.cli.shared.options import Json, OutFile
+from nmt.cli.shared.options import GlossaryFile, Json, OutFile
 from nmt.cli.shared.sentences import (
     checked_arguments,
     file_content,
@@ -52,6 +52,7 @@ def translate(
     search: SearchOptions,
     n_best: NBest = None,
     prefix: Annotated[str, Option(help="Beginning of every translation.", show_default=False)] = "",
+    glossary: GlossaryFile = None,
     compute: ComputeOptions,
     as_json: Json = False,
     show_attention: Annotated[
@@ -82,7 +83,8 @@ def translate(
 
     --temperature, --top-k, --top-p and --seed sample translations instead of searching. A sample
     depends only on the seed and the sentence. --must uses dynamic beam allocation, so --beam should
-    be larger than the number of pieces in the required words.
+    be larger than the number of pieces in the required words. So does --glossary, for the terms of
+    each sentence that its translation otherwise lacks; stderr says how many terms were met.
 
     A score is the log-probability of the translation divided by the length penalty. With --rerank
     it is the weighted mean of the scores of all models. With --json each line is an object with
@@ -114,6 +116,8 @@ def translate(
             "--prefix and --must: text"
         )
     translator = models.load(runs, compute, rerank=rerank)
+    if glossary is not None:
+        translator.use_glossary(glossary)
     session = _Session(translator, prefix, as_json, show_attention, is_n_best, is_split)
     if replace_unk:
         from nmt.translation.unknown_words import read_lexicon
@@ -175,6 +179,8 @@ class _Session:
     lexicon: Mapping[str, str] | None = None
     n: int = 0
     n_cut: int = 0
+    n_terms: int = 0
+    missed: list[tuple[int, str]] = field(default_factory=list)
     too_long: list[int] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
 
@@ -233,6 +239,12 @@ class _Session:
         limit = self.translator.max_pieces
         if limit is not None and len(translation.source.ids) > limit:
             self.too_long.append(self.n)
+        glossary = self.translator.glossary
+        if glossary is not None and translation.hypotheses:
+            terms = glossary.terms_of(translation.src_text)
+            missed = glossary.missed(terms, translation.hypotheses[0].hypothesis)
+            self.n_terms += len(terms)
+            self.missed += [(self.n, term.source) for term in missed]
 
     def _lines(self, translation: "Translation") -> Iterator[str]:
         if self.as_json:
@@ -258,6 +270,10 @@ class _Session:
             say(legend())
         note_languages(self.sources, (), *self.translator.languages)
         noun = "sentence" if self.is_split else "line"
+        if self.translator.glossary is not None:
+            first = ", ".join(f"{source} ({noun} {n})" for n, source in self.missed[:5])
+            missed = f"; missed: {first}" if self.missed else ""
+            say(f"terms met: {self.n_terms - len(self.missed)} of {self.n_terms}{missed}")
         if self.n_cut:
             say(
                 f"{self.n_cut} of {format_count(self.n, noun)}: the translation was cut at the "

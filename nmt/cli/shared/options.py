@@ -105,6 +105,12 @@ OutFolder = Annotated[
 ]
 Data = Annotated[Path, Option(envvar="NMT_DATA", help="Folder of named corpora.")]
 SourceFile = Annotated[Path | None, Option(help="Source text, one sentence a line; - is stdin.")]
+GlossaryFile = Annotated[
+    Path | None,
+    Option(
+        "--glossary", help="Terms: lines of source, tab, target; | between forms, or no target."
+    ),
+]
 Run = Annotated[Path | None, Option(help="Run directory.", show_default="the newest with a model")]
 Runs = Annotated[
     list[Path] | None,

@@ -1,0 +1,132 @@
+"""Counts of faults that scores hardly show: lost numbers, invented words, repetitions, no text."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from nmt.corpora.corpora import MAX_READ_BYTES, resolve_split, split_files, stream_split
+from nmt.corpora.sources import DataConfig
+from nmt.errors import ConfigError, DataError
+from nmt.text.normalisation import compose_unicode
+from nmt.text.word_tokenizer import core
+from nmt.types import EvalExample
+
+_ADDRESS = re.compile(
+    r"(?:https?://|www\.)[^\s<>\"«»]*[\w/#=&-]|(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.-]*\w"
+)
+_PLACEHOLDER = re.compile(
+    r"(?<![\d%])%(?:\(\w+\)|\d+\$)?[-+#0]*\d*(?:\.\d+)?[sdifgxXuc@](?!\w)"
+    r"|\$?\{[\w.:]*\}|\$[^\W\d]\w*"
+)
+_NUMBER = re.compile(  # thousands, then decimals, minutes and the like
+    r"(?<!\d)(\d{1,3}(?:[ \u00a0\u202f.,'’]\d{3})+(?!\d)|\d+)"
+    r"((?:(?:[.,:]|[ \u00a0\u202f]?[hH][ \u00a0\u202f]?)\d+)*)"
+)
+_WRITTEN_OUT = frozenset(map(str, range(13)))
+"""Numbers that a translation may write as words; they are lost only if it has another instead."""
+
+# In scripts with spaces between words: not Thai, Lao, Burmese, Khmer, Japanese and Chinese.
+_WORD = re.compile(r"[^\W\d_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]+")
+_REPETITION = re.compile(r"(?<!\S)(\S.{4,}?)(?: \1)+(?!\S)")
+_MAX_SEARCHED = 2000
+"""Characters of a line in which repetitions are searched, in quadratic time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The faults of a kind among `total` items, each with its line from 1 and its text."""
+
+    faults: tuple[tuple[int, str], ...]
+    total: int
+
+
+def count_faults(
+    hyps: Sequence[str], examples: Sequence[EvalExample], data: DataConfig | None = None
+) -> dict[str, Count]:
+    """Count the faults of translations by kind.
+
+    A number, address or placeholder of a source counts if a reference has it too. A word is
+    invented if no training target of `data`, nor its source or reference, has it. Invented words
+    are left out if `data` is None, not on disk or larger than MAX_READ_BYTES.
+    """
+    rows = [(n, *row) for n, row in enumerate(zip(hyps, examples, strict=True), start=1)]
+    others = [(example.src_text, *example.ref_texts) for example in examples]
+    loops = [(n, _repetition(text)) for n, text, _ in rows]
+    repeated = [x for x in loops if x[1] and not any(map(_repetition, others[x[0] - 1]))]
+    empty = [(n, e.src_text) for n, text, e in rows if not text.strip() and any(others[n - 1])]
+    counts = {
+        "lost_numbers": _lost(rows, _numbers),
+        "lost_addresses": _lost(rows, _ADDRESS.findall),
+        "lost_placeholders": _lost(
+            rows, lambda text: _PLACEHOLDER.findall(_ADDRESS.sub(" ", text))
+        ),
+        "repetitions": Count(tuple(repeated), len(rows)),
+        "empty_translations": Count(tuple(empty), len(rows)),
+    }
+    words = [(n, word) for n, text, _ in rows for word in _words(text)]
+    unseen = None if data is None else _unseen({word for _, word in words}, data)
+    if unseen is not None:
+        near = [{*_words(" ".join(texts))} for texts in others]
+        invented = [(n, word) for n, word in words if word in unseen and word not in near[n - 1]]
+        counts["invented_words"] = Count(tuple(invented), len(words))
+    return counts
+
+
+def count_lines(counts: Mapping[str, Count]) -> Iterator[str]:
+    """Yield a line for each kind of fault that occurs, with the first three."""
+    for name, count in counts.items():
+        if count.faults:
+            first = ", ".join(f"line {line}: {text[:40]}" for line, text in count.faults[:3])
+            yield f"{name.replace('_', ' ')}: {len(count.faults):,} of {count.total:,} ({first})"
+
+
+def _lost(rows: Sequence[tuple[int, str, EvalExample]], find: Callable[[str], list[str]]) -> Count:
+    """Count the items of the sources that references have, and those that translations lack."""
+    faults, total = [], 0
+    for line, text, example in rows:
+        source, output = Counter(find(example.src_text)), Counter(find(text))
+        expected = source & Counter(item for ref in example.ref_texts for item in find(ref))
+        total += expected.total()
+        excused = frozenset() if output - source else _WRITTEN_OUT
+        faults += [(line, i) for i in (expected - output).elements() if i not in excused]
+    return Count(tuple(faults), total)
+
+
+def _numbers(text: str) -> list[str]:
+    """Return the numbers in digits, in one form: 3.5 for 3,5; 6:10 for 18h10; 1000 for 1 000."""
+    text = _PLACEHOLDER.sub(" ", _ADDRESS.sub(" ", text))
+    numbers = []
+    for match in _NUMBER.finditer(re.sub(r"\d", lambda digit: str(int(digit[0])), text)):
+        first, others = re.sub(r"\D", "", match[1]).lstrip("0") or "0", match[2]
+        is_time = others[:1] not in (".", ",", "") and len(first) < 3
+        parts = [str(int(first) % 12) if is_time else first, *re.findall(r"\d+", others)]
+        while len(parts) > 1 and not parts[-1].strip("0"):
+            parts.pop()
+        numbers.append((":" if is_time else ".").join(parts))
+    return numbers
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(compose_unicode(text).casefold())
+
+
+def _unseen(words: set[str], data: DataConfig) -> set[str] | None:
+    """Return those of `words` that no training target has; None if these cannot be read."""
+    try:
+        split = resolve_split(data, "train")
+        files = [] if split is None else split_files(split, data)
+        if split is None or sum(path.stat().st_size for path in files) > MAX_READ_BYTES:
+            return None
+        for pair in stream_split(split, data):
+            words.difference_update(_words(pair.tgt_text))
+    except (ConfigError, DataError):
+        return None
+    return words
+
+
+def _repetition(text: str) -> str:
+    """Return words, of at least five characters, that follow themselves in a text, or ""."""
+    words = " ".join(map(core, text[:_MAX_SEARCHED].casefold().split()))
+    match = _REPETITION.search(words)
+    return match[1] if match else ""

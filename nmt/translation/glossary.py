@@ -1,0 +1,153 @@
+"""Glossaries: terms of the source language, and how translations must write them.
+
+A term becomes a required word of a search (search/words.py), of which one of several forms must
+occur (a disjunctive constraint). Only texts whose translation lacks a term are searched again, so
+that the others keep the best translation.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt.corpora.text_files import stream_lines
+from nmt.errors import DataError
+from nmt.search.constraints import Constraint
+from nmt.search.words import Word, continues
+from nmt.text.normalisation import normalise
+from nmt.text.tokenizer import Tokenizers
+from nmt.translation.constraint import word_of
+from nmt.types import FilePath, Hypothesis
+
+MAX_CHARACTERS = 200
+"""Largest length of a form of a term; each piece of it takes a step of the search."""
+
+
+class Term(NamedTuple):
+    """A term as a text has it, and the words of which a translation must contain one.
+
+    There are no words if the vocabulary cannot write a term that is copied.
+    """
+
+    source: str
+    words: tuple[Word, ...]
+
+
+class Glossary:
+    """The terms of a file with lines `source<TAB>target`, or of a dict, for these tokenizers.
+
+    In a file, `|` separates forms of a term; in a dict, the target may be a sequence of forms. An
+    empty target is the source as the text has it. A term is found at word boundaries of the
+    normalised text, in any case unless it has a capital after the first letter. Of overlapping
+    terms the longest counts. Raises DataError for lines of another form, an empty or long term, a
+    source with two translations, and a target that the vocabulary cannot write.
+    """
+
+    def __init__(
+        self, terms: FilePath | Mapping[str, str | Sequence[str]], tokenizers: Tokenizers
+    ) -> None:
+        self._tokenizers = tokenizers
+        self._targets: dict[str, tuple[str, ...]] = {}
+        self._longest: dict[str, int] = {}  # the largest number of words, by the first word
+        if isinstance(terms, Mapping):
+            for source, forms in terms.items():
+                self._add("glossary", [source], [forms] if isinstance(forms, str) else forms)
+            return
+        for number, line in enumerate(stream_lines(Path(terms)), start=1):
+            if line.strip():
+                fields, where = line.split("\t"), f"{terms}:{number}"
+                if len(fields) != 2:
+                    got = f"{len(fields) - 1} tabs"
+                    raise DataError(f"{where}: expected source<TAB>target, got {got}")
+                self._add(where, *(field.split("|") for field in fields))
+
+    def _add(self, where: str, sources: Sequence[str], targets: Sequence[str]) -> None:
+        src, tgt = self._tokenizers.src.lang, self._tokenizers.tgt.lang
+        sources = [normalise(form, src) for form in sources]
+        targets = tuple(normalise(form, tgt) for form in targets)
+        if targets == ("",):
+            targets = ()
+        for form in (*sources, *targets):
+            if not 0 < len(form) <= MAX_CHARACTERS:
+                got = f"a term of {len(form):,} characters"
+                raise DataError(f"{where}: got {got}, allowed: 1 to {MAX_CHARACTERS}")
+        for form in targets or sources:
+            if self._word(form) is None:
+                allowed = f"what the {tgt} vocabulary can write"
+                raise DataError(f"{where}: got '{form}', allowed: {allowed}")
+        for form in sources:
+            key = form if form[1:] != form[1:].lower() else form.casefold()
+            if self._targets.setdefault(key, targets) != targets:
+                raise DataError(f"{where}: '{form}' has another translation further up")
+            (start, end), *_ = spans = _word_spans(key)
+            first = key[start:end].casefold()
+            self._longest[first] = max(self._longest.get(first, 0), len(spans))
+
+    def _word(self, text: str) -> Word | None:
+        return word_of(self._tokenizers.tgt, text, self._tokenizers.reverse_target)
+
+    def terms_of(self, text: str) -> list[Term]:
+        """Return the terms of a source text, longest first; a repeated term only once."""
+        text = normalise(text, self._tokenizers.src.lang)
+        spans = _word_spans(text)
+        matches = []
+        for i, (start, end) in enumerate(spans):
+            longest = self._longest.get(text[start:end].casefold(), 0)
+            for j, (_, end) in enumerate(spans[i : i + longest], start=i + 1):
+                source = text[start:end]
+                key = source if source in self._targets else source.casefold()
+                if key in self._targets:
+                    matches.append((i, j, source, self._targets[key]))
+        terms, is_free = {}, [True] * len(spans)
+        for i, j, source, targets in sorted(matches, key=lambda match: match[0] - match[1]):
+            if all(is_free[i:j]):
+                is_free[i:j] = [False] * (j - i)
+                term = Term(source, self._words(targets or (source,)))
+                terms.setdefault(targets or source, term)
+        return list(terms.values())
+
+    def _words(self, forms: Sequence[str]) -> tuple[Word, ...]:
+        """Return the words of the forms, also with a capital first if they have none."""
+        words: list[Word] = []
+        capitalised = (form[0].upper() + form[1:] for form in forms if form == form.lower())
+        for word in filter(None, map(self._word, (*forms, *capitalised))):
+            # With inline casing, a capitalised word contains the word in lower case.
+            if not any(other.occurs_in(word.ids) for other in words):
+                words.append(word)
+        return tuple(words)
+
+    def constrain(
+        self,
+        texts: Sequence[str],
+        beams: Sequence[Sequence[Hypothesis]],
+        constraints: Sequence[Constraint],
+    ) -> dict[int, Constraint]:
+        """Return the constraints of the texts with a hypothesis that lacks a term, by their index.
+
+        Terms are added to the texts' `constraints`, of which there may be none. A form that
+        `must_not` excludes is not required.
+        """
+        lacking = {}
+        for i, (text, hypotheses) in enumerate(zip(texts, beams, strict=True)):
+            terms = self.terms_of(text)
+            if any(self.missed(terms, hypothesis) for hypothesis in hypotheses):
+                constraint = constraints[i] if constraints else Constraint()
+                words = constraint.words
+                excluded = {word.text for word in words.must_not}
+                forms = (tuple(w for w in term.words if w.text not in excluded) for term in terms)
+                words = replace(words, must=(*words.must, *filter(None, forms)))
+                lacking[i] = replace(constraint, words=words)
+        return lacking
+
+    def missed(self, terms: Sequence[Term], hypothesis: Hypothesis) -> list[Term]:
+        """Return those of `terms` that a translation lacks."""
+        ids = hypothesis.ids[::-1] if self._tokenizers.reverse_target else hypothesis.ids
+        return [term for term in terms if not any(word.occurs_in(ids) for word in term.words)]
+
+
+def _word_spans(text: str) -> list[tuple[int, int]]:
+    """Return the bounds of the words of a text; another character than a space is a word too."""
+    runs = groupby(range(len(text)), key=lambda i: -1 if continues(text[i]) else i)
+    spans = ((run[0], run[-1] + 1) for _, group in runs if (run := list(group)))
+    return [(start, end) for start, end in spans if text[start] != " "]

@@ -1,0 +1,187 @@
+"""Glossaries: which terms a text has, that translations contain them, and what files may hold."""
+
+import contextlib
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from translation.small import LONGER, PIECES, TEXTS, translator_of
+
+from nmt.errors import ConfigError, DataError
+from nmt.search.search_config import SearchConfig
+from nmt.text.normalisation import normalise
+from nmt.text.tokenizer import SentencePieceConfig, WordConfig
+from nmt.translation.glossary import MAX_CHARACTERS, Glossary
+from nmt.translation.translator import Translator
+
+BEAM = SearchConfig(beam=5, max_length=40, max_length_factor=1, allow_unk=False)
+TRANSLATOR = translator_of(search=BEAM)
+TOKENIZERS = TRANSLATOR.tokenizers
+MARKED = SentencePieceConfig(vocab_size=40, case="markup")
+WORDS = WordConfig(min_freq=1)
+TERMS = {"cats": ["chats"], "is": ["est", "noir"], "garden": ["les deux"]}
+
+
+def with_terms(terms: dict[str, list[str]], translator: Translator = TRANSLATOR) -> Translator:
+    """Return a translator of the same model with a glossary."""
+    model, device = translator.model, translator.device
+    other = Translator(model, translator.tokenizers, device, translator.search)
+    other.use_glossary(terms)
+    return other
+
+
+def missed(translator: Translator, text: str) -> tuple[int, list[str]]:
+    """Return the number of terms of a text, and the sources of those its translation lacks."""
+    [translation], glossary = translator.translate([text]), translator.glossary
+    assert glossary is not None
+    terms = glossary.terms_of(text)
+    lacking = glossary.missed(terms, translation.hypotheses[0].hypothesis)
+    return len(terms), [term.source for term in lacking]
+
+
+@pytest.mark.parametrize(
+    ("terms", "text", "sources"),
+    [
+        ({"cat": "un"}, "A Cat, a CAT; concatenate cats", ["Cat"]),
+        ({"NATO": "un", "Cat": "deux"}, "nato cat NATO", ["cat", "NATO"]),
+        ({"a": "un", "a b": "deux", "b c d": "est"}, "a b c d", ["b c d", "a"]),
+        ({"fire truck": "un", "truck stop": "deux"}, "fire truck stop", ["fire truck"]),
+        ({"c++": "un", "c": "deux"}, "C++ and c, c++", ["C++", "c"]),
+        ({"l'été": "un"}, "L\u2019e\u0301te\u0301\u200b", ["L'été"]),
+        ({"fire": "un", "blaze": "un"}, "blaze fire", ["blaze"]),  # one word for both
+        ({"fire truck": "un"}, "fire  truck fire-truck", ["fire truck"]),
+        ({"cat": "un"}, "", []),
+    ],
+)
+def test_terms_of_a_text(terms: dict[str, str], text: str, sources: list[str]) -> None:
+    assert [term.source for term in Glossary(terms, TOKENIZERS).terms_of(text)] == sources
+
+
+WORD = st.text("aEt", min_size=1, max_size=2)
+TERM = st.lists(WORD, min_size=1, max_size=3).map(" ".join)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(TERM, min_size=1, max_size=4, unique_by=str.casefold), TERM, st.lists(WORD))
+def test_terms_are_whole_words_and_none_is_left_out(terms, more, words):
+    rest = text = " ".join([more, *words])
+    for term in Glossary(dict.fromkeys(terms, ""), TOKENIZERS).terms_of(text):  # longest first
+        assert term.source.casefold() in map(str.casefold, terms)
+        rest = re.sub(rf"(?<!\S){term.source}(?!\S)", "|", rest)
+    for form in terms:
+        flags = re.IGNORECASE if form[1:] == form[1:].lower() else re.NOFLAG
+        assert not re.search(rf"(?<!\S){form}(?!\S)", rest, flags)
+
+
+@pytest.mark.parametrize("config", [PIECES, MARKED, WORDS], ids=["pieces", "markup", "words"])
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_every_term_is_met_and_other_texts_stay(config, is_reversed: bool) -> None:
+    plain = translator_of(config, BEAM)
+    tokenizers = replace(plain.tokenizers, reverse_target=is_reversed)
+    plain = Translator(plain.model, tokenizers, plain.device, BEAM)
+    translator = with_terms(TERMS, plain)
+    texts = [TEXTS[0], TEXTS[1], LONGER, ""]
+    before = [translation.text for translation in plain.translate(texts)]
+    after = translator.translate(texts, n_best=2)
+    boundary = "" if config is MARKED else r"\b"  # a mark of case may end a word
+    for text, translation, unforced in zip(texts, after, before, strict=True):
+        sources = {*re.findall(r"\w+", text.lower())} & {*TERMS}
+        for hypothesis in translation.hypotheses:
+            output = normalise(hypothesis.text, "fr").lower()
+            for source in sources:
+                patterns = [rf"{boundary}{form}{boundary}" for form in TERMS[source]]
+                assert any(re.search(pattern, output) for pattern in patterns)
+        assert sources or translation.text == unforced
+    assert missed(translator, LONGER) == (3, [])
+    assert translator.translate([LONGER])[0].text == after[2].text
+
+
+def test_a_translation_that_has_its_terms_stays() -> None:
+    [before] = TRANSLATOR.translate([LONGER])
+    word = max(re.findall(r"[^\W_]+", normalise(before.text, "fr")), key=len)
+    [after] = with_terms({"cats": ["chats", word]}).translate([LONGER])
+    assert after.hypotheses == before.hypotheses
+
+
+def test_an_empty_target_copies_the_source() -> None:
+    translator = with_terms({"is Les Iles": [], "ant": [""]})
+    [translation] = translator.translate(["Go to is Les Iles, ANT and ant"])
+    assert re.search(r"\bis Les Iles\b.*\b[Aa]nt\b|\b[Aa]nt\b.*\bis Les Iles\b", translation.text)
+    # The vocabulary has no N.
+    assert missed(translator, "Go to is Les Iles, ANT and ant") == (3, ["ANT"])
+
+
+def test_a_capital_may_begin_a_form_without_capitals() -> None:
+    def forms(translator: Translator) -> list[str]:
+        assert translator.glossary is not None
+        [term] = translator.glossary.terms_of("cats")
+        return [word.text for word in term.words]
+
+    assert forms(with_terms({"cats": ["les", "isE"]})) == ["les", "isE", "Les"]
+    assert forms(with_terms({"cats": ["les"]}, translator_of(MARKED))) == ["les"]
+
+
+def test_terms_beside_other_constraints() -> None:
+    translator = with_terms({"cats": ["chats", "chiens"], "garden": ["jardin"]})
+    texts, prefixes = ["the cats", "a garden"], ["Il est", "Elle"]
+    keys = {"must": ("noir",), "must_not": ("chats",)}
+    both = translator.translate(texts, search=keys, prefixes=prefixes)
+    for translation, prefix, target in zip(both, prefixes, ("chiens", "jardin"), strict=True):
+        words = re.findall(r"[^\W\d]+", translation.text)
+        assert translation.text.startswith(prefix)
+        assert {target, "noir"} <= {word.lower() for word in words}
+        assert "chats" not in words
+    with pytest.raises(ConfigError, match="glossary"):
+        translator.translate(texts, search={"sampling": {}})
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("cat chat\n", 1),
+        ("cats\tchats\n\ncat\tchat\t\n", 3),
+        ("\tchat\n", 1),
+        ("cat||kitty\tchats\n", 1),
+        ("cat\tchats|\n", 1),
+        ("cats\tчай\n", 1),
+        ("чай\t\n", 1),
+        ("cats\tchats\nCats|dogs\tchiens\n", 2),
+        ("cats\t" + "a" * (MAX_CHARACTERS + 1), 1),
+        ("a" * 100_000 + "\t", 1),
+        ("cats\tchats\n\x00\x01\t\x00", 2),
+    ],
+)
+def test_bad_lines_are_named(content: str, line: int, tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        Glossary(path, TOKENIZERS)
+    message = str(caught.value)
+    assert message.startswith(f"{path}:{line}: ")
+    assert "\n" not in message
+    assert len(message) < 500
+
+
+def test_a_file_says_what_a_dict_says(tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text("\ufeffcat|cats\tchats|chiens\r\n\r\nhere\t\r\ncats\tchats|chiens\r\n", "utf-8")
+    forms = ["chats", "chiens"]
+    from_dict = Glossary({"cat": forms, "cats": forms, "here": ""}, TOKENIZERS)
+    for text in ("Cats here", "cat cats", "Here."):
+        assert Glossary(path, TOKENIZERS).terms_of(text) == from_dict.terms_of(text) != []
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text("acE\t|\n\x00\ud800'’ ", max_size=30))
+def test_any_text_is_a_glossary_or_refused(text):
+    terms = dict(re.findall(r"(.*)\t(.*)", text))
+    with contextlib.suppress(DataError):
+        Glossary(terms, TOKENIZERS).terms_of(text)
+
+
+def test_a_long_text_takes_linear_time() -> None:
+    terms = {" ".join(["a"] * n): "chats" for n in (99, 1)}
+    assert len(Glossary(terms, TOKENIZERS).terms_of("a " * 20_000)) == 1
