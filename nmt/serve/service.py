@@ -1,12 +1,14 @@
 """The served models, each with its worker, and the checks that the routes share."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from fastapi import HTTPException
 
-from nmt.errors import ConfigError, did_you_mean
+from nmt.errors import CheckpointError, ConfigError, did_you_mean
+from nmt.evaluation.confidence import Calibration, read_calibration
 from nmt.serve.metrics import Metrics
 from nmt.serve.options import ServerOptions, digest
 from nmt.serve.worker import Check, Decoding, Worker
@@ -16,7 +18,7 @@ from nmt.types import Translation
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A served run: its name, languages and search limits, and the worker that translates."""
+    """A served run: its name, languages and search limits, its worker and any calibration."""
 
     name: str
     source: str
@@ -24,6 +26,7 @@ class ServedModel:
     beam: int
     max_length: int
     worker: Worker
+    calibration: Calibration | None = None
 
 
 class Service:
@@ -66,7 +69,11 @@ class Service:
         )
         self.metrics.waiting.labels(name).set_function(lambda: worker.n_waiting)
         search = translator.search
-        return ServedModel(name, *translator.languages, search.beam, search.max_length, worker)
+        calibration = None
+        with contextlib.suppress(CheckpointError):  # the command notes it
+            calibration = read_calibration(translator)
+        limits = search.beam, search.max_length
+        return ServedModel(name, *translator.languages, *limits, worker, calibration)
 
     def check_key(self, key: object) -> None:
         """Raise HTTPException 403 if the server has keys and `key` is none of them.

@@ -18,6 +18,7 @@ from nmt.cli.shared.sentences import checked_arguments, file_lines, print_lines,
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
+    from nmt.evaluation.confidence import Calibration
     from nmt.types import TranslatedHypothesis, Translation
 
 _CHECKED = 1000
@@ -37,6 +38,9 @@ def translate(
     prefix: Annotated[str, Option(help="Beginning of every translation.", show_default=False)] = "",
     compute: ComputeOptions,
     as_json: Json = False,
+    confidence: Annotated[
+        bool, Option("--confidence", help="Add the probability that a translation is good.")
+    ] = False,
     show_attention: Annotated[
         bool, Option("--show-attention", help="Draw the attention weights below each translation.")
     ] = False,
@@ -61,7 +65,8 @@ def translate(
 
     A score is the log-probability of the translation divided by the length penalty. With --rerank
     it is the weighted mean of the scores of all models. With --json each line is an object with
-    texts, scores and pieces.
+    texts, scores and pieces. --confidence adds the probability of nmt calibrate, with a tab before
+    each translation.
 
     A translation has at most as many pieces as its source times search.max_length_factor, plus
     search.max_length_extra, and at most search.max_length. A note on stderr counts the translations
@@ -84,6 +89,10 @@ def translate(
     is_n_best = translator.search.n_best > 1
     translations: Iterator[Translation]
     output = _Output(as_json, show_attention, is_n_best, runs[0].config.data.max_pieces)
+    if confidence:
+        from nmt.evaluation.confidence import read_calibration
+
+        output.calibration = read_calibration(translator, say)
     if not texts and file is None and sys.stdin.isatty():
         lines = _prompted(f"{translator.languages[0]}> ")
         translations = (t for text in lines for t in translator.translate_stream([text], prefix))
@@ -125,6 +134,7 @@ class _Output:
     attention: bool
     is_n_best: bool
     max_pieces: int
+    calibration: "Calibration | None" = None
     n_lines: int = 0
     n_cut: int = 0
     too_long: list[int] = field(default_factory=list)
@@ -142,16 +152,19 @@ class _Output:
             yield from self._lines(translation)
 
     def _lines(self, translation: "Translation") -> Iterator[str]:
+        confidences = self.calibration.confidence(translation) if self.calibration else []
         if self.as_json:
             hypotheses = [_hypothesis(hypothesis) for hypothesis in translation.hypotheses]
+            for entry, probability in zip(hypotheses, confidences, strict=False):
+                entry["confidence"] = probability
             texts = {"src": translation.src_text, "translation": translation.text}
             yield json.dumps({**texts, "hypotheses": hypotheses}, ensure_ascii=False)
             return
         if not translation.hypotheses:
-            yield f"{self.n_lines}\t\t" if self.is_n_best else ""
+            yield f"{self.n_lines}\t\t" * self.is_n_best + "\t" * bool(self.calibration)
         for rank, hypothesis in enumerate(translation.hypotheses):
             score = f"{self.n_lines}\t{hypothesis.hypothesis.score:.4f}\t" if self.is_n_best else ""
-            yield score + hypothesis.text
+            yield score + (f"{confidences[rank]:.2f}\t" if confidences else "") + hypothesis.text
             if self.attention:
                 from nmt.explain.terminal import render_terminal
 
