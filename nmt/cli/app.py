@@ -64,6 +64,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "eval": evaluate.evaluate,
     "compare": compare.compare,
     "score": score.score,
+    "calibrate": tune.calibrate,
     "attention": attention.attention,
     "align": align.align,
     "lexicon": align.lexicon,

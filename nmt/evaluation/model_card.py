@@ -16,6 +16,7 @@ from nmt.config import RunConfig
 from nmt.corpora.entries import data_folder, find_entry
 from nmt.corpora.sources import DataConfig
 from nmt.errors import CheckpointError, ConfigError, NMTError
+from nmt.evaluation.confidence import Calibration
 from nmt.evaluation.metric import MetricResult
 from nmt.runs.card import read_card
 from nmt.runs.metrics import METRICS, best_of, metrics_of
@@ -80,12 +81,16 @@ def read_reports(run: Path, step: int, say: Callable[[str], None]) -> list[Saved
 
 
 def model_card(
-    run: TrainedRun, loaded: LoadedModel, reports: Sequence[SavedReport], licence: str | None = None
+    run: TrainedRun,
+    loaded: LoadedModel,
+    reports: Sequence[SavedReport],
+    licence: str | None = None,
+    calibration: Calibration | None = None,
 ) -> str:
     """Return the card of a checkpoint of `run` as Markdown, front matter first.
 
-    `reports` holds the checkpoint's scores. `licence` is the licence of the weights, as an
-    identifier such as `mit`; None leaves it out of the card.
+    `reports` holds the checkpoint's scores, and `calibration` its confidence. `licence` is the
+    licence of the weights, as an identifier such as `mit`; None leaves it out of the card.
     """
     config, run_json = run.config, read_card(run.directory)
     src, tgt = config.data.src_lang, config.data.tgt_lang
@@ -104,6 +109,7 @@ def model_card(
         *_data(config.data, run_json),
         "## Scores",
         _scores(reports),
+        *(["## Confidence", _table([("", ""), *calibration.rows()])] if calibration else []),
         "## Limits",
         _NOT_KNOWN,
     ]

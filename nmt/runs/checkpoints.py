@@ -243,6 +243,10 @@ class CheckpointFolder:
                 if self._step_of(which) == step:
                     raise
 
+    def checksum(self, which: str) -> str:
+        """Return the SHA-256 of a checkpoint's weights. Raises CheckpointError."""
+        return _content(self.find(which)).sha256.get(MODEL, "")
+
     def load_newest(self) -> tuple[CheckpointState, dict[int, str]]:
         """Load the newest intact checkpoint; also return the faults of newer ones, by step.
 

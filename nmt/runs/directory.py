@@ -18,6 +18,7 @@ from nmt.settings.yaml_text import read_text
 from nmt.storage.atomic import flush, remove_leftovers, write_text
 from nmt.storage.bounded import read_json, stay_inside
 
+CONFIDENCE = "confidence.json"  # evaluation/confidence.py
 _CHECKSUM_PREFIX = "# sha256 of the lines below: "
 """The start of the first line of a run's config.yaml, a YAML comment with the checksum."""
 

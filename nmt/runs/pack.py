@@ -1,7 +1,7 @@
 """Packed runs: a zip archive with what translation needs, which commands accept as a run.
 
-The archive holds the config, the run card, the tokenizers and the weights of one checkpoint, but no
-other training state. Unzipped, it is a run directory.
+The archive holds the config, the run card, the tokenizers, the calibration of confidence, if any,
+and the weights of one checkpoint, but no other training state. Unzipped, it is a run directory.
 """
 
 import atexit
@@ -17,7 +17,7 @@ from nmt.errors import CheckpointError
 from nmt.runs.card import CARD
 from nmt.runs.checkpoint_files import JSON, MODEL
 from nmt.runs.checkpoints import LABELS, LABELS_FILE, STEP_NAME
-from nmt.runs.directory import RunDirectory
+from nmt.runs.directory import CONFIDENCE, RunDirectory
 from nmt.storage.bounded import open_zip, stay_inside
 from nmt.storage.output import atomic_output
 
@@ -27,7 +27,7 @@ MAX_BYTES, MAX_MEMBERS = 64 << 30, 64
 _DATE = (1980, 1, 1, 0, 0, 0)  # constant, so that equal runs give equal archives
 _TOKENIZER = r"tokenizer/[a-z]{1,20}(\.[a-z]{1,20}){1,2}"
 _CHECKPOINT = rf"checkpoints/({LABELS_FILE}|{STEP_NAME.pattern}/({JSON}|{MODEL}))"
-_MEMBER = re.compile(rf"[^/]+/(config\.yaml|{CARD}|{_TOKENIZER}|{_CHECKPOINT})")
+_MEMBER = re.compile(rf"[^/]+/(config\.yaml|{CARD}|{CONFIDENCE}|{_TOKENIZER}|{_CHECKPOINT})")
 
 
 def pack(run: RunDirectory, checkpoint: str, out: Path, force: bool = False) -> None:
@@ -43,7 +43,9 @@ def pack(run: RunDirectory, checkpoint: str, out: Path, force: bool = False) -> 
     if not STEP_NAME.fullmatch(path.name):
         raise CheckpointError(f"{path}: allowed: best, last or step-NNNNNN")
     top = run.path.resolve().name
-    files = [run.config_path, run.path / CARD]
+    confidence = run.path / CONFIDENCE
+    stay_inside(confidence, run.path, CheckpointError)
+    files = [run.config_path, run.path / CARD, *[confidence] * confidence.is_file()]
     files += sorted(run.tokenizer_path.iterdir())
     files += [path / JSON, path / MODEL]
     with atomic_output(out, force) as stream, zipfile.ZipFile(stream, "w") as archive:

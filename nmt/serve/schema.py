@@ -115,10 +115,11 @@ class HypothesisAnswer(Pieces):
 
     `log_probs[t]` is the natural-log probability of `ids[t]` given the earlier ids. `score` is the
     sum of `log_probs` divided by the length penalty. If `finished`, `ids` ends with the end of
-    sentence, which has no entry in `pieces`.
+    sentence, which has no entry in `pieces`. `confidence` is the probability of `nmt calibrate`.
     """
 
     score: float
+    confidence: float | None = None
     finished: bool
     ids: list[int]
     log_probs: list[float]

@@ -1,5 +1,6 @@
 """The served models, each with its worker, and the checks that the routes share."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,8 @@ from fastapi import HTTPException
 
 from nmt.documents.sentences import Splitter
 from nmt.documents.translate import splitter_of
-from nmt.errors import ConfigError, did_you_mean
+from nmt.errors import CheckpointError, ConfigError, did_you_mean
+from nmt.evaluation.confidence import Calibration, read_calibration
 from nmt.serve.metrics import Metrics
 from nmt.serve.options import ServerOptions, digest
 from nmt.serve.worker import Check, Decoding, Worker
@@ -18,7 +20,7 @@ from nmt.types import Translation
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A served run: its name, languages, limits and splitter, and the worker that translates."""
+    """A served run: name, languages, limits, splitter, worker and any calibration."""
 
     name: str
     source: str
@@ -27,6 +29,7 @@ class ServedModel:
     max_length: int
     splitter: Splitter
     worker: Worker
+    calibration: Calibration | None = None
 
 
 class Service:
@@ -69,9 +72,12 @@ class Service:
         )
         self.metrics.waiting.labels(name).set_function(lambda: worker.n_waiting)
         search = translator.search
+        calibration = None
+        with contextlib.suppress(CheckpointError):  # the command notes it
+            calibration = read_calibration(translator)
         splitter = splitter_of(translator)
         limits = search.beam, search.max_length
-        return ServedModel(name, *translator.languages, *limits, splitter, worker)
+        return ServedModel(name, *translator.languages, *limits, splitter, worker, calibration)
 
     def check_key(self, key: object) -> None:
         """Raise HTTPException 403 if the server has keys and `key` is none of them.

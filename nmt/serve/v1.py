@@ -90,15 +90,18 @@ def _json_answer(model: ServedModel, results: list[Translation], attention: Atte
     if attention != "none" and n_weights > _MAX_WEIGHTS:
         allowed = f"{_MAX_WEIGHTS:,}; send less"
         raise bad_value("attention", f"{n_weights:,} weights to give", allowed)
-    texts = [_text_answer(result, attention) for result in results]
+    texts = [_text_answer(model, result, attention) for result in results]
     answer = TranslationsAnswer(
         model=model.name, source=model.source, target=model.target, translations=texts
     )
     return answer.model_dump_json(exclude_none=True)
 
 
-def _text_answer(translation: Translation, attention: AttentionLevel) -> TextAnswer:
+def _text_answer(
+    model: ServedModel, translation: Translation, attention: AttentionLevel
+) -> TextAnswer:
     """Return the answer for one text; pieces are labelled as in the vocabulary."""
+    confidences = model.calibration.confidence(translation) if model.calibration else None
     hypotheses = []
     for rank, candidate in enumerate(translation.hypotheses):
         weights = None
@@ -116,6 +119,7 @@ def _text_answer(translation: Translation, attention: AttentionLevel) -> TextAns
                 text=candidate.text,
                 **_pieces(candidate.target),
                 score=hypothesis.score,
+                confidence=confidences[rank] if confidences else None,
                 finished=hypothesis.finished,
                 ids=list(hypothesis.ids),
                 log_probs=list(hypothesis.log_probs),

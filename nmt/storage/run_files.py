@@ -12,6 +12,7 @@ WRITTEN = (
     "run.json",
     "run.lock",
     "metrics.jsonl",
+    "confidence.json",
     "train.log",
     "tokenizer",
     "checkpoints",

@@ -75,6 +75,9 @@ class Translator:
         self.device = device
         self.search = search or SearchConfig()
         self.origin = "a model without a run"
+        self.runs: tuple[TrainedRun, ...] = ()
+        self.checkpoint = "best"
+        self.weights: Sequence[float] | None = None
         self.step: int | None = None
         self.max_pieces: int | None = None
         self.rerankers: tuple[Reranker, ...] = ()
@@ -107,7 +110,8 @@ class Translator:
         search_config = merged_search(loaded.config.search, search)
         translator = cls(loaded.model, loaded.tokenizers, place, search_config, int8, precision)
         names = " + ".join(str(member.path) for member in runs)
-        translator.step = loaded.step
+        translator.step, translator.runs = loaded.step, tuple(runs)
+        translator.checkpoint, translator.weights = checkpoint, weights and list(weights)
         translator.max_pieces = loaded.config.data.max_pieces
         translator.origin = f"{names}, checkpoint {checkpoint} (step {loaded.step:,})"
         return translator

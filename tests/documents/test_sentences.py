@@ -25,7 +25,12 @@ def test_sentences_joined_are_the_text(text: str, lang: str, limit: int) -> None
         ("en", ["Mr. Fox met Dr. Lee at 3 p.m. on Friday!  ", "“Hello.” ", "She left."]),
         (
             "en",
-            ["Node.JS isn't Foo.Bar. ", "See www.example.COM now. ", "Vitamin C helps me. ", "It helps us."],
+            [
+                "Node.JS isn't Foo.Bar. ",
+                "See www.example.COM now. ",
+                "Vitamin C helps me. ",
+                "It helps us.",
+            ],
         ),
         ("en", ["1. Two dogs run. ", "2) A dog runs. ", "Three cats."]),
         ("en", ["J.\u00a0Smith is here.\u2009", "Is he?\u2028", "Yes."]),
@@ -34,7 +39,9 @@ def test_sentences_joined_are_the_text(text: str, lang: str, limit: int) -> None
             [
                 "Il voit M. Dupont et A. Martin.\u00a0",
                 "« Bonjour. » dit-il. ",
-                "Av. J.-C. il y eut ? ", "Allons-y. ", "C'est mou.",
+                "Av. J.-C. il y eut ? ",
+                "Allons-y. ",
+                "C'est mou.",
             ],
         ),
         (

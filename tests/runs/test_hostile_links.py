@@ -43,6 +43,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_reversal(folder, n_train=40, n_test=3)
     go_on(folder, 3)
     keep(folder / "run")
+    (folder / "run" / "confidence.json").write_text("{}")
     return folder
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from evaluation.test_confidence import CALIBRATION
 from serve.conftest import TEXTS, Serve, Slow
 from starlette.testclient import TestClient
 
@@ -61,6 +62,21 @@ def test_the_own_api_gives_what_the_translator_gives(
             assert flat == pytest.approx(
                 candidate.hypothesis.attention.flatten().tolist(), abs=1e-5
             )
+
+
+def test_a_calibrated_run_gives_its_confidence(
+    serve: Serve, translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.serve.service.read_calibration", lambda _: CALIBRATION)
+    with serve() as client:
+        answer = client.post("/v1/translate", json={"q": TEXTS, "n_best": 3}).json()
+    monkeypatch.undo()
+    for text, answered in zip(TEXTS, answer["translations"], strict=True):
+        [expected] = translator.translate([text], n_best=3)
+        values = [hypothesis["confidence"] for hypothesis in answered["hypotheses"]]
+        assert values == pytest.approx(CALIBRATION.confidence(expected), abs=1e-4)
+    with serve() as client:
+        assert "confidence" not in client.post("/v1/translate", json={"q": TEXTS}).text
 
 
 def test_a_sentence_that_raises_fails_alone_without_its_reason(

@@ -7,6 +7,7 @@ from typing import Any
 import browser
 import pytest
 import uvicorn
+from evaluation.test_confidence import CALIBRATION
 from explain.test_page_in_browser import MISSING, texts
 
 from nmt.serve.app import make_app
@@ -20,7 +21,8 @@ TEXT = "The cats see"
 
 @pytest.fixture(scope="module")
 def address(translator: Translator) -> Iterator[str]:
-    with listen("127.0.0.1", 0) as listener:
+    with listen("127.0.0.1", 0) as listener, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nmt.serve.service.read_calibration", lambda _: CALIBRATION)
         app = make_app([("one", translator), ("two", translator)])
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -77,6 +79,9 @@ def test_what_is_typed_is_translated_and_mapped(page: Any, translator: Translato
     wait_for(page, shown(translator))
     assert len(texts(page, ".map svg.nmt-map")) == 1
     [translation] = translator.translate([TEXT], n_best=4)
+    percents = [round(100 * value) for value in CALIBRATION.confidence(translation)]
+    shown_percents = texts(page, ".hypotheses button small:last-child")
+    assert shown_percents == [f"good with {percent} %" for percent in percents]
     pieces = translation.hypotheses[0].target.pieces
     assert [piece.replace("▁", "_") for piece in pieces] == texts(page, ".pieces button")
     page.execute_script("document.querySelectorAll('.hypotheses button')[1].click()")

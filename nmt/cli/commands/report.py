@@ -9,7 +9,7 @@ from nmt.cli.shared.messages import print_path, say
 from nmt.cli.shared.models import open_run
 from nmt.cli.shared.options import Checkpoint, OutFile, Picture, RunOption, Runs
 from nmt.cli.shared.sentences import print_lines
-from nmt.errors import ConfigError
+from nmt.errors import CheckpointError, ConfigError
 
 
 def report(*, run: RunOption, out: Picture = Path("report.html")) -> None:
@@ -64,12 +64,13 @@ def card(
 ) -> None:
     """Write a model card of a run, in Markdown.
 
-    The card has the model, settings, data files, versions, and the scores of this checkpoint that
-    `nmt eval` has stored. Its metadata are for Hugging Face, and include the scores as model-index.
-    The end of the section "Limits" is left for you to write.
+    The card has the model, settings, data files, versions, and what `nmt eval` and `nmt calibrate`
+    have stored for this checkpoint. Its metadata are for Hugging Face, and include the scores as
+    model-index. The end of the section "Limits" is left for you to write.
     """
     import torch
 
+    from nmt.evaluation.confidence import Calibration
     from nmt.evaluation.model_card import model_card, read_reports
 
     if run.path is not None and run.path.is_file():
@@ -80,4 +81,10 @@ def card(
     reports = read_reports(path, loaded.step, say)
     if not reports:
         say(f"{path} has no scores of {checkpoint}; nmt eval --run {path} adds them")
-    print_lines([model_card(trained, loaded, reports, licence)], out)
+    calibration = None
+    try:
+        checksum = trained.directory.checkpoint_folder.checksum(checkpoint)
+        calibration = Calibration.read(path, [checksum])
+    except CheckpointError as error:
+        say(f"note: the card has no confidence: {error}")
+    print_lines([model_card(trained, loaded, reports, licence, calibration)], out)

@@ -11,7 +11,7 @@ from typer import Option
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, SearchOptions
 from nmt.cli.shared.options import GlossaryFile
-from nmt.errors import ConfigError, pip_install
+from nmt.errors import CheckpointError, ConfigError, pip_install
 from nmt.serve.options import ServerOptions, read_keys
 
 
@@ -56,6 +56,7 @@ def serve(
         raise ConfigError("--weights: several runs are served side by side, not as an ensemble")
     runs = [compute.with_search(run, search.by_key()) for run in models.open(compute)]
 
+    from nmt.evaluation.confidence import read_calibration
     from nmt.serve import run as server
     from nmt.serve.app import make_app
 
@@ -80,6 +81,10 @@ def serve(
         app = make_app(translators, options)
         for name, translator in translators:
             say(f"{name}: {' to '.join(translator.languages)}")
+            try:
+                read_calibration(translator, say)
+            except CheckpointError as error:
+                say(f"note: {name}: its answers have no confidence: {error}")
         is_local = host in ("localhost", "::1") or host.startswith("127.")
         if not (options.keys or is_local):
             say(f"note: anyone who can reach {host} may translate; --api-keys requires a key")

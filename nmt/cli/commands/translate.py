@@ -27,6 +27,7 @@ from nmt.storage.atomic import encode_utf8
 from nmt.storage.output import STDIN_OR_STDOUT, atomic_output
 
 if TYPE_CHECKING:
+    from nmt.evaluation.confidence import Calibration
     from nmt.translation.translator import Translator
     from nmt.types import TranslatedHypothesis, Translation
 
@@ -55,6 +56,9 @@ def translate(
     glossary: GlossaryFile = None,
     compute: ComputeOptions,
     as_json: Json = False,
+    confidence: Annotated[
+        bool, Option("--confidence", help="Add the probability that a translation is good.")
+    ] = False,
     show_attention: Annotated[
         bool, Option("--show-attention", help="Draw the attention weights below each translation.")
     ] = False,
@@ -72,7 +76,8 @@ def translate(
     Each input line gives one output line. Its sentences are translated one by one, and the white
     space between them stays as it is. A sentence with more pieces than any sentence of the training
     (data.max_pieces) is cut at the end of a clause. With --lines a line is one sentence, however
-    long; so it is with --json, --show-attention, --n-best above 1, --prefix and --must.
+    long; so it is with --json, --confidence, --show-attention, --n-best above 1, --prefix and
+    --must.
 
     A --file that ends in .html, .md, .srt (subtitles) or .po (messages) gives the same file,
     translated. In a .po file, only messages without a translation are translated, and marked as
@@ -88,7 +93,8 @@ def translate(
 
     A score is the log-probability of the translation divided by the length penalty. With --rerank
     it is the weighted mean of the scores of all models. With --json each line is an object with
-    texts, scores and pieces.
+    texts, scores and pieces. --confidence adds the probability of nmt calibrate, with a tab before
+    each translation.
 
     A translation has at most as many pieces as its source times search.max_length_factor, plus
     search.max_length_extra, and at most search.max_length. A note on stderr counts the translations
@@ -109,16 +115,21 @@ def translate(
     runs = models.open(compute, {**search.by_key(), "n_best": n_best})
     config = runs[0].config.search
     is_n_best = config.n_best > 1
-    is_split = not any((lines, as_json, show_attention, is_n_best, prefix, config.must))
+    one_line = lines, as_json, confidence, show_attention, is_n_best, prefix, config.must
+    is_split = not any(one_line)
     if not is_split and format not in (None, "text"):
         raise ConfigError(
-            f"--format: got {format}, allowed with --lines, --json, --show-attention, --n-best, "
-            "--prefix and --must: text"
+            f"--format: got {format}, allowed with --lines, --json, --confidence, --show-attention, "
+            "--n-best, --prefix and --must: text"
         )
     translator = models.load(runs, compute, rerank=rerank)
     if glossary is not None:
         translator.use_glossary(glossary)
     session = _Session(translator, prefix, as_json, show_attention, is_n_best, is_split)
+    if confidence:
+        from nmt.evaluation.confidence import read_calibration
+
+        session.calibration = read_calibration(translator, say)
     if replace_unk:
         from nmt.translation.unknown_words import read_lexicon
 
@@ -177,6 +188,7 @@ class _Session:
     is_n_best: bool
     is_split: bool
     lexicon: Mapping[str, str] | None = None
+    calibration: "Calibration | None" = None
     n: int = 0
     n_cut: int = 0
     n_terms: int = 0
@@ -247,16 +259,19 @@ class _Session:
             self.missed += [(self.n, term.source) for term in missed]
 
     def _lines(self, translation: "Translation") -> Iterator[str]:
+        confidences = self.calibration.confidence(translation) if self.calibration else []
         if self.as_json:
             hypotheses = [_hypothesis(hypothesis) for hypothesis in translation.hypotheses]
+            for entry, probability in zip(hypotheses, confidences, strict=False):
+                entry["confidence"] = probability
             texts = {"src": translation.src_text, "translation": translation.text}
             yield json.dumps({**texts, "hypotheses": hypotheses}, ensure_ascii=False)
             return
         if not translation.hypotheses:
-            yield f"{self.n}\t\t" if self.is_n_best else ""
+            yield f"{self.n}\t\t" * self.is_n_best + "\t" * bool(self.calibration)
         for rank, hypothesis in enumerate(translation.hypotheses):
             score = f"{self.n}\t{hypothesis.hypothesis.score:.4f}\t" if self.is_n_best else ""
-            yield score + hypothesis.text
+            yield score + (f"{confidences[rank]:.2f}\t" if confidences else "") + hypothesis.text
             if self.attention:
                 from nmt.explain.terminal import render_terminal
 

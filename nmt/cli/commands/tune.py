@@ -1,4 +1,4 @@
-"""`nmt tune search`: find the best beam size and length penalty on a validation set."""
+"""`nmt tune search` and `nmt calibrate`: beam, length penalty and confidence by validation."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,14 +7,16 @@ import typer
 from typer import Option
 
 from nmt.cli.shared.messages import print_json, say
-from nmt.cli.shared.models import ComputeOptions, ModelOptions
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, RerankOptions, SearchOptions
 from nmt.cli.shared.options import Json, numbers_option
 from nmt.cli.shared.scoring import check_metric
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.evaluation.tuning import SearchGrid
+    from nmt.runs.trained_run import TrainedRun
     from nmt.search.search_config import SearchConfig
+    from nmt.types import EvalExample
 
 
 def search(
@@ -35,19 +37,15 @@ def search(
     Prints a row for each setting, the best setting, and the options that select it. The test set is
     never read.
     """
-    from nmt.corpora.corpora import read_examples, resolve_split
     from nmt.evaluation.metrics import check_metrics, validation_scoring
     from nmt.evaluation.tuning import BEAMS, PENALTIES, search_grid
 
     check_metric(best_in)
     runs = models.open(compute)
     config = runs[0].config
-    split = resolve_split(config.data, "valid")
-    if split is None:
-        raise ConfigError(f"{runs[0].path}: data.valid: the run has no validation set to tune on")
     scoring = validation_scoring(config, ("chrf", best_in))
     check_metrics(scoring, "valid.bleu_tokenize")
-    examples = read_examples(split, config.data)
+    examples = _validation_set(runs[0])
     translator = models.load(runs, compute)
     say(f"translating {len(examples):,} sentences of the validation set with each beam")
     grid = search_grid(
@@ -74,6 +72,47 @@ def search(
         print_json(content)
     else:
         _show(grid, best_in, config.search)
+
+
+def calibrate(
+    *,
+    models: ModelOptions,
+    threshold: Annotated[float, Option(min=0, max=100, help="Smallest good chrF2.")] = 60.0,
+    rerank: RerankOptions,
+    search: SearchOptions,
+    compute: ComputeOptions,
+) -> None:
+    """Calibrate the confidence of a run on its validation set.
+
+    The confidence is the probability that the chrF2 of a translation against a reference is at
+    least --threshold. The first run keeps the calibration for nmt translate --confidence, nmt serve
+    and nmt card. Other weights need another calibration; other search settings give a note. The
+    expected calibration error and the AUC are measured by cross-validation.
+    """
+    from nmt.evaluation.confidence import calibrate as fit_confidence
+    from nmt.runs.directory import CONFIDENCE
+    from nmt.storage.atomic import write_json
+
+    runs = models.open(compute, {**search.by_key(), "n_best": 1})
+    if models.run and models.run[0].is_file():
+        raise ConfigError(f"{models.run[0]}: a packed run cannot be changed; use the run's folder")
+    examples = _validation_set(runs[0])
+    translator = models.load(runs, compute, rerank=rerank)
+    say(f"translating {len(examples):,} sentences of the validation set")
+    calibration = fit_confidence(translator, examples, threshold)
+    write_json(runs[0].path / CONFIDENCE, calibration.model_dump(mode="json"))
+    for name, value in calibration.rows():
+        typer.echo(f"{name:<54}{value}")
+
+
+def _validation_set(run: "TrainedRun") -> "list[EvalExample]":
+    """Read the validation set of a run. Raises ConfigError if it has none."""
+    from nmt.corpora.corpora import read_examples, resolve_split
+
+    split = resolve_split(run.config.data, "valid")
+    if split is None:
+        raise ConfigError(f"{run.path}: data.valid: the run has no validation set")
+    return read_examples(split, run.config.data)
 
 
 def _show(grid: "SearchGrid", metric: str, current: "SearchConfig") -> None:

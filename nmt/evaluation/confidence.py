@@ -1,0 +1,202 @@
+"""Confidence: the probability that a translation is close to a reference.
+
+A logistic regression reads the log-probabilities and the attention of a hypothesis (Fomicheva et
+al. 2020, arXiv 2005.10608). `nmt calibrate` fits it on the validation set and saves it in the run.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from jaxtyping import Bool, Float64
+from pydantic import Field, ValidationError
+
+from nmt.errors import CheckpointError, DataError
+from nmt.evaluation.attention_health import health_of
+from nmt.evaluation.metric import Scoring
+from nmt.evaluation.metrics import PAIRED
+from nmt.evaluation.typography import make_comparable
+from nmt.runs.directory import CONFIDENCE
+from nmt.settings.base import Config
+from nmt.settings.messages import first_fault
+from nmt.storage.bounded import read_json, stay_inside
+from nmt.translation.translator import Translator
+from nmt.types import EvalExample, Translation
+
+FOLDS, BINS, MIN_SENTENCES = 10, 10, 20
+
+Examples = Sequence[EvalExample]
+Features = Float64[np.ndarray, "N F"]
+Values = Float64[np.ndarray, " N"]
+Labels = Bool[np.ndarray, " N"]
+_Number = Annotated[float, Field(ge=-1e12, le=1e12)]
+
+
+class Calibration(Config):
+    """A logistic model of the probability that the chrF2 of a sentence is at least `threshold`.
+
+    `models` has the SHA-256 of each run's weights, and `settings` what else changes features.
+    `good` of `sentences` translations reach the threshold. `ece` is the expected calibration error
+    on held-out sentences, and `auc` the area under the ROC curve for a chrF2 above the median.
+    `weights` ends with the bias.
+    """
+
+    models: tuple[str, ...]
+    settings: dict[str, object]
+    threshold: _Number
+    sentences: int
+    good: int
+    ece: _Number
+    auc: _Number
+    weights: Annotated[tuple[_Number, ...], Field(min_length=6, max_length=6)]
+
+    @classmethod
+    def read(cls, run: Path, models: Sequence[str]) -> "Calibration":
+        """Read a run's calibration. Raises CheckpointError if it is not for weights `models`."""
+        path = run / CONFIDENCE
+        stay_inside(path, run, CheckpointError)
+        try:
+            calibration = cls.model_validate(read_json(path, CheckpointError))
+        except FileNotFoundError:
+            raise CheckpointError(f"{path}: no such file; `nmt calibrate` writes it") from None
+        except ValidationError as error:
+            raise CheckpointError(f"{path}: damaged: {first_fault(error)}") from None
+        if calibration.models != tuple(models):
+            raise CheckpointError(f"{path}: for the weights of another checkpoint; calibrate again")
+        return calibration
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return the meaning and the errors of the confidence as rows of a table."""
+        return [
+            ("confidence", f"probability of chrF2 >= {self.threshold:g} against a reference"),
+            ("translations that reach it", f"{self.good:,} of {self.sentences:,} (validation set)"),
+            (f"expected calibration error, {FOLDS} folds, {BINS} equal bins", f"{self.ece:.3f}"),
+            ("AUC for chrF2 above its median", f"{self.auc:.3f}"),
+        ]
+
+    def confidence(self, translation: Translation) -> list[float]:
+        """Return the confidence of each hypothesis."""
+        return [*map(float, probabilities(features(translation), np.array(self.weights)))]
+
+
+def features(translation: Translation) -> Features:
+    """Return five features of each hypothesis.
+
+    They are minus the root of the mean negative log-probability, the mean probability of a piece,
+    the entropy and the coverage of the attention (AttentionHealth), and the log source length.
+    """
+    rows = []
+    for hypothesis in (output.hypothesis for output in translation.hypotheses):
+        log_probs, health = np.array(hypothesis.log_probs), health_of(hypothesis.attention)
+        root = math.sqrt(max(0.0, -log_probs.mean()))  # rounding may make the mean positive
+        length = math.log(len(translation.source.ids))
+        rows.append((-root, np.exp(log_probs).mean(), health.entropy, health.coverage, length))
+    return np.array(rows, float).reshape(-1, 5)
+
+
+def probabilities(x: Features, weights: Values) -> Values:
+    """Return 1 / (1 + exp(-(x w + b))), without overflow."""
+    return np.asarray(0.5 + 0.5 * np.tanh(0.5 * (x @ weights[:-1] + weights[-1])))
+
+
+def read_calibration(
+    translator: Translator, say: Callable[[str], None] = lambda note: None
+) -> Calibration:
+    """Read a translator's calibration; `say` gets a note on other settings. Raises as `read`."""
+    if not translator.runs:
+        raise CheckpointError("confidence: got a translator without a run, allowed: one of a run")
+    models, settings = binding_of(translator)
+    calibration = Calibration.read(translator.runs[0].path, models)
+    changed = [key for key, value in settings.items() if calibration.settings.get(key) != value]
+    if changed:
+        say(f"note: confidence was calibrated with another {', '.join(changed)}; calibrate again")
+    return calibration
+
+
+def binding_of(translator: Translator) -> tuple[tuple[str, ...], dict[str, object]]:
+    """Return the SHA-256 of each run's weights, and the other settings that change features."""
+    folders = [run.directory.checkpoint_folder for run in translator.runs]
+    settings = translator.search.model_dump(mode="json", exclude={"batch_size", "n_best"})
+    settings |= {key: getattr(translator, key) for key in ("weights", "int8", "precision")}
+    settings["rerank"] = [[*binding_of(r.translator)[0], r.weight] for r in translator.rerankers]
+    return tuple(folder.checksum(translator.checkpoint) for folder in folders), settings
+
+
+def calibrate(translator: Translator, examples: Examples, threshold: float) -> Calibration:
+    """Fit the confidence to translations of `examples`, and measure it on held-out folds.
+
+    Raises DataError unless MIN_SENTENCES translations reach the threshold, and as many do not.
+    """
+    models, settings = binding_of(translator)
+    x, scores = scored_features(translator, examples)
+    y, n_good = scores >= threshold, int((scores >= threshold).sum())
+    if not MIN_SENTENCES <= n_good <= len(y) - MIN_SENTENCES:
+        raise DataError(
+            f"threshold: got {threshold:g}, which {n_good:,} of {len(y):,} translations reach; "
+            f"allowed: at least {MIN_SENTENCES} reach it, and {MIN_SENTENCES} do not"
+        )
+    confidence = held_out(x, y)
+    is_better = scores > min(np.median(scores), np.nextafter(scores.max(), 0))
+    return Calibration(
+        models=models,
+        settings=settings,
+        threshold=threshold,
+        sentences=len(y),
+        good=n_good,
+        ece=calibration_error(confidence, y),
+        auc=area_under_curve(confidence, is_better),
+        weights=tuple(fit(x, y)),
+    )
+
+
+def scored_features(translator: Translator, examples: Examples) -> tuple[Features, Values]:
+    """Return features and chrF2 of the translation of each example whose source has pieces."""
+    scoring = Scoring(translator.languages[1], ("chrf",), n_bootstrap=0)
+    translations = translator.translate([example.src_text for example in examples])
+    x = np.concatenate([features(translation)[:1] for translation in translations])
+    compared = make_comparable([t.text for t in translations], examples, scoring)
+    score = PAIRED["chrf"].scorer(scoring).sentence_score
+    lines = zip(translations, compared.hyp_texts, compared.refs, strict=True)
+    return x, np.array([score(hyp, refs).score for t, hyp, refs in lines if t.hypotheses])
+
+
+def fit(x: Features, y: Labels) -> Values:
+    """Return the weights and the bias of a ridge logistic regression on standardised features.
+
+    As in Böhning and Lindsay 1988, each update decreases the loss: the Hessian is at most `bound`.
+    """
+    mean, deviation = x.mean(axis=0), x.std(axis=0)
+    scale = np.where(deviation > 1e-9, deviation, 1.0)  # a constant feature gets the weight 0
+    z = np.column_stack([(x - mean) / scale, np.ones(len(x))])
+    penalty = np.array([1.0] * x.shape[1] + [0.0])
+    bound, beta = z.T @ z / 4 + np.diag(penalty), np.zeros(len(penalty))
+    for _ in range(1000):
+        gradient = z.T @ (probabilities(z[:, :-1], beta) - y) + penalty * beta
+        beta -= np.linalg.solve(bound, gradient)
+    weights = beta[:-1] / scale
+    return np.append(weights, beta[-1] - weights @ mean)
+
+
+def held_out(x: Features, y: Labels) -> Values:
+    """Return the probability of each sentence by a model that was fitted without its fold."""
+    order = np.lexsort((np.random.default_rng(1).random(len(y)), y))  # folds have equal shares of y
+    results = np.empty(len(y))
+    for fold in range(FOLDS):
+        test = order[fold::FOLDS]
+        results[test] = probabilities(x[test], fit(np.delete(x, test, 0), np.delete(y, test)))
+    return results
+
+
+def calibration_error(confidence: Values, y: Labels) -> float:
+    """Return the expected calibration error (arXiv 1706.04599) with BINS bins of equal size."""
+    bins = np.array_split((confidence - y)[np.argsort(confidence, kind="stable")], BINS)
+    return float(sum(abs(differences.sum()) for differences in bins)) / len(y)
+
+
+def area_under_curve(values: Values, y: Labels) -> float:
+    """Return the share of pairs, one with and one without `y`, that `values` orders correctly."""
+    others = np.sort(values[~y])  # equal values count as half
+    below = [np.searchsorted(others, values[y], side).mean() for side in ("left", "right")]
+    return float(sum(below)) / 2 / len(others)

@@ -1,0 +1,137 @@
+"""`nmt calibrate`, and the confidence in translations, n-best lists, cards and packed runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+from cli.helpers import ENGLISH, FRENCH, nmt, refusal, untrained_run, write_lines
+
+from nmt.evaluation.confidence import Calibration, read_calibration
+from nmt.runs.trained_run import TrainedRun
+from nmt.translation.translator import Translator
+
+WORDS = sorted({word for line in ENGLISH for word in line.split()})
+SOURCES = [f"{a} {b} {c}" for a in WORDS[:5] for b in WORDS[5:8] for c in WORDS[8:12]]
+TEXT = "the cat"
+SEARCH = {"min_length": 3}  # an untrained model prefers empty translations
+SET = ("--set", "search.min_length=3")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run of an untrained model."""
+    monkeypatch.chdir(tmp_path)
+    write_lines(tmp_path / "en", ENGLISH)
+    write_lines(tmp_path / "fr", FRENCH)
+    path = untrained_run(tmp_path, "tiny")
+    (path / "run.json").write_text("{}")
+    write_valid(Translator.load(path, search=SEARCH))
+    return path
+
+
+def write_valid(translator: Translator) -> None:
+    """Write a validation set in which every other sentence has the translation as reference."""
+    texts = [t.text for t in translator.translate(SOURCES)]
+    write_lines(Path("en"), [*SOURCES, ""])
+    write_lines(Path("fr"), [text if n % 2 else "zzzz" for n, text in enumerate([*texts, ""])])
+
+
+@pytest.fixture
+def calibrated(run: Path) -> Path:
+    nmt("calibrate", "--run", run, *SET)
+    return run
+
+
+def calibration_of(run: Path) -> Calibration:
+    return Calibration.model_validate_json((run / "confidence.json").read_text())
+
+
+def test_sentences_are_counted_and_the_file_is_repeatable(run: Path) -> None:
+    output = nmt("calibrate", "--run", run, *SET).stdout
+    content, calibration = (run / "confidence.json").read_bytes(), calibration_of(run)
+    assert (calibration.sentences, calibration.good) == (len(SOURCES), len(SOURCES) // 2)
+    for value in (f"{calibration.ece:.3f}", f"{calibration.auc:.3f}", "chrF2 >= 60"):
+        assert value in output
+    nmt("calibrate", "--run", run, *SET)
+    assert (run / "confidence.json").read_bytes() == content
+
+
+def test_text_json_and_python_have_the_same_confidence(calibrated: Path) -> None:
+    translator = Translator.load(calibrated, search=SEARCH)
+    translations = translator.translate([TEXT, "", "he is late"], n_best=2)
+    expected = [read_calibration(translator).confidence(t) for t in translations]
+    options = ("translate", "--run", calibrated, *SET, "--confidence", TEXT, "", "he is late")
+    columns = [f"{values[0]:.2f}" if values else "" for values in expected]
+    lines = [line.split("\t") for line in nmt(*options).stdout.splitlines()]
+    assert lines == [[p, t.text] for p, t in zip(columns, translations, strict=True)]
+    lines = [line.split("\t") for line in nmt(*options, "--n-best", 2).stdout.splitlines()]
+    assert [line[0] for line in lines] == ["1", "1", "2", "3", "3"]
+    assert [line[2] for line in lines if line[2]] == [f"{p:.2f}" for row in expected for p in row]
+    assert {len(line) for line in lines} == {4}
+    answers = map(json.loads, nmt(*options, "--json", "--n-best", 2).stdout.splitlines())
+    for answer, values in zip(answers, expected, strict=True):
+        shown = [hypothesis["confidence"] for hypothesis in answer["hypotheses"]]
+        assert shown == pytest.approx(values, abs=1e-5)
+    assert "confidence" not in nmt("translate", "--run", calibrated, TEXT, "--json").stdout
+
+
+def test_other_weights_are_refused_and_settings_noted(calibrated: Path) -> None:
+    ask = ("translate", "--run", calibrated, *SET, "--confidence", TEXT)
+    assert "note" not in nmt(*ask, "--batch-size", 3).stderr
+    assert "another beam, int8;" in nmt(*ask, "--beam", 1, "--int8").stderr
+    assert "another sampling;" in nmt(*ask, "--temperature", 1).stderr
+    assert "for the weights of another" in refusal(*ask, "--checkpoint", "last")
+    assert "for the weights of another" in refusal(*ask, "--run", calibrated)
+    nmt("average", calibrated, "best", "last", "--name", "mean")
+    assert "for the weights of another" in refusal(*ask, "--checkpoint", "mean")
+    (calibrated / "confidence.json").unlink()
+    assert "nmt calibrate" in refusal(*ask)
+
+
+def test_an_ensemble_that_is_reranked_has_a_confidence(run: Path) -> None:
+    translator = Translator.load([run, run], weights=(2.0, 1.0), search=SEARCH)
+    translator.rerank_by([run], checkpoints=["last"])
+    write_valid(translator)
+    models = ("--run", run, "--run", run, "--weights", "2,1", "--rerank", f"{run}@last", *SET)
+    nmt("calibrate", *models)
+    result = nmt("translate", *models, "--confidence", TEXT)
+    assert "note" not in result.stderr
+    assert 0 <= float(result.stdout.split("\t")[0]) <= 1
+    other = nmt("translate", *models, "--rerank-weights", "1", "--confidence", TEXT)
+    assert "another rerank;" in other.stderr
+
+
+def test_too_few_of_a_kind_are_refused(run: Path) -> None:
+    message = refusal("calibrate", "--run", run, *SET, "--threshold", 0)
+    assert f"got 0, which {len(SOURCES)} of {len(SOURCES)} translations reach" in message
+
+
+def test_a_run_without_validation_set_is_refused(run: Path) -> None:
+    opened = TrainedRun.open(run)
+    data = opened.config.data.model_copy(update={"valid": None})
+    opened.directory.write_config(opened.config.model_copy(update={"data": data}))
+    assert "no validation set" in refusal("calibrate", "--run", run)
+    assert "no validation set" in refusal("tune", "search", "--run", run)
+
+
+def test_a_card_has_the_confidence_of_its_checkpoint(calibrated: Path) -> None:
+    calibration = calibration_of(calibrated)
+    section = nmt("card", calibrated).stdout.partition("## Confidence")[2].partition("\n## ")[0]
+    for words in ("chrF2", f"{calibration.ece:.3f}", f"{calibration.good} of", "60"):
+        assert words in section
+    other = nmt("card", calibrated, "--checkpoint", "last")
+    assert "## Confidence" not in other.stdout
+    assert "for the weights of another" in other.stderr
+
+
+def test_a_packed_run_keeps_its_calibration(calibrated: Path) -> None:
+    nmt("runs", "pack", calibrated, "--out", "packed.zip")
+    ask = ("translate", "--confidence", TEXT, "--run")
+    assert nmt(*ask, "packed.zip").stdout == nmt(*ask, calibrated).stdout
+    assert "a packed run" in refusal("calibrate", "--run", "packed.zip")
+    (calibrated / "confidence.json").rename("elsewhere.json")
+    (calibrated / "confidence.json").symlink_to(Path("elsewhere.json").resolve())
+    for command in (("runs", "pack", "--out", "other.zip", "--run"), ask):
+        assert "a link out of" in refusal(*command, calibrated)
+    nmt("calibrate", "--run", calibrated, *SET)  # replaces the link, not its target
+    assert not (calibrated / "confidence.json").is_symlink()

@@ -1,0 +1,173 @@
+"""Confidence: its logistic regression, its measures, its features and its file."""
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from translation.small import TEXTS, translator_of
+
+from nmt.errors import CheckpointError
+from nmt.evaluation import confidence
+from nmt.evaluation.confidence import (
+    Calibration,
+    area_under_curve,
+    calibration_error,
+    features,
+    fit,
+    held_out,
+    probabilities,
+    read_calibration,
+)
+
+LOGITS = arrays(np.float64, 23, elements=st.floats(-1e300, 1e300))
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def sample(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Features, and labels of a logistic model of them."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(197, 3))
+    return x, x @ [2.0, -1.0, 0.0] + rng.logistic(size=197) > 0
+
+
+@given(LOGITS)
+def test_probabilities_are_bounded_and_in_order_of_logits(logits: np.ndarray) -> None:
+    x, identity = np.sort(logits)[:, None], np.array([1.0, 0.0])
+    p = probabilities(x, identity)
+    assert (np.diff([0, *p, 1]) >= 0).all()
+    assert p + probabilities(-x, identity) == pytest.approx(np.ones(len(p)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(SEEDS)
+def test_the_gradient_is_zero_at_the_fit(seed: int) -> None:
+    x, y = sample(seed)
+    z = (x - x.mean(axis=0)) / x.std(axis=0)
+    weights = fit(z, y)
+    residual = probabilities(z, weights) - y
+    assert z.T @ residual + weights[:-1] == pytest.approx(np.zeros(3), abs=1e-6)
+    assert residual.sum() == pytest.approx(0, abs=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(SEEDS, st.floats(1e-3, 1e3), st.floats(-100, 100))
+def test_scale_and_origin_of_features_do_not_matter(seed: int, scale: float, at: float) -> None:
+    x, y = sample(seed)
+    p, q = probabilities(x, fit(x, y)), probabilities(x * scale + at, fit(x * scale + at, y))
+    assert p == pytest.approx(q, abs=1e-5)
+
+
+def test_constant_features_leave_the_share_of_good_ones() -> None:
+    y = np.arange(101) < 31
+    x = np.full((101, 2), 0.1) * [1, 3]  # whose deviation is not 0 after rounding
+    assert probabilities(x, fit(x, y)) == pytest.approx(np.full(101, 31 / 101))
+    assert fit(x, y)[:2] == pytest.approx([0, 0], abs=1e-9)
+
+
+def test_no_held_out_sentence_is_in_its_own_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = sample(3)
+    fits: list[set[float]] = []
+
+    def recorded(part: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        assert labels.mean() == pytest.approx(y.mean(), abs=0.01)
+        fits.append(set(part[:, 0]))
+        return np.array([1.0, 0, 0, 0])
+
+    monkeypatch.setattr(confidence, "fit", recorded)
+    assert held_out(x, y) == pytest.approx(probabilities(x, np.array([1.0, 0, 0, 0])))
+    left_out = [set(x[:, 0]) - part for part in fits]
+    assert sorted(itertools.chain(*left_out)) == sorted(x[:, 0])
+
+
+def test_calibration_error_of_known_probabilities() -> None:
+    y = np.arange(200) % 2 == 0
+    assert calibration_error(np.where(y, 1.0, 0.0), y) == 0
+    assert calibration_error(np.full(200, 0.5), y) == 0
+    assert calibration_error(np.full(200, 0.9), y) == pytest.approx(0.4)
+    assert calibration_error(np.where(y, 0.0, 1.0), y) == 1
+    high = np.arange(200) < 100  # ten bins: five at 0.8 and five at 0.2; shares 0.5
+    assert calibration_error(np.where(high, 0.8, 0.2), y) == pytest.approx(0.3)
+
+
+@given(SEEDS, st.integers(1, 9))
+def test_the_area_is_the_share_of_ordered_pairs(seed: int, n_values: int) -> None:
+    rng = np.random.default_rng(seed)
+    values, y = rng.integers(n_values, size=41) / 7, np.arange(41) < 13
+    pairs = [(a > b) + (a == b) / 2 for a in values[y] for b in values[~y]]
+    assert area_under_curve(values, y) == pytest.approx(np.mean(pairs))
+
+
+def test_features_of_known_attention(make_translation: Callable[..., Any]) -> None:
+    weights = np.array([[1, 0, 0], [1, 0, 0], [0, 0, 1]], np.float32)
+    [row] = features(make_translation("the cat", ["le chat"], weights))
+    log_probs = np.array([-0.1, -0.11, -0.12])
+    expected = [-np.sqrt(0.11), np.exp(log_probs).mean(), 0, 1 / 2, np.log(2)]
+    assert row == pytest.approx(expected)
+    assert features(make_translation("", [])).shape == (0, 5)
+
+
+ERRORS: Any = {"threshold": 60, "sentences": 101, "good": 41, "ece": 0.031, "auc": 0.83}
+WEIGHTS = (2.0, 3.0, -4.0, 1.0, 0.5, -1.0)
+CALIBRATION = Calibration(models=("ab",), settings={"beam": 5}, weights=WEIGHTS, **ERRORS)
+
+
+def test_confidence_depends_on_no_other_sentence() -> None:
+    translator = translator_of()
+    together = [CALIBRATION.confidence(t) for t in translator.translate(TEXTS, n_best=3)]
+    for text, values in zip(TEXTS, together, strict=True):
+        [alone] = translator.translate([text], n_best=3)
+        assert CALIBRATION.confidence(alone) == pytest.approx(values, abs=1e-4)
+        assert len(values) == len(alone.hypotheses)
+        assert all(0 < value < 1 for value in values)
+    with pytest.raises(CheckpointError, match="without a run"):
+        read_calibration(translator)
+
+
+def write(run: Path, **changes: object) -> Path:
+    path = run / "confidence.json"
+    path.write_text(json.dumps({**CALIBRATION.model_dump(), **changes}))
+    return path
+
+
+def test_a_calibration_is_read_as_written(tmp_path: Path) -> None:
+    write(tmp_path)
+    assert Calibration.read(tmp_path, ["ab"]) == CALIBRATION
+    for models in (["ac"], ["ab", "ab"], []):
+        with pytest.raises(CheckpointError, match=r"confidence\.json: for the weights of another"):
+            Calibration.read(tmp_path, models)
+
+
+DAMAGE: list[tuple[str | dict[str, object], str]] = [
+    ("{", "not JSON"),
+    ("[]", "damaged"),
+    ("[" * 100_000, "nested too deeply"),
+    ('{"models": ["\\ud800"]}', "damaged"),
+    ({"weights": [float("nan")] * 6}, "weights"),
+    ({"weights": [10**400] * 6}, "weights"),
+    ({"weights": [1e308] * 6}, "weights"),
+    ({"weights": [1.0] * 5}, "weights"),
+    ({"ece": "x\n\x1b[2J"}, "ece"),
+    ({"x\ny": 1}, "damaged"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), DAMAGE, ids=range(len(DAMAGE)))
+def test_a_damaged_calibration_is_refused_in_one_line(
+    tmp_path: Path, content: str | dict[str, object], words: str
+) -> None:
+    path = write(tmp_path, **(content if isinstance(content, dict) else {}))
+    if isinstance(content, str):
+        path.write_text(content)
+    with pytest.raises(CheckpointError) as caught:
+        Calibration.read(tmp_path, ["ab"])
+    message = str(caught.value)
+    assert words in message
+    assert message.startswith(f"{path}: ")
+    assert message.isprintable()
