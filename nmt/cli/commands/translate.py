@@ -119,8 +119,8 @@ def translate(
     is_split = not any(one_line)
     if not is_split and format not in (None, "text"):
         raise ConfigError(
-            f"--format: got {format}, allowed with --lines, --json, --confidence, --show-attention, "
-            "--n-best, --prefix and --must: text"
+            f"--format: got {format}, allowed with --lines, --json, --confidence, "
+            "--show-attention, --n-best, --prefix and --must: text"
         )
     translator = models.load(runs, compute, rerank=rerank)
     if glossary is not None:
