@@ -113,21 +113,27 @@ BOTH_SIDES = ("number", "emoji")
 """Forms whose change is made in the references too."""
 
 
+def changed(text: str, form: str, seed: int, number: int) -> str:
+    """Return `text`, of line `number`, in a form of FORMS."""
+    return FORMS[form](text, random.Random(f"{seed}/{form}/{number}"))
+
+
 def disturbed(texts: Sequence[str], form: str, seed: int) -> list[str]:
     if form == "merged":
         return [" ".join(pair) for pair in zip(texts, [*texts[1:], *texts[:1]], strict=True)]
-    change = FORMS[form]
-    return [change(text, random.Random(f"{seed}/{form}/{n}")) for n, text in enumerate(texts, 1)]
+    return [changed(text, form, seed, n) for n, text in enumerate(texts, 1)]
 
 
 def disturbed_examples(examples: Sequence[EvalExample], form: str, seed: int) -> list[EvalExample]:
     """Return the examples with disturbed sources, and references if they change alike."""
     sources = disturbed([example.src_text for example in examples], form, seed)
     refs = [example.ref_texts for example in examples]
-    if form in (*BOTH_SIDES, "merged"):
-        n_refs = min(map(len, refs))
-        columns = ([texts[k] for texts in refs] for k in range(n_refs))
-        refs = list(zip(*(disturbed(texts, form, seed) for texts in columns), strict=True))
+    if form == "merged":
+        pairs = zip(refs, [*refs[1:], *refs[:1]], strict=True)
+        refs = [tuple(map(" ".join, zip(*pair, strict=False))) for pair in pairs]
+    elif form in BOTH_SIDES:
+        rows = enumerate(refs, 1)
+        refs = [tuple(changed(text, form, seed, n) for text in texts) for n, texts in rows]
     return list(map(EvalExample, sources, refs))
 
 

@@ -33,6 +33,10 @@ _MAX_SEARCHED = 2000
 """Characters of a line in which repetitions are searched, in quadratic time."""
 
 
+_Row = tuple[int, str, tuple[str, ...]]
+"""The number of a line, its translation, and its source followed by its references."""
+
+
 @dataclass(frozen=True, slots=True)
 class Count:
     """The faults of a kind among `total` items, each with its line from 1 and its text."""
@@ -50,24 +54,22 @@ def count_faults(
     invented if no training target of `data`, nor its source or reference, has it. Invented words
     are left out if `data` is None, not on disk or larger than MAX_READ_BYTES.
     """
-    rows = [(n, *row) for n, row in enumerate(zip(hyps, examples, strict=True), start=1)]
-    others = [(example.src_text, *example.ref_texts) for example in examples]
-    loops = [(n, _repetition(text)) for n, text, _ in rows]
-    repeated = [x for x in loops if x[1] and not any(map(_repetition, others[x[0] - 1]))]
-    empty = [(n, e.src_text) for n, text, e in rows if not text.strip() and any(others[n - 1])]
+    texts = ((example.src_text, *example.ref_texts) for example in examples)
+    rows = [(n, *row) for n, row in enumerate(zip(hyps, texts, strict=True), start=1)]
+    loops = ((n, _repetition(hyp), texts) for n, hyp, texts in rows)
+    repeated = [(n, loop) for n, loop, texts in loops if loop and not any(map(_repetition, texts))]
+    empty = [(n, texts[0]) for n, hyp, texts in rows if not hyp.strip() and "".join(texts).strip()]
     counts = {
         "lost_numbers": _lost(rows, _numbers),
         "lost_addresses": _lost(rows, _ADDRESS.findall),
-        "lost_placeholders": _lost(
-            rows, lambda text: _PLACEHOLDER.findall(_ADDRESS.sub(" ", text))
-        ),
+        "lost_placeholders": _lost(rows, _PLACEHOLDER.findall),
         "repetitions": Count(tuple(repeated), len(rows)),
         "empty_translations": Count(tuple(empty), len(rows)),
     }
-    words = [(n, word) for n, text, _ in rows for word in _words(text)]
+    words = [(n, word) for n, hyp, _ in rows for word in _words(hyp)]
     unseen = None if data is None else _unseen({word for _, word in words}, data)
     if unseen is not None:
-        near = [{*_words(" ".join(texts))} for texts in others]
+        near = [{*_words(" ".join(texts))} for *_, texts in rows]
         invented = [(n, word) for n, word in words if word in unseen and word not in near[n - 1]]
         counts["invented_words"] = Count(tuple(invented), len(words))
     return counts
@@ -81,15 +83,15 @@ def count_lines(counts: Mapping[str, Count]) -> Iterator[str]:
             yield f"{name.replace('_', ' ')}: {len(count.faults):,} of {count.total:,} ({first})"
 
 
-def _lost(rows: Sequence[tuple[int, str, EvalExample]], find: Callable[[str], list[str]]) -> Count:
+def _lost(rows: Sequence[_Row], find: Callable[[str], list[str]]) -> Count:
     """Count the items of the sources that references have, and those that translations lack."""
     faults, total = [], 0
-    for line, text, example in rows:
-        source, output = Counter(find(example.src_text)), Counter(find(text))
-        expected = source & Counter(item for ref in example.ref_texts for item in find(ref))
+    for n, hyp, (src_text, *ref_texts) in rows:
+        source, output = Counter(find(src_text)), Counter(find(hyp))
+        expected = source & Counter(item for ref in ref_texts for item in find(ref))
         total += expected.total()
         excused = frozenset() if output - source else _WRITTEN_OUT
-        faults += [(line, i) for i in (expected - output).elements() if i not in excused]
+        faults += [(n, item) for item in (expected - output).elements() if item not in excused]
     return Count(tuple(faults), total)
 
 

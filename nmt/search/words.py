@@ -21,9 +21,6 @@ from nmt.text.vocabulary import EOS_ID
 SPACE = "\u2581"
 """The character ▁, which stands for a space in the texts of pieces, as in SentencePiece."""
 
-_MAX_CACHED = 250
-"""Results of `Word.after` in its cache. A search may have thousands of words."""
-
 
 def continues(char: str) -> bool:
     """Return whether a character is a letter, a mark on a letter, or a digit."""
@@ -61,7 +58,7 @@ class Word:
         for n, id_ in enumerate(ids, start=1):
             end += len(piece_texts[id_])
             self._n_after[end] = n
-        self.after = functools.lru_cache(_MAX_CACHED)(self._after)
+        self.after = functools.lru_cache(250)(self._after)  # a search may have thousands of words
         self.completing = functools.cache(self._completing)
 
     def _after(self, match: Match, id_: int) -> Match:

@@ -203,6 +203,26 @@ def test_wrong_input_is_one_line(arguments: str, words: str) -> None:
     assert words in refusal("eval", *arguments.split())
 
 
+def test_faults_are_counted_beside_scores() -> None:
+    sources = write_lines(Path("n.en"), ["13 cats", "the man", "he is here"])
+    refs = write_lines(Path("n.fr"), ["13 chats", "l'homme", "il est"])
+    outputs = write_lines(Path("h.fr"), ["des chats", "", "il est, il est"])
+    files = ("--src", sources, "--ref", refs)
+    counts = json.loads(nmt(*QUICK, "--hyp", outputs, *files, "--json").stdout)["counts"]
+    assert counts["lost_numbers"] == {"faults": [[1, "13"]], "total": 1}
+    assert counts["empty_translations"]["faults"] == [[2, "the man"]]
+    assert counts["repetitions"]["faults"] == [[3, "il est"]]
+    assert "invented_words" not in counts
+    notes = nmt(*QUICK, "--hyp", outputs, *files).stderr
+    assert "lost numbers: 1 of 1 (line 1: 13)\n" in notes
+    assert "placeholders" not in notes
+    shown = nmt("compare", refs, outputs, *files).stdout
+    assert "h.fr: lost numbers: 1 of 1 (line 1: 13)\n" in shown
+    assert "n.fr: " not in shown
+    translated = json.loads(quick("--json").stdout)["counts"]["invented_words"]
+    assert translated["total"] >= len(translated["faults"])
+
+
 @pytest.fixture
 def systems(home: Path) -> None:
     """Translations of the test set in files."""

@@ -158,6 +158,20 @@ def test_words_and_prefixes_and_their_typography() -> None:
         assert "zèbre" in refusal("translate", "a", flag, "zèbre")
 
 
+def test_a_glossary_and_its_report() -> None:
+    Path("terms.tsv").write_text("Cat|sleeps\tchat|dort\nhe\test\n", encoding="utf-8")
+    result = translate(*SENTENCES, "--glossary", "terms.tsv", "--beam", "8")
+    words = [set(re.findall(r"\w+", line.lower())) for line in lines_of(result)]
+    assert all(words[i] & {"chat", "dort"} for i in (0, 2, 3, 5))
+    assert "est" in words[2]
+    assert "terms met: 5 of 5\n" in result.stderr
+    forbidden = ("--must-not", "chat", "--must-not", "dort")
+    result = translate("", "a CAT", "he", "--glossary", "terms.tsv", *forbidden)
+    assert "terms met: 1 of 2; missed: CAT (line 2)\n" in result.stderr
+    assert "terms met" not in translate("the cat").stderr
+    assert refusal("translate", "a", "--glossary", "x.tsv").startswith("x.tsv: ")
+
+
 @pytest.mark.parametrize(
     ("arguments", "note"),
     [

@@ -42,6 +42,18 @@ def test_two_models_are_chosen_by_name_or_languages(serve: Serve, translator: Tr
         assert "model: got 'tow', allowed: one, two; did you mean 'two'?" in answer.text
 
 
+def test_a_glossary_is_for_every_route(serve: Serve, translator: Translator) -> None:
+    other = translator.cancelled_by(lambda: None)
+    other.use_glossary({"is": "chats"})
+    with serve([("terms", other)]) as client:
+        asked = {"q": "He is here. Is", "n_best": 2, "prefix": "Il"}
+        [answer] = client.post("/v1/translate", json=asked).json()["translations"]
+        for text in (hypothesis["text"] for hypothesis in answer["hypotheses"]):
+            assert text.startswith("Il")
+            assert "chats" in text.lower()
+        assert "chats" in post(client).json()["translatedText"].lower()
+
+
 def test_the_own_api_gives_what_the_translator_gives(
     client: TestClient, translator: Translator
 ) -> None:

@@ -107,6 +107,7 @@ def test_without_the_extra_one_line_says_how_to_install_it(
         (["--host", "127.0.0.1", "--port", "PORT"], "Address already in use"),
         (["--api-keys", "KEYS"], "got a key of 5 characters, allowed: at least 16"),
         (["--run", "RUN", "--port", "0"], "--run: two runs are named 'tiny'"),
+        (["--glossary", "KEYS", "--port", "0"], "keys:1: expected source<TAB>target"),
     ],
 )
 def test_what_cannot_be_served_is_one_line(

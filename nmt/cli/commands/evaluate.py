@@ -195,14 +195,14 @@ def _show(report: "EvalReport", as_json: bool, on_stderr: bool) -> None:
         print_json(report.as_json())
         return
     print_line = complain if on_stderr else typer.echo
-    for line in filter(None, (speed_line(report.evaluation), length_line(report.evaluation))):
+    evaluation = report.evaluation
+    notes = speed_line(evaluation), length_line(evaluation), *count_lines(evaluation.counts)
+    for line in filter(None, notes):
         say(line)
-    for metric, result in report.evaluation.scores.items():
+    for metric, result in evaluation.scores.items():
         print_line(score_line(result))
         if metric in report.comparisons:
             print_line(comparison_line(report.comparisons[metric], report.about["baseline"]))
-    for line in count_lines(report.evaluation.counts):
-        print_line(line)
 
 
 def _keep(report: "EvalReport") -> None:
