@@ -4,6 +4,7 @@
 
 Each row is a logistic regression on some of the features. It is measured on the validation set by
 held-out folds and, with --split, on another split, where the fit is to the whole validation set.
+--set changes the search of the other split only.
 
     ECE      expected calibration error of the probability that chrF2 is at least --threshold
     AUC      area under the ROC curve for a chrF2 of at least --threshold
@@ -29,19 +30,23 @@ from nmt.runs.trained_run import TrainedRun
 from nmt.translation.translator import Translator
 
 SETS: dict[str, tuple[int, ...]] = {
-    "mean log-probability": (5,),
+    "mean log-probability": (4,),
     "its root": (0,),
-    "attention entropy": (2,),
-    "attention coverage": (3,),
-    "log-probabilities": (0, 1),
-    "log-probabilities, length": (0, 1, 4),
-    "attention, length": (2, 3, 4),
-    "log-probabilities, attention": (0, 1, 2, 3),
-    "all": (0, 1, 2, 3, 4),
+    "root, mean probability": (0, 1),
+    "entropy": (2,),
+    "coverage": (3,),
+    "entropy, coverage": (2, 3),
+    "all four": (0, 1, 2, 3),
 }
-"""Columns of `features`; column 5 is minus the square of column 0, the mean log-probability."""
+"""Columns of `features`; column 4 is minus the square of column 0, the mean log-probability."""
 
 Scored = tuple[confidence.Features, confidence.Values]
+
+
+def features_of(run: TrainedRun, split: str, checkpoint: str) -> Scored:
+    """Return features and chrF2 of the translations of a split."""
+    translator, data = Translator.load(run, checkpoint=checkpoint), run.config.data
+    return confidence.scored_features(translator, read_examples(split_named(data, split), data))
 
 
 def with_mean(x: confidence.Features) -> confidence.Features:
@@ -82,15 +87,15 @@ def main() -> int:
     parser.add_argument("--run", type=Path, required=True, help="a run directory")
     parser.add_argument("--checkpoint", default="best", help="best, last or step-N")
     parser.add_argument("--split", help="a split of the run's corpus besides the validation set")
+    parser.add_argument("--set", action="append", default=[], help="such as search.beam=1")
     parser.add_argument("--threshold", type=float, default=60.0)
     options = parser.parse_args()
     try:
         run = TrainedRun.open(options.run)
-        translator, data = Translator.load(run, checkpoint=options.checkpoint), run.config.data
-        splits = [split_named(data, name) for name in ("valid", options.split) if name]
-        scored = [
-            confidence.scored_features(translator, read_examples(split, data)) for split in splits
-        ]
+        scored = [features_of(run, "valid", options.checkpoint)]
+        if options.split:
+            changed = run.with_config(options.set)
+            scored.append(features_of(changed, options.split, options.checkpoint))
     except NMTError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -50,7 +50,7 @@ class Calibration(Config):
     good: int
     ece: _Number
     auc: _Number
-    weights: Annotated[tuple[_Number, ...], Field(min_length=6, max_length=6)]
+    weights: Annotated[tuple[_Number, ...], Field(min_length=5, max_length=5)]
 
     @classmethod
     def read(cls, run: Path, models: Sequence[str]) -> "Calibration":
@@ -82,18 +82,17 @@ class Calibration(Config):
 
 
 def features(translation: Translation) -> Features:
-    """Return five features of each hypothesis.
+    """Return four features of each hypothesis.
 
     They are minus the root of the mean negative log-probability, the mean probability of a piece,
-    the entropy and the coverage of the attention (AttentionHealth), and the log source length.
+    and the entropy and the coverage of the attention (AttentionHealth, but with the row of eos).
     """
     rows = []
     for hypothesis in (output.hypothesis for output in translation.hypotheses):
         log_probs, health = np.array(hypothesis.log_probs), health_of(hypothesis.attention)
         root = math.sqrt(max(0.0, -log_probs.mean()))  # rounding may make the mean positive
-        length = math.log(len(translation.source.ids))
-        rows.append((-root, np.exp(log_probs).mean(), health.entropy, health.coverage, length))
-    return np.array(rows, float).reshape(-1, 5)
+        rows.append((-root, np.exp(log_probs).mean(), health.entropy, health.coverage))
+    return np.array(rows, float).reshape(-1, 4)
 
 
 def probabilities(x: Features, weights: Values) -> Values:
