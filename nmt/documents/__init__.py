@@ -1,1 +1,1 @@
-"""Text as users have it: paragraphs, HTML, Markdown and files, translated sentence by sentence."""
+"""Text as users have it: paragraphs, markup and files, translated sentence by sentence."""

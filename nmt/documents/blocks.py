@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from nmt.documents.markup import BLOCK_TAGS
 from nmt.errors import DataError
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ def srt_blocks(text: str) -> Iterator[Span]:
 
 
 def html_blocks(text: str) -> Iterator[Span]:
-    """Yield the spans between the tags of HTML.
+    """Yield the spans between the tags of HTML that separate sentences (BLOCK_TAGS).
 
-    Scripts, styles and code have none, and neither has the text after unclosed markup, such as a
-    tag without `>`.
+    Scripts, styles and preformatted text have none, and neither has the text after an unclosed tag
+    of these.
     """
     return _between(_HTML_MARKUP, text)
 
@@ -105,10 +106,10 @@ _TAG_REST = r"""(?>(?:[^>=]|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])))*)>"""
 # (github.com/python/cpython/issues/106052).
 _HTML_MARKUP = re.compile(
     rf"""
-      <!--                                  (?: .*? -->                      | .*+ )
-    | <[!?]                                 (?: [^>]*+>                      | .*+ )
-    | <(script|style|pre|code) (?![^\s/>])  (?: {_TAG_REST} .*? </\1 \s*+ >  | .*+ )
-    | </?[a-z]                              (?: {_TAG_REST}                  | .*+ )
+      <!--                                         (?: .*? -->                      | .*+ )
+    | <[!?]                                        (?: [^>]*+>                      | .*+ )
+    | <(script|style|pre)           (?![^\s/>])    (?: {_TAG_REST} .*? </\1 \s*+ >  | .*+ )
+    | </?(?:{"|".join(sorted(BLOCK_TAGS))}) (?![^\s/>])  (?: {_TAG_REST}             | .*+ )
     """,
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )

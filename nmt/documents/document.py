@@ -1,13 +1,16 @@
 """A text split into sentences and what stands between them, and joined again with translations."""
 
-import html
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from nmt.documents.blocks import html_blocks, markdown_blocks, srt_blocks, text_blocks
+from nmt.documents.markup import Format, extract, hide_markup
+from nmt.documents.placement import restore as restore_markup
 from nmt.documents.sentences import Splitter
+from nmt.text.tokenizer import Tokenizers
 from nmt.types import Translation
 
 TextFormat = Literal["text", "html", "markdown", "srt"]
@@ -27,30 +30,69 @@ class Part(NamedTuple):
     restore: Restore | None = None
 
 
+def inline_format(format: TextFormat) -> Format:
+    """Return the format of the markup within sentences. The tags of subtitles separate them."""
+    return "text" if format == "srt" else format
+
+
+@dataclass(frozen=True)
+class SentenceReader:
+    """Splits texts into sentences, and takes out their markup for a model with `tokenizers`.
+
+    `copies` returns whether the model copies a placeholder; None: all placeholders are taken out.
+    """
+
+    splitter: Splitter
+    tokenizers: Tokenizers
+    copies: Callable[[str], bool] | None = None
+
+    def read(self, raw: str, format: TextFormat) -> tuple[str, Restore]:
+        """Return a sentence as the model reads it, and the function that restores its form.
+
+        `raw` is the sentence as the document has it. The model reads spaces for line breaks, and no
+        markup; it reads "" of a sentence without words. A sentence that the model leaves unchanged
+        stays as written.
+        """
+        marked = extract(_LINE_BREAK.sub(" ", raw), inline_format(format), self.copies)
+        has_pipe = _PIPE.search(raw) is not None
+
+        def restore(translation: Translation, rank: int) -> str:
+            hypotheses = translation.hypotheses[: rank + 1]
+            if not hypotheses or hypotheses[-1].text == marked.text:
+                return raw
+            text = restore_markup(marked, translation, self.tokenizers, rank)
+            if format == "markdown" and not has_pipe:
+                text = _PIPE.sub(r"\|", text)  # it would begin a cell of a table
+            return _with_breaks(text, raw)
+
+        return marked.text, restore
+
+
 class Document:
     """A text split into parts, which can be joined again with the sentences translated.
 
-    In plain text no sentence goes on after its line. In HTML a sentence stands between two tags.
-    White space around a sentence is kept, and so is what has no letter and no digit. Raises
-    DataError if the text is not in the format.
+    In plain text no sentence goes on after its line. In HTML a sentence stands between two tags
+    that separate sentences. White space around a sentence is kept, and so is what has no letter and
+    no digit. Raises DataError if the text is not in the format.
     """
 
-    def __init__(self, text: str, format: TextFormat, splitter: Splitter) -> None:
+    def __init__(self, text: str, format: TextFormat, reader: SentenceReader) -> None:
         self.parts: list[Part] = []
         hidden = _HTML_SPACE if format == "html" else _LINE_BREAK
         position = 0
         for start, end in _BLOCKS[format](text):
-            # Sentences are found in a copy of the block that has spaces for line breaks.
-            block = hidden.sub(lambda match: " " * len(match[0]), text[start:end])
-            for sentence in splitter.split(block):
-                core = sentence.strip()
-                if any(map(str.isalnum, core)):
-                    first = start + len(sentence) - len(sentence.lstrip())
-                    last = first + len(core)
+            # Sentences are found in a copy of the block that has spaces for line breaks and tags.
+            block = hide_markup(text[start:end], inline_format(format))
+            block = hidden.sub(lambda match: " " * len(match[0]), block)
+            for sentence in reader.splitter.split(block):
+                raw = text[start : start + len(sentence)]
+                first = start + len(raw) - len(raw.lstrip())
+                raw = raw.strip()
+                source, restore = reader.read(raw, format)
+                if source:
                     self.parts.append(Part(text[position:first]))
-                    raw = text[first:last]
-                    self.parts.append(Part(raw, *plain_sentence(raw, format)))
-                    position = last
+                    self.parts.append(Part(raw, source, restore))
+                    position = first + len(raw)
                 start += len(sentence)
         self.parts.append(Part(text[position:]))
 
@@ -74,30 +116,6 @@ class Document:
             part.text if part.restore is None else part.restore(next(translations), rank)
             for part in self.parts
         )
-
-
-def plain_sentence(raw: str, format: TextFormat) -> tuple[str, Restore]:
-    """Return a sentence as the model reads it, and the function that restores its form.
-
-    `raw` is the sentence as the document has it. Its line breaks are spaces for the model, and
-    entities of HTML are characters. A sentence that the model leaves unchanged stays as written.
-    """
-    joined = _LINE_BREAK.sub(" ", raw)
-    source = html.unescape(_LONG_NUMBER.sub("&#xFFFD;", joined)) if format == "html" else joined
-    has_pipe = _PIPE.search(raw) is not None
-
-    def restore(translation: Translation, rank: int) -> str:
-        hypotheses = translation.hypotheses[: rank + 1]
-        if not hypotheses or hypotheses[-1].text == source:
-            return raw
-        text = hypotheses[-1].text
-        if format == "html":
-            text = html.escape(text, quote=False)
-        elif format == "markdown" and not has_pipe:
-            text = _PIPE.sub(r"\|", text)  # it would begin a cell of a table
-        return _with_breaks(text, raw)
-
-    return source, restore
 
 
 def _with_breaks(text: str, raw: str) -> str:
@@ -135,6 +153,3 @@ _LINE_BREAK = re.compile(r"(?<!\s)[^\S\r\n]*+\\?+[\r\n][\s>]*+")
 
 _HTML_SPACE = re.compile(rf"{_LINE_BREAK.pattern}|&(?:nbsp|\#160|\#xa0);", re.IGNORECASE)
 _PIPE = re.compile(r"(?<!\\)\|")
-
-_LONG_NUMBER = re.compile(r"&#(?:\d{9,}+|x[0-9a-f]{9,}+);?", re.IGNORECASE)
-"""A character reference beyond Unicode, with more digits than int() may accept."""

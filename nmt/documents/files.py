@@ -5,8 +5,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from nmt.documents.document import Document
-from nmt.documents.sentences import Splitter
+from nmt.documents.document import Document, SentenceReader
 from nmt.errors import ConfigError, DataError, pip_install
 from nmt.names import DocumentFormat
 from nmt.types import Translation
@@ -28,12 +27,14 @@ def format_of(path: Path) -> DocumentFormat:
     return _ENDINGS.get(path.suffix.lower(), "text")
 
 
-def open_document(text: str, format: DocumentFormat, splitter: Splitter) -> "Document | Catalogue":
+def open_document(
+    text: str, format: DocumentFormat, reader: SentenceReader
+) -> "Document | Catalogue":
     """Return the document whose content in the given format is `text`.
 
     Raises DataError if `text` is not in this format, and ConfigError without the extra `files`.
     """
-    return Catalogue(text, splitter) if format == "po" else Document(text, format, splitter)
+    return Catalogue(text, reader) if format == "po" else Document(text, format, reader)
 
 
 class Catalogue:
@@ -42,7 +43,7 @@ class Catalogue:
     All else stays. polib may break long strings into lines at other places.
     """
 
-    def __init__(self, text: str, splitter: Splitter) -> None:
+    def __init__(self, text: str, reader: SentenceReader) -> None:
         try:
             import polib
         except ImportError:
@@ -58,7 +59,7 @@ class Catalogue:
                 if not translation:
                     is_singular = index is None or (index == 0 and len(forms) > 1)
                     source = entry.msgid if is_singular else entry.msgid_plural
-                    self._messages.append((Document(source, "text", splitter), entry, index))
+                    self._messages.append((Document(source, "text", reader), entry, index))
 
     @property
     def sentences(self) -> list[str]:

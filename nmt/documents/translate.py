@@ -3,8 +3,9 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
-from nmt.documents.document import Document
+from nmt.documents.document import Document, SentenceReader
 from nmt.documents.files import open_document
+from nmt.documents.markup import copied_by
 from nmt.documents.sentences import Splitter
 from nmt.names import DocumentFormat
 from nmt.translation.translator import Translator
@@ -22,16 +23,20 @@ def translate_text(translator: Translator, text: str, format: DocumentFormat = "
     >>> translate_text(Translator.load("runs/starter"), "I am tired. And you?")  # doctest: +SKIP
     'Je suis fatigué. Et toi ?'
     """
-    document = open_document(text, format, splitter_of(translator))
+    document = open_document(text, format, reader_of(translator))
     return document.translated(translator.translate_stream(document.sentences))[0]
 
 
-def splitter_of(translator: Translator) -> Splitter:
-    """Return the splitter for the source language and the longest sentences of a translator."""
-    tokenizer = translator.tokenizers.src
-    return Splitter(
-        translator.languages[0], lambda text: len(tokenizer.encode(text).ids), translator.max_pieces
+def reader_of(translator: Translator) -> SentenceReader:
+    """Return the reader of sentences in the source language of a translator."""
+    tokenizers = translator.tokenizers
+    splitter = Splitter(
+        translator.languages[0],
+        lambda text: len(tokenizers.src.encode(text).ids),
+        translator.max_pieces,
     )
+    copies = copied_by(tokenizers, translator.runs[0].config.data) if translator.runs else None
+    return SentenceReader(splitter, tokenizers, copies)
 
 
 def translate_documents(

@@ -61,7 +61,7 @@ async def _answer(service: Service, request: Request, fields: TranslateRequest) 
     if fields.alternatives >= model.beam:
         raise bad_value("alternatives", fields.alternatives, f"0 to {model.beam - 1}")
     documents = await asyncio.to_thread(
-        lambda: [Document(text, fields.format, model.splitter) for text in fields.texts]
+        lambda: [Document(text, fields.format, model.reader) for text in fields.texts]
     )
     sentences = [sentence for document in documents for sentence in document.sentences]
     check_size(sentences, service)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from fastapi import HTTPException
 
-from nmt.documents.sentences import Splitter
-from nmt.documents.translate import splitter_of
+from nmt.documents.document import SentenceReader
+from nmt.documents.translate import reader_of
 from nmt.errors import CheckpointError, ConfigError, did_you_mean
 from nmt.evaluation.confidence import Calibration, read_calibration
 from nmt.serve.metrics import Metrics
@@ -20,14 +20,14 @@ from nmt.types import Translation
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A served run: name, languages, limits, splitter, worker and any calibration."""
+    """A served run: name, languages, limits, reader, worker and any calibration."""
 
     name: str
     source: str
     target: str
     beam: int
     max_length: int
-    splitter: Splitter
+    reader: SentenceReader
     worker: Worker
     calibration: Calibration | None = None
 
@@ -75,9 +75,9 @@ class Service:
         calibration = None
         with contextlib.suppress(CheckpointError):  # the command notes it
             calibration = read_calibration(translator)
-        splitter = splitter_of(translator)
+        reader = reader_of(translator)
         limits = search.beam, search.max_length
-        return ServedModel(name, *translator.languages, *limits, splitter, worker, calibration)
+        return ServedModel(name, *translator.languages, *limits, reader, worker, calibration)
 
     def check_key(self, key: object) -> None:
         """Raise HTTPException 403 if the server has keys and `key` is none of them.

@@ -99,7 +99,8 @@ class Glossary:
                 key = source if source in self._targets else source.casefold()
                 if key in self._targets:
                     matches.append((i, j, source, self._targets[key]))
-        terms, is_free = {}, [True] * len(spans)
+        terms: dict[tuple[str, ...], str] = {}
+        is_free = [True] * len(spans)
         for i, j, source, targets in sorted(matches, key=lambda match: match[0] - match[1]):
             if all(is_free[i:j]):
                 is_free[i:j] = [False] * (j - i)

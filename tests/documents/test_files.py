@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polib
 import pytest
-from documents.texts import by, splitter
+from documents.texts import by, reader
 
 from nmt.documents.files import format_of, open_document
 from nmt.errors import ConfigError, DataError
@@ -58,7 +58,7 @@ msgstr[1] ""
 
 
 def translated(text: str, format: DocumentFormat) -> str:
-    document = open_document(text, format, splitter())
+    document = open_document(text, format, reader())
     return document.translated(by(str.upper)(document.sentences))[0]
 
 
@@ -74,7 +74,7 @@ def test_captions_are_translated_and_times_stay() -> None:
 
 
 def test_messages_without_a_translation_get_a_fuzzy_one() -> None:
-    assert open_document(MESSAGES, "po", splitter()).sentences == [
+    assert open_document(MESSAGES, "po", reader()).sentences == [
         "A man.",
         'Two "dogs".',
         "one dog",
@@ -107,14 +107,14 @@ def test_messages_without_a_translation_get_a_fuzzy_one() -> None:
 )
 def test_another_format_is_refused_in_a_line(format: DocumentFormat, text: str) -> None:
     with pytest.raises(DataError) as caught:
-        open_document(text, format, splitter())
+        open_document(text, format, reader())
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polib", None)
     with pytest.raises(ConfigError, match=r"need polib: pip install 'attention-nmt\[files\]'"):
-        open_document(MESSAGES, "po", splitter())
+        open_document(MESSAGES, "po", reader())
 
 
 def test_an_ending_says_the_format() -> None:

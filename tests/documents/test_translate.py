@@ -6,14 +6,14 @@ from copy import copy
 from itertools import islice
 
 import pytest
-from documents.texts import by, splitter
+from documents.texts import by, reader
 from hypothesis import given
 from hypothesis import strategies as st
 from translation.small import TEXTS, translator_of
 
 import nmt
 from nmt.documents.document import Document
-from nmt.documents.translate import splitter_of, translate_documents
+from nmt.documents.translate import reader_of, translate_documents
 from nmt.translation.translator import Translator
 
 SENTENCES = [text for text in TEXTS if text]
@@ -33,7 +33,7 @@ def test_each_line_is_answered_before_the_next_is_read(lines: list[str]) -> None
     def documents() -> Iterator[Document]:
         for line in lines:
             events.append(f"read {line}")
-            yield Document(line, "text", splitter())
+            yield Document(line, "text", reader())
 
     for document, translations in translate_documents(by(str), documents()):
         [line] = document.translated(translations)
@@ -47,7 +47,7 @@ def test_no_line_is_lost_whatever_is_read_at_once(lines: list[str], size: int) -
         while chunk := list(islice(sentences, size)):
             yield from by(str.upper)(chunk)
 
-    documents = (Document(line, "text", splitter()) for line in lines)
+    documents = (Document(line, "text", reader()) for line in lines)
     answers = [d.translated(t)[0] for d, t in translate_documents(translate, documents)]
     assert answers == [line.upper() for line in lines]
 
@@ -65,8 +65,8 @@ def test_a_text_is_its_sentences(translator: Translator) -> None:
 def test_sentences_are_cut_at_the_limit_of_the_training(translator: Translator) -> None:
     short = copy(translator)
     short.max_pieces = 20
-    parts = splitter_of(short).split(
+    parts = reader_of(short).splitter.split(
         "The garden is here, the cats see the dogs; he sees two of them."
     )
     assert parts == ["The garden is here, ", "the cats see the dogs; ", "he sees two of them."]
-    assert splitter_of(translator).split("".join(parts)) == ["".join(parts)]
+    assert reader_of(translator).splitter.split("".join(parts)) == ["".join(parts)]

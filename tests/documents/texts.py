@@ -4,10 +4,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from hypothesis import strategies as st
+from translation.small import translator_of
 
+from nmt.documents.document import SentenceReader
 from nmt.documents.sentences import Splitter
 from nmt.types import Encoded, Hypothesis, TranslatedHypothesis, Translation
 
+_TOKENIZERS = translator_of().tokenizers
 NOTHING = Encoded((), (), (), ())
 HYPOTHESIS = Hypothesis((), (), 0.0, np.zeros((0, 1), np.float32), True)
 
@@ -112,6 +115,11 @@ def documents(format: str) -> st.SearchStrategy[str]:
 def splitter(lang: str = "en", max_pieces: int | None = 6) -> Splitter:
     """A splitter that counts words as pieces."""
     return Splitter(lang, lambda text: len(text.split()), max_pieces)
+
+
+def reader(lang: str = "en", max_pieces: int | None = 6) -> SentenceReader:
+    """A reader of sentences, with this splitter and a small model's tokenizers."""
+    return SentenceReader(splitter(lang, max_pieces), _TOKENIZERS)
 
 
 def answer(source: str, *texts: str) -> Translation:

@@ -202,10 +202,10 @@ class _Session:
             yield from ("\n".join(self._lines(t)) for t in self._translated(lines))
             return
         from nmt.documents.document import Document
-        from nmt.documents.translate import splitter_of, translate_documents
+        from nmt.documents.translate import reader_of, translate_documents
 
-        splitter = splitter_of(self.translator)
-        documents = (Document(line, "text", splitter) for line in lines)
+        reader = reader_of(self.translator)
+        documents = (Document(line, "text", reader) for line in lines)
         for document, translations in translate_documents(self._translated, documents):
             yield document.translated(translations)[0]
 
@@ -218,12 +218,12 @@ class _Session:
     ) -> Iterator[str]:
         """Yield the translated texts, each with a line end, or the translated file or stdin."""
         from nmt.documents.files import open_document
-        from nmt.documents.translate import splitter_of
+        from nmt.documents.translate import reader_of
 
-        splitter = splitter_of(self.translator)
+        reader = reader_of(self.translator)
         for content in texts or [file_content(file or STDIN_OR_STDOUT)]:
             try:
-                document = open_document(content, format, splitter)
+                document = open_document(content, format, reader)
             except DataError as error:
                 raise DataError(f"{file or format}: {error}") from None
             sentences = document.sentences
