@@ -1,12 +1,12 @@
-"""Source noise and subword sampling, redrawn for every training pair in each epoch."""
+"""Noise and subword sampling, redrawn for every training pair in each epoch."""
 
 import random
 from dataclasses import dataclass
 
 from nmt.corpora.sources import DataConfig
-from nmt.text.noise import NoiseConfig, add_noise
+from nmt.text.noise import NoiseConfig, add_noise, insert_token
 from nmt.text.subword_sampling import Sampler
-from nmt.text.tokenizer import Tokenizer, Tokenizers
+from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import UNK_ID
 from nmt.types import Ids
 
@@ -20,7 +20,7 @@ class Resampling:
     """
 
     noise: NoiseConfig
-    src_tokenizer: Tokenizer
+    tokenizers: Tokenizers
     samplers: tuple[Sampler | None, Sampler | None]
     max_pieces: int
     seed: int
@@ -32,7 +32,7 @@ class Resampling:
         src, tgt = (side.sampler(config.sampling, rate) for side, rate in sides)
         if not config.noise.is_on and src is None and tgt is None:
             return None
-        return cls(config.noise, tokenizers.src, (src, tgt), config.max_pieces, seed)
+        return cls(config.noise, tokenizers, (src, tgt), config.max_pieces, seed)
 
     def pair(self, src: Ids, tgt: Ids, epoch: int, row: int) -> tuple[Ids, Ids]:
         """Return the ids of a pair after noise and sampling. `row` is the pair's row in `epoch`.
@@ -40,18 +40,25 @@ class Resampling:
         If a new side is empty or longer than `max_pieces`, return `src` and `tgt` unchanged.
         """
         rng = random.Random(f"{self.seed}/{epoch}/{row}")
-        new_src = self._add_noise(src, rng) if self.noise.is_on else src
-        new_pair = tuple(
+        pair = self._add_noise(src, tgt, rng) if self.noise.is_on else (src, tgt)
+        new_src, new_tgt = (
             ids if sampler is None else sampler.sample(ids, rng)
-            for sampler, ids in zip(self.samplers, (new_src, tgt), strict=True)
+            for sampler, ids in zip(self.samplers, pair, strict=True)
         )
-        fits = all(0 < len(ids) <= self.max_pieces for ids in new_pair)
-        return (new_pair[0], new_pair[1]) if fits else (src, tgt)
+        fits = all(0 < len(ids) <= self.max_pieces for ids in (new_src, new_tgt))
+        return (new_src, new_tgt) if fits else (src, tgt)
 
-    def _add_noise(self, src: Ids, rng: random.Random) -> Ids:
-        """Add noise to the decoded text. Ids with unk are unchanged: they cannot be decoded."""
+    def _add_noise(self, src: Ids, tgt: Ids, rng: random.Random) -> tuple[Ids, Ids]:
+        """Add noise to the decoded texts. Ids with unk are unchanged: they cannot be decoded."""
         if UNK_ID in src:
-            return src
-        text = self.src_tokenizer.decode(src, restore=False)
+            return src, tgt
+        sides = self.tokenizers.src, self.tokenizers.tgt
+        text = sides[0].decode(src, restore=False)
         noisy_text = add_noise(text, self.noise, rng)
-        return src if noisy_text == text else self.src_tokenizer.encode_batch([noisy_text])[0]
+        new_src = src if noisy_text == text else sides[0].encode_batch([noisy_text])[0]
+        if rng.random() < self.noise.copies and UNK_ID not in tgt:
+            texts = insert_token(noisy_text, sides[1].decode(tgt, restore=False), rng)
+            copies = [side.encode_batch([text])[0] for side, text in zip(sides, texts, strict=True)]
+            if UNK_ID not in copies[0] + copies[1]:
+                return copies[0], copies[1]
+        return new_src, tgt

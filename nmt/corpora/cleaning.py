@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from nmt.corpora.language_check import scripts_of
 from nmt.errors import ConfigError
+from nmt.text.placeholders import copied_tokens
 from nmt.types import SentencePair
 
 SLACK = 10
@@ -20,7 +21,8 @@ class CleaningRules:
     `max_words` bounds the words of each side, separated by white space. The longer side may have
     `max_ratio` times the characters of the shorter side, plus SLACK. `min_script` is the minimum
     share of letters in the language's script; it is not checked for a language without a known
-    script. `copies` allows a target equal to the source, and `duplicates` allows repeated pairs.
+    script. With `placeholders`, both sides need the same placeholders, addresses and tags. `copies`
+    allows a target equal to the source, and `duplicates` allows repeated pairs.
     """
 
     src_lang: str
@@ -30,6 +32,7 @@ class CleaningRules:
     min_script: float | None = 0.5
     copies: bool = False
     duplicates: bool = False
+    placeholders: bool = False
 
     def __post_init__(self) -> None:
         if (self.max_ratio or 1) < 1:
@@ -77,6 +80,8 @@ def _fault(pair: SentencePair, rules: CleaningRules) -> str | None:
         shares = (_script_share(side, lang) for side, lang in zip(sides, langs, strict=True))
         if min(shares) < rules.min_script:
             return "another script"
+    if rules.placeholders and copied_tokens(sides[0]) != copied_tokens(sides[1]):
+        return "placeholders"
     return None
 
 

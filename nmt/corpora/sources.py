@@ -260,7 +260,8 @@ class DataConfig(Config):
         "batch, for corpora larger than memory; null: keep it in memory",
     )
     noise: NoiseConfig = Field(
-        default=NoiseConfig(), description="other casing, punctuation and typing slips in training"
+        default=NoiseConfig(),
+        description="other casing, punctuation, slips and tokens to copy in training",
     )
     sampling: SubwordSamplingConfig = Field(
         default=SubwordSamplingConfig(), description="other pieces of the same words in training"

@@ -1,4 +1,4 @@
-"""Noise in source texts for training: casing, punctuation, quotes and typing slips.
+"""Noise in training pairs: casing, punctuation, quotes, typing slips, and tokens to copy.
 
 A model trained only on clean text fails on a few noisy characters (Belinkov and Bisk 2018, arXiv
 1711.02173). Training with sampled noise prevents that at little cost on clean text (Karpukhin et
@@ -8,6 +8,7 @@ al. 2019, arXiv 1902.01509).
 import itertools
 import random
 import re
+from string import ascii_lowercase
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -19,7 +20,8 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 class NoiseConfig(Config):
     """Noise in the source texts of training pairs. Each key is the probability that a text is
-    altered in this way in an epoch. Target texts, validation and translation are not altered.
+    altered in this way in an epoch. Only `copies` alters target texts. Validation and translation
+    are not altered.
     """
 
     lower: Probability = Field(default=0.0, description="all letters in lower case")
@@ -40,6 +42,11 @@ class NoiseConfig(Config):
         description="a typing slip in one word of three or more letters: two adjacent letters "
         "swapped, or a letter left out, doubled, or replaced by a letter of the text (Belinkov "
         "and Bisk 2018, arXiv 1711.02173; Karpukhin et al. 2019, arXiv 1902.01509)",
+    )
+    copies: Probability = Field(
+        default=0.0,
+        description="a random number, placeholder, tag, address, code or emoji that both texts get "
+        "at the same place, to be copied; not if a tokenizer cannot write it",
     )
 
     @model_validator(mode="after")
@@ -73,6 +80,34 @@ def add_noise(text: str, config: NoiseConfig, rng: random.Random) -> str:
     return text
 
 
+def insert_token(src: str, tgt: str, rng: random.Random) -> tuple[str, str]:
+    """Return both texts of a pair with the same random token in a place that is surely aligned.
+
+    Such are the start, the end before its punctuation, after an only comma, before a common number.
+    """
+    word, number = "".join(rng.choices(ascii_lowercase, k=rng.randint(2, 8))), rng.randrange(10000)
+    form, emoji = rng.choice(_TOKENS), chr(rng.randrange(0x1F300, 0x1F650))
+    token = form.format(word=word, number=number, code=word[:2].upper(), emoji=emoji)
+    src_places, tgt_places = _places(src), _places(tgt)
+    name = rng.choice([name for name in src_places if name in tgt_places])
+    pairs = (src, src_places[name]), (tgt, tgt_places[name])
+    space = "" if name == "end" else " "
+    src, tgt = (f"{text[:i].rstrip()} {token}{space}{text[i:]}".strip() for text, i in pairs)
+    return src, tgt
+
+
+def _places(text: str) -> dict[str, int]:
+    """Return positions in `text` by names that are the same in the text's translation."""
+    comma = {",": text.index(", ") + 2} if text.count(", ") == 1 else {}
+    numbers = {match[0]: match.start() for match in re.finditer(r"(?<!\S)\d+(?!\S)", text)}
+    return {"start": 0, "end": len(_END.sub("", text, count=1)), **comma, **numbers}
+
+
+_TOKENS = (
+    *("{number}", "{number:,}", "{number}.5", "%s", "%d", "%1$s", "%({word})s", "{{{number}}}"),
+    *("{{{word}}}", "${{{word}}}", "<{word}>", "</{word}>", "<{word}/>", "{code}-{number}"),
+    *("https://{word}.org/{number}", "www.{word}.com", "{word}@{word}.net", "{code}", "{emoji}"),
+)
 _FIRST_LETTERS = re.compile(r"(?<!\S)[^\w\s]*[^\W\d_]")
 _END = re.compile(r"[\s.!?…]*$")
 _END_MARKS = (".", "!", "?", "...", "…")

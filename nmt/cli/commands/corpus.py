@@ -114,6 +114,10 @@ def clean(
     keep_duplicates: Annotated[
         bool, Option("--keep-duplicates", help="Keep repeated pairs.")
     ] = False,
+    placeholders: Annotated[
+        bool,
+        Option("--placeholders", help="Drop pairs whose placeholders, addresses or tags differ."),
+    ] = False,
     rejected: Annotated[
         Path | None,
         Option(
@@ -126,7 +130,7 @@ def clean(
 
     Pairs are written unchanged; rejected pairs are counted by reason. The reasons are an empty
     side, damaged characters, the same text on both sides, too many words, lengths that do not
-    match, another script, and a repeated pair.
+    match, another script, other placeholders, and a repeated pair.
 
     Files are read line by line, so they may be larger than memory.
     """
@@ -157,6 +161,7 @@ def clean(
         min_script=min_script or None,
         copies=keep_copies,
         duplicates=keep_duplicates,
+        placeholders=placeholders,
     )
     counts = _write(split, rules, out or [], rejected)
     # If pairs go to stdout, the counts go to stderr.

@@ -1,0 +1,207 @@
+"""Inline markup of a sentence, taken out before translation (placement.py puts it back)."""
+
+import html
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from nmt.corpora.sources import DataConfig
+from nmt.text.placeholders import PLACEHOLDERS, TAG
+from nmt.text.tokenizer import Tokenizers
+
+Format = Literal["text", "html", "markdown"]
+Escapes = dict[int, str]
+
+_BLOCKS = """address article aside blockquote body br caption center col colgroup dd details dialog
+div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 head header hgroup hr html iframe
+legend li link main menu meta nav noscript ol optgroup option p pre script section select style
+summary table tbody td template textarea tfoot th thead title tr ul"""
+BLOCK_TAGS = frozenset(_BLOCKS.split())
+"""HTML tags that separate sentences. All others, also unknown ones, are inline."""
+
+OPAQUE_TAGS = frozenset({"code", "kbd", "math", "pre", "samp", "script", "style", "svg", "var"})
+"""HTML tags whose content is not translated."""
+
+_VOID_TAGS = frozenset({"area", "br", "col", "embed", "hr", "img", "input", "link", "meta"})
+
+
+@dataclass(slots=True, eq=False)
+class Mark:
+    """A tag, Markdown delimiter or placeholder, with its place in the source and the plain text.
+
+    `role` is `open` or `close`, also for one of a pair without the other; `copied` for a
+    placeholder that the plain text has as `name`; else `single`. `before` and `after` are the white
+    space beside the mark. A pair is an open mark with its `closing` one and the `children` inside.
+    """
+
+    start: int
+    end: int
+    role: str
+    name: str = ""
+    text: str = ""
+    place: int = 0
+    before: str = ""
+    after: str = ""
+    closing: "Mark | None" = None
+    children: list["Mark"] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A sentence without its markup.
+
+    `text` is what a model reads, empty if the sentence has no words. `root` is a pair around it,
+    `copies` are its placeholders, and `escapes` are characters that the format writes otherwise.
+    """
+
+    source: str
+    text: str
+    root: Mark
+    copies: list[str]
+    escapes: Escapes
+
+
+def extract(
+    sentence: str, format: Format = "text", leaves: Callable[[str], bool] | None = None
+) -> Marked:
+    """Take the inline markup out of a sentence.
+
+    Every format has tags, placeholders and addresses, plain text also accelerators (`&File`), and
+    Markdown delimiters, links and code. A placeholder for which `leaves` returns True stays in the
+    text, for a model that copies it.
+    """
+    core, plain = sentence.strip(), ""
+    escapes = {ord(char): html.escape(char) for char in "&<>" if format == "html"}
+    end, copies = Mark(len(core), len(core), ""), []
+    root = last = Mark(0, 0, "open", closing=end)
+    stack, recent = [root], [root]
+    for mark in (*_paired(_lexemes(core, format)), end):
+        text = _unescaped(core[last.end : mark.start], format, escapes)
+        last.after = _space(text, last, mark is end)
+        mark.before = _space(text[::-1], mark, last is root)[::-1]
+        if text:
+            has_single = any(other.role == "single" for other in recent)
+            if has_single and text[0] in ".,;:!?…)]}»”":  # "Open %s." is read as "Open."
+                plain = plain.rstrip()
+            elif has_single and text[0].isalnum() and plain[-1:].isalnum():
+                plain += " "
+            for other in recent:
+                other.place = min(other.place, len(plain))
+            recent.clear()
+            plain += text.lstrip() if plain[-1:].isspace() or not plain else text
+        recent.append(mark)
+        mark.text, last = core[mark.start : mark.end], mark
+        if mark.role == "placeholder":
+            mark.role, text = "single", mark.text.rstrip(".,:;")
+            if leaves and leaves(text):
+                mark.role, mark.text, mark.end = "copied", text, mark.start + len(text)
+                mark.name = _unescaped(text, format, escapes)
+                copies.append(mark.name)
+                plain += mark.name
+        mark.place = len(plain)
+        if mark is stack[-1].closing:
+            stack.pop()
+        else:
+            stack[-1].children.append(mark)
+        if mark.closing:
+            stack.append(mark)
+    plain = plain.rstrip() if any(map(str.isalnum, plain)) else ""
+    return Marked(sentence, plain, root, copies, escapes)
+
+
+def copied_by(tokenizers: Tokenizers, data: DataConfig) -> Callable[[str], bool] | None:
+    """Return whether a model of these copies a placeholder; None without data.noise.copies."""
+    sides, noises = {tokenizers.src, tokenizers.tgt}, [data.noise, *(s.noise for s in data.stages)]
+    if not any(noise and noise.copies for noise in noises):
+        return None
+    return lambda text: all(s.decode(s.encode(text).ids, restore=False) == text for s in sides)
+
+
+def _space(text: str, mark: Mark, is_edge: bool) -> str:
+    """Return the white space beside a mark; a single mark could have some before punctuation."""
+    space = text[: len(text) - len(text.lstrip())]
+    is_open = not text[0].isalnum() if text else is_edge
+    return " " if mark.role not in ("open", "close", "") and is_open and not space else space
+
+
+def _unescaped(text: str, format: Format, escapes: Escapes) -> str:
+    """Return a text as a reader sees it, and record how it is written."""
+
+    def unescaped(match: re.Match[str]) -> str:
+        char = match[0][1:] if match[0][0] == "\\" else html.unescape(match[0])
+        if len(char) == 1 and not (char.isascii() and (char.isalnum() or char.isspace())):
+            escapes.setdefault(ord(char), match[0])
+        return char
+
+    return text if format == "text" else _ESCAPED[format].sub(unescaped, text)
+
+
+_COMMON = (
+    rf"(?P<tag>{TAG})|(?P<comment><!--(?s:.*?-->|.*+)|<[!?][^<>]*+>)"
+    rf"|(?P<placeholder>\A(?:{PLACEHOLDERS})[.,:;]+(?=\s)|{PLACEHOLDERS})"
+)
+_ESCAPE = r"\\[!-/:-@\[-`{-~]"
+_CODE = r"(?P<left>\()?(?<!`)(?>(?P<fence>`++)(?:(?s:.)*?[^`])?(?P=fence)(?!`))(?(left)\))"
+_DESTINATION = r"<[^<>\n]{0,2000}>|(?:[^\s()<]|\([^\s()]{0,200}\)){0,2000}"
+_TARGET = rf'\((?:{_DESTINATION})(?:\s{{1,9}}"[^"]{{0,500}}")?\)|\[[^\[\]]{{0,200}}\]'
+_LEXEMES: dict[Format, re.Pattern[str]] = {
+    "html": re.compile(_COMMON),
+    "text": re.compile(rf"{_COMMON}|(?P<key>(?<![\w&])&(?=[^\W_])|(?<=[^\W\d_])&(?=[a-z]))"),
+    "markdown": re.compile(
+        rf"(?P<escape>{_ESCAPE})|(?P<code>{_CODE})"
+        r"|(?P<link><(?:[A-Za-z][\w+.-]{1,31}:[^\s<>]{1,2000}|[\w.+-]{1,64}@[\w.-]{1,255})>"
+        r"|\[(?:\^[^\s\[\]]{1,80}|[ xX])\](?!\())"  # footnotes and boxes to tick
+        rf"|(?P<open>!?\[)|(?P<close>\](?:{_TARGET})?)|(?P<run>\*+|_+|~~+)|{_COMMON}"
+    ),
+}
+_REFERENCE = r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z]\w{1,31})(?:;|(?!\w))"
+_ESCAPED = {"html": re.compile(_REFERENCE), "markdown": re.compile(f"{_REFERENCE}|{_ESCAPE}")}
+
+
+def _lexemes(core: str, format: Format) -> Iterator[Mark]:
+    """Yield the marks of a sentence, in order, with the role `either` for some runs of Markdown."""
+    for match in _LEXEMES[format].finditer(core):
+        (start, end), text, role, name = match.span(), match[0], match.lastgroup, "["
+        if role == "tag":
+            name = re.split(r"[\s/>]", text.lstrip("</"), maxsplit=1)[0].lower()
+            is_single = text.endswith("/>") or name in _VOID_TAGS
+            role = "close" if text[1] == "/" else "single" if is_single else "open"
+        elif role == "run":
+            name, before, after = text, core[start - 1 : start], core[end : end + 1]
+            opens = after.strip() and (after.isalnum() or not before.isalnum())
+            closes = before.strip() and (before.isalnum() or not after.isalnum())
+            role = "either" if opens and closes else "open" if opens else "close" if closes else ""
+            role = "" if text[0] == "_" and before.isalnum() and after.isalnum() else role
+        elif role == "key":
+            role, name = "open", "&"
+        elif role in ("comment", "code", "link"):
+            role = "single"
+        if role and role != "escape":
+            yield Mark(start, end, role, name)
+
+
+def _paired(lexemes: Iterator[Mark]) -> list[Mark]:
+    """Pair opening and closing marks. A pair whose content is not translated becomes one mark."""
+    marks: list[Mark] = []
+    stack: list[int] = []
+    counts: Counter[str] = Counter()
+    for mark in lexemes:
+        if mark.role in ("close", "either") and counts[mark.name]:
+            opening = mark
+            while opening is mark or opening.name != mark.name:
+                index = stack.pop()
+                opening = marks[index]
+                counts[opening.name] -= 1
+            if mark.name in OPAQUE_TAGS:
+                del marks[index:]
+                mark = Mark(opening.start, mark.end, "single")
+            else:
+                mark.role, opening.closing = "close", mark
+        elif mark.role in ("open", "either"):
+            mark.role = "open"
+            stack.append(len(marks))
+            counts[mark.name] += 1
+        marks.append(mark)
+    return marks

@@ -1,0 +1,186 @@
+"""Markup put back into a translation, at the words that the words of its source became.
+
+A pair of tags encloses the target words that attend most to the words that it encloses in the
+source; a single tag or placeholder stands where the word beside it went. Every mark appears exactly
+once and is nested as in the source, whatever the attention.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt.documents.markup import Escapes, Mark, Marked
+from nmt.text.normalisation import has_typography
+from nmt.text.placeholders import PLACEHOLDERS
+from nmt.text.tokenizer import Tokenizers
+from nmt.text.word_pieces import word_pieces
+from nmt.translation.words import merge_words
+from nmt.types import Translation
+
+Ranges = dict[Mark, tuple[int, int]]
+Weights = npt.NDArray[np.floating]
+Word = re.Match[str]  # its last group is `placeholder`, `word`, or None for a punctuation mark
+
+_LETTER = r"[^\s\d!-/:-@\[-`{-~\u00a1-\u00b4\u00b6-\u00bf\u2010-\u205f\u3000-\u303f\uff01-\uff0f]"
+_WORD = (
+    r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"  # a character of a language without spaces
+    rf"|\d+(?:[.,:]\d+)*|{_LETTER}+(?:['’-]{_LETTER}+)*"
+)
+_WORDS = [
+    re.compile(rf"(?P<placeholder>{PLACEHOLDERS})|(?P<word>{elided}{_WORD})|\S")
+    for elided in ("", rf"(?:{_LETTER}{{1,2}}|{_LETTER}{{0,8}}qu)['’](?={_LETTER})|")  # l' in l'eau
+]
+
+
+def restore(marked: Marked, translation: Translation, tokenizers: Tokenizers, rank: int = 0) -> str:
+    """Return hypothesis `rank`, or the last one, of the translation of `marked.text`, with markup.
+
+    The text is escaped as the format requires. A sentence without words is returned as it is.
+    """
+    if not marked.text:
+        return marked.source
+    output = translation.hypotheses[: rank + 1][-1:]
+    sources = words_of(marked.text, tokenizers.src.lang)
+    targets = words_of(output[0].text if output else "", tokenizers.tgt.lang)
+    weights = np.zeros((len(targets), len(sources)))
+    if marked.root.children and targets:
+        source, target = translation.source, output[0].target
+        rows = word_pieces([word[0] for word in targets], target, tokenizers.tgt).shares
+        columns = word_pieces([word[0] for word in sources], source, tokenizers.src).shares
+        attention = output[0].hypothesis.attention[: len(target.ids), : len(source.ids)]
+        weights[:] = merge_words(attention, rows, columns)
+    before, after = marked.source.split(marked.source.strip(), 1)
+    return before + place(marked, sources, targets, weights) + after
+
+
+def words_of(text: str, lang: str) -> list[Word]:
+    """Split a text into words, placeholders and punctuation marks."""
+    return list(_WORDS[has_typography(lang)].finditer(text))
+
+
+def place(marked: Marked, sources: list[Word], targets: list[Word], weights: Weights) -> str:
+    """Return the target words, escaped, with all marks; `weights` has a row for each of them.
+
+    If the model has not copied a placeholder exactly as often as the source has it, its copies are
+    left out, and it is put back as a mark.
+    """
+    expected = Counter(marked.copies)
+    copies = Counter(word[0] for word in targets if word["placeholder"]) if expected else Counter()
+    wrong = {text for text in expected | copies if copies[text] != expected[text]}
+    rows = [row for row, word in enumerate(targets) if word[0] not in wrong]
+    targets = [targets[row] for row in rows]
+    alignment = _Alignment(sources, targets, _balanced(weights[rows]))
+    gaps: list[list[Mark]] = [[] for _ in range(len(rows) + 1)]
+    ranges, stack = {marked.root: (0, len(rows))}, [marked.root]
+    while stack:
+        mark = stack.pop()
+        gaps[ranges[mark][0]].append(mark)
+        if mark.closing:
+            ranges[mark.closing] = ranges[mark][1:] * 2
+            stack.append(mark.closing)
+        children = [m for m in mark.children if m.role != "copied" or m.name in wrong]
+        ranges |= alignment.place(children, mark, *ranges[mark]) if children else {}
+        stack += sorted(children, key=ranges.__getitem__)[::-1]
+    del gaps[0][0], gaps[-1][-1]  # the root and its closing mark
+    pairs = pairwise([None, *targets, None])
+    return "".join(_gap(*pair, gap, marked.escapes) for gap, pair in zip(gaps, pairs, strict=True))
+
+
+def _balanced(weights: Weights) -> Weights:
+    """Return weights with rows of sum 1 and columns of about equal sums.
+
+    So an article that attends to its noun is not taken for the noun. Words at the same relative
+    position get a little weight, which decides where attention does not.
+    """
+    n_targets, n_sources = weights.shape
+    places = np.arange(n_sources + 1) * n_targets / n_sources - np.arange(n_targets)[:, None]
+    weights = np.nan_to_num(weights, posinf=1).clip(0, 1) + np.diff(places.clip(0, 1)) / 1000
+    for _ in range(3):
+        weights /= weights.sum(axis=0)
+        weights /= weights.sum(axis=1, keepdims=True)
+    return weights
+
+
+class _Alignment:
+    """Finds ranges of target words for marks by the weights of words."""
+
+    def __init__(self, sources: list[Word], targets: list[Word], weights: Weights) -> None:
+        self._sources, self._targets = sources, targets
+        self._starts, self._ends = zip(*(word.span() for word in sources), strict=True)
+        self._sums = np.pad(weights.cumsum(axis=1), ((0, 0), (1, 0)))
+
+    def place(self, children: list[Mark], parent: Mark, start: int, end: int) -> Ranges:
+        """Return ranges in that of the parent: first of pairs, without common words, then empty."""
+        ranges = dict.fromkeys(children, (start, start))
+        (first, last), size = self._span(parent), end - start
+        owners = np.full((2, size), -1)  # the range that has each word
+        for mark in children if size else ():
+            i, j = self._span(mark)
+            if i < j:
+                a, b = self._fit(i, j, start, owners[0] < 0)
+                owners[:, a:b] = [[a], [b]]
+                ranges[mark] = start + a, start + b
+        everywhere, last_unpaired = np.ones(size, bool), 0
+        for mark in children if size else ():
+            i, trails = self._span(mark)[0], mark.role == "close" or mark.before < mark.after
+            if ranges[mark][0] < ranges[mark][1]:
+                continue
+            if i in (first, last):  # the ends are aligned in any translation
+                gap = 0 if i == first else size
+            elif i == last - 1 and not self._sources[i].lastgroup:  # before final punctuation
+                gap = size - (not self._targets[end - 1].lastgroup)
+            elif trails or not self._sources[i].lastgroup:
+                a, b = self._fit(i - 1, i, start, everywhere)
+                gap, trails = max(a + 1, b), True
+            else:
+                gap, _ = self._fit(i, i + 1, start, everywhere)
+            if gap < size and 0 <= owners[0, gap] < gap:
+                gap = int(owners[int(trails), gap])
+            if mark.role in ("open", "close") and not mark.closing:  # may end what another begins
+                gap = last_unpaired = max(gap, last_unpaired)
+            ranges[mark] = start + gap, start + gap
+        return ranges
+
+    def _span(self, mark: Mark) -> tuple[int, int]:
+        """Return the range of source words that a mark encloses; a single mark has an empty one."""
+        start = bisect_right(self._ends, mark.place)
+        return start, bisect_left(self._starts, mark.closing.place) if mark.closing else start
+
+    def _fit(self, i: int, j: int, start: int, is_free: npt.NDArray[np.bool_]) -> tuple[int, int]:
+        """Return the free range with the greatest sum of (weight of i to j - 1/2), else a word."""
+        sums = self._sums[start : start + len(is_free)]
+        weights = np.where(is_free, sums[:, j] - sums[:, i], -len(is_free))
+        totals = np.append(0, (weights - 0.5).cumsum())
+        gains = totals - np.minimum.accumulate(totals)
+        b, best = int(gains.argmax()), int(weights.argmax())
+        if gains[b] > 0:
+            return b - int(totals[b::-1].argmin()), b
+        return best, best + int(weights[best] > 0.1)
+
+
+def _gap(left: Word | None, right: Word | None, marks: list[Mark], escapes: Escapes) -> str:
+    """Return the marks between two words, and the right word, with white space as in the source."""
+    space = right.string[left.end() if left else 0 : right.start()] if right else ""
+    spaces = [space[: len(space) - len(space.lstrip())]]  # without words that are left out
+    if marks:
+        (space,), singles = spaces, [mark.role in ("single", "copied") for mark in marks]
+        is_open = left is None or left[0] in "([{"
+        spaces = ["" if is_open else marks[0].before, *(mark.after for mark in marks)]
+        for i, (a, b) in enumerate(pairwise(marks)):
+            if a.after != b.before and not singles[i]:
+                spaces[i + 1] = b.before if singles[i + 1] else ""
+        if left and right and not space:  # only single marks bring white space along
+            spaces[0] *= singles[0] and (left.lastgroup is not None or left[0] in ".,;:!?…")
+            spaces[-1] *= singles[-1]
+        if not right or (not right.lastgroup and space != " "):
+            spaces[-1] = space  # French has a no-break space before its marks
+        elif space and any(spaces):
+            spaces[next(i for i, text in enumerate(spaces) if text)] = space
+        elif not any(singles):
+            spaces[next((i for i, m in enumerate(marks) if m.role != "close"), -1)] = space
+    texts = [*(mark.text for mark in marks), right[0].translate(escapes) if right else ""]
+    return "".join(a.translate(escapes) + b for a, b in zip(spaces, texts, strict=True))
