@@ -132,6 +132,20 @@ def hide_markup(text: str, format: Format) -> str:
     return _LEXEMES[format].sub(hidden, text)
 
 
+def between_block_tags(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans between the tags in a paragraph of Markdown that separate sentences."""
+    start = 0
+    for match in _LEXEMES["markdown"].finditer(text):
+        if match["tag"] and _tag_name(match[0]) in BLOCK_TAGS:
+            yield start, match.start()
+            start = match.end()
+    yield start, len(text)
+
+
+def _tag_name(tag: str) -> str:
+    return re.split(r"[\s/>]", tag.lstrip("</"), maxsplit=1)[0].lower()
+
+
 _HIDDEN = {"tag": " ", "comment": " ", "code": "X", "link": "X"}
 
 
@@ -181,7 +195,7 @@ def _lexemes(core: str, format: Format) -> Iterator[Mark]:
     for match in _LEXEMES[format].finditer(core):
         (start, end), text, role, name = match.span(), match[0], match.lastgroup, "["
         if role == "tag":
-            name = re.split(r"[\s/>]", text.lstrip("</"), maxsplit=1)[0].lower()
+            name = _tag_name(text)
             is_single = text.endswith("/>") or name in _VOID_TAGS
             role = "close" if text[1] == "/" else "single" if is_single else "open"
         elif role == "run":

@@ -41,13 +41,13 @@ def test_every_document_is_joined_as_it_was(written: tuple[str, str], lang: str)
     for translate in (by(str), lambda texts: map(answer, texts)):  # the same text; no hypothesis
         assert document.translated(translate(document.sentences)) == [text]
     numbers = count()
-    marked = by(lambda _: f"\ue000{next(numbers)}\ue001")
+    marked = by(lambda _: f"\u02b0{chr(0x1E00 + next(numbers))}\u02b1")
     [joined] = document.translated(marked(document.sentences))
-    marks = re.findall("\ue000(.*?)\ue001", joined, re.DOTALL)
-    assert marks == list(map(str, range(len(document.sentences))))
+    marks = re.findall("\u02b0(.)\u02b1", joined)
+    assert [ord(mark) - 0x1E00 for mark in marks] == list(range(len(document.sentences)))
     if all(part.source in (None, part.text) for part in document.parts):  # without inline markup
         unchanged = "".join(part.text for part in document.parts if part.source is None)
-        assert re.sub("\ue000.*?\ue001", "", joined) == unchanged
+        assert re.sub("\u02b0.\u02b1", "", joined) == unchanged
     if format == "text":
         assert joined.count("\n") == text.count("\n")
 
@@ -77,7 +77,7 @@ def test_hostile_html_takes_no_longer_than_other_html(mark: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a <b>c</b> d", ["a", "c", "d"]),
+        ("a <b>c</b> d<br>e <i>f", ["a c d", "e f"]),
         ("<p>a < b</p>", ["a < b"]),
         ("<a href='x>y'>c</a>", ["c"]),
         ("<a b'>c</a>", ["c"]),
@@ -85,11 +85,12 @@ def test_hostile_html_takes_no_longer_than_other_html(mark: str) -> None:
         ("<scripty>a</scripty>", ["a"]),
         ("<!-- <b>x</b> -->t<!DOCTYPE html>u<?x y?>v", ["t", "u", "v"]),
         ("t <!-- <b>x</b>", ["t"]),
-        ("t <a b='> u", ["t"]),
+        ("t <a b='> u", ["t <a b='> u"]),
+        ("t <p b='> u", ["t"]),
         ("<style>x</p>t", []),
         ("&nbsp;", []),
         ("&lt;b&gt; &#xe9;&eacute;", ["<b> éé"]),
-        ("x &#" + "9" * 5000 + "; y", ["x \ufffd y"]),
+        ("x &#" + "9" * 5000 + "; y", ["x &#" + "9" * 5000 + "; y"]),
     ],
 )
 def test_sentences_are_what_stands_between_markup(text: str, expected: list[str]) -> None:
@@ -103,13 +104,13 @@ def test_sentences_are_what_stands_between_markup(text: str, expected: list[str]
         (
             "markdown",
             "---\na: B\n---\n# A *b* #\n\nC\n===\n\n> d\n> eh. F\ng",
-            ["A *b*", "C", "d eh.", "F g"],
+            ["A b", "C", "d eh.", "F g"],
         ),
         ("markdown", "- [ ] a\n  b\n- c\n\n      d\n\n```\ne\n```\n<p>f</p>\n", ["a b", "c"]),
         (
             "markdown",
             "|a | b \\| c|\n|--|:-:|\n| a | `d`|\n\n[x]: y 'z'\n",
-            ["a", "b \\| c", "a", "`d`"],
+            ["a", "b | c", "a"],
         ),
         ("markdown", "> [!NOTE]\n> a\\\n> b\r\n\r\n1. 1\r\n", ["a b", "1"]),
         (

@@ -78,7 +78,7 @@ def test_messages_without_a_translation_get_a_fuzzy_one() -> None:
         "A man.",
         'Two "dogs".',
         "one dog",
-        "%d dogs",
+        "dogs",
     ]
     catalogue = polib.pofile(translated(MESSAGES, "po"))
     assert catalogue.metadata == polib.pofile(MESSAGES).metadata
@@ -88,10 +88,10 @@ def test_messages_without_a_translation_get_a_fuzzy_one() -> None:
     assert first.flags == ["fuzzy", "c-format"]
     assert (done.msgctxt, done.msgstr, done.flags) == ("menu", "Fini", [])
     assert (car.msgstr, car.flags) == ("Une auto", ["fuzzy"])
-    assert (dogs.msgstr_plural, dogs.fuzzy) == ({0: "ONE DOG", 1: "%D DOGS"}, True)
+    assert (dogs.msgstr_plural, dogs.fuzzy) == ({0: "ONE DOG", 1: "%d DOGS"}, True)
     assert (old.obsolete, old.msgstr) == (True, "")
     only = 'msgid "one dog"\nmsgid_plural "%d dogs"\nmsgstr[0] ""\n'
-    assert polib.pofile(translated(only, "po"))[0].msgstr_plural == {0: "%D DOGS"}
+    assert polib.pofile(translated(only, "po"))[0].msgstr_plural == {0: "%d DOGS"}
 
 
 @pytest.mark.parametrize(
