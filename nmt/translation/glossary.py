@@ -99,13 +99,13 @@ class Glossary:
                 key = source if source in self._targets else source.casefold()
                 if key in self._targets:
                     matches.append((i, j, source, self._targets[key]))
-        terms: dict[tuple[str, ...], str] = {}
+        terms: dict[tuple[str, ...], Term] = {}
         is_free = [True] * len(spans)
         for i, j, source, targets in sorted(matches, key=lambda match: match[0] - match[1]):
             if all(is_free[i:j]):
                 is_free[i:j] = [False] * (j - i)
-                term = Term(source, self._words(targets or (source,)))
-                terms.setdefault(targets or source, term)
+                forms = targets or (source,)
+                terms.setdefault(forms, Term(source, self._words(forms)))
         return list(terms.values())
 
     def _words(self, forms: Sequence[str]) -> tuple[Word, ...]:
