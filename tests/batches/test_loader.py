@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ from nmt.corpora.sources import DataConfig
 from nmt.errors import DataError
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import Tokenizers, train_tokenizers
-from nmt.text.vocabulary import PAD_ID
+from nmt.text.vocabulary import PAD_ID, UNK_ID
 from nmt.training.distributed import ALONE, Ranks
 from nmt.types import SentencePair
 
@@ -27,7 +27,7 @@ PAIRS = [
     for a, c in (("dog", "chien"), ("horse", "cheval"), ("child", "garçon"))
     for b, d in (("sees", "voit"), ("hears", "entend"), ("follows", "poursuit"))
 ]
-DATA = {"noise": {"upper": 0.5, "slip": 0.5}, "sampling": {"src": 0.3, "tgt": 0.3}}
+DATA = {"noise": {"upper": 0.5, "slip": 0.5, "copies": 0.5}, "sampling": {"src": 0.3, "tgt": 0.3}}
 
 
 @cache
@@ -68,6 +68,33 @@ def test_noise_is_the_sources_and_the_target_stays() -> None:
         src, tgt = noisy.resampling.pair(noisy.src_ids[row], noisy.tgt_ids[row], 0, row)
         assert tokenizers().src.decode(src) == pair.src_text.upper()
         assert tgt == noisy.tgt_ids[row]
+
+
+def test_both_texts_get_the_same_token_to_copy() -> None:
+    config = SentencePieceConfig(model_type="bpe", vocab_size=300, byte_fallback=True)
+    sides = train_tokenizers(config, PAIRS, "en", "fr", seed=1)
+    plain = encode_pairs(PAIRS, sides, 100)
+    noise = DataConfig.model_validate({"noise": {"copies": 1.0}})
+    resampling = Resampling.of(noise, sides, 1)
+    assert resampling is not None
+    tokens = set()
+    for row, pair in enumerate(PAIRS):
+        src, tgt = resampling.pair(plain.src_ids[row], plain.tgt_ids[row], 0, row)
+        words = [
+            set(side.decode(ids).strip(".").split())
+            for side, ids in ((sides.src, src), (sides.tgt, tgt))
+        ]
+        (token,) = words[0] - set(pair.src_text.strip(".").split())
+        assert words[1] - set(pair.tgt_text.strip(".").split()) == {token}
+        tokens.add(token)
+    assert len(tokens) == len(PAIRS)
+    poor = corpus(noise={"copies": 1.0}).resampling  # its pieces write few tokens: others stay out
+    assert poor is not None
+    pairs = [
+        poor.pair(plain[0], plain[1], 0, row)
+        for row, plain in enumerate(zip(corpus().src_ids, corpus().tgt_ids, strict=True))
+    ]
+    assert UNK_ID not in chain.from_iterable(chain.from_iterable(pairs))
 
 
 def test_a_pair_that_gets_too_long_stays_plain() -> None:

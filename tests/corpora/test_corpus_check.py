@@ -199,6 +199,25 @@ def test_reasons_to_leave_a_pair_out(src: str, tgt: str, expected: str | None) -
     assert list(judge_pairs([pair], RULES)) == [(pair, expected)]
 
 
+@pytest.mark.parametrize(
+    ("src", "tgt", "same"),
+    [
+        ("Open %s at http://a.org.", "Ouvrez http://a.org à %s !", True),
+        ("%d of %d, 50% off", "%d sur %d, moins 50 %", True),
+        ("%d of %d", "%d sur %s", False),
+        ("{a} and {a}", "{a}", False),
+        ("See www.a.org/b", "Voir www.a.org/c", False),
+        ('<b>a</b> <a title="x">b</a><br>', "<a title='y'>b</a><BR/> <b>a</b>", True),
+        ("<b>a</b>", "<i>a</i>", False),
+    ],
+)
+def test_placeholders_must_be_the_same_on_both_sides(src: str, tgt: str, same: bool) -> None:
+    pairs = [SentencePair(src, tgt)]
+    assert list(judge_pairs(pairs, CleaningRules("en", "fr"))) == [(pairs[0], None)]
+    rules = CleaningRules("en", "fr", placeholders=True)
+    assert list(judge_pairs(pairs, rules)) == [(pairs[0], None if same else "placeholders")]
+
+
 def test_rules_may_be_off_and_duplicates_left_out() -> None:
     good, other = SentencePair("A dog sleeps.", "Un chien dort."), SentencePair("A", "B")
     reasons = [reason for _, reason in judge_pairs([good, other, good, good], RULES)]
@@ -226,6 +245,9 @@ def test_clean_writes_the_pairs_that_pass_and_counts_the_rest(
     assert Path("a.fr").read_bytes() == b"Un chien.\nUn chat.\tx\n"
     rejected = [line.split("\t")[:2] for line in Path("bad.tsv").read_text().splitlines()]
     assert rejected == [["empty", "2"], ["duplicate", "3"], ["copy", "5"]]
+    Path("raw.tsv").write_text("Open %s.\tOuvrez %s.\nOpen %s.\tOuvrez.\n", encoding="utf-8")
+    result = nmt("corpus", "clean", "raw.tsv", "--out", "-", "--placeholders")
+    assert result.stdout == "Open %s.\tOuvrez %s.\n"
     for name in ("a.parquet", "a.tsv.gz", "a.zip"):
         error = refusal("corpus", "clean", "bad.tsv", "--out", name)
         assert f"--out: got {name}, allowed: the name of a plain text" in error

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from nmt.text.noise import NoiseConfig, add_noise
+from nmt.text.noise import NoiseConfig, add_noise, insert_token
+from nmt.text.placeholders import copied_tokens
 
 TEXT = 'A man\'s dog says "hello" to the children.'
 ALL = NoiseConfig(lower=0.2, upper=0.2, title=0.2, punctuation=0.5, quotes=0.5, slip=0.5)
@@ -70,3 +71,34 @@ def test_any_text_stays_a_text_and_the_same_draw_the_same(text: str, seed: int) 
     assert result == add_noise(text, ALL, random.Random(seed))
     assert bool(result.strip()) or not any(unicodedata.category(c)[0] in "LN" for c in text)
     assert add_noise(text, NoiseConfig(), random.Random(seed)) == text
+
+
+def test_a_token_is_inserted_at_the_same_place_of_both_texts() -> None:
+    src, tgt = "Today, 12 dogs bark!", "Aujourd'hui, 12 chiens aboient !"
+    places = Counter[tuple[str, str]]()
+    tokens = set()
+    for seed in range(400):
+        new_src, new_tgt = insert_token(src, tgt, random.Random(seed))
+        assert (new_src, new_tgt) == insert_token(src, tgt, random.Random(seed))
+        (token,) = {*new_src.strip("!").split()} - {*src.strip("!").split()}
+        places[new_src.replace(token, "@"), new_tgt.replace(token, "@")] += 1
+        tokens.add(token)
+    assert set(places) == {
+        ("@ Today, 12 dogs bark!", "@ Aujourd'hui, 12 chiens aboient !"),
+        ("Today, 12 dogs bark @!", "Aujourd'hui, 12 chiens aboient @ !"),
+        ("Today, @ 12 dogs bark!", "Aujourd'hui, @ 12 chiens aboient !"),
+    }
+    assert min(places.values()) > 50
+    assert len(tokens) > 200
+    assert sum(bool(copied_tokens(token)) for token in tokens) > 100
+
+
+@settings(max_examples=60, deadline=None)
+@given(src=st.text(), tgt=st.text(), seed=st.integers(0, 1000))
+def test_a_token_is_all_that_is_inserted(src: str, tgt: str, seed: int) -> None:
+    new = insert_token(src, tgt, random.Random(seed))
+    extra = [Counter("".join(text.split())) for text in new]
+    for counts, text in zip(extra, (src, tgt), strict=True):
+        assert counts >= Counter("".join(text.split()))
+        counts.subtract("".join(text.split()))
+    assert +extra[0] == +extra[1]
