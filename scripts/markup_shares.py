@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 from nmt import Translator
-from nmt.documents.markup import extract
+from nmt.documents.markup import extract_markup
 from nmt.documents.placement import restore
 from nmt.text.placeholders import copied_tokens
 
@@ -48,8 +48,8 @@ def share_right(translator: Translator) -> tuple[int, int]:
     """Return how many tags enclose the expected words, and how many there are."""
     lines = (DATA / "tagged_captions.tsv").read_text(encoding="utf-8").splitlines()
     captions = [line.split("\t") for line in lines]
-    sources = [extract(src, "html") for src, _ in captions]
-    targets = [extract(tgt, "html").text for _, tgt in captions]
+    sources = [extract_markup(src, "html") for src, _ in captions]
+    targets = [extract_markup(tgt, "html").text for _, tgt in captions]
     forced = translator.force([marked.text for marked in sources], targets)
     right = total = 0
     for marked, translation, (_, expected) in zip(sources, forced, captions, strict=True):
@@ -64,7 +64,7 @@ def main() -> None:
     translator = Translator.load(sys.argv[1])
     strings = (DATA / "software_strings.txt").read_text(encoding="utf-8").splitlines()
     plain = [translation.text for translation in translator.translate(strings)]
-    sources = [extract(text) for text in strings]
+    sources = [extract_markup(text) for text in strings]
     translations = translator.translate([marked.text for marked in sources])
     restored = [
         restore(marked, translation, translator.tokenizers)

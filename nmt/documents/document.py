@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from nmt.documents.blocks import html_blocks, markdown_blocks, srt_blocks, text_blocks
-from nmt.documents.markup import Format, extract, hide_markup
+from nmt.documents.markup import Format, extract_markup, hide_markup
 from nmt.documents.placement import restore as restore_markup
 from nmt.documents.sentences import Splitter
 from nmt.text.tokenizer import Tokenizers
@@ -53,7 +53,7 @@ class SentenceReader:
         markup; it reads "" of a sentence without words. A sentence that the model leaves unchanged
         stays as written.
         """
-        marked = extract(_LINE_BREAK.sub(" ", raw), inline_format(format), self.copies)
+        marked = extract_markup(_LINE_BREAK.sub(" ", raw), inline_format(format), self.copies)
         has_pipe = _PIPE.search(raw) is not None
 
         def restore(translation: Translation, rank: int) -> str:

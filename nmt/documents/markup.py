@@ -63,7 +63,7 @@ class Marked:
     escapes: Escapes
 
 
-def extract(
+def extract_markup(
     sentence: str, format: Format = "text", leaves: Callable[[str], bool] | None = None
 ) -> Marked:
     """Take the inline markup out of a sentence.

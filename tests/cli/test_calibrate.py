@@ -102,7 +102,7 @@ def test_an_ensemble_that_is_reranked_has_a_confidence(run: Path) -> None:
 
 
 def test_too_few_of_a_kind_are_refused(run: Path) -> None:
-    message = refusal("calibrate", "--run", run, *SET, "--threshold", 0)
+    message = refusal("calibrate", "--run", run, *SET, "--good-chrf", 0)
     assert f"got 0, which {len(SOURCES)} of {len(SOURCES)} translations reach" in message
 
 

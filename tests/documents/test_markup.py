@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from translation.small import translator_of
 
 from nmt.corpora.sources import DataConfig
-from nmt.documents.markup import Format, Marked, copied_by, extract
+from nmt.documents.markup import Format, Marked, copied_by, extract_markup
 from nmt.documents.placement import place, restore, words_of
 from nmt.text.placeholders import copied_tokens
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
@@ -104,7 +104,7 @@ def test_any_attention_places_every_mark_once(n_examples: int) -> None:
         lang=st.sampled_from(["en", "fr"]),
     )
     def check(sentence: str, translation: str, kind: str, seed: int, lang: str) -> None:
-        marked = extract(sentence, "html")
+        marked = extract_markup(sentence, "html")
         if not marked.text:
             return
         sources, targets = words_of(marked.text, lang), words_of(translation, lang)
@@ -124,7 +124,7 @@ def test_any_attention_places_every_mark_once(n_examples: int) -> None:
 @settings(max_examples=300, deadline=None)
 @given(sentence=SENTENCES, format=st.sampled_from(["html", "text"]), leaves=st.booleans())
 def test_the_identity_restores_the_source(sentence: str, format: Format, leaves: bool) -> None:
-    marked = extract(sentence, format, (lambda text: True) if leaves else None)
+    marked = extract_markup(sentence, format, (lambda text: True) if leaves else None)
     if marked.text:
         words = words_of(marked.text, "en")
         assert place(marked, words, words, np.eye(len(words))) == sentence
@@ -161,7 +161,7 @@ TEXTS = [
 
 @pytest.mark.parametrize(("format", "sentence", "text"), TEXTS)
 def test_the_model_reads_plain_text(format: Format, sentence: str, text: str) -> None:
-    marked = extract(f" {sentence}\n", format)
+    marked = extract_markup(f" {sentence}\n", format)
     assert marked.text == text
     if sentence != "<b></b>x<i>y<u>z</i></u>":  # marks inside a word go around it
         words = words_of(text, "en")
@@ -171,7 +171,7 @@ def test_the_model_reads_plain_text(format: Format, sentence: str, text: str) ->
 @pytest.mark.parametrize("sentence", ["", " ", "%s: %s", "<b></b>!", "`code`", "1<2", "***"])
 @pytest.mark.parametrize("format", ["text", "html", "markdown"])
 def test_a_sentence_without_words_stays(sentence: str, format: Format) -> None:
-    marked = extract(sentence, format)
+    marked = extract_markup(sentence, format)
     translator = translator_of()
     (translation,) = translator.translate([marked.text])
     if not marked.text:
@@ -232,11 +232,11 @@ def test_a_sentence_without_words_stays(sentence: str, format: Format) -> None:
 def test_marks_follow_their_words(
     format: Format, sentence: str, text: str, links: dict[int, int], expected: str
 ) -> None:
-    assert placed(extract(sentence, format), text, links, "fr") == expected
+    assert placed(extract_markup(sentence, format), text, links, "fr") == expected
 
 
 def test_without_words_or_weights_marks_keep_their_order() -> None:
-    marked = extract("a <b>b</b> <br> c <i>%s d</i>", "html")
+    marked = extract_markup("a <b>b</b> <br> c <i>%s d</i>", "html")
     assert re.findall(r"<[^>]*>|%s", placed(marked, "", {})) == re.findall(
         r"<[^>]*>|%s", marked.source
     )
@@ -253,7 +253,7 @@ def test_without_words_or_weights_marks_keep_their_order() -> None:
     ],
 )
 def test_a_placeholder_copied_wrongly_is_placed(text: str, expected: str) -> None:
-    marked = extract("{x} is %s", "text", lambda text: True)
+    marked = extract_markup("{x} is %s", "text", lambda text: True)
     assert marked.text == "{x} is %s"
     targets = words_of(text, "fr")
     links = {j: 1 for j, word in enumerate(targets) if word[0] == "est"}
@@ -268,13 +268,13 @@ def test_placeholders_stay_if_the_model_learned_to_copy_them() -> None:
     data = DataConfig.model_validate({"noise": {"copies": 0.1}})
     leaves = copied_by(tokenizers, data)
     assert leaves is not None
-    assert extract("the %s cat {0}", "text", leaves).text == "the %s cat"
+    assert extract_markup("the %s cat {0}", "text", leaves).text == "the %s cat"
 
 
 def test_restore_reads_the_attention_of_a_translation() -> None:
     translator = translator_of()
     texts = ["<b>He</b> is %s tired.", "She isn't <i>here</i>!", "Where?", "I <u>see</u> dogs"]
-    marked = [extract(text, "html") for text in texts]
+    marked = [extract_markup(text, "html") for text in texts]
     translations = translator.translate([m.text for m in marked], n_best=2, search={"beam": 2})
     for text, m, translation in zip(texts, marked, translations, strict=True):
         for rank, hypothesis in enumerate(translation.hypotheses):
@@ -284,7 +284,7 @@ def test_restore_reads_the_attention_of_a_translation() -> None:
             assert plain == "".join(hypothesis.text.split())
         last = restore(m, translation, translator.tokenizers, 9)
         assert last == restore(m, translation, translator.tokenizers, 1)
-    copies = [extract(f"<b>{t.split()[0]}</b> x", "html") for t in ("cats", "dogs")]
+    copies = [extract_markup(f"<b>{t.split()[0]}</b> x", "html") for t in ("cats", "dogs")]
     forced = translator.force([m.text for m in copies], ["", ""])
     for m, translation in zip(copies, forced, strict=True):
         assert restore(m, translation, translator.tokenizers) == "<b></b>"
@@ -327,7 +327,7 @@ HOSTILE += [
 def test_time_is_linear_in_hostile_text(mark: str) -> None:
     for format in ("text", "html", "markdown"):
         started = time.process_time()
-        marked = extract(mark * (30_000 // len(mark)), format)
+        marked = extract_markup(mark * (30_000 // len(mark)), format)
         assert time.process_time() - started < 5
         if marked.text:
             placed(marked, "a b c", {0: 0})

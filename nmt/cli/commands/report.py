@@ -72,6 +72,7 @@ def card(
 
     from nmt.evaluation.confidence import Calibration
     from nmt.evaluation.model_card import model_card, read_reports
+    from nmt.runs.directory import CONFIDENCE
 
     if run.path is not None and run.path.is_file():
         raise ConfigError(f"{run.path}: a packed run has no scores; use the run's folder")
@@ -83,8 +84,9 @@ def card(
         say(f"{path} has no scores of {checkpoint}; nmt eval --run {path} adds them")
     calibration = None
     try:
-        checksum = trained.directory.checkpoint_folder.checksum(checkpoint)
-        calibration = Calibration.read(path, [checksum])
+        if (path / CONFIDENCE).exists():
+            checksum = trained.directory.checkpoint_folder.checksum(checkpoint)
+            calibration = Calibration.read(path, [checksum])
     except CheckpointError as error:
         say(f"note: the card has no confidence: {error}")
     print_lines([model_card(trained, loaded, reports, licence, calibration)], out)

@@ -57,6 +57,7 @@ def serve(
     runs = [compute.with_search(run, search.by_key()) for run in models.open(compute)]
 
     from nmt.evaluation.confidence import read_calibration
+    from nmt.runs.directory import CONFIDENCE
     from nmt.serve import run as server
     from nmt.serve.app import make_app
 
@@ -82,7 +83,8 @@ def serve(
         for name, translator in translators:
             say(f"{name}: {' to '.join(translator.languages)}")
             try:
-                read_calibration(translator, say)
+                if (translator.runs[0].path / CONFIDENCE).exists():
+                    read_calibration(translator, say)
             except CheckpointError as error:
                 say(f"note: {name}: its answers have no confidence: {error}")
         is_local = host in ("localhost", "::1") or host.startswith("127.")
