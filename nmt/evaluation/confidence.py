@@ -95,7 +95,7 @@ def features(translation: Translation) -> Features:
     return np.array(rows, float).reshape(-1, 4)
 
 
-def probabilities(x: Features, weights: Values) -> Values:
+def probabilities(x: Features, weights: Float64[np.ndarray, " _"]) -> Values:
     """Return 1 / (1 + exp(-(x w + b))), without overflow."""
     return np.asarray(0.5 + 0.5 * np.tanh(0.5 * (x @ weights[:-1] + weights[-1])))
 
