@@ -64,7 +64,7 @@ class Calibration(Config):
         except ValidationError as error:
             raise CheckpointError(f"{path}: damaged: {first_fault(error)}") from None
         if calibration.models != tuple(models):
-            raise CheckpointError(f"{path}: for the weights of another checkpoint; calibrate again")
+            raise CheckpointError(f"{path}: for another checkpoint or ensemble; calibrate again")
         return calibration
 
     def rows(self) -> list[tuple[str, str]]:

@@ -80,10 +80,10 @@ def test_other_weights_are_refused_and_settings_noted(calibrated: Path) -> None:
     assert "note" not in nmt(*ask, "--batch-size", 3).stderr
     assert "another beam, int8;" in nmt(*ask, "--beam", 1, "--int8").stderr
     assert "another sampling;" in nmt(*ask, "--temperature", 1).stderr
-    assert "for the weights of another" in refusal(*ask, "--checkpoint", "last")
-    assert "for the weights of another" in refusal(*ask, "--run", calibrated)
+    assert "for another checkpoint" in refusal(*ask, "--checkpoint", "last")
+    assert "for another checkpoint" in refusal(*ask, "--run", calibrated)
     nmt("average", calibrated, "best", "last", "--name", "mean")
-    assert "for the weights of another" in refusal(*ask, "--checkpoint", "mean")
+    assert "for another checkpoint" in refusal(*ask, "--checkpoint", "mean")
     (calibrated / "confidence.json").unlink()
     assert "nmt calibrate" in refusal(*ask)
 
@@ -121,7 +121,7 @@ def test_a_card_has_the_confidence_of_its_checkpoint(calibrated: Path) -> None:
         assert words in section
     other = nmt("card", calibrated, "--checkpoint", "last")
     assert "## Confidence" not in other.stdout
-    assert "for the weights of another" in other.stderr
+    assert "for another checkpoint" in other.stderr
 
 
 def test_a_packed_run_keeps_its_calibration(calibrated: Path) -> None:

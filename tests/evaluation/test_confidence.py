@@ -140,7 +140,7 @@ def test_a_calibration_is_read_as_written(tmp_path: Path) -> None:
     write(tmp_path)
     assert Calibration.read(tmp_path, ["ab"]) == CALIBRATION
     for models in (["ac"], ["ab", "ab"], []):
-        with pytest.raises(CheckpointError, match=r"confidence\.json: for the weights of another"):
+        with pytest.raises(CheckpointError, match=r"confidence\.json: for another checkpoint"):
             Calibration.read(tmp_path, models)
 
 

@@ -77,7 +77,7 @@ def search(
 def calibrate(
     *,
     models: ModelOptions,
-    threshold: Annotated[float, Option(min=0, max=100, help="Smallest good chrF2.")] = 60.0,
+    threshold: Annotated[float, Option(min=0, max=100, help="Smallest chrF2 that is good.")] = 60.0,
     rerank: RerankOptions,
     search: SearchOptions,
     compute: ComputeOptions,
