@@ -133,8 +133,8 @@ def calibrate(translator: Translator, examples: Examples, threshold: float) -> C
     y, n_good = scores >= threshold, int((scores >= threshold).sum())
     if not MIN_SENTENCES <= n_good <= len(y) - MIN_SENTENCES:
         raise DataError(
-            f"threshold: got {threshold:g}, which {n_good:,} of {len(y):,} translations reach; "
-            f"allowed: at least {MIN_SENTENCES} reach it, and {MIN_SENTENCES} do not"
+            f"chrF2 >= {threshold:g}: got {n_good:,} of {len(y):,} translations, allowed: at least "
+            f"{MIN_SENTENCES}, and as many below; calibrate to another chrF2, or on more sentences"
         )
     confidence = held_out(x, y)
     is_better = scores > min(np.median(scores), np.nextafter(scores.max(), 0))
