@@ -29,7 +29,7 @@ FOLDS, BINS, MIN_SENTENCES = 10, 10, 20
 
 Examples = Sequence[EvalExample]
 Features = Float64[np.ndarray, "N F"]
-Values = Float64[np.ndarray, " N"]
+Values = Float64[np.ndarray, " _"]
 Labels = Bool[np.ndarray, " N"]
 _Number = Annotated[float, Field(ge=-1e12, le=1e12)]
 
@@ -95,7 +95,7 @@ def features(translation: Translation) -> Features:
     return np.array(rows, float).reshape(-1, 4)
 
 
-def probabilities(x: Features, weights: Float64[np.ndarray, " _"]) -> Values:
+def probabilities(x: Features, weights: Values) -> Values:
     """Return 1 / (1 + exp(-(x w + b))), without overflow."""
     return np.asarray(0.5 + 0.5 * np.tanh(0.5 * (x @ weights[:-1] + weights[-1])))
 
@@ -133,8 +133,8 @@ def calibrate(translator: Translator, examples: Examples, threshold: float) -> C
     y, n_good = scores >= threshold, int((scores >= threshold).sum())
     if not MIN_SENTENCES <= n_good <= len(y) - MIN_SENTENCES:
         raise DataError(
-            f"threshold: got {threshold:g}, which {n_good:,} of {len(y):,} translations reach; "
-            f"allowed: at least {MIN_SENTENCES} reach it, and {MIN_SENTENCES} do not"
+            f"chrF2 >= {threshold:g}: got {n_good:,} of {len(y):,} translations, allowed: at least "
+            f"{MIN_SENTENCES}, and as many below; calibrate to another chrF2, or on more sentences"
         )
     confidence = held_out(x, y)
     is_better = scores > min(np.median(scores), np.nextafter(scores.max(), 0))

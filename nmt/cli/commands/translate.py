@@ -93,8 +93,8 @@ def translate(
 
     A score is the log-probability of the translation divided by the length penalty. With --rerank
     it is the weighted mean of the scores of all models. With --json each line is an object with
-    texts, scores and pieces. --confidence adds the probability of nmt calibrate, with a tab before
-    each translation.
+    texts, scores and pieces. --confidence adds the probability of nmt calibrate, as a key in JSON
+    or a column before the translation.
 
     A translation has at most as many pieces as its source times search.max_length_factor, plus
     search.max_length_extra, and at most search.max_length. A note on stderr counts the translations

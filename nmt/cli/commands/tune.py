@@ -77,9 +77,7 @@ def search(
 def calibrate(
     *,
     models: ModelOptions,
-    good_chrf: Annotated[
-        float, Option(min=0, max=100, help="Smallest chrF2 of a good translation.")
-    ] = 60.0,
+    good: Annotated[float, Option(min=0, max=100, help="Smallest chrF2 that is good.")] = 60.0,
     rerank: RerankOptions,
     search: SearchOptions,
     compute: ComputeOptions,
@@ -87,7 +85,7 @@ def calibrate(
     """Calibrate the confidence of a run on its validation set.
 
     The confidence is the probability that the chrF2 of a translation against a reference is at
-    least --good-chrf. The first run keeps the calibration for nmt translate --confidence, nmt serve
+    least --good. The first run keeps the calibration for nmt translate --confidence, nmt serve
     and nmt card. Other weights need another calibration; other search settings give a note. The
     expected calibration error and the AUC are measured by cross-validation.
     """
@@ -101,7 +99,7 @@ def calibrate(
     examples = _validation_set(runs[0])
     translator = models.load(runs, compute, rerank=rerank)
     say(f"translating {len(examples):,} sentences of the validation set")
-    calibration = fit_confidence(translator, examples, good_chrf)
+    calibration = fit_confidence(translator, examples, good)
     write_json(runs[0].path / CONFIDENCE, calibration.model_dump(mode="json"))
     for name, value in calibration.rows():
         typer.echo(f"{name:<54}{value}")
