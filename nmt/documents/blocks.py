@@ -50,21 +50,24 @@ def markdown_blocks(text: str) -> Iterator[Span]:
         starts.append(starts[-1] + len(line))
     row, column, is_cell = -1, 0, False
     for token in _markdown_parser().parse(text[starts[0] :]):
-        if token.type == "inline" and token.map and (content := token.content.strip()):
+        if token.type == "inline" and token.map and token.content.strip():
             first = token.map[0]
             if is_cell:
-                contents = [content.replace("|", r"\|")]
+                contents = [token.content.replace("|", r"\|")]
                 place = lines[first].find(contents[0], column if first == row else 0)
-                row, column = first, place + len(contents[0])
             else:
-                contents = [line.strip() for line in content.split("\n")]
+                contents = [line.strip() for line in token.content.split("\n")]
+                while not contents[0]:
+                    del contents[0]
+                    first += 1
                 place = lines[first].rfind(contents[0])
             last = first + len(contents) - 1
-            end = starts[last] + lines[last].rfind(contents[-1]) + len(contents[-1])
-            start = starts[first] + place
-            if mark := _LIST_MARK.match(text, start, end):
-                start = mark.end()
-            yield start, end
+            last_place = place if is_cell else lines[last].rfind(contents[-1])
+            if place >= 0 and last_place >= 0:
+                start, end = starts[first] + place, starts[last] + last_place + len(contents[-1])
+                row, column = first, end - starts[last]
+                mark = _LIST_MARK.match(text, start, end)
+                yield mark.end() if mark else start, end
         is_cell = token.type in ("th_open", "td_open")
 
 
@@ -93,7 +96,7 @@ _SRT_TIMES = re.compile(
     r"^[ \t]*+(?:\d++[ \t]*+\r?\n[ \t]*+)?\d++:\d++:\d++[,.]\d++[ \t]*+-->.*", re.MULTILINE
 )
 _SRT_MARKS = re.compile(
-    rf"{_SRT_TIMES.pattern}|</?[a-zA-Z][^<>\n]*>|\{{\\[^{{}}\n]*\}}|^[ \t]*+[-–—][ \t]*+|\n\s*+\n",
+    rf"{_SRT_TIMES.pattern}|</?[a-zA-Z][^<>\n]*>|\{{\\[^{{}}\n]*\}}|^[ \t]*+[-–—][ \t]*+|\n[^\S\n]*+\n",
     re.MULTILINE,
 )
 """Number and times of a caption, tags, dashes at the start of a line, and empty lines."""
