@@ -53,7 +53,7 @@ def test_every_document_is_joined_as_it_was(written: tuple[str, str], lang: str)
 
 
 @settings(max_examples=300, deadline=None)
-@given(documents("markdown"))
+@given(documents("blocks"))
 def test_blocks_of_markdown_survive(text: str) -> None:
     def blocks(text: str) -> list[str]:
         return [token.type for token in PARSER.parse(text)]
@@ -118,7 +118,11 @@ def test_sentences_are_what_stands_between_markup(text: str, expected: list[str]
             "<p>A\n  bee.&nbsp; C&#160;d</p><pre>e <b>f</b></pre><code>g</code>",
             ["A bee.", "C\xa0d"],
         ),
-        ("srt", TIMES + "- A b.\n- C\nd\n{\\an8}<i>e\nf</i>\n♪ ♪", ["A b.", "C d", "e f"]),
+        (
+            "srt",
+            TIMES + "- A b.\n- C\nd\n{\\an8}<i>e\nf</i>\n♪ ♪\n\ng",
+            ["A b.", "C d", "e f", "g"],
+        ),
     ],
 )
 def test_sentences_of_a_format(format: str, text: str, expected: list[str]) -> None:

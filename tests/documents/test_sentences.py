@@ -27,7 +27,7 @@ def test_sentences_joined_are_the_text(text: str, lang: str, limit: int) -> None
             "en",
             ["Node.JS isn't Foo.Bar. ", "See www.example.COM now. ", "It helps me. ", "Or us."],
         ),
-        ("en", ["1. Two dogs run. ", "2) A dog runs."]),
+        ("en", ["1. Two dogs run. ", "2. A dog runs. ", "Three cats."]),
         ("en", ["J.\u00a0Smith is here.\u2009", "Is he?\u2028", "Yes."]),
         (
             "fr",

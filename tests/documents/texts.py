@@ -93,10 +93,12 @@ MARKDOWN += [
     "\t",
 ]
 MARKDOWN += ["\n\n| a | b \\| c |\n|---|---|\n| d | e. F |\n", "---\ntitle: x\n---\n"]
+BLOCKS = [mark for mark in MARKDOWN if "|" not in mark or "\n|---" in mark]
 MARKS = {
     "text": ["\n", "\n\n", "\r\n"],
     "html": HTML,
     "markdown": MARKDOWN,
+    "blocks": BLOCKS,
     "srt": ["\n\n7\n00:00:01,0 --> 00:00:02,0\n", "\n- ", "\n", "<i>", "</i>", "{\\an8}"],
 }
 
@@ -107,7 +109,7 @@ def documents(format: str) -> st.SearchStrategy[str]:
         st.sampled_from(WORDS)
         | st.sampled_from(SPACES)
         | st.sampled_from(MARKS[format])
-        | st.text(max_size=3)
+        | st.text(st.characters(exclude_characters="|"), max_size=3)
     )
     return st.lists(part, max_size=25).map("".join)
 
