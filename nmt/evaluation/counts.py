@@ -32,7 +32,6 @@ _REPETITION = re.compile(r"(?<!\S)(\S.{4,}?)(?: \1)+(?!\S)")
 _MAX_SEARCHED = 2000
 """Characters of a line in which repetitions are searched, in quadratic time."""
 
-
 _Row = tuple[int, str, tuple[str, ...]]
 """The number of a line, its translation, and its source followed by its references."""
 

@@ -131,7 +131,7 @@ def word_of(tokenizer: Tokenizer, text: str, is_reversed: bool) -> Word | None:
 
 @functools.lru_cache(maxsize=4)
 def _piece_texts(tokenizer: Tokenizer, order: int) -> tuple[str, ...]:
-    """Return the text of each id, with ▁ for a space; "" for reserved ids. -1 reverses texts."""
+    """Return the text of each id, read in `order` 1 or -1, with ▁ for a space; "" if reserved."""
     contents = map(tokenizer.piece_bytes, tokenizer.vocab.pieces[len(RESERVED) :])
     # A single byte beyond ASCII is a part of a character, and decodes to "".
     texts = (content.decode(errors="ignore")[::order] for content in contents)

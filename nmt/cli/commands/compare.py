@@ -124,9 +124,8 @@ def _lines(systems: "Sequence[System]") -> Iterator[str]:
         for system in systems:
             rows.append([system.name, *(f"{b.bleu:.1f}" for b in system.evaluation.by_length)])
         yield from ("BLEU by words of the source (sentences)", *columns(rows), "")
-    for system in systems:
-        yield from (f"{system.name}: {line}" for line in count_lines(system.evaluation.counts))
-    yield ""
+    faults = [f"{s.name}: {line}" for s in systems for line in count_lines(s.evaluation.counts)]
+    yield from [*faults, ""] if faults else []
     for system in systems[1:]:
         for change in system.changes:
             yield f"line {change.line}: chrF2 {change.gain:+.1f}"

@@ -103,8 +103,9 @@ class ScoreOptions:
         chip = resolve_device(device or "auto") if "comet" in metrics else None
         gpu = chip.index if chip is not None and chip.type == "cuda" else None
         data = None if config is None else config.data
-        options = (n_bootstrap, tokenize, self.as_is, self.comet, gpu, data)
-        scoring = Scoring(lang, metrics, *options)
+        scoring = Scoring(
+            lang, metrics, n_bootstrap, tokenize, self.as_is, comet=self.comet, gpu=gpu, data=data
+        )
         check_metrics(scoring, "--tokenize")
         return scoring
 
