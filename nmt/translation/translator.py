@@ -235,12 +235,13 @@ class Translator:
         config: SearchConfig,
         constraints: Sequence[Constraint],
     ) -> list[list[Hypothesis]]:
-        """Search, then search again with the terms of the glossary where a hypothesis lacks one."""
+        """Search, and where a hypothesis lacks a term, again with the terms and twice the beam."""
         beams = self.batched.search(sources, config, constraints)
         if self.glossary is None:
             return beams
         lacking = self.glossary.constrain(texts, beams, constraints)
-        again = self.batched.search([sources[i] for i in lacking], config, list(lacking.values()))
+        wide = config.model_copy(update={"beam": 2 * config.beam})
+        again = self.batched.search([sources[i] for i in lacking], wide, list(lacking.values()))
         for i, hypotheses in zip(lacking, again, strict=True):
             beams[i] = hypotheses
         return beams
