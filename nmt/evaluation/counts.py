@@ -9,16 +9,11 @@ from nmt.corpora.corpora import MAX_READ_BYTES, resolve_split, split_files, stre
 from nmt.corpora.sources import DataConfig
 from nmt.errors import ConfigError, DataError
 from nmt.text.normalisation import compose_unicode
+from nmt.text.placeholders import ADDRESS, VARIABLE
 from nmt.text.word_tokenizer import core
 from nmt.types import EvalExample
 
-_ADDRESS = re.compile(
-    r"(?:https?://|www\.)[^\s<>\"«»]*[\w/#=&-]|(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.-]*\w"
-)
-_PLACEHOLDER = re.compile(
-    r"(?<![\d%])%(?:\(\w+\)|\d+\$)?[-+#0]*\d*(?:\.\d+)?[sdifgxXuc@](?!\w)"
-    r"|\$?\{[\w.:]*\}|\$[^\W\d]\w*"
-)
+_ADDRESS, _PLACEHOLDER = re.compile(ADDRESS), re.compile(VARIABLE)
 _NUMBER = re.compile(  # thousands, then decimals, minutes and the like
     r"(?<!\d)(\d{1,3}(?:[ \u00a0\u202f.,'’]\d{3})+(?!\d)|\d+)"
     r"((?:(?:[.,:]|[ \u00a0\u202f]?[hH][ \u00a0\u202f]?)\d+)*)"

@@ -8,10 +8,14 @@ TAG = (
     r"""(?>(?:[^<>=]++|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["']))){0,200})>"""
 )
 
-_ONE = "|".join(
+ADDRESS = "|".join(
     (
         r"""(?<!\w)(?:[A-Za-z][A-Za-z\d+.-]{1,20}://|www\.|mailto:)[^\s<>"«»]*[\w/#&=~$+%-]""",
         r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+",
+    )
+)
+VARIABLE = "|".join(
+    (
         r"%%|%\{\w{1,80}\}|%@",
         # %s, %(name)d, %1$s, %-5.2f; behind a digit, as in 50%off, no letter may follow.
         r"%(?:\([\w .-]{1,80}\)|\d{1,3}\$)?[-+#0]{0,5}(?:\d{1,5}|\*)?(?:\.(?:\d{1,5}|\*)?)?"
@@ -21,6 +25,7 @@ _ONE = "|".join(
         r"(?<![\w$])\$[A-Za-z_]\w{0,80}",
     )
 )
+_ONE = f"{ADDRESS}|{VARIABLE}"
 _RUN = rf"(?>(?:{_ONE})(?:[,.;:/|+*~=#&-]{{0,3}}(?:{_ONE}))*)"
 PLACEHOLDERS = rf"\({_RUN}\)|\"{_RUN}\"|'{_RUN}'|{_RUN}"
 """Addresses and variables of printf, Python, Qt, a shell or a template; `("%s/%s")` is one, since
