@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from nmt.documents.markup import BLOCK_TAGS, between_block_tags
+from nmt.documents.markup import BLOCK_TAGS, TextFormat, between_block_tags
 from nmt.errors import DataError
 
 if TYPE_CHECKING:
@@ -14,31 +14,26 @@ if TYPE_CHECKING:
 Span = tuple[int, int]
 
 
-def text_blocks(text: str) -> Iterator[Span]:
-    """Yield the span of each line of a plain text."""
-    return _between(_LINE_END, text)
+def blocks(text: str, format: TextFormat) -> Iterator[Span]:
+    """Yield the spans of lines, of text between tags, of paragraphs or of captions.
 
-
-def srt_blocks(text: str) -> Iterator[Span]:
-    """Yield the spans of captions of a film. A caption goes on until a dash begins a speech.
-
-    Raises DataError if no line has the times of a caption.
+    In HTML, tags that separate sentences (BLOCK_TAGS) end a span. Scripts, styles and preformatted
+    text have none, and neither has the text after an unclosed tag of these. A caption of subtitles
+    (SRT) goes on until a dash begins a speech. Raises DataError if subtitles have no times.
     """
-    if text.strip() and not _SRT_TIMES.search(text):
+    if format == "markdown":
+        yield from _markdown_blocks(text)
+        return
+    if format == "srt" and text.strip() and not _SRT_TIMES.search(text):
         raise DataError("no subtitles (SRT): no line such as 00:00:01,000 --> 00:00:02,500")
-    return _between(_SRT_MARKS, text)
+    start = 0
+    for match in _SEPARATORS[format].finditer(text):
+        yield start, match.start()
+        start = match.end()
+    yield start, len(text)
 
 
-def html_blocks(text: str) -> Iterator[Span]:
-    """Yield the spans between the tags of HTML that separate sentences (BLOCK_TAGS).
-
-    Scripts, styles and preformatted text have none, and neither has the text after an unclosed tag
-    of these.
-    """
-    return _between(_HTML_MARKUP, text)
-
-
-def markdown_blocks(text: str) -> Iterator[Span]:
+def _markdown_blocks(text: str) -> Iterator[Span]:
     """Yield the span of each paragraph, heading and table cell of Markdown, without its marks.
 
     Front matter, code blocks, HTML blocks and link definitions have none.
@@ -81,15 +76,6 @@ def _markdown_parser() -> "MarkdownIt":
     return MarkdownIt("commonmark").enable("table").disable("inline")
 
 
-def _between(separator: re.Pattern[str], text: str) -> Iterator[Span]:
-    start = 0
-    for match in separator.finditer(text):
-        yield start, match.start()
-        start = match.end()
-    yield start, len(text)
-
-
-_LINE_END = re.compile("\n")
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++\Z")
 _FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 _LIST_MARK = re.compile(r"\[(?:[ xX]|!\w+)\][\s>]+")
@@ -119,3 +105,4 @@ _HTML_MARKUP = re.compile(
     """,
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
+_SEPARATORS = {"text": re.compile("\n"), "html": _HTML_MARKUP, "srt": _SRT_MARKS}

@@ -4,35 +4,25 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from nmt.documents.blocks import html_blocks, markdown_blocks, srt_blocks, text_blocks
-from nmt.documents.markup import Format, extract_markup, hide_markup
+from nmt.documents.blocks import blocks
+from nmt.documents.markup import TextFormat, extract_markup, hide_markup
 from nmt.documents.placement import restore as restore_markup
 from nmt.documents.sentences import Splitter
 from nmt.text.tokenizer import Tokenizers
 from nmt.types import Translation
 
-TextFormat = Literal["text", "html", "markdown", "srt"]
-
 Restore = Callable[[Translation, int], str]
-"""Makes of a sentence's translation, and the rank of a hypothesis, what the document will have."""
+"""Returns what the document has for the hypothesis of a rank, from 0, of a translation."""
 
 
 class Part(NamedTuple):
-    """A part of a document as it was written, and for a sentence what is translated.
-
-    `source` is the sentence as the model reads it, or None for a part that stays as it is.
-    """
+    """A part of a document as it was written. Only a sentence has a source, for the model."""
 
     text: str
     source: str | None = None
     restore: Restore | None = None
-
-
-def inline_format(format: TextFormat) -> Format:
-    """Return the format of the markup within sentences. The tags of subtitles separate them."""
-    return "text" if format == "srt" else format
 
 
 @dataclass(frozen=True)
@@ -53,7 +43,7 @@ class SentenceReader:
         markup; it reads "" of a sentence without words. A sentence that the model leaves unchanged
         stays as written.
         """
-        marked = extract_markup(_LINE_BREAK.sub(" ", raw), inline_format(format), self.copies)
+        marked = extract_markup(_LINE_BREAK.sub(" ", raw), format, self.copies)
         has_pipe = _PIPE.search(raw) is not None
 
         def restore(translation: Translation, rank: int) -> str:
@@ -80,9 +70,9 @@ class Document:
         self.parts: list[Part] = []
         hidden = _HTML_SPACE if format == "html" else _LINE_BREAK
         position = 0
-        for start, end in _BLOCKS[format](text):
+        for start, end in blocks(text, format):
             # Sentences are found in a copy of the block that has spaces for line breaks and tags.
-            block = hide_markup(text[start:end], inline_format(format))
+            block = hide_markup(text[start:end], format)
             block = hidden.sub(lambda match: " " * len(match[0]), block)
             for sentence in reader.splitter.split(block):
                 raw = text[start : start + len(sentence)]
@@ -140,13 +130,6 @@ def _with_breaks(text: str, raw: str) -> str:
                 n_lines += 1
     return "".join([*lines, text[start:]])
 
-
-_BLOCKS: dict[TextFormat, Callable[[str], Iterator[tuple[int, int]]]] = {
-    "text": text_blocks,
-    "html": html_blocks,
-    "markdown": markdown_blocks,
-    "srt": srt_blocks,
-}
 
 _LINE_BREAK = re.compile(r"(?<!\s)[^\S\r\n]*+\\?+[\r\n][\s>]*+")
 """A line break with the white space around it, and the marks of a quotation in Markdown."""

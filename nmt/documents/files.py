@@ -28,13 +28,17 @@ def format_of(path: Path) -> DocumentFormat:
 
 
 def open_document(
-    text: str, format: DocumentFormat, reader: SentenceReader
+    text: str, format: DocumentFormat, reader: SentenceReader, name: str | None = None
 ) -> "Document | Catalogue":
     """Return the document whose content in the given format is `text`.
 
-    Raises DataError if `text` is not in this format, and ConfigError without the extra `files`.
+    Raises DataError, which begins with `name`, if `text` is not in this format, and ConfigError
+    without the extra `files`.
     """
-    return Catalogue(text, reader) if format == "po" else Document(text, format, reader)
+    try:
+        return Catalogue(text, reader) if format == "po" else Document(text, format, reader)
+    except DataError as error:
+        raise error if name is None else DataError(f"{name}: {error}") from None
 
 
 class Catalogue:

@@ -11,7 +11,7 @@ from nmt.corpora.sources import DataConfig
 from nmt.text.placeholders import PLACEHOLDERS, TAG
 from nmt.text.tokenizer import Tokenizers
 
-Format = Literal["text", "html", "markdown"]
+TextFormat = Literal["text", "html", "markdown", "srt"]
 Escapes = dict[int, str]
 
 _BLOCKS = """address article aside blockquote body br caption center col colgroup dd details dialog
@@ -64,7 +64,7 @@ class Marked:
 
 
 def extract_markup(
-    sentence: str, format: Format = "text", leaves: Callable[[str], bool] | None = None
+    sentence: str, format: TextFormat = "text", leaves: Callable[[str], bool] | None = None
 ) -> Marked:
     """Take the inline markup out of a sentence.
 
@@ -119,7 +119,7 @@ def copied_by(tokenizers: Tokenizers, data: DataConfig) -> Callable[[str], bool]
     return lambda text: all(s.decode(s.encode(text).ids, restore=False) == text for s in sides)
 
 
-def hide_markup(text: str, format: Format) -> str:
+def hide_markup(text: str, format: TextFormat) -> str:
     """Return a copy of the same length in which a splitter finds sentences.
 
     Tags are spaces, and code is a word.
@@ -156,7 +156,7 @@ def _space(text: str, mark: Mark, is_edge: bool) -> str:
     return " " if mark.role not in ("open", "close", "") and is_open and not space else space
 
 
-def _unescaped(text: str, format: Format, escapes: Escapes) -> str:
+def _unescaped(text: str, format: TextFormat, escapes: Escapes) -> str:
     """Return a text as a reader sees it, and record how it is written."""
 
     def unescaped(match: re.Match[str]) -> str:
@@ -165,7 +165,7 @@ def _unescaped(text: str, format: Format, escapes: Escapes) -> str:
             escapes.setdefault(ord(char), match[0])
         return char
 
-    return text if format == "text" else _ESCAPED[format].sub(unescaped, text)
+    return _ESCAPED[format].sub(unescaped, text) if format in _ESCAPED else text
 
 
 _COMMON = (
@@ -176,9 +176,11 @@ _ESCAPE = r"\\[!-/:-@\[-`{-~]"
 _CODE = r"(?P<left>\()?(?<!`)(?>(?P<fence>`++)(?:(?s:.)*?[^`])?(?P=fence)(?!`))(?(left)\))"
 _DESTINATION = r"<[^<>\n]{0,2000}>|(?:[^\s()<]|\([^\s()]{0,200}\)){0,2000}"
 _TARGET = rf'\((?:{_DESTINATION})(?:\s{{1,9}}"[^"]{{0,500}}")?\)|\[[^\[\]]{{0,200}}\]'
-_LEXEMES: dict[Format, re.Pattern[str]] = {
+_TEXT = re.compile(rf"{_COMMON}|(?P<key>(?<![\w&])&(?=[^\W_])|(?<=[^\W\d_])&(?=[a-z]))")
+_LEXEMES: dict[TextFormat, re.Pattern[str]] = {
+    "text": _TEXT,
+    "srt": _TEXT,
     "html": re.compile(_COMMON),
-    "text": re.compile(rf"{_COMMON}|(?P<key>(?<![\w&])&(?=[^\W_])|(?<=[^\W\d_])&(?=[a-z]))"),
     "markdown": re.compile(
         rf"(?P<escape>{_ESCAPE})|(?P<code>{_CODE})"
         r"|(?P<link><(?:[A-Za-z][\w+.-]{1,31}:[^\s<>]{1,2000}|[\w.+-]{1,64}@[\w.-]{1,255})>"
@@ -190,7 +192,7 @@ _REFERENCE = r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z]\w{1,31})(?:;|(?!\w))"
 _ESCAPED = {"html": re.compile(_REFERENCE), "markdown": re.compile(f"{_REFERENCE}|{_ESCAPE}")}
 
 
-def _lexemes(core: str, format: Format) -> Iterator[Mark]:
+def _lexemes(core: str, format: TextFormat) -> Iterator[Mark]:
     """Yield the marks of a sentence, in order, with the role `either` for some runs of Markdown."""
     for match in _LEXEMES[format].finditer(core):
         (start, end), text, role, name = match.span(), match[0], match.lastgroup, "["

@@ -1,4 +1,4 @@
-"""Translate texts and streams of documents, sentence by sentence."""
+"""Translate texts and streams of lines, sentence by sentence."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -39,27 +39,26 @@ def reader_of(translator: Translator) -> SentenceReader:
     return SentenceReader(splitter, tokenizers, copies)
 
 
-def translate_documents(
-    translate: Callable[[Iterator[str]], Iterator[Translation]], documents: Iterable[Document]
-) -> Iterator[tuple[Document, list[Translation]]]:
-    """Yield each document of a stream with the translations of its sentences.
+def translate_lines(
+    translate: Callable[[Iterator[str]], Iterator[Translation]],
+    lines: Iterable[str],
+    reader: SentenceReader,
+) -> Iterator[str]:
+    """Yield the translation of each line of a plain text.
 
-    `translate` translates a stream of sentences. If it reads one at a time, each document is
-    yielded before the next one is read.
+    `translate` translates a stream of sentences. If it reads one at a time, each line is answered
+    before the next one is read. It gets an empty sentence for a line without any.
     """
-    waiting: deque[tuple[Document, int]] = deque()
+    waiting: deque[Document] = deque()
 
     def sentences() -> Iterator[str]:
-        for document in documents:
-            # An empty sentence stands for a document without any, which is then answered in turn.
-            texts = document.sentences or [""]
-            waiting.append((document, len(texts)))
-            yield from texts
+        for line in lines:
+            waiting.append(Document(line, "text", reader))
+            yield from waiting[-1].sentences or [""]
 
     translations: list[Translation] = []
     for translation in translate(sentences()):
         translations.append(translation)
-        if len(translations) == waiting[0][1]:
-            document, _ = waiting.popleft()
-            yield document, translations if document.sentences else []
+        if len(translations) >= len(waiting[0].sentences):
+            yield waiting.popleft().translated(translations)[0]
             translations = []

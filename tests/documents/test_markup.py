@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from translation.small import translator_of
 
 from nmt.corpora.sources import DataConfig
-from nmt.documents.markup import Format, Marked, copied_by, extract_markup
+from nmt.documents.markup import Marked, TextFormat, copied_by, extract_markup
 from nmt.documents.placement import place, restore, words_of
 from nmt.text.placeholders import copied_tokens
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
@@ -123,7 +123,7 @@ def test_any_attention_places_every_mark_once(n_examples: int) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(sentence=SENTENCES, format=st.sampled_from(["html", "text"]), leaves=st.booleans())
-def test_the_identity_restores_the_source(sentence: str, format: Format, leaves: bool) -> None:
+def test_the_identity_restores_the_source(sentence: str, format: TextFormat, leaves: bool) -> None:
     marked = extract_markup(sentence, format, (lambda text: True) if leaves else None)
     if marked.text:
         words = words_of(marked.text, "en")
@@ -160,7 +160,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("format", "sentence", "text"), TEXTS)
-def test_the_model_reads_plain_text(format: Format, sentence: str, text: str) -> None:
+def test_the_model_reads_plain_text(format: TextFormat, sentence: str, text: str) -> None:
     marked = extract_markup(f" {sentence}\n", format)
     assert marked.text == text
     if sentence != "<b></b>x<i>y<u>z</i></u>":  # marks inside a word go around it
@@ -170,7 +170,7 @@ def test_the_model_reads_plain_text(format: Format, sentence: str, text: str) ->
 
 @pytest.mark.parametrize("sentence", ["", " ", "%s: %s", "<b></b>!", "`code`", "1<2", "***"])
 @pytest.mark.parametrize("format", ["text", "html", "markdown"])
-def test_a_sentence_without_words_stays(sentence: str, format: Format) -> None:
+def test_a_sentence_without_words_stays(sentence: str, format: TextFormat) -> None:
     marked = extract_markup(sentence, format)
     translator = translator_of()
     (translation,) = translator.translate([marked.text])
@@ -230,7 +230,7 @@ def test_a_sentence_without_words_stays(sentence: str, format: Format) -> None:
     ],
 )
 def test_marks_follow_their_words(
-    format: Format, sentence: str, text: str, links: dict[int, int], expected: str
+    format: TextFormat, sentence: str, text: str, links: dict[int, int], expected: str
 ) -> None:
     assert placed(extract_markup(sentence, format), text, links, "fr") == expected
 

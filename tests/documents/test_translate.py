@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from translation.small import TEXTS, translator_of
 
 import nmt
-from nmt.documents.document import Document
-from nmt.documents.translate import reader_of, translate_documents
+from nmt.documents.translate import reader_of, translate_lines
 from nmt.translation.translator import Translator
 
 SENTENCES = [text for text in TEXTS if text]
@@ -30,13 +29,12 @@ def test_each_line_is_answered_before_the_next_is_read(lines: list[str]) -> None
     """With a translator that reads one sentence at a time."""
     events: list[str] = []
 
-    def documents() -> Iterator[Document]:
+    def read() -> Iterator[str]:
         for line in lines:
             events.append(f"read {line}")
-            yield Document(line, "text", reader())
+            yield line
 
-    for document, translations in translate_documents(by(str), documents()):
-        [line] = document.translated(translations)
+    for line in translate_lines(by(str), read(), reader()):
         events.append(f"write {line}")
     assert events == [f"{event} {line}" for line in lines for event in ("read", "write")]
 
@@ -47,8 +45,7 @@ def test_no_line_is_lost_whatever_is_read_at_once(lines: list[str], size: int) -
         while chunk := list(islice(sentences, size)):
             yield from by(str.upper)(chunk)
 
-    documents = (Document(line, "text", reader()) for line in lines)
-    answers = [d.translated(t)[0] for d, t in translate_documents(translate, documents)]
+    answers = list(translate_lines(translate, lines, reader()))
     assert answers == [line.upper() for line in lines]
 
 

@@ -3,8 +3,9 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,17 +19,17 @@ from nmt.cli.shared.sentences import (
     checked_arguments,
     file_content,
     file_lines,
+    print_content,
     print_lines,
     with_progress,
 )
-from nmt.errors import ConfigError, DataError, format_count
+from nmt.errors import ConfigError, format_count
 from nmt.names import DocumentFormat
-from nmt.storage.atomic import encode_utf8
-from nmt.storage.output import STDIN_OR_STDOUT, atomic_output
+from nmt.storage.output import STDIN_OR_STDOUT
 
 if TYPE_CHECKING:
     from nmt.evaluation.confidence import Calibration
-    from nmt.translation.translator import Translator
+    from nmt.translation.glossary import Glossary
     from nmt.types import TranslatedHypothesis, Translation
 
 _CHECKED = 1000
@@ -107,11 +108,7 @@ def translate(
     if lexicon is not None and not replace_unk:
         raise ConfigError("--lexicon requires --replace-unk")
     arguments = checked_arguments(sentences or ())
-    for text in arguments:
-        if os.path.isfile(text):
-            say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
-        elif os.path.isfile(f"{text}/config.yaml"):
-            say(f"note: '{text}' is translated as a sentence; --run {text} translates with the run")
+    _note_names(arguments)
     runs = models.open(compute, {**search.by_key(), "n_best": n_best})
     config = runs[0].config.search
     is_n_best = config.n_best > 1
@@ -125,29 +122,51 @@ def translate(
     translator = models.load(runs, compute, rerank=rerank)
     if glossary is not None:
         translator.use_glossary(glossary)
-    session = _Session(translator, prefix, as_json, show_attention, is_n_best, is_split)
+    output = _Output(
+        as_json, show_attention, is_n_best, is_split, translator.max_pieces, translator.glossary
+    )
     if confidence:
         from nmt.evaluation.confidence import read_calibration
 
-        session.calibration = read_calibration(translator, say)
-    if replace_unk:
-        from nmt.translation.unknown_words import read_lexicon
+        output.calibration = read_calibration(translator, say)
+    from nmt.documents.files import format_of, open_document
+    from nmt.documents.translate import reader_of, translate_lines
+    from nmt.translation.unknown_words import read_lexicon, replace_unknown
 
-        session.lexicon = read_lexicon(lexicon, translator.tokenizers) if lexicon else {}
-    from nmt.documents.files import format_of
+    reader, tokenizers = reader_of(translator), translator.tokenizers
+    entries = read_lexicon(lexicon, tokenizers) if lexicon else {}
+
+    def stream(sentences: Iterable[str]) -> Iterator["Translation"]:
+        translations: Iterator[Translation] = translator.translate_stream(sentences, prefix)
+        if replace_unk:
+            translations = (replace_unknown(t, tokenizers, entries) for t in translations)
+        return map(output.count, translations)
+
+    def answers(source: Iterable[str]) -> Iterator[str]:
+        if is_split:
+            return translate_lines(stream, source, reader)
+        return ("\n".join(output.lines(translation)) for translation in stream(source))
 
     if format is None:
         format = format_of(file) if file and is_split else "text"
     if format != "text":
-        _write_documents(session.documents(sentences, file, format, out), out)
+        contents = sentences or [file_content(file or STDIN_OR_STDOUT)]
+        documents = [open_document(text, format, reader, str(file or format)) for text in contents]
+        n_sentences = sum(len(document.sentences) for document in documents)
+        translations = with_progress(
+            stream(chain.from_iterable(d.sentences for d in documents)), None, out, n_sentences
+        )
+        end = "\n" if sentences else ""
+        results = (d.translated(islice(translations, len(d.sentences)))[0] for d in documents)
+        print_content("".join(text + end for text in results), out)
     elif not arguments and file is None and sys.stdin.isatty():
         typed = _prompted(f"{translator.languages[0]}> ")
-        print_lines((answer for line in typed for answer in session.answers([line])), out)
+        print_lines((answer for line in typed for answer in answers([line])), out)
     else:
         source = iter(arguments) if arguments else file_lines(file or STDIN_OR_STDOUT)
-        print_lines(with_progress(session.answers(source), file, out), out)
+        print_lines(with_progress(answers(source), file, out), out)
     print_path(out)
-    session.note()
+    output.note(*translator.languages)
 
 
 def _prompted(prompt: str) -> Iterator[str]:
@@ -162,32 +181,29 @@ def _prompted(prompt: str) -> Iterator[str]:
         yield line
 
 
-def _write_documents(documents: Iterable[str], out: Path | None) -> None:
-    """Write documents as they are. On a terminal, control characters are escaped."""
-    path = out or STDIN_OR_STDOUT
-    if path == STDIN_OR_STDOUT and sys.stdout.isatty():
-        for document in documents:
-            typer.echo(document, nl=False)
-        return
-    with atomic_output(path) as stream:
-        for document in documents:
-            stream.write(encode_utf8(document))
+def _note_names(texts: Iterable[str]) -> None:
+    """Print a note on stderr for each text that is the name of a file or a run."""
+    for text in texts:
+        if os.path.isfile(text):
+            say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
+        elif os.path.isfile(f"{text}/config.yaml"):
+            say(f"note: '{text}' is translated as a sentence; --run {text} translates with the run")
 
 
 @dataclass
-class _Session:
-    """Translates texts of a command, formats the answers, and collects notes for stderr.
+class _Output:
+    """Formats translations as lines, and collects notes for stderr.
 
-    With `is_split`, lines are split into sentences. `lexicon` is for --replace-unk, if not None.
+    With `is_split`, lines are split into sentences. `max_pieces` is the largest number of pieces of
+    a training sentence.
     """
 
-    translator: "Translator"
-    prefix: str
     as_json: bool
     attention: bool
     is_n_best: bool
     is_split: bool
-    lexicon: Mapping[str, str] | None = None
+    max_pieces: int | None
+    glossary: "Glossary | None"
     calibration: "Calibration | None" = None
     n: int = 0
     n_cut: int = 0
@@ -196,69 +212,25 @@ class _Session:
     too_long: list[int] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
 
-    def answers(self, lines: Iterable[str]) -> Iterator[str]:
-        """Yield the output for each line."""
-        if not self.is_split:
-            yield from ("\n".join(self._lines(t)) for t in self._translated(lines))
-            return
-        from nmt.documents.document import Document
-        from nmt.documents.translate import reader_of, translate_documents
-
-        reader = reader_of(self.translator)
-        documents = (Document(line, "text", reader) for line in lines)
-        for document, translations in translate_documents(self._translated, documents):
-            yield document.translated(translations)[0]
-
-    def documents(
-        self,
-        texts: Sequence[str] | None,
-        file: Path | None,
-        format: DocumentFormat,
-        out: Path | None,
-    ) -> Iterator[str]:
-        """Yield the translated texts, each with a line end, or the translated file or stdin."""
-        from nmt.documents.files import open_document
-        from nmt.documents.translate import reader_of
-
-        reader = reader_of(self.translator)
-        for content in texts or [file_content(file or STDIN_OR_STDOUT)]:
-            try:
-                document = open_document(content, format, reader)
-            except DataError as error:
-                raise DataError(f"{file or format}: {error}") from None
-            sentences = document.sentences
-            translations = with_progress(self._translated(sentences), None, out, len(sentences))
-            yield document.translated(translations)[0] + ("\n" if texts else "")
-
-    def _translated(self, sentences: Iterable[str]) -> "Iterator[Translation]":
-        """Yield the translations of a stream, and count them."""
-        from nmt.translation.unknown_words import replace_unknown
-
-        for drawn in self.translator.translate_stream(sentences, self.prefix):
-            translation: Translation = drawn
-            if self.lexicon is not None:
-                tokenizers = self.translator.tokenizers
-                translation = replace_unknown(translation, tokenizers, self.lexicon)
-            if translation.src_text or not self.is_split:
-                self._count(translation)
-            yield translation
-
-    def _count(self, translation: "Translation") -> None:
+    def count(self, translation: "Translation") -> "Translation":
+        """Count a translation, unless it stands for a line without sentences, and return it."""
+        if self.is_split and not translation.src_text:
+            return translation
         self.n += 1
         if self.n <= _CHECKED:
             self.sources.append(translation.src_text)
         self.n_cut += any(not h.hypothesis.finished for h in translation.hypotheses[:1])
-        limit = self.translator.max_pieces
-        if limit is not None and len(translation.source.ids) > limit:
+        if self.max_pieces is not None and len(translation.source.ids) > self.max_pieces:
             self.too_long.append(self.n)
-        glossary = self.translator.glossary
-        if glossary is not None and translation.hypotheses:
-            terms = glossary.terms_of(translation.src_text)
-            missed = glossary.missed(terms, translation.hypotheses[0].hypothesis)
+        if self.glossary is not None and translation.hypotheses:
+            terms = self.glossary.terms_of(translation.src_text)
+            missed = self.glossary.missed(terms, translation.hypotheses[0].hypothesis)
             self.n_terms += len(terms)
             self.missed += [(self.n, term.source) for term in missed]
+        return translation
 
-    def _lines(self, translation: "Translation") -> Iterator[str]:
+    def lines(self, translation: "Translation") -> Iterator[str]:
+        """Yield the lines for the translation that was counted last."""
         confidences = self.calibration.confidence(translation) if self.calibration else []
         if self.as_json:
             hypotheses = [_hypothesis(hypothesis) for hypothesis in translation.hypotheses]
@@ -277,15 +249,15 @@ class _Session:
 
                 yield from (render_terminal(translation, rank), "")
 
-    def note(self) -> None:
+    def note(self, src_lang: str, tgt_lang: str) -> None:
         """Print notes on stderr about odd sentences and translations."""
         if self.attention:
             from nmt.explain.terminal import legend
 
             say(legend())
-        note_languages(self.sources, (), *self.translator.languages)
+        note_languages(self.sources, (), src_lang, tgt_lang)
         noun = "sentence" if self.is_split else "line"
-        if self.translator.glossary is not None:
+        if self.glossary is not None:
             first = ", ".join(f"{source} ({noun} {n})" for n, source in self.missed[:5])
             missed = f"; missed: {first}" if self.missed else ""
             say(f"terms met: {self.n_terms - len(self.missed)} of {self.n_terms}{missed}")
@@ -297,7 +269,7 @@ class _Session:
         if self.too_long:
             remedy = "" if self.is_split else "; their translations often omit much: split them"
             say(
-                f"longer than any sentence of the training ({self.translator.max_pieces} pieces): "
+                f"longer than any sentence of the training ({self.max_pieces} pieces): "
                 f"{len(self.too_long)} of {format_count(self.n, noun)}, the first is {noun} "
                 f"{self.too_long[0]:,}{remedy}"
             )

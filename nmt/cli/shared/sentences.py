@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from nmt.errors import DataError
-from nmt.storage.output import write_lines
+from nmt.storage.atomic import encode_utf8
+from nmt.storage.output import STDIN_OR_STDOUT, atomic_output, write_lines
 
 if TYPE_CHECKING:
     from nmt.corpora.text_files import Text
@@ -78,6 +79,16 @@ def print_lines(lines: Iterable[str], out: Path | None) -> None:
             typer.echo(line)
     else:
         write_lines(lines, out)
+
+
+def print_content(text: str, out: Path | None) -> None:
+    """Write a text as it is, to `out` or stdout. On a terminal, control characters are escaped."""
+    path = out or STDIN_OR_STDOUT
+    if path == STDIN_OR_STDOUT and sys.stdout.isatty():
+        typer.echo(text, nl=False)
+        return
+    with atomic_output(path) as stream:
+        stream.write(encode_utf8(text))
 
 
 def with_progress(
