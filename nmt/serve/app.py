@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
@@ -22,14 +22,17 @@ from nmt.translation.translator import Translator
 
 
 def make_app(
-    translators: Sequence[tuple[str, Translator]], options: ServerOptions | None = None
+    translators: Sequence[tuple[str, Translator]],
+    options: ServerOptions | None = None,
+    say: Callable[[str], None] = lambda note: None,
 ) -> FastAPI:
     """Return the ASGI application that serves `translators`, pairs of a run's name and translator.
 
-    This call starts a worker thread per translator; they end when the application shuts down.
-    Raises ConfigError if two runs have the same name.
+    This call starts a worker thread per translator; they end when the application shuts down. `say`
+    gets a note if a calibration does not fit its run, or was made with other settings. Raises
+    ConfigError if two runs have the same name.
     """
-    service = Service(translators, options or ServerOptions())
+    service = Service(translators, options or ServerOptions(), say)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -1,7 +1,6 @@
 """The served models, each with its worker, and the checks that the routes share."""
 
-import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +10,7 @@ from nmt.documents.document import SentenceReader
 from nmt.documents.translate import reader_of
 from nmt.errors import CheckpointError, ConfigError, did_you_mean
 from nmt.evaluation.confidence import Calibration, read_calibration
+from nmt.runs.directory import CONFIDENCE
 from nmt.serve.metrics import Metrics
 from nmt.serve.options import ServerOptions, digest
 from nmt.serve.worker import Check, Decoding, Worker
@@ -39,16 +39,19 @@ class Service:
     """
 
     def __init__(
-        self, translators: Sequence[tuple[str, Translator]], options: ServerOptions
+        self,
+        translators: Sequence[tuple[str, Translator]],
+        options: ServerOptions,
+        say: Callable[[str], None],
     ) -> None:
         names = [name for name, _ in translators]
         for name in names:
             if names.count(name) > 1:
                 raise ConfigError(f"`run`: two runs are named '{name}', allowed: one of each name")
         self.options, self.metrics = options, Metrics()
-        self.models = {name: self._start(name, translator) for name, translator in translators}
+        self.models = {name: self._start(name, translator, say) for name, translator in translators}
 
-    def _start(self, name: str, translator: Translator) -> ServedModel:
+    def _start(self, name: str, translator: Translator, say: Callable[[str], None]) -> ServedModel:
         def translate(
             texts: Sequence[str], decoding: Decoding, check: Check
         ) -> Sequence[Translation]:
@@ -73,8 +76,11 @@ class Service:
         self.metrics.waiting.labels(name).set_function(lambda: worker.n_waiting)
         search = translator.search
         calibration = None
-        with contextlib.suppress(CheckpointError):  # the command notes it
-            calibration = read_calibration(translator)
+        try:
+            if translator.runs and (translator.runs[0].path / CONFIDENCE).exists():
+                calibration = read_calibration(translator, say)
+        except CheckpointError as error:
+            say(f"note: {name}: its answers have no confidence: {error}")
         reader = reader_of(translator)
         limits = search.beam, search.max_length
         return ServedModel(name, *translator.languages, *limits, reader, worker, calibration)

@@ -11,7 +11,7 @@ from typer import Option
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, SearchOptions
 from nmt.cli.shared.options import GlossaryFile
-from nmt.errors import CheckpointError, ConfigError, pip_install
+from nmt.errors import ConfigError, pip_install
 from nmt.serve.options import ServerOptions, read_keys
 
 
@@ -56,8 +56,6 @@ def serve(
         raise ConfigError("--weights: several runs are served side by side, not as an ensemble")
     runs = [compute.with_search(run, search.by_key()) for run in models.open(compute)]
 
-    from nmt.evaluation.confidence import read_calibration
-    from nmt.runs.directory import CONFIDENCE
     from nmt.serve import run as server
     from nmt.serve.app import make_app
 
@@ -79,14 +77,9 @@ def serve(
                 raise ConfigError("--glossary: got several language pairs, allowed: one")
             for _, translator in translators:
                 translator.use_glossary(glossary)
-        app = make_app(translators, options)
+        app = make_app(translators, options, say)
         for name, translator in translators:
             say(f"{name}: {' to '.join(translator.languages)}")
-            try:
-                if (translator.runs[0].path / CONFIDENCE).exists():
-                    read_calibration(translator, say)
-            except CheckpointError as error:
-                say(f"note: {name}: its answers have no confidence: {error}")
         is_local = host in ("localhost", "::1") or host.startswith("127.")
         if not (options.keys or is_local):
             say(f"note: anyone who can reach {host} may translate; --api-keys requires a key")
