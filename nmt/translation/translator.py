@@ -74,7 +74,6 @@ class Translator:
         self.tokenizers = tokenizers
         self.device = device
         self.search = search or SearchConfig()
-        self.origin = "a model without a run"
         self.runs: tuple[TrainedRun, ...] = ()
         self.checkpoint = "best"
         self.weights: Sequence[float] | None = None
@@ -109,11 +108,9 @@ class Translator:
         loaded = load_models(runs, checkpoint, place, weights)
         search_config = merged_search(loaded.config.search, search)
         translator = cls(loaded.model, loaded.tokenizers, place, search_config, int8, precision)
-        names = " + ".join(str(member.path) for member in runs)
         translator.step, translator.runs = loaded.step, tuple(runs)
         translator.checkpoint, translator.weights = checkpoint, weights and list(weights)
         translator.max_pieces = loaded.config.data.max_pieces
-        translator.origin = f"{names}, checkpoint {checkpoint} (step {loaded.step:,})"
         return translator
 
     def rerank_by(
@@ -166,6 +163,14 @@ class Translator:
     def languages(self) -> tuple[str, str]:
         """The source language and the target language."""
         return self.tokenizers.src.lang, self.tokenizers.tgt.lang
+
+    @property
+    def origin(self) -> str:
+        """The runs, the checkpoint and its step, for messages."""
+        if not self.runs:
+            return "a model without a run"
+        names = " + ".join(str(run.path) for run in self.runs)
+        return f"{names}, checkpoint {self.checkpoint} (step {self.step:,})"
 
     def __repr__(self) -> str:
         """Show the languages, the run and checkpoint, the device and the beam size."""
