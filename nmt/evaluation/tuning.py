@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nmt.evaluation.evaluate import Scoring, score_translations
+from nmt.evaluation.evaluate import Scoring, scores_of
 from nmt.evaluation.metric import MetricResult
+from nmt.evaluation.typography import make_comparable
 from nmt.search.search_config import SearchConfig
 from nmt.settings.config_file import load_values
 from nmt.translation.translator import Translator
@@ -54,8 +55,8 @@ def search_grid(
     """
 
     @functools.cache  # many settings give the same translations
-    def scores_of(hyps: tuple[str, ...]) -> dict[str, MetricResult]:
-        return score_translations(hyps, examples, scoring).scores
+    def score(hyps: tuple[str, ...]) -> dict[str, MetricResult]:
+        return scores_of(make_comparable(hyps, examples, scoring), scoring)
 
     base = translator.search.plain_beam(1).model_dump()
     beams, penalties = sorted(set(beams)), sorted(set(penalties))
@@ -69,7 +70,7 @@ def search_grid(
         for penalty in penalties:
             search = config.model_copy(update={"length_penalty": penalty})
             hyps = tuple(output.text for output in translator.translate(texts, search=search))
-            settings.append(SearchSetting(config.beam, penalty, scores_of(hyps)))
+            settings.append(SearchSetting(config.beam, penalty, score(hyps)))
         seconds[config.beam] = time.perf_counter() - start
         on_beam(config.beam, seconds[config.beam])
     return SearchGrid(tuple(settings), seconds)
