@@ -100,10 +100,15 @@ def test_every_term_is_met_and_other_texts_stay(config, is_reversed: bool) -> No
 
 
 def test_a_translation_that_has_its_terms_stays() -> None:
-    [before] = TRANSLATOR.translate([LONGER])
-    word = max(re.findall(r"[^\W_]+", normalise(before.text, "fr")), key=len)
-    [after] = with_terms({"cats": ["chats", word]}).translate([LONGER])
-    assert after.hypotheses == before.hypotheses
+    n_checked = 0
+    for text in filter(None, TEXTS):
+        [before] = TRANSLATOR.translate([text])
+        [term, *_] = re.findall(r"\w+", text)
+        if words := re.findall(r"[^\W_]+", normalise(before.text, "fr")):
+            [after] = with_terms({term: ["chats", max(words, key=len)]}).translate([text])
+            assert after.hypotheses == before.hypotheses
+            n_checked += 1
+    assert n_checked > 0
 
 
 def test_an_empty_target_copies_the_source() -> None:
