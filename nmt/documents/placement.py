@@ -114,7 +114,10 @@ class _Alignment:
         self._sums = np.pad(weights.cumsum(axis=1), ((0, 0), (1, 0)))
 
     def place(self, children: list[Mark], parent: Mark, start: int, end: int) -> Ranges:
-        """Return ranges in that of the parent: first of pairs, without common words, then empty."""
+        """Return a range of target words for each child, within `start` to `end` of its parent.
+
+        Pairs are placed first, and no word belongs to two of them. Single marks get empty ranges.
+        """
         ranges = dict.fromkeys(children, (start, start))
         (first, last), size = self._span(parent), end - start
         owners = np.full((2, size), -1)  # the range that has each word

@@ -108,7 +108,7 @@ def _words(text: str) -> list[str]:
 
 
 def _unseen(words: set[str], data: DataConfig) -> set[str] | None:
-    """Return those of `words` that no training target has; None if these cannot be read."""
+    """Return the `words` that no training target contains; None if the targets cannot be read."""
     try:
         split = resolve_split(data, "train")
         files = [] if split is None else split_files(split, data)

@@ -142,7 +142,7 @@ class Glossary:
         return lacking
 
     def missed(self, terms: Sequence[Term], hypothesis: Hypothesis) -> list[Term]:
-        """Return those of `terms` that a translation lacks."""
+        """Return the `terms` that do not occur in a translation."""
         ids = hypothesis.ids[::-1] if self._tokenizers.reverse_target else hypothesis.ids
         return [term for term in terms if not any(word.occurs_in(ids) for word in term.words)]
 
