@@ -114,6 +114,17 @@ def read_calibration(
     return calibration
 
 
+def find_calibration(translator: Translator, say: Callable[[str], None]) -> Calibration | None:
+    """Read the calibration of a translator's run, if there is one; `say` gets a note on a fault."""
+    if not translator.runs or not (translator.runs[0].path / CONFIDENCE).exists():
+        return None
+    try:
+        return read_calibration(translator, say)
+    except CheckpointError as error:
+        say(f"note: no confidence: {error}")
+        return None
+
+
 def binding_of(translator: Translator) -> tuple[tuple[str, ...], dict[str, object]]:
     """Return the SHA-256 of each run's weights, and the other settings that change features."""
     folders = [run.directory.checkpoint_folder for run in translator.runs]

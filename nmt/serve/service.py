@@ -8,9 +8,8 @@ from fastapi import HTTPException
 
 from nmt.documents.document import SentenceReader
 from nmt.documents.translate import reader_of
-from nmt.errors import CheckpointError, ConfigError, did_you_mean
-from nmt.evaluation.confidence import Calibration, read_calibration
-from nmt.runs.directory import CONFIDENCE
+from nmt.errors import ConfigError, did_you_mean
+from nmt.evaluation.confidence import Calibration, find_calibration
 from nmt.serve.metrics import Metrics
 from nmt.serve.options import ServerOptions, digest
 from nmt.serve.worker import Check, Decoding, Worker
@@ -75,12 +74,7 @@ class Service:
         )
         self.metrics.waiting.labels(name).set_function(lambda: worker.n_waiting)
         search = translator.search
-        calibration = None
-        try:
-            if translator.runs and (translator.runs[0].path / CONFIDENCE).exists():
-                calibration = read_calibration(translator, say)
-        except CheckpointError as error:
-            say(f"note: {name}: its answers have no confidence: {error}")
+        calibration = find_calibration(translator, say)
         reader = reader_of(translator)
         limits = search.beam, search.max_length
         return ServedModel(name, *translator.languages, *limits, reader, worker, calibration)

@@ -79,7 +79,7 @@ def test_the_own_api_gives_what_the_translator_gives(
 def test_a_calibrated_run_gives_its_confidence(
     serve: Serve, translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmt.serve.service.read_calibration", lambda _: CALIBRATION)
+    monkeypatch.setattr("nmt.serve.service.find_calibration", lambda *_: CALIBRATION)
     with serve() as client:
         answer = client.post("/v1/translate", json={"q": TEXTS, "n_best": 3}).json()
     monkeypatch.undo()

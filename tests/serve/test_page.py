@@ -22,7 +22,7 @@ TEXT = "The cats see"
 @pytest.fixture(scope="module")
 def address(translator: Translator) -> Iterator[str]:
     with listen("127.0.0.1", 0) as listener, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nmt.serve.service.read_calibration", lambda _: CALIBRATION)
+        patch.setattr("nmt.serve.service.find_calibration", lambda *_: CALIBRATION)
         app = make_app([("one", translator), ("two", translator)])
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
