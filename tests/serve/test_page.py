@@ -81,7 +81,7 @@ def test_what_is_typed_is_translated_and_mapped(page: Any, translator: Translato
     [translation] = translator.translate([TEXT], n_best=4)
     percents = [round(100 * value) for value in CALIBRATION.confidence(translation)]
     shown_percents = texts(page, ".hypotheses button small:last-child")
-    assert shown_percents == [f"good with {percent} %" for percent in percents]
+    assert shown_percents == [f"confidence {percent} %" for percent in percents]
     pieces = translation.hypotheses[0].target.pieces
     assert [piece.replace("▁", "_") for piece in pieces] == texts(page, ".pieces button")
     page.execute_script("document.querySelectorAll('.hypotheses button')[1].click()")

@@ -103,7 +103,7 @@
         button.setAttribute("aria-pressed", rank === this.rank);
         button.append(" ", make("small", each.score.toFixed(3)));
         const percent = Math.round(100 * each.confidence); // undefined if the run is not calibrated
-        if (percent >= 0) button.append(" ", make("small", `good with ${percent} %`));
+        if (percent >= 0) button.append(" ", make("small", `confidence ${percent} %`));
         button.addEventListener("click", () => {
           this.rank = rank;
           this.show(answer);
