@@ -5,7 +5,7 @@
 #     pip download --no-deps --only-binary=:all: --python-version 3.12 \
 #       --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 -d .whl -c constraints.txt \
 #       typer pydantic pydantic-core typing-extensions typing-inspection annotated-types filelock \
-#       safetensors sacrebleu sentencepiece jaxtyping beartype hypothesis pytest-xdist execnet
+#       safetensors sacrebleu sentencepiece jaxtyping beartype sentencex hypothesis pytest-xdist execnet
 #
 # Usage: scripts/gpu_day.sh FOLDER [SECTION ...]; the report and the log of the tests go to FOLDER.
 set -uo pipefail

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from devices import DEVICE, IS_CPU
+from devices import DEVICE, IS_CPU, cpu_only
 from search.table_model import VOCAB
 from search.test_search import SOURCES, assert_all_same, batch, run, varied_model
 
@@ -78,6 +78,7 @@ def test_forward_equals_the_steps_and_heads_are_the_members() -> None:
         torch.testing.assert_close(full.heads[:, number], alone.weights)
 
 
+@cpu_only("int8 is for a CPU")
 def test_int_8_is_int_8_of_each_member() -> None:
     together = quantize_model(Ensemble([RNN, DEEP], VOCAB))
     members = Ensemble([quantize_model(RNN), quantize_model(DEEP)], VOCAB)

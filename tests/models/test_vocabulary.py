@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from devices import cpu_only
 
 from nmt.models.catalog import build_model
 from nmt.models.quantized import Int8VocabLinear
@@ -16,7 +17,7 @@ def test_tables_are_padded_to_a_multiple_of_64(n: int, rows: int) -> None:
     assert len(PieceEmbedding(n, 2).weight) == len(VocabLinear(2, n).weight) == rows
 
 
-@pytest.mark.parametrize("int8", [False, True])
+@pytest.mark.parametrize("int8", [False, pytest.param(True, marks=cpu_only("int8 is for a CPU"))])
 def test_no_result_has_a_row_that_pads_the_table(int8: bool) -> None:
     torch.manual_seed(0)
     exact = VocabLinear(5, 11)

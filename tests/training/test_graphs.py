@@ -3,7 +3,7 @@
 import pytest
 import torch
 from devices import IS_CPU
-from laws.family import RECORDED, TGT_VOCAB, model_of
+from laws.family import RECORDED, TGT_VOCAB, UNORDERED, model_of
 
 from nmt.batches.batching import Batch, make_batch
 from nmt.optim.losses import CrossEntropy, Loss, RDrop, SimCut
@@ -51,6 +51,9 @@ def test_graphs_leave_the_bits_of_updates_without(name: str, loss: Loss) -> None
         weights.append([parameter.detach().clone() for parameter in model.parameters()])
         recorded = graphs.n_graphs if graphs else 0
     assert recorded == 2
+    if name in UNORDERED:
+        assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+        return
     assert losses[0] == losses[1]
     assert all(map(torch.equal, *weights))
 
