@@ -27,8 +27,8 @@ NEIGHBOURS = {
 
 class NoiseConfig(Config):
     """Noise in the source texts of training pairs. Each key is the probability that a text is
-    altered in this way in an epoch. Only `copies` alters target texts. Validation and translation
-    are not altered.
+    altered in this way in an epoch. Only `copies` and `merge` alter target texts. Validation and
+    translation are not altered.
     """
 
     lower: Probability = Field(default=0.0, description="all letters in lower case")
@@ -55,6 +55,9 @@ class NoiseConfig(Config):
         default=0.0,
         description="a random number, placeholder, tag, address, code or emoji that both texts get "
         "at the same place, to be copied; not if a tokenizer cannot write it",
+    )
+    merge: Probability = Field(
+        default=0.0, description="another pair of the epoch after a space, if not too long"
     )
 
     @model_validator(mode="after")
