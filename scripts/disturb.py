@@ -37,18 +37,11 @@ from nmt.errors import NMTError
 from nmt.evaluation.evaluate import Scoring, evaluate
 from nmt.evaluation.examples import split_named
 from nmt.runs.trained_run import TrainedRun
+from nmt.text.noise import NEIGHBOURS
 from nmt.translation.translator import Translator
 from nmt.types import EvalExample
 
 MEASURES = {"multi30k": "BLEU lc tok", "bleu": "BLEU", "chrf": "chrF"}
-
-_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-NEIGHBOURS = {
-    letter: row[max(0, i - 1) : i] + row[i + 1 : i + 2]
-    for row in _ROWS
-    for i, letter in enumerate(row)
-}
-"""The letters beside a letter on a QWERTY keyboard."""
 
 NUMBERS = ("7", "42", "3.5", "18:10", "2016", "1,234")
 EMOJI = ("🎉", "😀", "❤️", "👍🏽", "🚲")

@@ -58,19 +58,39 @@ class EncodedCorpus:
     def __len__(self) -> int:
         return len(self.src_ids)
 
+    @functools.cached_property
+    def longest(self) -> tuple[int, int]:
+        """The lengths of the longest source and of the longest target, eos included."""
+        src, tgt = (int(side.max(initial=0)) for side in self.lengths)
+        return src, tgt
+
+    def rows_at(self, rows: Rows, epoch: int) -> tuple[Rows, Rows]:
+        """Return the corpus rows of `rows` in `epoch`, and of the pairs appended or again."""
+        seconds = rows
+        if self.resampling is not None:
+            seconds = self.resampling.partners(rows, len(self), epoch)
+        if self.mixture is not None:
+            rows, seconds = (self.mixture.rows(part, epoch) for part in (rows, seconds))
+        for side, longest in zip(self.lengths, self.longest, strict=True):
+            seconds = np.where(side[rows] + side[seconds] - 1 <= longest, seconds, rows)
+        return rows, seconds
+
     def lengths_at(self, rows: Rows, epoch: int) -> tuple[Lengths, Lengths]:
         """Return the (source, target) lengths of `rows` in `epoch`, eos included."""
-        corpus_rows = rows if self.mixture is None else self.mixture.rows(rows, epoch)
-        src, tgt = self.lengths
-        return src[corpus_rows], tgt[corpus_rows]
+        rows, seconds = self.rows_at(rows, epoch)
+        src, tgt = (side[rows] + (rows != seconds) * (side[seconds] - 1) for side in self.lengths)
+        return src, tgt
 
     def batch(self, rows: Sequence[int], epoch: int | None = None) -> "Batch":
         """Return the batch of `rows` in `epoch`. None disables the mixture and the resampling."""
-        corpus_rows: Sequence[int] = rows
-        if self.mixture is not None and epoch is not None:
-            corpus_rows = self.mixture.rows(np.array(rows), epoch).tolist()
-        pairs = [(self.src_ids[row], self.tgt_ids[row]) for row in corpus_rows]
+        firsts = seconds = np.array(rows)
+        if epoch is not None:
+            firsts, seconds = self.rows_at(firsts, epoch)
+        pairs = [(self.src_ids[row], self.tgt_ids[row]) for row in firsts.tolist()]
         if self.resampling is not None and epoch is not None:
+            for i in np.flatnonzero(firsts != seconds).tolist():
+                second = self.src_ids[seconds[i]], self.tgt_ids[seconds[i]]
+                pairs[i] = self.resampling.merged(pairs[i], second)
             resample = self.resampling.pair
             pairs = [resample(*pair, epoch, row) for pair, row in zip(pairs, rows, strict=True)]
         order = -1 if self.reverse_target else 1
@@ -257,16 +277,10 @@ class Batcher:
     @property
     def max_positions(self) -> int:
         """An upper bound on the `n_positions` of a batch, before resampling and `Batch.padded`."""
-        longest = sum(self.longest)
+        longest = sum(self.corpus.longest)
         if self.unit == "sentences":
             return min(self.size, len(self.corpus)) * longest
         return max(2 * self.size, longest)
-
-    @property
-    def longest(self) -> tuple[int, int]:
-        """The lengths of the longest source and of the longest target, eos included."""
-        src, tgt = (int(side.max(initial=0)) for side in self.corpus.lengths)
-        return src, tgt
 
     @property
     def fingerprint(self) -> int:

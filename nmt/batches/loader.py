@@ -58,7 +58,7 @@ class Loader:
     ) -> None:
         self._batcher, self._plan, self._epoch = batcher, plan, epoch
         self._size, self._share, self._for_gpu = size, share, for_gpu
-        self._longest = batcher.longest if for_gpu else (0, 0)
+        self._longest = batcher.corpus.longest if for_gpu else (0, 0)
 
     def groups(self, start: int) -> Generator[Group, None, None]:
         """Yield the groups from batch `start` to the end of the plan.

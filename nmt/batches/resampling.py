@@ -3,6 +3,9 @@
 import random
 from dataclasses import dataclass
 
+import numpy as np
+
+from nmt.batches.plan import Rows
 from nmt.corpora.sources import DataConfig
 from nmt.text.noise import NoiseConfig, add_noise, insert_token
 from nmt.text.subword_sampling import Sampler
@@ -33,6 +36,25 @@ class Resampling:
         if not config.noise.is_on and src is None and tgt is None:
             return None
         return cls(config.noise, tokenizers, (src, tgt), config.max_pieces, seed)
+
+    def partners(self, rows: Rows, n_rows: int, epoch: int) -> Rows:
+        """Return the row whose pair is appended to each of `rows` in `epoch`; the row if none."""
+        rng = random.Random(f"{self.seed}/{epoch}/merge")
+        distance, start = rng.randrange(n_rows), rng.random()
+        # Fractions of multiples of the golden ratio are uniform over every range of rows.
+        is_merged = (rows * 0.6180339887498949 + start) % 1 < self.noise.merge
+        return np.where(is_merged, (rows.astype(np.int64) + distance) % n_rows, rows)
+
+    def merged(self, *pairs: tuple[Ids, Ids]) -> tuple[Ids, Ids]:
+        """Return the ids of pairs on one line; the first pair's for unk or if they do not fit."""
+        sides = zip((self.tokenizers.src, self.tokenizers.tgt), *pairs, strict=True)
+        src, tgt = (
+            side.encode_batch([" ".join(side.decode(part, restore=False) for part in ids)])[0]
+            for side, *ids in sides
+        )
+        has_unknown = any(UNK_ID in ids for pair in pairs for ids in pair)
+        fits = max(len(src), len(tgt)) <= self.max_pieces
+        return (src, tgt) if fits and not has_unknown else pairs[0]
 
     def pair(self, src: Ids, tgt: Ids, epoch: int, row: int) -> tuple[Ids, Ids]:
         """Return the ids of a pair after noise and sampling. `row` is the pair's row in `epoch`.

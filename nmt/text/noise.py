@@ -17,11 +17,18 @@ from nmt.settings.base import Config
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 
+NEIGHBOURS = {
+    letter: row[max(0, i - 1) : i] + row[i + 1 : i + 2]
+    for row in ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+    for i, letter in enumerate(row)
+}
+"""The letters beside a letter on a QWERTY keyboard."""
+
 
 class NoiseConfig(Config):
     """Noise in the source texts of training pairs. Each key is the probability that a text is
-    altered in this way in an epoch. Only `copies` alters target texts. Validation and translation
-    are not altered.
+    altered in this way in an epoch. Only `copies` and `merge` alter target texts. Validation and
+    translation are not altered.
     """
 
     lower: Probability = Field(default=0.0, description="all letters in lower case")
@@ -40,13 +47,17 @@ class NoiseConfig(Config):
     slip: Probability = Field(
         default=0.0,
         description="a typing slip in one word of three or more letters: two adjacent letters "
-        "swapped, or a letter left out, doubled, or replaced by a letter of the text (Belinkov "
-        "and Bisk 2018, arXiv 1711.02173; Karpukhin et al. 2019, arXiv 1902.01509)",
+        "swapped, or a letter left out, doubled, or replaced by a letter of the text or by a key "
+        "beside its own on a QWERTY keyboard (Belinkov and Bisk 2018, arXiv 1711.02173; Karpukhin "
+        "et al. 2019, arXiv 1902.01509)",
     )
     copies: Probability = Field(
         default=0.0,
         description="a random number, placeholder, tag, address, code or emoji that both texts get "
         "at the same place, to be copied; not if a tokenizer cannot write it",
+    )
+    merge: Probability = Field(
+        default=0.0, description="another pair of the epoch after a space, if not too long"
     )
 
     @model_validator(mode="after")
@@ -141,7 +152,7 @@ def _mistyped(text: str, rng: random.Random) -> str:
         return text
     start, end = rng.choice(words).span()
     word = text[start:end]
-    kind = rng.randrange(4)
+    kind = rng.randrange(5)
     index = rng.randrange(len(word) - (kind == 0))
     before, letter, after = word[:index], word[index], word[index + 1 :]
     if kind == 0:
@@ -150,6 +161,8 @@ def _mistyped(text: str, rng: random.Random) -> str:
         slip = before + after
     elif kind == 2:
         slip = before + 2 * letter + after
+    elif kind == 4 and (keys := NEIGHBOURS.get(letter.lower())):
+        slip = before + rng.choice(keys.upper() if letter.isupper() else keys) + after
     else:
         slip = before + rng.choice([char for char in text if char.isalpha()]) + after
     return text[:start] + slip + text[end:]

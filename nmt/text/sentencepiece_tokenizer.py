@@ -156,6 +156,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
             vocab_size=vocab_size,
             character_coverage=self.character_coverage,
             byte_fallback=self.byte_fallback,
+            split_digits=True,  # so that a number is copied digit by digit
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
             pad_id=PAD_ID,

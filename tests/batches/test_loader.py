@@ -7,12 +7,16 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain, islice
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from nmt.batches import loader
 from nmt.batches.batching import Batch, Batcher, EncodedCorpus, encode_pairs
 from nmt.batches.loader import Group, Loader
+from nmt.batches.mixture import Mixture
 from nmt.batches.resampling import Resampling
 from nmt.corpora.sources import DataConfig
 from nmt.errors import DataError
@@ -27,7 +31,13 @@ PAIRS = [
     for a, c in (("dog", "chien"), ("horse", "cheval"), ("child", "garçon"))
     for b, d in (("sees", "voit"), ("hears", "entend"), ("follows", "poursuit"))
 ]
-DATA = {"noise": {"upper": 0.5, "slip": 0.5, "copies": 0.5}, "sampling": {"src": 0.3, "tgt": 0.3}}
+PAIRS.append(  # room for others to be merged
+    SentencePair(" ".join(p.src_text for p in PAIRS[:3]), " ".join(p.tgt_text for p in PAIRS[:3]))
+)
+DATA = {
+    "noise": {"upper": 0.5, "slip": 0.5, "copies": 0.5, "merge": 0.5},
+    "sampling": {"src": 0.3, "tgt": 0.3},
+}
 
 
 @cache
@@ -95,6 +105,70 @@ def test_both_texts_get_the_same_token_to_copy() -> None:
         for row, plain in enumerate(zip(corpus().src_ids, corpus().tgt_ids, strict=True))
     ]
     assert UNK_ID not in chain.from_iterable(chain.from_iterable(pairs))
+
+
+def test_merged_pairs_are_two_of_the_epoch_on_both_sides() -> None:
+    """The plan knows their lengths, and none is longer than the longest plain pair."""
+    merged, rows = corpus(noise={"merge": 1.0}), np.arange(len(PAIRS))
+    src_texts, tgt_texts = [p.src_text for p in PAIRS], [p.tgt_text for p in PAIRS]
+    all_seconds = set()
+    for epoch in range(30):
+        firsts, seconds = merged.rows_at(rows, epoch)
+        assert (firsts == rows).all()
+        all_seconds.add(seconds[0])
+        batch, lengths = merged.batch(rows.tolist(), epoch), merged.lengths_at(rows, epoch)
+        assert batch.src_lengths.tolist() == lengths[0].tolist()
+        assert (lengths[0].max(), lengths[1].max()) == merged.longest
+        for side, texts, ids in (
+            (tokenizers().src, src_texts, batch.src_ids),
+            (tokenizers().tgt, tgt_texts, batch.tgt_out),
+        ):
+            pairs = zip(firsts, seconds, strict=True)
+            expected = [" ".join(texts[i] for i in dict.fromkeys(pair)) for pair in pairs]
+            assert [side.decode(row) for row in ids.tolist()] == expected
+    assert len(all_seconds) > 5
+
+
+def test_pairs_are_merged_within_the_mixture() -> None:
+    mixture = Mixture((5, len(PAIRS) - 5), (len(PAIRS), 0), seed=1)
+    merged = replace(corpus(noise={"merge": 1.0}), mixture=mixture)
+    vars(merged)["longest"] = (1000, 1000)
+    firsts, seconds = merged.rows_at(np.arange(len(PAIRS)), 3)
+    assert max(*firsts, *seconds) < 5
+    assert (firsts != seconds).any()
+
+
+@settings(max_examples=50, deadline=None)
+@given(share=st.floats(0, 1), start=st.integers(0, 10**9), epoch=st.integers(0, 99))
+def test_the_share_of_merged_pairs_is_that_of_any_range_of_rows(
+    share: float, start: int, epoch: int
+) -> None:
+    """Whether a pair is merged does not depend on the rows beside it."""
+    resampling = corpus(noise={"merge": share, "upper": 0.1}).resampling
+    assert resampling is not None
+    rows, n_rows = np.arange(start, start + 2000, dtype=np.uint32), start + 2000
+    partners = resampling.partners(rows, n_rows, epoch)
+    assert abs((partners != rows).mean() - share) < 0.01
+    assert 0 <= partners.min() <= partners.max() < n_rows
+    assert (resampling.partners(rows[::-7], n_rows, epoch) == partners[::-7]).all()
+
+
+def test_capitals_end_with_their_pair_and_unfit_pairs_stay_apart() -> None:
+    sides = tokenizers()
+    capitals, plain, unknown = (
+        (sides.src.encode(src).ids, sides.tgt.encode(tgt).ids)
+        for src, tgt in (("THE DOG", "LE CHIEN"), ("the dog", "le chien"), ("the dog", "€"))
+    )
+    resampling = corpus(noise={"merge": 1.0}).resampling
+    assert resampling is not None
+    src, tgt = resampling.merged(capitals, plain)
+    assert (sides.src.decode(src), sides.tgt.decode(tgt)) == (
+        "THE DOG the dog",
+        "LE CHIEN le chien",
+    )
+    assert resampling.merged(plain, unknown) == plain
+    assert resampling.merged(unknown, plain) == unknown
+    assert replace(resampling, max_pieces=len(src) - 1).merged(capitals, plain) == capitals
 
 
 def test_a_pair_that_gets_too_long_stays_plain() -> None:
@@ -175,7 +249,7 @@ def test_processes_prepare_the_groups_of_the_thread(monkeypatch: pytest.MonkeyPa
         assert (group.n_batches, group.is_last) == (expected.n_batches, expected.is_last)
         for batch, plain in zip(group.batches, expected.batches, strict=True):
             n_positions = batch.src_ids.shape[1]
-            assert n_positions % 4 == 0 or n_positions >= batcher.longest[0]
+            assert n_positions % 4 == 0 or n_positions >= batcher.corpus.longest[0]
             assert batch.n_tokens == plain.n_tokens
             assert torch.equal(batch.src_lengths, plain.src_lengths)
             width = plain.tgt_out.shape[1]

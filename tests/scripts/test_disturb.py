@@ -5,6 +5,7 @@ import random
 import disturb
 import pytest
 
+from nmt.text.noise import NEIGHBOURS
 from nmt.types import EvalExample
 
 TEXTS = ["A man in a blue shirt is standing on a ladder.", "Who is it?", "So?", ""]
@@ -41,9 +42,9 @@ def test_a_keyboard_slip_is_a_neighbour() -> None:
     for seed in range(20):
         after = disturb.with_neighbour(TEXTS[0], random.Random(seed))
         [(old, new)] = [pair for pair in zip(TEXTS[0], after, strict=True) if pair[0] != pair[1]]
-        assert new.lower() in disturb.NEIGHBOURS[old.lower()]
+        assert new.lower() in NEIGHBOURS[old.lower()]
         assert new.isupper() == old.isupper()
-    assert {disturb.NEIGHBOURS[letter] for letter in "qgm"} == {"w", "fh", "n"}
+    assert {NEIGHBOURS[letter] for letter in "qgm"} == {"w", "fh", "n"}
 
 
 def test_a_slip_exchanges_two_neighbours_by_seed_and_line() -> None:

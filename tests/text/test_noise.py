@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from nmt.text.noise import NoiseConfig, add_noise, insert_token
+from nmt.text.noise import NEIGHBOURS, NoiseConfig, add_noise, insert_token
 from nmt.text.placeholders import copied_tokens
 
 TEXT = 'A man\'s dog says "hello" to the children.'
@@ -49,7 +49,7 @@ def test_final_punctuation_is_removed_changed_or_added() -> None:
 
 
 def test_a_slip_is_one_edit_of_one_word() -> None:
-    """Exchanged, left out, doubled, replaced: each kind is drawn."""
+    """Exchanged, left out, doubled, replaced, a key beside: each kind is drawn."""
     kinds = Counter[str]()
     for text, n in drawn(text="a man in children", slip=1.0).items():
         words = text.split()
@@ -58,10 +58,19 @@ def test_a_slip_is_one_edit_of_one_word() -> None:
         assert (words[1] == "man") + (words[3] == "children") >= 1
         old, new = ("man", words[1]) if words[1] != "man" else ("children", words[3])
         lengths = {-1: "left out", 1: "doubled"}
-        same = "exchanged" if sorted(old) == sorted(new) else "replaced"
+        changes = [pair for pair in zip(old, new, strict=False) if pair[0] != pair[1]]
+        is_beside = len(changes) == 1 and changes[0][1] in NEIGHBOURS[changes[0][0]]
+        same = "beside" if is_beside else "replaced"
+        same = "exchanged" if old != new and sorted(old) == sorted(new) else same
         kinds[lengths.get(len(new) - len(old), same)] += n
-    assert set(kinds) == {"left out", "doubled", "exchanged", "replaced"}
-    assert min(kinds.values()) > 60  # of 100 expected; a replacement may give the same letter
+    assert set(kinds) == {"left out", "doubled", "exchanged", "replaced", "beside"}
+    assert min(kinds.values()) > 50  # of 80 expected; a replacement may be a key beside too
+
+
+def test_a_key_beside_is_a_capital_where_the_letter_is() -> None:
+    """A letter that has no key on the keyboard becomes a letter of the text."""
+    assert {*"".join(drawn(text="QQQ", slip=1.0))} == {*"QW"}
+    assert {*"".join(drawn(text="ééé", slip=1.0))} == {"é"}
 
 
 @settings(max_examples=60, deadline=None)

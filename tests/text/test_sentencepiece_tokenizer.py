@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from nmt.errors import ConfigError, DataError
@@ -36,6 +38,21 @@ def test_a_line_of_any_length_is_learned_from() -> None:
     tokenizer = config.build(config.train([*TEXTS, long], "fr", seed=1), "fr")
     assert tokenizer.vocab.pieces[:4] == RESERVED
     assert 1 not in tokenizer.encode("zèbre").ids
+
+
+@pytest.mark.parametrize("case", ["keep", "markup"])
+@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
+def test_numbers_are_digits_and_stay_as_written(model_type: str, case: str) -> None:
+    """The numbers of the training text are frequent enough to be pieces."""
+    texts = [f"en 2016 il a 2016 ans, à 10:30, 1,234.5 ou 9 ou 8 ou 7 {text}" for text in TEXTS * 9]
+    values = {"model_type": model_type, "case": case, "vocab_size": None}
+    config = SentencePieceConfig.model_validate(values)
+    tokenizer = config.build(config.train(texts, "fr", seed=1), "fr")
+    assert not [piece for piece in tokenizer.vocab.pieces if re.search(r"\d.|.\d", piece)]
+    for number in ("1,234.5", "10:30", "3.14", "2,000", "1 000", "2016", "11:59:00", "3,5"):
+        for text in (number, f"il a {number} ou {number}."):
+            encoded = tokenizer.encode(text)
+            assert tokenizer.decode(encoded.ids) == " ".join(encoded.words) == text
 
 
 def _field(number: int, content: bytes) -> bytes:

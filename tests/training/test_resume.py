@@ -24,7 +24,7 @@ MOMENTUM = {"kind": "sgd", "momentum": 0.5}
 DECAY = {"kind": "adamw", "weight_decay": 0.5}
 LSTM = {"encoder": {"cell": "lstm"}, "decoder": {"kind": "luong", "cell": "lstm"}}
 HARD = {"kind": "additive", "weights": {"kind": "hard"}, "dropout": 0.3}
-NOISE = {"upper": 0.3, "slip": 0.5, "punctuation": 0.5, "copies": 0.5}
+NOISE = {"upper": 0.3, "slip": 0.5, "punctuation": 0.5, "copies": 0.5, "merge": 0.5}
 
 OPTIONS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "dropout, warm-up, cut pieces": (
