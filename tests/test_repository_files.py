@@ -24,7 +24,7 @@ def test_the_citation_is_of_this_version() -> None:
 
 def test_no_sentence_of_the_starter_corpus_is_in_two_splits() -> None:
     folder, seen = ROOT / "data" / "starter", set[str]()
-    for split, n_pairs in (("train", 12_892), ("valid", 500), ("test", 500)):
+    for split, n_pairs in (("train", 23_193), ("valid", 600), ("test", 600)):
         sides = [
             (folder / f"{split}.{side}").read_text(encoding="utf-8").split("\n")[:-1]
             for side in ("en", "fr")

@@ -229,7 +229,7 @@ def test_links_in_the_place_of_files_are_replaced(fetch: Fetch, tmp_path: Path, 
 def test_corpora_without_files_are_not_fetched(tmp_path: Path, said: list[str]) -> None:
     _, counts = fetch_corpus("starter", tmp_path, said.append)
     assert said[0] == "starter comes with the package: nothing to fetch"
-    assert counts["test"] == 500
+    assert counts["test"] == 600
     assert list(tmp_path.iterdir()) == []
     entry = {"src_lang": "en", "tgt_lang": "fr", "splits": {"train": {"file": "a.tsv"}}}
     write_catalog(tmp_path, {"mine": entry})
