@@ -77,9 +77,18 @@ class EncodedCorpus:
 
     def lengths_at(self, rows: Rows, epoch: int) -> tuple[Lengths, Lengths]:
         """Return the (source, target) lengths of `rows` in `epoch`, eos included."""
-        rows, seconds = self.rows_at(rows, epoch)
-        src, tgt = (side[rows] + (rows != seconds) * (side[seconds] - 1) for side in self.lengths)
-        return src, tgt
+        corpus_rows, seconds = self.rows_at(rows, epoch)
+        sides = [
+            side[corpus_rows] + (corpus_rows != seconds) * (side[seconds] - 1)
+            for side in self.lengths
+        ]
+        if self.resampling is not None:
+            added = self.resampling.token_lengths(rows, epoch)
+            sides = [
+                np.minimum(side + n, x)
+                for side, n, x in zip(sides, added, self.longest, strict=True)
+            ]
+        return sides[0], sides[1]
 
     def batch(self, rows: Sequence[int], epoch: int | None = None) -> "Batch":
         """Return the batch of `rows` in `epoch`. None disables the mixture and the resampling."""

@@ -1,17 +1,20 @@
 """Noise and subword sampling, redrawn for every training pair in each epoch."""
 
+import functools
 import random
 from dataclasses import dataclass
 
 import numpy as np
 
-from nmt.batches.plan import Rows
+from nmt.batches.plan import Lengths, Rows
 from nmt.corpora.sources import DataConfig
-from nmt.text.noise import NoiseConfig, add_noise, insert_token
+from nmt.text.noise import NoiseConfig, add_noise, insert_token, random_token
 from nmt.text.subword_sampling import Sampler
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import UNK_ID
 from nmt.types import Ids
+
+_N_TOKENS = 4096
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,39 @@ class Resampling:
 
     def partners(self, rows: Rows, n_rows: int, epoch: int) -> Rows:
         """Return the row whose pair is appended to each of `rows` in `epoch`; the row if none."""
-        rng = random.Random(f"{self.seed}/{epoch}/merge")
-        distance, start = rng.randrange(n_rows), rng.random()
-        # Fractions of multiples of the golden ratio are uniform over every range of rows.
-        is_merged = (rows * 0.6180339887498949 + start) % 1 < self.noise.merge
+        distance = random.Random(f"{self.seed}/{epoch}/distance").randrange(n_rows)
+        is_merged = self._chosen(rows, epoch, "merge")
         return np.where(is_merged, (rows.astype(np.int64) + distance) % n_rows, rows)
+
+    def token_lengths(self, rows: Rows, epoch: int) -> tuple[Lengths, Lengths]:
+        """Return the pieces that the token to copy adds to both sides of each of `rows`."""
+        is_copied = self._chosen(rows, epoch, "copies")
+        src, tgt = (is_copied * lengths[rows % len(lengths)] for lengths in self._tokens[1])
+        return src, tgt
+
+    def _chosen(
+        self, rows: Rows, epoch: int, kind: str
+    ) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+        """Return whether the noise `kind` is drawn for each of `rows` in `epoch`."""
+        start = random.Random(f"{self.seed}/{epoch}/{kind}").random()
+        probability: float = getattr(self.noise, kind)
+        # Fractions of multiples of the golden ratio are uniform over every range of rows.
+        return (rows * 0.6180339887498949 + start) % 1 < probability
+
+    @functools.cached_property
+    def _tokens(self) -> tuple[list[str], tuple[Lengths, Lengths]]:
+        """Tokens to copy that both tokenizers can write, and their numbers of pieces.
+
+        Row r gets token r modulo their number. The plan of an epoch needs the lengths, because one
+        long token in a batch of short sentences pads them all.
+        """
+        rng = random.Random(f"{self.seed}/tokens")
+        tokens = [random_token(rng) for _ in range(_N_TOKENS if self.noise.copies else 0)]
+        sides = [side.encode_batch(tokens) for side in (self.tokenizers.src, self.tokenizers.tgt)]
+        rows = zip(tokens, *sides, strict=True)
+        known = [row for row in rows if UNK_ID not in row[1] + row[2]] or [("", (), ())]
+        src, tgt = (np.array([len(row[side]) for row in known], np.int32) for side in (1, 2))
+        return [row[0] for row in known], (src, tgt)
 
     def merged(self, *pairs: tuple[Ids, Ids]) -> tuple[Ids, Ids]:
         """Return the ids of pairs on one line; the first pair's for unk or if they do not fit."""
@@ -62,7 +93,13 @@ class Resampling:
         If a new side is empty or longer than `max_pieces`, return `src` and `tgt` unchanged.
         """
         rng = random.Random(f"{self.seed}/{epoch}/{row}")
-        pair = self._add_noise(src, tgt, rng) if self.noise.is_on else (src, tgt)
+        pair = src, tgt
+        if self.noise.is_on:
+            token = ""
+            if self.noise.copies and self._chosen(np.array([row]), epoch, "copies")[0]:
+                tokens = self._tokens[0]
+                token = tokens[row % len(tokens)]
+            pair = self._add_noise(src, tgt, token, rng)
         new_src, new_tgt = (
             ids if sampler is None else sampler.sample(ids, rng)
             for sampler, ids in zip(self.samplers, pair, strict=True)
@@ -70,7 +107,7 @@ class Resampling:
         fits = all(0 < len(ids) <= self.max_pieces for ids in (new_src, new_tgt))
         return (new_src, new_tgt) if fits else (src, tgt)
 
-    def _add_noise(self, src: Ids, tgt: Ids, rng: random.Random) -> tuple[Ids, Ids]:
+    def _add_noise(self, src: Ids, tgt: Ids, token: str, rng: random.Random) -> tuple[Ids, Ids]:
         """Add noise to the decoded texts. Ids with unk are unchanged: they cannot be decoded."""
         if UNK_ID in src:
             return src, tgt
@@ -78,9 +115,9 @@ class Resampling:
         text = sides[0].decode(src, restore=False)
         noisy_text = add_noise(text, self.noise, rng)
         new_src = src if noisy_text == text else sides[0].encode_batch([noisy_text])[0]
-        if rng.random() < self.noise.copies and UNK_ID not in tgt:
-            texts = insert_token(noisy_text, sides[1].decode(tgt, restore=False), rng)
-            copies = [side.encode_batch([text])[0] for side, text in zip(sides, texts, strict=True)]
-            if UNK_ID not in copies[0] + copies[1]:
-                return copies[0], copies[1]
+        if token and UNK_ID not in tgt:
+            texts = insert_token(noisy_text, sides[1].decode(tgt, restore=False), token, rng)
+            new_src, tgt = (
+                side.encode_batch([text])[0] for side, text in zip(sides, texts, strict=True)
+            )
         return new_src, tgt

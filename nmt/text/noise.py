@@ -91,14 +91,18 @@ def add_noise(text: str, config: NoiseConfig, rng: random.Random) -> str:
     return text
 
 
-def insert_token(src: str, tgt: str, rng: random.Random) -> tuple[str, str]:
-    """Return both texts of a pair with the same random token in a place that is surely aligned.
+def random_token(rng: random.Random) -> str:
+    """Return a number, placeholder, tag, address, code or emoji."""
+    word, number = "".join(rng.choices(ascii_lowercase, k=rng.randint(2, 8))), rng.randrange(10000)
+    form, emoji = rng.choice(_TOKENS), chr(rng.randrange(0x1F300, 0x1F650))
+    return form.format(word=word, number=number, code=word[:2].upper(), emoji=emoji)
+
+
+def insert_token(src: str, tgt: str, token: str, rng: random.Random) -> tuple[str, str]:
+    """Return both texts of a pair with `token` in a place that is surely aligned.
 
     Such are the start, the end before its punctuation, after an only comma, before a common number.
     """
-    word, number = "".join(rng.choices(ascii_lowercase, k=rng.randint(2, 8))), rng.randrange(10000)
-    form, emoji = rng.choice(_TOKENS), chr(rng.randrange(0x1F300, 0x1F650))
-    token = form.format(word=word, number=number, code=word[:2].upper(), emoji=emoji)
     src_places, tgt_places = _places(src), _places(tgt)
     name = rng.choice([name for name in src_places if name in tgt_places])
     pairs = (src, src_places[name]), (tgt, tgt_places[name])

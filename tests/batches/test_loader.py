@@ -88,6 +88,7 @@ def test_both_texts_get_the_same_token_to_copy() -> None:
     resampling = Resampling.of(noise, sides, 1)
     assert resampling is not None
     tokens = set()
+    added = resampling.token_lengths(np.arange(len(PAIRS)), 0)
     for row, pair in enumerate(PAIRS):
         src, tgt = resampling.pair(plain.src_ids[row], plain.tgt_ids[row], 0, row)
         words = [
@@ -97,7 +98,12 @@ def test_both_texts_get_the_same_token_to_copy() -> None:
         (token,) = words[0] - set(pair.src_text.strip(".").split())
         assert words[1] - set(pair.tgt_text.strip(".").split()) == {token}
         tokens.add(token)
-    assert len(tokens) == len(PAIRS)
+        for ids, before, lengths in zip(
+            (src, tgt), (plain.src_ids, plain.tgt_ids), added, strict=True
+        ):
+            # The plan counts the pieces of the token alone; beside a word they may differ.
+            assert abs(len(ids) - len(before[row]) - lengths[row]) <= 2
+    assert len(tokens) > 5
     poor = corpus(noise={"copies": 1.0}).resampling  # its pieces write few tokens: others stay out
     assert poor is not None
     pairs = [
