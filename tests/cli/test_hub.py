@@ -56,8 +56,9 @@ class Hub(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+        address = f"http://{self.headers['Host']}/ana/small"
         if self.path == "/api/repos/create":
-            reply: dict[str, object] = {"url": "http://127.0.0.1/ana/small"}
+            reply: dict[str, object] = {"url": address}
         elif self.path == "/api/validate-yaml":
             reply = {"errors": [], "warnings": []}
         elif self.path == "/api/models/ana/small/preupload/main":
@@ -69,7 +70,7 @@ class Hub(BaseHTTPRequestHandler):
             files = [line["value"] for line in lines if line["key"] == "file"]
             self.commits.append({f["path"]: base64.b64decode(f["content"]) for f in files})
             oid = f"{len(self.commits):040d}"
-            reply = {"commitOid": oid, "commitUrl": f"http://127.0.0.1/ana/small/commit/{oid}"}
+            reply = {"commitOid": oid, "commitUrl": f"{address}/commit/{oid}"}
         else:
             return self.answer(b"", 404, X_Error_Code="RepoNotFound")
         return self.answer(json.dumps(reply).encode(), Content_Type="application/json")
@@ -105,10 +106,10 @@ def translations(run: str | Path) -> list[list[float]]:
 def test_a_pushed_run_translates_as_the_run_does(
     folder: Path, commits: list[dict[str, bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert nmt("runs", "push", "run", "ana/small").stdout.endswith(f"/commit/{1:040d}\n")
+    assert nmt("runs", "push", "run", "--to", "ana/small").stdout.endswith(f"/commit/{1:040d}\n")
     assert set(commits[0]) == {"run.zip", "README.md"}
     assert b"--run hf:ana/small" in commits[0]["README.md"]
-    nmt("runs", "push", "run", "ana/small", "--checkpoint", "step-000004")
+    nmt("runs", "push", "run", "--to", "ana/small", "--checkpoint", "step-000004")
     best, other = translations("run"), Translator.load("run", checkpoint="step-000004")
     assert translations("hf:ana/small") != best
     assert Translator.load("hf:ana/small").step == other.step
@@ -127,7 +128,7 @@ def test_the_hub_reads_the_metadata_of_the_card(
 
     nmt("eval", "--run", "run", "--bleu", "--beam", "1", "--no-bootstrap")
     nmt("card", "run", "--license", "cc0-1.0", "--out", "card.md")
-    nmt("runs", "push", "run", "ana/small", "--card", "card.md")
+    nmt("runs", "push", "run", "--to", "ana/small", "--card", "card.md")
     assert commits[0]["README.md"] == (folder / "card.md").read_bytes()
     data = ModelCard(commits[0]["README.md"].decode()).data
     assert (data.language, data.license, data.model_name) == (["en", "de"], "cc0-1.0", "toy")
@@ -137,7 +138,7 @@ def test_the_hub_reads_the_metadata_of_the_card(
 
 
 def test_what_the_hub_refuses_is_one_line(folder: Path, commits: list[dict[str, bytes]]) -> None:
-    nmt("runs", "push", "run", "ana/small")
+    nmt("runs", "push", "run", "--to", "ana/small")
     commits.append({"README.md": b""})
     forged = io.BytesIO()
     with zipfile.ZipFile(forged, "w") as archive:
@@ -157,10 +158,9 @@ def test_what_the_hub_refuses_is_one_line(folder: Path, commits: list[dict[str, 
             Translator.load(f"hf:{name}")
         assert "\n" not in str(error.value).removeprefix(f"hf:{name}")
     assert refusal("translate", "--run", "hf:ana/other", "a").startswith("hf:ana/other: ")
-    assert refusal("runs", "push", "run", "a/b/c").startswith("a/b/c: ")
-    for command in (("card",), ("calibrate", "--run"), ("runs", "push")):
-        arguments = [*command, "hf:ana/small", *["ana/small"] * ("push" in command)]
-        assert "a packed run" in refusal(*arguments)
+    assert refusal("runs", "push", "run", "--to", "a/b/c").startswith("a/b/c: ")
+    for command in ("card", "calibrate"):
+        assert "a packed run" in refusal(command, "--run", "hf:ana/small")
 
 
 def test_without_the_package_a_name_says_what_to_install(
@@ -169,7 +169,7 @@ def test_without_the_package_a_name_says_what_to_install(
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(ConfigError, match=r"needs huggingface_hub: pip install .*\[hub\]"):
         Translator.load("hf:ana/small")
-    assert "[hub]" in refusal("runs", "push", "run", "ana/small")
+    assert "[hub]" in refusal("runs", "push", "run", "--to", "ana/small")
 
 
 @pytest.mark.parametrize("name", ["hf:ana/small", "hf:ana/small@v1", "hf:@"])

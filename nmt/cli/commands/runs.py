@@ -101,9 +101,9 @@ def pack(
 
 
 def push(
-    run: Annotated[Path, Argument(metavar="RUN", help="Run to upload.")],
-    repository: Annotated[str, Argument(metavar="USER/NAME", help="Repository on the Hub.")],
+    to: Annotated[str, Option(metavar="USER/NAME", help="Repository on the Hub.")],
     *,
+    run: RunOption,
     card: Annotated[Path | None, Option(help="README.md to upload.", show_default="a card")] = None,
     checkpoint: Checkpoint = None,
 ) -> None:
@@ -116,10 +116,10 @@ def push(
     from nmt.runs import hub
     from nmt.settings.yaml_text import read_text
 
-    trained, checkpoint = open_run(run), checkpoint or "best"
-    name = hub.PREFIX + repository
+    trained, checkpoint = open_run(run.path), checkpoint or "best"
+    name = hub.PREFIX + to
     text = read_text(card) if card else model_card(trained, checkpoint, say, name=name)
-    typer.echo(hub.push(trained.directory, checkpoint, text, repository))
+    typer.echo(hub.push(trained.directory, checkpoint, text, to))
 
 
 def average(
