@@ -80,7 +80,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 }
 
 _GROUPS: dict[str, tuple[str, list[Callable[..., None]]]] = {
-    "runs": ("List, show and pack runs.", [runs.list_, runs.show, runs.pack]),
+    "runs": ("List, show, pack and publish runs.", [runs.list_, runs.show, runs.pack, runs.push]),
     "tune": ("Choose settings on the validation set.", [tune.search]),
     "corpus": (
         "List, fetch, check and clean corpora.",

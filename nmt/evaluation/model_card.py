@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import torch
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -19,6 +20,7 @@ from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.evaluation.confidence import Calibration
 from nmt.evaluation.metric import MetricResult
 from nmt.runs.card import read_card
+from nmt.runs.directory import CONFIDENCE
 from nmt.runs.metrics import METRICS, best_of, metrics_of
 from nmt.runs.trained_run import LoadedModel, TrainedRun
 from nmt.settings.messages import first_fault
@@ -82,17 +84,29 @@ def read_reports(run: Path, step: int, say: Callable[[str], None]) -> list[Saved
 
 def model_card(
     run: TrainedRun,
-    loaded: LoadedModel,
-    reports: Sequence[SavedReport],
+    checkpoint: str,
+    say: Callable[[str], None],
     licence: str | None = None,
-    calibration: Calibration | None = None,
+    name: str | None = None,
 ) -> str:
     """Return the card of a checkpoint of `run` as Markdown, front matter first.
 
-    `reports` holds the checkpoint's scores, and `calibration` its confidence. `licence` is the
-    licence of the weights, as an identifier such as `mit`; None leaves it out of the card.
+    `say` is called with notes on missing scores. `licence` is the licence of the weights, as an
+    identifier such as `mit`; None leaves it out of the card. `name` is what the card's example
+    gives to --run (None: the run's name). Raises the errors of `TrainedRun.load_model`.
     """
+    loaded = run.load_model(checkpoint, torch.device("cpu"))
     config, run_json = run.config, read_card(run.directory)
+    reports = read_reports(run.path, loaded.step, say)
+    if not reports:
+        say(f"{run.path} has no scores of {checkpoint}; nmt eval --run {run.path} adds them")
+    calibration = None
+    try:
+        if (run.path / CONFIDENCE).exists():
+            checksum = run.directory.checkpoint_folder.checksum(checkpoint)
+            calibration = Calibration.read(run.path, [checksum])
+    except CheckpointError as error:
+        say(f"note: the card has no confidence: {error}")
     src, tgt = config.data.src_lang, config.data.tgt_lang
     settings = config.model_dump(mode="json", include={"model", "search"})  # without user paths
     parts = [
@@ -101,7 +115,7 @@ def model_card(
         f"Translates {_cell(src)} into {_cell(tgt)}; trained with attention-nmt "
         f"{_cell(section(run_json, 'versions').get('nmt', '?'))}.",
         "## Use",
-        f'```\nnmt translate --run {config.name} "..."\n```',
+        f'```\nnmt translate --run {name or config.name} "..."\n```',
         "## Model",
         _table(_model_rows(run, loaded, run_json)),
         f"<details><summary>Settings</summary>\n\n````yaml\n{_yaml(settings)}````\n\n</details>",

@@ -6,14 +6,17 @@ from pathlib import Path
 from nmt.errors import CheckpointError, most_similar
 from nmt.runs.checkpoint_files import JSON
 from nmt.runs.directory import RunDirectory
+from nmt.runs.hub import is_hub_name
 
 
 def find_run(run: Path | None, root: Path = Path("runs")) -> Path:
     """Return `run` after checking it, or if None the run in `root` with the newest checkpoint.
 
-    `run` is a run directory or a packed run. Raises CheckpointError, suggesting a similar name, if
-    there is no such run or it has no checkpoint.
+    `run` is a run directory or a packed run; a name on the Hub is not checked. Raises
+    CheckpointError, suggesting a similar name, if there is no such run or it has no checkpoint.
     """
+    if run is not None and is_hub_name(run):
+        return run
     if run is not None and run.is_file():
         if not zipfile.is_zipfile(run):
             raise CheckpointError(
@@ -48,9 +51,9 @@ def find_run(run: Path | None, root: Path = Path("runs")) -> Path:
 
 
 def split_checkpoint(path: Path) -> tuple[Path, str | None]:
-    """Return (RUN, CHECKPOINT) of RUN@CHECKPOINT, or (path, None) if `path` exists or has no @."""
+    """Return (RUN, CHECKPOINT) of RUN@CHECKPOINT; else (path, None), as for a path that exists."""
     run, _, checkpoint = str(path).rpartition("@")
-    if not run or path.exists():
+    if not run or path.exists() or is_hub_name(path):
         return path, None
     return Path(run), checkpoint or None
 

@@ -13,6 +13,7 @@ from nmt.models.catalog import meta_model, uninitialised_model
 from nmt.models.ensemble import Ensemble
 from nmt.runs.checkpoint_files import Tensors
 from nmt.runs.directory import RunDirectory
+from nmt.runs.hub import download, is_hub_name
 from nmt.runs.pack import unpack
 from nmt.settings.config_file import Overrides, with_overrides
 from nmt.storage.bounded import stay_inside
@@ -40,12 +41,12 @@ class TrainedRun:
 
     @classmethod
     def open(cls, path: FilePath) -> "TrainedRun":
-        """Open the run at `path`, a folder or a packed run (runs/pack.py).
+        """Open the run at `path`: a folder, a packed run (runs/pack.py) or its name on the Hub.
 
         Raises CheckpointError if there is no run or its config.yaml was edited, and ConfigError if
         the config is invalid.
         """
-        path = Path(path)
+        path = download(path) if is_hub_name(path) else Path(path)
         directory = RunDirectory(unpack(path) if path.is_file() else path)
         directory.check_exists()
         return cls(directory, directory.load_config())

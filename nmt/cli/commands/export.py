@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from typer import Option
 
-from nmt.cli.shared.messages import print_path
+from nmt.cli.shared.messages import print_path, say
 from nmt.cli.shared.models import open_run
 from nmt.cli.shared.options import Checkpoint, Int8, RunOption
 from nmt.errors import ConfigError
@@ -13,12 +13,12 @@ from nmt.errors import ConfigError
 
 def export(
     out: Annotated[
-        Path, Option("--out", "-o", writable=True, help="Folder to write; for a page, the file.")
+        Path, Option("--out", "-o", writable=True, help="Folder to write; for page, argos: file.")
     ],
     *,
     run: RunOption,
     format: Annotated[
-        Literal["onnx", "ctranslate2", "page"], Option("--format", help="Format to write.")
+        Literal["onnx", "ctranslate2", "argos", "page"], Option("--format", help="What to write.")
     ] = "onnx",
     checkpoint: Checkpoint = None,
     int8: Int8 = False,
@@ -26,12 +26,13 @@ def export(
         bool, Option("--fp16", help="Store the matrices of a page in fp16 instead of int8.")
     ] = False,
 ) -> None:
-    """Export a run for engines without PyTorch: ONNX, CTranslate2, or a page for a browser.
+    """Export a run for engines without PyTorch: ONNX, CTranslate2, Argos Translate, or a page.
 
     The folder, which must be new, has the model, the tokenizers, and manifest.json, which describes
     them. --int8 adds copies of the ONNX graphs with matrices in int8. CTranslate2 runs Transformers
-    only. A page is one HTML file with a recurrent model, which translates and displays its
-    attention offline. The path is printed on stdout.
+    only. `argos` is one file for Argos Translate and LibreTranslate, which use CTranslate2. A page
+    is one HTML file with a recurrent model, which translates and displays its attention offline.
+    The path is printed on stdout.
     """
     if int8 and format != "onnx":
         hint = "CTranslate2 quantizes when it loads, with compute_type='int8'"
@@ -49,6 +50,11 @@ def export(
         from nmt.export.ctranslate2_folder import export_ctranslate2
 
         export_ctranslate2(trained, checkpoint, out)
+    elif format == "argos":
+        from nmt.evaluation.model_card import model_card
+        from nmt.export.argos import export_argos
+
+        export_argos(trained, checkpoint, out, model_card(trained, checkpoint, say))
     else:
         from nmt.export.onnx_folder import export_onnx
 

@@ -9,7 +9,7 @@ from nmt.cli.shared.messages import print_path, say
 from nmt.cli.shared.models import open_run
 from nmt.cli.shared.options import Checkpoint, OutFile, Picture, RunOption, Runs
 from nmt.cli.shared.sentences import print_lines
-from nmt.errors import CheckpointError, ConfigError
+from nmt.errors import ConfigError
 
 
 def report(*, run: RunOption, out: Picture = Path("report.html")) -> None:
@@ -68,25 +68,9 @@ def card(
     have stored for this checkpoint. Its metadata are for Hugging Face, and include the scores as
     model-index. The end of the section "Limits" is left for you to write.
     """
-    import torch
+    from nmt.evaluation.model_card import model_card
 
-    from nmt.evaluation.confidence import Calibration
-    from nmt.evaluation.model_card import model_card, read_reports
-    from nmt.runs.directory import CONFIDENCE
-
-    if run.path is not None and run.path.is_file():
+    trained = open_run(run.path)
+    if run.path not in (None, trained.path):
         raise ConfigError(f"{run.path}: a packed run has no scores; use the run's folder")
-    trained, checkpoint = open_run(run.path), checkpoint or "best"
-    loaded = trained.load_model(checkpoint, torch.device("cpu"))
-    path = trained.path
-    reports = read_reports(path, loaded.step, say)
-    if not reports:
-        say(f"{path} has no scores of {checkpoint}; nmt eval --run {path} adds them")
-    calibration = None
-    try:
-        if (path / CONFIDENCE).exists():
-            checksum = trained.directory.checkpoint_folder.checksum(checkpoint)
-            calibration = Calibration.read(path, [checksum])
-    except CheckpointError as error:
-        say(f"note: the card has no confidence: {error}")
-    print_lines([model_card(trained, loaded, reports, licence, calibration)], out)
+    print_lines([model_card(trained, checkpoint or "best", say, licence)], out)

@@ -100,6 +100,28 @@ def pack(
     print_path(out)
 
 
+def push(
+    to: Annotated[str, Option(metavar="USER/NAME", help="Repository on the Hub.")],
+    *,
+    run: RunOption,
+    card: Annotated[Path | None, Option(help="README.md to upload.", show_default="a card")] = None,
+    checkpoint: Checkpoint = None,
+) -> None:
+    """Upload a run, packed, and its model card to the Hugging Face Hub.
+
+    A missing repository is created, as a public one. `hf auth login` stores the token. Commands
+    that translate accept hf:USER/NAME as --run. The address of the commit is printed on stdout.
+    """
+    from nmt.evaluation.model_card import model_card
+    from nmt.runs import hub
+    from nmt.settings.yaml_text import read_text
+
+    trained, checkpoint = open_run(run.path), checkpoint or "best"
+    name = hub.PREFIX + to
+    text = read_text(card) if card else model_card(trained, checkpoint, say, name=name)
+    typer.echo(hub.push(trained.directory, checkpoint, text, to))
+
+
 def average(
     *,
     run: RunOption,

@@ -94,7 +94,7 @@ def calibrate(
     from nmt.storage.atomic import write_json
 
     runs = models.open(compute, {**search.by_key(), "n_best": 1})
-    if models.run and models.run[0].is_file():
+    if models.run and models.run[0] != runs[0].path:
         raise ConfigError(f"{models.run[0]}: a packed run cannot be changed; use the run's folder")
     examples = _validation_set(runs[0])
     translator = models.load(runs, compute, rerank=rerank)

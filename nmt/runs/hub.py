@@ -1,0 +1,56 @@
+"""Packed runs on the Hugging Face Hub, named `hf:USER/NAME` or `hf:USER/NAME@REVISION`."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from nmt.errors import CheckpointError, ConfigError, pip_install
+from nmt.runs.directory import RunDirectory
+from nmt.runs.pack import pack
+from nmt.types import FilePath
+
+PREFIX, _FILE = "hf:", "run.zip"
+
+
+def is_hub_name(run: FilePath) -> bool:
+    """Return whether `run` names a run on the Hub."""
+    return str(run).startswith(PREFIX)
+
+
+def download(name: FilePath) -> Path:
+    """Return the path of a packed run in huggingface_hub's cache, downloaded if it is not there.
+
+    Raises CheckpointError if that fails, and ConfigError if huggingface_hub is not installed.
+    """
+    repository, _, revision = Path(name).as_posix().removeprefix(PREFIX).partition("@")
+    with _hub_errors(name):
+        from huggingface_hub import hf_hub_download
+
+        return Path(hf_hub_download(repository, _FILE, revision=revision or None))
+
+
+def push(run: RunDirectory, checkpoint: str, card: str, repository: str) -> str:
+    """Upload a packed run, with `card` as README.md; return the address of the commit.
+
+    A missing repository is created, as a public one. Raises the errors of `download` and `pack`.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        pack(run, checkpoint, Path(folder, _FILE))
+        Path(folder, "README.md").write_text(card, encoding="utf-8")
+        with _hub_errors(repository):
+            from huggingface_hub import HfApi
+
+            HfApi().create_repo(repository, exist_ok=True)
+            return str(HfApi().upload_folder(repo_id=repository, folder_path=folder).commit_url)
+
+
+@contextlib.contextmanager
+def _hub_errors(name: FilePath) -> Iterator[None]:
+    """Convert the errors of huggingface_hub, which have no common class, to a CheckpointError."""
+    try:
+        yield
+    except ImportError:
+        raise ConfigError(f"{name}: needs huggingface_hub: {pip_install('hub')}") from None
+    except Exception as error:
+        raise CheckpointError(f"{name}: {' '.join(str(error).split())}") from error

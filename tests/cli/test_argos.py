@@ -1,0 +1,86 @@
+"""Argos packages: a reader that does what Argos Translate 1.11 does translates as nmt does."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+import sentencepiece
+from cli.helpers import nmt, refusal
+from hypothesis import given
+from hypothesis import strategies as st
+from training.toy import toy_config
+
+from nmt.export.argos import _with_rules
+from nmt.text.normalisation import restore
+from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
+from nmt.text.tokenizer import train_tokenizers
+from nmt.training.loop import train
+from nmt.translation.translator import Translator
+from nmt.types import SentencePair
+
+EXPORT = ("export", "run", "--format", "argos", "--out", "ab.argosmodel")
+
+
+def argos(folder: Path, texts: list[str], beam: int) -> list[str]:
+    """The translations of Argos Translate's `apply_packaged_translation` and its tokenizer."""
+    import ctranslate2
+
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "sentencepiece.model"))
+    results = ctranslate2.Translator(str(folder / "model"), intra_threads=1).translate_batch(
+        [processor.encode(text, out_type=str) for text in texts],
+        **{"replace_unknowns": True, "beam_size": beam, "length_penalty": 0.2},
+    )
+    decoded = [processor.decode_pieces(result.hypotheses[0]) for result in results]
+    return [text.replace("▁", " ").replace("_", " ").removeprefix(" ") for text in decoded]
+
+
+def test_a_package_translates_as_nmt_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a run that writes backwards and in capitals, so that no target piece is a source piece."""
+    pytest.importorskip("ctranslate2", reason="needs pip install 'attention-nmt[ctranslate2]'")
+    monkeypatch.chdir(tmp_path)
+    texts = [f"{a} {b} {c}" for a in "abcdefg" for b in "abcdefg" for c in "abcdefg"]
+    pairs = "".join(f"{text}\t{text[::-1].upper()}\n" for text in texts)
+    for name in ("train", "valid", "test"):
+        Path(f"{name}.tsv").write_text(pairs)
+    config = toy_config(
+        tmp_path,
+        model={"kind": "transformer", "size": 24, "heads": 2, "layers": 1, "dropout": 0.0},
+        tokenizer={"kind": "sentencepiece"},
+        train={"epochs": 4, "batch_size": 10},
+        search={"beam": 1, "max_repeats": None, "max_length": 90},
+    )
+    train(config, tmp_path / "run", quiet=True)
+    assert nmt(*EXPORT).stdout == "ab.argosmodel\n"
+    assert "ab.argosmodel" in refusal(*EXPORT)
+    zipfile.ZipFile("ab.argosmodel").extractall()
+    folder = Path("translate-en_de-1_0")
+    assert '"from_name": "English"' in (folder / "metadata.json").read_text()
+    assert (folder / "README.md").read_text().startswith("---\nlanguage:")
+    ours = Translator.load("run", "cpu").translate(texts[::9])
+    theirs = zip(ours, argos(folder, texts[::9], beam=1), strict=True)
+    finished = [(o.text, text) for o, text in theirs if o.hypotheses[0].hypothesis.finished]
+    assert finished
+    assert all(text == argos_text for text, argos_text in finished)
+    assert len(argos(folder, ["a b c " * 2000, ""], beam=4)) == 2  # beyond its positions
+
+
+def test_other_tokenizers_are_refused(folder: Path) -> None:
+    assert refusal(*EXPORT).startswith("cannot export tokenizer: ")  # words
+    pairs = [SentencePair("A man sleeps", "Ein Mann")]
+    train_tokenizers(SentencePieceConfig(case="markup"), pairs, "en", "de", 1).save("run/tokenizer")
+    assert refusal(*EXPORT).startswith("cannot export tokenizer: ")
+
+
+CONFIG = SentencePieceConfig()
+TOKENIZER = CONFIG.build(CONFIG.train(["aeioué' ? ! . : » « eau ai"] * 4, "fr", 1), "fr")
+WORDS = st.from_regex("[aeioué’']{1,3}( [?!:»]|[.]?)", fullmatch=True)
+
+
+@given(st.lists(WORDS, max_size=5), st.booleans(), st.sampled_from("\u2009\u200b"))
+def test_its_pieces_are_those_of_nmt(words: list[str], is_tight: bool, space: str) -> None:
+    """Printed French, French without spaces before marks, and other spaces between words."""
+    processor = sentencepiece.SentencePieceProcessor(model_proto=_with_rules(TOKENIZER))
+    text = " ".join(words)
+    tight = text.replace(" ?", "?").replace(" !", "!").replace(" »", "»")
+    changed = (tight if is_tight else restore(text, "fr")).replace(" ", f" {space}")
+    assert processor.encode(changed, out_type=str) == list(TOKENIZER.encode(text).pieces)
