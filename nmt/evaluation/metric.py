@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import get_args
 
@@ -13,6 +14,7 @@ from nmt.config import BleuTokenisation
 from nmt.corpora.languages import language_code
 from nmt.corpora.sources import DataConfig
 from nmt.errors import DataError
+from nmt.evaluation.counts import target_words
 from nmt.types import EvalExample
 
 DEFAULT_BOOTSTRAP = 1000
@@ -42,7 +44,7 @@ class MetricResult:
     n_bootstrap: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scoring:
     """Settings of scoring.
 
@@ -70,6 +72,11 @@ class Scoring:
     def tokenisation(self) -> str:
         """The name of the BLEU tokenisation: `tokenize`, or the default of the language."""
         return self.tokenize or _TOKENISATION_OF.get(language_code(self.tgt_lang), "13a")
+
+    @cached_property
+    def target_words(self) -> set[str] | None:
+        """The words of the training targets of `data`, read once; None if they are not known."""
+        return None if self.data is None else target_words(self.data)
 
 
 class Metric(ABC):

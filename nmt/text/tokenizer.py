@@ -7,10 +7,11 @@ add the config to the union `TokenizerConfig`.
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
+import numpy as np
 from pydantic import Field, ValidationError
 
 from nmt.errors import DataError
@@ -24,6 +25,7 @@ from nmt.text.subword_sampling import Sampler, SubwordSamplingConfig
 from nmt.text.tokenizer_config import ModelFile
 from nmt.text.vocabulary import Vocab
 from nmt.text.word_tokenizer import WordConfig
+from nmt.text.words import MAX_WORDS, word_hash, words
 from nmt.types import Encoded, FilePath, SentencePair
 
 TokenizerConfig = Annotated[SentencePieceConfig | WordConfig, Field(discriminator="kind")]
@@ -94,6 +96,7 @@ class _Manifest(Config):
     src: _File
     tgt: _File
     tgt_config: TokenizerConfig | None = None  # None: the same as `config`
+    words: _File | None = None
 
 
 @dataclass(frozen=True)
@@ -102,12 +105,14 @@ class Tokenizers:
 
     With `reverse_target` (data.reverse_target) the model reads and writes the target ids from the
     last to the first. The tokenizers themselves use reading order; `save` does not store the flag.
+    `seen` holds the hashes of the words of the training sources (words.py); None: unknown.
     """
 
     src: Tokenizer
     tgt: Tokenizer
     joint: bool
     reverse_target: bool = False
+    seen: frozenset[int] | None = field(default=None, compare=False)
 
     def save(self, folder: FilePath) -> None:
         """Write the model files to `folder`, created if missing, and tokenizer.json last."""
@@ -116,16 +121,16 @@ class Tokenizers:
         files: dict[str, _File] = {}
         for side, tokenizer in (("src", self.src), ("tgt", self.tgt)):
             name = f"{'joint' if self.joint else side}{tokenizer.config.suffix}"
-            content = tokenizer.model_bytes
-            write_bytes(folder / name, content)
-            files[side] = _File(name=name, sha256=hashlib.sha256(content).hexdigest())
+            files[side] = _write(folder / name, tokenizer.model_bytes)
+        if self.seen is not None:
+            hashes = np.array(sorted(self.seen), dtype="<u4").tobytes()
+            files["words"] = _write(folder / "src.words", hashes)
         manifest = _Manifest(
             src_lang=self.src.lang,
             tgt_lang=self.tgt.lang,
             config=self.src.config,
             tgt_config=None if self.tgt.config == self.src.config else self.tgt.config,
-            src=files["src"],
-            tgt=files["tgt"],
+            **files,
         )
         write_json(folder / MANIFEST_NAME, manifest.model_dump(mode="json"))
 
@@ -144,7 +149,16 @@ class Tokenizers:
         config = manifest.config
         src = _load_side(folder, manifest.src, config, manifest.src_lang)
         tgt = _load_side(folder, manifest.tgt, manifest.tgt_config or config, manifest.tgt_lang)
-        return cls(src, tgt, config.joint)
+        seen = None
+        if manifest.words is not None:
+            content = _read_checked(folder, manifest.words, 4 * MAX_WORDS)
+            seen = frozenset(np.frombuffer(content[: len(content) & -4], dtype="<u4").tolist())
+        return cls(src, tgt, config.joint, seen=seen)
+
+    def unseen_words(self, text: str) -> list[str]:
+        """Return the words of a source text that no training source has; none if unknown."""
+        seen = self.seen
+        return [] if seen is None else [word for word in words(text) if word_hash(word) not in seen]
 
 
 def train_tokenizers(
@@ -201,20 +215,30 @@ def size_notes(tokenizers: Tokenizers) -> list[str]:
     ]
 
 
-def _read(path: Path) -> bytes:
+def _write(path: Path, content: bytes) -> _File:
+    write_bytes(path, content)
+    return _File(name=path.name, sha256=hashlib.sha256(content).hexdigest())
+
+
+def _read(path: Path, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     stay_inside(path, path.parent, DataError)
     try:
-        return read_bytes(path, MAX_FILE_BYTES, DataError)
+        return read_bytes(path, max_bytes, DataError)
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; the tokenizer is incomplete") from None
 
 
-def _load_side(folder: Path, file: _File, config: TokenizerConfig, lang: str) -> Tokenizer:
+def _read_checked(folder: Path, file: _File, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     path = folder / file.name
-    content = _read(path)
+    content = _read(path, max_bytes)
     if hashlib.sha256(content).hexdigest() != file.sha256:
         raise DataError(f"{path}: the SHA-256 differs from the one in {MANIFEST_NAME}")
+    return content
+
+
+def _load_side(folder: Path, file: _File, config: TokenizerConfig, lang: str) -> Tokenizer:
+    content = _read_checked(folder, file)
     try:
         return config.build(content, lang)
     except DataError as error:
-        raise DataError(f"{path}: {error}") from error
+        raise DataError(f"{folder / file.name}: {error}") from error

@@ -29,6 +29,7 @@ from nmt.text.tokenizer import (
     train_tokenizers,
 )
 from nmt.text.vocabulary import UNK_ID
+from nmt.text.words import hashes_of
 from nmt.training.initial_weights import run_named
 from nmt.training.resume import has_checkpoint
 from nmt.training.validation import Validator
@@ -235,7 +236,7 @@ def run_tokenizers(
 
     At most data.vocab_pairs pairs are used. If `config` names tokenizer files or the run
     train.init_from, their tokenizers are saved instead. Raises ConfigError if the tokenizers do not
-    fit the config.
+    fit the config. The saved ones have the words of the sources of `pairs()`, and of that run.
     """
     if (run.tokenizer_path / MANIFEST_NAME).is_file():
         tokenizers = Tokenizers.load(run.tokenizer_path)
@@ -249,6 +250,10 @@ def run_tokenizers(
         data, settings = config.data, config.tokenizer
         sample = () if settings.model_files is not None else _spaced(pairs, data.vocab_pairs)
         tokenizers = train_tokenizers(settings, sample, data.src_lang, data.tgt_lang, config.seed)
+        tokenizers = replace(tokenizers, seen=frozenset())
+    if tokenizers.seen is not None:
+        seen = hashes_of((pair.src_text for pair in pairs()), tokenizers.seen)
+        tokenizers = replace(tokenizers, seen=seen)
     tokenizers.save(run.tokenizer_path)
     return tokenizers
 

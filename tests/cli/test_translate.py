@@ -167,7 +167,7 @@ def test_a_glossary_and_its_report() -> None:
     assert "terms met: 5 of 5\n" in result.stderr
     forbidden = ("--must-not", "chat", "--must-not", "dort")
     result = translate("", "a CAT", "he", "--glossary", "terms.tsv", *forbidden)
-    assert "terms met: 1 of 2; missed: CAT (sentence 1)\n" in result.stderr
+    assert "terms met: 1 of 2; missed: CAT (line 2)\n" in result.stderr
     assert "terms met" not in translate("the cat").stderr
     assert refusal("translate", "a", "--glossary", "x.tsv").startswith("x.tsv: ")
 

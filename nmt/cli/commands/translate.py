@@ -29,7 +29,7 @@ from nmt.storage.output import STDIN_OR_STDOUT
 
 if TYPE_CHECKING:
     from nmt.evaluation.confidence import Calibration
-    from nmt.translation.glossary import Glossary
+    from nmt.translation.translator import Translator
     from nmt.types import TranslatedHypothesis, Translation
 
 _CHECKED = 1000
@@ -119,20 +119,21 @@ def translate(
             f"--format: got {format}, allowed with --lines, --json, --confidence, "
             "--show-attention, --n-best, --prefix and --must: text"
         )
-    translator = models.load(runs, compute, rerank=rerank)
-    if glossary is not None:
-        translator.use_glossary(glossary)
-    output = _Output(
-        as_json, show_attention, is_n_best, is_split, translator.max_pieces, translator.glossary
-    )
-    if confidence:
-        from nmt.evaluation.confidence import read_calibration
-
-        output.calibration = read_calibration(translator, say)
     from nmt.documents.files import format_of, open_document
     from nmt.documents.translate import reader_of, translate_lines
     from nmt.translation.unknown_words import read_lexicon, replace_unknown
 
+    if format is None:
+        format = format_of(file) if file and is_split else "text"
+    is_document = format != "text"
+    translator = models.load(runs, compute, rerank=rerank)
+    if glossary is not None:
+        translator.use_glossary(glossary)
+    output = _Output(as_json, show_attention, is_n_best, is_split, is_document, translator)
+    if confidence:
+        from nmt.evaluation.confidence import read_calibration
+
+        output.calibration = read_calibration(translator, say)
     reader, tokenizers = reader_of(translator), translator.tokenizers
     entries = read_lexicon(lexicon, tokenizers) if lexicon else {}
 
@@ -144,12 +145,10 @@ def translate(
 
     def answers(source: Iterable[str]) -> Iterator[str]:
         if is_split:
-            return translate_lines(stream, source, reader)
-        return ("\n".join(output.lines(translation)) for translation in stream(source))
+            return map(output.count_line, translate_lines(stream, source, reader))
+        return map(output.count_line, map("\n".join, map(output.lines, stream(source))))
 
-    if format is None:
-        format = format_of(file) if file and is_split else "text"
-    if format != "text":
+    if is_document:
         contents = sentences or [file_content(file or STDIN_OR_STDOUT)]
         documents = [open_document(text, format, reader, str(file or format)) for text in contents]
         n_sentences = sum(len(document.sentences) for document in documents)
@@ -194,22 +193,23 @@ def _note_names(texts: Iterable[str]) -> None:
 class _Output:
     """Formats translations as lines, and collects notes for stderr.
 
-    With `is_split`, lines are split into sentences. `max_pieces` is the largest number of pieces of
-    a training sentence.
+    With `is_split`, lines are split into sentences; with `is_document`, they do not matter.
     """
 
     as_json: bool
     attention: bool
     is_n_best: bool
     is_split: bool
-    max_pieces: int | None
-    glossary: "Glossary | None"
+    is_document: bool
+    translator: "Translator"
     calibration: "Calibration | None" = None
     n: int = 0
+    n_lines: int = 0
     n_cut: int = 0
     n_terms: int = 0
     missed: list[tuple[int, str]] = field(default_factory=list)
     too_long: list[int] = field(default_factory=list)
+    unseen: dict[str, str] = field(default_factory=dict)
     sources: list[str] = field(default_factory=list)
 
     def count(self, translation: "Translation") -> "Translation":
@@ -220,14 +220,23 @@ class _Output:
         if self.n <= _CHECKED:
             self.sources.append(translation.src_text)
         self.n_cut += any(not h.hypothesis.finished for h in translation.hypotheses[:1])
-        if self.max_pieces is not None and len(translation.source.ids) > self.max_pieces:
-            self.too_long.append(self.n)
-        if self.glossary is not None and translation.hypotheses:
-            terms = self.glossary.terms_of(translation.src_text)
-            missed = self.glossary.missed(terms, translation.hypotheses[0].hypothesis)
+        for word in self.translator.tokenizers.unseen_words(translation.src_text):
+            self.unseen.setdefault(word.casefold(), word[:40])
+        place = self.n if self.is_document else self.n_lines + 1
+        max_pieces, glossary = self.translator.max_pieces, self.translator.glossary
+        if max_pieces is not None and len(translation.source.ids) > max_pieces:
+            self.too_long.append(place)
+        if glossary is not None and translation.hypotheses:
+            terms = glossary.terms_of(translation.src_text)
+            missed = glossary.missed(terms, translation.hypotheses[0].hypothesis)
             self.n_terms += len(terms)
-            self.missed += [(self.n, term.source) for term in missed]
+            self.missed += [(place, term.source) for term in missed]
         return translation
+
+    def count_line(self, answer: str) -> str:
+        """Count a line of the input whose translations were all counted; return its answer."""
+        self.n_lines += 1
+        return answer
 
     def lines(self, translation: "Translation") -> Iterator[str]:
         """Yield the lines for the translation that was counted last."""
@@ -257,8 +266,12 @@ class _Output:
             say(legend())
         note_languages(self.sources, (), src_lang, tgt_lang)
         noun = "sentence" if self.is_split else "line"
-        if self.glossary is not None:
-            first = ", ".join(f"{source} ({noun} {n})" for n, source in self.missed[:5])
+        unit = "sentence" if self.is_document else "line"
+        if self.unseen:
+            first = ", ".join(islice(self.unseen.values(), 10))
+            say(f"words never seen in training: {len(self.unseen):,} ({first})")
+        if self.translator.glossary is not None:
+            first = ", ".join(f"{source} ({unit} {n})" for n, source in self.missed[:5])
             missed = f"; missed: {first}" if self.missed else ""
             say(f"terms met: {self.n_terms - len(self.missed)} of {self.n_terms}{missed}")
         if self.n_cut:
@@ -269,8 +282,8 @@ class _Output:
         if self.too_long:
             remedy = "" if self.is_split else "; their translations often omit much: split them"
             say(
-                f"longer than any sentence of the training ({self.max_pieces} pieces): "
-                f"{len(self.too_long)} of {format_count(self.n, noun)}, the first is {noun} "
+                f"longer than any sentence of the training ({self.translator.max_pieces} pieces): "
+                f"{len(self.too_long)} of {format_count(self.n, noun)}, the first is {unit} "
                 f"{self.too_long[0]:,}{remedy}"
             )
 
