@@ -1,5 +1,6 @@
 """Documents by the ending of their file; message catalogues (PO)."""
 
+import re
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
@@ -20,6 +21,8 @@ _ENDINGS: dict[str, DocumentFormat] = {
     ".po": "po",
     ".pot": "po",
 }
+
+_PO_HEADER = re.compile(r'^[ \t]*+msgid\s*+""\s*+msgstr', re.MULTILINE)
 
 
 def format_of(path: Path) -> DocumentFormat:
@@ -56,6 +59,7 @@ class Catalogue:
             self._file = polib.pofile(f"{text}\n")  # a single line might be the name of a file
         except (OSError, ValueError) as error:
             raise DataError(f"not a message catalogue (PO): {error}") from None
+        self._has_header = _PO_HEADER.search(text) is not None
         self._messages: list[tuple[Document, Any, int | None]] = []
         for entry in self._file:
             forms = {} if entry.obsolete else entry.msgstr_plural or {None: entry.msgstr}
@@ -80,4 +84,8 @@ class Catalogue:
             else:
                 entry.msgstr_plural[index] = text
             entry.fuzzy = True
-        return [str(self._file)]
+        content = str(self._file)
+        if not self._has_header:  # polib adds an empty one, behind the first comment
+            comment, _, rest = content.partition('msgid ""\nmsgstr ""\n')
+            content = comment + rest if self._file.header else rest.removeprefix("\n")
+        return [content]

@@ -90,8 +90,10 @@ def test_a_packed_run_translates_as_the_run_does(folder: Path) -> None:
         for path in (run, packed, folder / "by hand" / "run")
     ]
     assert texts[0] == texts[1] == texts[2]
-    shown = nmt("translate", "--run", packed, "a b c", "d e").stdout
-    assert shown.splitlines() == texts[0]
+    shown = nmt("translate", "--run", packed, "a b c", "d e")
+    assert shown.stdout.splitlines() == texts[0]
+    assert "never seen" not in shown.stderr
+    assert "training: 1 (zork)\n" in nmt("translate", "--run", packed, "a zork b").stderr
     refusal("translate", "--run", packed, "a", "--out", packed, "--force")  # it is an input
 
 

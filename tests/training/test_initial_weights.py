@@ -49,6 +49,17 @@ def test_a_training_begins_where_the_other_run_ended(begun: Path, tmp_path: Path
     assert ours.src.model_bytes == theirs.src.model_bytes
 
 
+def test_words_of_both_trainings_are_known(begun: Path, tmp_path: Path) -> None:
+    (tmp_path / "more.tsv").write_text("Blicket a\ta blicket\n" * 5)
+    data = {"train": {"file": str(tmp_path / "more.tsv"), "columns": [1, 2]}}
+    train(config(begun, data=data), tmp_path / "run", quiet=True)
+    first, second = (
+        TrainedRun.open(path).tokenizers() for path in (begun / "first", tmp_path / "run")
+    )
+    assert first.unseen_words("a blicket, zork") == ["blicket", "zork"]
+    assert second.unseen_words("a blicket, zork") == ["zork"]
+
+
 def test_a_run_whose_path_has_an_at_sign_is_found(begun: Path, tmp_path: Path) -> None:
     run = tmp_path / "a@b" / "first@last"
     run.parent.mkdir()

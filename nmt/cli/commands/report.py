@@ -9,7 +9,7 @@ from nmt.cli.shared.messages import print_path, say
 from nmt.cli.shared.models import open_run
 from nmt.cli.shared.options import Checkpoint, OutFile, Picture, RunOption, Runs
 from nmt.cli.shared.sentences import print_lines
-from nmt.errors import CheckpointError, ConfigError
+from nmt.errors import ConfigError
 
 
 def report(*, run: RunOption, out: Picture = Path("report.html")) -> None:
@@ -70,9 +70,8 @@ def card(
     """
     import torch
 
-    from nmt.evaluation.confidence import Calibration
+    from nmt.evaluation.confidence import Calibration, find_calibration
     from nmt.evaluation.model_card import model_card, read_reports
-    from nmt.runs.directory import CONFIDENCE
 
     if run.path is not None and run.path.is_file():
         raise ConfigError(f"{run.path}: a packed run has no scores; use the run's folder")
@@ -82,11 +81,8 @@ def card(
     reports = read_reports(path, loaded.step, say)
     if not reports:
         say(f"{path} has no scores of {checkpoint}; nmt eval --run {path} adds them")
-    calibration = None
-    try:
-        if (path / CONFIDENCE).exists():
-            checksum = trained.directory.checkpoint_folder.checksum(checkpoint)
-            calibration = Calibration.read(path, [checksum])
-    except CheckpointError as error:
-        say(f"note: the card has no confidence: {error}")
+    folder = trained.directory.checkpoint_folder
+    calibration = find_calibration(
+        [trained], lambda: Calibration.read(path, [folder.checksum(checkpoint)]), say
+    )
     print_lines([model_card(trained, loaded, reports, licence, calibration)], out)
