@@ -1,6 +1,5 @@
 """Documents by the ending of their file; message catalogues (PO)."""
 
-import re
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
@@ -21,8 +20,6 @@ _ENDINGS: dict[str, DocumentFormat] = {
     ".po": "po",
     ".pot": "po",
 }
-
-_PO_HEADER = re.compile(r'^[ \t]*+msgid\s*+""\s*+msgstr', re.MULTILINE)
 
 
 def format_of(path: Path) -> DocumentFormat:
@@ -59,7 +56,6 @@ class Catalogue:
             self._file = polib.pofile(f"{text}\n")  # a single line might be the name of a file
         except (OSError, ValueError) as error:
             raise DataError(f"not a message catalogue (PO): {error}") from None
-        self._has_header = _PO_HEADER.search(text) is not None
         self._messages: list[tuple[Document, Any, int | None]] = []
         for entry in self._file:
             forms = {} if entry.obsolete else entry.msgstr_plural or {None: entry.msgstr}
@@ -85,7 +81,6 @@ class Catalogue:
                 entry.msgstr_plural[index] = text
             entry.fuzzy = True
         content = str(self._file)
-        if not self._has_header:  # polib adds an empty one, behind the first comment
-            comment, _, rest = content.partition('msgid ""\nmsgstr ""\n')
-            content = comment + rest if self._file.header else rest.removeprefix("\n")
+        if self._file.metadata_is_fuzzy == 0:  # not the flags of a header: polib adds an empty one
+            content = content.replace('\nmsgid ""\nmsgstr ""\n', "\n", 1).removeprefix("#\n\n")
         return [content]

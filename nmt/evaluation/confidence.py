@@ -19,7 +19,6 @@ from nmt.evaluation.metric import Scoring
 from nmt.evaluation.metrics import PAIRED
 from nmt.evaluation.typography import make_comparable
 from nmt.runs.directory import CONFIDENCE
-from nmt.runs.trained_run import TrainedRun
 from nmt.settings.base import Config
 from nmt.settings.messages import first_fault
 from nmt.storage.bounded import read_json, stay_inside
@@ -115,14 +114,12 @@ def read_calibration(
     return calibration
 
 
-def find_calibration(
-    runs: Sequence[TrainedRun], read: Callable[[], Calibration], say: Callable[[str], None]
-) -> Calibration | None:
-    """Return `read()` if the first run has a calibration; `say` gets a note on a fault."""
-    if not runs or not (runs[0].path / CONFIDENCE).exists():
+def find_calibration(translator: Translator, say: Callable[[str], None]) -> Calibration | None:
+    """Read the calibration of a translator's run, if there is one; `say` gets a note on a fault."""
+    if not translator.runs or not (translator.runs[0].path / CONFIDENCE).exists():
         return None
     try:
-        return read()
+        return read_calibration(translator, say)
     except CheckpointError as error:
         say(f"note: no confidence: {error}")
         return None

@@ -9,8 +9,7 @@ from nmt.corpora.corpora import MAX_READ_BYTES, resolve_split, split_files, stre
 from nmt.corpora.sources import DataConfig
 from nmt.errors import ConfigError, DataError
 from nmt.text.placeholders import ADDRESS, VARIABLE
-from nmt.text.word_tokenizer import core
-from nmt.text.words import words as words_of
+from nmt.text.word_tokenizer import core, letter_words
 from nmt.types import EvalExample
 
 _ADDRESS, _PLACEHOLDER = re.compile(ADDRESS), re.compile(VARIABLE)
@@ -58,11 +57,10 @@ def count_faults(
         "repetitions": Count(tuple(repeated), len(rows)),
         "empty_translations": Count(tuple(empty), len(rows)),
     }
-    words = [(n, word) for n, hyp, _ in rows for word in _words(hyp)]
+    words = [(n, word) for n, hyp, _ in rows for word in letter_words(hyp.casefold())]
     if tgt_words is not None:
-        near = [{*_words(" ".join(texts))} for *_, texts in rows]
-        unseen = [(n, word) for n, word in words if word not in tgt_words]
-        invented = [(n, word) for n, word in unseen if word not in near[n - 1]]
+        near = [{*letter_words(" ".join(texts).casefold())} for *_, texts in rows]
+        invented = [(n, w) for n, w in words if w not in tgt_words and w not in near[n - 1]]
         counts["invented_words"] = Count(tuple(invented), len(words))
     return counts
 
@@ -101,18 +99,16 @@ def _numbers(text: str) -> list[str]:
     return numbers
 
 
-def _words(text: str) -> list[str]:
-    return [word.casefold() for word in words_of(text)]
-
-
 def target_words(data: DataConfig) -> set[str] | None:
     """Return the words of the training targets; None if not on disk or above MAX_READ_BYTES."""
     try:
         split = resolve_split(data, "train")
-        files = [] if split is None else split_files(split, data)
-        if split is None or sum(path.stat().st_size for path in files) > MAX_READ_BYTES:
+        if (
+            split is None
+            or sum(p.stat().st_size for p in split_files(split, data)) > MAX_READ_BYTES
+        ):
             return None
-        return {word for pair in stream_split(split, data) for word in _words(pair.tgt_text)}
+        return {w for p in stream_split(split, data) for w in letter_words(p.tgt_text.casefold())}
     except (ConfigError, DataError):
         return None
 

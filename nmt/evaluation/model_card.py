@@ -20,10 +20,10 @@ from nmt.evaluation.confidence import Calibration
 from nmt.evaluation.metric import MetricResult
 from nmt.runs.card import read_card
 from nmt.runs.metrics import METRICS, best_of, metrics_of
-from nmt.runs.trained_run import LoadedModel, TrainedRun
 from nmt.settings.messages import first_fault
 from nmt.storage.bounded import read_json, section, stay_inside
 from nmt.storage.terminal import one_line
+from nmt.translation.translator import Translator
 
 Json = Mapping[str, object]
 
@@ -59,7 +59,7 @@ class SavedReport(BaseModel):
         return f"beam {self.search.get('beam', '?')}" + ", int8" * self.int8
 
 
-def read_reports(run: Path, step: int, say: Callable[[str], None]) -> list[SavedReport]:
+def read_reports(run: Path, step: int | None, say: Callable[[str], None]) -> list[SavedReport]:
     """Read the reports in eval/ on translations by the run's model alone, after `step` updates.
 
     A damaged report is skipped with a note to `say`. Raises CheckpointError if a link leads out of
@@ -81,18 +81,17 @@ def read_reports(run: Path, step: int, say: Callable[[str], None]) -> list[Saved
 
 
 def model_card(
-    run: TrainedRun,
-    loaded: LoadedModel,
+    translator: Translator,
     reports: Sequence[SavedReport],
     licence: str | None = None,
     calibration: Calibration | None = None,
 ) -> str:
-    """Return the card of a checkpoint of `run` as Markdown, front matter first.
+    """Return the card of the checkpoint of a translator as Markdown, front matter first.
 
     `reports` holds the checkpoint's scores, and `calibration` its confidence. `licence` is the
     licence of the weights, as an identifier such as `mit`; None leaves it out of the card.
     """
-    config, run_json = run.config, read_card(run.directory)
+    config, run_json = translator.runs[0].config, read_card(translator.runs[0].directory)
     src, tgt = config.data.src_lang, config.data.tgt_lang
     settings = config.model_dump(mode="json", include={"model", "search"})  # without user paths
     parts = [
@@ -103,7 +102,7 @@ def model_card(
         "## Use",
         f'```\nnmt translate --run {config.name} "..."\n```',
         "## Model",
-        _table(_model_rows(run, loaded, run_json)),
+        _table(_model_rows(translator, run_json)),
         f"<details><summary>Settings</summary>\n\n````yaml\n{_yaml(settings)}````\n\n</details>",
         "## Training data",
         *_data(config.data, run_json),
@@ -153,18 +152,19 @@ def _result(report: SavedReport, languages: str) -> dict[str, object]:
     }
 
 
-def _model_rows(run: TrainedRun, loaded: LoadedModel, run_json: Json) -> list[Sequence[object]]:
-    config, tokenizers = run.config, loaded.tokenizers
+def _model_rows(translator: Translator, run_json: Json) -> list[Sequence[object]]:
+    run, tokenizers = translator.runs[0], translator.tokenizers
+    config = run.config
     sizes = [f"{len(side.vocab):,} {side.lang}" for side in (tokenizers.src, tokenizers.tgt)]
     hardware, versions = section(run_json, "hardware"), section(run_json, "versions")
     rows: list[Sequence[object]] = [
         ("", ""),
         ("kind", config.model.kind),
-        ("parameters", f"{sum(p.numel() for p in loaded.model.parameters()):,}"),
+        ("parameters", f"{sum(p.numel() for p in translator.model.parameters()):,}"),
         ("pieces", ", ".join(sizes) + " (one vocabulary)" * tokenizers.joint),
         ("tokenizer", config.tokenizer.kind),
         *[("direction", "right to left (data.reverse_target)")] * config.data.reverse_target,
-        ("checkpoint", f"after {loaded.step:,} updates"),
+        ("checkpoint", f"after {translator.step:,} updates"),
         ("begun", run_json.get("started")),
         *((key, hardware[key]) for key in ("device", "precision", "cpu") if hardware.get(key)),
         ("versions", ", ".join(f"{name} {versions.get(name, '?')}" for name in ("torch", "nmt"))),

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from fastapi import HTTPException
@@ -10,7 +9,7 @@ from fastapi import HTTPException
 from nmt.documents.document import SentenceReader
 from nmt.documents.translate import reader_of
 from nmt.errors import ConfigError, did_you_mean
-from nmt.evaluation.confidence import Calibration, find_calibration, read_calibration
+from nmt.evaluation.confidence import Calibration, find_calibration
 from nmt.serve.metrics import Metrics
 from nmt.serve.options import ServerOptions, digest
 from nmt.serve.worker import Check, Decoding, Worker
@@ -75,8 +74,7 @@ class Service:
         )
         self.metrics.waiting.labels(name).set_function(lambda: worker.n_waiting)
         search = translator.search
-        calibrated = partial(read_calibration, translator, say)
-        calibration = find_calibration(translator.runs, calibrated, say)
+        calibration = find_calibration(translator, say)
         reader = reader_of(translator)
         limits = search.beam, search.max_length
         return ServedModel(name, *translator.languages, *limits, reader, worker, calibration)

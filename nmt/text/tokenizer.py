@@ -6,8 +6,9 @@ add the config to the union `TokenizerConfig`.
 """
 
 import hashlib
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
@@ -24,8 +25,7 @@ from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.subword_sampling import Sampler, SubwordSamplingConfig
 from nmt.text.tokenizer_config import ModelFile
 from nmt.text.vocabulary import Vocab
-from nmt.text.word_tokenizer import WordConfig
-from nmt.text.words import MAX_WORDS, word_hash, words
+from nmt.text.word_tokenizer import WordConfig, letter_words
 from nmt.types import Encoded, FilePath, SentencePair
 
 TokenizerConfig = Annotated[SentencePieceConfig | WordConfig, Field(discriminator="kind")]
@@ -34,6 +34,9 @@ MANIFEST_NAME = "tokenizer.json"
 
 MAX_FILE_BYTES = 100 << 20
 """Largest model file that is read: four times a SentencePiece model of a million pieces."""
+
+MAX_WORDS = 1 << 17
+"""Largest number of different words in a record, which then has half a megabyte."""
 
 
 @runtime_checkable
@@ -96,7 +99,6 @@ class _Manifest(Config):
     src: _File
     tgt: _File
     tgt_config: TokenizerConfig | None = None  # None: the same as `config`
-    words: _File | None = None
 
 
 @dataclass(frozen=True)
@@ -105,14 +107,12 @@ class Tokenizers:
 
     With `reverse_target` (data.reverse_target) the model reads and writes the target ids from the
     last to the first. The tokenizers themselves use reading order; `save` does not store the flag.
-    `seen` holds the hashes of the words of the training sources (words.py); None: unknown.
     """
 
     src: Tokenizer
     tgt: Tokenizer
     joint: bool
     reverse_target: bool = False
-    seen: frozenset[int] | None = field(default=None, compare=False)
 
     def save(self, folder: FilePath) -> None:
         """Write the model files to `folder`, created if missing, and tokenizer.json last."""
@@ -121,16 +121,16 @@ class Tokenizers:
         files: dict[str, _File] = {}
         for side, tokenizer in (("src", self.src), ("tgt", self.tgt)):
             name = f"{'joint' if self.joint else side}{tokenizer.config.suffix}"
-            files[side] = _write(folder / name, tokenizer.model_bytes)
-        if self.seen is not None:
-            hashes = np.array(sorted(self.seen), dtype="<u4").tobytes()
-            files["words"] = _write(folder / "src.words", hashes)
+            content = tokenizer.model_bytes
+            write_bytes(folder / name, content)
+            files[side] = _File(name=name, sha256=hashlib.sha256(content).hexdigest())
         manifest = _Manifest(
             src_lang=self.src.lang,
             tgt_lang=self.tgt.lang,
             config=self.src.config,
             tgt_config=None if self.tgt.config == self.src.config else self.tgt.config,
-            **files,
+            src=files["src"],
+            tgt=files["tgt"],
         )
         write_json(folder / MANIFEST_NAME, manifest.model_dump(mode="json"))
 
@@ -149,16 +149,7 @@ class Tokenizers:
         config = manifest.config
         src = _load_side(folder, manifest.src, config, manifest.src_lang)
         tgt = _load_side(folder, manifest.tgt, manifest.tgt_config or config, manifest.tgt_lang)
-        seen = None
-        if manifest.words is not None:
-            content = _read_checked(folder, manifest.words, 4 * MAX_WORDS)
-            seen = frozenset(np.frombuffer(content[: len(content) & -4], dtype="<u4").tolist())
-        return cls(src, tgt, config.joint, seen=seen)
-
-    def unseen_words(self, text: str) -> list[str]:
-        """Return the words of a source text that no training source has; none if unknown."""
-        seen = self.seen
-        return [] if seen is None else [word for word in words(text) if word_hash(word) not in seen]
+        return cls(src, tgt, config.joint)
 
 
 def train_tokenizers(
@@ -215,30 +206,42 @@ def size_notes(tokenizers: Tokenizers) -> list[str]:
     ]
 
 
-def _write(path: Path, content: bytes) -> _File:
-    write_bytes(path, content)
-    return _File(name=path.name, sha256=hashlib.sha256(content).hexdigest())
+def words_by_hash(text: str) -> dict[int, str]:
+    """Return the words of a text by a hash of 32 bits, which is the same in any case."""
+    return {zlib.crc32(word.casefold().encode()): word for word in letter_words(text)}
 
 
-def _read(path: Path, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+def record_words(folder: Path, texts: Iterable[str], others: frozenset[int] = frozenset()) -> None:
+    """Record the hashes of the words of texts, and `others`, unless these are over MAX_WORDS."""
+    hashes = set(others)
+    for text in texts:
+        hashes.update(words_by_hash(text))
+        if len(hashes) > MAX_WORDS:
+            return
+    write_bytes(folder / "src.words", np.array(sorted(hashes), dtype="<u4").tobytes())
+
+
+def recorded_words(folder: Path) -> frozenset[int]:
+    """Return the hashes that `folder` has a record of, if it has one. Raises DataError."""
+    path = folder / "src.words"
+    content = _read(path)[: 4 * MAX_WORDS] if path.exists() else b""
+    return frozenset(np.frombuffer(content[: len(content) & -4], dtype="<u4").tolist())
+
+
+def _read(path: Path) -> bytes:
     stay_inside(path, path.parent, DataError)
     try:
-        return read_bytes(path, max_bytes, DataError)
+        return read_bytes(path, MAX_FILE_BYTES, DataError)
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; the tokenizer is incomplete") from None
 
 
-def _read_checked(folder: Path, file: _File, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+def _load_side(folder: Path, file: _File, config: TokenizerConfig, lang: str) -> Tokenizer:
     path = folder / file.name
-    content = _read(path, max_bytes)
+    content = _read(path)
     if hashlib.sha256(content).hexdigest() != file.sha256:
         raise DataError(f"{path}: the SHA-256 differs from the one in {MANIFEST_NAME}")
-    return content
-
-
-def _load_side(folder: Path, file: _File, config: TokenizerConfig, lang: str) -> Tokenizer:
-    content = _read_checked(folder, file)
     try:
         return config.build(content, lang)
     except DataError as error:
-        raise DataError(f"{folder / file.name}: {error}") from error
+        raise DataError(f"{path}: {error}") from error

@@ -102,7 +102,6 @@ def test_a_catalogue_gets_no_header(start: str, header: str) -> None:
     assert ('msgid ""\n' in text) == bool(header)
     assert text.startswith("# A comment.\n") == bool(start)
     assert header or text == start + message
-    assert translated(start, "po") == start.removesuffix("\n")
 
 
 @pytest.mark.parametrize(

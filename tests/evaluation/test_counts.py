@@ -116,7 +116,7 @@ def test_words_that_no_training_target_has(data: DataConfig) -> None:
 
 
 def test_training_text_is_read_once_for_several_systems(data: DataConfig) -> None:
-    scoring = Scoring("fr", ("chrf",), n_bootstrap=0, data=data)
+    scoring = Scoring("fr", ("chrf",), n_bootstrap=0, tgt_words=target_words(data))
     examples = [EvalExample("A cat", ("Un chat",))]
     first = score_translations(["Un chatte"], examples, scoring)
     assert data.train is not None

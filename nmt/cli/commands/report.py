@@ -68,21 +68,16 @@ def card(
     have stored for this checkpoint. Its metadata are for Hugging Face, and include the scores as
     model-index. The end of the section "Limits" is left for you to write.
     """
-    import torch
-
-    from nmt.evaluation.confidence import Calibration, find_calibration
+    from nmt.evaluation.confidence import find_calibration
     from nmt.evaluation.model_card import model_card, read_reports
+    from nmt.translation.translator import Translator
 
     if run.path is not None and run.path.is_file():
         raise ConfigError(f"{run.path}: a packed run has no scores; use the run's folder")
     trained, checkpoint = open_run(run.path), checkpoint or "best"
-    loaded = trained.load_model(checkpoint, torch.device("cpu"))
-    path = trained.path
-    reports = read_reports(path, loaded.step, say)
+    translator, path = Translator.load(trained, "cpu", checkpoint), trained.path
+    reports = read_reports(path, translator.step, say)
     if not reports:
         say(f"{path} has no scores of {checkpoint}; nmt eval --run {path} adds them")
-    folder = trained.directory.checkpoint_folder
-    calibration = find_calibration(
-        [trained], lambda: Calibration.read(path, [folder.checksum(checkpoint)]), say
-    )
-    print_lines([model_card(trained, loaded, reports, licence, calibration)], out)
+    calibration = find_calibration(translator, say)
+    print_lines([model_card(translator, reports, licence, calibration)], out)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nmt.types import TranslatedHypothesis, Translation
 
 _CHECKED = 1000
-"""The number of first sentences whose language is checked."""
+"""The number of first sentences whose language and words are checked."""
 
 
 def translate(
@@ -99,7 +99,7 @@ def translate(
 
     A translation has at most as many pieces as its source times search.max_length_factor, plus
     search.max_length_extra, and at most search.max_length. A note on stderr counts the translations
-    that were cut at this bound.
+    that were cut at this bound. Another one names words that no source of the training has.
     """
     if sentences and file:
         raise ConfigError("got sentences and --file, allowed: one of them")
@@ -125,11 +125,10 @@ def translate(
 
     if format is None:
         format = format_of(file) if file and is_split else "text"
-    is_document = format != "text"
     translator = models.load(runs, compute, rerank=rerank)
     if glossary is not None:
         translator.use_glossary(glossary)
-    output = _Output(as_json, show_attention, is_n_best, is_split, is_document, translator)
+    output = _Output(as_json, show_attention, is_n_best, is_split, format != "text", translator)
     if confidence:
         from nmt.evaluation.confidence import read_calibration
 
@@ -144,11 +143,12 @@ def translate(
         return map(output.count, translations)
 
     def answers(source: Iterable[str]) -> Iterator[str]:
-        if is_split:
-            return map(output.count_line, translate_lines(stream, source, reader))
-        return map(output.count_line, map("\n".join, map(output.lines, stream(source))))
+        split = translate_lines(stream, source, reader) if is_split else None
+        for answer in split or ("\n".join(output.lines(t)) for t in stream(source)):
+            output.n_lines += 1
+            yield answer
 
-    if is_document:
+    if format != "text":
         contents = sentences or [file_content(file or STDIN_OR_STDOUT)]
         documents = [open_document(text, format, reader, str(file or format)) for text in contents]
         n_sentences = sum(len(document.sentences) for document in documents)
@@ -191,15 +191,12 @@ def _note_names(texts: Iterable[str]) -> None:
 
 @dataclass
 class _Output:
-    """Formats translations as lines, and collects notes for stderr.
-
-    With `is_split`, lines are split into sentences; with `is_document`, they do not matter.
-    """
+    """Formats translations as lines, and collects notes for stderr."""
 
     as_json: bool
     attention: bool
     is_n_best: bool
-    is_split: bool
+    is_split: bool  # into sentences
     is_document: bool
     translator: "Translator"
     calibration: "Calibration | None" = None
@@ -209,7 +206,6 @@ class _Output:
     n_terms: int = 0
     missed: list[tuple[int, str]] = field(default_factory=list)
     too_long: list[int] = field(default_factory=list)
-    unseen: dict[str, str] = field(default_factory=dict)
     sources: list[str] = field(default_factory=list)
 
     def count(self, translation: "Translation") -> "Translation":
@@ -220,8 +216,6 @@ class _Output:
         if self.n <= _CHECKED:
             self.sources.append(translation.src_text)
         self.n_cut += any(not h.hypothesis.finished for h in translation.hypotheses[:1])
-        for word in self.translator.tokenizers.unseen_words(translation.src_text):
-            self.unseen.setdefault(word.casefold(), word[:40])
         place = self.n if self.is_document else self.n_lines + 1
         max_pieces, glossary = self.translator.max_pieces, self.translator.glossary
         if max_pieces is not None and len(translation.source.ids) > max_pieces:
@@ -232,11 +226,6 @@ class _Output:
             self.n_terms += len(terms)
             self.missed += [(place, term.source) for term in missed]
         return translation
-
-    def count_line(self, answer: str) -> str:
-        """Count a line of the input whose translations were all counted; return its answer."""
-        self.n_lines += 1
-        return answer
 
     def lines(self, translation: "Translation") -> Iterator[str]:
         """Yield the lines for the translation that was counted last."""
@@ -260,6 +249,8 @@ class _Output:
 
     def note(self, src_lang: str, tgt_lang: str) -> None:
         """Print notes on stderr about odd sentences and translations."""
+        from nmt.text.tokenizer import recorded_words, words_by_hash
+
         if self.attention:
             from nmt.explain.terminal import legend
 
@@ -267,9 +258,12 @@ class _Output:
         note_languages(self.sources, (), src_lang, tgt_lang)
         noun = "sentence" if self.is_split else "line"
         unit = "sentence" if self.is_document else "line"
-        if self.unseen:
-            first = ", ".join(islice(self.unseen.values(), 10))
-            say(f"words never seen in training: {len(self.unseen):,} ({first})")
+        seen = recorded_words(self.translator.runs[0].directory.tokenizer_path)
+        words = {key: word for text in self.sources for key, word in words_by_hash(text).items()}
+        unseen = [word[:40] for key, word in words.items() if key not in seen]
+        if seen and unseen:
+            where = f" of the first {_CHECKED:,} {noun}s" * (self.n > _CHECKED)
+            say(f"words never seen in training{where}: {len(unseen):,} ({', '.join(unseen[:10])})")
         if self.translator.glossary is not None:
             first = ", ".join(f"{source} ({unit} {n})" for n, source in self.missed[:5])
             missed = f"; missed: {first}" if self.missed else ""
