@@ -155,3 +155,9 @@ def test_limits_of_names_and_of_the_table_of_contents(
     monkeypatch.setattr("nmt.storage.bounded.MAX_ZIP_TABLE_BYTES", 1000)
     with pytest.raises(CheckpointError, match="table of contents"):
         unpack(folder / "many.zip")
+
+
+def test_a_link_out_of_the_run_is_not_packed(folder: Path) -> None:
+    (folder / "run" / "tokenizer" / "src.notes").symlink_to(folder / "some.txt")
+    assert "src.notes: a link out of run" in refusal("runs", "pack", "run", "--out", "x.zip")
+    assert not Path("x.zip").exists()

@@ -183,7 +183,7 @@ def test_words_that_the_model_has_never_seen_are_noted_once() -> None:
     folder = Path("runs/tiny/tokenizer")
     record_words(folder, ["the cat is"])
     assert "never seen" not in translate("THE cat is 12!", "", " %s").stderr
-    text = "The Zork is <b>here</b>.\n zork\n\u65e5\u672c caf\u00e9 cafe\u0301"
+    text = "The Zork is <b>here</b>.\n Zork\n\u65e5\u672c caf\u00e9 cafe\u0301"
     result = translate("--format", "html", stdin=text.encode())
     assert result.stderr.count("never seen in training: 3 (Zork, here, caf\u00e9)\n") == 1
     for option in ("--lines", "--json"):
