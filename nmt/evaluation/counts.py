@@ -103,10 +103,8 @@ def target_words(data: DataConfig) -> set[str] | None:
     """Return the words of the training targets; None if not on disk or above MAX_READ_BYTES."""
     try:
         split = resolve_split(data, "train")
-        if (
-            split is None
-            or sum(p.stat().st_size for p in split_files(split, data)) > MAX_READ_BYTES
-        ):
+        files = [] if split is None else split_files(split, data)
+        if split is None or sum(path.stat().st_size for path in files) > MAX_READ_BYTES:
             return None
         return {w for p in stream_split(split, data) for w in letter_words(p.tgt_text.casefold())}
     except (ConfigError, DataError):
