@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from nmt.documents.markup import BLOCK_TAGS, TextFormat, between_block_tags
 from nmt.errors import DataError
+from nmt.text.placeholders import TAG_VALUE
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -91,7 +92,7 @@ _SRT_MARKS = re.compile(
 )
 """Number and times of a caption, tags, dashes at the start of a line, and empty lines."""
 
-_TAG_REST = r"""(?>(?:[^>=]|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])))*)>"""
+_TAG_REST = rf"(?>(?:[^>=]|{TAG_VALUE})*)>"
 # Possessive repetitions (*+) and atomic groups (?>) never try a shorter match, and unclosed markup
 # takes the rest of the text. So no character is scanned again for another start, and the time is
 # linear. A possessive repetition of a group is wrong before Python 3.11.5

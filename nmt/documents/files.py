@@ -80,4 +80,7 @@ class Catalogue:
             else:
                 entry.msgstr_plural[index] = text
             entry.fuzzy = True
-        return [str(self._file)]
+        content = str(self._file)
+        if self._file.metadata_is_fuzzy == 0:  # not the flags of a header: polib adds an empty one
+            content = content.replace('\nmsgid ""\nmsgstr ""\n', "\n", 1).removeprefix("#\n\n")
+        return [content]

@@ -2,15 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from nmt.corpora.corpora import MAX_READ_BYTES, resolve_split, split_files, stream_split
 from nmt.corpora.sources import DataConfig
 from nmt.errors import ConfigError, DataError
-from nmt.text.normalisation import compose_unicode
 from nmt.text.placeholders import ADDRESS, VARIABLE
-from nmt.text.word_tokenizer import core
+from nmt.text.word_tokenizer import core, letter_words
 from nmt.types import EvalExample
 
 _ADDRESS, _PLACEHOLDER = re.compile(ADDRESS), re.compile(VARIABLE)
@@ -21,8 +20,6 @@ _NUMBER = re.compile(  # thousands, then decimals, minutes and the like
 _WRITTEN_OUT = frozenset(map(str, range(13)))
 """Numbers that a translation may write as words; they are lost only if it has another instead."""
 
-# In scripts with spaces between words: not Thai, Lao, Burmese, Khmer, Japanese and Chinese.
-_WORD = re.compile(r"[^\W\d_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]+")
 _REPETITION = re.compile(r"(?<!\S)(\S.{4,}?)(?: \1)+(?!\S)")
 _MAX_SEARCHED = 2000
 """Characters of a line in which repetitions are searched, in quadratic time."""
@@ -40,13 +37,13 @@ class Count:
 
 
 def count_faults(
-    hyps: Sequence[str], examples: Sequence[EvalExample], data: DataConfig | None = None
+    hyps: Sequence[str], examples: Sequence[EvalExample], tgt_words: Set[str] | None = None
 ) -> dict[str, Count]:
     """Count the faults of translations by kind.
 
     A number, address or placeholder of a source counts if a reference has it too. A word is
-    invented if no training target of `data`, nor its source or reference, has it. Invented words
-    are left out if `data` is None, not on disk or larger than MAX_READ_BYTES.
+    invented if neither the training targets, whose words are `tgt_words`, nor its source or
+    reference have it. Invented words are left out if `tgt_words` is None.
     """
     texts = ((example.src_text, *example.ref_texts) for example in examples)
     rows = [(n, *row) for n, row in enumerate(zip(hyps, texts, strict=True), start=1)]
@@ -60,11 +57,10 @@ def count_faults(
         "repetitions": Count(tuple(repeated), len(rows)),
         "empty_translations": Count(tuple(empty), len(rows)),
     }
-    words = [(n, word) for n, hyp, _ in rows for word in _words(hyp)]
-    unseen = None if data is None else _unseen({word for _, word in words}, data)
-    if unseen is not None:
-        near = [{*_words(" ".join(texts))} for *_, texts in rows]
-        invented = [(n, word) for n, word in words if word in unseen and word not in near[n - 1]]
+    words = [(n, word) for n, hyp, _ in rows for word in letter_words(hyp.casefold())]
+    if tgt_words is not None:
+        near = [{*letter_words(" ".join(texts).casefold())} for *_, texts in rows]
+        invented = [(n, w) for n, w in words if w not in tgt_words and w not in near[n - 1]]
         counts["invented_words"] = Count(tuple(invented), len(words))
     return counts
 
@@ -103,22 +99,16 @@ def _numbers(text: str) -> list[str]:
     return numbers
 
 
-def _words(text: str) -> list[str]:
-    return _WORD.findall(compose_unicode(text).casefold())
-
-
-def _unseen(words: set[str], data: DataConfig) -> set[str] | None:
-    """Return the `words` that no training target contains; None if the targets cannot be read."""
+def target_words(data: DataConfig) -> set[str] | None:
+    """Return the words of the training targets; None if not on disk or above MAX_READ_BYTES."""
     try:
         split = resolve_split(data, "train")
         files = [] if split is None else split_files(split, data)
         if split is None or sum(path.stat().st_size for path in files) > MAX_READ_BYTES:
             return None
-        for pair in stream_split(split, data):
-            words.difference_update(_words(pair.tgt_text))
+        return {w for p in stream_split(split, data) for w in letter_words(p.tgt_text.casefold())}
     except (ConfigError, DataError):
         return None
-    return words
 
 
 def _repetition(text: str) -> str:

@@ -87,7 +87,7 @@ def score_translations(
     scores = scores_of(compared, scoring)
     texts = compared.hyp_texts, compared.examples
     by_length = bleu_by_length(*texts, tokenize=scoring.tokenisation) if "bleu" in scores else ()
-    return Evaluation(compared, scores, by_length, counts=count_faults(*texts, scoring.data))
+    return Evaluation(compared, scores, by_length, counts=count_faults(*texts, scoring.tgt_words))
 
 
 def scores_of(compared: Comparable, scoring: Scoring) -> dict[str, MetricResult]:

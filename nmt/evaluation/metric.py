@@ -1,8 +1,8 @@
 """The interface of all metrics, and the settings and results of scoring."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
@@ -11,7 +11,6 @@ from jaxtyping import Float64
 
 from nmt.config import BleuTokenisation
 from nmt.corpora.languages import language_code
-from nmt.corpora.sources import DataConfig
 from nmt.errors import DataError
 from nmt.types import EvalExample
 
@@ -51,7 +50,7 @@ class Scoring:
     - `tokenize`: sacreBLEU's tokenisation for BLEU; None: the default of the target language.
     - `as_is`: do not convert typography and Unicode form before scoring (see typography.py).
     - `comet`: checkpoint of a COMET model; `gpu`: index of its GPU, None for the CPU.
-    - `data`: data of a run, whose training targets show which words are invented (counts.py).
+    - `tgt_words`: words of a run's training targets, which show invented ones (counts.py).
     """
 
     tgt_lang: str
@@ -61,7 +60,7 @@ class Scoring:
     as_is: bool = False
     comet: Path | None = None
     gpu: int | None = None
-    data: DataConfig | None = None
+    tgt_words: Set[str] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         assert self.n_bootstrap != 1

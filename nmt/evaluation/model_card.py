@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import torch
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -17,15 +16,14 @@ from nmt.config import RunConfig
 from nmt.corpora.entries import data_folder, find_entry
 from nmt.corpora.sources import DataConfig
 from nmt.errors import CheckpointError, ConfigError, NMTError
-from nmt.evaluation.confidence import Calibration
+from nmt.evaluation.confidence import find_calibration
 from nmt.evaluation.metric import MetricResult
 from nmt.runs.card import read_card
-from nmt.runs.directory import CONFIDENCE
 from nmt.runs.metrics import METRICS, best_of, metrics_of
-from nmt.runs.trained_run import LoadedModel, TrainedRun
 from nmt.settings.messages import first_fault
 from nmt.storage.bounded import read_json, section, stay_inside
 from nmt.storage.terminal import one_line
+from nmt.translation.translator import Translator
 
 Json = Mapping[str, object]
 
@@ -61,7 +59,7 @@ class SavedReport(BaseModel):
         return f"beam {self.search.get('beam', '?')}" + ", int8" * self.int8
 
 
-def read_reports(run: Path, step: int, say: Callable[[str], None]) -> list[SavedReport]:
+def read_reports(run: Path, step: int | None, say: Callable[[str], None]) -> list[SavedReport]:
     """Read the reports in eval/ on translations by the run's model alone, after `step` updates.
 
     A damaged report is skipped with a note to `say`. Raises CheckpointError if a link leads out of
@@ -83,30 +81,24 @@ def read_reports(run: Path, step: int, say: Callable[[str], None]) -> list[Saved
 
 
 def model_card(
-    run: TrainedRun,
-    checkpoint: str,
+    translator: Translator,
     say: Callable[[str], None],
     licence: str | None = None,
     name: str | None = None,
 ) -> str:
-    """Return the card of a checkpoint of `run` as Markdown, front matter first.
+    """Return the card of the checkpoint of a translator as Markdown, front matter first.
 
     `say` is called with notes on missing scores. `licence` is the licence of the weights, as an
     identifier such as `mit`; None leaves it out of the card. `name` is what the card's example
-    gives to --run (None: the run's name). Raises the errors of `TrainedRun.load_model`.
+    gives to --run (None: the run's name).
     """
-    loaded = run.load_model(checkpoint, torch.device("cpu"))
+    run = translator.runs[0]
     config, run_json = run.config, read_card(run.directory)
-    reports = read_reports(run.path, loaded.step, say)
+    reports = read_reports(run.path, translator.step, say)
     if not reports:
+        checkpoint = translator.checkpoint
         say(f"{run.path} has no scores of {checkpoint}; nmt eval --run {run.path} adds them")
-    calibration = None
-    try:
-        if (run.path / CONFIDENCE).exists():
-            checksum = run.directory.checkpoint_folder.checksum(checkpoint)
-            calibration = Calibration.read(run.path, [checksum])
-    except CheckpointError as error:
-        say(f"note: the card has no confidence: {error}")
+    calibration = find_calibration(translator, say)
     src, tgt = config.data.src_lang, config.data.tgt_lang
     settings = config.model_dump(mode="json", include={"model", "search"})  # without user paths
     parts = [
@@ -117,7 +109,7 @@ def model_card(
         "## Use",
         f'```\nnmt translate --run {name or config.name} "..."\n```',
         "## Model",
-        _table(_model_rows(run, loaded, run_json)),
+        _table(_model_rows(translator, run_json)),
         f"<details><summary>Settings</summary>\n\n````yaml\n{_yaml(settings)}````\n\n</details>",
         "## Training data",
         *_data(config.data, run_json),
@@ -167,18 +159,19 @@ def _result(report: SavedReport, languages: str) -> dict[str, object]:
     }
 
 
-def _model_rows(run: TrainedRun, loaded: LoadedModel, run_json: Json) -> list[Sequence[object]]:
-    config, tokenizers = run.config, loaded.tokenizers
+def _model_rows(translator: Translator, run_json: Json) -> list[Sequence[object]]:
+    run, tokenizers = translator.runs[0], translator.tokenizers
+    config = run.config
     sizes = [f"{len(side.vocab):,} {side.lang}" for side in (tokenizers.src, tokenizers.tgt)]
     hardware, versions = section(run_json, "hardware"), section(run_json, "versions")
     rows: list[Sequence[object]] = [
         ("", ""),
         ("kind", config.model.kind),
-        ("parameters", f"{sum(p.numel() for p in loaded.model.parameters()):,}"),
+        ("parameters", f"{sum(p.numel() for p in translator.model.parameters()):,}"),
         ("pieces", ", ".join(sizes) + " (one vocabulary)" * tokenizers.joint),
         ("tokenizer", config.tokenizer.kind),
         *[("direction", "right to left (data.reverse_target)")] * config.data.reverse_target,
-        ("checkpoint", f"after {loaded.step:,} updates"),
+        ("checkpoint", f"after {translator.step:,} updates"),
         ("begun", run_json.get("started")),
         *((key, hardware[key]) for key in ("device", "precision", "cpu") if hardware.get(key)),
         ("versions", ", ".join(f"{name} {versions.get(name, '?')}" for name in ("torch", "nmt"))),

@@ -44,12 +44,12 @@ def pack(run: RunDirectory, checkpoint: str, out: Path, force: bool = False) -> 
         raise CheckpointError(f"{path}: allowed: best, last or step-NNNNNN")
     top = run.path.resolve().name
     confidence = run.path / CONFIDENCE
-    stay_inside(confidence, run.path, CheckpointError)
     files = [run.config_path, run.path / CARD, *[confidence] * confidence.is_file()]
     files += sorted(run.tokenizer_path.iterdir())
     files += [path / JSON, path / MODEL]
     with atomic_output(out, force) as stream, zipfile.ZipFile(stream, "w") as archive:
         for file in files:
+            stay_inside(file, run.path, CheckpointError)
             name = f"{top}/{file.relative_to(run.path).as_posix()}"
             with file.open("rb") as content, archive.open(_member(name), "w") as member:
                 shutil.copyfileobj(content, member, 1 << 20)

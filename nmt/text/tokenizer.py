@@ -6,11 +6,13 @@ add the config to the union `TokenizerConfig`.
 """
 
 import hashlib
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
+import numpy as np
 from pydantic import Field, ValidationError
 
 from nmt.errors import DataError
@@ -23,7 +25,7 @@ from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.subword_sampling import Sampler, SubwordSamplingConfig
 from nmt.text.tokenizer_config import ModelFile
 from nmt.text.vocabulary import Vocab
-from nmt.text.word_tokenizer import WordConfig
+from nmt.text.word_tokenizer import WordConfig, letter_words
 from nmt.types import Encoded, FilePath, SentencePair
 
 TokenizerConfig = Annotated[SentencePieceConfig | WordConfig, Field(discriminator="kind")]
@@ -32,6 +34,9 @@ MANIFEST_NAME = "tokenizer.json"
 
 MAX_FILE_BYTES = 100 << 20
 """Largest model file that is read: four times a SentencePiece model of a million pieces."""
+
+MAX_WORDS = 1 << 17
+"""Largest number of different words in a record, which then has half a megabyte."""
 
 
 @runtime_checkable
@@ -199,6 +204,28 @@ def size_notes(tokenizers: Tokenizers) -> list[str]:
         for side in sides
         if len(side.vocab) < size
     ]
+
+
+def words_by_hash(text: str) -> dict[int, str]:
+    """Return the words of a text by a hash of 32 bits, which is the same in any case."""
+    return {zlib.crc32(word.casefold().encode()): word for word in letter_words(text)}
+
+
+def record_words(folder: Path, texts: Iterable[str], others: frozenset[int] = frozenset()) -> None:
+    """Record the hashes of the words of texts, and `others`, unless these are over MAX_WORDS."""
+    hashes = set(others)
+    for text in texts:
+        hashes.update(words_by_hash(text))
+        if len(hashes) > MAX_WORDS:
+            return
+    write_bytes(folder / "src.words", np.array(sorted(hashes), dtype="<u4").tobytes())
+
+
+def recorded_words(folder: Path) -> frozenset[int]:
+    """Return the hashes that `folder` has a record of, if it has one. Raises DataError."""
+    path = folder / "src.words"
+    content = _read(path)[: 4 * MAX_WORDS] if path.exists() else b""
+    return frozenset(np.frombuffer(content[: len(content) & -4], dtype="<u4").tolist())
 
 
 def _read(path: Path) -> bytes:

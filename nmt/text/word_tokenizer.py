@@ -20,6 +20,9 @@ _OPENING = '"([{«“„¿¡'
 _CLOSING = '"!?‽.,;:…)]}»”'
 _MARKS = re.compile(r"\.\.+|.")  # an ellipsis in full stops is one mark
 
+# In scripts with spaces between words: not Thai, Lao, Burmese, Khmer, Japanese and Chinese.
+_WORD = re.compile(r"[^\W\d_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]+")
+
 _NO_SPACE_AFTER = frozenset("([{“„¿¡")
 _NO_SPACE_BEFORE = frozenset(".,…)]}”!?‽;:")
 # French has a space before these, which `restore` makes a no-break space.
@@ -151,6 +154,11 @@ class WordTokenizer:
 
     def _words(self, text: str) -> tuple[str, ...]:
         return tuple(split(normalisation.normalise(text, self.lang)))
+
+
+def letter_words(text: str) -> list[str]:
+    """Return the runs of letters of a text in NFC, in scripts with spaces between words."""
+    return _WORD.findall(normalisation.compose_unicode(text))
 
 
 def core(word: str) -> str:

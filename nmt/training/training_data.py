@@ -24,6 +24,8 @@ from nmt.text.tokenizer import (
     MANIFEST_NAME,
     TokenizerConfig,
     Tokenizers,
+    record_words,
+    recorded_words,
     size_notes,
     tokenizer_from_file,
     train_tokenizers,
@@ -235,21 +237,24 @@ def run_tokenizers(
 
     At most data.vocab_pairs pairs are used. If `config` names tokenizer files or the run
     train.init_from, their tokenizers are saved instead. Raises ConfigError if the tokenizers do not
-    fit the config.
+    fit the config. The words of the sources of `pairs()` are recorded, with those of the other run.
     """
+    others: frozenset[int] = frozenset()
     if (run.tokenizer_path / MANIFEST_NAME).is_file():
         tokenizers = Tokenizers.load(run.tokenizer_path)
         _check_tokenizers(tokenizers, config, f"{run.tokenizer_path}:", has_checkpoint(run))
         return tokenizers
     if config.train.init_from is not None:
         first, _ = run_named(config.train.init_from)
-        tokenizers = first.tokenizers()
+        tokenizers, others = first.tokenizers(), recorded_words(first.directory.tokenizer_path)
         _check_tokenizers(tokenizers, config, f"train.init_from: {first.path}: its tokenizers were")
     else:
         data, settings = config.data, config.tokenizer
         sample = () if settings.model_files is not None else _spaced(pairs, data.vocab_pairs)
         tokenizers = train_tokenizers(settings, sample, data.src_lang, data.tgt_lang, config.seed)
     tokenizers.save(run.tokenizer_path)
+    if config.train.init_from is None or others:
+        record_words(run.tokenizer_path, (pair.src_text for pair in pairs()), others)
     return tokenizers
 
 
@@ -268,9 +273,8 @@ def _check_tokenizers(
     `has_learned`, a missing file is no error, since the run has a copy.
     """
     data, settings = config.data, config.tokenizer
-    for side, file in zip(
-        (tokenizers.src, tokenizers.tgt), settings.model_files or (), strict=False
-    ):
+    sides = tokenizers.src, tokenizers.tgt
+    for side, file in zip(sides, settings.model_files or (), strict=False):
         key, path = file
         if has_learned and not path.exists():
             continue
@@ -283,9 +287,8 @@ def _check_tokenizers(
     old_values = tokenizers.src.config.model_dump()
     new_values = old_values if settings.model_files is not None else settings.model_dump()
     old_langs = {"src_lang": tokenizers.src.lang, "tgt_lang": tokenizers.tgt.lang}
-    new_langs = {"src_lang": data.src_lang, "tgt_lang": data.tgt_lang}
     old_sections = {"tokenizer": old_values, "data": old_langs}
-    new_sections = {"tokenizer": new_values, "data": new_langs}
+    new_sections = {"tokenizer": new_values, "data": data.model_dump(include=set(old_langs))}
     difference = next(differences(old_sections, new_sections), None)
     if difference is not None:
         key, old, new = difference

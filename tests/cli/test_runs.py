@@ -90,8 +90,10 @@ def test_a_packed_run_translates_as_the_run_does(folder: Path) -> None:
         for path in (run, packed, folder / "by hand" / "run")
     ]
     assert texts[0] == texts[1] == texts[2]
-    shown = nmt("translate", "--run", packed, "a b c", "d e").stdout
-    assert shown.splitlines() == texts[0]
+    shown = nmt("translate", "--run", packed, "a b c", "d e")
+    assert shown.stdout.splitlines() == texts[0]
+    assert "never seen" not in shown.stderr
+    assert "training: 1 (zork)\n" in nmt("translate", "--run", packed, "a zork b").stderr
     refusal("translate", "--run", packed, "a", "--out", packed, "--force")  # it is an input
 
 
@@ -153,3 +155,9 @@ def test_limits_of_names_and_of_the_table_of_contents(
     monkeypatch.setattr("nmt.storage.bounded.MAX_ZIP_TABLE_BYTES", 1000)
     with pytest.raises(CheckpointError, match="table of contents"):
         unpack(folder / "many.zip")
+
+
+def test_a_link_out_of_the_run_is_not_packed(folder: Path) -> None:
+    (folder / "run" / "tokenizer" / "src.notes").symlink_to(folder / "some.txt")
+    assert "src.notes: a link out of run" in refusal("runs", "pack", "run", "--out", "x.zip")
+    assert not Path("x.zip").exists()

@@ -17,6 +17,7 @@ from click.testing import Result
 
 from nmt.explain.terminal import render_terminal
 from nmt.search.search_config import SearchConfig
+from nmt.text.tokenizer import record_words
 from nmt.translation.translator import Translator
 from nmt.types import Translation
 
@@ -167,9 +168,31 @@ def test_a_glossary_and_its_report() -> None:
     assert "terms met: 5 of 5\n" in result.stderr
     forbidden = ("--must-not", "chat", "--must-not", "dort")
     result = translate("", "a CAT", "he", "--glossary", "terms.tsv", *forbidden)
-    assert "terms met: 1 of 2; missed: CAT (sentence 1)\n" in result.stderr
+    assert "terms met: 1 of 2; missed: CAT (line 2)\n" in result.stderr
     assert "terms met" not in translate("the cat").stderr
     assert refusal("translate", "a", "--glossary", "x.tsv").startswith("x.tsv: ")
+    text = "A man. A man.\n\nThe cat. A man. A CAT."
+    result = translate(text, "he", "--glossary", "terms.tsv", *forbidden)
+    assert "terms met: 1 of 3; missed: cat (line 3), CAT (line 3)\n" in result.stderr
+    html = translate(text, "--format", "html", "--glossary", "terms.tsv", *forbidden)
+    assert "missed: cat (sentence 3), CAT (sentence 5)\n" in html.stderr
+
+
+def test_words_that_the_model_has_never_seen_are_noted_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert "never seen" not in translate("zork").stderr  # the run has no record of words
+    folder = Path("runs/tiny/tokenizer")
+    record_words(folder, ["the cat is"])
+    assert "never seen" not in translate("THE cat is 12!", "", " %s").stderr
+    text = "The Zork is <b>here</b>.\n Zork\n\u65e5\u672c caf\u00e9 cafe\u0301"
+    result = translate("--format", "html", stdin=text.encode())
+    assert result.stderr.count("never seen in training: 3 (Zork, here, caf\u00e9)\n") == 1
+    for option in ("--lines", "--json"):
+        assert "training: 1 (" + "x" * 40 + ")\n" in translate("x" * 10_000, option).stderr
+    monkeypatch.setattr("nmt.cli.commands.translate._CHECKED", 2)
+    assert "never seen" not in translate("the", "cat", "zork").stderr
+    assert "of the first 2 sentences: 1 (zork)" in translate("the", "zork", "is").stderr
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,16 @@ def test_messages_without_a_translation_get_a_fuzzy_one() -> None:
     assert polib.pofile(translated(only, "po"))[0].msgstr_plural == {0: "%d DOGS"}
 
 
+@pytest.mark.parametrize("start", ["", "# A comment.\n\n"])
+@pytest.mark.parametrize("header", ["", 'msgid ""\nmsgstr ""\n\n', 'msgid ""\nmsgstr "X: y"\n\n'])
+def test_a_catalogue_gets_no_header(start: str, header: str) -> None:
+    message = 'msgid "A"\nmsgstr "B"\n'
+    text = translated(start + header + message, "po")
+    assert ('msgid ""\n' in text) == bool(header)
+    assert text.startswith("# A comment.\n") == bool(start)
+    assert header or text == start + message
+
+
 @pytest.mark.parametrize(
     ("format", "text"),
     [

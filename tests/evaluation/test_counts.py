@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.corpora.sources import DataConfig
-from nmt.evaluation.counts import count_faults, count_lines
+from nmt.evaluation.counts import count_faults, count_lines, target_words
+from nmt.evaluation.evaluate import score_translations
+from nmt.evaluation.metric import Scoring
 from nmt.types import EvalExample
 
 KINDS = ("lost_numbers", "lost_addresses", "lost_placeholders", "repetitions", "empty_translations")
@@ -107,10 +109,21 @@ def data(tmp_path: Path) -> DataConfig:
 def test_words_that_no_training_target_has(data: DataConfig) -> None:
     examples = [EvalExample("Zork!", ("Le Glup",)), EvalExample("", ("",)), EvalExample("", ("",))]
     texts = ["Un CHAT l’été zork Glup", "L’homme était chatte", "chatte 12 猫は ชาย"]
-    count = count_faults(texts, examples, data)["invented_words"]
+    count = count_faults(texts, examples, target_words(data))["invented_words"]
     assert (count.faults, count.total) == (((2, "chatte"), (3, "chatte")), 11)
     assert [line for line in count_lines({"invented_words": count}) if "2 of 11" in line]
     assert "invented_words" not in count_faults(texts, examples)
+
+
+def test_training_text_is_read_once_for_several_systems(data: DataConfig) -> None:
+    scoring = Scoring("fr", ("chrf",), n_bootstrap=0, tgt_words=target_words(data))
+    examples = [EvalExample("A cat", ("Un chat",))]
+    first = score_translations(["Un chatte"], examples, scoring)
+    assert data.train is not None
+    Path(str(data.train.file)).unlink()
+    second = score_translations(["Un zork"], examples, scoring)
+    invented = [e.counts["invented_words"].faults for e in (first, second)]
+    assert invented == [((1, "chatte"),), ((1, "zork"),)]
 
 
 @pytest.mark.parametrize("content", [None, b"one column\n", b"a\tb\n\xff\tc\n"])
@@ -120,7 +133,7 @@ def test_training_text_that_cannot_be_read(data: DataConfig, content: bytes | No
     path.unlink()
     if content is not None:
         path.write_bytes(gzip.compress(content))
-    assert "invented_words" not in count_faults(["un"], [EvalExample("a", ("b",))], data)
+    assert target_words(data) is None
 
 
 @pytest.mark.parametrize(

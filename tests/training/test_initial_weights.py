@@ -12,6 +12,7 @@ from training.toy import assert_same_checkpoint, log_of, tiny_config, train_tiny
 from nmt.config import RunConfig
 from nmt.errors import CheckpointError, ConfigError
 from nmt.runs.trained_run import TrainedRun
+from nmt.text.tokenizer import recorded_words, words_by_hash
 from nmt.training.initial_weights import run_named
 from nmt.training.loop import train
 
@@ -47,6 +48,24 @@ def test_a_training_begins_where_the_other_run_ended(begun: Path, tmp_path: Path
     assert all(torch.equal(weights[name], wanted[name]) for name in wanted)
     ours, theirs = (TrainedRun.open(path).tokenizers() for path in (run, begun / "first"))
     assert ours.src.model_bytes == theirs.src.model_bytes
+
+
+def test_words_of_both_trainings_are_known(begun: Path, tmp_path: Path) -> None:
+    (tmp_path / "more.tsv").write_text("Blicket a\ta blicket\n" * 5)
+    data = {"train": {"file": str(tmp_path / "more.tsv")}}
+    train(config(begun, data=data), tmp_path / "run", quiet=True)
+    first, second = (
+        recorded_words(run / "tokenizer") for run in (begun / "first", tmp_path / "run")
+    )
+    assert second - first == words_by_hash("BLICKET").keys()
+    assert first < second
+    assert first == {key for word in "abcdefghijkl" for key in words_by_hash(word)} & first
+    (tmp_path / "copy").mkdir()
+    shutil.copytree(begun / "first", tmp_path / "first")
+    (tmp_path / "first" / "tokenizer" / "src.words").unlink()
+    keys = {"init_from": str(tmp_path / "first")}
+    train(config(begun, keys, data=data), tmp_path / "copy" / "run", quiet=True)
+    assert not recorded_words(tmp_path / "copy" / "run" / "tokenizer")
 
 
 def test_a_run_whose_path_has_an_at_sign_is_found(begun: Path, tmp_path: Path) -> None:

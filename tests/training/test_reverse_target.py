@@ -101,7 +101,7 @@ def test_ensembles_and_rerankers(runs: list[Path]) -> None:
 def test_what_a_run_tells_and_refuses(runs: list[Path]) -> None:
     run, folder = TrainedRun.open(runs[0]), runs[0].parent
     assert "direction     right to left" in log_of(runs[0])
-    assert "| direction | right to left" in model_card(run, "last", print)
+    assert "| direction | right to left" in model_card(Translator.load(run, "cpu"), print)
     with pytest.raises(ConfigError, match=r"data\.reverse_target: True -> False"):
         train_tiny(folder)
     for export in (export_onnx, write_explainer):

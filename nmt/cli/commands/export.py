@@ -53,8 +53,10 @@ def export(
     elif format == "argos":
         from nmt.evaluation.model_card import model_card
         from nmt.export.argos import export_argos
+        from nmt.translation.translator import Translator
 
-        export_argos(trained, checkpoint, out, model_card(trained, checkpoint, say))
+        card = model_card(Translator.load(trained, "cpu", checkpoint), say)
+        export_argos(trained, checkpoint, out, card)
     else:
         from nmt.export.onnx_folder import export_onnx
 

@@ -69,8 +69,10 @@ def card(
     model-index. The end of the section "Limits" is left for you to write.
     """
     from nmt.evaluation.model_card import model_card
+    from nmt.translation.translator import Translator
 
     trained = open_run(run.path)
     if run.path not in (None, trained.path):
         raise ConfigError(f"{run.path}: a packed run has no scores; use the run's folder")
-    print_lines([model_card(trained, checkpoint or "best", say, licence)], out)
+    translator = Translator.load(trained, "cpu", checkpoint or "best")
+    print_lines([model_card(translator, say, licence)], out)

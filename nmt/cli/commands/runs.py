@@ -115,10 +115,14 @@ def push(
     from nmt.evaluation.model_card import model_card
     from nmt.runs import hub
     from nmt.settings.yaml_text import read_text
+    from nmt.translation.translator import Translator
 
     trained, checkpoint = open_run(run.path), checkpoint or "best"
     name = hub.PREFIX + to
-    text = read_text(card) if card else model_card(trained, checkpoint, say, name=name)
+    if card:
+        text = read_text(card)
+    else:
+        text = model_card(Translator.load(trained, "cpu", checkpoint), say, name=name)
     typer.echo(hub.push(trained.directory, checkpoint, text, to))
 
 

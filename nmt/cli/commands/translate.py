@@ -29,11 +29,11 @@ from nmt.storage.output import STDIN_OR_STDOUT
 
 if TYPE_CHECKING:
     from nmt.evaluation.confidence import Calibration
-    from nmt.translation.glossary import Glossary
+    from nmt.translation.translator import Translator
     from nmt.types import TranslatedHypothesis, Translation
 
 _CHECKED = 1000
-"""The number of first sentences whose language is checked."""
+"""The number of first sentences whose language and words are checked."""
 
 
 def translate(
@@ -99,7 +99,7 @@ def translate(
 
     A translation has at most as many pieces as its source times search.max_length_factor, plus
     search.max_length_extra, and at most search.max_length. A note on stderr counts the translations
-    that were cut at this bound.
+    that were cut at this bound. Another one names words that no source of the training has.
     """
     if sentences and file:
         raise ConfigError("got sentences and --file, allowed: one of them")
@@ -119,20 +119,20 @@ def translate(
             f"--format: got {format}, allowed with --lines, --json, --confidence, "
             "--show-attention, --n-best, --prefix and --must: text"
         )
-    translator = models.load(runs, compute, rerank=rerank)
-    if glossary is not None:
-        translator.use_glossary(glossary)
-    output = _Output(
-        as_json, show_attention, is_n_best, is_split, translator.max_pieces, translator.glossary
-    )
-    if confidence:
-        from nmt.evaluation.confidence import read_calibration
-
-        output.calibration = read_calibration(translator, say)
     from nmt.documents.files import format_of, open_document
     from nmt.documents.translate import reader_of, translate_lines
     from nmt.translation.unknown_words import read_lexicon, replace_unknown
 
+    if format is None:
+        format = format_of(file) if file and is_split else "text"
+    translator = models.load(runs, compute, rerank=rerank)
+    if glossary is not None:
+        translator.use_glossary(glossary)
+    output = _Output(as_json, show_attention, is_n_best, is_split, format != "text", translator)
+    if confidence:
+        from nmt.evaluation.confidence import read_calibration
+
+        output.calibration = read_calibration(translator, say)
     reader, tokenizers = reader_of(translator), translator.tokenizers
     entries = read_lexicon(lexicon, tokenizers) if lexicon else {}
 
@@ -143,12 +143,11 @@ def translate(
         return map(output.count, translations)
 
     def answers(source: Iterable[str]) -> Iterator[str]:
-        if is_split:
-            return translate_lines(stream, source, reader)
-        return ("\n".join(output.lines(translation)) for translation in stream(source))
+        split = translate_lines(stream, source, reader) if is_split else None
+        for answer in split or ("\n".join(output.lines(t)) for t in stream(source)):
+            output.n_lines += 1
+            yield answer
 
-    if format is None:
-        format = format_of(file) if file and is_split else "text"
     if format != "text":
         contents = sentences or [file_content(file or STDIN_OR_STDOUT)]
         documents = [open_document(text, format, reader, str(file or format)) for text in contents]
@@ -192,20 +191,17 @@ def _note_names(texts: Iterable[str]) -> None:
 
 @dataclass
 class _Output:
-    """Formats translations as lines, and collects notes for stderr.
-
-    With `is_split`, lines are split into sentences. `max_pieces` is the largest number of pieces of
-    a training sentence.
-    """
+    """Formats translations as lines, and collects notes for stderr."""
 
     as_json: bool
     attention: bool
     is_n_best: bool
-    is_split: bool
-    max_pieces: int | None
-    glossary: "Glossary | None"
+    is_split: bool  # into sentences
+    is_document: bool
+    translator: "Translator"
     calibration: "Calibration | None" = None
     n: int = 0
+    n_lines: int = 0
     n_cut: int = 0
     n_terms: int = 0
     missed: list[tuple[int, str]] = field(default_factory=list)
@@ -220,13 +216,15 @@ class _Output:
         if self.n <= _CHECKED:
             self.sources.append(translation.src_text)
         self.n_cut += any(not h.hypothesis.finished for h in translation.hypotheses[:1])
-        if self.max_pieces is not None and len(translation.source.ids) > self.max_pieces:
-            self.too_long.append(self.n)
-        if self.glossary is not None and translation.hypotheses:
-            terms = self.glossary.terms_of(translation.src_text)
-            missed = self.glossary.missed(terms, translation.hypotheses[0].hypothesis)
+        place = self.n if self.is_document else self.n_lines + 1
+        max_pieces, glossary = self.translator.max_pieces, self.translator.glossary
+        if max_pieces is not None and len(translation.source.ids) > max_pieces:
+            self.too_long.append(place)
+        if glossary is not None and translation.hypotheses:
+            terms = glossary.terms_of(translation.src_text)
+            missed = glossary.missed(terms, translation.hypotheses[0].hypothesis)
             self.n_terms += len(terms)
-            self.missed += [(self.n, term.source) for term in missed]
+            self.missed += [(place, term.source) for term in missed]
         return translation
 
     def lines(self, translation: "Translation") -> Iterator[str]:
@@ -251,14 +249,23 @@ class _Output:
 
     def note(self, src_lang: str, tgt_lang: str) -> None:
         """Print notes on stderr about odd sentences and translations."""
+        from nmt.text.tokenizer import recorded_words, words_by_hash
+
         if self.attention:
             from nmt.explain.terminal import legend
 
             say(legend())
         note_languages(self.sources, (), src_lang, tgt_lang)
         noun = "sentence" if self.is_split else "line"
-        if self.glossary is not None:
-            first = ", ".join(f"{source} ({noun} {n})" for n, source in self.missed[:5])
+        unit = "sentence" if self.is_document else "line"
+        seen = recorded_words(self.translator.runs[0].directory.tokenizer_path)
+        words = {key: word for text in self.sources for key, word in words_by_hash(text).items()}
+        unseen = [word[:40] for key, word in words.items() if key not in seen]
+        if seen and unseen:
+            where = f" of the first {_CHECKED:,} {noun}s" * (self.n > _CHECKED)
+            say(f"words never seen in training{where}: {len(unseen):,} ({', '.join(unseen[:10])})")
+        if self.translator.glossary is not None:
+            first = ", ".join(f"{source} ({unit} {n})" for n, source in self.missed[:5])
             missed = f"; missed: {first}" if self.missed else ""
             say(f"terms met: {self.n_terms - len(self.missed)} of {self.n_terms}{missed}")
         if self.n_cut:
@@ -269,8 +276,8 @@ class _Output:
         if self.too_long:
             remedy = "" if self.is_split else "; their translations often omit much: split them"
             say(
-                f"longer than any sentence of the training ({self.max_pieces} pieces): "
-                f"{len(self.too_long)} of {format_count(self.n, noun)}, the first is {noun} "
+                f"longer than any sentence of the training ({self.translator.max_pieces} pieces): "
+                f"{len(self.too_long)} of {format_count(self.n, noun)}, the first is {unit} "
                 f"{self.too_long[0]:,}{remedy}"
             )
 

@@ -87,6 +87,7 @@ class ScoreOptions:
         """
         from nmt.corpora.languages import language_of
         from nmt.device import resolve_device
+        from nmt.evaluation.counts import target_words
         from nmt.evaluation.metric import TOKENISATIONS, Scoring
         from nmt.evaluation.metrics import check_metrics
 
@@ -102,10 +103,8 @@ class ScoreOptions:
         metrics = self.metrics() or default
         chip = resolve_device(device or "auto") if "comet" in metrics else None
         gpu = chip.index if chip is not None and chip.type == "cuda" else None
-        data = None if config is None else config.data
-        scoring = Scoring(
-            lang, metrics, n_bootstrap, tokenize, self.as_is, comet=self.comet, gpu=gpu, data=data
-        )
+        known = None if config is None else target_words(config.data)
+        scoring = Scoring(lang, metrics, n_bootstrap, tokenize, self.as_is, self.comet, gpu, known)
         check_metrics(scoring, "--tokenize")
         return scoring
 
