@@ -175,7 +175,7 @@ def test_languages_have_names(page: Any) -> None:
     assert page.execute_script(languages) == ["en", "fr"]
 
 
-@pytest.mark.parametrize("how", ["typing", "button", "keys"])
+@pytest.mark.parametrize("how", ["typing", "button", "keys", "API key"])
 def test_paragraphs_are_translated_sentence_by_sentence(
     page: Any, translator: Translator, how: str
 ) -> None:
@@ -184,6 +184,8 @@ def test_paragraphs_are_translated_sentence_by_sentence(
     put(page, "text", PARAGRAPHS, "input" if how == "typing" else "")
     if how == "button":
         page.find_element("id", "translate").click()
+    if how == "API key":
+        put(page, "key", "of no use here", "change")
     if how == "keys":
         page.find_element("id", "text").send_keys(Keys.CONTROL, Keys.ENTER)
     expected = [nmt.translate_text(translator, PARAGRAPHS)]
@@ -277,6 +279,6 @@ def test_axe_finds_nothing(page: Any, width: int, scheme: str, other: str) -> No
     sizes = page.execute_script("return [document.body.scrollWidth, innerWidth]")
     assert sizes[0] <= sizes[1]
     page.execute_script(axe.read_text(encoding="utf-8"))
-    found = page.execute_async_script("axe.run().then(arguments[0])")
-    assert [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]] == []
-    assert len(found["passes"]) > 20
+    results = page.execute_async_script("axe.run().then(arguments[0])")
+    assert [(rule["id"], rule["nodes"][0]["html"]) for rule in results["violations"]] == []
+    assert len(results["passes"]) > 20

@@ -305,6 +305,7 @@
     byId("text").addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("translate").click();
     });
+    byId("key").addEventListener("change", translate);
     byId("translate").form.addEventListener("submit", (event) => {
       event.preventDefault();
       translate();
