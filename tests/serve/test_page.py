@@ -116,7 +116,8 @@ def test_what_is_typed_is_translated_and_mapped(page: Any, translator: Translato
     assert shown_percents == [f"confidence {percent} %" for percent in percents]
     pieces = translation.hypotheses[0].target.pieces
     assert [piece.replace("▁", "_") for piece in pieces] == texts(page, ".pieces button")
-    page.execute_script("document.querySelectorAll('.hypotheses button')[1].click()")
+    page.find_elements("css selector", ".hypotheses button")[1].send_keys("\ue007")  # Enter
+    assert page.switch_to.active_element.get_attribute("aria-pressed") == "true"
     assert len(texts(page, ".pieces button")) == len(translation.hypotheses[1].target.pieces)
 
 
@@ -128,8 +129,12 @@ def test_a_prefix_is_forced_by_text_and_by_a_piece(page: Any, translator: Transl
     ids = translation.hypotheses[0].hypothesis.ids[:2]
     wait_for(page, ["2 pieces given"], lambda _: texts(page, ".changes span"))
     wait_for(page, shown(translator, prefix=ids))
-    page.find_element("css selector", ".changes button").click()
+    page.switch_to.active_element.click()
     wait_for(page, shown(translator))
+    page.switch_to.active_element.send_keys("日本")
+    wait_for(page, [])
+    assert "日本" in texts(page, ".message.wrong")[0]
+    assert len(page.get_log("browser")) == 1  # the answer 400
 
 
 def test_a_row_of_attention_is_changed(page: Any, translator: Translator) -> None:

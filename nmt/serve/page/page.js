@@ -47,7 +47,10 @@
         this.rows = {};
         this.later(() => this.look());
       });
-      this.find(".changes button").addEventListener("click", () => this.choose(this.chosen));
+      this.find(".changes button").addEventListener("click", () => {
+        this.find(".prefix").focus(); // this button is about to be hidden
+        this.choose(this.chosen);
+      });
       this.find(".map").addEventListener("attention-pick", ({ detail }) => {
         if (!model.steerable || detail.row === null || detail.column === null) return;
         const [row, column] = this.pieceAt(detail);
@@ -138,10 +141,10 @@
       else if (prefix) body.prefix = prefix;
       if (Object.keys(this.rows).length) body.attention_rows = this.rows;
       const answer = await this.request("v1/translate", body);
-      if (!answer) return;
+      if (answer === undefined) return;
       this.rank = 0;
-      this.say("Translated.");
-      this.show(answer.translations[0]);
+      if (answer) this.say("Translated.");
+      this.show(answer?.translations[0]);
     }
 
     say(text, state = "") {
@@ -167,6 +170,7 @@
         button.addEventListener("click", () => {
           this.rank = rank;
           this.show(answer);
+          this.find("[aria-pressed=true]").focus();
         });
         const item = make("li", "");
         item.append(button);
@@ -194,10 +198,11 @@
       this.find(".pieces").replaceChildren(...pieces);
     }
 
-    keepBefore(place) {
+    async keepBefore(place) {
       this.prefixIds = this.hypothesis.ids.slice(0, place);
       this.rows = Object.fromEntries(Object.entries(this.rows).filter(([row]) => row <= place));
-      this.look();
+      await this.look();
+      this.find(".changes button").focus();
     }
 
     /* The exclusive ends of words; the end of the sentence is a word. */
