@@ -1,7 +1,7 @@
 """A text split into sentences and what stands between them, and joined again with translations."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -99,13 +99,15 @@ class Document:
         """
         translations = list(translations)
         n_best = max((len(translation.hypotheses) for translation in translations), default=0)
-        return [self._with_rank(rank, iter(translations)) for rank in range(max(1, n_best))]
+        return ["".join(self.texts_of(rank, translations)) for rank in range(max(1, n_best))]
 
-    def _with_rank(self, rank: int, translations: Iterator[Translation]) -> str:
-        return "".join(
-            part.text if part.restore is None else part.restore(next(translations), rank)
+    def texts_of(self, rank: int, translations: Iterable[Translation]) -> list[str]:
+        """Return the text of each part: hypothesis `rank` of a sentence, other parts unchanged."""
+        remaining = iter(translations)
+        return [
+            part.text if part.restore is None else part.restore(next(remaining), rank)
             for part in self.parts
-        )
+        ]
 
 
 def _with_breaks(text: str, raw: str) -> str:

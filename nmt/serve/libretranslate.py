@@ -1,12 +1,9 @@
 """Routes of LibreTranslate's API, so that LibreTranslate clients work with this server."""
 
-import asyncio
-
 from fastapi import APIRouter, HTTPException, Request
 
 from nmt.corpora.languages import NAMES
-from nmt.documents.document import Document
-from nmt.serve.requests import Bearer, bad_value, body_of, check_size, read_request, translate
+from nmt.serve.requests import Bearer, body_of, read_request, translate_documents
 from nmt.serve.schema import (
     DetectedLanguage,
     Language,
@@ -15,7 +12,6 @@ from nmt.serve.schema import (
     TranslateRequest,
 )
 from nmt.serve.service import Service
-from nmt.serve.worker import Decoding
 
 
 def router(service: Service) -> APIRouter:
@@ -45,6 +41,10 @@ def router(service: Service) -> APIRouter:
         await read_request(service, request, bearer, TextRequest)
         return [_detected(service)]
 
+    @api.post("/translate_file", include_in_schema=False)
+    async def refused_file() -> None:
+        raise HTTPException(403, "files are not translated here; send their text to /translate")
+
     @api.get("/health")
     async def health() -> dict[str, str]:
         """Check that every model can translate."""
@@ -58,19 +58,9 @@ def router(service: Service) -> APIRouter:
 async def _answer(service: Service, request: Request, fields: TranslateRequest) -> TranslateAnswer:
     detected = _detected(service) if fields.source == "auto" else None
     model = service.model_of(detected.language if detected else fields.source, fields.target)
-    if fields.alternatives >= model.beam:
-        raise bad_value("alternatives", fields.alternatives, f"0 to {model.beam - 1}")
-    documents = await asyncio.to_thread(
-        lambda: [Document(text, fields.format, model.reader) for text in fields.texts]
-    )
-    sentences = [sentence for document in documents for sentence in document.sentences]
-    check_size(sentences, service)
-    decoding = Decoding(n_best=1 + fields.alternatives)
-    results = await translate(request, model, sentences, decoding, service.options.seconds)
-    remaining = iter(results)
-    answers = [
-        document.translated([next(remaining) for _ in document.sentences]) for document in documents
-    ]
+    n_best = min(1 + fields.alternatives, model.beam)
+    pairs = await translate_documents(service, request, model, fields.texts, fields.format, n_best)
+    answers = [document.translated(results) for document, results in pairs]
     is_list = isinstance(fields.q, list)
     best = [texts[0] for texts in answers]
     others = [texts[1:] for texts in answers] if fields.alternatives else None

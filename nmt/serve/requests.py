@@ -16,6 +16,8 @@ from pydantic_core import ErrorDetails, from_json
 from python_multipart.multipart import parse_options_header
 from starlette.formparsers import MultiPartException, MultiPartParser
 
+from nmt.documents.document import Document
+from nmt.documents.markup import TextFormat
 from nmt.errors import ConfigError, DataError, format_count
 from nmt.serve.schema import TextRequest
 from nmt.serve.service import ServedModel, Service
@@ -175,3 +177,20 @@ async def translate(
         disconnect.cancel()
         for future in futures:
             future.cancel()
+
+
+async def translate_documents(
+    service: Service,
+    request: Request,
+    model: ServedModel,
+    texts: Sequence[str],
+    format: TextFormat = "text",
+    n_best: int = 1,
+) -> list[tuple[Document, list[Translation]]]:
+    """Return each text as a document, with the translations of its sentences; see `translate`."""
+    documents = await asyncio.to_thread(lambda: [Document(q, format, model.reader) for q in texts])
+    sentences = [sentence for document in documents for sentence in document.sentences]
+    check_size(sentences, service)
+    decoding, seconds = Decoding(n_best), service.options.seconds
+    results = iter(await translate(request, model, sentences, decoding, seconds))
+    return [(document, [next(results) for _ in document.sentences]) for document in documents]

@@ -34,7 +34,7 @@ class TranslateRequest(TextRequest):
     source: Text = Field(description="language code of the text, or auto")
     target: Text = Field(description="language code of the translation")
     format: Literal["text", "html"] = Field("text", description="html: tags are kept")
-    alternatives: int = Field(0, ge=0, description="number of further translations")
+    alternatives: int = Field(0, ge=0, description="further translations, below the beam at most")
 
 
 class DetectedLanguage(BaseModel):
@@ -66,8 +66,8 @@ class ErrorAnswer(BaseModel):
     error: str
 
 
-class TranslationsRequest(TextRequest):
-    """POST /v1/translate: texts of one sentence each."""
+class DocumentRequest(TextRequest):
+    """POST /v1/document: texts of any number of sentences, and the model that translates them."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -76,6 +76,11 @@ class TranslationsRequest(TextRequest):
     )
     source: str | None = Field(None, description="language code")
     target: str | None = Field(None, description="language code")
+
+
+class TranslationsRequest(DocumentRequest):
+    """POST /v1/translate: texts of one sentence each."""
+
     n_best: int = Field(1, ge=1, description="hypotheses per text, at most the beam size")
     attention: AttentionLevel = Field(
         "none", description="level of the attention weights in the answer, if any"
@@ -141,13 +146,22 @@ class TranslationsAnswer(BaseModel):
     translations: list[TextAnswer]
 
 
+class PartAnswer(BaseModel):
+    """A part of a text: a `sentence`, as the model reads it, or what is between sentences."""
+
+    text: str
+    translation: str
+    sentence: str | None = None
+
+
 class ModelAnswer(BaseModel):
-    """A served run: its name, its source and target language, and its beam size."""
+    """A served run; one that is not `steerable` takes no prefix and no `attention_rows`."""
 
     name: str
     source: str
     target: str
     beam: int
+    steerable: bool
 
 
 class ModelsAnswer(BaseModel):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from fastapi import HTTPException
 
+from nmt.corpora.languages import language_code
 from nmt.documents.document import SentenceReader
 from nmt.documents.translate import reader_of
 from nmt.errors import ConfigError, did_you_mean
@@ -19,7 +20,7 @@ from nmt.types import Translation
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A served run: name, languages, limits, reader, worker and any calibration."""
+    """A served run: name, languages, limits, reader, worker, abilities and any calibration."""
 
     name: str
     source: str
@@ -28,6 +29,7 @@ class ServedModel:
     max_length: int
     reader: SentenceReader
     worker: Worker
+    steerable: bool
     calibration: Calibration | None = None
 
 
@@ -77,7 +79,8 @@ class Service:
         calibration = find_calibration(translator, say)
         reader = reader_of(translator)
         limits = search.beam, search.max_length
-        return ServedModel(name, *translator.languages, *limits, reader, worker, calibration)
+        able = not translator.tokenizers.reverse_target
+        return ServedModel(name, *translator.languages, *limits, reader, worker, able, calibration)
 
     def check_key(self, key: object) -> None:
         """Raise HTTPException 403 if the server has keys and `key` is none of them.
@@ -97,10 +100,14 @@ class Service:
         return self.models[name]
 
     def model_of(self, source: str, target: str) -> ServedModel:
-        """Return the first model of a language pair. Raises HTTPException 400 if there is none."""
-        for model in self.models.values():
-            if (model.source, model.target) == (source, target):
-                return model
+        """Return the first model of a language pair; `en-US` and `EN` mean `en` if need be.
+
+        Raises HTTPException 400 if there is none.
+        """
+        for read in (str, language_code):
+            for model in self.models.values():
+                if (read(model.source), read(model.target)) == (read(source), read(target)):
+                    return model
         pairs = sorted({f"{model.source} to {model.target}" for model in self.models.values()})
         got = f"{source[:20]} to {target[:20]}"
         raise HTTPException(400, f"{got} is not supported; allowed: {', '.join(pairs)}")

@@ -5,13 +5,25 @@ from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request, Response
 
-from nmt.serve.requests import Bearer, bad_value, body_of, check_size, read_request, translate
+from nmt.documents.document import Document
+from nmt.evaluation.confidence import Calibration
+from nmt.serve.requests import (
+    Bearer,
+    bad_value,
+    body_of,
+    check_size,
+    read_request,
+    translate,
+    translate_documents,
+)
 from nmt.serve.schema import (
     AttentionAnswer,
     AttentionLevel,
+    DocumentRequest,
     HypothesisAnswer,
     ModelAnswer,
     ModelsAnswer,
+    PartAnswer,
     TextAnswer,
     TranslationsAnswer,
     TranslationsRequest,
@@ -40,14 +52,22 @@ def router(service: Service) -> APIRouter:
         seconds = service.options.seconds
         results = await translate(request, model, fields.texts, decoding, seconds)
         # In a thread: an answer may have many megabytes.
-        content = await asyncio.to_thread(_json_answer, model, results, fields.attention)
+        content = await asyncio.to_thread(_to_json, model, results, fields)
         return Response(content, media_type="application/json")
+
+    @api.post("/document", response_model_exclude_none=True, openapi_extra=body_of(DocumentRequest))
+    async def documents(request: Request, bearer: Bearer) -> list[list[PartAnswer]]:
+        """Translate texts sentence by sentence; return the parts of each, in order."""
+        fields = await read_request(service, request, bearer, DocumentRequest)
+        model = _model(service, fields)
+        answers = await translate_documents(service, request, model, fields.texts)
+        return [_parts(*answer) for answer in answers]
 
     @api.get("/models")
     async def models() -> ModelsAnswer:
         """List the served runs."""
         answers = [
-            ModelAnswer(name=model.name, source=model.source, target=model.target, beam=model.beam)
+            ModelAnswer.model_validate(model, from_attributes=True)
             for model in service.models.values()
         ]
         return ModelsAnswer(models=answers, needs_key=bool(service.options.keys))
@@ -55,7 +75,7 @@ def router(service: Service) -> APIRouter:
     return api
 
 
-def _model(service: Service, fields: TranslationsRequest) -> ServedModel:
+def _model(service: Service, fields: DocumentRequest) -> ServedModel:
     if fields.model is not None:
         return service.model_named(fields.model)
     if fields.source is not None and fields.target is not None:
@@ -84,13 +104,20 @@ def _decoding(service: Service, fields: TranslationsRequest, model: ServedModel)
     return Decoding(fields.n_best, prefix, tuple(sorted(rows.items())))
 
 
-def _json_answer(model: ServedModel, results: list[Translation], attention: AttentionLevel) -> str:
+def _parts(document: Document, results: list[Translation]) -> list[PartAnswer]:
+    parts = zip(document.parts, document.texts_of(0, results), strict=True)
+    return [PartAnswer(text=p.text, translation=text, sentence=p.source) for p, text in parts]
+
+
+def _to_json(model: ServedModel, results: list[Translation], fields: TranslationsRequest) -> str:
     """Return the answer as JSON. Raises HTTPException 400 if it would have too many weights."""
     n_weights = sum(h.hypothesis.attention.size for result in results for h in result.hypotheses)
-    if attention != "none" and n_weights > _MAX_WEIGHTS:
+    if fields.attention != "none" and n_weights > _MAX_WEIGHTS:
         allowed = f"{_MAX_WEIGHTS:,}; send less"
         raise bad_value("attention", f"{n_weights:,} weights to give", allowed)
-    texts = [_text_answer(model, result, attention) for result in results]
+    is_steered = fields.prefix or fields.prefix_ids or fields.attention_rows
+    calibration = None if is_steered else model.calibration  # made without constraints
+    texts = [_text_answer(result, fields.attention, calibration) for result in results]
     answer = TranslationsAnswer(
         model=model.name, source=model.source, target=model.target, translations=texts
     )
@@ -98,10 +125,10 @@ def _json_answer(model: ServedModel, results: list[Translation], attention: Atte
 
 
 def _text_answer(
-    model: ServedModel, translation: Translation, attention: AttentionLevel
+    translation: Translation, attention: AttentionLevel, calibration: Calibration | None
 ) -> TextAnswer:
     """Return the answer for one text; pieces are labelled as in the vocabulary."""
-    confidences = model.calibration.confidence(translation) if model.calibration else None
+    confidences = calibration.confidence(translation) if calibration else None
     hypotheses = []
     for rank, candidate in enumerate(translation.hypotheses):
         weights = None

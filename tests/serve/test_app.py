@@ -3,13 +3,18 @@
 import concurrent.futures
 import time
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 
 import pytest
 import torch
 from evaluation.test_confidence import CALIBRATION
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from serve.conftest import TEXTS, Serve, Slow
 from starlette.testclient import TestClient
 
+import nmt
 from nmt.serve import schema
 from nmt.translation.translator import Translator
 
@@ -76,12 +81,61 @@ def test_the_own_api_gives_what_the_translator_gives(
             )
 
 
+@settings(max_examples=30, deadline=None, suppress_health_check=[*HealthCheck])
+@given(
+    st.lists(st.sampled_from([*TEXTS, " ", "\n", "\n\n", "\t", "<b>", "12", "\x00"]), min_size=1)
+)
+def test_the_parts_of_a_document_are_the_text(
+    client: TestClient, translator: Translator, pieces: list[str]
+) -> None:
+    q = "".join(pieces)
+    [parts] = client.post("/v1/document", json={"q": q}).json()
+    assert "".join(part["text"] for part in parts) == q
+    assert "".join(part["translation"] for part in parts) == nmt.translate_text(translator, q)
+    for part in parts:
+        assert "sentence" in part or part["translation"] == part["text"]
+        if part.get("sentence") == part["text"]:
+            [expected] = translator.translate([part["text"]])
+            assert part["translation"] == expected.hypotheses[0].text
+
+
+def test_a_document_has_its_model_and_limits(serve: Serve, translator: Translator) -> None:
+    with serve([("one", translator), ("two", translator)], sentences=3) as client:
+        answers = client.post("/v1/document", json={"q": TEXTS[:2], "model": "two"}).json()
+        assert [parts[1]["sentence"] for parts in answers] == TEXTS[:2]
+        for fields, expected in (
+            ({"q": "Is"}, "which model?"),
+            ({"q": "Is\n" * 4, "model": "one"}, "q: got 4 sentences, allowed: 3"),
+            ({"q": "Is", "model": "one", "n_best": 2}, "n_best: unknown field"),
+        ):
+            answer = client.post("/v1/document", json=fields)
+            assert (answer.status_code, expected in answer.text) == (400, True)
+
+
+def test_a_right_to_left_model_says_that_it_is_not_steered(
+    serve: Serve, translator: Translator
+) -> None:
+    other = copy(translator)
+    other.tokenizers = replace(translator.tokenizers, reverse_target=True)
+    with serve([("ltr", translator), ("rtl", other)]) as client:
+        models = client.get("/v1/models").json()["models"]
+        for model, expected in zip(models, (True, False), strict=True):
+            asked = {"q": "Is", "model": model["name"], "prefix": "Il"}
+            answer = client.post("/v1/translate", json=asked)
+            assert (model["steerable"], answer.status_code == 200) == (expected, expected)
+
+
 def test_a_calibrated_run_gives_its_confidence(
     serve: Serve, translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmt.serve.service.find_calibration", lambda *_: CALIBRATION)
+    row = [1] * (len(translator.tokenizers.src.encode("Is").ids) + 1)
+    steered = ({"prefix": "Il"}, {"prefix_ids": [5]}, {"attention_rows": {"0": row}})
     with serve() as client:
         answer = client.post("/v1/translate", json={"q": TEXTS, "n_best": 3}).json()
+        for fields in steered:  # not what was calibrated
+            other = client.post("/v1/translate", json={"q": "Is", **fields})
+            assert (other.status_code, "confidence" in other.text) == (200, False)
     monkeypatch.undo()
     for text, answered in zip(TEXTS, answer["translations"], strict=True):
         [expected] = translator.translate([text], n_best=3)

@@ -22,11 +22,12 @@ FIELDS = (
     *("q", "source", "target", "format", "alternatives", "api_key"),
     *("model", "n_best", "attention", "prefix", "prefix_ids", "attention_rows", "unknown"),
 )
-PATHS = ("/translate", "/detect", "/v1/translate")
+PATHS = ("/translate", "/detect", "/v1/translate", "/v1/document")
 GOOD = {
     "/translate": {"q": "Is", "source": "en", "target": "fr"},
     "/detect": {"q": "Is"},
     "/v1/translate": {"q": "Is"},
+    "/v1/document": {"q": "Is"},
 }
 KINDS = (
     *("application/json", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"),

@@ -2,6 +2,9 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import replace
+from importlib.resources import files
 from typing import Any
 
 import browser
@@ -9,7 +12,9 @@ import pytest
 import uvicorn
 from evaluation.test_confidence import CALIBRATION
 from explain.test_page_in_browser import MISSING, texts
+from serve.conftest import Slow
 
+import nmt
 from nmt.serve.app import make_app
 from nmt.serve.run import listen, url_of
 from nmt.translation.translator import Translator
@@ -17,17 +22,28 @@ from nmt.translation.translator import Translator
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 TEXT = "The cats see"
+PARAGRAPHS = "He is tired.  Where are the cats?\n\n \n* * *\nThe <b>cats</b> see"
+WIDTHS = pytest.mark.parametrize("width", [1400, 400])
 
 
 @pytest.fixture(scope="module")
-def address(translator: Translator) -> Iterator[str]:
+def slowly(translator: Translator) -> Slow:
+    return Slow(translator)
+
+
+@pytest.fixture(scope="module")
+def address(translator: Translator, slowly: Slow) -> Iterator[str]:
+    reverse = copy(translator)
+    reverse.tokenizers = replace(translator.tokenizers, reverse_target=True)
     with listen("127.0.0.1", 0) as listener, pytest.MonkeyPatch.context() as patch:
         patch.setattr("nmt.serve.service.find_calibration", lambda *_: CALIBRATION)
-        app = make_app([("one", translator), ("two", translator)])
+        named = (("one", translator), ("two", translator), ("slow", slowly), ("rtl", reverse))
+        app = make_app(named)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         yield url_of(listener)
+        slowly.go.set()
         server.should_exit = True
         thread.join()
 
@@ -47,6 +63,22 @@ def page(chromium: Any, address: str) -> Iterator[Any]:
     until(chromium, "document.querySelector('.hypotheses button')")
     yield chromium
     assert [line["message"] for line in chromium.get_log("browser")] == []
+    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def set_size(driver: Any, width: int) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def put(driver: Any, element: str, value: str, event: str = "") -> None:
+    """Set the value of an element, without an event unless one is named."""
+    driver.execute_script(
+        "const [id, value, event] = arguments; const element = document.getElementById(id);"
+        "element.value = value; if (event) element.dispatchEvent(new Event(event))",
+        *(element, value, event),
+    )
 
 
 def until(driver: Any, condition: str | Callable[[Any], bool], message: str = "") -> None:
@@ -84,7 +116,8 @@ def test_what_is_typed_is_translated_and_mapped(page: Any, translator: Translato
     assert shown_percents == [f"confidence {percent} %" for percent in percents]
     pieces = translation.hypotheses[0].target.pieces
     assert [piece.replace("▁", "_") for piece in pieces] == texts(page, ".pieces button")
-    page.execute_script("document.querySelectorAll('.hypotheses button')[1].click()")
+    page.find_elements("css selector", ".hypotheses button")[1].send_keys("\ue007")  # Enter
+    assert page.switch_to.active_element.get_attribute("aria-pressed") == "true"
     assert len(texts(page, ".pieces button")) == len(translation.hypotheses[1].target.pieces)
 
 
@@ -96,18 +129,19 @@ def test_a_prefix_is_forced_by_text_and_by_a_piece(page: Any, translator: Transl
     ids = translation.hypotheses[0].hypothesis.ids[:2]
     wait_for(page, ["2 pieces given"], lambda _: texts(page, ".changes span"))
     wait_for(page, shown(translator, prefix=ids))
-    page.find_element("css selector", ".changes button").click()
+    page.switch_to.active_element.click()
     wait_for(page, shown(translator))
+    page.switch_to.active_element.send_keys("日本")
+    wait_for(page, [])
+    assert "日本" in texts(page, ".message.wrong")[0]
+    assert len(page.get_log("browser")) == 1  # the answer 400
 
 
 def test_a_row_of_attention_is_changed(page: Any, translator: Translator) -> None:
     from selenium.webdriver.common.keys import Keys
 
     wait_for(page, shown(translator))
-    page.execute_script(
-        "const level = document.getElementById('level'); level.value = 'piece';"
-        "level.dispatchEvent(new Event('change'))"
-    )
+    page.find_element("css selector", ".level").send_keys("pieces")
     svg = page.find_element("css selector", ".map svg.nmt-map")
     svg.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ENTER)
     page.switch_to.active_element.send_keys(Keys.ENTER)  # sliders: Enter does not decode
@@ -123,25 +157,133 @@ def test_a_row_of_attention_is_changed(page: Any, translator: Translator) -> Non
     weights = [0.0, 1.0, *[0.0] * (len(translation.source.pieces) - 1)]
     ids = translation.hypotheses[0].hypothesis.ids[:1]
     wait_for(page, shown(translator, prefix=ids, attention={1: weights}))
-    assert page.switch_to.active_element.text == "take it back"
+    assert page.switch_to.active_element.text == "Undo"
 
 
 def test_two_runs_stand_side_by_side(page: Any) -> None:
-    page.execute_script(
-        "const other = document.getElementById('model-1'); other.value = 'two';"
-        "other.dispatchEvent(new Event('change'))"
-    )
+    put(page, "model-1", "two", "change")
     until(page, "document.querySelectorAll('svg.nmt-map').length === 2")
-    assert texts(page, "h2") == ["one: en to fr", "two: en to fr"]
+    assert texts(page, "h2") == ["English", "French, one", "French, two"]
     first, second = (texts(page, f"section:nth-child({i}) .hypotheses") for i in (1, 2))
     assert first == second
+    put(page, "text", PARAGRAPHS, "input")
+    until(page, "document.querySelectorAll('.translation a').length === 6")
+    page.find_element("css selector", "section:last-child .translation a:last-child").click()
+    headings = "[...document.querySelectorAll('h3:first-child')]"
+    until(page, f"{headings}.every((each) => each.textContent.startsWith('Sentence 3'))")
 
 
-def test_a_narrow_page_does_not_scroll_sideways(page: Any) -> None:
-    size = page.get_window_size()
-    try:
-        page.set_window_size(500, 800)  # the narrowest of Chromium
-        width = page.execute_script("return [document.body.scrollWidth, innerWidth]")
-        assert width[0] <= width[1]
-    finally:
-        page.set_window_size(size["width"], size["height"])
+def test_languages_have_names(page: Any) -> None:
+    assert texts(page, "h2") == ["English", "French"]
+    assert texts(page, "#model-0 option")[0] == "one: English to French"
+    languages = "return [...document.querySelectorAll('textarea, .translation')].map((e) => e.lang)"
+    assert page.execute_script(languages) == ["en", "fr"]
+
+
+@pytest.mark.parametrize("how", ["typing", "button", "keys", "API key"])
+def test_paragraphs_are_translated_sentence_by_sentence(
+    page: Any, translator: Translator, how: str
+) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    put(page, "text", PARAGRAPHS, "input" if how == "typing" else "")
+    if how == "button":
+        page.find_element("id", "translate").click()
+    if how == "API key":
+        put(page, "key", "of no use here", "change")
+    if how == "keys":
+        page.find_element("id", "text").send_keys(Keys.CONTROL, Keys.ENTER)
+    expected = [nmt.translate_text(translator, PARAGRAPHS)]
+    wait_for(page, expected, lambda _: texts(page, ".translation"))
+    assert len(texts(page, ".translation a")) == 3
+    wait_for(page, ["He is tired."], lambda _: texts(page, ".source"))
+    page.find_element("id", "text").send_keys(Keys.TAB, Keys.TAB)  # the button, a sentence
+    page.switch_to.active_element.send_keys(Keys.TAB)
+    page.switch_to.active_element.send_keys(Keys.ENTER)
+    wait_for(page, ["Where are the cats?"], lambda _: texts(page, ".source"))
+    [translation] = translator.translate(["Where are the cats?"], n_best=4)
+    wait_for(page, [h.text or "(nothing)" for h in translation.hypotheses])
+    assert len(texts(page, ".translation a[aria-current=true]")) == 1
+
+
+@pytest.mark.parametrize("text", ["", " \n", "* * *", "x" * 6000])
+def test_a_text_without_a_translation_shows_none_of_another(page: Any, text: str) -> None:
+    put(page, "text", text, "input")
+    is_long = len(text) > 5000
+    expected = "" if is_long or not text.strip() else text
+    wait_for(page, [expected], lambda _: texts(page, ".translation"))
+    assert ("5,000" in texts(page, ".message")[0]) is is_long
+    assert not page.find_element("css selector", ".detail").is_displayed()
+    if is_long:  # the browser logs the answer 400
+        assert len(page.get_log("browser")) == 1
+
+
+def test_the_page_says_that_it_waits(page: Any, slowly: Slow) -> None:
+    put(page, "model-0", "slow", "change")
+    assert slowly.started.wait(60)
+    busy = "return document.querySelector('section').ariaBusy"
+    assert (page.execute_script(busy), texts(page, "[role=status].message") != [""]) == (
+        "true",
+        True,
+    )
+    slowly.go.set()
+    until(page, "document.querySelector('.hypotheses button')")
+    assert page.execute_script(busy) == "false"
+
+
+def test_a_right_to_left_run_is_not_steered(page: Any) -> None:
+    put(page, "model-0", "rtl", "change")
+    until(page, "document.querySelector('svg.nmt-map')")
+    assert not any(e.is_displayed() for e in page.find_elements("css selector", ".steering"))
+    page.find_element("css selector", ".map svg.nmt-map").click()
+    assert not page.find_element("css selector", ".row").is_displayed()
+
+
+@WIDTHS
+def test_the_map_takes_the_width_and_its_cells_are_found(page: Any, width: int) -> None:
+    set_size(page, width)
+    put(page, "text", "The cats see the garden, and he is here.", "input")
+    wait_for(page, ["The cats see the garden, and he is here."], lambda _: texts(page, ".source"))
+    until(page, "document.querySelector('section').ariaBusy === 'false'")
+    svg, place, tips = page.execute_script(
+        """
+        const map = document.querySelector(".map"), svg = map.querySelector("svg.nmt-map");
+        const labels = [...svg.querySelectorAll("g:nth-of-type(2) > text")];
+        const top = Math.min(...labels.map((each) => +each.getAttribute("y")));
+        const [rows, columns] = [false, true].map((isColumn) =>
+          labels.filter((each) => (+each.getAttribute("y") === top) === isColumn));
+        const box = svg.getBoundingClientRect(), tips = [];
+        for (const row of rows) for (const column of columns) {
+          const [clientX, clientY] = [column.getAttribute("x"), row.getAttribute("y")];
+          const at = { clientX: box.left + +clientX, clientY: box.top + +clientY };
+          svg.dispatchEvent(new PointerEvent("pointermove", at));
+          const tip = map.querySelector("[role=status]").textContent;
+          tips.push([row.textContent, column.textContent, tip]);
+        }
+        return [box.width, map.clientWidth, tips];
+        """
+    )
+    assert 0.75 * place < svg <= place
+    assert len(tips) > 9
+    assert all(tip.startswith(f"{row} ← {column}  ") for row, column, tip in tips)
+
+
+@WIDTHS
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("other", ["", "two"])
+def test_axe_finds_nothing(page: Any, width: int, scheme: str, other: str) -> None:
+    axe = files(pytest.importorskip("axe_core_python")) / "axe.min.js"
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    set_size(page, width)
+    put(page, "model-1", other, "change")
+    put(page, "text", PARAGRAPHS, "input")
+    until(page, "document.querySelectorAll('section:last-child .translation a').length === 3")
+    until(page, "[...document.querySelectorAll('section')].every((e) => e.ariaBusy === 'false')")
+    page.find_element("css selector", ".map svg.nmt-map").click()
+    sizes = page.execute_script("return [document.body.scrollWidth, innerWidth]")
+    assert sizes[0] <= sizes[1]
+    page.execute_script(axe.read_text(encoding="utf-8"))
+    results = page.execute_async_script("axe.run().then(arguments[0])")
+    assert [(rule["id"], rule["nodes"][0]["html"]) for rule in results["violations"]] == []
+    assert len(results["passes"]) > 20

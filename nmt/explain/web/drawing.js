@@ -46,12 +46,12 @@
   }
 
   /* One path for each of the 255 shades, however many cells there are. */
-  function drawCells(parent, weights, end, cell, left = 0, top = 0) {
+  function drawCells(parent, weights, end, cell, left = 0, top = 0, high = cell) {
     const shades = new Map();
     weights.forEach((of, row) => {
       of.forEach((weight, column) => {
         const shade = Math.min(Math.round((weight / end) * 255), 255);
-        const square = `M${left + column * cell} ${top + row * cell}h${cell}v${cell}h${-cell}z`;
+        const square = `M${left + column * cell} ${top + row * high}h${cell}v${high}h${-cell}z`;
         if (shade > 0) shades.set(shade, (shades.get(shade) ?? "") + square);
       });
     });

@@ -15,7 +15,8 @@ arrays or Float32Arrays. Labels are any strings; they are only ever shown as tex
 options, all optional: rowsName, columnsName: what the labels are ("translation", "source");
 weightName: what the scale is of ("weight"); label: the element's name for screen readers;
 end: the weight of full ink (the greatest weight, rounded up to a tenth); width: the pixels to
-fit into (the cells shrink to 13, then the map scrolls); shares: for each row a number in 0 to 1,
+fit into (the cells shrink to 13, then the map scrolls); widest: the most pixels of a cell's width,
+if a cell may be wider than high; shares: for each row a number in 0 to 1,
 drawn as a bar beside it, and sharesName: what has these shares ("source").
 
 Both elements send events that bubble: `attention-cell` when the pointer or an arrow key comes to a
@@ -43,40 +44,43 @@ label of a heat map's row stands for the cell with the row's greatest weight. */
     const end = options.end ?? scaleEnd(weights);
     const [rows, columns] = [map.rows.map(shown), map.columns.map(shown)];
     const guess = Math.floor((width - widest(rows, 13) - (shares ? 120 : 70)) / Math.max(columns.length, 1));
-    const cell = Math.min(Math.max(guess, 13), rows.length > 25 ? 20 : 36);
-    const font = cell >= 18 ? 13 : 11;
-    const slanted = cell >= 20;
+    const highest = rows.length > 25 ? 20 : 36;
+    const cell = Math.min(Math.max(guess, 13), options.widest ?? highest);
+    const high = Math.min(cell, highest);
+    const font = high >= 18 ? 13 : 11;
     const left = Math.ceil(widest(rows, font)) + 10;
     const long = widest(columns, font) + 4;
-    const top = Math.ceil(slanted ? long * 0.71 + 1.4 * font : long + 6);
+    const level = long <= cell;
+    const slanted = cell >= 20 && !level;
+    const top = Math.ceil(level ? font + 8 : slanted ? long * 0.71 + 1.4 * font : long + 6);
     const right = Math.max(Math.ceil(slanted ? long * 0.71 + 4 : 8), shares ? SHARE + 20 : 0);
-    const [inner, tall] = [columns.length * cell, rows.length * cell];
+    const [inner, tall] = [columns.length * cell, rows.length * high];
     const svg = sheet(Math.max(left + inner + right, left + 190), top + tall + 44, font);
 
     const lines = svg.appendChild(make("path", {}, { stroke: "var(--attention-line)", fill: "none" }));
     lines.setAttribute("shape-rendering", "crispEdges");
-    drawCells(svg, weights, end, cell, left, top);
-    const across = rows.map((_, i) => `M${left} ${top + i * cell}h${inner}`);
+    drawCells(svg, weights, end, cell, left, top, high);
+    const across = rows.map((_, i) => `M${left} ${top + i * high}h${inner}`);
     const down = columns.map((_, i) => `M${left + i * cell} ${top}v${tall}`);
     lines.setAttribute("d", `${across.join("")}${down.join("")}M${left} ${top}h${inner}v${tall}h${-inner}z`);
 
     const text = svg.appendChild(make("g", {}, { fill: "var(--attention-text)" }));
-    const middle = (i) => (i + 0.5) * cell;
     const rowLabels = rows.map((label, i) =>
-      write(text, label, { x: left - 6, y: top + middle(i), "text-anchor": "end", dy: ".35em" }));
+      write(text, label, { x: left - 6, y: top + (i + 0.5) * high, "text-anchor": "end", dy: ".35em" }));
     const columnLabels = columns.map((label, i) => {
-      const [x, y] = [left + middle(i) + (slanted ? 2 : 0), top - 5];
+      const [x, y] = [left + (i + 0.5) * cell + (slanted ? 2 : 0), top - 5];
+      if (level) return write(text, label, { x, y, "text-anchor": "middle" });
       const turn = `rotate(${slanted ? -45 : -90} ${x} ${y})`;
       return write(text, label, { x, y, transform: turn, dy: slanted ? "0" : ".35em" });
     });
-    if (cell >= 28) drawNumbers(svg, weights, end, cell, left, top);
+    if (high >= 28) drawNumbers(svg, weights, end, cell, left, top, high);
     drawScale(svg, end, weightName, left, top + tall + 12);
-    if (shares) drawShares(svg, shares, sharesName, cell, left + inner + 10, top);
+    if (shares) drawShares(svg, shares, sharesName, high, left + inner + 10, top);
 
     const { element, scroll, send, showTip } = frame(
       options.label ?? `attention of ${rows.length} rows (${rowsName}) over ${columns.length} columns ` +
         `(${columnsName}); the arrow keys read the cells`, svg);
-    const edge = { width: cell, height: cell, fill: "none", "stroke-width": 2, visibility: "hidden" };
+    const edge = { width: cell, height: high, fill: "none", "stroke-width": 2, visibility: "hidden" };
     const mark = svg.appendChild(make("rect", edge, { stroke: "var(--attention-mark)" }));
     let at = null;
     function show(row, column) {
@@ -86,18 +90,18 @@ label of a heat map's row stands for the cell with the row's greatest weight. */
       mark.setAttribute("visibility", place ? "visible" : "hidden");
       if (place) {
         mark.setAttribute("x", left + column * cell);
-        mark.setAttribute("y", top + row * cell);
+        mark.setAttribute("y", top + row * high);
         for (const each of [rowLabels[row], columnLabels[column]]) each.style.fontWeight = "bold";
         const words = `${shown(map.rows[row])} ← ${shown(map.columns[column])}`;
         const share = shares ? `, ${sharesName} ${Math.round(100 * shares[row])} %` : "";
-        showTip(`${words}  ${weights[row][column].toFixed(3)}${share}`, left + (column + 1.3) * cell, top + (row + 1.3) * cell);
+        showTip(`${words}  ${weights[row][column].toFixed(3)}${share}`, left + (column + 1.3) * cell, top + (row + 1.3) * high);
       } else showTip("");
       send("attention-cell", place ?? { row: null, column: null, weight: null });
     }
     function follow(event) {
       const box = svg.getBoundingClientRect();
       let column = Math.floor((event.clientX - box.left - left) / cell);
-      const row = Math.floor((event.clientY - box.top - top) / cell);
+      const row = Math.floor((event.clientY - box.top - top) / high);
       if (column < 0 && weights[row]) column = weights[row].indexOf(Math.max(...weights[row]));
       const inside = row >= 0 && row < rows.length && column >= 0 && column < columns.length;
       if (!inside) at && show(null);
@@ -130,11 +134,11 @@ label of a heat map's row stands for the cell with the row's greatest weight. */
     return element;
   }
 
-  function drawNumbers(svg, weights, end, cell, left, top) {
+  function drawNumbers(svg, weights, end, cell, left, top, high) {
     const [dark, pale] = ["paper", "text"].map((name) =>
       svg.appendChild(make("g", { "font-size": 11, "text-anchor": "middle" }, { fill: `var(--attention-${name})` })));
     weights.forEach((of, row) => of.forEach((weight, column) => {
-      const [x, y] = [left + (column + 0.5) * cell, top + (row + 0.5) * cell];
+      const [x, y] = [left + (column + 0.5) * cell, top + (row + 0.5) * high];
       if (weight >= 0.005) write(weight / end > 0.55 ? dark : pale, short(weight), { x, y, dy: ".35em" });
     }));
   }
