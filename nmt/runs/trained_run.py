@@ -11,6 +11,7 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import meta_model, uninitialised_model
 from nmt.models.ensemble import Ensemble
+from nmt.runs.builtin import resolve
 from nmt.runs.checkpoint_files import Tensors
 from nmt.runs.directory import RunDirectory
 from nmt.runs.pack import unpack
@@ -40,12 +41,12 @@ class TrainedRun:
 
     @classmethod
     def open(cls, path: FilePath) -> "TrainedRun":
-        """Open the run at `path`, a folder or a packed run (runs/pack.py).
+        """Open the run at `path`: a folder, a packed run (runs/pack.py) or a built-in model.
 
         Raises CheckpointError if there is no run or its config.yaml was edited, and ConfigError if
         the config is invalid.
         """
-        path = Path(path)
+        path = resolve(Path(path))
         directory = RunDirectory(unpack(path) if path.is_file() else path)
         directory.check_exists()
         return cls(directory, directory.load_config())
