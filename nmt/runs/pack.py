@@ -5,7 +5,7 @@ and the weights of one checkpoint, but no other training state. Unzipped, it is 
 
 In an int8 archive, each matrix of fp32 is stored as int8 with one scale for each row, the row's
 largest magnitude / 127, and the members are deflated. Other tensors stay as they are. The loaded
-model computes in fp32. Its --int8 search has the integers of the original model's.
+model computes in fp32; the layers of an --int8 search have the same integers as before.
 """
 
 import atexit
