@@ -5,7 +5,7 @@
 #   NMT=nmt sh scripts/everyday.sh --set train.epochs=12     # options of `nmt train`
 #
 # A stopped training continues, and a finished one is not repeated. An archive has the run.json of
-# its run, and thus the command and the paths of the training.
+# its run, and thus the commands, times and paths of the training.
 set -eu
 NMT=${NMT:-nmt}
 folder=nmt/builtin

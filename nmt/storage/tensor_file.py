@@ -68,9 +68,11 @@ def specs_of(tensors: Mapping[str, Tensor]) -> Specs:
 
 def int8_matrices(specs: Specs) -> set[str]:
     """Return the names of the int8 matrices that have scales."""
-    rows = {name: Spec("F32", spec.shape[:1]) for name, spec in specs.items()}
-    matrices = {n for n, (dtype, shape) in specs.items() if dtype == "I8" and len(shape) == 2}
-    return {name for name in matrices if specs.get(name + SCALES) == rows[name]}
+    return {
+        name
+        for name, (dtype, shape) in specs.items()
+        if (dtype, len(shape)) == ("I8", 2) and specs.get(name + SCALES) == ("F32", shape[:1])
+    }
 
 
 def first_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
