@@ -17,7 +17,7 @@ CUDA_TESTS  ?= $(addprefix tests/,laws models search training/test_graphs.py tra
   training/test_state.py training/test_step.py training/test_waits.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev wheel demo test check test-cuda test-slow coverage train eval bench kill-test docs docs-check site release-check clean
+.PHONY: help install install-dev wheel demo test check test-cuda test-slow coverage train eval everyday bench kill-test docs docs-check site release-check clean
 
 # What an installation depends on; the C++ is compiled by it.
 SOURCES := pyproject.toml constraints.txt hatch_build.py $(wildcard nmt/ops/native/*.cpp nmt/ops/native/*.h)
@@ -87,6 +87,9 @@ train: $(VENV)/.installed              ## nmt train; CONFIG=configs/multi30k.yam
 
 eval: $(VENV)/.installed               ## nmt eval --bleu on the newest run
 	$(NMT) eval --bleu
+
+everyday: $(VENV)/.installed           ## train the built-in models and write nmt/builtin (hours on one core)
+	NMT=$(NMT) sh scripts/everyday.sh
 
 bench: $(VENV)/.installed              ## speed here, beside the textbook's loop and the ceiling
 	$(PY) scripts/bench.py $(BENCH_FLAGS)

@@ -75,6 +75,7 @@ def check(archive: Path, steps: int) -> Iterator[tuple[str, float]]:
     commands: dict[str, tuple[object, ...]] = {
         "install": (python, *INSTALL, archive),
         "version": (nmt, "--version"),
+        "first translation": (nmt, "translate", SENTENCE),  # by a built-in model
         "train": (*train, "--steps", steps),
         # The recipe's learning rate falls until the last update: another end is another schedule.
         "resume": (*train, "--steps", steps + 10, "--allow-change"),

@@ -21,7 +21,7 @@ PAGES = {
 """The files of the repository's root, and the name of each in the site."""
 
 _CODE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?:nmt|scripts|tests|configs)/[^)]*\)")
-_FILE = re.compile(r"\[([^\]]+)\]\((?:CITATION\.cff|LICENSE)\)")
+_FILE = re.compile(r"\[([^\]]+)\]\((?:CITATION\.cff|LICENSE|NOTICE)\)")
 
 
 def on_files(files: Any, config: Any) -> Any:

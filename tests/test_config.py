@@ -133,7 +133,7 @@ def test_a_bare_name_is_a_recipe_unless_a_file_has_it(
     assert load_config(Path("family/dot")).name == "family-dot"
     Path("data").mkdir()
     for name, message in (
-        ("startre", r"startre: no such file, and no recipe .*: multi30k.* mean 'starter'\?"),
+        ("startre", r"startre: no such file, and no recipe .*: everyday.* mean 'starter'\?"),
         ("family/dto", r"family/dto: no such file, .*: family/additive, .* mean 'family/dot'\?"),
         ("family/dot.yaml", r"family/dot\.yaml: .*; the recipe .* is 'family/dot'"),
         ("configs/starter.yaml", r"configs/starter\.yaml: .*; the recipe .* is 'starter'"),

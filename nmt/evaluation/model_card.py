@@ -186,7 +186,8 @@ def _model_rows(translator: Translator, run_json: Json) -> list[Sequence[object]
 def _data(data: DataConfig, run_json: Json) -> list[str]:
     """Describe each named corpus with its licence, and tabulate the files."""
     parts = []
-    corpora = [data.corpus, *(split.corpus for split in (data.train, data.valid) if split)]
+    splits = [split for split in (data.train, data.valid) if split]
+    corpora = [data.corpus, *(part.corpus for split in splits for part in split.corpora)]
     for name in dict.fromkeys(filter(None, corpora)):
         facts = [f"Corpus {name}"]
         with contextlib.suppress(ConfigError):  # the corpus is in no catalogue here

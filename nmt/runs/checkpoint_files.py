@@ -1,8 +1,9 @@
 """The three files of a checkpoint, with SHA-256 checksums.
 
 model.safetensors holds the weights, and state.safetensors the other tensors of the training state.
-state.json holds the state's JSON values, the checksums of the other files, and its own checksum,
-called the seal.
+In a packed run (runs/pack.py), matrices may be int8, and state.safetensors is missing. state.json
+holds the state's JSON values, the checksums of the other files, and its own checksum, called the
+seal.
 """
 
 import errno
@@ -21,7 +22,15 @@ from nmt.errors import CheckpointError
 from nmt.settings.messages import first_fault
 from nmt.storage.atomic import flush, write_bytes, write_json
 from nmt.storage.bounded import read_json, stay_inside
-from nmt.storage.tensor_file import Specs, check_finite, first_names, read_safetensors
+from nmt.storage.tensor_file import (
+    SCALES,
+    Specs,
+    check_finite,
+    first_names,
+    int8_matrices,
+    read_safetensors,
+    specs_of,
+)
 
 FORMAT = 2
 """The version of the checkpoint format. nmt reads only checkpoints of its own version."""
@@ -50,15 +59,18 @@ def write_files(
     folder: Path,
     step: int,
     model_tensors: Tensors,
-    state_tensors: Tensors,
+    state_tensors: Tensors | None,
     state: Mapping[str, object],
 ) -> None:
     """Write a checkpoint into the empty `folder` and flush it to the disk.
 
-    A tied tensor is written once, under its first name.
+    A tied tensor is written once, under its first name. No training can continue from a checkpoint
+    without `state_tensors`.
     """
     files = {}
     for file, tensors in ((MODEL, model_tensors), (STATE, state_tensors)):
+        if tensors is None:
+            continue
         names = set(first_names(tensors).values())
         # Cloned, because safetensors refuses tensors that share memory.
         copies = {n: tensors[n].detach().cpu().contiguous().clone() for n in names}
@@ -104,7 +116,7 @@ def read_tensors(path: Path, content: StateFile, expected: Specs | None = None) 
 
     Raises DamagedCheckpointError if the file is damaged or a weight is NaN or infinite. Raises
     CheckpointError for a link out of the run and, before tensors are loaded, if they do not match
-    `expected` (None allows any tensors).
+    `expected` (None allows any tensors). An int8 matrix with scales is dequantized to fp32.
     """
     stay_inside(path, _run_of(path), CheckpointError)
     try:
@@ -119,6 +131,8 @@ def read_tensors(path: Path, content: StateFile, expected: Specs | None = None) 
         tensors = safetensors.torch.load(raw)
     except SafetensorError as error:
         raise DamagedCheckpointError(f"{path}: damaged: {error}") from None
+    for name in int8_matrices(specs_of(tensors)):
+        tensors[name] = tensors[name] * tensors.pop(name + SCALES).unsqueeze(1)
     if path.name == MODEL:
         check_finite(tensors, str(path), DamagedCheckpointError)
     return tensors

@@ -278,6 +278,11 @@ def _content(folder: Path) -> StateFile:
 
 def _load(folder: Path) -> CheckpointState:
     content = _content(folder)
+    if STATE not in content.sha256:
+        raise CheckpointError(
+            f"{folder}: has weights without a training state; no training can continue from it, "
+            "but `train.init_from` can name its run"
+        )
     return CheckpointState(
         step=content.step,
         model_tensors=read_tensors(folder / MODEL, content),

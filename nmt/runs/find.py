@@ -4,19 +4,22 @@ import zipfile
 from pathlib import Path
 
 from nmt.errors import CheckpointError, most_similar
+from nmt.runs.builtin import builtin_runs, resolve
 from nmt.runs.checkpoint_files import JSON
 from nmt.runs.directory import RunDirectory
 from nmt.runs.hub import is_hub_name
 
 
-def find_run(run: Path | None, root: Path = Path("runs")) -> Path:
+def find_run(run: Path | None, root: Path = Path("runs"), default: Path | None = None) -> Path:
     """Return `run` after checking it, or if None the run in `root` with the newest checkpoint.
 
-    `run` is a run directory or a packed run; a name on the Hub is not checked. Raises
-    CheckpointError, suggesting a similar name, if there is no such run or it has no checkpoint.
+    `run` is a run directory, a packed run or the name of a built-in model; a name on the Hub is not
+    checked. `default` is returned if `run` is None and `root` has no runs. Raises CheckpointError,
+    suggesting a similar name, if there is no such run or it has no checkpoint.
     """
     if run is not None and is_hub_name(run):
         return run
+    run = run and resolve(run)
     if run is not None and run.is_file():
         if not zipfile.is_zipfile(run):
             raise CheckpointError(
@@ -36,12 +39,14 @@ def find_run(run: Path | None, root: Path = Path("runs")) -> Path:
         if _last_saved(run) is None:
             raise CheckpointError(f"{run}: this run has no checkpoint yet; train it further")
         return run
+    runs = [path for path in _folders(root) if RunDirectory(path).exists]
+    if default is not None and not runs:
+        return default
     if not root.is_dir():
         raise CheckpointError(
             f"no `run` given and no folder '{root}' here; train a model first: "
             "nmt train `config=starter`"
         )
-    runs = [path for path in _folders(root) if RunDirectory(path).exists]
     times = {path: seconds for path in runs if (seconds := _last_saved(path)) is not None}
     if not times:
         raise CheckpointError(
@@ -62,8 +67,9 @@ def _missing(run: Path, root: Path) -> CheckpointError:
     """Return the error for a missing run, which suggests a similar run, or lists the runs."""
     folders = {path.name: path for path in (*_folders(root), *_folders(run.parent))}
     trained = {name: path for name, path in folders.items() if _last_saved(path)}
-    if near := most_similar(run.name, trained):
-        return CheckpointError(f"{run}: no such run; did you mean '{trained[near]}'?")
+    names = {name: Path(name) for name in builtin_runs()} | trained
+    if near := most_similar(run.name, names):
+        return CheckpointError(f"{run}: no such run; did you mean '{names[near]}'?")
     if not trained:
         return CheckpointError(
             f"{run}: no such run; train a model first: nmt train `config=starter`"

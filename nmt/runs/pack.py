@@ -2,6 +2,10 @@
 
 The archive holds the config, the run card, the tokenizers, the calibration of confidence, if any,
 and the weights of one checkpoint, but no other training state. Unzipped, it is a run directory.
+
+In an int8 archive, each matrix of fp32 is stored as int8 with one scale for each row, the row's
+largest magnitude / 127, and the members are deflated. Other tensors stay as they are. The loaded
+model computes in fp32; the layers of an --int8 search have the same integers as before.
 """
 
 import atexit
@@ -13,48 +17,81 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import torch
+
 from nmt.errors import CheckpointError
+from nmt.ops.backend import operations
 from nmt.runs.card import CARD
-from nmt.runs.checkpoint_files import JSON, MODEL
+from nmt.runs.checkpoint_files import JSON, MODEL, Tensors, read_state, write_files
 from nmt.runs.checkpoints import LABELS, LABELS_FILE, STEP_NAME
 from nmt.runs.directory import CONFIDENCE, RunDirectory
 from nmt.storage.bounded import open_zip, stay_inside
 from nmt.storage.output import atomic_output
+from nmt.storage.tensor_file import SCALES
 
 MAX_BYTES, MAX_MEMBERS = 64 << 30, 64
 """Limits on the bytes and on the number of files in an archive that is unpacked."""
 
+MAX_RATIO = 10
+"""Limit on the ratio of the unpacked bytes to those of the archive. Runs reach about 1.2."""
+
 _DATE = (1980, 1, 1, 0, 0, 0)  # constant, so that equal runs give equal archives
+_METHODS = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
 _TOKENIZER = r"tokenizer/[a-z]{1,20}(\.[a-z]{1,20}){1,2}"
 _CHECKPOINT = rf"checkpoints/({LABELS_FILE}|{STEP_NAME.pattern}/({JSON}|{MODEL}))"
 _MEMBER = re.compile(rf"[^/]+/(config\.yaml|{CARD}|{CONFIDENCE}|{_TOKENIZER}|{_CHECKPOINT})")
 
 
-def pack(run: RunDirectory, checkpoint: str, out: Path, force: bool = False) -> None:
+def pack(
+    run: RunDirectory, checkpoint: str, out: Path, force: bool = False, int8: bool = False
+) -> None:
     """Write a run with one of its checkpoints to the archive `out`.
 
-    In the archive, this checkpoint is `best` and `last`. `out` must not exist unless `force` is
-    set. Raises CheckpointError if the checkpoint is missing, damaged or has a name of its own, and
-    DataError if `out` cannot be written.
+    In the archive, this checkpoint is `best` and `last`. With `int8`, matrices are stored as int8,
+    and the calibration of confidence, which is for the exact weights, is left out. `out` must not
+    exist unless `force` is set. Raises CheckpointError if the checkpoint is missing, damaged or has
+    a name of its own, and DataError if `out` cannot be written.
     """
     folder = run.checkpoint_folder
-    step, _ = folder.load_weights(checkpoint)  # checks the checksums
+    step, tensors = folder.load_weights(checkpoint)  # checks the checksums
     path = folder.find(checkpoint)
     if not STEP_NAME.fullmatch(path.name):
         raise CheckpointError(f"{path}: allowed: best, last or step-NNNNNN")
     top = run.path.resolve().name
     confidence = run.path / CONFIDENCE
-    files = [run.config_path, run.path / CARD, *[confidence] * confidence.is_file()]
+    files = [run.config_path, run.path / CARD]
+    files += [confidence] * (confidence.is_file() and not int8)
     files += sorted(run.tokenizer_path.iterdir())
-    files += [path / JSON, path / MODEL]
-    with atomic_output(out, force) as stream, zipfile.ZipFile(stream, "w") as archive:
-        for file in files:
-            stay_inside(file, run.path, CheckpointError)
-            name = f"{top}/{file.relative_to(run.path).as_posix()}"
-            with file.open("rb") as content, archive.open(_member(name), "w") as member:
+    for file in files:
+        stay_inside(file, run.path, CheckpointError)
+    sources = {file.relative_to(run.path).as_posix(): file for file in files}
+    method = zipfile.ZIP_DEFLATED if int8 else zipfile.ZIP_STORED
+    with (
+        tempfile.TemporaryDirectory(prefix="nmt-pack-") as scratch,
+        atomic_output(out, force) as stream,
+        zipfile.ZipFile(stream, "w") as archive,
+    ):
+        weights = path
+        if int8:
+            weights = Path(scratch)
+            write_files(weights, step, quantize(tensors), None, read_state(path / JSON).state)
+        sources |= {f"checkpoints/{path.name}/{name}": weights / name for name in (JSON, MODEL)}
+        for name, file in sources.items():
+            info = _member(f"{top}/{name}", method)
+            with file.open("rb") as content, archive.open(info, "w") as member:
                 shutil.copyfileobj(content, member, 1 << 20)
         labels = json.dumps(dict.fromkeys(LABELS, step))
-        archive.writestr(_member(f"{top}/checkpoints/{LABELS_FILE}"), labels)
+        archive.writestr(_member(f"{top}/checkpoints/{LABELS_FILE}", method), labels)
+
+
+def quantize(tensors: Tensors) -> Tensors:
+    """Return the tensors with each matrix of fp32 as int8, beside the scales of its rows."""
+    stored = dict(tensors)
+    for name, tensor in tensors.items():
+        if tensor.dim() == 2 and tensor.dtype == torch.float32:
+            stored[name], scales = operations("reference", tensor).quantize_rows(tensor)
+            stored[name + SCALES] = scales.squeeze(1)
+    return stored
 
 
 def unpack(archive: Path) -> Path:
@@ -89,20 +126,24 @@ def _checked(zip_file: zipfile.ZipFile, archive: Path) -> Iterator[zipfile.ZipIn
     if len(tops) != 1 or len(names) != len(members) or tops & {".", ".."}:
         raise CheckpointError(f"{archive}: not a packed run: allowed: one folder, each file once")
     for member in members:
-        if not _MEMBER.fullmatch(member.filename) or member.compress_type != zipfile.ZIP_STORED:
+        if not _MEMBER.fullmatch(member.filename) or member.compress_type not in _METHODS:
             raise CheckpointError(
                 f"{archive}: not a packed run: {member.filename!r} is none of its files; "
                 "`nmt runs pack` writes one"
             )
-    largest = min(MAX_BYTES, archive.stat().st_size)  # overlapping members may exceed the archive
+    n_bytes = archive.stat().st_size
+    largest = min(MAX_BYTES, MAX_RATIO * n_bytes)
     if sum(member.file_size for member in members) > largest:
         raise CheckpointError(
             f"{archive}: not a packed run: unpacks to more than {largest:,} bytes"
         )
+    if sum(member.compress_size for member in members) > n_bytes:
+        raise CheckpointError(f"{archive}: not a packed run: its files overlap")
     yield from members
 
 
-def _member(name: str) -> zipfile.ZipInfo:
+def _member(name: str, method: int) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name, _DATE)
+    info.compress_type = method
     info.external_attr = 0o644 << 16
     return info

@@ -11,6 +11,7 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import meta_model, uninitialised_model
 from nmt.models.ensemble import Ensemble
+from nmt.runs.builtin import resolve
 from nmt.runs.checkpoint_files import Tensors
 from nmt.runs.directory import RunDirectory
 from nmt.runs.hub import download, is_hub_name
@@ -41,12 +42,13 @@ class TrainedRun:
 
     @classmethod
     def open(cls, path: FilePath) -> "TrainedRun":
-        """Open the run at `path`: a folder, a packed run (runs/pack.py) or its name on the Hub.
+        """Open the run at `path`: a folder, a packed run (runs/pack.py), or the name of a built-in
+        model or of a run on the Hub.
 
         Raises CheckpointError if there is no run or its config.yaml was edited, and ConfigError if
         the config is invalid.
         """
-        path = download(path) if is_hub_name(path) else Path(path)
+        path = download(path) if is_hub_name(path) else resolve(Path(path))
         directory = RunDirectory(unpack(path) if path.is_file() else path)
         directory.check_exists()
         return cls(directory, directory.load_config())

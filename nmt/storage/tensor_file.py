@@ -23,6 +23,9 @@ from nmt.storage.terminal import one_line
 MAX_HEADER_BYTES = 4 << 20
 """The maximum size of a header, enough for about 30,000 tensors."""
 
+SCALES = ":scales"
+"""Suffix that makes the name of an int8 matrix the name of its scales, one fp32 number a row."""
+
 MISFIT = "does not fit config.yaml and tokenizer"
 
 _MAX_DIMENSIONS = 8
@@ -34,6 +37,7 @@ _DTYPE_NAMES = {
     torch.bfloat16: "BF16",
     torch.int64: "I64",
     torch.int32: "I32",
+    torch.int8: "I8",
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
@@ -59,6 +63,15 @@ def specs_of(tensors: Mapping[str, Tensor]) -> Specs:
     return {
         name: Spec(_DTYPE_NAMES.get(tensor.dtype, str(tensor.dtype)), tuple(tensor.shape))
         for name, tensor in tensors.items()
+    }
+
+
+def int8_matrices(specs: Specs) -> set[str]:
+    """Return the names of the int8 matrices that have scales."""
+    return {
+        name
+        for name, (dtype, shape) in specs.items()
+        if (dtype, len(shape)) == ("I8", 2) and specs.get(name + SCALES) == ("F32", shape[:1])
     }
 
 
@@ -88,8 +101,9 @@ def read_safetensors(path: Path, expected: Specs | None, error: type[NMTError]) 
     """Return the content of a safetensors file in a checkpoint's folder after checking its header.
 
     Raises CheckpointError, before the tensors are read, if their names and specs differ from
-    `expected` (None allows any). Raises `error` if the header is too large, malformed or does not
-    match the file, and OSError as `open_regular` does.
+    `expected` (None allows any). Where a matrix of fp32 is expected, the file may have one of int8
+    and its scales. Raises `error` if the header is too large, malformed or does not match the file,
+    and OSError as `open_regular` does.
     """
     with open_regular(path) as file:
         head = file.read(8)
@@ -103,6 +117,9 @@ def read_safetensors(path: Path, expected: Specs | None, error: type[NMTError]) 
         size = os.fstat(file.fileno()).st_size
         specs = _specs_of_file(path, error)
         if expected is not None:
+            for name in int8_matrices(specs):
+                specs[name] = Spec("F32", specs[name].shape)
+                del specs[name + SCALES]
             check_specs(expected, specs, f"{path.parent}: {MISFIT}")
         file.seek(0)
         content = file.read(size + 1)

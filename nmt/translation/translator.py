@@ -94,7 +94,7 @@ class Translator:
         weights: Sequence[float] | None = None,
         precision: DecodingPrecision = "fp32",
     ) -> "Translator":
-        """Load the translator of a run directory, a packed run, `hf:USER/NAME` or an open run.
+        """Load the translator of a run: its folder, packed file or name, or an open run.
 
         Several runs with the same vocabularies translate as an ensemble with `weights` (None: equal
         weights). `checkpoint` is `best`, `last` or `step-N`. `search` is a SearchConfig, or a dict

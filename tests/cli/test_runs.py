@@ -128,7 +128,7 @@ def crowded(path: Path) -> None:
         (lambda path: with_member(path, "run/tokenizer/../../x"), "not a packed run"),
         (lambda path: with_member(path, "/x"), "not a packed run"),
         (compressed, "not a packed run"),
-        (overlapping, "not a packed run: unpacks to more than"),
+        (overlapping, "not a packed run: its files overlap"),
         (crowded, "256 files, allowed: "),
     ],
 )

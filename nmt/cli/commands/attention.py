@@ -113,7 +113,7 @@ def attention(
     if len(origin := [name for name, value in origins.items() if value]) != 1:
         got = ", ".join(origin) or "none"
         raise ConfigError(f"source sentences: got {got}, allowed: one of {', '.join(origins)}")
-    runs = models.open(compute, {**search.by_key(), "n_best": n_best})
+    runs = models.open(compute, {**search.by_key(), "n_best": n_best}, builtin=True)
     config = runs[0].config.search
     is_data = output_format in ("jsonl", "npz") and config.sampling is None
     n_best = n_best or (config.beam if is_data else 1)

@@ -89,11 +89,13 @@ def _open_runs(
     Raises DataError if another system is no file, and ConfigError for options that do not apply.
     """
     from nmt.corpora.text_files import archive_of
+    from nmt.runs.builtin import builtin_runs
     from nmt.runs.find import find_run, split_checkpoint
     from nmt.runs.trained_run import TrainedRun
 
     places = {system: split_checkpoint(system) for system in systems}
-    paths = {system: place for system, place in places.items() if place[0].is_dir()}
+    names = builtin_runs()
+    paths = {s: place for s, place in places.items() if place[0].is_dir() or str(place[0]) in names}
     for system in systems:
         if system not in paths and not archive_of(system).exists():
             raise DataError(missing_file_message(system))

@@ -30,6 +30,7 @@ def _lines() -> Iterator[tuple[str, str]]:
     from nmt.device import describe_device, fast_bf16, resolve_device
     from nmt.ops.backend import choose_backend
     from nmt.ops.native.library import loaded_library
+    from nmt.runs.builtin import builtin_runs
     from nmt.runs.card import cpu_name
 
     packages = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
@@ -38,6 +39,7 @@ def _lines() -> Iterator[tuple[str, str]]:
     yield "processor", cpu_name()
     yield "threads", f"{torch.get_num_threads()} (torch; OMP_NUM_THREADS sets it)"
     yield "package in", str(Path(nmt.__file__).parent)
+    yield "models", ", ".join(builtin_runs()) or "none comes with this copy of nmt"
     yield "corpora in", str(data_folder(Path("data")).absolute())
     devices = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     devices += ["mps"] if torch.backends.mps.is_available() else []

@@ -14,7 +14,6 @@ from nmt.cli.shared.options import Checkpoint, Json, RunOption
 from nmt.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
-    from nmt.runs.directory import RunDirectory
     from nmt.runs.run_list import RunRow
     from nmt.runs.trained_run import TrainedRun
 
@@ -51,8 +50,9 @@ def show(*, run: RunOption) -> None:
     The file run.json of a run also has the versions, the hardware and the data.
     """
     from nmt.runs.run_list import run_row
+    from nmt.runs.trained_run import TrainedRun
 
-    directory = _directory(run)
+    directory = TrainedRun.open(_path(run)).directory
     row, folder = run_row(directory), directory.checkpoint_folder
     labels: dict[int, str] = {}
     for label, step in folder.labels().items():
@@ -84,6 +84,9 @@ def pack(
         ),
     ] = None,
     checkpoint: Checkpoint = None,
+    int8: Annotated[
+        bool, Option("--int8", help="Store matrices in 8 bits, a quarter of the size.")
+    ] = False,
 ) -> None:
     """Write a run as one file that can translate.
 
@@ -91,12 +94,14 @@ def pack(
     state, so training cannot continue from it. Commands that translate accept the file as --run.
     The path of the file is printed on stdout.
     """
+    from nmt.runs.directory import RunDirectory
     from nmt.runs.pack import pack as write_pack
 
-    directory = _directory(run)
+    directory = RunDirectory(_path(run))
+    directory.check_exists()
     folder = directory.path.resolve()
     out = out or folder.with_name(f"{folder.name}.zip")
-    write_pack(directory, checkpoint or "best", out)
+    write_pack(directory, checkpoint or "best", out, int8=int8)
     print_path(out)
 
 
@@ -184,15 +189,12 @@ def _worst_to_best(run: "TrainedRun") -> list[int]:
     return sorted((step for step in steps if step in ranks), key=lambda step: (ranks[step], -step))
 
 
-def _directory(run: RunOption) -> "RunDirectory":
+def _path(run: RunOption) -> Path:
     """Return the named run, which may have no checkpoint yet, or the newest with a model."""
-    from nmt.runs.directory import RunDirectory
     from nmt.runs.find import find_run
 
     path = run.path
-    directory = RunDirectory(path if path is not None and path.exists() else find_run(path))
-    directory.check_exists()
-    return directory
+    return path if path is not None and path.is_dir() else find_run(path)
 
 
 def _fields(row: "RunRow") -> dict[str, Any]:

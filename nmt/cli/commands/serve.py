@@ -54,7 +54,7 @@ def serve(
         raise ConfigError(f"nmt serve needs {', '.join(missing)}: {pip_install('serve')}")
     if models.weights is not None:
         raise ConfigError("--weights: several runs are served side by side, not as an ensemble")
-    runs = [compute.with_search(run, search.by_key()) for run in models.open(compute)]
+    runs = [compute.with_search(run, search.by_key()) for run in models.open(compute, builtin=True)]
 
     from nmt.serve import run as server
     from nmt.serve.app import make_app

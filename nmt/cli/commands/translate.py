@@ -74,6 +74,9 @@ def translate(
 ) -> None:
     """Translate texts, a file, a pipe or typed lines.
 
+    Without --run and without a run in the folder runs, the built-in model everyday-en-fr
+    translates; --run everyday-fr-en is the other direction.
+
     Each input line gives one output line. Its sentences are translated one by one, and the white
     space between them stays as it is. A sentence with more pieces than any sentence of the training
     (data.max_pieces) is cut at the end of a clause. With --lines a line is one sentence, however
@@ -109,7 +112,7 @@ def translate(
         raise ConfigError("--lexicon requires --replace-unk")
     arguments = checked_arguments(sentences or ())
     _note_names(arguments)
-    runs = models.open(compute, {**search.by_key(), "n_best": n_best})
+    runs = models.open(compute, {**search.by_key(), "n_best": n_best}, builtin=True)
     config = runs[0].config.search
     is_n_best = config.n_best > 1
     one_line = lines, as_json, confidence, show_attention, is_n_best, prefix, config.must

@@ -31,9 +31,11 @@ def show(
 
     if run is None or not run.is_dir():  # a run directory may lack a checkpoint
         from nmt.runs.find import find_run
+        from nmt.runs.trained_run import TrainedRun
 
-        run = find_run(run)
-        say(f"using {run}")
+        path = find_run(run)
+        say(f"using {path}")
+        run = TrainedRun.open(path).path
     tokenizers = Tokenizers.load(run if (run / MANIFEST_NAME).is_file() else run / "tokenizer")
     sides = {"src": tokenizers.src, "tgt": tokenizers.tgt}
     if text is not None:

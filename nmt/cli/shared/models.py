@@ -114,14 +114,17 @@ class ModelOptions:
     checkpoint: Checkpoint = None
 
     def open(
-        self, compute: ComputeOptions, keys: Mapping[str, object] | None = None
+        self,
+        compute: ComputeOptions,
+        keys: Mapping[str, object] | None = None,
+        builtin: bool = False,
     ) -> "list[TrainedRun]":
-        """Open the runs of --run, or the newest run without --run.
+        """Open the runs of --run, or the newest run without --run; `builtin` is as in `open_run`.
 
         The search config of the first run is changed by --set and then by the flags in `keys`; see
         `ComputeOptions.with_search`.
         """
-        first, *others = (open_run(path) for path in self.run or (None,))
+        first, *others = (open_run(path, builtin) for path in self.run or (None,))
         return [compute.with_search(first, keys), *others]
 
     def load(
@@ -193,12 +196,23 @@ class SearchOptions:
         return {key: value for key, value in flags.items() if value not in (None, [])}
 
 
-def open_run(run: Path | None) -> "TrainedRun":
-    """Open the run at a path. For None, open the newest run with a model; stderr shows its path."""
+def open_run(run: Path | None, builtin: bool = False) -> "TrainedRun":
+    """Open the run at a path. For None, open the newest run with a model; stderr shows its path.
+
+    With `builtin`, None stands for a built-in model if there are no runs.
+    """
+    from nmt.runs.builtin import DEFAULT, builtin_runs
     from nmt.runs.find import find_run
     from nmt.runs.trained_run import TrainedRun
 
-    opened = TrainedRun.open(find_run(run))
-    if run is None:
+    default = builtin_runs().get(DEFAULT) if builtin else None
+    path = find_run(run, default=default)
+    opened = TrainedRun.open(path)
+    if path == default and run is None:
+        say(
+            f"run: {DEFAULT}, which comes with nmt (from French: --run everyday-fr-en); "
+            "`nmt train --config starter` trains a model of your own"
+        )
+    elif run is None:
         say(f"run: {opened.path}")
     return opened

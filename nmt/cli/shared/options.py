@@ -111,10 +111,18 @@ GlossaryFile = Annotated[
         "--glossary", help="Terms: lines of source, tab, target; | between forms, or no target."
     ),
 ]
-Run = Annotated[Path | None, Option(help="Run directory.", show_default="the newest with a model")]
+Run = Annotated[
+    Path | None,
+    Option(
+        help="Run directory, packed run or built-in model.", show_default="the newest with a model"
+    ),
+]
 Runs = Annotated[
     list[Path] | None,
-    Option(help="Run directory; may be repeated.", show_default="the newest with a model"),
+    Option(
+        help="Run directory, packed run or built-in model; may be repeated.",
+        show_default="the newest with a model",
+    ),
 ]
 MaxRatio = Annotated[
     float, Option(min=0, help="Maximum length ratio, with 10 characters of slack; 0: no limit.")
