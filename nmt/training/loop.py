@@ -1,8 +1,9 @@
 """`train`: read the data, build the model, train it, and write a run directory."""
 
 import contextlib
+import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -23,6 +24,7 @@ from nmt.runs.lock import run_lock
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.initial_weights import copy_initial_weights, freeze
 from nmt.training.log import RunLog
+from nmt.training.memory_pairs import MemoryPairs, Pairs
 from nmt.training.progress import ValidationRecord
 from nmt.training.report import summary
 from nmt.training.resume import (
@@ -34,7 +36,7 @@ from nmt.training.resume import (
 )
 from nmt.training.rng import seed_all
 from nmt.training.state import TrainingState
-from nmt.training.trainer import Trainer
+from nmt.training.trainer import Callback, Trainer
 from nmt.training.training_data import TrainingData
 from nmt.types import FilePath, MetricName
 
@@ -67,14 +69,22 @@ class Outcome:
 
 def train(  # noqa: PLR0913 - one call is a complete training
     config: RunConfig,
-    folder: FilePath,
+    folder: FilePath | None = None,
     command: Sequence[str] = (),
     interrupted: Callable[[], bool] = lambda: False,
     quiet: bool = False,
     allow_change: bool = False,
     ranks: Ranks = ALONE,
+    *,
+    pairs: Pairs | None = None,
+    valid: Pairs | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Outcome:
     """Train `config` in the run directory `folder`, or continue the run in that directory.
+
+    `folder` is runs/NAME by default. `pairs` replaces data.train of the config by pairs of source
+    and target text, and `valid` replaces data.valid; both are kept as files in the run. Each of the
+    `callbacks` is called once with each `Update` of the weights, in order, on every rank.
 
     `command` is the command line to record in run.json; it may be empty. `interrupted` is called
     after every update and between the batches of a validation; when it returns True, the state is
@@ -90,8 +100,10 @@ def train(  # noqa: PLR0913 - one call is a complete training
     """
     device = ranks.device(config.train.device)
     _check_deterministic(config)
-    folder = Path(folder)
-    data_files = _data_files(config)
+    folder = Path(folder or Path("runs") / config.name)
+    memory = MemoryPairs(folder, {"train": pairs, "valid": valid})
+    config = memory.in_config(config)
+    data_files = _data_files(config, memory.texts)
     check_scoring(config)
     check_run_folder(folder)
     with (
@@ -120,8 +132,12 @@ def train(  # noqa: PLR0913 - one call is a complete training
                 hardware["processes"] = str(ranks.world)
             changes: Sequence[Change] = ()
             if ranks.is_first:
-                checksums = {path: file_digest(path) for path in data_files}
+                checksums = {path: _checksum(path, memory.texts) for path in data_files}
+                if not is_begun:
+                    memory.write()
                 changes = open_run(folder, config, command, checksums, hardware, allow_change)
+                if is_begun:  # with equal pairs, whose files may be gone
+                    memory.write()
             log = RunLog(run.path if ranks.is_first else None, quiet)
             open_log.enter_context(log)
             if lock is not None and lock.missing:
@@ -147,7 +163,7 @@ def train(  # noqa: PLR0913 - one call is a complete training
             )
         ranks.broadcast_model(state.model)
         log.say("\n".join(lines))
-        trainer = Trainer(config, state, data, run, log, lock)
+        trainer = Trainer(config, state, data, run, log, lock, callbacks)
         reason = _fit_and_record(trainer, interrupted, command)
         best = state.progress.best[0] if state.progress.best else None
         outcome = Outcome(run.path, state.step, reason, config.valid.metric, best)
@@ -253,10 +269,16 @@ def choose_precision(
     return earlier or precision, f"{earlier or precision} (auto: {reason})"
 
 
-def _data_files(config: RunConfig) -> list[Path]:
-    """Return all files that training reads."""
-    splits = [resolve_split(config.data, name) for name in ("train", "valid")]
-    files = [file for split in splits if split for file in split_files(split, config.data)]
+def _data_files(config: RunConfig, texts: Mapping[Path, bytes]) -> list[Path]:
+    """Return all files that training reads; those of `texts` need not exist yet."""
+    data, files = config.data, []
+    for split in (resolve_split(data, "train"), resolve_split(data, "valid")):
+        if split is not None:
+            files += split.texts if split.src in texts else split_files(split, data)
     if config.train.guided is not None:
         files.append(config.train.guided.links)
     return list(dict.fromkeys(files))
+
+
+def _checksum(path: Path, texts: Mapping[Path, bytes]) -> str:
+    return hashlib.sha256(texts[path]).hexdigest() if path in texts else file_digest(path)

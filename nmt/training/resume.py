@@ -158,6 +158,8 @@ def check_run_folder(folder: Path) -> None:
     allowed = {LOCK_NAME, *(f"{ASIDE}{name}" for name in (CARD, "config.yaml"))}
     if (folder / "tokenizer" / MANIFEST_NAME).is_file():
         allowed.add("tokenizer")
+    if LOCK_NAME in names:
+        allowed.add("pairs")
     if foreign := names - allowed:
         raise CheckpointError(
             f"{folder}: not a run, and not empty: it holds {sorted(foreign)[0]!r}"
@@ -216,5 +218,5 @@ def _check_data(run: RunDirectory, data_files: Mapping[Path, str]) -> None:
         if file is None or file[1] != checksum:
             raise DataError(
                 f"{file[0] if file else 'data'}: changed since {run.path} was begun; "
-                "bring the file back as it was, or train in another `run`"
+                "bring the text back as it was, or train in another `run`"
             )
