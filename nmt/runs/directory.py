@@ -41,7 +41,7 @@ class RunDirectory:
 
     def clear_leftovers(self) -> None:
         """Remove the temporary files of killed processes. The caller must hold the run's lock."""
-        for folder in (self.path, *(self.path / name for name in ("pairs", "tokenizer", "samples"))):
+        for folder in map(self.path.joinpath, (".", "pairs", "tokenizer", "samples")):
             remove_leftovers(folder)
         self.checkpoint_folder.clear_leftovers()
 

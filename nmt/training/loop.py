@@ -1,9 +1,8 @@
 """`train`: read the data, build the model, train it, and write a run directory."""
 
 import contextlib
-import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -24,7 +23,7 @@ from nmt.runs.lock import run_lock
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.initial_weights import copy_initial_weights, freeze
 from nmt.training.log import RunLog
-from nmt.training.memory_pairs import MemoryPairs, Pairs
+from nmt.training.memory_pairs import Pairs, store_pairs
 from nmt.training.progress import ValidationRecord
 from nmt.training.report import summary
 from nmt.training.resume import (
@@ -82,9 +81,9 @@ def train(  # noqa: PLR0913 - one call is a complete training
 ) -> Outcome:
     """Train `config` in the run directory `folder`, or continue the run in that directory.
 
-    `folder` is runs/NAME by default. `pairs` replaces data.train of the config by pairs of source
-    and target text, and `valid` replaces data.valid; both are kept as files in the run. Each of the
-    `callbacks` is called once with each `Update` of the weights, in order, on every rank.
+    `folder` is runs/NAME by default. `pairs` of source and target text replace data.train of the
+    config, and `valid` replaces data.valid; the run keeps both as files. Each of the `callbacks` is
+    called with each `Update` of the weights, on every rank.
 
     `command` is the command line to record in run.json; it may be empty. `interrupted` is called
     after every update and between the batches of a validation; when it returns True, the state is
@@ -101,10 +100,6 @@ def train(  # noqa: PLR0913 - one call is a complete training
     device = ranks.device(config.train.device)
     _check_deterministic(config)
     folder = Path(folder or Path("runs") / config.name)
-    memory = MemoryPairs(folder, {"train": pairs, "valid": valid})
-    config = memory.in_config(config)
-    data_files = _data_files(config, memory.texts)
-    check_scoring(config)
     check_run_folder(folder)
     with (
         ranks.connected(device),
@@ -112,6 +107,9 @@ def train(  # noqa: PLR0913 - one call is a complete training
         contextlib.ExitStack() as open_log,
     ):
         with ranks.first_alone():
+            config = store_pairs(config, folder, {"train": pairs, "valid": valid})
+            data_files = _data_files(config)
+            check_scoring(config)
             run = RunDirectory(folder)
             is_begun = has_checkpoint(run) or not ranks.is_first
             earlier = run.load_config().train.precision if is_begun else None
@@ -132,12 +130,8 @@ def train(  # noqa: PLR0913 - one call is a complete training
                 hardware["processes"] = str(ranks.world)
             changes: Sequence[Change] = ()
             if ranks.is_first:
-                checksums = {path: _checksum(path, memory.texts) for path in data_files}
-                if not is_begun:
-                    memory.write()
+                checksums = {path: file_digest(path) for path in data_files}
                 changes = open_run(folder, config, command, checksums, hardware, allow_change)
-                if is_begun:  # with equal pairs, whose files may be gone
-                    memory.write()
             log = RunLog(run.path if ranks.is_first else None, quiet)
             open_log.enter_context(log)
             if lock is not None and lock.missing:
@@ -269,16 +263,10 @@ def choose_precision(
     return earlier or precision, f"{earlier or precision} (auto: {reason})"
 
 
-def _data_files(config: RunConfig, texts: Mapping[Path, bytes]) -> list[Path]:
-    """Return all files that training reads; those of `texts` need not exist yet."""
-    data, files = config.data, []
-    for split in (resolve_split(data, "train"), resolve_split(data, "valid")):
-        if split is not None:
-            files += split.texts if split.src in texts else split_files(split, data)
+def _data_files(config: RunConfig) -> list[Path]:
+    """Return all files that training reads."""
+    splits = [resolve_split(config.data, name) for name in ("train", "valid")]
+    files = [file for split in splits if split for file in split_files(split, config.data)]
     if config.train.guided is not None:
         files.append(config.train.guided.links)
     return list(dict.fromkeys(files))
-
-
-def _checksum(path: Path, texts: Mapping[Path, bytes]) -> str:
-    return hashlib.sha256(texts[path]).hexdigest() if path in texts else file_digest(path)

@@ -155,11 +155,9 @@ def check_run_folder(folder: Path) -> None:
         if _is_card(folder / CARD):
             return
         raise CheckpointError(f"{folder}: not a run: {CARD} is not nmt's; name another `run`")
-    allowed = {LOCK_NAME, *(f"{ASIDE}{name}" for name in (CARD, "config.yaml"))}
+    allowed = {LOCK_NAME, "pairs", *(f"{ASIDE}{name}" for name in (CARD, "config.yaml"))}
     if (folder / "tokenizer" / MANIFEST_NAME).is_file():
         allowed.add("tokenizer")
-    if LOCK_NAME in names:
-        allowed.add("pairs")
     if foreign := names - allowed:
         raise CheckpointError(
             f"{folder}: not a run, and not empty: it holds {sorted(foreign)[0]!r}"

@@ -43,18 +43,13 @@ _READ_EVERY = 10
 
 @dataclass(frozen=True)
 class Update:
-    """An update of the weights, as callbacks of `train` receive it.
+    """An update of the weights; `loss`, in nats per target token, was measured before it.
 
-    `loss` is the cross-entropy in nats per target token, over `n_tokens` tokens, and `grad_norm`
-    the norm of the gradient before clipping. Both are measured before the weights change. On a
-    GPU the results of up to ten updates are read together, so `model`, which is in training mode,
-    may be some updates past `step`. A callback that changes it changes the training.
+    On a GPU `model` may be up to ten updates past `step`, because results are read together.
     """
 
     step: int
     loss: float
-    n_tokens: int
-    grad_norm: float
     model: Seq2Seq
 
 
@@ -64,7 +59,7 @@ Callback = Callable[[Update], object]
 class Trainer:
     """Trains `state` on `data` by `config`, starting from the progress of `state`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a training
         self,
         config: RunConfig,
         state: TrainingState,
@@ -205,9 +200,8 @@ class Trainer:
         self.state.after_result(result)
         self._last_loss = result.loss
         self._reporter.after_result(result)
-        numbers = result.loss, result.n_tokens, result.grad_norm
         for callback in self._callbacks:
-            callback(Update(step, *numbers, self.state.model))
+            callback(Update(step, result.loss, self.state.model))
 
     @property
     def _is_validation_due(self) -> bool:

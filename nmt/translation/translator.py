@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
+import numpy as np
 import torch
+from jaxtyping import Float32
 
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError, format_count
 from nmt.models.base import Seq2Seq
 from nmt.models.quantized import quantize_model
+from nmt.ops.masks import keep_from_lengths
 from nmt.runs.trained_run import TrainedRun, load_models
 from nmt.search.constraints import Constraint
 from nmt.search.forced import force_decode, self_attention
@@ -295,7 +298,7 @@ class Translator:
         with_heads: bool = False,
         search: SearchConfig | None = None,
     ) -> list[DrawnTranslation]:
-        """Compute probability, score and attention of given translations (forced decoding).
+        """Compute probability, score, entropies and attention of translations (forced decoding).
 
         Each result has one finished hypothesis with the target text, or none if the source has no
         pieces. `with_heads` is as in `translate`. Of `search` (None: the translator's), only the
@@ -320,6 +323,34 @@ class Translator:
             hypothesis = self.batched.switch_order(hypothesis)
             scored[i] = (TranslatedHypothesis(target_texts[i], targets[i], hypothesis),)
         return list(map(DrawnTranslation, texts, sources, scored))
+
+    def score(self, texts: Iterable[str], target_texts: Iterable[str]) -> list[float | None]:
+        """Return the log-probability of each translation in nats, None if its source has no pieces.
+
+        Raises as `force` does.
+        """
+        forced = self.force(texts, target_texts)
+        return [sum(t.hypotheses[0].hypothesis.log_probs) if t.hypotheses else None for t in forced]
+
+    def encode(self, texts: Iterable[str]) -> list[Float32[np.ndarray, "S M"]]:
+        """Return the output of the encoder for each text: a row per piece, and one for </s>.
+
+        A text without pieces has no rows. Raises ConfigError for an ensemble.
+        """
+        if len(self.runs) > 1:
+            raise ConfigError("encode: got an ensemble, allowed: a single run")
+
+        @torch.inference_mode()
+        def read(inputs: Padded, _: object) -> list[Float32[np.ndarray, "S M"]]:
+            src_ids, sizes = inputs
+            memory = self.model.encode(src_ids, keep_from_lengths(sizes, src_ids.shape[1]))
+            arrays = memory.values.float().cpu().numpy()
+            return [array[:size].copy() for array, size in zip(arrays, sizes.tolist(), strict=True)]
+
+        _, sources = self._encoded(texts)
+        targets: list[Sequence[int]] = [()] * len(sources)
+        states = dict(self.batched.read_pairs(sources, targets, self.search.batch_size, read))
+        return [states.get(i, np.zeros((0, 0), np.float32)) for i in range(len(sources))]
 
     def with_self_attention(
         self, translations: Iterable[DrawnTranslation]
