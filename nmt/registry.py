@@ -9,7 +9,6 @@ from nmt.evaluation.metrics import METRICS
 from nmt.models.attention.options import AttentionOptions
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.optim.losses import LossOptions
-from nmt.settings.base import Config
 from nmt.settings.keys import config_classes, kind_of
 from nmt.types import LOWER_IS_BETTER
 
@@ -37,9 +36,14 @@ def register(new: _Class) -> _Class:
     registered for the same kind. Raises ConfigError for another class or a kind of nmt itself.
     """
     base = next((base for base in _KEYS if issubclass(new, base)), None)
-    kind = kind_of(new) if issubclass(new, Config) else getattr(new, "kind", None)
+    kind = getattr(new, "kind", None)
+    if (declared := getattr(new, "model_fields", {}).get("kind")) is not None:
+        kind = declared.default if get_args(declared.annotation) == (declared.default,) else None
     if base is None or kind is None or kind in _BUILT_IN:
-        raise ConfigError(f"register: got {new} of kind {kind!r}, allowed: a kind of your own")
+        raise ConfigError(
+            f"register: got {new.__name__} of kind {kind!r}, allowed: a config of an attention or "
+            "loss, or a metric, of a kind that nmt does not have"
+        )
     section, key = _KEYS[base]
     field: Any = section.model_fields[key]
     if issubclass(new, Metric):
@@ -48,7 +52,7 @@ def register(new: _Class) -> _Class:
         field.annotation = Literal[(*get_args(field.annotation), kind)]
     else:
         others = (one for one in config_classes(field.annotation) if kind_of(one) != kind)
-        field.annotation = Union[(*others, new)]  # noqa: UP007 - the members are known only now
+        field.annotation = Union[(*others, new)]
     for changed in (section, RunConfig):
         changed.model_rebuild(force=True)
     return new

@@ -1,6 +1,5 @@
 """Sentence pairs that the caller of `train` has in memory, kept as files of the run."""
 
-import hashlib
 import re
 import reprlib
 from collections.abc import Iterable, Mapping
@@ -8,9 +7,11 @@ from pathlib import Path
 
 from nmt.config import RunConfig
 from nmt.errors import DataError
+from nmt.runs.directory import RunDirectory
 from nmt.settings.config_file import Override, with_overrides
 from nmt.storage.atomic import write_text
 from nmt.storage.run_files import check_tree
+from nmt.training.resume import has_checkpoint
 
 Pairs = Iterable[tuple[str, str]]
 _NO_FIELD = re.compile("[\t\n\r\ud800-\udfff]")
@@ -19,9 +20,9 @@ _NO_FIELD = re.compile("[\t\n\r\ud800-\udfff]")
 def store_pairs(config: RunConfig, run: Path, splits: Mapping[str, Pairs | None]) -> RunConfig:
     """Write the pairs of each split to a file of the locked run; return `config` with the files.
 
-    A file is named by its content, so none is replaced. Raises TypeError for no pair of str,
-    DataError for a text that a TSV cannot hold, CheckpointError if the run contains a link, and
-    ConfigError if `config` contradicts the splits.
+    Raises TypeError for no pair of str, CheckpointError if the run contains a link, and ConfigError
+    if `config` contradicts the splits. Raises DataError for a text that a TSV cannot hold, and for
+    other pairs than those of the training so far.
     """
     check_tree(run)
     overrides = []
@@ -29,11 +30,15 @@ def store_pairs(config: RunConfig, run: Path, splits: Mapping[str, Pairs | None]
         if pairs is not None:
             lines = [_line(pair, f"{name} pairs[{index}]") for index, pair in enumerate(pairs)]
             text = "".join(["\ufeff", *lines])  # readers remove one, and a text may begin with one
-            digest = hashlib.sha256(text.encode()).hexdigest()
-            path = run / "pairs" / f"{name}-{digest[:16]}.tsv"
+            path = run / "pairs" / f"{name}.tsv"
+            is_begun = path.exists() and has_checkpoint(RunDirectory(run))
+            if is_begun and path.read_bytes() != text.encode():
+                raise DataError(
+                    f"{name} pairs: not those that {run} was begun with; "
+                    "give the same pairs, or train in another `run`"
+                )
             path.parent.mkdir(exist_ok=True)
-            if not path.exists():
-                write_text(path, text)
+            write_text(path, text)
             overrides.append(Override(f"data.{name}", {"file": str(path)}, f"{name} pairs"))
     return with_overrides(config, overrides)
 

@@ -216,5 +216,5 @@ def _check_data(run: RunDirectory, data_files: Mapping[Path, str]) -> None:
         if file is None or file[1] != checksum:
             raise DataError(
                 f"{file[0] if file else 'data'}: changed since {run.path} was begun; "
-                "bring the text back as it was, or train in another `run`"
+                "bring the file back as it was, or train in another `run`"
             )
