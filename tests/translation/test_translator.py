@@ -18,8 +18,9 @@ from nmt.errors import ConfigError, DataError
 from nmt.search.forced import force_decode
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import Tokenizers, WordConfig
-from nmt.text.vocabulary import EOS_ID
+from nmt.text.vocabulary import BOS_ID, EOS_ID
 from nmt.translation.parallel import divide_threads, n_workers
+from nmt.translation.reading_order import reversed_ids
 from nmt.translation.translator import Translator
 from nmt.types import Translation
 
@@ -133,6 +134,42 @@ def test_forcing_a_translation_found_gives_its_numbers(translator: Translator) -
         ours.hypothesis.attention[:n_same], best.hypothesis.attention[:n_same], atol=1e-5
     )
     assert forced[2].hypotheses[0].hypothesis.ids == (EOS_ID,)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_entropies_are_those_of_the_steps(translator: Translator, reverse: bool) -> None:
+    """A right-to-left model predicts a piece from those after it."""
+    tokenizers = replace(translator.tokenizers, reverse_target=reverse)
+    search = SearchConfig(batch_size=2)
+    texts = ["He is tired.", "", *TEXTS[:4]]
+    targets = ["Il est fatigué.", "Oui.", "", *TEXTS[:3]]
+    other = Translator(translator.model, tokenizers, HERE, search)
+    for translation in other.force(texts, targets):
+        for output in translation.hypotheses:
+            ids, found = output.hypothesis.ids, output.hypothesis.entropies
+            written = reversed_ids(ids) if reverse else ids
+            src_ids = torch.tensor([[*translation.source.ids, EOS_ID]]).to(HERE)
+            tgt_in = torch.tensor([[BOS_ID, *written[:-1]]]).to(HERE)
+            logits = translator.model(src_ids, torch.ones_like(src_ids).bool(), tgt_in).logits[0]
+            expected = torch.distributions.Categorical(logits=logits).entropy().tolist()
+            order = [*reversed(expected[:-1]), expected[-1]] if reverse else expected
+            assert found == pytest.approx(order, abs=1e-5)
+            assert other.score([translation.src_text], [output.text]) == [
+                pytest.approx(sum(output.hypothesis.log_probs), abs=1e-4)
+            ]
+    assert other.score([""], ["Oui."]) == [None]
+
+
+def test_encoder_states_are_those_of_each_text_alone(translator: Translator) -> None:
+    other = with_search(translator, SearchConfig(batch_size=3))
+    texts = [text for text in TEXTS if text]
+    for text, states in zip(texts, other.encode(texts), strict=True):
+        src_ids = torch.tensor([[*translator.tokenizers.src.encode(text).ids, EOS_ID]]).to(HERE)
+        alone = translator.model.encode(src_ids, torch.ones_like(src_ids).bool()).values[0]
+        np.testing.assert_allclose(states, alone.detach().cpu().numpy(), atol=1e-5)
+    assert [len(states) for states in other.encode(["", "Is"])] == [0, len(other.encode(["Is"])[0])]
+    with pytest.raises(TypeError, match="texts: got one str"):
+        other.encode("Is")
 
 
 @pytest.fixture(scope="module")
