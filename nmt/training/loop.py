@@ -35,7 +35,7 @@ from nmt.training.resume import (
 )
 from nmt.training.rng import seed_all
 from nmt.training.state import TrainingState
-from nmt.training.trainer import Callback, Trainer
+from nmt.training.trainer import Trainer, Update
 from nmt.training.training_data import TrainingData
 from nmt.types import FilePath, MetricName
 
@@ -77,7 +77,7 @@ def train(  # noqa: PLR0913 - one call is a complete training
     *,
     pairs: Pairs | None = None,
     valid: Pairs | None = None,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Sequence[Callable[[Update], object]] = (),
 ) -> Outcome:
     """Train `config` in the run directory `folder`, or continue the run in that directory.
 
@@ -100,6 +100,9 @@ def train(  # noqa: PLR0913 - one call is a complete training
     device = ranks.device(config.train.device)
     _check_deterministic(config)
     folder = Path(folder or Path("runs") / config.name)
+    if pairs is valid is None:
+        _data_files(config)
+        check_scoring(config)
     check_run_folder(folder)
     with (
         ranks.connected(device),

@@ -20,9 +20,8 @@ _NO_FIELD = re.compile("[\t\n\r\ud800-\udfff]")
 def store_pairs(config: RunConfig, run: Path, splits: Mapping[str, Pairs | None]) -> RunConfig:
     """Write the pairs of each split to a file of the locked run; return `config` with the files.
 
-    Raises TypeError for no pair of str, CheckpointError if the run contains a link, and ConfigError
-    if `config` contradicts the splits. Raises DataError for a text that a TSV cannot hold, and for
-    other pairs than those of the training so far.
+    Raises TypeError for no pair of str, DataError for a text that a TSV cannot hold and for other
+    pairs than those of the training so far, and ConfigError if `config` contradicts the splits.
     """
     check_tree(run)
     overrides = []
@@ -31,14 +30,12 @@ def store_pairs(config: RunConfig, run: Path, splits: Mapping[str, Pairs | None]
             lines = [_line(pair, f"{name} pairs[{index}]") for index, pair in enumerate(pairs)]
             text = "".join(["\ufeff", *lines])  # readers remove one, and a text may begin with one
             path = run / "pairs" / f"{name}.tsv"
-            is_begun = path.exists() and has_checkpoint(RunDirectory(run))
-            if is_begun and path.read_bytes() != text.encode():
-                raise DataError(
-                    f"{name} pairs: not those that {run} was begun with; "
-                    "give the same pairs, or train in another `run`"
-                )
-            path.parent.mkdir(exist_ok=True)
-            write_text(path, text)
+            if not path.exists() or path.read_bytes() != text.encode():
+                if path.exists() and has_checkpoint(RunDirectory(run)):
+                    problem = "give the same pairs, or train in another `run`"
+                    raise DataError(f"{name} pairs: not those that {run} was begun with; {problem}")
+                path.parent.mkdir(exist_ok=True)
+                write_text(path, text)
             overrides.append(Override(f"data.{name}", {"file": str(path)}, f"{name} pairs"))
     return with_overrides(config, overrides)
 

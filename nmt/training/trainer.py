@@ -53,9 +53,6 @@ class Update:
     model: Seq2Seq
 
 
-Callback = Callable[[Update], object]
-
-
 class Trainer:
     """Trains `state` on `data` by `config`, starting from the progress of `state`."""
 
@@ -67,7 +64,7 @@ class Trainer:
         run: RunDirectory,
         log: RunLog,
         lock: RunLock | None,
-        callbacks: Sequence[Callback] = (),
+        callbacks: Sequence[Callable[[Update], object]] = (),
     ) -> None:
         train = config.train
         self.config = config

@@ -15,7 +15,6 @@ from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError, format_count
 from nmt.models.base import Seq2Seq
 from nmt.models.quantized import quantize_model
-from nmt.ops.masks import keep_from_lengths
 from nmt.runs.trained_run import TrainedRun, load_models
 from nmt.search.constraints import Constraint
 from nmt.search.forced import force_decode, self_attention
@@ -332,25 +331,20 @@ class Translator:
         forced = self.force(texts, target_texts)
         return [sum(t.hypotheses[0].hypothesis.log_probs) if t.hypotheses else None for t in forced]
 
+    @torch.inference_mode()
     def encode(self, texts: Iterable[str]) -> list[Float32[np.ndarray, "S M"]]:
         """Return the output of the encoder for each text: a row per piece, and one for </s>.
 
-        A text without pieces has no rows. Raises ConfigError for an ensemble.
+        Raises ConfigError for an ensemble, and TypeError if a text is not a str.
         """
         if len(self.runs) > 1:
             raise ConfigError("encode: got an ensemble, allowed: a single run")
-
-        @torch.inference_mode()
-        def read(inputs: Padded, _: object) -> list[Float32[np.ndarray, "S M"]]:
-            src_ids, sizes = inputs
-            memory = self.model.encode(src_ids, keep_from_lengths(sizes, src_ids.shape[1]))
-            arrays = memory.values.float().cpu().numpy()
-            return [array[:size].copy() for array, size in zip(arrays, sizes.tolist(), strict=True)]
-
-        _, sources = self._encoded(texts)
-        targets: list[Sequence[int]] = [()] * len(sources)
-        states = dict(self.batched.read_pairs(sources, targets, self.search.batch_size, read))
-        return [states.get(i, np.zeros((0, 0), np.float32)) for i in range(len(sources))]
+        states = []
+        for source in self._encoded(texts)[1]:
+            ids = torch.tensor([[*source.ids, EOS_ID]], device=self.device)
+            memory = self.model.encode(ids, torch.ones_like(ids, dtype=torch.bool))
+            states.append(memory.values[0].float().cpu().numpy())
+        return states
 
     def with_self_attention(
         self, translations: Iterable[DrawnTranslation]

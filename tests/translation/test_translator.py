@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from search.table_model import TableModel
 from translation.small import TEXTS, translator_of, with_search
 
+from nmt.batches.batching import pad_ids
 from nmt.errors import ConfigError, DataError
+from nmt.ops.masks import keep_from_lengths
 from nmt.search.forced import force_decode
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import Tokenizers, WordConfig
@@ -161,15 +163,16 @@ def test_entropies_are_those_of_the_steps(translator: Translator, reverse: bool)
 
 
 def test_encoder_states_are_those_of_each_text_alone(translator: Translator) -> None:
-    other = with_search(translator, SearchConfig(batch_size=3))
-    texts = [text for text in TEXTS if text]
-    for text, states in zip(texts, other.encode(texts), strict=True):
-        src_ids = torch.tensor([[*translator.tokenizers.src.encode(text).ids, EOS_ID]]).to(HERE)
-        alone = translator.model.encode(src_ids, torch.ones_like(src_ids).bool()).values[0]
-        np.testing.assert_allclose(states, alone.detach().cpu().numpy(), atol=1e-5)
-    assert [len(states) for states in other.encode(["", "Is"])] == [0, len(other.encode(["Is"])[0])]
+    """As of a padded batch."""
+    states = translator.encode(TEXTS)
+    rows = [[*translator.tokenizers.src.encode(text).ids, EOS_ID] for text in TEXTS]
+    src_ids = pad_ids(rows).to(HERE)
+    keep = keep_from_lengths(torch.tensor([len(row) for row in rows]).to(HERE), src_ids.shape[1])
+    batch = translator.model.encode(src_ids, keep).values.detach().cpu().numpy()
+    for one, padded, row in zip(states, batch, rows, strict=True):
+        np.testing.assert_allclose(one, padded[: len(row)], atol=1e-5)
     with pytest.raises(TypeError, match="texts: got one str"):
-        other.encode("Is")
+        translator.encode("Is")
 
 
 @pytest.fixture(scope="module")
