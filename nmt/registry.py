@@ -9,12 +9,13 @@ from nmt.evaluation.metrics import METRICS
 from nmt.models.attention.options import AttentionOptions
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.optim.losses import LossOptions
+from nmt.settings.base import Config
 from nmt.settings.keys import config_classes, kind_of
 from nmt.types import LOWER_IS_BETTER
 
 _Class = TypeVar("_Class", bound=type[AttentionOptions | LossOptions | Metric])
 
-_KEYS = {
+_KEYS: dict[type, tuple[type[Config], str]] = {
     AttentionOptions: (RNNConfig, "attention"),
     LossOptions: (TrainConfig, "loss"),
     Metric: (ValidConfig, "metric"),

@@ -32,14 +32,14 @@ def train_pairs(
     folder: Path, run: str, stop_after: int | None = None, seen: Any = (), **splits: Pairs
 ) -> Outcome:
     asked = itertools.count(1)
-    given = {"pairs": pairs_of(folder, "train"), "valid": pairs_of(folder, "valid"), **splits}
+    named = {"pairs": pairs_of(folder, "train"), "valid": pairs_of(folder, "valid"), **splits}
     return train(
         tiny_config(folder, data=NO_DATA),
         folder / run,
         interrupted=lambda: stop_after is not None and next(asked) > stop_after,
         quiet=True,
         callbacks=seen,
-        **given,
+        **named,
     )
 
 

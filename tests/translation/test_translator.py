@@ -148,14 +148,14 @@ def test_entropies_are_those_of_the_steps(translator: Translator, reverse: bool)
     other = Translator(translator.model, tokenizers, HERE, search)
     for translation in other.force(texts, targets):
         for output in translation.hypotheses:
-            ids, found = output.hypothesis.ids, output.hypothesis.entropies
+            ids, entropies = output.hypothesis.ids, output.hypothesis.entropies
             written = reversed_ids(ids) if reverse else ids
             src_ids = torch.tensor([[*translation.source.ids, EOS_ID]]).to(HERE)
             tgt_in = torch.tensor([[BOS_ID, *written[:-1]]]).to(HERE)
             logits = translator.model(src_ids, torch.ones_like(src_ids).bool(), tgt_in).logits[0]
             expected = torch.distributions.Categorical(logits=logits).entropy().tolist()
             order = [*reversed(expected[:-1]), expected[-1]] if reverse else expected
-            assert found == pytest.approx(order, abs=1e-5)
+            assert entropies == pytest.approx(order, abs=1e-5)
             assert other.score([translation.src_text], [output.text]) == [
                 pytest.approx(sum(output.hypothesis.log_probs), abs=1e-4)
             ]
