@@ -12,9 +12,11 @@ __all__ = [
     "RunConfig",
     "Translator",
     "attention",
+    "config_of",
     "divide_threads",
     "evaluate",
     "load_config",
+    "register",
     "train",
     "translate_text",
 ]
@@ -23,9 +25,11 @@ _MODULES = {
     "RunConfig": "nmt.config",
     "Translator": "nmt.translation.translator",
     "attention": "nmt.translation.record",
+    "config_of": "nmt.config",
     "divide_threads": "nmt.translation.parallel",
     "evaluate": "nmt.evaluation.evaluate",
     "load_config": "nmt.config",
+    "register": "nmt.registry",
     "train": "nmt.training.loop",
     "translate_text": "nmt.documents.translate",
 }

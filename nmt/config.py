@@ -234,10 +234,8 @@ def _data(config: RunConfig) -> Iterator[Conflict]:
             f"more than data.max_pieces ({data.max_pieces}), or no batch fits the longest pair"
         )
         yield "train.batch_size", f"got {train.batch_size} tokens, allowed: {allowed}"
-    if data.corpus is not None:
+    if data.corpus is not None or data.train is None:
         return
-    if data.train is None:
-        yield "data", "nothing to learn from: give corpus (a named corpus) or train (files)"
     if data.valid is None and not (data.held_out and data.held_out.valid):
         requires = "requires a validation set: give data.valid, data.held_out or data.corpus"
         if config.valid.patience is not None:

@@ -30,7 +30,7 @@ SplitName = Literal["train", "valid", "test"]
 MetricName = Literal["bleu", "bleu-lc", "chrf", "chrf++", "ter", "multi30k", "comet", "loss"]
 """The name of a metric (nmt/evaluation/metrics.py)."""
 
-LOWER_IS_BETTER = frozenset({"ter", "loss"})
+LOWER_IS_BETTER = {"ter", "loss"}
 
 
 def rank_of(metric: str, value: float) -> float:
@@ -109,7 +109,8 @@ class Hypothesis:
     the "decoder" (N, L, L) over bos and the pieces without eos.
 
     All fields are in reading order. A right-to-left model (data.reverse_target) predicts `ids[t]`
-    given the ids after it instead. Equality compares arrays by element.
+    given the ids after it instead. After forced decoding, `entropies[t]` is the entropy in nats of
+    the distribution that predicts `ids[t]`. Equality compares arrays by element.
     """
 
     ids: tuple[int, ...]
@@ -120,6 +121,7 @@ class Hypothesis:
     heads: npt.NDArray[np.float32] | None = field(default=None, hash=False)
     self_heads: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, hash=False)
     attribution: Attribution | None = None
+    entropies: tuple[float, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         """Return whether `other` is a Hypothesis with equal fields."""

@@ -29,7 +29,14 @@ if not os.environ.get("JAXTYPING_DISABLE"):
     )
 
 from nmt.translation.words import row_shares
-from nmt.types import Attribution, Encoded, Hypothesis, TranslatedHypothesis, Translation
+from nmt.types import (
+    LOWER_IS_BETTER,
+    Attribution,
+    Encoded,
+    Hypothesis,
+    TranslatedHypothesis,
+    Translation,
+)
 
 # One thread unless OMP_NUM_THREADS is set: the tests' products are small, and two threads wait for
 # each other ten times longer than they work on a busy machine. Child processes inherit it.
@@ -72,6 +79,25 @@ def default_device(request: pytest.FixtureRequest) -> Iterator[None]:
     folder = request.path.relative_to(Path(__file__).parent).parts[0]
     with contextlib.nullcontext() if IS_CPU or folder in ON_DEVICE else torch.device("cpu"):
         yield
+
+
+@pytest.fixture
+def kinds() -> Iterator[None]:
+    """Forget the kinds that the test registers."""
+    from nmt import registry
+    from nmt.config import RunConfig
+
+    fields = [section.model_fields[key] for section, key in registry._KEYS.values()]
+    annotations = [field.annotation for field in fields]
+    names = (registry.METRICS, dict(registry.METRICS)), (LOWER_IS_BETTER, set(LOWER_IS_BETTER))
+    yield
+    for field, annotation in zip(fields, annotations, strict=True):
+        field.annotation = annotation
+    for section in (*(section for section, _ in registry._KEYS.values()), RunConfig):
+        section.model_rebuild(force=True)
+    for now, before in names:
+        now.clear()
+        now.update(before)
 
 
 @pytest.fixture

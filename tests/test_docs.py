@@ -91,7 +91,11 @@ def test_every_experiment_has_its_page_and_its_picture() -> None:
     [page for page in PAGES if ">>> " in page.read_text("utf-8")],
     ids=lambda page: page.name,
 )
-def test_every_example_prints_what_its_page_shows(page: Path) -> None:
+@pytest.mark.usefixtures("kinds")
+def test_every_example_prints_what_its_page_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8").replace("```", "")  # an empty line ends an output
     examples = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
     failures: list[str] = []

@@ -24,7 +24,8 @@ MAX_READ_BYTES = 50 << 20
 def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
     """Return the config of split `name`: from its key, from the named corpus, or held out of train.
 
-    Returns None if the config has no such split. Raises ConfigError for contradictory keys.
+    Returns None if the config has no such split. Raises ConfigError for contradictory keys, and
+    for `train` if there are neither files nor a corpus.
     """
     held_out = data.held_out
     if held_out is None or (name != "train" and not getattr(held_out, name)):
@@ -46,6 +47,9 @@ def _configured_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
     if split is not None:
         return split.with_split(name)
     if data.corpus is None:
+        if name == "train":
+            problem = "nothing to learn from: give corpus (a named corpus) or train (files)"
+            raise ConfigError(f"data: {problem}")
         return None
     entry = find_entry(data.corpus, data_folder(data.folder))
     return SplitConfig(corpus=data.corpus, split=name) if name in entry.split_names else None

@@ -22,7 +22,7 @@ _PANEL_INCHES = (4.6, 3.4)
 _MAX_PANELS = 24
 _LINE_STYLES = ("-", "--", ":")  # a further one each time the colours are exhausted
 _MAX_NAME_WIDTH, _MAX_TITLE_WIDTH = 40, 60
-_OTHER_FIELDS = {"type", "step", "epoch", "seconds", "lr", "loss", "perplexity", *METRICS}
+_OTHER_FIELDS = {"type", "step", "epoch", "seconds", "lr", "loss", "perplexity"}
 """Fields of a validation that have other panels, or none."""
 
 Points = Float64[np.ndarray, "N 2"]
@@ -63,7 +63,7 @@ def all_panels(lines: Sequence[MetricsLine]) -> Iterator[Panel]:
     panels += [
         Panel(key.replace("_", " "), points((), "train", key), points(lines, "valid", key))
         for key in keys
-        if key not in _OTHER_FIELDS
+        if key not in _OTHER_FIELDS | METRICS.keys()
     ]
     yield from [panel for panel in panels if len(panel.validation)][:_MAX_PANELS]
     for key, title in (("lr", "Learning rate"), ("tokens_per_second", "Target tokens a second")):

@@ -204,7 +204,14 @@ def _with_auxiliary(
     return LossSum(loss_sum, nlls.sum())
 
 
-class CrossEntropyConfig(Config):
+class LossOptions(Config, abc.ABC):
+    """Base class of loss configs; `heads` are the heads that guided alignment trains."""
+
+    @abc.abstractmethod
+    def build(self, heads: tuple[int, ...] | None = None) -> Loss: ...
+
+
+class CrossEntropyConfig(LossOptions):
     """The cross-entropy of the target, with label smoothing (arXiv 1512.00567, section 7)."""
 
     kind: Literal["cross_entropy"] = "cross_entropy"
@@ -214,7 +221,7 @@ class CrossEntropyConfig(Config):
         return CrossEntropy(self.smoothing)
 
 
-class GuidedAlignmentConfig(Config):
+class GuidedAlignmentConfig(LossOptions):
     """The cross-entropy of the target, and an alignment loss that trains the attention to follow
     given word alignments (Chen et al. 2016, arXiv 1607.01628; for one layer of a Transformer, Garg
     et al. 2019, arXiv 1909.02074). For each linked target piece the alignment loss is the
@@ -245,7 +252,7 @@ class GuidedAlignmentConfig(Config):
         return GuidedAlignment(self.smoothing, self.factor, self.decay, heads)
 
 
-class RDropConfig(Config):
+class RDropConfig(LossOptions):
     """R-Drop: the mean cross-entropy of two passes that differ by dropout, and the divergence of
     their distributions (Liang et al. 2021, arXiv 2106.14448).
     """
@@ -258,7 +265,7 @@ class RDropConfig(Config):
         return RDrop(self.smoothing, self.alpha)
 
 
-class SimCutConfig(Config):
+class SimCutConfig(LossOptions):
     """SimCut: the cross-entropy, and the divergence from a second pass without some of the pieces
     (Gao et al. 2022, arXiv 2206.02368).
     """

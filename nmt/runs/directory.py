@@ -4,6 +4,7 @@ runs/NAME/config.yaml   the resolved config        run.json       versions, comm
           tokenizer/    the tokenizers             metrics.jsonl, train.log
           checkpoints/step-000123/                 checkpoints/labels.json: best and last
           samples/step-000123.jsonl                translations of a validation, with attention
+          pairs/                   the texts of a training from pairs in memory
 """
 
 import hashlib
@@ -40,7 +41,7 @@ class RunDirectory:
 
     def clear_leftovers(self) -> None:
         """Remove the temporary files of killed processes. The caller must hold the run's lock."""
-        for folder in (self.path, self.tokenizer_path, self.path / "samples"):
+        for folder in map(self.path.joinpath, (".", "pairs", "tokenizer", "samples")):
             remove_leftovers(folder)
         self.checkpoint_folder.clear_leftovers()
 

@@ -122,6 +122,7 @@ def make_hypothesis(
     attention: npt.NDArray[np.float32],
     alpha: float,
     heads: npt.NDArray[np.float32] | None = None,
+    entropies: Sequence[float] = (),
 ) -> Hypothesis:
     """Build the Hypothesis of T ids; its score is its log-probability / length penalty."""
     return Hypothesis(
@@ -131,6 +132,7 @@ def make_hypothesis(
         attention=attention,
         finished=EOS_ID in ids[-1:],
         heads=heads,
+        entropies=tuple(entropies),
     )
 
 

@@ -65,12 +65,13 @@ def force_decode(
     out = model(src_ids, inputs.src_keep, inputs.tgt_in, with_weights=True)
     logits, tgt_out = out.logits.float(), pad_ids(tgt_ids).to(src_ids.device)
     log_probs = logits.gather(2, tgt_out.unsqueeze(2)).squeeze(2) - logits.logsumexp(dim=2)
+    entropies = torch.special.entr(logits.softmax(dim=2)).sum(dim=2).tolist()
     weights = inputs.cross_attention(out.weights)
     heads = inputs.cross_attention(out.heads) if with_heads else [None] * len(tgt_ids)
-    rows = zip(tgt_ids, log_probs.tolist(), weights, heads, strict=True)
+    rows = zip(tgt_ids, log_probs.tolist(), entropies, weights, heads, strict=True)
     return [
-        make_hypothesis(ids, lps[: len(ids)], matrix, length_penalty, matrices)
-        for ids, lps, matrix, matrices in rows
+        make_hypothesis(ids, lps[: len(ids)], matrix, length_penalty, matrices, hs[: len(ids)])
+        for ids, lps, hs, matrix, matrices in rows
     ]
 
 

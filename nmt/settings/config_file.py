@@ -1,8 +1,10 @@
 """Load config classes from YAML, overrides or Python values, and report faults by location."""
 
+import functools
 import json
 import reprlib
 from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple, TypeVar, get_args
@@ -84,6 +86,16 @@ def load_values(values: Mapping[str, object], config_class: type[Model], where: 
     return _checked(tree, (), {(): Place(where, 0)}, config_class)
 
 
+@functools.cache
+def load_plugins() -> None:
+    """Import the modules of the entry points `nmt.plugins`, which register kinds (registry.py)."""
+    for plugin in entry_points(group="nmt.plugins"):
+        try:
+            plugin.load()
+        except Exception as error:
+            raise ConfigError(f"plugin '{plugin.name}', {plugin.value}: {error!r}") from error
+
+
 def _read(path: Path) -> str:
     try:
         return read_text(path)
@@ -97,6 +109,7 @@ def _read(path: Path) -> str:
 def _checked(
     tree: dict[str, Any], overrides: Overrides, places: Places, config_class: type[Model]
 ) -> Model:
+    load_plugins()
     _fill_in(tree, config_class)
     typed = [Override.parse(one) if isinstance(one, str) else one for one in overrides]
     for rank, override in enumerate(sorted(typed, key=_kinds_first), start=10**9):

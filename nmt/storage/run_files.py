@@ -14,6 +14,7 @@ WRITTEN = (
     "metrics.jsonl",
     "confidence.json",
     "train.log",
+    "pairs",
     "tokenizer",
     "checkpoints",
     "samples",

@@ -23,6 +23,7 @@ from nmt.runs.lock import run_lock
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.initial_weights import copy_initial_weights, freeze
 from nmt.training.log import RunLog
+from nmt.training.memory_pairs import Pairs, store_pairs
 from nmt.training.progress import ValidationRecord
 from nmt.training.report import summary
 from nmt.training.resume import (
@@ -34,7 +35,7 @@ from nmt.training.resume import (
 )
 from nmt.training.rng import seed_all
 from nmt.training.state import TrainingState
-from nmt.training.trainer import Trainer
+from nmt.training.trainer import Trainer, Update
 from nmt.training.training_data import TrainingData
 from nmt.types import FilePath, MetricName
 
@@ -67,14 +68,22 @@ class Outcome:
 
 def train(  # noqa: PLR0913 - one call is a complete training
     config: RunConfig,
-    folder: FilePath,
+    folder: FilePath | None = None,
     command: Sequence[str] = (),
     interrupted: Callable[[], bool] = lambda: False,
     quiet: bool = False,
     allow_change: bool = False,
     ranks: Ranks = ALONE,
+    *,
+    pairs: Pairs | None = None,
+    valid: Pairs | None = None,
+    callbacks: Sequence[Callable[[Update], object]] = (),
 ) -> Outcome:
     """Train `config` in the run directory `folder`, or continue the run in that directory.
+
+    `folder` is runs/NAME by default. `pairs` of source and target text replace data.train of the
+    config, and `valid` replaces data.valid; the run keeps both as files. Each of the `callbacks` is
+    called with each `Update` of the weights, on every rank.
 
     `command` is the command line to record in run.json; it may be empty. `interrupted` is called
     after every update and between the batches of a validation; when it returns True, the state is
@@ -90,9 +99,10 @@ def train(  # noqa: PLR0913 - one call is a complete training
     """
     device = ranks.device(config.train.device)
     _check_deterministic(config)
-    folder = Path(folder)
-    data_files = _data_files(config)
-    check_scoring(config)
+    folder = Path(folder or Path("runs") / config.name)
+    if pairs is valid is None:
+        _data_files(config)
+        check_scoring(config)
     check_run_folder(folder)
     with (
         ranks.connected(device),
@@ -100,6 +110,9 @@ def train(  # noqa: PLR0913 - one call is a complete training
         contextlib.ExitStack() as open_log,
     ):
         with ranks.first_alone():
+            config = store_pairs(config, folder, {"train": pairs, "valid": valid})
+            data_files = _data_files(config)
+            check_scoring(config)
             run = RunDirectory(folder)
             is_begun = has_checkpoint(run) or not ranks.is_first
             earlier = run.load_config().train.precision if is_begun else None
@@ -147,7 +160,7 @@ def train(  # noqa: PLR0913 - one call is a complete training
             )
         ranks.broadcast_model(state.model)
         log.say("\n".join(lines))
-        trainer = Trainer(config, state, data, run, log, lock)
+        trainer = Trainer(config, state, data, run, log, lock, callbacks)
         reason = _fit_and_record(trainer, interrupted, command)
         best = state.progress.best[0] if state.progress.best else None
         outcome = Outcome(run.path, state.step, reason, config.valid.metric, best)

@@ -155,7 +155,7 @@ def check_run_folder(folder: Path) -> None:
         if _is_card(folder / CARD):
             return
         raise CheckpointError(f"{folder}: not a run: {CARD} is not nmt's; name another `run`")
-    allowed = {LOCK_NAME, *(f"{ASIDE}{name}" for name in (CARD, "config.yaml"))}
+    allowed = {LOCK_NAME, "pairs", *(f"{ASIDE}{name}" for name in (CARD, "config.yaml"))}
     if (folder / "tokenizer" / MANIFEST_NAME).is_file():
         allowed.add("tokenizer")
     if foreign := names - allowed:

@@ -3,13 +3,14 @@
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nmt.batches.batching import Batch
 from nmt.batches.loader import Loader
 from nmt.config import RunConfig
 from nmt.device import is_out_of_memory, release_freed_memory
 from nmt.errors import CheckpointError
+from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import RunLock
 from nmt.training.graphs import TrainingGraphs
@@ -40,10 +41,22 @@ _READ_EVERY = 10
 """Updates on a GPU before the host waits for their results."""
 
 
+@dataclass(frozen=True)
+class Update:
+    """An update of the weights; `loss`, in nats per target token, was measured before it.
+
+    On a GPU `model` may be up to ten updates past `step`, because results are read together.
+    """
+
+    step: int
+    loss: float
+    model: Seq2Seq
+
+
 class Trainer:
     """Trains `state` on `data` by `config`, starting from the progress of `state`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a training
         self,
         config: RunConfig,
         state: TrainingState,
@@ -51,6 +64,7 @@ class Trainer:
         run: RunDirectory,
         log: RunLog,
         lock: RunLock | None,
+        callbacks: Sequence[Callable[[Update], object]] = (),
     ) -> None:
         train = config.train
         self.config = config
@@ -61,6 +75,7 @@ class Trainer:
         # A state after step 0 was loaded from a checkpoint.
         self.saved_step = state.step or None
         self._lock = lock
+        self._callbacks = callbacks
         self._interrupted: Callable[[], bool] = lambda: False
         self._is_stopped = False
         self._ranks = state.ranks
@@ -153,7 +168,7 @@ class Trainer:
         if isinstance(result, PendingResult):
             self._unread.append(result)
         else:
-            self._count(result)
+            self._count(result, state.step + 1)
 
     @property
     def _is_ending(self) -> bool:
@@ -174,13 +189,16 @@ class Trainer:
         unread, self._unread = self._unread, []
         first = self.state.step - len(unread) + 1
         with explain_update_errors(first, self.config.train, self.saved_step):
-            for result in read_results(unread) if unread else ():
-                self._count(result)
+            results = read_results(unread) if unread else []
+        for step, result in enumerate(results, start=first):
+            self._count(result, step)
 
-    def _count(self, result: StepResult) -> None:
+    def _count(self, result: StepResult, step: int) -> None:
         self.state.after_result(result)
         self._last_loss = result.loss
         self._reporter.after_result(result)
+        for callback in self._callbacks:
+            callback(Update(step, result.loss, self.state.model))
 
     @property
     def _is_validation_due(self) -> bool:

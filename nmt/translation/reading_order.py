@@ -38,4 +38,5 @@ def reversed_hypothesis(hypothesis: Hypothesis) -> Hypothesis:
         heads=None if heads is None else heads[:, rows],
         self_heads=self_heads,
         attribution=attribution,
+        entropies=tuple(hypothesis.entropies[row] for row in rows if hypothesis.entropies),
     )

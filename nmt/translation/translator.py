@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
+import numpy as np
 import torch
+from jaxtyping import Float32
 
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError, format_count
@@ -295,7 +297,7 @@ class Translator:
         with_heads: bool = False,
         search: SearchConfig | None = None,
     ) -> list[DrawnTranslation]:
-        """Compute probability, score and attention of given translations (forced decoding).
+        """Compute probability, score, entropies and attention of translations (forced decoding).
 
         Each result has one finished hypothesis with the target text, or none if the source has no
         pieces. `with_heads` is as in `translate`. Of `search` (None: the translator's), only the
@@ -320,6 +322,29 @@ class Translator:
             hypothesis = self.batched.switch_order(hypothesis)
             scored[i] = (TranslatedHypothesis(target_texts[i], targets[i], hypothesis),)
         return list(map(DrawnTranslation, texts, sources, scored))
+
+    def score(self, texts: Iterable[str], target_texts: Iterable[str]) -> list[float | None]:
+        """Return the log-probability of each translation in nats, None if its source has no pieces.
+
+        Raises as `force` does.
+        """
+        forced = self.force(texts, target_texts)
+        return [sum(t.hypotheses[0].hypothesis.log_probs) if t.hypotheses else None for t in forced]
+
+    @torch.inference_mode()
+    def encode(self, texts: Iterable[str]) -> list[Float32[np.ndarray, "S M"]]:
+        """Return the output of the encoder for each text: a row per piece, and one for </s>.
+
+        Raises ConfigError for an ensemble, and TypeError if a text is not a str.
+        """
+        if len(self.runs) > 1:
+            raise ConfigError("encode: got an ensemble, allowed: a single run")
+        states = []
+        for source in self._encoded(texts)[1]:
+            ids = torch.tensor([[*source.ids, EOS_ID]], device=self.device)
+            memory = self.model.encode(ids, torch.ones_like(ids, dtype=torch.bool))
+            states.append(memory.values[0].float().cpu().numpy())
+        return states
 
     def with_self_attention(
         self, translations: Iterable[DrawnTranslation]

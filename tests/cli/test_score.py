@@ -22,12 +22,15 @@ def files(folder: Path) -> None:
 def test_a_line_is_the_log_probability_of_its_pair() -> None:
     result = nmt(*SCORE)
     lines = result.stdout.splitlines()
+    translator = Translator.load(Path("run"))
     forced = [
         translation.hypotheses[0].hypothesis.log_probs if translation.hypotheses else ()
-        for translation in Translator.load(Path("run")).force(SOURCES, TARGETS)
+        for translation in translator.force(SOURCES, TARGETS)
     ]
     assert lines[2] == ""
-    wanted = [sum(log_probs) for log_probs in forced if log_probs]
+    scores = translator.score(SOURCES, TARGETS)
+    assert scores[2] is None
+    wanted = [score for score in scores if score is not None]
     assert [float(line) for line in lines if line] == pytest.approx(wanted, abs=1e-5)
     n = sum(map(len, forced))
     assert f"{n} pieces, {sum(wanted) / n:.4f} nats each" in result.stderr

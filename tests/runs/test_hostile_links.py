@@ -44,6 +44,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     go_on(folder, 3)
     keep(folder / "run")
     (folder / "run" / "confidence.json").write_text("{}")
+    (folder / "run" / "pairs").mkdir()
     return folder
 
 

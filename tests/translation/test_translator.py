@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 from search.table_model import TableModel
 from translation.small import TEXTS, translator_of, with_search
 
+from nmt.batches.batching import pad_ids
 from nmt.errors import ConfigError, DataError
+from nmt.ops.masks import keep_from_lengths
 from nmt.search.forced import force_decode
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import Tokenizers, WordConfig
-from nmt.text.vocabulary import EOS_ID
+from nmt.text.vocabulary import BOS_ID, EOS_ID
 from nmt.translation.parallel import divide_threads, n_workers
+from nmt.translation.reading_order import reversed_ids
 from nmt.translation.translator import Translator
 from nmt.types import Translation
 
@@ -133,6 +136,43 @@ def test_forcing_a_translation_found_gives_its_numbers(translator: Translator) -
         ours.hypothesis.attention[:n_same], best.hypothesis.attention[:n_same], atol=1e-5
     )
     assert forced[2].hypotheses[0].hypothesis.ids == (EOS_ID,)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_entropies_are_those_of_the_steps(translator: Translator, reverse: bool) -> None:
+    """A right-to-left model predicts a piece from those after it."""
+    tokenizers = replace(translator.tokenizers, reverse_target=reverse)
+    search = SearchConfig(batch_size=2)
+    texts = ["He is tired.", "", *TEXTS[:4]]
+    targets = ["Il est fatigué.", "Oui.", "", *TEXTS[:3]]
+    other = Translator(translator.model, tokenizers, HERE, search)
+    for translation in other.force(texts, targets):
+        for output in translation.hypotheses:
+            ids, entropies = output.hypothesis.ids, output.hypothesis.entropies
+            written = reversed_ids(ids) if reverse else ids
+            src_ids = torch.tensor([[*translation.source.ids, EOS_ID]]).to(HERE)
+            tgt_in = torch.tensor([[BOS_ID, *written[:-1]]]).to(HERE)
+            logits = translator.model(src_ids, torch.ones_like(src_ids).bool(), tgt_in).logits[0]
+            expected = torch.distributions.Categorical(logits=logits).entropy().tolist()
+            order = [*reversed(expected[:-1]), expected[-1]] if reverse else expected
+            assert entropies == pytest.approx(order, abs=1e-5)
+            assert other.score([translation.src_text], [output.text]) == [
+                pytest.approx(sum(output.hypothesis.log_probs), abs=1e-4)
+            ]
+    assert other.score([""], ["Oui."]) == [None]
+
+
+def test_encoder_states_are_those_of_each_text_alone(translator: Translator) -> None:
+    """As of a padded batch."""
+    states = translator.encode(TEXTS)
+    rows = [[*translator.tokenizers.src.encode(text).ids, EOS_ID] for text in TEXTS]
+    src_ids = pad_ids(rows).to(HERE)
+    keep = keep_from_lengths(torch.tensor([len(row) for row in rows]).to(HERE), src_ids.shape[1])
+    batch = translator.model.encode(src_ids, keep).values.detach().cpu().numpy()
+    for one, padded, row in zip(states, batch, rows, strict=True):
+        np.testing.assert_allclose(one, padded[: len(row)], atol=1e-5)
+    with pytest.raises(TypeError, match="texts: got one str"):
+        translator.encode("Is")
 
 
 @pytest.fixture(scope="module")

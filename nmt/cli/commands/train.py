@@ -81,10 +81,9 @@ def train(
         run_config = config.load(*flags)
         if processes > ranks.world:
             raise typer.Exit(launch(processes))
-        folder = run or Path("runs") / run_config.name
         process.configure_process(threads)
         with process.deterministic(run_config.train.deterministic):
-            outcome = loop.train(run_config, folder, sys.argv, stop, quiet, allow_change, ranks)
+            outcome = loop.train(run_config, run, sys.argv, stop, quiet, allow_change, ranks)
     if not ranks.is_first:
         raise typer.Exit(0 if outcome.reason is not None else stop.exit_code)
     if outcome.reason is not None:

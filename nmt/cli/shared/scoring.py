@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 def check_metric(name: str) -> None:
     """Raise ConfigError unless `name` is a metric of translations."""
     from nmt.evaluation.metrics import METRICS
+    from nmt.settings.config_file import load_plugins
 
+    load_plugins()
     if name not in METRICS:
         raise ConfigError(f"--metric: got '{name}', allowed: {', '.join(METRICS)}")
 

@@ -1,0 +1,59 @@
+"""Kinds of attention, losses and metrics from outside of the package."""
+
+from typing import Any, Literal, TypeVar, Union, get_args
+
+from nmt.config import RunConfig, TrainConfig, ValidConfig
+from nmt.errors import ConfigError
+from nmt.evaluation.metric import Metric
+from nmt.evaluation.metrics import METRICS
+from nmt.models.attention.options import AttentionOptions
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.optim.losses import LossOptions
+from nmt.settings.base import Config
+from nmt.settings.keys import config_classes, kind_of
+from nmt.types import LOWER_IS_BETTER
+
+_Class = TypeVar("_Class", bound=type[AttentionOptions | LossOptions | Metric])
+
+_KEYS: dict[type, tuple[type[Config], str]] = {
+    AttentionOptions: (RNNConfig, "attention"),
+    LossOptions: (TrainConfig, "loss"),
+    Metric: (ValidConfig, "metric"),
+}
+"""The section and the key that choose a kind, by the base class of the kinds."""
+
+_BUILT_IN = {
+    kind if isinstance(kind, str) else kind_of(kind)
+    for section, key in _KEYS.values()
+    for kind in get_args(section.model_fields[key].annotation)
+}
+
+
+def register(new: _Class) -> _Class:
+    """Let configs choose a class by its kind. A decorator: returns the class.
+
+    The class is the config of an attention (AttentionOptions) or of a loss (LossOptions) with a
+    field `kind: Literal["NAME"] = "NAME"`, or a Metric with a `kind`. It replaces a class that was
+    registered for the same kind. Raises ConfigError for another class or a kind of nmt itself.
+    """
+    base = next((base for base in _KEYS if issubclass(new, base)), None)
+    kind = getattr(new, "kind", None)
+    if (declared := getattr(new, "model_fields", {}).get("kind")) is not None:
+        kind = declared.default if get_args(declared.annotation) == (declared.default,) else None
+    if base is None or kind is None or kind in _BUILT_IN:
+        raise ConfigError(
+            f"register: got {new.__name__} of kind {kind!r}, allowed: a config of an attention or "
+            "loss, or a metric, of a kind that nmt does not have"
+        )
+    section, key = _KEYS[base]
+    field: Any = section.model_fields[key]
+    if issubclass(new, Metric):
+        METRICS[kind] = new()
+        LOWER_IS_BETTER.update({kind} if new.lower_is_better else ())
+        field.annotation = Literal[(*get_args(field.annotation), kind)]
+    else:
+        others = (one for one in config_classes(field.annotation) if kind_of(one) != kind)
+        field.annotation = Union[(*others, new)]
+    for changed in (section, RunConfig):
+        changed.model_rebuild(force=True)
+    return new

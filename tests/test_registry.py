@@ -1,0 +1,174 @@
+"""Kinds from outside of the package: they are chosen, trained, saved and loaded as those inside."""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from training.toy import assert_same_checkpoint, records, tiny_config, train_tiny, write_reversal
+
+from nmt import register
+from nmt.config import RunConfig, load_config
+from nmt.errors import ConfigError
+from nmt.evaluation.metric import Metric, MetricResult
+from nmt.models.attention.base import Attention
+from nmt.models.attention.options import AttentionOptions
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.optim.losses import CrossEntropy, Loss, LossOptions
+from nmt.runs.directory import RunDirectory
+from nmt.settings.config_file import load_plugins
+from nmt.translation.translator import Translator
+
+pytestmark = pytest.mark.usefixtures("kinds")
+
+
+class Distance(Attention):
+    def __init__(self, query_size: int, memory_size: int, power: float) -> None:
+        super().__init__(key_size=query_size)
+        self.W_k = nn.Linear(memory_size, query_size, bias=False)
+        self.power = power
+
+    def project(self, values: torch.Tensor) -> torch.Tensor:
+        return self.W_k(values)
+
+    def score(self, query: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+        return -(query.unsqueeze(2) - keys.unsqueeze(1)).abs().pow(self.power).sum(dim=-1)
+
+
+class DistanceConfig(AttentionOptions):
+    """Attention by distance."""
+
+    kind: Literal["distance"] = "distance"
+    power: float = 1.0
+
+    def build_core(self, query_size: int, memory_size: int, backend: str) -> Attention:
+        return Distance(query_size, memory_size, self.power)
+
+
+class PlainConfig(LossOptions):
+    """The cross-entropy, under another name."""
+
+    kind: Literal["plain"] = "plain"
+
+    def build(self, heads: tuple[int, ...] | None = None) -> Loss:
+        return CrossEntropy()
+
+
+class Length(Metric):
+    """Characters of the translations."""
+
+    title, kind = "Length", "length"
+    lower_is_better = True
+
+    def score(self, hyps: Any, examples: Any, scoring: Any) -> MetricResult:
+        return MetricResult("Length", float(sum(map(len, hyps))), "v1", None, None, 0)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    write_reversal(folder, n_train=100, n_test=10)
+    return folder
+
+
+def test_a_registered_attention_is_trained_saved_and_loaded(corpus: Path) -> None:
+    register(DistanceConfig)
+    attention = {"kind": "distance", "power": 1.5, "coverage": {"kind": "sum"}}
+    train_tiny(corpus, "distance", model={"attention": attention})
+    translator = Translator.load(corpus / "distance")
+    texts = ["a b c", "f e d c b a"]
+    assert isinstance(translator.model.decoder.attention, Distance)
+    assert translator.model.decoder.attention.power == 1.5
+    for translation in (*translator.translate(texts), *translator.force(texts, texts)):
+        attention = translation.hypotheses[0].hypothesis.attention
+        assert attention.shape[1] == len(translation.source.ids) + 1
+        np.testing.assert_allclose(attention.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_a_registered_loss_trains_as_an_equal_one_of_the_package(corpus: Path) -> None:
+    register(PlainConfig)
+    train_tiny(corpus, "plain", train={"loss": {"kind": "plain"}})
+    train_tiny(corpus, "cross-entropy")
+    assert_same_checkpoint(corpus / "plain", corpus / "cross-entropy")
+
+
+def test_a_registered_metric_chooses_the_best_checkpoint(corpus: Path) -> None:
+    register(Length)
+    outcome = train_tiny(corpus, "length", valid={"metric": "length", "every": 2})
+    lengths = [(line["length"], line["step"]) for line in records(corpus / "length", "valid")]
+    assert outcome.best is not None
+    assert outcome.best.describe("length") == f"Length {min(lengths)[0]:.2f}"
+    assert outcome.best.step in [step for length, step in lengths if length == min(lengths)[0]]
+
+
+def test_a_run_of_an_unknown_kind_is_refused_by_its_name(corpus: Path) -> None:
+    run = RunDirectory.create(corpus / "unknown", tiny_config(corpus))
+    text = run.config_path.read_text().partition("\n")[2]
+    run.config_path.write_text(text.replace("kind: additive", "kind: distance"))
+    with pytest.raises(ConfigError, match=r"model\.attention\.kind: got 'distance'") as caught:
+        run.load_config()
+    assert "\n" not in str(caught.value)
+    run.config_path.write_text(text.replace("metric: bleu", "metric: length"))
+    with pytest.raises(ConfigError, match=r"valid\.metric: got 'length', allowed: 'bleu'"):
+        run.load_config()
+
+
+def test_a_kind_that_is_registered_again_replaces_the_first() -> None:
+    """As a cell of a notebook does that runs twice; the others of the package stay."""
+    register(DistanceConfig)
+
+    class Newer(DistanceConfig):
+        power: float = 3.0
+
+    register(Newer)
+    register(PlainConfig)
+    for kind, power in (("distance", 3.0), ("dot", None)):
+        sizes = {"model.hidden=4", "model.encoder={hidden: 2}"}
+        config = load_config("starter", [f"model.attention={kind}", "train.loss=plain", *sizes])
+        assert getattr(config.model.attention, "power", None) == power
+        assert config.train.loss.kind == "plain"
+    assert RNNConfig(attention=Newer(power=2)).model_dump()["attention"]["power"] == 2
+
+
+class Taken(DistanceConfig):
+    """A kind of the package."""
+
+    kind: Literal["dot"] = "dot"  # type: ignore[assignment]
+
+
+class Unnamed(AttentionOptions):
+    """No kind."""
+
+
+class NoMetric(Length):
+    """A metric of the package."""
+
+    kind = "loss"
+
+
+@pytest.mark.parametrize("unfit", [Taken, Unnamed, NoMetric, Metric, LossOptions, RNNConfig, dict])
+def test_what_is_no_new_kind_is_refused_and_changes_nothing(unfit: Any) -> None:
+    schema = json.dumps(RunConfig.model_json_schema())
+    with pytest.raises(ConfigError, match=f"register: got {unfit.__name__} of kind"):
+        register(unfit)
+    assert json.dumps(RunConfig.model_json_schema()) == schema
+
+
+def test_the_kinds_of_an_installed_package_are_known_to_configs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "extra-1.0.dist-info").mkdir()
+    (tmp_path / "extra-1.0.dist-info" / "METADATA").write_text("Name: extra\nVersion: 1.0\n")
+    points = tmp_path / "extra-1.0.dist-info" / "entry_points.txt"
+    points.write_text("[nmt.plugins]\nkinds = extra_kinds\n")
+    load_plugins.cache_clear()
+    with pytest.raises(ConfigError, match="plugin 'kinds', extra_kinds: ModuleNotFoundError"):
+        load_config("starter")
+    program = "import nmt, test_registry\nnmt.register(test_registry.DistanceConfig)\n"
+    (tmp_path / "extra_kinds.py").write_text(program)
+    config = load_config("starter", ["model.attention.kind=distance", "model.attention.power=2"])
+    assert config.model.attention.model_dump() == DistanceConfig(power=2).model_dump()
