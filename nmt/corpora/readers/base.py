@@ -1,11 +1,17 @@
 """The interface of a reader of sentence pairs."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from nmt.corpora.languages import find_sides
+from nmt.corpora.text_files import MAX_LINE_BYTES
+from nmt.errors import DataError
 from nmt.types import SentencePair
+
+_BREAKS = re.compile(r"[\n\r\t]+")
 
 
 @dataclass(frozen=True)
@@ -19,6 +25,19 @@ class PairFile:
     languages: tuple[str, str]
     columns: tuple[str, str] | None = None
     max_bytes: int | None = None
+
+    def find_columns(self, names: Sequence[str], place: str) -> tuple[str, str]:
+        """Return the source and target columns among `names`. Raises DataError, with `place`."""
+        columns = self.columns or find_sides(names, self.languages)
+        if columns is None or not set(columns) <= set(names):
+            items = ", ".join(name[:40] for name in names[:12])
+            raise DataError(
+                f"{place}: no columns {', '.join(self.columns or self.languages)}; it has "
+                f"{items or 'none'}; name two with columns"
+            )
+        if twice := [name for name in columns if names.count(name) > 1]:
+            raise DataError(f"{place}: several columns are called {twice[0]}")
+        return columns
 
 
 @runtime_checkable
@@ -34,3 +53,26 @@ class Reader(Protocol):
 
         Raises DataError, with file and line or row, once it reaches a fault or the size limit.
         """
+
+
+def one_line(text: str) -> str:
+    """Return a text in one line: line ends and tabs, with blanks around them, are one space."""
+    if _BREAKS.search(text) is None:
+        return text
+    return " ".join(filter(None, (part.strip(" ") for part in _BREAKS.split(text))))
+
+
+def read_row(values: Iterable[object], columns: Sequence[str], place: str) -> SentencePair:
+    """Return the pair of a row, each text in one line. Raises DataError if a value is no text."""
+    texts = []
+    for name, text in zip(columns, values, strict=True):
+        if not isinstance(text, str):
+            raise DataError(f"{place}: no text in {name}")
+        if len(text) > MAX_LINE_BYTES:
+            raise DataError(f"{place}: a text of more than {MAX_LINE_BYTES:,} characters")
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise DataError(f"{place}: {name} has half a surrogate pair") from None
+        texts.append(one_line(text))
+    return SentencePair(*texts)

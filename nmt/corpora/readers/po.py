@@ -1,0 +1,78 @@
+"""Message catalogues (PO): a message in the program's language, and its translation."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from nmt.corpora.languages import find_language
+from nmt.corpora.readers.base import PairFile, one_line
+from nmt.corpora.text_files import open_text
+from nmt.errors import ConfigError, DataError, pip_install
+from nmt.types import SentencePair
+
+_MAX_LINES = 1000
+"""Largest number of lines of a string or comment. polib takes quadratic time for them."""
+
+_KEYWORD = re.compile(r"(#[~|]\s*)?msg")
+
+
+class PoReader:
+    """Reads the translated messages, in all their forms, but for fuzzy and obsolete ones.
+
+    The header `Language` tells which side the translations are; without it they are the target.
+    """
+
+    suffixes = (".po",)
+
+    def stream(self, file: PairFile) -> Iterator[SentencePair]:
+        if file.columns is not None:
+            raise DataError(f"{file.path}: columns: the strings of a PO file have no such names")
+        with open_text(file.path, file.max_bytes) as text:
+            try:
+                catalogue = parse_catalogue(text.content())
+            except ConfigError as error:
+                raise DataError(f"{text.name}: {error}") from None
+            languages = file.languages[::-1]
+            language = catalogue.metadata.get("Language") or languages[0]
+            sides = [lang for lang in languages if find_language([language], lang)]
+            if not sides:
+                raise DataError(
+                    f"{text.name}: Language: got {language[:40]}, allowed: {' or '.join(languages)}"
+                )
+            for entry in catalogue:
+                if entry.fuzzy or entry.obsolete:
+                    continue
+                for _, *texts in forms_of(entry):
+                    message, translation = map(one_line, texts)
+                    if translation:
+                        is_target = sides[0] == languages[0]
+                        pair = (message, translation) if is_target else (translation, message)
+                        yield SentencePair(*pair)
+
+
+def parse_catalogue(text: str) -> Any:
+    """Return the polib.POFile with this content.
+
+    Raises ConfigError without the extra `files`, and DataError if it is not a catalogue.
+    """
+    try:
+        import polib
+    except ImportError:
+        raise ConfigError(f"message catalogues need polib: {pip_install('files')}") from None
+    n_lines = 0
+    for number, line in enumerate(text.split("\n"), start=1):
+        n_lines = 0 if _KEYWORD.match(line) else n_lines + bool(line.strip())
+        if n_lines > _MAX_LINES:
+            raise DataError(f"line {number}: a string or comment of more than {_MAX_LINES} lines")
+    try:
+        return polib.pofile(f"{text}\n")  # a single line might be the name of a file
+    except (OSError, ValueError) as error:
+        raise DataError(f"not a message catalogue (PO): {error}") from None
+
+
+def forms_of(entry: Any) -> Iterator[tuple[int | None, str, str]]:
+    """Yield the index of each plural form, None for the only form, with source and translation."""
+    forms = entry.msgstr_plural or {None: entry.msgstr}
+    for index, translation in forms.items():
+        is_singular = index is None or (index == 0 and len(forms) > 1)
+        yield index, entry.msgid if is_singular else entry.msgid_plural, translation
