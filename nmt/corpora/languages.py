@@ -1,7 +1,8 @@
 """ISO 639 codes and English names of languages, and the languages in names of files and columns."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 from operator import eq
 from pathlib import Path
@@ -29,9 +30,6 @@ _CODES = {
 
 _ENDING = re.compile(r"\.(gz|zip|txt|sgm|tsv|parquet|tmx|csv|json|jsonl|ndjson|po)$", re.IGNORECASE)
 
-_SIDES = ("source", "target"), ("src", "tgt")
-"""Names of the columns of source and target that do not tell the languages, in lower case."""
-
 
 def language_code(lang: str) -> str:
     """Return the ISO 639 code of a language tag: `fr` for `FR`, `fr-CA` and `fra`.
@@ -50,32 +48,31 @@ def check_language(lang: str) -> str:
 
 
 def find_language(tags: Iterable[str], lang: str) -> str | None:
-    """Return the tag that means `lang`: an equal one, or else the first that does; None for none.
+    """Return the tag that means `lang`: an equal one, or else the first that fits; None for none.
 
-    `en`, `eng`, `English` and `en-US` mean `en`. Of two regions, such as `en-US` and `en-GB`,
-    neither means the other.
+    `eng`, `English` and `en-US` mean `en`. Of two regions, neither means the other.
     """
-    parts = _tag_parts(lang)
-    matches = [tag for tag in tags if all(map(eq, _tag_parts(tag), parts))]
+    matches = [tag for tag in tags if all(map(eq, _tag_parts(tag[:40]), _tag_parts(lang)))]
     return min(matches, key=lambda tag: tag.lower() != lang.lower(), default=None)
 
 
+@lru_cache
 def _tag_parts(tag: str) -> list[str]:
     first, *others = re.split("[-_]", tag.strip().lower())
     return [_CODES.get(first, first), *others]
 
 
-def find_sides(names: Sequence[str], languages: tuple[str, str]) -> tuple[str, str] | None:
+def find_sides(names: Iterable[str], languages: tuple[str, str]) -> tuple[str, str] | None:
     """Return the names of the columns of source and target; None if the names do not tell.
 
-    The names are the languages, also as fields of `translation`, or `source` and `target`.
+    They are the languages, also as fields of `translation`, or else `source` and `target`.
     """
-    tags = {name.removeprefix("translation."): name for name in reversed(names)}
-    src, tgt = (find_language(reversed(tags), lang) if lang else None for lang in languages)
-    if src is not None and tgt is not None and src != tgt:
-        return tags[src], tags[tgt]
-    tags = {name.strip().lower(): name for name in names}
-    return next(((tags[src], tags[tgt]) for src, tgt in _SIDES if {src, tgt} <= set(tags)), None)
+    tags = {name.removeprefix("translation."): name for name in names}
+    src, tgt = (find_language(tags, lang) for lang in languages)
+    for pair in (src, tgt), ("source", "target"), ("src", "tgt"):
+        if pair[0] in tags and pair[1] in tags and pair[0] != pair[1]:
+            return tags[pair[0]], tags[pair[1]]
+    return None
 
 
 def language_of(path: Path) -> str:

@@ -12,6 +12,7 @@ from nmt.errors import DataError
 from nmt.types import SentencePair
 
 _BREAKS = re.compile(r"[\n\r\t]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,12 @@ class PairFile:
     def find_columns(self, names: Sequence[str], place: str) -> tuple[str, str]:
         """Return the source and target columns among `names`. Raises DataError, with `place`."""
         columns = self.columns or find_sides(names, self.languages)
-        if columns is None or not set(columns) <= set(names):
-            items = ", ".join(name[:40] for name in names[:12])
+        if columns is None or [names.count(name) for name in columns] != [1, 1]:
+            wanted = " and ".join(self.columns or self.languages)
+            items = ", ".join(name[:40] for name in names[:12]) or "none"
             raise DataError(
-                f"{place}: no columns {', '.join(self.columns or self.languages)}; it has "
-                f"{items or 'none'}; name two with columns"
+                f"{place}: got columns {items}, allowed: {wanted}, each once; `columns` can name others"
             )
-        if twice := [name for name in columns if names.count(name) > 1]:
-            raise DataError(f"{place}: several columns are called {twice[0]}")
         return columns
 
 
@@ -66,13 +65,9 @@ def read_row(values: Iterable[object], columns: Sequence[str], place: str) -> Se
     """Return the pair of a row, each text in one line. Raises DataError if a value is no text."""
     texts = []
     for name, text in zip(columns, values, strict=True):
-        if not isinstance(text, str):
+        if not isinstance(text, str) or _SURROGATE.search(text):
             raise DataError(f"{place}: no text in {name}")
         if len(text) > MAX_LINE_BYTES:
             raise DataError(f"{place}: a text of more than {MAX_LINE_BYTES:,} characters")
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            raise DataError(f"{place}: {name} has half a surrogate pair") from None
         texts.append(one_line(text))
     return SentencePair(*texts)

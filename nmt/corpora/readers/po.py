@@ -1,4 +1,4 @@
-"""Message catalogues (PO): a message in the program's language, and its translation."""
+"""Message catalogues (PO): messages in the language of a program, and their translations."""
 
 import re
 from collections.abc import Iterator
@@ -25,35 +25,29 @@ class PoReader:
     suffixes = (".po",)
 
     def stream(self, file: PairFile) -> Iterator[SentencePair]:
-        if file.columns is not None:
-            raise DataError(f"{file.path}: columns: the strings of a PO file have no such names")
+        src, tgt = file.languages
         with open_text(file.path, file.max_bytes) as text:
             try:
                 catalogue = parse_catalogue(text.content())
             except ConfigError as error:
                 raise DataError(f"{text.name}: {error}") from None
-            languages = file.languages[::-1]
-            language = catalogue.metadata.get("Language") or languages[0]
-            sides = [lang for lang in languages if find_language([language], lang)]
-            if not sides:
-                raise DataError(
-                    f"{text.name}: Language: got {language[:40]}, allowed: {' or '.join(languages)}"
-                )
-            for entry in catalogue:
-                if entry.fuzzy or entry.obsolete:
-                    continue
-                for _, *texts in forms_of(entry):
+        language = catalogue.metadata.get("Language") or tgt
+        side = find_language((tgt, src), language)
+        if side is None or file.columns is not None:
+            got = "columns" if file.columns else f"the language {language[:40]}"
+            raise DataError(f"{text.name}: got {got}, allowed: {src} or {tgt}, without columns")
+        for entry in catalogue:
+            for _, *texts in () if entry.fuzzy or entry.obsolete else forms_of(entry):
+                if all(texts):
                     message, translation = map(one_line, texts)
-                    if translation:
-                        is_target = sides[0] == languages[0]
-                        pair = (message, translation) if is_target else (translation, message)
-                        yield SentencePair(*pair)
+                    sides = (message, translation) if side == tgt else (translation, message)
+                    yield SentencePair(*sides)
 
 
 def parse_catalogue(text: str) -> Any:
-    """Return the polib.POFile with this content.
+    """Return the polib.POFile of a text.
 
-    Raises ConfigError without the extra `files`, and DataError if it is not a catalogue.
+    Raises ConfigError without the extra `files`, and DataError if the text is not a catalogue.
     """
     try:
         import polib

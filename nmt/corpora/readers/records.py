@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from nmt.corpora.readers.base import PairFile, read_row
-from nmt.corpora.text_files import MAX_LINE_BYTES, Text, open_text
+from nmt.corpora.text_files import MAX_LINE_BYTES, open_text
 from nmt.errors import DataError
 from nmt.storage.bounded import parse_json
 from nmt.types import SentencePair
@@ -17,41 +17,36 @@ class CsvReader:
     suffixes = (".csv",)
 
     def stream(self, file: PairFile) -> Iterator[SentencePair]:
+        names: list[str] = []
+        first, size = 1, 0  # the first line of a row, and its number of characters
+
+        def row_lines() -> Iterator[str]:
+            nonlocal size
+            for line in chain((header,), lines):
+                size += len(line)
+                if size > MAX_LINE_BYTES:
+                    raise csv.Error(f"a row of more than {MAX_LINE_BYTES:,} characters")
+                yield f"{line}\n"
+
         with open_text(file.path, file.max_bytes) as text:
-            rows = _csv_rows(text)
-            _, names = next(rows, (1, []))
-            columns = file.find_columns(names, text.name)
-            indices = [names.index(name) for name in columns]
-            for number, row in rows:
-                place = f"{text.name}:{number}"
-                if len(row) != len(names):
-                    raise DataError(f"{place}: {len(row)} fields, but {len(names)} in the header")
-                yield read_row((row[index] for index in indices), columns, place)
-
-
-def _csv_rows(text: Text) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the first line of each row, and its fields."""
-    first, size = 1, 0
-
-    def lines() -> Iterator[str]:
-        nonlocal size
-        for line in text.lines():
-            size += len(line)
-            if size > MAX_LINE_BYTES:
-                raise DataError(f"{text.name}:{first}: a row of more than {MAX_LINE_BYTES:,} bytes")
-            yield f"{line}\n"
-
-    source = lines()
-    header = next(source, "")
-    delimiter = max(",;\t", key=header.count)
-    rows = csv.reader(chain((header,), source), delimiter=delimiter, strict=True)
-    try:
-        for row in rows:
-            if row:
-                yield first, row
-            first, size = rows.line_num + 1, 0
-    except csv.Error as error:
-        raise DataError(f"{text.name}:{first}: not CSV: {error}") from None
+            lines = text.lines()
+            header = next(lines, "")
+            delimiter = max(",;\t", key=header.count)
+            rows = csv.reader(row_lines(), delimiter=delimiter, strict=True)
+            try:
+                for row in rows:
+                    place = f"{text.name}:{first}"
+                    first, size = rows.line_num + 1, 0
+                    if not names:
+                        names = row
+                        columns = file.find_columns(names, place)
+                        indices = [names.index(name) for name in columns]
+                    elif row and len(row) != len(names):
+                        raise DataError(f"{place}: {len(row)} fields, the header has {len(names)}")
+                    elif row:
+                        yield read_row([row[index] for index in indices], columns, place)
+            except csv.Error as error:
+                raise DataError(f"{text.name}:{first}: not CSV: {error}") from None
 
 
 class JsonLinesReader:
@@ -60,26 +55,15 @@ class JsonLinesReader:
     suffixes = (".jsonl", ".ndjson", ".json")
 
     def stream(self, file: PairFile) -> Iterator[SentencePair]:
-        columns: tuple[str, str] = ("", "")
         with open_text(file.path, file.max_bytes) as text:
             for number, line in enumerate(text.lines(), start=1):
-                if not line.strip():
-                    continue
                 place = f"{text.name}:{number}"
-                fields = _fields(parse_json(line.encode(), place, DataError), place)
-                if not set(columns) <= set(fields):
-                    columns = file.find_columns(list(fields), place)
-                yield read_row((fields[name] for name in columns), columns, place)
-
-
-def _fields(record: object, place: str) -> dict[str, object]:
-    """Return the values of a JSON object by key; those of nested objects by `key.key`."""
-    if not isinstance(record, dict):
-        raise DataError(f"{place}: expected a JSON object in each line")
-    nested = {
-        f"{key}.{field}": value
-        for key, child in record.items()
-        if isinstance(child, dict)
-        for field, value in child.items()
-    }
-    return record | nested
+                record = parse_json(line.encode(), place, DataError) if line.strip() else None
+                if isinstance(record, dict):
+                    for key, child in list(record.items()):
+                        if isinstance(child, dict):
+                            record |= {f"{key}.{field}": value for field, value in child.items()}
+                    columns = file.find_columns(list(record), place)
+                    yield read_row([record[name] for name in columns], columns, place)
+                elif line.strip():
+                    raise DataError(f"{place}: expected a JSON object in each line")
