@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 from nmt.corpora.languages import find_sides
 from nmt.corpora.text_files import MAX_LINE_BYTES
 from nmt.errors import DataError
+from nmt.storage.terminal import one_line
 from nmt.types import SentencePair
 
 _BREAKS = re.compile(r"[\n\r\t]+")
@@ -32,9 +33,9 @@ class PairFile:
         columns = self.columns or find_sides(names, self.languages)
         if columns is None or [names.count(name) for name in columns] != [1, 1]:
             wanted = " and ".join(self.columns or self.languages)
-            items = ", ".join(name[:40] for name in names[:12]) or "none"
+            items = one_line(", ".join(name[:40] for name in names[:12])) or "none"
             raise DataError(
-                f"{place}: got columns {items}, allowed: {wanted}, each once; `columns` can name others"
+                f"{place}: got columns {items}, allowed: {wanted}, each once; name two with columns"
             )
         return columns
 
@@ -54,7 +55,7 @@ class Reader(Protocol):
         """
 
 
-def one_line(text: str) -> str:
+def join_lines(text: str) -> str:
     """Return a text in one line: line ends and tabs, with blanks around them, are one space."""
     if _BREAKS.search(text) is None:
         return text
@@ -69,5 +70,5 @@ def read_row(values: Iterable[object], columns: Sequence[str], place: str) -> Se
             raise DataError(f"{place}: no text in {name}")
         if len(text) > MAX_LINE_BYTES:
             raise DataError(f"{place}: a text of more than {MAX_LINE_BYTES:,} characters")
-        texts.append(one_line(text))
+        texts.append(join_lines(text))
     return SentencePair(*texts)

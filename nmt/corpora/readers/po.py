@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nmt.corpora.languages import find_language
-from nmt.corpora.readers.base import PairFile, one_line
+from nmt.corpora.readers.base import PairFile, join_lines
 from nmt.corpora.text_files import open_text
 from nmt.errors import ConfigError, DataError, pip_install
 from nmt.types import SentencePair
@@ -27,19 +27,20 @@ class PoReader:
     def stream(self, file: PairFile) -> Iterator[SentencePair]:
         src, tgt = file.languages
         with open_text(file.path, file.max_bytes) as text:
-            try:
-                catalogue = parse_catalogue(text.content())
-            except ConfigError as error:
-                raise DataError(f"{text.name}: {error}") from None
+            content = text.content()
+        try:
+            catalogue = parse_catalogue(content)
+        except (ConfigError, DataError) as error:
+            raise DataError(f"{text.name}: {error}") from None
         language = catalogue.metadata.get("Language") or tgt
         side = find_language((tgt, src), language)
         if side is None or file.columns is not None:
-            got = "columns" if file.columns else f"the language {language[:40]}"
+            got = "columns" if file.columns else f"the language {language[:40]!a}"
             raise DataError(f"{text.name}: got {got}, allowed: {src} or {tgt}, without columns")
         for entry in catalogue:
             for _, *texts in () if entry.fuzzy or entry.obsolete else forms_of(entry):
                 if all(texts):
-                    message, translation = map(one_line, texts)
+                    message, translation = map(join_lines, texts)
                     sides = (message, translation) if side == tgt else (translation, message)
                     yield SentencePair(*sides)
 

@@ -5,7 +5,7 @@ from itertools import chain
 from xml.parsers import expat
 
 from nmt.corpora.languages import find_sides
-from nmt.corpora.readers.base import PairFile, one_line
+from nmt.corpora.readers.base import PairFile, join_lines
 from nmt.corpora.text_files import open_text
 from nmt.errors import DataError
 from nmt.types import SentencePair
@@ -95,7 +95,7 @@ class _UnitParser:
     def _end(self, element: str) -> None:
         self._depth -= 1
         if element == "seg":
-            self._unit.setdefault(self._tag, one_line("".join(self._text or ())))
+            self._unit.setdefault(self._tag, join_lines("".join(self._text or ())))
             self._text = None
         elif element == "tu":
             self._units.append(self._unit)
