@@ -1,6 +1,7 @@
 """Test sets by name, which sacreBLEU downloads, verifies and keeps."""
 
 from pathlib import Path
+from typing import Any
 
 from nmt.errors import ConfigError, DataError, did_you_mean
 
@@ -15,7 +16,8 @@ def find_test_set(name: str, languages: tuple[str, str]) -> dict[str, object]:
     if name not in DATASETS:
         meant = did_you_mean(name, DATASETS)
         raise ConfigError(f"sacrebleu: got '{name}', allowed: a name of `sacrebleu --list`{meant}")
-    dataset, pair = DATASETS[name], "-".join(languages)
+    dataset: Any = DATASETS[name]
+    pair = "-".join(languages)
     if pair not in dataset.langpairs:
         allowed = ", ".join(dataset.langpairs)
         raise ConfigError(f"sacrebleu: got {name} for {pair}, allowed for {name}: {allowed}")

@@ -45,6 +45,15 @@ class PoReader:
                     yield SentencePair(*sides)
 
 
+class _Lines(str):
+    """A text that polib splits at line feeds only: U+2028 and the like are characters."""
+
+    __slots__ = ()
+
+    def splitlines(self, keepends: bool = False) -> list[str]:
+        return self.split("\n")
+
+
 def parse_catalogue(text: str) -> Any:
     """Return the polib.POFile of a text.
 
@@ -60,7 +69,7 @@ def parse_catalogue(text: str) -> Any:
         if n_lines > _MAX_LINES:
             raise DataError(f"line {number}: a string or comment of more than {_MAX_LINES} lines")
     try:
-        return polib.pofile(f"{text}\n")  # a single line might be the name of a file
+        return polib.pofile(_Lines(f"{text}\n"))  # a single line might be the name of a file
     except (OSError, ValueError) as error:
         raise DataError(f"not a message catalogue (PO): {error}") from None
 
