@@ -88,7 +88,7 @@ def test_a_line_end_or_tab_becomes_a_space(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_other_languages_are_an_error_that_names_those_of_the_file(name: str) -> None:
+def test_other_languages_are_an_error_that_names_the_columns(name: str) -> None:
     message = fault(name, WRITERS[name]([("a", "b")]), "de", "nl")
     assert "de" in message
     assert "fr" in message

@@ -84,8 +84,17 @@ def test_an_address_is_pinned_at_the_first_fetch(
 
 @pytest.mark.parametrize(
     "name",
-    "opus: opus:B/v1/en-en opus:../v1/en-fr opus:a/v1/en-fr/.. opus:a/1/en-fr opus:a/v1/e-fr "
-    "opus:a/v1/../en-fr opus:é/v1/en-fr mtdata:a-b-1-eng-fra".split(" "),
+    [
+        "opus:",
+        "opus:B/v1/en-en",
+        "opus:../v1/en-fr",
+        "opus:a/v1/en-fr/..",
+        "opus:a/1/en-fr",
+        "opus:a/v1/e-fr",
+        "opus:a/v1/../en-fr",
+        "opus:é/v1/en-fr",
+        "mtdata:a-b-1-eng-fra",
+    ],
 )
 def test_a_name_of_another_form_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="opus:NAME/vVERSION/en-fr"):

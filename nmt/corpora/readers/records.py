@@ -23,7 +23,7 @@ class CsvReader:
         def row_lines() -> Iterator[str]:
             nonlocal size
             for line in chain((header,), lines):
-                size += len(line)
+                size += len(line) + 1
                 if size > MAX_LINE_BYTES:
                     raise csv.Error(f"a row of more than {MAX_LINE_BYTES:,} characters")
                 yield f"{line}\n"
