@@ -1,11 +1,13 @@
 """The catalogue of named corpora: one validated entry per corpus, loaded from YAML.
 
 The built-in catalogue is catalog.yaml beside this file. The user's catalog.yaml in the data folder
-adds entries, or replaces entries of the same name.
+adds entries, or replaces entries of the same name. The entry of a corpus of
+OPUS follows from its name.
 """
 
 import functools
 import os
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +21,8 @@ from nmt.settings.config_file import load_file
 from nmt.types import SplitName
 
 USER_CATALOG = "catalog.yaml"
+OPUS = "https://object.pouta.csc.fi/OPUS-{corpus}/{version}/moses/{pair}.txt.zip"
+OPUS_NAME = "opus:NAME/vVERSION/en-fr"
 RUN_SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 
 
@@ -36,6 +40,7 @@ class Source(Config):
 
     name: str = Field(default="main", description="name of the source, for messages")
     url: str | None = Field(default=None, description="https address; null: unknown")
+    bytes: int | None = Field(default=None, ge=1, description="largest download; null: max_bytes")
     checksum: str | None = Field(
         default=None,
         pattern="^(sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32})$",
@@ -89,7 +94,7 @@ class CorpusEntry(Config):
         conflicts: list[Conflict] = [
             (f"splits.{name}", "allowed keys: file, columns, src, tgt")
             for name, split in self.splits.items()
-            if split.corpus is not None or split.first is not None
+            if any(key is not None for key in (split.corpus, split.first, split.sacrebleu))
         ]
         if self.embedded and self.files:
             conflicts.append(("files", "an embedded corpus is never downloaded: it has no files"))
@@ -140,13 +145,15 @@ def load_catalog(folder: Path) -> dict[str, CorpusEntry]:
 
 def find_entry(name: str, folder: Path) -> CorpusEntry:
     """Return the entry `name`. Raises ConfigError, with a similar name, for an unknown one."""
+    if name.startswith("opus:"):
+        return _opus_entry(name)
     entries = load_catalog(folder)
     if name not in entries:
         near = [other for other in entries if name and other.startswith(name)]
         meant = did_you_mean(name, near or entries, 0.0 if near else NEAR)
         raise ConfigError(
             f"corpus: got '{name}', allowed: {', '.join(sorted(entries))} "
-            f"(or an entry of your own in {folder / USER_CATALOG}){meant}"
+            f"(or {OPUS_NAME}, or an entry of your own in {folder / USER_CATALOG}){meant}"
         )
     return entries[name]
 
@@ -154,9 +161,36 @@ def find_entry(name: str, folder: Path) -> CorpusEntry:
 def corpus_folder(name: str, entry: CorpusEntry, folder: Path) -> Path:
     """Return the folder of a corpus. An embedded one is in the wheel, or in data/ of a checkout."""
     if not entry.embedded:
-        return folder / name
+        *parents, last = name.replace(":", "/").split("/")
+        return folder.joinpath(*parents) if parents else folder / last
     installed = Path(__file__).parent / name
     return installed if installed.is_dir() else Path(__file__).parents[2] / "data" / name
+
+
+def _opus_entry(name: str) -> CorpusEntry:
+    match = re.fullmatch(
+        r"opus:(\w[\w.-]*)/(v[\w.-]+)/([a-z]{2,3}(?:_\w+)?)-([a-z]{2,3}(?:_\w+)?)", name, re.ASCII
+    )
+    if match is None or match[3] == match[4]:
+        raise ConfigError(
+            f"corpus: got '{name}', allowed: {OPUS_NAME}, such as opus:Books/v1/en-fr"
+        )
+    corpus, version, *languages = match.groups()
+    src, tgt = sorted(languages)  # a file for both directions
+    file = f"{src}-{tgt}.txt.zip"
+    url = OPUS.format(corpus=corpus, version=version, pair=f"{src}-{tgt}")
+    stem = f"{file}/{corpus}.{src}-{tgt}"
+    source = Source(name="OPUS", url=url)
+    return CorpusEntry(
+        src_lang=src,
+        tgt_lang=tgt,
+        licence="of the texts; see LICENSE and README in the archive",
+        attribution=f"{corpus} of opus.nlpl.eu; Tiedemann 2012 (L12-1246)",
+        splits={"train": PairsConfig(src=Path(f"{stem}.{src}"), tgt=Path(f"{stem}.{tgt}"))},
+        files={
+            file: CorpusFile(sources=(source,), max_bytes=10**11, max_text_bytes=4 * 10**11),
+        },
+    )
 
 
 @functools.cache

@@ -1,6 +1,8 @@
 """Fetch a named corpus: download its files, or copy them from a file or folder.
 
-Each file is written to NAME.part, checked against the checksums in the catalogue, and renamed.
+Each file is written to NAME.part, checked against the checksums in the catalogue, and renamed. For
+a file without a checksum there, NAME.pin.json records size and checksum of the first fetch. A later
+fetch must get the same file, unless it is forced.
 Archives are never unpacked: their members are read directly.
 """
 
@@ -12,7 +14,8 @@ from nmt.corpora.corpora import count_pairs
 from nmt.corpora.download import download
 from nmt.corpora.entries import RUN_SPLITS, CorpusFile, Source, corpus_folder, find_entry
 from nmt.errors import DataError
-from nmt.storage.atomic import digest, flush, replace
+from nmt.settings.config_file import load_file
+from nmt.storage.atomic import digest, flush, replace, write_json
 from nmt.storage.bounded import check_regular, stay_inside
 from nmt.storage.output import check_apart
 from nmt.storage.run_files import check_outside_runs
@@ -49,7 +52,8 @@ def fetch_corpus(
         raise DataError(f"`from_path={from_path}`: no such file or folder")
     missing: set[str] = set()
     for file_name, spec in entry.files.items():
-        file = _File(name, target_folder / file_name, spec, say)
+        target = target_folder / file_name
+        file = _File(name, target, spec if force else _pinned(spec, target), say)
         try:
             if not force and file.exists():
                 continue
@@ -102,13 +106,14 @@ class _File:
             self.target.parent.mkdir(parents=True, exist_ok=True)
             self._say(f"{self._name}: from {source.url}")
             try:
-                download(
-                    source.url, self._part, self._spec.max_bytes, resume=source.checksum is not None
-                )
+                max_bytes = source.bytes or self._spec.max_bytes
+                download(source.url, self._part, max_bytes, resume=source.checksum is not None)
                 return self._install((source,), source.url)
             except DataError as error:
                 failures.append(str(error))
                 self._say(f"{error}")
+        if any(source.bytes for source in self._spec.sources):
+            failures.append("`force` takes another file than that of the first fetch")
         reasons = "; ".join(failures) or "the catalogue gives no address"
         remedy = f"where you have the file, use: nmt corpus fetch {self._corpus} `from_path=PATH`"
         raise DataError(f"cannot download {self._name}: {reasons}; {remedy}")
@@ -150,8 +155,26 @@ class _File:
             raise
         flush(self._part)
         replace(self._part, self.target)
-        outcome = "checksum right" if source.checksum else "no checksum to compare with"
+        outcome = "checksum right"
+        if source.checksum is None:
+            pin = source.model_dump() | {"checksum": f"sha256:{digest(self.target)}"}
+            pin |= {"name": "the first fetch", "bytes": self.target.stat().st_size or None}
+            write_json(_pin_path(self.target), pin)
+            outcome = f"checksum recorded in {_pin_path(self.target).name}"
         self._say(f"{self._name}: {origin} ({source.name}: {outcome})")
+
+
+def _pin_path(target: Path) -> Path:
+    return target.with_name(f"{target.name}.pin.json")
+
+
+def _pinned(spec: CorpusFile, target: Path) -> CorpusFile:
+    """Return `spec`, where sources without a checksum have those of the first fetch of `target`."""
+    if not _pin_path(target).is_file():
+        return spec
+    pin = load_file(_pin_path(target), (), Source).model_dump(exclude={"url"})
+    sources = (src if src.checksum else src.model_copy(update=pin) for src in spec.sources)
+    return spec.model_copy(update={"sources": tuple(sources)})
 
 
 def verify(path: Path, sources: tuple[Source, ...], name: str | None = None) -> Source:

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from nmt.corpora.languages import language_code
+from nmt.corpora.languages import find_sides, language_code
 
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -60,7 +60,10 @@ def scripts_of(lang: str) -> tuple[str, ...]:
 def language_notes(
     src_texts: Sequence[str], tgt_texts: Sequence[str], src_lang: str, tgt_lang: str
 ) -> Iterator[str]:
-    """Yield a message for each side in another language, or a single one for swapped sides."""
+    """Yield a message for a first pair like a header, and for sides that are another language."""
+    first = [*src_texts[:1], *tgt_texts[:1]]
+    if len(first) == 2 and find_sides(first, (src_lang, tgt_lang)) is not None:
+        yield f"the first pair looks like a header: {first[0]}, {first[1]}; delete this line"
     if are_swapped(src_texts, tgt_texts, src_lang, tgt_lang):
         yield f"the sides look swapped: the source like {tgt_lang}, the target like {src_lang}"
         return

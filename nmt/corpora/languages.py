@@ -1,10 +1,11 @@
-"""ISO 639 codes and English names of languages, and the languages in the names of files."""
+"""ISO 639 codes and English names of languages, and the languages in names of files and columns."""
 
 import re
+from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
+from operator import eq
 from pathlib import Path
-
-from nmt.corpora.readers import READERS
 
 _LANGUAGES = """
 ar:ara:Arabic bg:bul:Bulgarian ca:cat:Catalan cs:ces,cze:Czech da:dan:Danish de:deu,ger:German
@@ -27,7 +28,7 @@ _CODES = {
 }
 """ISO 639-1 codes by the words that may mean a language in a file name: `en`, `eng`, `english`."""
 
-_ENDINGS = (".gz", ".zip", ".txt", ".sgm", *(end for reader in READERS for end in reader.suffixes))
+_ENDING = re.compile(r"\.(gz|zip|txt|sgm|tsv|parquet|tmx|csv|json|jsonl|ndjson|po)$", re.IGNORECASE)
 
 
 def language_code(lang: str) -> str:
@@ -44,6 +45,34 @@ def check_language(lang: str) -> str:
     if len(lang) > 3 and (code := _CODES.get(lang.lower())) is not None:
         raise ValueError(f"got {lang!r}, allowed: an ISO 639 code; did you mean {code!r}?")
     return lang
+
+
+def find_language(tags: Iterable[str], lang: str) -> str | None:
+    """Return the tag that means `lang`: an equal one, or else the first that fits; None for none.
+
+    `eng`, `English` and `en-US` mean `en`. Of two regions, neither means the other.
+    """
+    matches = [tag for tag in tags if all(map(eq, _tag_parts(tag[:40]), _tag_parts(lang)))]
+    return min(matches, key=lambda tag: tag.lower() != lang.lower(), default=None)
+
+
+@lru_cache
+def _tag_parts(tag: str) -> list[str]:
+    first, *others = re.split("[-_]", tag.strip().lower())
+    return [_CODES.get(first, first), *others]
+
+
+def find_sides(names: Iterable[str], languages: tuple[str, str]) -> tuple[str, str] | None:
+    """Return the names of the columns of source and target; None if the names do not tell.
+
+    They are the languages, also as fields of `translation`, or else `source` and `target`.
+    """
+    tags = {name.removeprefix("translation."): name for name in names}
+    src, tgt = (find_language(tags, lang) for lang in languages)
+    for pair in (src, tgt), ("source", "target"), ("src", "tgt"):
+        if pair[0] in tags and pair[1] in tags and pair[0] != pair[1]:
+            return tags[pair[0]], tags[pair[1]]
+    return None
 
 
 def language_of(path: Path) -> str:
@@ -69,6 +98,6 @@ def language_pair_of(path: Path) -> tuple[str, str] | None:
 def _stem(path: Path) -> str:
     """Return the name of a file without the endings of archives and formats."""
     name = path.name
-    while name.lower().endswith(_ENDINGS):
-        name = name[: name.rindex(".")]
+    while ending := _ENDING.search(name):
+        name = name[: ending.start()]
     return name

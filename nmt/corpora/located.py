@@ -10,6 +10,7 @@ from nmt.corpora.entries import CorpusEntry, HashSplit, corpus_folder, data_fold
 from nmt.corpora.held_out import hold_out, part_of
 from nmt.corpora.readers import PairFile, reader_of
 from nmt.corpora.readers.aligned import paired_files, read_references, stream_aligned
+from nmt.corpora.sacrebleu_sets import find_test_set
 from nmt.corpora.sources import DataConfig, HeldOutSplit, PairsConfig, SplitConfig, group_by_source
 from nmt.corpora.text_files import archive_of
 from nmt.errors import ConfigError, DataError, missing_file_message
@@ -114,6 +115,9 @@ def locate(split: PairsConfig, data: DataConfig) -> LocatedSplit:
         values = split.model_dump(exclude={"config", "part", "of_first"})
         return replace(locate(SplitConfig(**values), data), held_out=split)
     languages = (data.src_lang, data.tgt_lang)
+    if split.sacrebleu is not None:
+        files = split.model_copy(update=find_test_set(split.sacrebleu, languages))
+        return LocatedSplit(files, f"sacreBLEU's {split.sacrebleu}", languages)
     if split.corpus is None:
         return LocatedSplit(split, str(split.texts[0]), languages)
     return locate_named(split.corpus, split.split, data_folder(data.folder), languages)

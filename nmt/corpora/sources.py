@@ -27,14 +27,15 @@ class HeldOutConfig(Config):
 
 
 class PairsConfig(Config):
-    """The source of the sentence pairs of one corpus, in exactly one of the forms 1 to 3.
+    """The source of the sentence pairs of one corpus, in exactly one of the forms 1 to 4.
 
     A path may have the wildcards of a shell (`*`, `?`, `[a-z]`, `**`): the matching files are read
     one after another, sorted by name.
     """
 
     corpus: str | None = Field(
-        default=None, description="form 1: a named corpus (`nmt corpus list`)"
+        default=None,
+        description="form 1: a named corpus (`nmt corpus list`), or `opus:NAME/vVERSION/en-fr`",
     )
     split: str | None = Field(
         default=None,
@@ -43,16 +44,17 @@ class PairsConfig(Config):
     )
     file: UserPath | None = Field(
         default=None,
-        description="form 2: a file with both sides. `.parquet`: a file with a column for each "
-        "language (pip install 'attention-nmt[parquet]'); any other name: lines "
-        "`source<TAB>target[<TAB>ignored]`, plain, .gz, the only .txt/.tsv in a .zip, or a member "
-        "such as `x.zip/inside.tsv`",
+        description="form 2: a file with both sides. `.tmx`: a translation memory; `.csv` with a "
+        "header, `.jsonl`, `.parquet` (pip install 'attention-nmt[parquet]'): a column for each "
+        "language, or `source` and `target`; `.po`: messages (pip install 'attention-nmt[files]'); "
+        "any other name: lines `source<TAB>target[<TAB>ignored]`, plain, .gz, the only .txt/.tsv "
+        "in a .zip, or a member such as `x.zip/inside.tsv`",
     )
     columns: tuple[str, str] | None = Field(
         default=None,
-        description="form 2: the names of the source and target columns of a .parquet file, or "
-        "`column.field` for a field of a column; null: the language codes, as columns or as fields "
-        "of `translation`",
+        description="form 2: the names of the source and target columns, or `column.field` for a "
+        "field of a column; of a .tmx file, its language tags; null: the language codes, as "
+        "columns or as fields of `translation`, or `source` and `target`",
     )
     src: UserPath | None = Field(
         default=None, description="form 3: the source text, one sentence per line"
@@ -61,6 +63,11 @@ class PairsConfig(Config):
         default=None,
         description="form 3: the target text, line n translating line n of `src`; "
         "a list of files gives several references (evaluation only)",
+    )
+    sacrebleu: str | None = Field(
+        default=None,
+        description="form 4: the name of a test set of sacreBLEU, such as wmt14, in the languages "
+        "of the run; sacreBLEU downloads it when it is first read",
     )
     first: int | None = Field(
         default=None,
@@ -87,6 +94,7 @@ class PairsConfig(Config):
             "corpus (with split)": self.corpus is not None,
             "file": self.file is not None,
             "src with tgt": self.src is not None,
+            "sacrebleu": self.sacrebleu is not None,
         }
 
     def with_split(self, name: SplitName) -> Self:
@@ -112,7 +120,7 @@ class PairsConfig(Config):
 
 
 class MixedConfig(PairsConfig):
-    """One corpus of a mixture (form 4), with its weight."""
+    """One corpus of a mixture (form 5), with its weight."""
 
     weight: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="its share, relative to the others'"
@@ -120,7 +128,7 @@ class MixedConfig(PairsConfig):
 
 
 class SplitConfig(PairsConfig):
-    """The source of the sentence pairs of one split: a corpus (forms 1 to 3) or a mixture (form 4).
+    """The source of the sentence pairs of one split: a corpus (forms 1 to 4) or a mixture (form 5).
 
     A path may have the wildcards of a shell (`*`, `?`, `[a-z]`, `**`): the matching files are read
     one after another, sorted by name.
@@ -129,7 +137,7 @@ class SplitConfig(PairsConfig):
     mix: tuple[MixedConfig, ...] | None = Field(
         default=None,
         min_length=1,
-        description="form 4 (only data.train): several corpora, each in one of the other forms, "
+        description="form 5 (only data.train): several corpora, each in one of the other forms, "
         "all with a `weight` or none; without weights and `temperature`, each pair occurs once per "
         "epoch",
     )
@@ -137,7 +145,7 @@ class SplitConfig(PairsConfig):
         default=None,
         ge=1,
         allow_inf_nan=False,
-        description="form 4: the share of a corpus of n pairs is proportional to n^(1/temperature)",
+        description="form 5: the share of a corpus of n pairs is proportional to n^(1/temperature)",
     )
 
     def with_split(self, name: SplitName) -> Self:

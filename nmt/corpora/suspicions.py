@@ -36,7 +36,7 @@ class Suspicions:
         n_pairs = len(self._lengths[0])
         if n_pairs < _SAMPLED:
             self._sample.append(pair)
-        elif (index := self._rng.randrange(n_pairs + 1)) < _SAMPLED:  # reservoir sampling
+        elif 0 < (index := self._rng.randrange(n_pairs + 1)) < _SAMPLED:  # the first pair stays
             self._sample[index] = pair
         self._lengths[0].append(len(pair.src_text))
         self._lengths[1].append(len(pair.tgt_text))

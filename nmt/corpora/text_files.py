@@ -92,6 +92,15 @@ class Text:
             raise fault
         return content
 
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the bytes as they come. Raises DataError if the text is larger than its limit."""
+        n_read = 0
+        while chunk := self.read(_CHUNK_BYTES):
+            n_read += len(chunk)
+            if self.limit is not None:
+                check_unpacked(self.name, n_read, self.limit)
+            yield chunk
+
     def blocks(self) -> Iterator[bytes]:
         """Yield the bytes in blocks of complete lines, without a byte order mark.
 
@@ -99,11 +108,8 @@ class Text:
         line is longer than MAX_LINE_BYTES.
         """
         rest: list[bytes] = []
-        n_rest, mark, n_lines, n_read = 0, _BOM, 0, 0
-        while chunk := self.read(_CHUNK_BYTES):
-            n_read += len(chunk)
-            if self.limit is not None:
-                check_unpacked(self.name, n_read, self.limit)
+        n_rest, mark, n_lines = 0, _BOM, 0
+        for chunk in self.chunks():
             head, newline, tail = chunk.rpartition(b"\n")
             n_first = (chunk.find(b"\n") if newline else len(chunk)) + n_rest
             if n_first > MAX_LINE_BYTES:

@@ -5,8 +5,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from nmt.corpora.readers.po import forms_of, parse_catalogue
 from nmt.documents.document import Document, SentenceReader
-from nmt.errors import ConfigError, DataError, pip_install
+from nmt.errors import DataError
 from nmt.names import DocumentFormat
 from nmt.types import Translation
 
@@ -48,21 +49,11 @@ class Catalogue:
     """
 
     def __init__(self, text: str, reader: SentenceReader) -> None:
-        try:
-            import polib
-        except ImportError:
-            raise ConfigError(f"message catalogues need polib: {pip_install('files')}") from None
-        try:
-            self._file = polib.pofile(f"{text}\n")  # a single line might be the name of a file
-        except (OSError, ValueError) as error:
-            raise DataError(f"not a message catalogue (PO): {error}") from None
+        self._file = parse_catalogue(text)
         self._messages: list[tuple[Document, Any, int | None]] = []
         for entry in self._file:
-            forms = {} if entry.obsolete else entry.msgstr_plural or {None: entry.msgstr}
-            for index, translation in forms.items():
+            for index, source, translation in () if entry.obsolete else forms_of(entry):
                 if not translation:
-                    is_singular = index is None or (index == 0 and len(forms) > 1)
-                    source = entry.msgid if is_singular else entry.msgid_plural
                     self._messages.append((Document(source, "text", reader), entry, index))
 
     @property

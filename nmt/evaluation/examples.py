@@ -28,13 +28,19 @@ class TestSet:
     about: dict[str, object]
 
 
-def files_as_test_set(src: Path | None, refs: Sequence[Path]) -> TestSet:
+def files_as_test_set(
+    src: Path | None, refs: Sequence[Path], data: DataConfig | None = None
+) -> TestSet:
     """Read a test set from parallel files; if `src` is None, the source texts are empty.
 
-    Raises DataError if the files are empty or have different numbers of lines.
+    Without `refs`, `src` has both sides, in the languages of `data`. Raises DataError if the files
+    are empty or have different numbers of lines.
     """
     source = src or refs[0]
-    examples = read_references(source, refs)
+    if data is None or refs:
+        examples = read_references(source, refs)
+    else:
+        examples = read_examples(SplitConfig(file=source), data)
     if not examples:
         raise DataError(f"{source}: no lines; at least one is required")
     about: dict[str, object] = {
@@ -51,7 +57,8 @@ def files_as_test_set(src: Path | None, refs: Sequence[Path]) -> TestSet:
 def split_as_test_set(name: str, data: DataConfig) -> TestSet:
     """Read a split of a run's data as a test set; raises what split_named or read_examples does."""
     split = split_named(data, name)
-    corpus = f"{split.corpus} {split.split}" if split.corpus else str(split.file or split.src)
+    files = split.sacrebleu or split.file or split.src
+    corpus = f"{split.corpus} {split.split}" if split.corpus else str(files)
     entry = split.model_dump(mode="json", exclude_none=True)
     about: dict[str, object] = {"corpus": corpus, "split": name, "data": entry}
     return TestSet(read_examples(split, data), name, corpus, about)

@@ -43,7 +43,7 @@ def list_(data: Data = Path("data")) -> None:
 
 
 def fetch(
-    name: Annotated[str, Argument(help="Name of a corpus in `nmt corpus list`.")],
+    name: Annotated[str, Argument(help="Name in `nmt corpus list`, or opus:NAME/vVERSION/en-fr.")],
     from_path: Annotated[
         Path | None,
         Option("--from", help="Take the files from this file or folder instead of downloading."),
@@ -95,7 +95,7 @@ def check(*, config: ConfigOptions, as_json: Json = False) -> None:
 def clean(
     files: Annotated[
         list[Path],
-        Argument(help="Source and target text, or one file with lines of source, tab, target."),
+        Argument(help="Source and target text, or one file with both, as in `nmt init`."),
     ],
     out: Annotated[
         list[Path] | None,
@@ -152,10 +152,14 @@ def clean(
             )
     is_pair = len(files) == 1
     split = SplitConfig(file=files[0]) if is_pair else SplitConfig(src=files[0], tgt=files[1])
-    langs = ["", ""] if is_pair else [language_of(file) for file in files]
+    langs = [src_lang or "", tgt_lang or ""]
+    if not is_pair:
+        langs = [lang or language_of(file) for lang, file in zip(langs, files, strict=True)]
+    elif "" in langs and reader_of(files[0]) is not READERS[-1]:
+        raise ConfigError(f"{files[0]}: requires `src_lang` and `tgt_lang`, such as en and fr")
     rules = CleaningRules(
-        src_lang=src_lang or langs[0],
-        tgt_lang=tgt_lang or langs[1],
+        src_lang=langs[0],
+        tgt_lang=langs[1],
         max_words=max_words or None,
         max_ratio=max_ratio,
         min_script=min_script or None,
@@ -186,7 +190,8 @@ def _write(
     with ExitStack() as stack:
         outputs = [stack.enter_context(atomic_output(path)) for path in out]
         rejects = None if rejected is None else stack.enter_context(atomic_output(rejected))
-        pairs = tqdm(stream_split(split, DataConfig()), desc="read", unit=" pairs", disable=None)
+        data = DataConfig(src_lang=rules.src_lang or "en", tgt_lang=rules.tgt_lang or "fr")
+        pairs = tqdm(stream_split(split, data), desc="read", unit=" pairs", disable=None)
         for number, (pair, reason) in enumerate(judge_pairs(iter(pairs), rules), start=1):
             counts[reason or ""] += 1
             texts = [pair.src_text, pair.tgt_text]

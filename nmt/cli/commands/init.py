@@ -32,8 +32,8 @@ def init(
     files: Annotated[
         list[Path],
         Argument(
-            help="Source and target text, or one file with both: parquet, or lines of source, tab, "
-            "target. Files may be compressed or in a zip."
+            help="Source and target text, or one file with both: TMX, CSV with a header, JSON "
+            "lines, PO, parquet, or lines of source, tab, target. Files may be compressed."
         ),
     ],
     src_lang: Annotated[str | None, language_option("Source", _BY_NAME)] = None,

@@ -49,7 +49,10 @@ class ScoreOptions:
         Option(help="Checkpoint for --metric comet, loaded by the package unbabel-comet."),
     ] = None
     split: Annotated[str | None, split_option("test")] = None
-    src: Annotated[Path | None, Option(help="Source text, one sentence a line.")] = None
+    src: Annotated[
+        Path | None,
+        Option(help="Source text, one sentence a line; or a file with both sides, without --ref."),
+    ] = None
     ref: Annotated[
         list[Path] | None, Option(help="Reference translation of the source; may be repeated.")
     ] = None
@@ -116,16 +119,20 @@ class ScoreOptions:
         `has_hypotheses`: whether a file has the translations, so that --src is not required. Raises
         ConfigError for options that do not fit, and DataError for unreadable files.
         """
+        from nmt.corpora.readers import READERS, reader_of
         from nmt.evaluation.examples import files_as_test_set, split_as_test_set
 
         if self.src and not self.ref:
-            raise ConfigError("--src: requires --ref, a reference translation to score against")
+            is_text = reader_of(self.src) is READERS[-1] and ".tsv" not in self.src.suffixes
+            if is_text:
+                raise ConfigError("--src: requires --ref, a reference translation to score against")
         if self.ref and not (self.src or has_hypotheses):
             raise ConfigError("--ref: requires --src (text to translate) or --hyp (a translation)")
-        if self.split and self.ref:
-            raise ConfigError("--split: does not apply with --ref, whose files are the test set")
-        if self.ref:
-            test_set = files_as_test_set(self.src, self.ref)
+        if self.split and (self.src or self.ref):
+            raise ConfigError("--split: does not apply with --src or --ref, which are a test set")
+        if self.src or self.ref:
+            data = None if config is None else config.data
+            test_set = files_as_test_set(self.src, self.ref or (), data)
         else:
             assert config is not None
             test_set = split_as_test_set(self.split or "test", config.data)

@@ -7,9 +7,19 @@ from pathlib import Path
 
 from nmt.corpora.readers.base import PairFile, Reader
 from nmt.corpora.readers.parquet import ParquetReader
+from nmt.corpora.readers.po import PoReader
+from nmt.corpora.readers.records import CsvReader, JsonLinesReader
+from nmt.corpora.readers.tmx import TmxReader
 from nmt.corpora.readers.tsv import TsvReader
 
-READERS: tuple[Reader, ...] = (ParquetReader(), TsvReader())
+READERS: tuple[Reader, ...] = (
+    ParquetReader(),
+    CsvReader(),
+    JsonLinesReader(),
+    TmxReader(),
+    PoReader(),
+    TsvReader(),
+)
 """The readers of all formats. The last one reads files with any other name."""
 
 

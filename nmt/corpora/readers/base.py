@@ -1,11 +1,19 @@
 """The interface of a reader of sentence pairs."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from nmt.corpora.languages import find_sides
+from nmt.corpora.text_files import MAX_LINE_BYTES
+from nmt.errors import DataError
+from nmt.storage.terminal import one_line
 from nmt.types import SentencePair
+
+_BREAKS = re.compile(r"[\n\r\t]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -19,6 +27,17 @@ class PairFile:
     languages: tuple[str, str]
     columns: tuple[str, str] | None = None
     max_bytes: int | None = None
+
+    def find_columns(self, names: Sequence[str], place: str) -> tuple[str, str]:
+        """Return the source and target columns among `names`. Raises DataError, with `place`."""
+        columns = self.columns or find_sides(names, self.languages)
+        if columns is None or [names.count(name) for name in columns] != [1, 1]:
+            wanted = " and ".join(self.columns or self.languages)
+            items = one_line(", ".join(name[:40] for name in names[:12])) or "none"
+            raise DataError(
+                f"{place}: got columns {items}, allowed: {wanted}, each once; name two with columns"
+            )
+        return columns
 
 
 @runtime_checkable
@@ -34,3 +53,22 @@ class Reader(Protocol):
 
         Raises DataError, with file and line or row, once it reaches a fault or the size limit.
         """
+
+
+def join_lines(text: str) -> str:
+    """Return a text in one line: line ends and tabs, with blanks around them, are one space."""
+    if _BREAKS.search(text) is None:
+        return text
+    return " ".join(filter(None, (part.strip(" ") for part in _BREAKS.split(text))))
+
+
+def read_row(values: Iterable[object], columns: Sequence[str], place: str) -> SentencePair:
+    """Return the pair of a row, each text in one line. Raises DataError if a value is no text."""
+    texts = []
+    for name, text in zip(columns, values, strict=True):
+        if not isinstance(text, str) or _SURROGATE.search(text):
+            raise DataError(f"{place}: no text in {name}")
+        if len(text) > MAX_LINE_BYTES:
+            raise DataError(f"{place}: a text of more than {MAX_LINE_BYTES:,} characters")
+        texts.append(join_lines(text))
+    return SentencePair(*texts)

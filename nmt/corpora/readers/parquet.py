@@ -7,8 +7,8 @@ decompressed text have the same limits as in other compressed files.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from nmt.corpora.readers.base import PairFile
-from nmt.corpora.text_files import MAX_LINE_BYTES, check_unpacked, text_limit
+from nmt.corpora.readers.base import PairFile, read_row
+from nmt.corpora.text_files import check_unpacked, text_limit
 from nmt.errors import DataError, pip_install
 from nmt.types import SentencePair
 
@@ -52,15 +52,10 @@ def _pairs(file: PairFile, tables: Iterable[Any], names: list[str]) -> Iterator[
     for table in tables:
         for texts in zip(*(table.column(name).to_pylist() for name in names), strict=True):
             n_rows += 1
-            row = f"{file.path}: row {n_rows}"
-            for name, text in zip(names, texts, strict=True):
-                if not isinstance(text, str):
-                    raise DataError(f"{row}: no text in {name}")
-                if len(text) > MAX_LINE_BYTES:
-                    raise DataError(f"{row}: a text of more than {MAX_LINE_BYTES:,} characters")
+            pair = read_row(texts, names, f"{file.path}: row {n_rows}")
             n_read += _PAIR_BYTES + sum(map(len, texts))
             check_unpacked(str(file.path), n_read, limit)
-            yield SentencePair(*texts)
+            yield pair
 
 
 def _columns(file: PairFile, metadata: Any) -> list[str]:
@@ -68,17 +63,8 @@ def _columns(file: PairFile, metadata: Any) -> list[str]:
 
     Raises DataError if the file lacks them, or if they unpack to more than the limit.
     """
-    src, tgt = file.languages
     names = [metadata.schema.column(number).path for number in range(len(metadata.schema))]
-    candidates = [file.columns or (src, tgt)]
-    if not file.columns:
-        candidates.append((f"translation.{src}", f"translation.{tgt}"))
-    pair = next((pair for pair in candidates if set(pair) <= set(names)), None)
-    if pair is None:
-        raise DataError(
-            f"{file.path}: no columns {', '.join(candidates[0])}; it has {', '.join(names[:12])}; "
-            "name two with columns"
-        )
+    pair = file.find_columns(names, str(file.path))
     n_bytes, limit = 0, text_limit(file.path)
     for name in pair:
         for group in range(metadata.num_row_groups):

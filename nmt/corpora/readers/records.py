@@ -1,0 +1,69 @@
+"""Records whose fields have names: CSV with a header, and a JSON object a line."""
+
+import csv
+from collections.abc import Iterator
+from itertools import chain
+
+from nmt.corpora.readers.base import PairFile, read_row
+from nmt.corpora.text_files import MAX_LINE_BYTES, open_text
+from nmt.errors import DataError
+from nmt.storage.bounded import parse_json
+from nmt.types import SentencePair
+
+
+class CsvReader:
+    """Reads two columns of a CSV file, separated by the one of `,`, `;` and tab in its header."""
+
+    suffixes = (".csv",)
+
+    def stream(self, file: PairFile) -> Iterator[SentencePair]:
+        names: list[str] = []
+        first, size = 1, 0  # the first line of a row, and its number of characters
+
+        def row_lines() -> Iterator[str]:
+            nonlocal size
+            for line in chain((header,), lines):
+                size += len(line) + 1
+                if size > MAX_LINE_BYTES:
+                    raise csv.Error(f"a row of more than {MAX_LINE_BYTES:,} characters")
+                yield f"{line}\n"
+
+        with open_text(file.path, file.max_bytes) as text:
+            lines = text.lines()
+            header = next(lines, "")
+            delimiter = max(",;\t", key=header.count)
+            rows = csv.reader(row_lines(), delimiter=delimiter, strict=True)
+            try:
+                for row in rows:
+                    place = f"{text.name}:{first}"
+                    first, size = rows.line_num + 1, 0
+                    if not names:
+                        names = row
+                        columns = file.find_columns(names, place)
+                        indices = [names.index(name) for name in columns]
+                    elif row and len(row) != len(names):
+                        raise DataError(f"{place}: {len(row)} fields, the header has {len(names)}")
+                    elif row:
+                        yield read_row([row[index] for index in indices], columns, place)
+            except csv.Error as error:
+                raise DataError(f"{text.name}:{first}: not CSV: {error}") from None
+
+
+class JsonLinesReader:
+    """Reads two keys of a JSON object a line. `translation.en` is a key of a nested object."""
+
+    suffixes = (".jsonl", ".ndjson", ".json")
+
+    def stream(self, file: PairFile) -> Iterator[SentencePair]:
+        with open_text(file.path, file.max_bytes) as text:
+            for number, line in enumerate(text.lines(), start=1):
+                place = f"{text.name}:{number}"
+                record = parse_json(line.encode(), place, DataError) if line.strip() else None
+                if isinstance(record, dict):
+                    for key, child in list(record.items()):
+                        if isinstance(child, dict):
+                            record |= {f"{key}.{field}": value for field, value in child.items()}
+                    columns = file.find_columns(list(record), place)
+                    yield read_row([record[name] for name in columns], columns, place)
+                elif line.strip():
+                    raise DataError(f"{place}: expected a JSON object in each line")

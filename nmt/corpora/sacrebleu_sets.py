@@ -1,0 +1,32 @@
+"""Test sets by name, which sacreBLEU downloads, verifies and keeps."""
+
+from pathlib import Path
+from typing import Any
+
+from nmt.errors import ConfigError, DataError, did_you_mean
+
+
+def find_test_set(name: str, languages: tuple[str, str]) -> dict[str, object]:
+    """Return the paths `src` and `tgt` of a test set, which is downloaded where it is not on disk.
+
+    Raises ConfigError for an unknown name or pair of languages, and DataError if sacreBLEU fails.
+    """
+    from sacrebleu.dataset import DATASETS
+
+    if name not in DATASETS:
+        meant = did_you_mean(name, DATASETS)
+        raise ConfigError(f"sacrebleu: got '{name}', allowed: a name of `sacrebleu --list`{meant}")
+    dataset: Any = DATASETS[name]
+    pair = "-".join(languages)
+    if pair not in dataset.langpairs:
+        allowed = ", ".join(dataset.langpairs)
+        raise ConfigError(f"sacrebleu: got {name} for {pair}, allowed for {name}: {allowed}")
+    try:
+        src, tgts = dataset.get_source_file(pair), dataset.get_reference_files(pair)
+    except (Exception, SystemExit) as error:  # it exits where a checksum is wrong
+        reason = " ".join(str(error).split())
+        raise DataError(
+            f"sacreBLEU cannot get {name} for {pair}: {type(error).__name__} {reason}; remove "
+            f"{dataset._rawdir} if a download was cut"
+        ) from None
+    return {"src": Path(src), "tgt": tuple(map(Path, tgts))}

@@ -1,0 +1,153 @@
+"""Corpora of OPUS and test sets of sacreBLEU by name, served by this machine; pins; headers."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from corpora.test_download import serving
+from corpora.test_fetch import Quiet
+from corpora.test_text_files import write_zip
+
+from nmt.corpora import entries
+from nmt.corpora.corpora import read_examples, read_split, resolve_split
+from nmt.corpora.corpus_report import corpus_report
+from nmt.corpora.entries import find_entry
+from nmt.corpora.fetch import fetch_corpus
+from nmt.corpora.sources import DataConfig, SplitConfig
+from nmt.errors import ConfigError, DataError
+from nmt.evaluation.examples import files_as_test_set
+from nmt.types import EvalExample, SentencePair
+
+NAME = "opus:Books/v1/en-fr"
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The archive of a small corpus, on a server with the layout of OPUS."""
+    monkeypatch.setenv("no_proxy", "*")
+    archive = tmp_path / "served" / "OPUS-Books" / "v1" / "moses" / "en-fr.txt.zip"
+    archive.parent.mkdir(parents=True)
+    texts = {"Books.en-fr.en": "a\nb\nc\n", "Books.en-fr.fr": "x\ny\nz\n", "README": "r"}
+    write_zip(archive, texts)
+    with serving(partial(Quiet, directory=str(tmp_path / "served"))) as address:
+        layout = entries.OPUS.replace("https://object.pouta.csc.fi", address)
+        monkeypatch.setattr(entries, "OPUS", layout)
+        yield archive
+
+
+@pytest.mark.usefixtures("archive")
+def test_a_corpus_of_opus_is_fetched_and_read_either_way(tmp_path: Path) -> None:
+    said: list[str] = []
+    folder, counts = fetch_corpus("opus:Books/v1/fr-en", tmp_path, said.append)
+    assert (folder, counts) == (tmp_path / "opus" / "Books" / "v1", {"train": 3})
+    held_out = {"valid": 1, "test": 1}
+    for languages, text in (("en", "fr"), "a"), (("fr", "en"), "x"):
+        data = DataConfig.model_validate(
+            {"src_lang": languages[0], "tgt_lang": languages[1], "corpus": NAME}
+            | {"folder": tmp_path, "held_out": held_out}
+        )
+        split = resolve_split(data.model_copy(update={"held_out": None}), "train")
+        assert split is not None
+        assert read_split(split, data)[0].src_text == text
+        train = resolve_split(data, "train")
+        assert train is not None
+        assert len(read_split(train, data)) == 1
+
+
+@pytest.mark.parametrize("content", ["d\nb\nc\n", "another, longer text\nb\nc\n" * 9])
+def test_an_address_is_pinned_at_the_first_fetch(
+    archive: Path, tmp_path: Path, content: str
+) -> None:
+    fetch = partial(fetch_corpus, NAME, tmp_path, lambda line: None)
+    folder, _ = fetch()
+    file, pin = folder / archive.name, folder / f"{archive.name}.pin.json"
+    record = json.loads(pin.read_text())
+    assert record["bytes"] == archive.stat().st_size
+    first = file.read_bytes()
+    fetch()
+    n_lines = content.count("\n")
+    write_zip(archive, {"Books.en-fr.en": content, "Books.en-fr.fr": "x\n" * n_lines})
+    file.write_bytes(b"damaged")
+    with pytest.raises(DataError, match=r"wrong checksum: .*the first fetch"):
+        fetch()
+    file.unlink()
+    for from_path in (None, archive):
+        with pytest.raises(DataError, match=r"checksum|more than the"):
+            fetch(from_path=from_path)
+        assert not file.exists()
+    fetch(force=True)
+    assert file.read_bytes() == archive.read_bytes() != first
+    assert json.loads(pin.read_text())["checksum"] != record["checksum"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "opus:",
+        "opus:B/v1/en-en",
+        "opus:../v1/en-fr",
+        "opus:a/v1/en-fr/..",
+        "opus:a/1/en-fr",
+        "opus:a/v1/e-fr",
+        "opus:a/v1/../en-fr",
+        "opus:é/v1/en-fr",
+        "mtdata:a-b-1-eng-fra",
+    ],
+)
+def test_a_name_of_another_form_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="opus:NAME/vVERSION/en-fr"):
+        find_entry(name, tmp_path)
+
+
+def test_a_test_set_of_sacrebleu_has_its_references(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sacrebleu.dataset import DATASETS
+
+    dataset = DATASETS["multi30k/2016"]
+    served = tmp_path / "served"
+    served.mkdir()
+    (served / "en").write_text("a\nb\n")
+    (served / "fr").write_text("x\ny\n")
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setattr(dataset, "_outdir", str(tmp_path / "set"))
+    monkeypatch.setattr(dataset, "_rawdir", str(tmp_path / "set" / "raw"))
+    monkeypatch.setattr(dataset, "md5", None)
+    monkeypatch.setattr(dataset, "langpairs", {"en-fr": ["en", "fr"]})
+    data, split = DataConfig(), SplitConfig(sacrebleu="multi30k/2016")
+    with serving(partial(Quiet, directory=str(served))) as address:
+        monkeypatch.setattr(dataset, "data", [f"{address}/no"])
+        with pytest.raises(DataError, match="sacreBLEU cannot get multi30k/2016"):
+            read_examples(split, data)
+        monkeypatch.setattr(dataset, "data", [f"{address}/en", f"{address}/fr"])
+        monkeypatch.setattr(dataset, "md5", ["0", "0"])
+        with pytest.raises(DataError, match="SystemExit"):
+            read_examples(split, data)
+        for path in (tmp_path / "set" / "raw").iterdir():
+            path.unlink()
+        monkeypatch.setattr(dataset, "md5", None)
+        names = [dataset._get_tarball_filename(url) for url in dataset.data]
+        monkeypatch.setattr(dataset, "langpairs", {"en-fr": names})
+        assert read_examples(split, data) == [EvalExample("a", ("x",)), EvalExample("b", ("y",))]
+    with pytest.raises(ConfigError, match="got multi30k/2016 for fr-en"):
+        read_examples(split, DataConfig(src_lang="fr", tgt_lang="en"))
+    with pytest.raises(ConfigError, match="did you mean 'wmt14'"):
+        read_examples(SplitConfig(sacrebleu="wmt1 4"), data)
+
+
+@pytest.mark.parametrize("first", [("source", "target"), ("en", "fr"), ("French", "English")])
+def test_a_header_line_is_noted(first: tuple[str, str]) -> None:
+    pairs = [SentencePair(*first), *[SentencePair("the cat", "le chat")] * 3000]
+    for header in (True, False):
+        report = corpus_report({"train": pairs if header else pairs[1:]}, DataConfig())
+        notes = [note for note in report[0].suspicions if "header" in note]
+        assert len(notes) == header
+
+
+def test_a_file_of_pairs_is_a_test_set(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"en": "a", "fr": "x"}\n{"en": "a", "fr": "y"}\n')
+    test_set = files_as_test_set(path, (), DataConfig())
+    assert test_set.examples == [EvalExample("a", ("x", "y"))]
