@@ -28,7 +28,7 @@ _CODES = {
 }
 """ISO 639-1 codes by the words that may mean a language in a file name: `en`, `eng`, `english`."""
 
-_ENDING = re.compile(r"\.(gz|zip|txt|sgm|tsv|parquet|tmx|csv|json|jsonl|ndjson|po)$", re.IGNORECASE)
+_ENDING = re.compile(r"\.(gz|zip|txt|tsv|parquet|tmx|csv|json|jsonl|ndjson|po)$", re.IGNORECASE)
 
 
 def language_code(lang: str) -> str:
