@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nmt.corpora.entries import RUN_SPLITS, data_folder, find_entry
 from nmt.corpora.located import locate, locate_named
+from nmt.corpora.sacrebleu_sets import check_test_set
 from nmt.corpora.sources import DataConfig, PairsConfig, SplitConfig
 from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import digest
@@ -131,7 +132,7 @@ def check_corpora(data: DataConfig) -> list[str]:
 
     All other faults raise one ConfigError, with a line for each. A missing corpus in a mixture is
     such a fault, even a named one. Splits from files are read to the end if they have at most
-    MAX_READ_BYTES.
+    MAX_READ_BYTES. Nothing is downloaded: of a test set of sacreBLEU only the name is checked.
     """
     faults: list[str] = []
     absent: list[str] = []
@@ -139,7 +140,9 @@ def check_corpora(data: DataConfig) -> list[str]:
         split = None
         try:
             split = resolve_split(data, name)
-            if split is not None:
+            if split is not None and split.sacrebleu is not None:
+                check_test_set(split.sacrebleu, (data.src_lang, data.tgt_lang))
+            elif split is not None:
                 _read_small(split, data)
         except DataError as error:
             if split is not None and split.corpus is not None:

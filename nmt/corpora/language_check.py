@@ -61,7 +61,7 @@ def language_notes(
     src_texts: Sequence[str], tgt_texts: Sequence[str], src_lang: str, tgt_lang: str
 ) -> Iterator[str]:
     """Yield a message for a first pair like a header, and for sides that are another language."""
-    first = [*src_texts[:1], *tgt_texts[:1]]
+    first = (*src_texts[:1], *tgt_texts[:1])
     if len(first) == 2 and find_sides(first, (src_lang, tgt_lang)) is not None:
         yield f"the first pair looks like a header: {first[0]}, {first[1]}; delete this line"
     if are_swapped(src_texts, tgt_texts, src_lang, tgt_lang):

@@ -28,7 +28,7 @@ _CODES = {
 }
 """ISO 639-1 codes by the words that may mean a language in a file name: `en`, `eng`, `english`."""
 
-_ENDING = re.compile(r"\.(gz|zip|txt|sgm|tsv|parquet|tmx|csv|json|jsonl|ndjson|po)$", re.IGNORECASE)
+_ENDING = re.compile(r"\.(gz|zip|txt|tsv|parquet|tmx|csv|json|jsonl|ndjson|po)$", re.IGNORECASE)
 
 
 def language_code(lang: str) -> str:
@@ -56,13 +56,13 @@ def find_language(tags: Iterable[str], lang: str) -> str | None:
     return min(matches, key=lambda tag: tag.lower() != lang.lower(), default=None)
 
 
-@lru_cache
 def _tag_parts(tag: str) -> list[str]:
     first, *others = re.split("[-_]", tag.strip().lower())
     return [_CODES.get(first, first), *others]
 
 
-def find_sides(names: Iterable[str], languages: tuple[str, str]) -> tuple[str, str] | None:
+@lru_cache(maxsize=4)  # many records have the same names
+def find_sides(names: tuple[str, ...], languages: tuple[str, str]) -> tuple[str, str] | None:
     """Return the names of the columns of source and target; None if the names do not tell.
 
     They are the languages, also as fields of `translation`, or else `source` and `target`.

@@ -6,10 +6,10 @@ from typing import Any
 from nmt.errors import ConfigError, DataError, did_you_mean
 
 
-def find_test_set(name: str, languages: tuple[str, str]) -> dict[str, object]:
-    """Return the paths `src` and `tgt` of a test set, which is downloaded where it is not on disk.
+def check_test_set(name: str, languages: tuple[str, str]) -> Any:
+    """Return sacreBLEU's object for a test set, which need not be on disk.
 
-    Raises ConfigError for an unknown name or pair of languages, and DataError if sacreBLEU fails.
+    Raises ConfigError for an unknown name or pair of languages.
     """
     from sacrebleu.dataset import DATASETS
 
@@ -21,6 +21,15 @@ def find_test_set(name: str, languages: tuple[str, str]) -> dict[str, object]:
     if pair not in dataset.langpairs:
         allowed = ", ".join(dataset.langpairs)
         raise ConfigError(f"sacrebleu: got {name} for {pair}, allowed for {name}: {allowed}")
+    return dataset
+
+
+def find_test_set(name: str, languages: tuple[str, str]) -> dict[str, object]:
+    """Return the paths `src` and `tgt` of a test set, which is downloaded where it is not on disk.
+
+    Raises the errors of `check_test_set`, and DataError if sacreBLEU fails.
+    """
+    dataset, pair = check_test_set(name, languages), "-".join(languages)
     try:
         src, tgts = dataset.get_source_file(pair), dataset.get_reference_files(pair)
     except (Exception, SystemExit) as error:  # it exits where a checksum is wrong

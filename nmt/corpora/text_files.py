@@ -7,12 +7,11 @@ Text is UTF-8, with or without a byte order mark. A line ends at `\\n` only: U+2
 
 import contextlib
 import gzip
-import re
 import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,12 +44,11 @@ def stream_lines(path: Path, max_bytes: int | None = None) -> Iterator[str]:
     """Yield the lines of a text file without their ends. The last line need not have an end.
 
     `path` is a plain file, a pipe, a `.gz` file, a `.zip` archive with one text, or a member of an
-    archive such as `x.tgz/member`. The lines of an `.sgm` file are its segments. `max_bytes` is the
-    largest size of the decompressed text. Raises DataError (file:line) once a fault is reached.
+    archive such as `x.tgz/member`. `max_bytes` is the largest size of the decompressed text. Raises
+    DataError (file:line) once a fault is reached.
     """
     with open_text(path, max_bytes) as text:
-        lines = text.lines()
-        yield from _segments(lines, text.name) if path.suffix.lower() == ".sgm" else lines
+        yield from text.lines()
 
 
 def archive_of(path: Path) -> Path:
@@ -191,24 +189,3 @@ def _hint(start: bytes) -> str:
     if start.startswith((b"\x1f\x8b", b"PK\x03\x04")):
         return "the file looks compressed, its name should end in .gz or .zip"
     return "the file is not text" if b"\0" in start else _UTF_8
-
-
-_SEGMENT = re.compile(r"<seg\b[^<>]*>(.*)</seg>", re.IGNORECASE)
-
-
-def _segments(lines: Iterable[str], name: str) -> Iterator[str]:
-    """Yield the text of each segment of an `.sgm` file, the format of the WMT test sets.
-
-    The format is not XML: `&` is a character, and sacreBLEU does not replace entities either.
-    Raises DataError (file:line) for a segment that is not a line of its own, and for other text.
-    """
-    for number, line in enumerate(lines, start=1):
-        line = line.strip()
-        if match := _SEGMENT.fullmatch(line):
-            yield match[1].strip()
-        elif line and (not line.startswith("<") or "<seg" in line.lower()):
-            excerpt = line if len(line) <= 40 else f"{line[:39]}…"
-            raise DataError(
-                f"{name}:{number}: expected a line with one <seg ...>...</seg>, or with other "
-                f"tags, got {excerpt!r}"
-            )

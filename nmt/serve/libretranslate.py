@@ -41,10 +41,6 @@ def router(service: Service) -> APIRouter:
         await read_request(service, request, bearer, TextRequest)
         return [_detected(service)]
 
-    @api.post("/translate_file", include_in_schema=False)
-    async def refused_file() -> None:
-        raise HTTPException(403, "files are not translated here; send their text to /translate")
-
     @api.get("/health")
     async def health() -> dict[str, str]:
         """Check that every model can translate."""

@@ -100,7 +100,7 @@ def train(  # noqa: PLR0913 - one call is a complete training
     device = ranks.device(config.train.device)
     _check_deterministic(config)
     folder = Path(folder or Path("runs") / config.name)
-    if pairs is valid is None:
+    if pairs is None and valid is None:
         _data_files(config)
         check_scoring(config)
     check_run_folder(folder)

@@ -158,7 +158,6 @@ def test_codes_of_languages() -> None:
     [
         ("train.fr.gz", "fr"),
         ("fr", "fr"),
-        ("newstest2014-fren-src.fr.sgm", "fr"),
         ("news_deu.txt.gz", "de"),
         ("train-Spanish.txt", "es"),
         ("train.1", ""),

@@ -11,7 +11,7 @@ from corpora.test_fetch import Quiet
 from corpora.test_text_files import write_zip
 
 from nmt.corpora import entries
-from nmt.corpora.corpora import read_examples, read_split, resolve_split
+from nmt.corpora.corpora import check_corpora, read_examples, read_split, resolve_split
 from nmt.corpora.corpus_report import corpus_report
 from nmt.corpora.entries import find_entry
 from nmt.corpora.fetch import fetch_corpus
@@ -116,7 +116,11 @@ def test_a_test_set_of_sacrebleu_has_its_references(
     monkeypatch.setattr(dataset, "_rawdir", str(tmp_path / "set" / "raw"))
     monkeypatch.setattr(dataset, "md5", None)
     monkeypatch.setattr(dataset, "langpairs", {"en-fr": ["en", "fr"]})
-    data, split = DataConfig(), SplitConfig(sacrebleu="multi30k/2016")
+    split = SplitConfig(sacrebleu="multi30k/2016")
+    data = DataConfig(corpus="starter", test=split)
+    assert check_corpora(data) == []  # without a download
+    with pytest.raises(ConfigError, match="allowed for multi30k/2016: en-fr"):
+        check_corpora(data.model_copy(update={"src_lang": "fr", "tgt_lang": "en"}))
     with serving(partial(Quiet, directory=str(served))) as address:
         monkeypatch.setattr(dataset, "data", [f"{address}/no"])
         with pytest.raises(DataError, match="sacreBLEU cannot get multi30k/2016"):

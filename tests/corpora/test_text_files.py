@@ -317,25 +317,3 @@ def test_damage_anywhere_gives_a_line_or_text(tmp_path: Path) -> None:
                 messages.append(str(error))
     assert messages
     assert "\n" not in "".join(messages)
-
-
-SGM = """\
-<?xml version="1.0" encoding="UTF-8"?>
-<srcset setid="newstest2014" srclang="any">
-<doc docid="1" genre="news" origlang="en">
-<seg id="1"> A &amp; B, 1 < 2 </seg>
-<SEG id="2">l’été</SEG>
-  <seg id="3"></seg>
-</doc>
-</srcset>
-"""
-
-
-def test_segments_of_a_test_set_are_its_lines(tmp_path: Path) -> None:
-    path = write_tar(tmp_path / "test.tgz", {"test/a.sgm": SGM.encode()})
-    assert read_lines(path / "test" / "a.sgm") == ["A &amp; B, 1 < 2", "l’été", ""]
-    for line in ("plain text", '<seg id="1">two', '<p><seg id="1">one</seg></p>'):
-        (tmp_path / "a.sgm").write_text(f"<doc>\n{line}\n", encoding="utf-8")
-        with pytest.raises(DataError, match=r"a\.sgm:2: expected a line with one <seg") as caught:
-            read_lines(tmp_path / "a.sgm")
-        assert repr(line) in str(caught.value)

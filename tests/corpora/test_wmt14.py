@@ -13,6 +13,7 @@ import pytest
 from cli.helpers import nmt
 from corpora.test_corpora import resolved
 from corpora.test_text_files import write_tar
+from sacrebleu.dataset import DATASETS
 
 from nmt.corpora.corpora import count_pairs, read_examples, read_split, stream_split
 from nmt.corpora.entries import load_catalog
@@ -22,12 +23,6 @@ from nmt.corpora.text_files import read_lines
 NAME = "wmt14-en-fr"
 STARTER = Path(__file__).parents[2] / "data" / "starter"
 SIZES = {"europarl": 150, "commoncrawl": 100, "un": 80, "news_commentary": 20, "giga": 120}
-
-
-def sgm(lines: list[str], kind: str) -> str:
-    segments = [f'<seg id="{n}">{line}</seg>' for n, line in enumerate(lines, start=1)]
-    tags = [f'<{kind} setid="newstest2014">', '<doc docid="1">', "<p>"]
-    return "\n".join([*tags, *segments, "</p>", "</doc>", f"</{kind}>", ""])
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for lang, path in zip(("en", "fr"), split.texts, strict=True):
             lines = list(islice(texts[lang], SIZES.get(name, 12)))
             archive, member = path.parts[0], "/".join(path.parts[1:])
-            text = "".join(f"{line}\n" for line in lines)
-            if member.endswith(".sgm"):
-                text = sgm(lines, "srcset" if lang == "en" else "refset")
-            content = text.encode()
+            content = "".join(f"{line}\n" for line in lines).encode()
             content = gzip.compress(content) if member.endswith(".gz") else content
             archives.setdefault(archive, {})[member.replace("fr-en", "de-en")] = b"ein\n"
             archives[archive][member] = content
@@ -56,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_archives_become_the_splits(folder: Path) -> None:
-    sizes = {"train": sum(SIZES.values()), "valid": 24, "test": 12, "newstest2013": 12, **SIZES}
+    sizes = {"train": sum(SIZES.values()), "valid": 24, "newstest2013": 12, **SIZES}
     assert {split: count_pairs(NAME, split, folder) for split in sizes} == sizes
     data = DataConfig(corpus=NAME, folder=folder)
     train, valid = resolved(data, "train"), resolved(data, "valid")
@@ -86,6 +78,10 @@ def test_a_recipe_goes_from_the_archives_to_newstest2014(
     """`nmt corpus check`, `train` and `eval`, as docs/scale.md has them."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NMT_DATA", str(folder))
+    test_set = DATASETS["wmt14/full"]
+    monkeypatch.setattr(test_set, "_outdir", str(tmp_path))
+    for field in test_set.fieldnames("en-fr"):
+        Path(test_set._get_txt_file_path("en-fr", field)).write_text("a cat\na dog\n")
     settings = [word for setting in SMALL[recipe] for word in ("--set", setting)]
     assert "train" in nmt("corpus", "check", recipe, *settings).output
     nmt("train", recipe, *settings, "--set", "train.steps=3", "--run", "run")

@@ -81,12 +81,6 @@ def test_the_exact_tag_is_preferred(serve: Serve, translator: Translator) -> Non
             assert client.post("/v1/translate", json=asked).json()["model"] == name
 
 
-def test_a_file_is_refused_in_one_line(client: TestClient) -> None:
-    sent = {"file": ("a.txt", b"He is tired."), "source": (None, "en"), "target": (None, "fr")}
-    answer = client.post("/translate_file", files=sent)
-    assert (answer.status_code, list(answer.json())) == (403, ["error"])
-
-
 def test_a_list_has_a_list_of_alternatives_for_each_text(
     client: TestClient, translator: Translator
 ) -> None:

@@ -30,7 +30,7 @@ class PairFile:
 
     def find_columns(self, names: Sequence[str], place: str) -> tuple[str, str]:
         """Return the source and target columns among `names`. Raises DataError, with `place`."""
-        columns = self.columns or find_sides(names, self.languages)
+        columns = self.columns or find_sides(tuple(names), self.languages)
         if columns is None or [names.count(name) for name in columns] != [1, 1]:
             wanted = " and ".join(self.columns or self.languages)
             items = one_line(", ".join(name[:40] for name in names[:12])) or "none"

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Iterator
 from itertools import chain
+from typing import Any
 
 from nmt.corpora.readers.base import PairFile, read_row
 from nmt.corpora.text_files import MAX_LINE_BYTES, open_text
@@ -57,13 +58,14 @@ class JsonLinesReader:
     def stream(self, file: PairFile) -> Iterator[SentencePair]:
         with open_text(file.path, file.max_bytes) as text:
             for number, line in enumerate(text.lines(), start=1):
-                place = f"{text.name}:{number}"
-                record = parse_json(line.encode(), place, DataError) if line.strip() else None
-                if isinstance(record, dict):
-                    for key, child in list(record.items()):
-                        if isinstance(child, dict):
-                            record |= {f"{key}.{field}": value for field, value in child.items()}
-                    columns = file.find_columns(list(record), place)
-                    yield read_row([record[name] for name in columns], columns, place)
-                elif line.strip():
+                place, line = f"{text.name}:{number}", line.strip()
+                if not line:
+                    continue
+                if not line.startswith("{") or not line.endswith("}"):
                     raise DataError(f"{place}: expected a JSON object in each line")
+                record: Any = parse_json(line.encode(), place, DataError)
+                for key, child in list(record.items()):
+                    if isinstance(child, dict):
+                        record |= {f"{key}.{field}": value for field, value in child.items()}
+                columns = file.find_columns(list(record), place)
+                yield read_row([record[name] for name in columns], columns, place)

@@ -32,7 +32,7 @@ class TmxReader:
         with open_text(file.path, file.max_bytes) as text:
             parser = _UnitParser(text.name)
             for unit in chain.from_iterable(map(parser.parse, chain(text.chunks(), (b"",)))):
-                sides = find_sides(unit, file.columns or file.languages)
+                sides = find_sides(tuple(unit), file.columns or file.languages)
                 if sides is not None:
                     has_pairs = True
                     yield SentencePair(*map(unit.__getitem__, sides))

@@ -264,7 +264,7 @@
 
     async decodeFromRow() {
       const weights = [...this.find(".row").querySelectorAll("input")].map((each) => +each.value);
-      if (!weights.some(Boolean)) return this.say("a row of attention needs a weight above 0", true);
+      if (!weights.some(Boolean)) return this.say("a row of attention needs a weight above 0", "wrong");
       const { row } = this;
       const earlier = Object.entries(this.rows).filter(([other]) => other < row);
       this.prefixIds = this.hypothesis.ids.slice(0, row);
