@@ -21,6 +21,7 @@ from nmt.optim.losses import CrossEntropy, Loss, LossOptions
 from nmt.runs.directory import RunDirectory
 from nmt.settings.config_file import load_plugins
 from nmt.translation.translator import Translator
+from nmt.types import LOWER_IS_BETTER
 
 pytestmark = pytest.mark.usefixtures("kinds")
 
@@ -95,6 +96,8 @@ def test_a_registered_metric_chooses_the_best_checkpoint(corpus: Path) -> None:
     assert outcome.best is not None
     assert outcome.best.describe("length") == f"Length {min(lengths)[0]:.2f}"
     assert outcome.best.step in [step for length, step in lengths if length == min(lengths)[0]]
+    register(type("Longest", (Length,), {"lower_is_better": False}))
+    assert "length" not in LOWER_IS_BETTER
 
 
 def test_a_run_of_an_unknown_kind_is_refused_by_its_name(corpus: Path) -> None:
