@@ -49,7 +49,7 @@ def register(new: _Class) -> _Class:
     field: Any = section.model_fields[key]
     if issubclass(new, Metric):
         METRICS[kind] = new()
-        LOWER_IS_BETTER.update({kind} if new.lower_is_better else ())
+        (LOWER_IS_BETTER.add if new.lower_is_better else LOWER_IS_BETTER.discard)(kind)
         field.annotation = Literal[(*get_args(field.annotation), kind)]
     else:
         others = (one for one in config_classes(field.annotation) if kind_of(one) != kind)

@@ -161,6 +161,10 @@ def test_a_row_of_attention_is_changed(page: Any, translator: Translator) -> Non
 
 
 def test_two_runs_stand_side_by_side(page: Any) -> None:
+    assert texts(page, "h2") == ["English", "French"]
+    assert texts(page, "#model-0 option")[0] == "one: English to French"
+    languages = "return [...document.querySelectorAll('textarea, .translation')].map((e) => e.lang)"
+    assert page.execute_script(languages) == ["en", "fr"]
     put(page, "model-1", "two", "change")
     until(page, "document.querySelectorAll('svg.nmt-map').length === 2")
     assert texts(page, "h2") == ["English", "French, one", "French, two"]
@@ -171,13 +175,6 @@ def test_two_runs_stand_side_by_side(page: Any) -> None:
     page.find_element("css selector", "section:last-child .translation a:last-child").click()
     headings = "[...document.querySelectorAll('h3:first-child')]"
     until(page, f"{headings}.every((each) => each.textContent.startsWith('Sentence 3'))")
-
-
-def test_languages_have_names(page: Any) -> None:
-    assert texts(page, "h2") == ["English", "French"]
-    assert texts(page, "#model-0 option")[0] == "one: English to French"
-    languages = "return [...document.querySelectorAll('textarea, .translation')].map((e) => e.lang)"
-    assert page.execute_script(languages) == ["en", "fr"]
 
 
 @pytest.mark.parametrize("how", ["typing", "button", "keys", "API key"])
@@ -269,8 +266,7 @@ def test_the_map_takes_the_width_and_its_cells_are_found(page: Any, width: int) 
 
 
 @WIDTHS
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("other", ["", "two"])
+@pytest.mark.parametrize(("scheme", "other"), [("light", "two"), ("dark", "")])
 def test_axe_finds_nothing(page: Any, width: int, scheme: str, other: str) -> None:
     axe = files(pytest.importorskip("axe_core_python")) / "axe.min.js"
     feature = {"name": "prefers-color-scheme", "value": scheme}

@@ -13,7 +13,7 @@ from nmt.errors import ConfigError
 
 def export(
     out: Annotated[
-        Path, Option("--out", "-o", writable=True, help="Folder to write; for page, argos: file.")
+        Path, Option("--out", "-o", writable=True, help="Folder to write, or file (page, argos).")
     ],
     *,
     run: RunOption,
