@@ -50,14 +50,14 @@ def test_two_files_give_a_config_that_trains() -> None:
     result = nmt("init", *write_pair("my news"))
     assert result.stdout == "en-fr.yaml\n"
     lines = result.stderr.splitlines()
-    assert "500 pairs, en to fr; a sentence has 7.1 and 7.5 words" in lines
+    assert "600 pairs, en to fr; a sentence has 6.7 and 7.0 words" in lines
     assert lines[-1] == "next: nmt train --config en-fr.yaml"
     assert not [line for line in lines if line.startswith("note:")]
     data = load_config("en-fr.yaml").data
     assert data.train is not None
     assert data.held_out is not None
     assert (data.train.src, data.train.tgt) == (Path("my news.en"), Path("my news.fr"))
-    assert (data.held_out.valid, data.held_out.test) == (10, 10)
+    assert (data.held_out.valid, data.held_out.test) == (12, 12)
     text = Path("en-fr.yaml").read_text(encoding="utf-8")
     assert "written by: nmt init 'my news.en' 'my news.fr'" in text
     assert re.search(
@@ -114,7 +114,7 @@ def test_given_sets_are_taken_and_nothing_is_held_out_for_them() -> None:
     write_pair("test")
     sets = ("--valid", "dev.tsv", "--test", "test.en", "--test", "test.fr")
     lines = init(*files, *sets, "--name", "mine")
-    assert any("look at test: 500 of its pairs are in train too" in line for line in lines)
+    assert any("look at test: 600 of its pairs are in train too" in line for line in lines)
     data = load_config("mine.yaml").data
     assert data.held_out is None
     assert data.valid is not None
@@ -154,7 +154,7 @@ def test_messy_files_train_and_what_is_wrong_is_said() -> None:
     Path("europarl-v7.fr-en.fr.txt.gz").write_bytes(gzip.compress(tgt))
     lines = init("europarl-v7.fr-en.en.txt", "europarl-v7.fr-en.fr.txt.gz")
     notes = [line for line in lines if line.startswith("note: ")]
-    (faults,) = [note for note in notes if "look at train: of 500 pairs" in note]
+    (faults,) = [note for note in notes if "look at train: of 600 pairs" in note]
     for reason in ("copy", "empty", "duplicate", "damaged characters"):
         assert reason in faults
     assert "\x1b" not in "".join(lines)

@@ -26,6 +26,8 @@ OF_THEIR_OWN = {
     ("--file", "nmt translate"): "a document, too",
     ("--out", "nmt export"): "a folder, or a page's file",
     ("--heads", "nmt attention"): "shows self-attention too",
+    ("--int8", "nmt runs pack"): "stores in 8 bits, where others multiply",
+    ("--run", "nmt train"): "a folder to write, not a trained run",
 }
 """Options whose object is another than that of the same name elsewhere, with the reason."""
 

@@ -54,7 +54,7 @@ def resolved(data: DataConfig, name: SplitName) -> SplitConfig:
 def test_the_catalogue_names_licences_splits_and_checksums() -> None:
     entries = load_catalog(Path("nowhere"))
     for entry in entries.values():
-        assert entry.split_names[:3] == ["train", "valid", "test"]
+        assert entry.split_names[:2] == ["train", "valid"]
         assert entry.licence != "unknown"
         assert entry.attribution
         for name in entry.split_names:

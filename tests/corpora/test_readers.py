@@ -180,12 +180,12 @@ def test_a_faulty_parquet_file_names_row_or_column() -> None:
     columns = [pyarrow.array([text]) for text in "abc"]
     writer.write_table(pyarrow.Table.from_arrays(columns, names=["en", "en", "fr"]), "8.parquet")
     for name, fault in (
-        ("3", "no columns en, fr; it has x, y; name two with columns"),
+        ("3", "got columns x, y, allowed: en and fr, each once; name two with columns"),
         ("4", "row 2: no text"),
         ("5", "row 1: no text"),
         ("6", "cannot be read as parquet: "),
         ("7", "no such file"),
-        ("8", "several columns are called en"),
+        ("8", "got columns en, en, fr, allowed: en and fr, each once"),
     ):
         with pytest.raises(DataError, match=rf"^{name}\.parquet: {fault}"):
             read_split(split(file=f"{name}.parquet"), DATA)

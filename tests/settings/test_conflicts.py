@@ -21,7 +21,6 @@ CONTRADICTIONS = {
         ("train.epochs=null", "train.max_minutes=1", "train.schedule.kind=cosine"),
         ("train.epochs=1", "train.steps=1", "train.schedule.kind=constant"),
     ),
-    "no data": (("data.corpus=null",), ("data.corpus=starter", "data.train.file=a")),
     "patience": (
         ("data.corpus=null", "data.train.file=a", "valid.patience=1"),
         ("data.corpus=starter", "data.valid.file=a", "valid.patience=null"),
