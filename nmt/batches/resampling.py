@@ -3,6 +3,7 @@
 import functools
 import random
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,6 +16,11 @@ from nmt.text.vocabulary import UNK_ID
 from nmt.types import Ids
 
 _N_TOKENS = 4096
+
+
+@functools.lru_cache(maxsize=8)
+def _epoch_start(seed: int, epoch: int, kind: str) -> float:
+    return random.Random(f"{seed}/{epoch}/{kind}").random()
 
 
 @dataclass(frozen=True)
@@ -43,21 +49,18 @@ class Resampling:
     def partners(self, rows: Rows, n_rows: int, epoch: int) -> Rows:
         """Return the row whose pair is appended to each of `rows` in `epoch`; the row if none."""
         distance = random.Random(f"{self.seed}/{epoch}/distance").randrange(n_rows)
-        is_merged = self._chosen(rows, epoch, "merge")
+        is_merged = self._is_chosen(rows, epoch, "merge")
         return np.where(is_merged, (rows.astype(np.int64) + distance) % n_rows, rows)
 
     def token_lengths(self, rows: Rows, epoch: int) -> tuple[Lengths, Lengths]:
         """Return the pieces that the token to copy adds to both sides of each of `rows`."""
-        is_copied = self._chosen(rows, epoch, "copies")
+        is_copied = self._is_chosen(rows, epoch, "copies")
         src, tgt = (is_copied * lengths[rows % len(lengths)] for lengths in self._tokens[1])
         return src, tgt
 
-    def _chosen(
-        self, rows: Rows, epoch: int, kind: str
-    ) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-        """Return whether the noise `kind` is drawn for each of `rows` in `epoch`."""
-        start = random.Random(f"{self.seed}/{epoch}/{kind}").random()
-        probability: float = getattr(self.noise, kind)
+    def _is_chosen(self, rows: Rows | int, epoch: int, kind: Literal["copies", "merge"]) -> Any:
+        """Return whether the noise `kind` is drawn for `rows` in `epoch`."""
+        start, probability = _epoch_start(self.seed, epoch, kind), getattr(self.noise, kind)
         # Fractions of multiples of the golden ratio are uniform over every range of rows.
         return (rows * 0.6180339887498949 + start) % 1 < probability
 
@@ -95,11 +98,9 @@ class Resampling:
         rng = random.Random(f"{self.seed}/{epoch}/{row}")
         pair = src, tgt
         if self.noise.is_on:
-            token = ""
-            if self.noise.copies and self._chosen(np.array([row]), epoch, "copies")[0]:
-                tokens = self._tokens[0]
-                token = tokens[row % len(tokens)]
-            pair = self._add_noise(src, tgt, token, rng)
+            is_copied = self._is_chosen(row, epoch, "copies")
+            tokens = self._tokens[0] if is_copied else [""]
+            pair = self._add_noise(src, tgt, tokens[row % len(tokens)], rng)
         new_src, new_tgt = (
             ids if sampler is None else sampler.sample(ids, rng)
             for sampler, ids in zip(self.samplers, pair, strict=True)
