@@ -142,11 +142,11 @@ def clean(
     from nmt.corpora.archives import is_packed
     from nmt.corpora.cleaning import CleaningRules
     from nmt.corpora.languages import language_of
-    from nmt.corpora.readers import READERS, reader_of
+    from nmt.corpora.readers import is_text
     from nmt.corpora.sources import SplitConfig
 
     for path in out or ():
-        if is_packed(path) or reader_of(path) is not READERS[-1]:
+        if is_packed(path) or not is_text(path):
             raise ConfigError(
                 f"--out: got {path}, allowed: the name of a plain text file, such as x.tsv"
             )
@@ -155,7 +155,7 @@ def clean(
     langs = [src_lang or "", tgt_lang or ""]
     if not is_pair:
         langs = [lang or language_of(file) for lang, file in zip(langs, files, strict=True)]
-    elif "" in langs and reader_of(files[0]) is not READERS[-1]:
+    elif "" in langs and not is_text(files[0]):
         raise ConfigError(f"{files[0]}: requires `src_lang` and `tgt_lang`, such as en and fr")
     rules = CleaningRules(
         src_lang=langs[0],

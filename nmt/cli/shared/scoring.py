@@ -119,13 +119,11 @@ class ScoreOptions:
         `has_hypotheses`: whether a file has the translations, so that --src is not required. Raises
         ConfigError for options that do not fit, and DataError for unreadable files.
         """
-        from nmt.corpora.readers import READERS, reader_of
+        from nmt.corpora.readers import is_text
         from nmt.evaluation.examples import files_as_test_set, split_as_test_set
 
-        if self.src and not self.ref:
-            is_text = reader_of(self.src) is READERS[-1] and ".tsv" not in self.src.suffixes
-            if is_text:
-                raise ConfigError("--src: requires --ref, a reference translation to score against")
+        if self.src and not self.ref and is_text(self.src) and ".tsv" not in self.src.suffixes:
+            raise ConfigError("--src: requires --ref, a reference translation to score against")
         if self.ref and not (self.src or has_hypotheses):
             raise ConfigError("--ref: requires --src (text to translate) or --hyp (a translation)")
         if self.split and (self.src or self.ref):

@@ -30,4 +30,9 @@ def reader_of(path: Path) -> Reader:
     return next(readers, READERS[-1])
 
 
-__all__ = ["READERS", "PairFile", "Reader", "reader_of"]
+def is_text(path: Path) -> bool:
+    """Return whether a file has lines of text, by the suffix of its name."""
+    return reader_of(path) is READERS[-1]
+
+
+__all__ = ["READERS", "PairFile", "Reader", "is_text", "reader_of"]

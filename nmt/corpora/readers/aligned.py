@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from nmt.corpora.readers import READERS, reader_of
+from nmt.corpora.readers import is_text
 from nmt.corpora.text_files import stream_lines
 from nmt.errors import DataError, format_count, missing_file_message
 from nmt.types import EvalExample, SentencePair
@@ -34,7 +34,7 @@ def _stream_rows(
     paths: Sequence[Path], max_bytes: Iterable[int | None]
 ) -> Iterator[tuple[str, ...]]:
     for path in paths:
-        if reader_of(path) is not READERS[-1]:
+        if not is_text(path):
             raise DataError(f"{path}: has both sides of a corpus, so give this file alone")
     columns = [stream_lines(path, limit) for path, limit in zip(paths, max_bytes, strict=True)]
     for n_rows, row in enumerate(zip_longest(*columns)):
