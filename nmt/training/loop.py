@@ -100,9 +100,7 @@ def train(  # noqa: PLR0913 - one call is a complete training
     device = ranks.device(config.train.device)
     _check_deterministic(config)
     folder = Path(folder or Path("runs") / config.name)
-    if pairs is None and valid is None:
-        _data_files(config)
-        check_scoring(config)
+    data_files = _checked_files(config) if pairs is None and valid is None else None
     check_run_folder(folder)
     with (
         ranks.connected(device),
@@ -110,9 +108,9 @@ def train(  # noqa: PLR0913 - one call is a complete training
         contextlib.ExitStack() as open_log,
     ):
         with ranks.first_alone():
-            config = store_pairs(config, folder, {"train": pairs, "valid": valid})
-            data_files = _data_files(config)
-            check_scoring(config)
+            if data_files is None:
+                config = store_pairs(config, folder, {"train": pairs, "valid": valid})
+                data_files = _checked_files(config)
             run = RunDirectory(folder)
             is_begun = has_checkpoint(run) or not ranks.is_first
             earlier = run.load_config().train.precision if is_begun else None
@@ -266,10 +264,11 @@ def choose_precision(
     return earlier or precision, f"{earlier or precision} (auto: {reason})"
 
 
-def _data_files(config: RunConfig) -> list[Path]:
-    """Return all files that training reads."""
+def _checked_files(config: RunConfig) -> list[Path]:
+    """Return all files that training reads, after checking that validation can be scored."""
     splits = [resolve_split(config.data, name) for name in ("train", "valid")]
     files = [file for split in splits if split for file in split_files(split, config.data)]
     if config.train.guided is not None:
         files.append(config.train.guided.links)
+    check_scoring(config)
     return list(dict.fromkeys(files))
