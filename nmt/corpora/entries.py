@@ -1,8 +1,8 @@
 """The catalogue of named corpora: one validated entry per corpus, loaded from YAML.
 
 The built-in catalogue is catalog.yaml beside this file. The user's catalog.yaml in the data folder
-adds entries, or replaces entries of the same name. The entry of a corpus of
-OPUS follows from its name.
+adds entries, or replaces entries of the same name. OPUS corpora have no entry in a catalogue; their
+names, such as opus:Books/v1/en-fr, determine it.
 """
 
 import functools

@@ -113,7 +113,7 @@ class _File:
                 failures.append(str(error))
                 self._say(f"{error}")
         if any(source.bytes for source in self._spec.sources):
-            failures.append("`force` takes another file than that of the first fetch")
+            failures.append("`force` accepts a file that differs from the first fetch")
         reasons = "; ".join(failures) or "the catalogue gives no address"
         remedy = f"where you have the file, use: nmt corpus fetch {self._corpus} `from_path=PATH`"
         raise DataError(f"cannot download {self._name}: {reasons}; {remedy}")
@@ -169,7 +169,7 @@ def _pin_path(target: Path) -> Path:
 
 
 def _pinned(spec: CorpusFile, target: Path) -> CorpusFile:
-    """Return `spec`, where sources without a checksum have those of the first fetch of `target`."""
+    """Return `spec` with the checksum of the first fetch of `target` for sources that have none."""
     if not _pin_path(target).is_file():
         return spec
     pin = load_file(_pin_path(target), (), Source).model_dump(exclude={"url"})

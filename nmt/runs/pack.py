@@ -33,7 +33,7 @@ MAX_BYTES, MAX_MEMBERS = 64 << 30, 64
 """Limits on the bytes and on the number of files in an archive that is unpacked."""
 
 MAX_RATIO = 10
-"""Limit on the ratio of the unpacked bytes to those of the archive. Runs reach about 1.2."""
+"""Limit on the compression ratio of an archive; runs have a ratio of about 1.2."""
 
 _DATE = (1980, 1, 1, 0, 0, 0)  # constant, so that equal runs give equal archives
 _METHODS = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED

@@ -20,8 +20,9 @@ _NO_FIELD = re.compile("[\t\n\r\ud800-\udfff]")
 def store_pairs(config: RunConfig, run: Path, splits: Mapping[str, Pairs | None]) -> RunConfig:
     """Write the pairs of each split to a file of the locked run; return `config` with the files.
 
-    Raises TypeError for no pair of str, DataError for a text that a TSV cannot hold and for other
-    pairs than those of the training so far, and ConfigError if `config` contradicts the splits.
+    Raises TypeError for an item that is not a pair of str. Raises DataError for a text that a TSV
+    cannot hold, and for pairs that differ from those of the training so far. Raises ConfigError if
+    `config` contradicts the splits.
     """
     check_tree(run)
     overrides = []
