@@ -9,7 +9,7 @@ import sentencepiece
 
 from nmt.corpora.languages import NAMES, language_code
 from nmt.errors import ConfigError
-from nmt.export.ctranslate2_folder import export_ctranslate2
+from nmt.export.ctranslate2_folder import check_exportable, export_ctranslate2
 from nmt.runs.trained_run import TrainedRun
 from nmt.storage.output import atomic_output
 from nmt.text.normalisation import CHARACTERS, normalise
@@ -23,13 +23,16 @@ def export_argos(run: TrainedRun, checkpoint: str, out: Path, card: str) -> None
     pieces by their marks of spaces. Raises ConfigError for other tokenizers and for case markup,
     and the errors of `export_ctranslate2` and `atomic_output`.
     """
+    check_exportable(run.config)
     tokenizers = run.tokenizers()
     metadata = {"package_version": "1.0", "argos_version": "1.9"}
     for end, side in (("from", tokenizers.src), ("to", tokenizers.tgt)):
-        if getattr(side.config, "case", None) != "keep":
+        case = getattr(side.config, "case", None)
+        if case != "keep":
             raise ConfigError(
-                "cannot export tokenizer: allowed: kind 'sentencepiece' with case 'keep'; Argos "
-                "Translate has no step that restores capitals (format argos)"
+                f"cannot export tokenizer: got kind '{side.config.kind}' with case '{case}', "
+                "allowed: 'sentencepiece' with 'keep', because Argos Translate restores no "
+                "capitals; train with tokenizer.case=keep, or use --format ctranslate2"
             )
         code = language_code(side.lang)
         metadata |= {f"{end}_code": code, f"{end}_name": NAMES.get(code, code)}

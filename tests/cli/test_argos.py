@@ -14,6 +14,7 @@ from nmt.export.argos import _with_rules
 from nmt.text.normalisation import restore
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import train_tokenizers
+from nmt.text.word_tokenizer import WordConfig
 from nmt.training.loop import train
 from nmt.translation.translator import Translator
 from nmt.types import SentencePair
@@ -62,13 +63,14 @@ def test_a_package_translates_as_nmt_does(tmp_path: Path, monkeypatch: pytest.Mo
     assert finished
     assert all(text == argos_text for text, argos_text in finished)
     assert len(argos(folder, ["a b c " * 2000, ""], beam=4)) == 2  # beyond its positions
-
-
-def test_other_tokenizers_are_refused(folder: Path) -> None:
-    assert refusal(*EXPORT).startswith("cannot export tokenizer: ")  # words
     pairs = [SentencePair("A man sleeps", "Ein Mann")]
-    train_tokenizers(SentencePieceConfig(case="markup"), pairs, "en", "de", 1).save("run/tokenizer")
-    assert refusal(*EXPORT).startswith("cannot export tokenizer: ")
+    for tokenizer in (SentencePieceConfig(case="markup"), WordConfig()):
+        train_tokenizers(tokenizer, pairs * 2, "en", "de", 1).save("run/tokenizer")
+        assert refusal(*EXPORT, "--force").startswith("cannot export tokenizer: ")
+
+
+def test_a_recurrent_model_is_refused_before_its_tokenizer(folder: Path) -> None:
+    assert refusal(*EXPORT).startswith("cannot export model.kind: ")
 
 
 CONFIG = SentencePieceConfig()
