@@ -25,9 +25,18 @@ def download(name: FilePath) -> Path:
     """
     repository, _, revision = Path(name).as_posix().removeprefix(PREFIX).partition("@")
     with _hub_errors(name):
-        from huggingface_hub import hf_hub_download
+        from huggingface_hub import (
+            get_hf_file_metadata,
+            hf_hub_download,
+            hf_hub_url,
+            try_to_load_from_cache,
+        )
 
-        return Path(hf_hub_download(repository, _FILE, revision=revision or None))
+        revision = revision or None
+        if not isinstance(try_to_load_from_cache(repository, _FILE, revision=revision), str):
+            # Without a network, hf_hub_download would retry for half a minute.
+            get_hf_file_metadata(hf_hub_url(repository, _FILE, revision=revision), timeout=5)
+        return Path(hf_hub_download(repository, _FILE, revision=revision))
 
 
 def push(run: RunDirectory, checkpoint: str, card: str, repository: str) -> str:
@@ -53,4 +62,10 @@ def _hub_errors(name: FilePath) -> Iterator[None]:
     except ImportError:
         raise ConfigError(f"{name}: needs huggingface_hub: {pip_install('hub')}") from None
     except Exception as error:
+        # Compares names, because some versions use httpx and others httpx2.
+        if "TransportError" in {kind.__name__ for kind in type(error).__mro__}:
+            raise CheckpointError(
+                f"{name}: the Hugging Face Hub cannot be reached ({error}); check the network, or "
+                "copy the file of `nmt runs pack` instead"
+            ) from error
         raise CheckpointError(f"{name}: {' '.join(str(error).split())}") from error
