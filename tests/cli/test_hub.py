@@ -90,6 +90,7 @@ def test_a_pushed_run_translates_as_the_run_does(
     scores = nmt("translate", "--run", "run", "a b", "c", "--json").stdout
     assert nmt("translate", "--run", FIRST, "a b", "c", "--json").stdout == scores
     nmt("translate", "--run", "run", "--rerank", FIRST, "a b")
+    assert FIRST in nmt("compare", "run", FIRST).stdout
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert Translator.load(FIRST).step == 6
 
@@ -124,6 +125,23 @@ def test_what_the_hub_refuses_is_one_line(commits: list[dict[str, bytes]]) -> No
     assert refusal("runs", "push", "run", "--to", "a/b/c").startswith("a/b/c: ")
     for command in ("card", "calibrate"):
         assert "a packed run" in refusal(command, "--run", FIRST)
+
+
+def test_a_hub_out_of_reach_is_one_line_at_once(
+    commits: list[dict[str, bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nmt("runs", "push", "run", "--to", "ana/small")
+    nmt("translate", "--run", FIRST, "a")
+    nowhere = "http://127.0.0.1:9"
+    template = f"{nowhere}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", nowhere)
+    monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr("time.sleep", lambda seconds: pytest.fail(f"waits {seconds} s"))
+    for command in (("translate", "a", "--run", SECOND), ("runs", "push", "run", "--to", "a/b")):
+        error = refusal(*command)
+        assert error.startswith(f"{command[-1]}: ")
+        assert "cannot be reached" in error
+    nmt("translate", "--run", FIRST, "a")  # from the cache
 
 
 def test_without_the_package_a_name_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """`nmt compare`: scores of several runs or translations of one test set, side by side."""
 
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -91,11 +92,16 @@ def _open_runs(
     from nmt.corpora.text_files import archive_of
     from nmt.runs.builtin import builtin_runs
     from nmt.runs.find import find_run, split_checkpoint
+    from nmt.runs.hub import is_hub_name
     from nmt.runs.trained_run import TrainedRun
 
     places = {system: split_checkpoint(system) for system in systems}
     names = builtin_runs()
-    paths = {s: place for s, place in places.items() if place[0].is_dir() or str(place[0]) in names}
+    paths = {
+        system: (run, checkpoint)
+        for system, (run, checkpoint) in places.items()
+        if run.is_dir() or zipfile.is_zipfile(run) or is_hub_name(run) or str(run) in names
+    }
     for system in systems:
         if system not in paths and not archive_of(system).exists():
             raise DataError(missing_file_message(system))
