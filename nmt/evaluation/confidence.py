@@ -106,8 +106,10 @@ def read_calibration(
     """Read a translator's calibration; `say` gets a note on other settings. Raises as `read`."""
     if not translator.runs:
         raise CheckpointError("confidence: got a translator without a run, allowed: one of a run")
-    models, settings = binding_of(translator)
-    calibration = Calibration.read(translator.runs[0].path, models)
+    run, (models, settings) = translator.runs[0], binding_of(translator)
+    if not (run.path / CONFIDENCE).exists():
+        run.check_folder(f"has no calibration; unzip {run.archive}, and `nmt calibrate` the folder")
+    calibration = Calibration.read(run.path, models)
     changed = [key for key, value in settings.items() if calibration.settings.get(key) != value]
     if changed:
         say(f"note: confidence was calibrated with another {', '.join(changed)}; calibrate again")

@@ -96,8 +96,8 @@ def model_card(
     config, run_json = run.config, read_card(run.directory)
     reports = read_reports(run.path, translator.step, say)
     if not reports:
-        checkpoint = translator.checkpoint
-        say(f"{run.path} has no scores of {checkpoint}; nmt eval --run {run.path} adds them")
+        remedy = f"; nmt eval --run {run.name} adds them" if run.archive is None else ""
+        say(f"{run.name} has no scores of {translator.checkpoint}{remedy}")
     calibration = find_calibration(translator, say)
     src, tgt = config.data.src_lang, config.data.tgt_lang
     settings = config.model_dump(mode="json", include={"model", "search"})  # without user paths

@@ -13,13 +13,12 @@ from nmt.runs.hub import is_hub_name
 def find_run(run: Path | None, root: Path = Path("runs"), default: Path | None = None) -> Path:
     """Return `run` after checking it, or if None the run in `root` with the newest checkpoint.
 
-    `run` is a run directory, a packed run or the name of a built-in model; a name on the Hub is not
-    checked. `default` is returned if `run` is None and `root` has no runs. Raises CheckpointError,
-    suggesting a similar name, if there is no such run or it has no checkpoint.
+    `run` is a run directory or a packed run; the name of a built-in model or of a run on the Hub is
+    returned as it is. `default` is returned if `run` is None and `root` has no runs. Raises
+    CheckpointError, suggesting a similar name, if there is no such run or it has no checkpoint.
     """
-    if run is not None and is_hub_name(run):
+    if run is not None and (is_hub_name(run) or resolve(run) != run):
         return run
-    run = run and resolve(run)
     if run is not None and run.is_file():
         if not zipfile.is_zipfile(run):
             raise CheckpointError(

@@ -1,13 +1,14 @@
 """Read access to a trained run: its config, tokenizers and models."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from nmt.config import RunConfig
-from nmt.errors import CheckpointError, ConfigError
+from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import meta_model, uninitialised_model
 from nmt.models.ensemble import Ensemble
@@ -35,10 +36,16 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A run directory, opened for reading, and its config."""
+    """A run directory, opened for reading, and its config.
+
+    `name` is what `open` was called with, for messages. `archive` is the file of a packed run,
+    whose directory is a temporary one; None for a folder.
+    """
 
     directory: RunDirectory
     config: RunConfig
+    name: str
+    archive: Path | None = None
 
     @classmethod
     def open(cls, path: FilePath) -> "TrainedRun":
@@ -48,15 +55,22 @@ class TrainedRun:
         Raises CheckpointError if there is no run or its config.yaml was edited, and ConfigError if
         the config is invalid.
         """
-        path = download(path) if is_hub_name(path) else resolve(Path(path))
-        directory = RunDirectory(unpack(path) if path.is_file() else path)
-        directory.check_exists()
-        return cls(directory, directory.load_config())
+        name, path = str(Path(path)), download(path) if is_hub_name(path) else resolve(Path(path))
+        archive = path if path.is_file() else None
+        directory = RunDirectory(path if archive is None else unpack(archive))
+        with _naming(name, directory):
+            directory.check_exists()
+            return cls(directory, directory.load_config(), name, archive)
 
     @property
     def path(self) -> Path:
         """The run directory."""
         return self.directory.path
+
+    def check_folder(self, reason: str) -> None:
+        """Raise CheckpointError with `reason` if the run is packed, and so lacks files."""
+        if self.archive is not None:
+            raise CheckpointError(f"{self.name}: {reason}")
 
     def with_config(self, overrides: Overrides) -> "TrainedRun":
         """Return the run with `overrides` applied to its config. Raises ConfigError."""
@@ -96,7 +110,8 @@ class TrainedRun:
                 f"{self.directory.config_path}: model: no such model can be built: {reason}"
             ) from None
         folder = self.directory.checkpoint_folder
-        step, tensors = folder.load_weights(str(checkpoint), _expected(weights))
+        with _naming(self.name, self.directory):
+            step, tensors = folder.load_weights(str(checkpoint), _expected(weights))
         return step, {name: tensors[first] for name, first in first_names(weights).items()}
 
 
@@ -119,14 +134,14 @@ def load_models(
     for run, other in zip(runs[1:], models[1:], strict=True):
         if other.tokenizers.reverse_target != first.tokenizers.reverse_target:
             raise ConfigError(
-                f"{run.path}: its data.reverse_target differs from that of {runs[0].path}; "
+                f"{run.name}: its data.reverse_target differs from that of {runs[0].name}; "
                 "rerank by it instead: an ensemble writes in one direction"
             )
         for side in ("src", "tgt"):
             ours, theirs = getattr(first.tokenizers, side), getattr(other.tokenizers, side)
             if (ours.lang, ours.model_bytes) != (theirs.lang, theirs.model_bytes):
                 raise ConfigError(
-                    f"{run.path}: its {side} vocabulary differs from that of {runs[0].path}; "
+                    f"{run.name}: its {side} vocabulary differs from that of {runs[0].name}; "
                     "an ensemble needs runs with the same tokenizers"
                 )
     if len(models) == 1 and weights is None:
@@ -143,6 +158,15 @@ def check_fit(model: Seq2Seq, tensors: Tensors, where: str) -> None:
     """
     expected = _expected(model.state_dict(keep_vars=True))
     check_specs(expected, specs_of(tensors), f"{where}: {MISFIT}")
+
+
+@contextlib.contextmanager
+def _naming(name: str, directory: RunDirectory) -> Iterator[None]:
+    """Replace the path of a run directory, which may be temporary, by `name` in errors."""
+    try:
+        yield
+    except NMTError as error:
+        raise type(error)(str(error).replace(str(directory.path), name)) from error
 
 
 def _expected(weights: Tensors) -> Specs:

@@ -39,7 +39,7 @@ def copy_initial_weights(model: nn.Module, config: RunConfig) -> list[str]:
     names = [n for n in weights if n in tensors and tensors[n].shape == weights[n].shape]
     if not any(tensors[name].dim() > 1 for name in names):  # biases fit any model
         raise ConfigError(
-            f"train.init_from: {run.path}: none of its matrices has the name and the shape of a "
+            f"train.init_from: {run.name}: none of its matrices has the name and the shape of a "
             "matrix of this model"
         )
     with torch.no_grad():

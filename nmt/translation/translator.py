@@ -171,7 +171,7 @@ class Translator:
         """The runs, the checkpoint and its step, for messages."""
         if not self.runs:
             return "a model without a run"
-        names = " + ".join(str(run.path) for run in self.runs)
+        names = " + ".join(run.name for run in self.runs)
         return f"{names}, checkpoint {self.checkpoint} (step {self.step:,})"
 
     def __repr__(self) -> str:

@@ -1,6 +1,7 @@
 """Packed runs in int8, and the models that come with nmt, which commands accept by name."""
 
 import hashlib
+import json
 import re
 import shutil
 import zipfile
@@ -143,12 +144,32 @@ def test_the_name_stands_for_a_run_in_all_commands(model: Path) -> None:
     assert "pieces" in nmt("vocab", "show", "--run", NAME).stdout
     assert NAME in nmt("doctor").stdout
     assert refusal("translate", "--run", "everyday-en-f", "a").endswith(f"did you mean '{NAME}'?")
-    compared = nmt("compare", NAME, home / "run").stdout
+    compared = nmt("compare", NAME, home / "run", model).stdout
     assert NAME in compared
+    assert str(model) in compared
+    for name in (NAME, model):
+        assert f"--run {name} translates with the run" in nmt("translate", name).stderr
     nmt("train", "--config", home / "toy.yaml", "--run", "new", "--set", f"train.init_from={NAME}")
     shutil.copytree("new", NAME)  # what exists is meant, as everywhere
     assert TrainedRun.open(NAME).path == Path(NAME)
     assert nmt("runs", "show", NAME).stdout.split()[1] == NAME
+
+
+def test_what_a_packed_run_lacks_is_said_by_its_name(model: Path) -> None:
+    """Not by the temporary folder to which it is unpacked, in which nothing can be kept."""
+    average, search = ("average", "--last", "1", "--run"), ("translate", "a", "--run")
+    for name in (NAME, model):
+        for command in (["report"], ["curve"], ["card"], average, ["runs", "pack"]):
+            assert refusal(*command, name).startswith(f"{name}: ")
+        for other in (("calibrate", "--run"), (*search[:2], "--confidence", "--run")):
+            assert refusal(*other, name).startswith(f"{name}: ")
+            assert f"unzip {model}" in refusal(*other, name)
+        assert refusal(*search, name, "--checkpoint", "step-9").startswith(f"{name}/")
+        assert nmt("runs", "show", name).stdout.split()[1] == str(name)
+    scores = nmt("eval", "--run", NAME, "--no-bootstrap", "--json")
+    assert json.loads(scores.stdout)["run"] == NAME
+    assert "nmt-run-" not in scores.stderr
+    assert not Path(NAME).exists()
 
 
 ARCHIVES = sorted(FOLDER.glob("*.zip"))

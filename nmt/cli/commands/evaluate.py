@@ -76,7 +76,7 @@ def evaluate(
     choices = [f"hyp-{hyp.name}"] if hyp else []
     if config is not None:
         choices += _choices(models, rerank, compute, keys, config.search)
-        test_set.about["run"] = str(runs[0].path)
+        test_set.about["run"] = runs[0].name
     name = report_name(test_set.name, choices)
     if hyp:
         evaluation = score_file(hyp, test_set, scoring)
@@ -88,7 +88,8 @@ def evaluate(
     if out is not None:
         write_lines(evaluation.hyp_texts, out)
     _show(report, as_json, on_stderr=str(out) == "-")
-    _keep(report)
+    if runs and runs[0].archive is None:
+        _keep(report, runs[0].path)
     bleu = evaluation.scores.get("bleu") or evaluation.scores.get("multi30k")
     if fail_under is not None and bleu and bleu.score < fail_under:
         complain(f"{bleu.name} {bleu.score:.2f} is under --fail-under {fail_under}")
@@ -130,7 +131,7 @@ def _settings(
     """Return what a report records about the models and the search."""
     settings: dict[str, object] = {}
     if len(runs) > 1:
-        settings |= {"ensemble": [str(run.path) for run in runs], "weights": models.weights}
+        settings |= {"ensemble": [run.name for run in runs], "weights": models.weights}
     settings |= {
         "checkpoint": models.checkpoint or "best",
         "step": translator.step,
@@ -205,18 +206,15 @@ def _show(report: "EvalReport", as_json: bool, on_stderr: bool) -> None:
             print_line(comparison_line(report.comparisons[metric], report.about["baseline"]))
 
 
-def _keep(report: "EvalReport") -> None:
-    """Save the report in its run, if it has one. A failure is only noted on stderr."""
-    run = report.about.get("run")
-    if run is None:
-        return
+def _keep(report: "EvalReport", run: Path) -> None:
+    """Save the report in its run. A failure is only noted on stderr."""
     from nmt.evaluation.score_report import report_path
 
     try:
-        dropped = report.save(Path(str(run)))
+        dropped = report.save(run)
     except DataError as error:
         say(f"scores are not saved in the run: {error}")
         return
-    say(f"scores: {report_path(Path(str(run)), report.name)}")
+    say(f"scores: {report_path(run, report.name)}")
     if dropped:
         say(f"dropped there: {', '.join(dropped)}, scores of translations that have changed")

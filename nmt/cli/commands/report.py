@@ -19,6 +19,7 @@ def report(*, run: RunOption, out: Picture = Path("report.html")) -> None:
     training. The path is printed on stdout.
     """
     trained = open_run(run.path)
+    trained.check_folder("a packed run has no curves; use the run's folder")
     from nmt.explain.report_page import write_report
 
     write_report(trained, out)
@@ -40,6 +41,8 @@ def curve(
     if len(set(paths)) < len(paths):
         raise ConfigError(f"--run: got {', '.join(map(str, paths))}, allowed: different runs")
     trained = [open_run(path) for path in paths or (None,)]
+    for opened in trained:
+        opened.check_folder("a packed run has no curves; use the run's folder")
     from nmt.explain.curve import draw_curve, draw_curves
     from nmt.explain.heatmap import write_map
 
@@ -47,7 +50,7 @@ def curve(
     if len(trained) == 1:
         figure = draw_curve(trained[0].path, metric)
     else:
-        figure = draw_curves({str(run.path): run.path for run in trained}, metric)
+        figure = draw_curves({run.name: run.path for run in trained}, metric)
     write_map(figure, out)
     print_path(out)
 
@@ -72,7 +75,6 @@ def card(
     from nmt.translation.translator import Translator
 
     trained = open_run(run.path)
-    if run.path not in (None, trained.path):
-        raise ConfigError(f"{run.path}: a packed run has no scores; use the run's folder")
+    trained.check_folder("a packed run has no scores; use the run's folder")
     translator = Translator.load(trained, "cpu", checkpoint or "best")
     print_lines([model_card(translator, say, licence)], out)

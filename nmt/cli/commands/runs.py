@@ -52,13 +52,14 @@ def show(*, run: RunOption) -> None:
     from nmt.runs.run_list import run_row
     from nmt.runs.trained_run import TrainedRun
 
-    directory = TrainedRun.open(_path(run)).directory
+    opened = TrainedRun.open(_path(run))
+    directory = opened.directory
     row, folder = run_row(directory), directory.checkpoint_folder
     labels: dict[int, str] = {}
     for label, step in folder.labels().items():
         labels[step] = f"{labels.get(step, '')}  {label}"
     lines = [
-        ("run", str(directory.path)),
+        ("run", opened.name),
         ("state", row.state),
         ("updates", f"{row.step:,}"),
         ("best", "" if row.best is None else f"{row.metric} {row.best[0]:.2f} at {row.best[1]:,}"),
@@ -94,14 +95,14 @@ def pack(
     state, so training cannot continue from it. Commands that translate accept the file as --run.
     The path of the file is printed on stdout.
     """
-    from nmt.runs.directory import RunDirectory
     from nmt.runs.pack import pack as write_pack
+    from nmt.runs.trained_run import TrainedRun
 
-    directory = RunDirectory(_path(run))
-    directory.check_exists()
-    folder = directory.path.resolve()
+    opened = TrainedRun.open(_path(run))
+    opened.check_folder("this run is packed already")
+    folder = opened.path.resolve()
     out = out or folder.with_name(f"{folder.name}.zip")
-    write_pack(directory, checkpoint or "best", out, int8=int8)
+    write_pack(opened.directory, checkpoint or "best", out, int8=int8)
     print_path(out)
 
 
@@ -161,6 +162,7 @@ def average(
     from nmt.runs.average import write_average
 
     trained = open_run(path)
+    trained.check_folder("a packed run has one checkpoint; use the run's folder")
     if last is not None:
         checkpoints = _steps(trained, "last", last, trained.directory.checkpoint_folder.steps())
     elif best is not None:

@@ -58,7 +58,7 @@ def search(
     )
     if as_json:
         content = {
-            "run": [str(run.path) for run in runs],
+            "run": [run.name for run in runs],
             "weights": models.weights,
             "checkpoint": models.checkpoint or "best",
             "int8": compute.int8,
@@ -94,8 +94,9 @@ def calibrate(
     from nmt.storage.atomic import write_json
 
     runs = models.open(compute, {**search.by_key(), "n_best": 1})
-    if models.run and models.run[0] != runs[0].path:
-        raise ConfigError(f"{models.run[0]}: a packed run cannot be changed; use the run's folder")
+    runs[0].check_folder(
+        f"a packed run cannot be changed; unzip {runs[0].archive} and calibrate the folder"
+    )
     examples = _validation_set(runs[0])
     translator = models.load(runs, compute, rerank=rerank)
     say(f"translating {len(examples):,} sentences of the validation set")
@@ -111,7 +112,7 @@ def _validation_set(run: "TrainedRun") -> "list[EvalExample]":
 
     split = resolve_split(run.config.data, "valid")
     if split is None:
-        raise ConfigError(f"{run.path}: data.valid: the run has no validation set")
+        raise ConfigError(f"{run.name}: data.valid: the run has no validation set")
     return read_examples(split, run.config.data)
 
 
