@@ -218,6 +218,7 @@ def record_words(folder: Path, texts: Iterable[str], others: frozenset[int] = fr
         hashes.update(words_by_hash(text))
         if len(hashes) > MAX_WORDS:
             return
+    folder.mkdir(parents=True, exist_ok=True)
     write_bytes(folder / "src.words", np.array(sorted(hashes), dtype="<u4").tobytes())
 
 

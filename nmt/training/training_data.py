@@ -247,14 +247,14 @@ def run_tokenizers(
     if config.train.init_from is not None:
         first, _ = run_named(config.train.init_from)
         tokenizers, others = first.tokenizers(), recorded_words(first.directory.tokenizer_path)
-        _check_tokenizers(tokenizers, config, f"train.init_from: {first.path}: its tokenizers were")
+        _check_tokenizers(tokenizers, config, f"train.init_from: {first.name}: its tokenizers were")
     else:
         data, settings = config.data, config.tokenizer
         sample = () if settings.model_files is not None else _spaced(pairs, data.vocab_pairs)
         tokenizers = train_tokenizers(settings, sample, data.src_lang, data.tgt_lang, config.seed)
-    tokenizers.save(run.tokenizer_path)
     if config.train.init_from is None or others:
         record_words(run.tokenizer_path, (pair.src_text for pair in pairs()), others)
+    tokenizers.save(run.tokenizer_path)  # last: from then on the folder is complete
     return tokenizers
 
 

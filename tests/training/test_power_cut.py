@@ -12,6 +12,7 @@ from training.toy import assert_same_run, log_of, records, train_tiny
 
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
+from nmt.text.tokenizer import MANIFEST_NAME, recorded_words
 from nmt.training.loop import Outcome
 from nmt.training.trainer import Trainer
 
@@ -37,6 +38,8 @@ def test_after_a_power_cut_a_run_can_be_read_and_goes_on(corpus: Path) -> None:
         for keep in ("nothing", "names", "some") if count % 4 else ("all",):
             recorder.cut(count, chance, keep, cut)
             newest.add(newest_step(cut))
+            if (cut / "tokenizer" / MANIFEST_NAME).exists():  # and so is complete
+                assert recorded_words(cut / "tokenizer") == recorded_words(run / "tokenizer")
             if count % 29 == 0 and keep == "some":
                 assert train_saving(corpus, "cut").reason == "1 epoch done"
                 assert_same_run(run, cut)
