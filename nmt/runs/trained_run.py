@@ -78,8 +78,9 @@ class TrainedRun:
 
     def tokenizers(self) -> Tokenizers:
         """Load the tokenizers. Raises DataError if damaged, CheckpointError if outside the run."""
-        stay_inside(self.directory.tokenizer_path, self.path, CheckpointError)
-        tokenizers = Tokenizers.load(self.directory.tokenizer_path)
+        with _naming(self.name, self.directory):
+            stay_inside(self.directory.tokenizer_path, self.path, CheckpointError)
+            tokenizers = Tokenizers.load(self.directory.tokenizer_path)
         return replace(tokenizers, reverse_target=self.config.data.reverse_target)
 
     def load_model(self, checkpoint: str | int, device: torch.device) -> LoadedModel:
