@@ -23,7 +23,7 @@ def download(name: FilePath) -> Path:
 
     Raises CheckpointError if that fails, and ConfigError if huggingface_hub is not installed.
     """
-    repository, _, revision = Path(name).as_posix().removeprefix(PREFIX).partition("@")
+    repository, _, tag = Path(name).as_posix().removeprefix(PREFIX).partition("@")
     with _hub_errors(name):
         from huggingface_hub import (
             get_hf_file_metadata,
@@ -32,7 +32,7 @@ def download(name: FilePath) -> Path:
             try_to_load_from_cache,
         )
 
-        revision = revision or None
+        revision = tag or None
         if not isinstance(try_to_load_from_cache(repository, _FILE, revision=revision), str):
             # Without a network, hf_hub_download would retry for half a minute.
             get_hf_file_metadata(hf_hub_url(repository, _FILE, revision=revision), timeout=5)

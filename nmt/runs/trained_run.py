@@ -55,7 +55,8 @@ class TrainedRun:
         Raises CheckpointError if there is no run or its config.yaml was edited, and ConfigError if
         the config is invalid.
         """
-        name, path = str(Path(path)), download(path) if is_hub_name(path) else resolve(Path(path))
+        name = str(Path(path))
+        path = download(path) if is_hub_name(path) else resolve(Path(path))
         archive = path if path.is_file() else None
         directory = RunDirectory(path if archive is None else unpack(archive))
         with _naming(name, directory):
