@@ -8,18 +8,12 @@ from dataclasses import dataclass
 from nmt.corpora.corpora import MAX_READ_BYTES, resolve_split, split_files, stream_split
 from nmt.corpora.sources import DataConfig
 from nmt.errors import ConfigError, DataError
+from nmt.text.numbers import canonical_numbers, lost_numbers
 from nmt.text.placeholders import ADDRESS, VARIABLE
 from nmt.text.word_tokenizer import core, letter_words
 from nmt.types import EvalExample
 
 _ADDRESS, _PLACEHOLDER = re.compile(ADDRESS), re.compile(VARIABLE)
-_NUMBER = re.compile(  # thousands, then decimals, minutes and the like
-    r"(?<!\d)(\d{1,3}(?:[ \u00a0\u202f.,'’]\d{3})+(?!\d)|\d+)"
-    r"((?:(?:[.,:]|[ \u00a0\u202f]?[hH][ \u00a0\u202f]?)\d+)*)"
-)
-_WRITTEN_OUT = frozenset(map(str, range(13)))
-"""Numbers that a translation may write as words; they are lost only if it has another instead."""
-
 _REPETITION = re.compile(r"(?<!\S)(\S.{4,}?)(?: \1)+(?!\S)")
 _MAX_SEARCHED = 2000
 """Characters of a line in which repetitions are searched, in quadratic time."""
@@ -51,7 +45,7 @@ def count_faults(
     repeated = [(n, loop) for n, loop, texts in loops if loop and not any(map(_repetition, texts))]
     empty = [(n, texts[0]) for n, hyp, texts in rows if not hyp.strip() and "".join(texts).strip()]
     counts = {
-        "lost_numbers": _lost(rows, _numbers),
+        "lost_numbers": _lost(rows, canonical_numbers),
         "lost_addresses": _lost(rows, _ADDRESS.findall),
         "lost_placeholders": _lost(rows, _PLACEHOLDER.findall),
         "repetitions": Count(tuple(repeated), len(rows)),
@@ -80,23 +74,8 @@ def _lost(rows: Sequence[_Row], find: Callable[[str], list[str]]) -> Count:
         source, output = Counter(find(src_text)), Counter(find(hyp))
         expected = source & Counter(item for ref in ref_texts for item in find(ref))
         total += expected.total()
-        excused = frozenset() if output - source else _WRITTEN_OUT
-        faults += [(n, item) for item in (expected - output).elements() if item not in excused]
+        faults += [(n, item) for item in lost_numbers(expected, source, output)]
     return Count(tuple(faults), total)
-
-
-def _numbers(text: str) -> list[str]:
-    """Return the numbers in digits, in one form: 3.5 for 3,5; 6:10 for 18h10; 1000 for 1 000."""
-    text = _PLACEHOLDER.sub(" ", _ADDRESS.sub(" ", text))
-    numbers = []
-    for match in _NUMBER.finditer(re.sub(r"\d", lambda digit: str(int(digit[0])), text)):
-        first, others = re.sub(r"\D", "", match[1]).lstrip("0") or "0", match[2]
-        is_time = others[:1] not in (".", ",", "") and len(first) < 3
-        parts = [str(int(first) % 12) if is_time else first, *re.findall(r"\d+", others)]
-        while len(parts) > 1 and not parts[-1].strip("0"):
-            parts.pop()
-        numbers.append((":" if is_time else ".").join(parts))
-    return numbers
 
 
 def target_words(data: DataConfig) -> set[str] | None:

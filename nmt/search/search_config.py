@@ -122,6 +122,11 @@ class SearchConfig(Config):
     must_not: tuple[str, ...] = Field(
         default=(), description="words that must not occur, written as in the text"
     )
+    keep_numbers: bool = Field(
+        default=False,
+        description="whether beam search translates a sentence again, with its numbers as required "
+        "words, if the translation lacks a number that the source has in digits",
+    )
     sampling: SamplingConfig | None = Field(
         default=None, description="sample translations; null: beam search"
     )

@@ -16,6 +16,7 @@ from nmt.errors import DataError
 from nmt.search.constraints import Constraint
 from nmt.search.words import Word, continues
 from nmt.text.normalisation import normalise
+from nmt.text.numbers import number_forms
 from nmt.text.tokenizer import Tokenizers
 from nmt.translation.constraint import word_of
 from nmt.types import FilePath, Hypothesis
@@ -118,33 +119,28 @@ class Glossary:
                 words.append(word)
         return tuple(words)
 
-    def constrain(
-        self,
-        texts: Sequence[str],
-        beams: Sequence[Sequence[Hypothesis]],
-        constraints: Sequence[Constraint],
-    ) -> dict[int, Constraint]:
-        """Return the constraints of the texts with a hypothesis that lacks a term, by their index.
-
-        Terms are added to the texts' `constraints`, of which there may be none. A form that
-        `must_not` excludes is not required.
-        """
-        lacking = {}
-        for i, (text, hypotheses) in enumerate(zip(texts, beams, strict=True)):
-            terms = self.terms_of(text)
-            if any(self.missed(terms, hypothesis) for hypothesis in hypotheses):
-                constraint = constraints[i] if constraints else Constraint()
-                words = constraint.words
-                excluded = {word.text for word in words.must_not}
-                forms = (tuple(w for w in term.words if w.text not in excluded) for term in terms)
-                words = replace(words, must=(*words.must, *filter(None, forms)))
-                lacking[i] = replace(constraint, words=words)
-        return lacking
-
     def missed(self, terms: Sequence[Term], hypothesis: Hypothesis) -> list[Term]:
         """Return the `terms` that do not occur in a translation."""
         ids = hypothesis.ids[::-1] if self._tokenizers.reverse_target else hypothesis.ids
         return [term for term in terms if not any(word.occurs_in(ids) for word in term.words)]
+
+
+def number_terms(text: str, tokenizers: Tokenizers) -> list[Term]:
+    """Return the numbers in digits of a source text that the vocabulary can write, as terms."""
+    order, terms = tokenizers.reverse_target, []
+    for forms in number_forms(text):
+        words = tuple(filter(None, (word_of(tokenizers.tgt, form, order) for form in forms)))
+        terms += [Term(forms[0], words)] if words else []
+    return terms
+
+
+def add_terms(constraint: Constraint, terms: Sequence[Term]) -> Constraint:
+    """Return the constraint with `terms`. A form that `must_not` excludes is not required."""
+    words = constraint.words
+    excluded = {word.text for word in words.must_not}
+    forms = (tuple(w for w in term.words if w.text not in excluded) for term in terms)
+    words = replace(words, must=(*words.must, *filter(None, forms)))
+    return replace(constraint, words=words)
 
 
 def _word_spans(text: str) -> list[tuple[int, int]]:

@@ -3,6 +3,7 @@
 import copy
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -19,13 +20,14 @@ from nmt.runs.trained_run import TrainedRun, load_models
 from nmt.search.constraints import Constraint
 from nmt.search.forced import force_decode, self_attention
 from nmt.search.search_config import SearchConfig
+from nmt.text.numbers import canonical_numbers, lost_numbers
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import EOS_ID
 from nmt.translation.arguments import checked_texts, merged_search
 from nmt.translation.batched import BatchedModel, DecodingPrecision, Padded, without_eos
 from nmt.translation.constraint import Prefix, Weights, constraints_of
 from nmt.translation.drawn import DrawnTranslation
-from nmt.translation.glossary import Glossary
+from nmt.translation.glossary import Glossary, Term, add_terms, number_terms
 from nmt.translation.parallel import CheckCancelled
 from nmt.translation.reranking import (
     DEFAULT_WEIGHT,
@@ -242,16 +244,34 @@ class Translator:
         config: SearchConfig,
         constraints: Sequence[Constraint],
     ) -> list[list[Hypothesis]]:
-        """Search, and where a hypothesis lacks a term, again with the terms and twice the beam."""
+        """Search, and where a hypothesis lacks a term, again with all terms and twice the beam."""
         beams = self.batched.search(sources, config, constraints)
-        if self.glossary is None:
-            return beams
-        lacking = self.glossary.constrain(texts, beams, constraints)
+        lacking = {}
+        for i, (text, hypotheses) in enumerate(zip(texts, beams, strict=True)):
+            if terms := self._lacking_terms(text, hypotheses, config):
+                lacking[i] = add_terms(constraints[i] if constraints else Constraint(), terms)
         wide = config.model_copy(update={"beam": 2 * config.beam})
         again = self.batched.search([sources[i] for i in lacking], wide, list(lacking.values()))
         for i, hypotheses in zip(lacking, again, strict=True):
             beams[i] = hypotheses
         return beams
+
+    def _lacking_terms(
+        self, text: str, hypotheses: Sequence[Hypothesis], config: SearchConfig
+    ) -> list[Term]:
+        """Return the terms and numbers of a text, or [] if each hypothesis has them all."""
+        terms, numbers, is_lacking = [], [], False
+        if (glossary := self.glossary) is not None:
+            terms = glossary.terms_of(text)
+            is_lacking = any(glossary.missed(terms, hypothesis) for hypothesis in hypotheses)
+        if config.keep_numbers and not config.uses_sampling:
+            numbers = number_terms(text, self.tokenizers)
+        if numbers and not is_lacking:
+            source = Counter(canonical_numbers(text))
+            texts = (self._with_text(hypothesis).text for hypothesis in hypotheses)
+            outputs = (Counter(canonical_numbers(output)) for output in texts)
+            is_lacking = any(lost_numbers(source, source, output) for output in outputs)
+        return terms + numbers if is_lacking else []
 
     def _encoded(self, texts: Iterable[str]) -> tuple[list[str], list[Encoded]]:
         texts = list(checked_texts(texts))

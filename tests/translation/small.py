@@ -1,5 +1,7 @@
 """Translators of small random models, in either direction of a few sentences."""
 
+from collections.abc import Sequence
+
 import torch
 from devices import HERE
 
@@ -27,9 +29,12 @@ def translator_of(
     search: SearchConfig | None = None,
     seed: int = 5,
     backward: bool = False,
+    more: Sequence[SentencePair] = (),
 ) -> Translator:
     """A translator whose weights are large enough that its translations differ."""
-    pairs = [SentencePair(p.tgt_text, p.src_text) for p in PAIRS] if backward else PAIRS
+    pairs = [*PAIRS, *more]
+    if backward:
+        pairs = [SentencePair(pair.tgt_text, pair.src_text) for pair in pairs]
     langs = ("fr", "en") if backward else ("en", "fr")
     tokenizers = train_tokenizers(config, pairs, *langs, seed=1)
     torch.manual_seed(seed)

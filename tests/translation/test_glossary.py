@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,13 @@ from hypothesis import strategies as st
 from translation.small import LONGER, PIECES, TEXTS, translator_of
 
 from nmt.errors import ConfigError, DataError
-from nmt.search.search_config import SearchConfig
+from nmt.search.search_config import SamplingConfig, SearchConfig
 from nmt.text.normalisation import normalise
+from nmt.text.numbers import canonical_numbers, lost_numbers
 from nmt.text.tokenizer import SentencePieceConfig, WordConfig
 from nmt.translation.glossary import MAX_CHARACTERS, Glossary
 from nmt.translation.translator import Translator
+from nmt.types import SentencePair
 
 BEAM = SearchConfig(beam=5, max_length=40, max_length_factor=1, allow_unk=False)
 TRANSLATOR = translator_of(search=BEAM)
@@ -190,3 +193,23 @@ def test_any_text_is_a_glossary_or_refused(text):
 def test_a_long_text_takes_linear_time() -> None:
     terms = {" ".join(["a"] * n): "chats" for n in (99, 1)}
     assert len(Glossary(terms, TOKENIZERS).terms_of("a " * 20_000)) == 1
+
+
+def test_lost_numbers_come_back_and_other_texts_stay() -> None:
+    more = SentencePair("He is 3 or 47.", "Il a 3 ou 47 ans.")
+    translator = translator_of(SentencePieceConfig(vocab_size=46), BEAM, more=[more])
+    texts = ["He is 47.", "7347 or 3,774, in 44:33.", TEXTS[0], "Is this 77?", ""]
+    plain = translator.translate(texts)
+    required = translator.translate(texts, n_best=2, search={"keep_numbers": True})
+    sampling = {"sampling": SamplingConfig(), "keep_numbers": True}  # does not constrain samples
+    assert len(translator.translate(texts, search=sampling)) == len(texts)
+    n_lost = 0
+    for text, before, after in zip(texts, plain, required, strict=True):
+        numbers = Counter(canonical_numbers(text))
+        hypotheses = [*before.hypotheses, *after.hypotheses]
+        outputs = [Counter(canonical_numbers(hypothesis.text)) for hypothesis in hypotheses]
+        lost, *others = [lost_numbers(numbers, numbers, output) for output in outputs] or [[]]
+        assert not any(others)
+        assert numbers or before.text == after.text
+        n_lost += len(lost)
+    assert n_lost > 0

@@ -1,0 +1,53 @@
+"""numbers.py: forms of a number are the same number, and reading takes linear time."""
+
+import time
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.text.numbers import canonical_numbers, lost_numbers, number_forms
+
+TEXT = st.text("0123456789.,:-/hH \u202f'Ma٣ée%$", max_size=30)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I owe 50,000 yen.", [{"50,000", "50 000", "50.000", "50000"}]),
+        ("at 6:10", [{"6:10", "18:10", "6h10", "18h10", "6 h 10", "18 h 10"}]),
+        ("3.5 or 42", [{"3.5", "3,5"}, {"42"}]),
+        ("my MP3 player, 555-0199", [{"MP3"}, {"555-0199"}]),
+        ("the 20th, 007", [{"20th", "20"}, {"007"}]),
+        ("see https://a.org/12 or %2d", []),
+        ("1" * 400, [{"1" * 400}]),
+    ],
+)
+def test_forms_of_the_numbers_of_a_text(text: str, expected: list[set[str]]) -> None:
+    assert [set(forms) for forms in number_forms(text)] == expected
+
+
+@given(TEXT)
+def test_every_form_is_the_same_number(text: str) -> None:
+    for token, *forms in number_forms(text):
+        assert token in text
+        for form in forms:
+            assert canonical_numbers(form) == canonical_numbers(token)
+
+
+@given(TEXT, st.permutations(range(4)))
+def test_numbers_in_another_order_are_not_lost(text: str, order: list[int]) -> None:
+    words = [*text.split(" ")[:4], "", "", "", ""][:4]
+    one, other = (
+        Counter(canonical_numbers("|".join(w))) for w in (words, [words[i] for i in order])
+    )
+    assert lost_numbers(one, one, other) == []
+
+
+def test_a_long_text_is_read_in_linear_time() -> None:
+    for text in ("a" * 50_000, "1" * 50_000, "1 " * 25_000, "1," * 25_000, "a1" * 25_000):
+        start = time.process_time()
+        canonical_numbers(text)
+        number_forms(text)
+        assert time.process_time() - start < 2
