@@ -3,7 +3,7 @@
 The steps follow the data set's script (github.com/multi30k/dataset,
 scripts/task1-tokenize.sh): lower-case, normalise the punctuation, tokenise. The last two use
 sacremoses, a port of the Moses scripts. For the French validation and test_2016_flickr sets the
-preprocessed lines equal the published files (tests/evaluation/test_multi30k.py).
+preprocessed lines equal the published files (tests/evaluation/test_metrics.py).
 """
 
 from collections.abc import Sequence

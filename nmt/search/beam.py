@@ -180,18 +180,20 @@ class _BestPieces:
         return self.constraints.force(pieces, out, rows.slots, length - 1)
 
     def _unblocked(self, out: StepOutput, rows: Rows, n_pieces: int, may_end: bool) -> Pieces:
-        """Return each row's `n_pieces` best unblocked pieces, among blocked ones at -infinity."""
+        """Return each row's `n_pieces` best unblocked pieces, among others at -infinity."""
         forbidden = self.forbidden if may_end else self.forbidden_early
         histories = [history for history in (rows.repetitions, rows.words) if history is not None]
         blocked = [pair for history in histories for pair in zip(*history.blocked(), strict=True)]
         if not blocked:
             return out.vocabulary.top_k_log_probs(out.features, n_pieces, forbidden)
         indices, pieces = torch.tensor(blocked, device=rows.slots.device).unbind(dim=1)
-        n_pieces += int(np.bincount([row for row, _ in blocked]).max())
-        log_probs, ids = out.vocabulary.top_k_log_probs(out.features, n_pieces, forbidden)
+        n_most = n_pieces + int(np.bincount([row for row, _ in blocked]).max())
+        log_probs, ids = out.vocabulary.top_k_log_probs(out.features, n_most, forbidden)
         equal = (ids[indices] == pieces.unsqueeze(1)).long()
-        hits = torch.zeros_like(ids).index_add_(0, indices, equal)
-        return log_probs.masked_fill(hits > 0, -torch.inf), ids
+        is_blocked = torch.zeros_like(ids).index_add_(0, indices, equal) > 0
+        # Other rows have more blocked pieces, which must not give this one more candidates.
+        is_extra = (~is_blocked).cumsum(dim=1) > n_pieces
+        return log_probs.masked_fill(is_blocked | is_extra, -torch.inf), ids
 
 
 def _keeps_all_rows(device: torch.device) -> bool:

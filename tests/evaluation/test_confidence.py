@@ -1,9 +1,7 @@
-"""Confidence: its logistic regression, its measures, its features and its file."""
+"""Confidence: its logistic regression, features and file; attention that has collapsed."""
 
 import itertools
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from translation.small import TEXTS, translator_of
 
 from nmt.errors import CheckpointError
 from nmt.evaluation import confidence
+from nmt.evaluation.attention_health import AttentionHealth, attention_health, health_of
 from nmt.evaluation.confidence import (
     Calibration,
     area_under_curve,
@@ -45,23 +44,18 @@ def test_probabilities_are_bounded_and_in_order_of_logits(logits: np.ndarray) ->
     assert p + probabilities(-x, identity) == pytest.approx(np.ones(len(p)))
 
 
-@settings(max_examples=30, deadline=None)
-@given(SEEDS)
-def test_the_gradient_is_zero_at_the_fit(seed: int) -> None:
+@settings(max_examples=10, deadline=None)
+@given(SEEDS, st.floats(1e-3, 1e3), st.floats(-100, 100))
+def test_the_gradient_is_zero_at_the_fit(seed: int, scale: float, origin: float) -> None:
+    """Scale and origin of features do not matter."""
     x, y = sample(seed)
     z = (x - x.mean(axis=0)) / x.std(axis=0)
     weights = fit(z, y)
-    residual = probabilities(z, weights) - y
-    assert z.T @ residual + weights[:-1] == pytest.approx(np.zeros(3), abs=1e-6)
-    assert residual.sum() == pytest.approx(0, abs=1e-6)
-
-
-@settings(max_examples=30, deadline=None)
-@given(SEEDS, st.floats(1e-3, 1e3), st.floats(-100, 100))
-def test_scale_and_origin_of_features_do_not_matter(seed: int, scale: float, at: float) -> None:
-    x, y = sample(seed)
-    p, q = probabilities(x, fit(x, y)), probabilities(x * scale + at, fit(x * scale + at, y))
-    assert p == pytest.approx(q, abs=1e-5)
+    p = probabilities(z, weights)
+    assert z.T @ (p - y) + weights[:-1] == pytest.approx(np.zeros(3), abs=1e-6)
+    assert (p - y).sum() == pytest.approx(0, abs=1e-6)
+    other = x * scale + origin
+    assert probabilities(other, fit(other, y)) == pytest.approx(p, abs=1e-5)
 
 
 def test_constant_features_leave_the_share_of_good_ones() -> None:
@@ -70,7 +64,7 @@ def test_constant_features_leave_the_share_of_good_ones() -> None:
     assert probabilities(x, fit(x, y)) == pytest.approx(np.full(101, 31 / 101))
 
 
-def test_no_held_out_sentence_is_in_its_own_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_held_out_sentence_is_in_its_own_fit(monkeypatch) -> None:
     x, y = sample(3)
     fits: list[set[float]] = []
 
@@ -95,6 +89,7 @@ def test_calibration_error_of_known_probabilities() -> None:
     assert calibration_error(np.where(high, 0.8, 0.2), y) == pytest.approx(0.3)
 
 
+@settings(max_examples=30, deadline=None)
 @given(SEEDS, st.integers(1, 9))
 def test_the_area_is_the_share_of_ordered_pairs(seed: int, n_values: int) -> None:
     rng = np.random.default_rng(seed)
@@ -103,7 +98,7 @@ def test_the_area_is_the_share_of_ordered_pairs(seed: int, n_values: int) -> Non
     assert area_under_curve(values, y) == pytest.approx(np.mean(pairs))
 
 
-def test_features_of_known_attention(make_translation: Callable[..., Any]) -> None:
+def test_features_of_known_attention(make_translation) -> None:
     weights = np.array([[1, 0, 0], [1, 0, 0], [0, 0, 1]], np.float32)
     [row] = features(make_translation("the cat", ["le chat"], weights))
     log_probs = np.array([-0.1, -0.11, -0.12])
@@ -129,44 +124,64 @@ def test_confidence_depends_on_no_other_sentence() -> None:
         read_calibration(translator)
 
 
-def write(run: Path, **changes: object) -> Path:
-    path = run / "confidence.json"
-    path.write_text(json.dumps({**CALIBRATION.model_dump(), **changes}))
-    return path
-
-
-def test_a_calibration_is_read_as_written(tmp_path: Path) -> None:
-    write(tmp_path)
+def test_a_calibration_is_read_as_written(tmp_path) -> None:
+    (tmp_path / "confidence.json").write_text(CALIBRATION.model_dump_json())
     assert Calibration.read(tmp_path, ["ab"]) == CALIBRATION
     for models in (["ac"], ["ab", "ab"], []):
         with pytest.raises(CheckpointError, match=r"confidence\.json: for another checkpoint"):
             Calibration.read(tmp_path, models)
 
 
-DAMAGE: list[tuple[str | dict[str, object], str]] = [
-    ("{", "not JSON"),
-    ("[]", "damaged"),
-    ("[" * 100_000, "nested too deeply"),
-    ('{"models": ["\\ud800"]}', "damaged"),
-    ({"weights": [float("nan")] * 5}, "weights"),
-    ({"weights": [10**400] * 5}, "weights"),
-    ({"weights": [1e308] * 5}, "weights"),
-    ({"weights": [1.0] * 4}, "weights"),
-    ({"ece": "x\n\x1b[2J"}, "ece"),
-    ({"x\ny": 1}, "damaged"),
-]
-
-
-@pytest.mark.parametrize(("content", "words"), DAMAGE, ids=range(len(DAMAGE)))
-def test_a_damaged_calibration_is_refused_in_one_line(
-    tmp_path: Path, content: str | dict[str, object], words: str
-) -> None:
-    path = write(tmp_path, **(content if isinstance(content, dict) else {}))
-    if isinstance(content, str):
-        path.write_text(content)
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ("{", "not JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ({"models": ["\ud800"]}, "damaged"),
+        ({"weights": [float("nan")] * 5}, "weights"),
+        ({"weights": [10**400] * 5}, "weights"),
+        ({"weights": [1e308] * 5}, "weights"),
+        ({"weights": [1.0] * 4}, "weights"),
+        ({"ece": "x\n\x1b[2J"}, "ece"),
+        ({"x\ny": 1}, "damaged"),
+    ],
+    ids=range(9),
+)
+def test_a_damaged_calibration_is_refused_in_one_line(changes, words: str, tmp_path) -> None:
+    path, values = tmp_path / "confidence.json", CALIBRATION.model_dump()
+    path.write_text(changes if isinstance(changes, str) else json.dumps({**values, **changes}))
     with pytest.raises(CheckpointError) as caught:
         Calibration.read(tmp_path, ["ab"])
-    message = str(caught.value)
-    assert words in message
-    assert message.startswith(f"{path}: ")
-    assert message.isprintable()
+    assert words in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).isprintable()
+
+
+ONE_PIECE, END_ALONE = np.zeros((2, 4, 7), np.float32)
+ONE_PIECE[:, 2] = END_ALONE[:, -1] = 1
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected", "collapse"),
+    [
+        (np.eye(5, 6), (0, 1, 0, 1), None),
+        (np.full((50, 51), 1 / 51), (1, 50 / 51, 1 / 51, 2 / 3), "all but even"),
+        (END_ALONE, (0, 0, 1, 0), "100% of it is on the end of the source"),
+        (ONE_PIECE, (0, 1 / 6, 0, 3 / 4), "it covers 17% of the source"),
+    ],
+)
+def test_values_and_collapses_of_known_matrices(weights, expected, collapse):
+    health = health_of(weights.astype(np.float32))
+    values = health.entropy, health.coverage, health.end_mass, health.diagonality
+    assert values == pytest.approx(expected, abs=1e-3)
+    assert health.collapse() is None if collapse is None else collapse in health.collapse()
+
+
+def test_the_row_of_eos_does_not_count(make_translation) -> None:
+    diagonal = make_translation("the cat", ["le chat"], np.eye(3, dtype=np.float32))
+    assert attention_health([diagonal]) == AttentionHealth(0.0, 1.0, 0.0, 1.0)
+    assert attention_health([make_translation("", [])]) is None
+    end = make_translation("the cat", ["le chat"], np.eye(3, dtype=np.float32)[[2, 2, 2]])
+    mean = attention_health([diagonal, end])
+    assert (mean.coverage, mean.end_mass) == (0.5, 0.5)
+    assert mean.measured()["attention_end_mass"] == 0.5

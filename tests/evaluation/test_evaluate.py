@@ -1,20 +1,30 @@
-"""evaluate.py with a translator that knows its answers."""
+"""Evaluation: test sets, typography, scores by a translator that knows its answers, tuning."""
 
+import itertools
+import json
 import unicodedata
-from collections.abc import Sequence
+from copy import copy
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
+from translation.small import PAIRS, translator_of
 
-from nmt.errors import DataError
+from nmt.corpora.sources import DataConfig, SplitConfig
+from nmt.errors import ConfigError, DataError
 from nmt.evaluation.evaluate import Scoring, bleu_by_length, evaluate, score_translations
+from nmt.evaluation.examples import files_as_test_set, read_translations, split_named
 from nmt.evaluation.metrics import corpus_bleu
+from nmt.evaluation.score_report import EvalReport, length_line
+from nmt.evaluation.tuning import search_grid
+from nmt.evaluation.typography import typography_of, write_as
+from nmt.search.search_config import SamplingConfig
 from nmt.types import Encoded, EvalExample, Hypothesis, TranslatedHypothesis, Translation
 
-ENGLISH = ["The man is in the garden.", "Summer has come!", ""]
-FRENCH_PLAIN = ["L'homme est dans le jardin.", "C'est l'été qui est venu !", "Rien du tout ici ."]
-FRENCH_PRINTED = ["L’homme est dans le jardin.", "C’est l’été qui est venu\u202f!", ""]
+ENGLISH = ["The man is in the garden.", "Summer has come!"]
+FRENCH_PLAIN = ["L'homme est dans le jardin.", "C'est l'été qui est venu !"]
+FRENCH_PRINTED = ["L’homme est dans le jardin.", "C’est l’été qui est venu\u202f!"]
 
 
 class Phrasebook:
@@ -23,7 +33,7 @@ class Phrasebook:
     def __init__(self, answers: dict[str, str]) -> None:
         self.answers = answers
 
-    def translate(self, texts: Sequence[str]) -> list[Translation]:
+    def translate(self, texts) -> list[Translation]:
         nothing = Encoded((), (), (), ())
         empty = Hypothesis((), (), 0.0, np.zeros((0, 1), np.float32), finished=False)
         answers = [[self.answers[text]] if text in self.answers else [] for text in texts]
@@ -33,42 +43,38 @@ class Phrasebook:
         ]
 
 
-PHRASEBOOK = Phrasebook(dict(zip(ENGLISH[:2], FRENCH_PRINTED[:2], strict=True)))
-EXAMPLES = [EvalExample(en, (fr,)) for en, fr in zip(ENGLISH[:2], FRENCH_PLAIN[:2], strict=True)]
+def examples_of(french) -> list[EvalExample]:
+    return [EvalExample(en, (fr,)) for en, fr in zip(ENGLISH, french, strict=True)]
+
+
+PHRASEBOOK = Phrasebook(dict(zip(ENGLISH, FRENCH_PRINTED, strict=True)))
+EXAMPLES = examples_of(FRENCH_PLAIN)
+SCORING = Scoring("fr", ("bleu", "chrf"), n_bootstrap=0)
 
 
 def test_output_in_print_is_scored_in_the_form_of_the_references():
-    result = evaluate(PHRASEBOOK, EXAMPLES, Scoring("fr", n_bootstrap=0))
-    assert result.scores["bleu"].score == 100
-    assert result.hyp_texts == tuple(FRENCH_PLAIN[:2])
-    assert result.compared.typography == "plain"
-    printed = [EvalExample(e, (f,)) for e, f in zip(ENGLISH[:2], FRENCH_PRINTED[:2], strict=True)]
-    result = evaluate(PHRASEBOOK, printed, Scoring("fr", n_bootstrap=0))
-    assert (result.scores["bleu"].score, result.hyp_texts) == (100, tuple(FRENCH_PRINTED[:2]))
-
-
-def test_translations_of_a_file_are_scored_as_those_made_here():
-    scoring = Scoring("fr", n_bootstrap=0)
-    read = score_translations(FRENCH_PRINTED[:2], EXAMPLES, scoring)
-    evaluated = evaluate(PHRASEBOOK, EXAMPLES, scoring)
+    """Also output that is read from a file."""
+    evaluated = evaluate(PHRASEBOOK, EXAMPLES, SCORING)
+    assert (evaluated.scores["bleu"].score, evaluated.hyp_texts) == (100, tuple(FRENCH_PLAIN))
+    read = score_translations(FRENCH_PRINTED, EXAMPLES, SCORING)
     for name in ("compared", "scores", "by_length"):
         assert getattr(read, name) == getattr(evaluated, name)
     assert (read.seconds, read.sentences_per_second) == (None, None)
     assert ["2 of 2 translations" in note for note in read.compared.notes()] == [True]
+    printed = evaluate(PHRASEBOOK, examples_of(FRENCH_PRINTED), SCORING)
+    assert (printed.scores["bleu"].score, printed.hyp_texts) == (100, tuple(FRENCH_PRINTED))
     as_is = Scoring("fr", n_bootstrap=0, as_is=True)
-    read = score_translations(FRENCH_PRINTED[:2], EXAMPLES, as_is)
-    assert read.hyp_texts == tuple(FRENCH_PRINTED[:2])
+    read = score_translations(FRENCH_PRINTED, EXAMPLES, as_is)
+    assert read.hyp_texts == tuple(FRENCH_PRINTED)
     assert read.scores["bleu"].score < 70
     assert (read.compared.typography, read.compared.notes()) == (None, [])
 
 
-@pytest.mark.parametrize("of_refs", ["NFC", "NFD"])
-def test_the_unicode_form_of_either_side_changes_no_score(of_refs):
-    refs = [unicodedata.normalize(of_refs, text) for text in FRENCH_PLAIN[:2]]
-    examples = [EvalExample(en, (fr,)) for en, fr in zip(ENGLISH[:2], refs, strict=True)]
+def test_the_unicode_form_of_either_side_changes_no_score():
     scoring = Scoring("fr", metrics=("bleu", "chrf", "ter"), n_bootstrap=0)
-    for of_hyps in ("NFC", "NFD"):
-        hyps = [unicodedata.normalize(of_hyps, text) for text in FRENCH_PLAIN[:2]]
+    for of_refs, of_hyps in itertools.product(("NFC", "NFD"), repeat=2):
+        examples = examples_of([unicodedata.normalize(of_refs, text) for text in FRENCH_PLAIN])
+        hyps = [unicodedata.normalize(of_hyps, text) for text in FRENCH_PLAIN]
         result = score_translations(hyps, examples, scoring)
         assert [metric.score for metric in result.scores.values()] == [100, 100, 0]
         is_altered = "NFD" in (of_hyps, of_refs)
@@ -80,7 +86,7 @@ def test_the_unicode_form_of_either_side_changes_no_score(of_refs):
 def test_bleu_counts_tokens_of_the_target_language():
     refs = ["我喜欢吃苹果和香蕉。", "他昨天去了北京的大学。"]
     hyps = ["我喜欢吃苹果和梨子。", "他昨天去了上海的大学。"]
-    examples = [EvalExample(en, (zh,)) for en, zh in zip(("one", "two"), refs, strict=True)]
+    examples = [EvalExample("one", (ref,)) for ref in refs]
     theirs = BLEU(trg_lang="zh").corpus_score(hyps, [refs]).score
     assert theirs > 50
     for lang in ("zh", "zh-CN", "zho"):
@@ -90,15 +96,6 @@ def test_bleu_counts_tokens_of_the_target_language():
     assert result.by_length[0].bleu == pytest.approx(theirs, abs=1e-9)
     by_words = Scoring(tgt_lang="zh", tokenize="13a", n_bootstrap=0)
     assert score_translations(hyps, examples, by_words).scores["bleu"].score == 0
-
-
-def test_an_example_without_translation_counts_as_an_empty_line():
-    examples = [*EXAMPLES, EvalExample("", (FRENCH_PLAIN[2],))]
-    result = evaluate(PHRASEBOOK, examples, Scoring("fr", n_bootstrap=0))
-    assert result.hyp_texts[2] == ""
-    assert result.scores["bleu"].score == corpus_bleu(
-        [*FRENCH_PLAIN[:2], ""], [example.ref_texts for example in examples]
-    )
 
 
 def test_buckets_part_at_their_edges_and_leave_none_out():
@@ -111,11 +108,125 @@ def test_buckets_part_at_their_edges_and_leave_none_out():
     assert buckets[0].bleu == 100
     assert 0 < buckets[1].bleu < 100
     assert buckets[2].bleu == 0
+    evaluation = score_translations(hyps, examples, SCORING)
+    assert length_line(evaluation).endswith("41+: too few (n=2)")
     coarse = bleu_by_length(hyps, examples, edges=(10,))
     assert [(b.lowest, b.highest, b.n_sentences) for b in coarse] == [(0, 10, 4), (11, None, 2)]
-
-
-def test_nothing_is_scored_without_examples():
     assert bleu_by_length(["a"], [EvalExample("", ("a",))]) == ()
+
+
+OWN = SplitConfig(src=Path("en"), tgt=Path("fr"))
+
+
+def test_a_split_is_the_runs_own_or_one_of_the_corpus_it_names():
+    data = DataConfig(corpus="multi30k-en-fr", test=OWN)
+    assert split_named(data, "test") == OWN
+    named = DataConfig(train=OWN, test=SplitConfig(corpus="multi30k-en-fr", split="test"))
+    for any_data in (data, named):
+        expected = SplitConfig(corpus="multi30k-en-fr", split="test_2017_flickr")
+        assert split_named(any_data, "test_2017_flickr") == expected
+    for name, message in (("test", "no test set"), ("dev", "got 'dev', allowed: train, valid, t")):
+        with pytest.raises(ConfigError, match=message):
+            split_named(DataConfig(train=OWN), name)
+
+
+def test_every_line_has_all_its_references_unaltered(tmp_path):
+    for name, text in {"en": "a\n\n", "fr": " Oui\u202f! \n\n", "fr2": "l’été\nx\n"}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    refs = [tmp_path / "fr", tmp_path / "fr2"]
+    assert files_as_test_set(tmp_path / "en", refs).examples == [
+        EvalExample("a", (" Oui\u202f! ", "l’été")),
+        EvalExample("", ("", "x")),
+    ]
+    assert [example.src_text for example in files_as_test_set(None, refs).examples] == ["", ""]
+    (tmp_path / "hyp").write_text("a\n\n b\u2028c\n", encoding="utf-8")
+    assert read_translations(tmp_path / "hyp", 3, "x") == ["a", "", " b\u2028c"]
+    with pytest.raises(DataError, match=r"hyp has 3 lines, but the test set has 2"):
+        read_translations(tmp_path / "hyp", 2, "the test set")
+
+
+PLAIN = ["L'été est là !", "Qu'as-tu dit ?", "Oui."]
+PRINTED = ["L’été est là\u202f!", "Qu’as-tu dit\u202f?", "Oui."]
+
+
+def test_the_form_is_that_of_most_texts():
+    assert typography_of(PLAIN, "fr") == "plain"
+    assert typography_of([*PRINTED, *PRINTED, *PLAIN], "fr") == "printed"
+    assert typography_of(["Oui."], "fr") == typography_of([], "fr") == "plain"
+    # A language without rules has its apostrophe only.
+    assert typography_of(["It’s here!", "Yes."], "en") == "printed"
+    assert typography_of(["It's here!", "Yes."], "en") == "plain"
+
+
+def test_either_form_is_written_as_either_and_no_more():
+    for texts in (PLAIN, PRINTED):
+        assert write_as("plain", texts, "fr") == PLAIN
+        assert write_as("printed", texts, "fr") == PRINTED
+    assert write_as("printed", ["it's 'here'!"], "en") == ["it’s 'here'!"]
+    assert write_as("plain", ["it’s here!"], "en") == ["it's here!"]
+    text = "mot?  deux\u2010trois \u00ab a\u0301\u200b \u00bb"
+    assert write_as("plain", [text], "fr") == [text]
+
+
+def test_a_report_has_translations_only_where_they_were_made(tmp_path):
+    """An example without translation counts as an empty line."""
+    examples = [*EXAMPLES, EvalExample("", ("Rien du tout ici .",))]
+    evaluation = evaluate(PHRASEBOOK, examples, SCORING)
+    refs = [example.ref_texts for example in examples]
+    assert evaluation.scores["bleu"].score == corpus_bleu([*FRENCH_PLAIN, ""], refs)
     with pytest.raises(DataError, match="got no lines at all"):
-        evaluate(PHRASEBOOK, [], Scoring("fr"))
+        evaluate(PHRASEBOOK, [], SCORING)
+    report = EvalReport("test_2016.flickr", evaluation, {}, {"checkpoint": "best"})
+    assert report.save(tmp_path) == []
+    path = tmp_path / "eval" / "test_2016.flickr.json"
+    assert json.loads(path.read_text("utf-8")) == json.loads(json.dumps(report.as_json()))
+    assert path.with_suffix(".txt").read_text("utf-8") == "\n".join([*FRENCH_PLAIN, "", ""])
+    read = score_translations(FRENCH_PLAIN, EXAMPLES, SCORING)
+    EvalReport("read", read, {}, {}).save(tmp_path)
+    names = {path.name for path in (tmp_path / "eval").iterdir()}
+    assert names == {"test_2016.flickr.json", "test_2016.flickr.txt", "read.json"}
+
+
+TEXTS = [pair.src_text for pair in PAIRS[:3]] + [""]
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return translator_of()
+
+
+@pytest.fixture(scope="module")
+def examples(translator) -> list[EvalExample]:
+    """The references are what one of the settings gives, so this one is the best."""
+    translations = translator.translate(TEXTS, search={"beam": 3, "length_penalty": 4.0})
+    return [EvalExample(t.src_text, (t.text or "vide",)) for t in translations]
+
+
+def test_each_cell_of_a_grid_has_the_scores_of_its_own_search(translator, examples) -> None:
+    """Beams are plain whatever the run searches by."""
+    other = copy(translator)
+    other.search = translator.search.model_copy(update={"sampling": SamplingConfig()})
+    grid = search_grid(other, examples, SCORING, [3, 1], [4.0, 0.0])
+    settings = [(setting.beam, setting.length_penalty) for setting in grid.settings]
+    assert settings == [(1, 0.0), (1, 4.0), (3, 0.0), (3, 4.0)]
+    assert list(grid.seconds) == [1, 3]
+    for setting in grid.settings:
+        search = {"beam": setting.beam, "length_penalty": setting.length_penalty}
+        texts = [t.text for t in translator.translate(TEXTS, search=search)]
+        assert setting.scores == score_translations(texts, examples, SCORING).scores
+    # The best is the highest, and of equals the first.
+    for metric in ("bleu", "chrf"):
+        scores = [setting.scores[metric].score for setting in grid.settings]
+        assert scores.index(max(scores)) == 2
+        assert max(scores[:2]) < scores[2] == scores[3]
+        assert grid.best(metric) == grid.settings[2]
+
+
+def test_what_no_search_allows_is_refused_first(translator, examples) -> None:
+    def never(beam: int, seconds: float) -> None:
+        raise AssertionError
+
+    with pytest.raises(ConfigError, match="beam: got 0"):
+        search_grid(translator, examples, SCORING, [1, 0], [0.6], never)
+    with pytest.raises(ConfigError, match="length_penalty: got 11"):
+        search_grid(translator, examples, SCORING, [1], [0.6, 11.0], never)

@@ -8,7 +8,6 @@ from laws.family import MODELS, RECORDED, TGT_VOCAB, UNORDERED, model_of
 from nmt.search.graphs import GraphedSteps
 from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
-from nmt.types import Hypothesis
 
 pytestmark = pytest.mark.skipif(IS_CPU, reason="CUDA graphs are for a GPU")
 
@@ -26,7 +25,7 @@ def test_a_graph_gives_the_translations_of_steps_without(
     lengths = torch.tensor([7, 3, 1, 5, 6])
     config = SearchConfig(beam=beam, max_length_extra=5)
 
-    def translate() -> list[list[Hypothesis]]:
+    def translate():
         return search(model, sources, lengths, config)
 
     records: list[bool] = []

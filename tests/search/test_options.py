@@ -1,42 +1,41 @@
-"""Laws of the options of a search, each held to what it says by other means than the search."""
+"""Laws of the options of a search, each checked by other means than the search."""
 
-from collections.abc import Callable, Sequence
+import itertools
 
+import numpy as np
 import pytest
-from search.table_model import TableModel
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from search.table_model import ROWS, TableModel
 from search.test_search import (
     SOURCES,
     ConstantModel,
     assert_all_same,
     assert_best,
-    assert_same,
     batch,
     every_sequence,
+    run,
     short,
     varied_model,
 )
 
 from nmt.errors import NMTError
-from nmt.models.base import Seq2Seq
+from nmt.ops.masks import keep_from_lengths
 from nmt.search.constraints import Constraint
-from nmt.search.search import search
+from nmt.search.repetition import Repetitions, n_repetitions
 from nmt.search.search_config import SearchConfig
 from nmt.search.selection import select_across_banks
-from nmt.search.words import SPACE, Match, Word, WordConstraints
-from nmt.text.vocabulary import EOS_ID, RESERVED
-from nmt.types import Hypothesis
+from nmt.search.words import NO_WORDS, SPACE, Match, Word, WordConstraints
+from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, RESERVED, UNK_ID
 
-MODELS = {"table": TableModel(), "rnn": varied_model()}
+CONSTANT = ConstantModel({4: 0.9, 5: 0.06, EOS_ID: 0.04})
+MODELS = {"table": TableModel(), "rnn": varied_model(), "constant": CONSTANT}
 PIECES = (*RESERVED, f"{SPACE}a", "b", f"{SPACE}ab")
 """The pieces of VOCAB ids, so that `ab` may be written in two ways, and `a` begins both."""
 TEXTS = ("",) * len(RESERVED) + PIECES[len(RESERVED) :]
 A, B, AB = 4, 5, 6
 
-OPTIONS: dict[str, dict[str, object]] = {
-    "min_length": {"min_length": 4},
-    "no_repeat_ngram": {"no_repeat_ngram": 2},
-    "several": {"min_length": 3, "no_repeat_ngram": 2},
-}
 WORDS = {
     "must": WordConstraints(must=((Word([A, B], TEXTS),),)),
     "two": WordConstraints(must=((Word([AB], TEXTS),), (Word([A], TEXTS),))),
@@ -44,105 +43,88 @@ WORDS = {
     "must_not": WordConstraints(must_not=(Word([AB], TEXTS),)),
     "both": WordConstraints(must=((Word([A], TEXTS),),), must_not=(Word([AB], TEXTS),)),
 }
+EACH = [*WORDS.values(), NO_WORDS, NO_WORDS]
 
 
-def words_of(ids: Sequence[int]) -> list[str]:
-    """The words that these pieces spell."""
-    return "".join(TEXTS[id_] for id_ in ids).replace(SPACE, " ").split()
+def has_words(ids, words: WordConstraints) -> bool:
+    """Whether the words that the pieces spell are those that must and may occur."""
+    text = "".join(TEXTS[id_] for id_ in ids).replace(SPACE, " ").split()
+    has_all = all(any(word.text in text for word in forms) for forms in words.must)
+    return has_all and not any(word.text in text for word in words.must_not)
 
 
-def run(
-    model: Seq2Seq,
-    config: SearchConfig,
-    sources: Sequence[Sequence[int]] = SOURCES,
-    words: WordConstraints | None = None,
-) -> list[list[Hypothesis]]:
-    constraints = [Constraint(words=words)] * len(sources) if words else []
-    return search(model, *batch(sources), config, constraints=constraints)
+def most_repeats(ids) -> int:
+    """How often the same pieces come in a row, a last repetition that has only begun included."""
+    most = 1
+    for period in range(1, len(ids)):
+        equal = [a == b for a, b in zip(ids, ids[period:], strict=False)]
+        for same, group in itertools.groupby(equal):
+            if same:
+                most = max(most, -(-len(list(group)) // period) + 1)
+    return most
+
+
+class Cycle(TableModel):
+    """Repeats the pieces `cycle` forever, with little left for any other piece."""
+
+    def __init__(self, cycle, seed: int = 0) -> None:
+        super().__init__(ROWS, seed=seed)
+        for piece, after in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
+            self.table[:, :, piece, after] += 12
+        self.table[..., [PAD_ID, BOS_ID]] = -1e4
 
 
 @pytest.mark.parametrize(
-    ("name", "option"),
+    ("model", "options", "words"),
     [
-        *(("table", option) for option in (*OPTIONS, *WORDS)),
-        *(("rnn", option) for option in ("several", "two")),
+        (MODELS["table"], {}, EACH),
+        (MODELS["rnn"], {"min_length": 3, "no_repeat_ngram": 2}, EACH),
+        (Cycle([4, 6, 5]), {"max_repeats": 2}, []),
     ],
 )
-def test_a_batch_is_its_sentences(name: str, option: str) -> None:
-    config = SearchConfig(beam=4, n_best=4, max_length=9, **OPTIONS.get(option, {}))
-    words = WORDS.get(option)
-    together = run(MODELS[name], config, words=words)
-    for source, hypotheses in zip(SOURCES, together, strict=True):
-        [alone] = run(MODELS[name], config, [source], words)
+def test_a_batch_is_its_sentences(model, options, words) -> None:
+    """Each sentence has words of its own."""
+    config = SearchConfig(beam=4, n_best=4, max_length=13, **options)
+    constraints = [Constraint(words=sentence) for sentence in words]
+    sources = [*SOURCES, [9, 8, 8, 8, 8, 8, 3]]
+    for i, hypotheses in enumerate(run(model, config, sources, constraints)):
+        [alone] = run(model, config, sources[i : i + 1], constraints[i : i + 1])
         assert_all_same(hypotheses, alone)
-    plain = run(MODELS[name], SearchConfig(beam=4, n_best=4, max_length=9))
-    assert [[h.ids for h in hypotheses] for hypotheses in together] != [
-        [h.ids for h in hypotheses] for hypotheses in plain
-    ]
 
 
-def _has_twice(ids: Sequence[int], n: int) -> bool:
+def _has_twice(ids, n: int) -> bool:
     ngrams = [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
     return len(set(ngrams)) < len(ngrams)
 
 
 @pytest.mark.parametrize(
-    ("options", "words", "is_allowed"),
+    ("model", "options", "words", "is_allowed"),
     [
-        ({"min_length": 2}, None, lambda ids: ids[-1] != EOS_ID or len(ids) > 2),
-        ({"no_repeat_ngram": 2}, None, lambda ids: not _has_twice(ids, 2)),
-        ({}, WORDS["must"], lambda ids: "ab" in words_of(ids)),
-        ({}, WORDS["either"], lambda ids: "a" in words_of(ids) and {"b", "ab"} & {*words_of(ids)}),
+        ("table", {"min_length": 2}, NO_WORDS, lambda ids: ids[-1] != EOS_ID or len(ids) > 2),
+        ("table", {"no_repeat_ngram": 1}, NO_WORDS, lambda ids: not _has_twice(ids, 1)),
+        ("table", {"no_repeat_ngram": 2}, NO_WORDS, lambda ids: not _has_twice(ids, 2)),
+        ("constant", {"no_repeat_ngram": 3}, NO_WORDS, lambda ids: not _has_twice(ids, 3)),
+        ("table", {"max_repeats": 2}, NO_WORDS, lambda ids: most_repeats(ids) <= 2),
+        ("constant", {"max_repeats": 2}, NO_WORDS, lambda ids: most_repeats(ids) <= 2),
+        ("table", {}, WORDS["must"], lambda ids: has_words(ids, WORDS["must"])),
+        ("table", {}, WORDS["either"], lambda ids: has_words(ids, WORDS["either"])),
     ],
-    ids=["min_length", "no_repeat_ngram", "must", "either"],
 )
-def test_a_wide_beam_is_brute_force(
-    options: dict[str, int],
-    words: WordConstraints | None,
-    is_allowed: Callable[[Sequence[int]], bool],
-) -> None:
+def test_a_wide_beam_is_brute_force(model: str, options: dict[str, int], words, is_allowed) -> None:
     """The best of all sequences that the option allows, a word spelt in either way."""
-    model, sources = MODELS["table"], SOURCES[:2]
-    config = short(4, 400, 3).model_copy(update={"max_repeats": None, **options})
+    config = short(4, 400, 4).model_copy(update={"max_repeats": None, **options})
     sequences = list(filter(is_allowed, every_sequence(bound=4)))
-    assert_best(model, config, sources, run(model, config, sources, words), sequences)
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_no_n_gram_comes_twice(n: int) -> None:
-    model = ConstantModel({4: 0.6, 5: 0.25, 6: 0.1, 7: 0.04, EOS_ID: 0.01})
-    bound = SearchConfig(beam=3, n_best=3, max_length=12, max_repeats=None)
-    assert _has_twice(run(model, bound)[0][0].ids, n)
-    for hypotheses in run(model, bound.model_copy(update={"no_repeat_ngram": n})):
-        assert not any(_has_twice(hypothesis.ids, n) for hypothesis in hypotheses)
-
-
-def test_where_nothing_is_left_the_error_says_so() -> None:
-    config = SearchConfig(beam=2, min_length=9, no_repeat_ngram=1, max_length=10)
-    with pytest.raises(NMTError, match="no_repeat_ngram"):
-        run(MODELS["table"], config)
+    assert_best(MODELS[model], config, sequences, [Constraint(words=words)] * 2)
 
 
 @pytest.mark.parametrize(("name", "beam"), [("table", 1), ("rnn", 2), ("table", 5)])
 @pytest.mark.parametrize("option", WORDS)
 def test_words_occur_or_do_not(name: str, beam: int, option: str) -> None:
     config = SearchConfig(beam=beam, n_best=beam, max_length=9, max_repeats=None)
-    words = WORDS[option]
-    results = run(MODELS[name], config, words=words)
-    assert all(results)
-    for hypothesis in (h for hypotheses in results for h in hypotheses):
-        text = words_of(hypothesis.ids)
-        assert all(any(word.text in text for word in forms) for forms in words.must)
-        assert not any(word.text in text for word in words.must_not)
-
-
-def test_words_of_each_sentence_are_its_own() -> None:
-    config = SearchConfig(beam=4, max_length=9)
-    constraints = [Constraint(words=list(WORDS.values())[b % 2 * 2]) for b in range(len(SOURCES))]
-    together = search(MODELS["rnn"], *batch(SOURCES), config, constraints=constraints)
-    for source, constraint, [best] in zip(SOURCES, constraints, together, strict=True):
-        [[alone]] = search(MODELS["rnn"], *batch([source]), config, constraints=[constraint])
-        assert_same(best, alone)
+    constraints = [Constraint(words=WORDS[option])] * len(SOURCES)
+    for hypotheses in run(MODELS[name], config, constraints=constraints):
+        assert hypotheses
+        assert all(has_words(hypothesis.ids, WORDS[option]) for hypothesis in hypotheses)
 
 
 def test_a_word_is_found_however_it_is_cut() -> None:
@@ -172,17 +154,70 @@ def test_banks_share_the_beam() -> None:
     assert select_across_banks([0, 0, 0, 0, 0, 2], 5) == [0, 1, 2, 3, 5]
 
 
-@pytest.mark.parametrize(
-    ("keys", "says"),
-    [
-        ({"min_length": 1000}, "min_length"),
-        ({"sampling": {}, "mbr": {}}, "sampling"),
-        ({"must": ("chat",), "sampling": {}}, "must"),
-        ({"must": ("a",), "must_not": ("a",)}, "must_not"),
-        ({"must_not": (" ",)}, "empty"),
-        ({"n_best": 6}, "n_best"),
-    ],
-)
-def test_options_that_contradict_each_other(keys: dict[str, object], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        SearchConfig.model_validate(keys)
+def test_options_that_contradict_each_other() -> None:
+    for says, keys in {
+        "min_length": {"min_length": 1000},
+        "sampling": {"sampling": {}, "mbr": {}},
+        "must": {"must": ("chat",), "sampling": {}},
+        "must_not": {"must": ("a",), "must_not": ("a",)},
+        "empty": {"must_not": (" ",)},
+        "n_best": {"n_best": 6},
+    }.items():
+        with pytest.raises(ValueError, match=says):
+            SearchConfig.model_validate(keys)
+    config = SearchConfig(beam=2, min_length=9, no_repeat_ngram=1, max_length=10)
+    with pytest.raises(NMTError, match="no_repeat_ngram"):  # nothing is left
+        run(MODELS["table"], config)
+
+
+SOME = settings(max_examples=50, deadline=None)
+IDS = st.lists(st.sampled_from([UNK_ID, 4, 5, 6]), max_size=24)
+
+
+@SOME
+@given(ids=IDS, allowed=st.integers(2, 4))
+def test_blocked_is_what_would_repeat_too_often(ids: list[int], allowed: int) -> None:
+    """Step by step, for the part of the ids that is allowed."""
+    repetitions = Repetitions.initial(np.array([allowed]))
+    for n, id_ in enumerate(ids):
+        rows, blocked = repetitions.blocked()
+        assert rows == [0] * len(blocked)
+        expected = {x for x in range(7) if most_repeats([*ids[:n], x]) > allowed}
+        assert set(blocked) == expected
+        if id_ in expected:
+            return
+        repetitions = repetitions.after(None, torch.tensor([id_]))
+
+
+@SOME
+@given(sources=st.lists(IDS, min_size=1, max_size=4), at_least=st.integers(2, 4))
+def test_a_source_allows_its_own_repetitions(sources: list[list[int]], at_least: int) -> None:
+    src_ids, lengths = batch([[*source, EOS_ID] for source in sources])
+    keep = keep_from_lengths(lengths, src_ids.shape[1])
+    expected = []
+    for source in sources:
+        different = [id_ if id_ != UNK_ID else -place for place, id_ in enumerate(source)]
+        expected.append(max(at_least, most_repeats(different)))
+    assert n_repetitions(src_ids, keep, at_least).tolist() == expected
+
+
+@pytest.mark.parametrize("model", [Cycle([4]), Cycle([4, 6]), Cycle([4, 5, 6, 7, 8, 9])])
+@pytest.mark.parametrize(("beam", "max_repeats"), [(1, 2), (4, 3)])
+def test_a_loop_ends(model, beam: int, max_repeats: int) -> None:
+    long = {"max_length_factor": 0, "max_length_extra": 40}
+    free = SearchConfig(beam=beam, max_repeats=None).model_copy(update=long)
+    assert most_repeats(run(model, free, [[5, 3]])[0][0].ids) > 5
+    bound = free.model_copy(update={"max_repeats": max_repeats, "n_best": beam})
+    for hypotheses in run(model, bound):
+        assert max(most_repeats(h.ids) for h in hypotheses) <= max_repeats
+
+
+def test_a_source_that_repeats_may_be_followed() -> None:
+    model = ConstantModel({4: 0.97, 5: 0.02, EOS_ID: 0.01})
+    config = SearchConfig(beam=1, max_length_factor=0, max_length_extra=12)
+    [[plain]] = run(model, config, [[5, 3]])
+    [[laughing]] = run(model, config, [[9, 8, 8, 8, 8, 8, 3]])
+    assert most_repeats(plain.ids) == 3
+    assert laughing.ids[:6] == (4, 4, 4, 4, 4, 5)
+    [[unknown]] = run(model, config, [[9, UNK_ID, UNK_ID, UNK_ID, UNK_ID, UNK_ID, 3]])
+    assert unknown.ids == plain.ids

@@ -1,5 +1,5 @@
+import itertools
 from functools import cache
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -9,7 +9,7 @@ from nmt.errors import DataError
 from nmt.text.normalisation import normalise, restore
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import Tokenizer, TokenizerConfig, Tokenizers, train_tokenizers
-from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocab
+from nmt.text.vocabulary import UNK_ID, Vocab
 from nmt.text.word_tokenizer import WordConfig
 from nmt.types import Encoded, SentencePair
 
@@ -32,9 +32,7 @@ CONFIGS: dict[str, TokenizerConfig] = {
     "joint": SentencePieceConfig(vocab_size=90, joint=True),
     "bytes": SentencePieceConfig(vocab_size=305, byte_fallback=True),
     "unigram-markup": SentencePieceConfig(vocab_size=48, case="markup"),
-    "bpe-markup-joint": SentencePieceConfig(
-        vocab_size=90, model_type="bpe", joint=True, case="markup"
-    ),
+    "bpe-cased": SentencePieceConfig(vocab_size=90, model_type="bpe", joint=True, case="markup"),
     "bytes-markup": SentencePieceConfig(vocab_size=300, byte_fallback=True, case="markup"),
     "word": WordConfig(),
     "word-lower-joint": WordConfig(lower=True, joint=True),
@@ -84,61 +82,42 @@ def test_a_batch_is_its_texts_one_by_one(kind: str) -> None:
         assert tokenizer.encode(empty) == Encoded((), (), (), ())
     assert tokenizer.encoded_from_ids([2, 3, 0]) == Encoded((), (), (), ())
     assert tokenizer.decode([]) == tokenizer.decode([2, 3, 0, 0]) == ""
-
-
-@each_kind
-def test_reserved_ids_are_not_shown_but_unknown_is(kind: str) -> None:
+    # Unknown pieces are shown, and reserved ids are not.
     tokenizer = trained(kind).tgt
     ids = tokenizer.encode("Le chat").ids
     assert tokenizer.decode([2, *ids, 3, 0, 0]) == tokenizer.decode(ids)
     assert tokenizer.decode([2, *ids, 1, 3]).replace(" ", "").endswith("hat<unk>")
-    padding_row = len(tokenizer.vocab)
-    assert tokenizer.decode([padding_row]) == "<unk>"
+    assert tokenizer.decode([len(tokenizer.vocab)]) == "<unk>"  # a padding row
     assert tokenizer.encoded_from_ids([2, *ids, 3]) == tokenizer.encode(cased(tokenizer, "Le chat"))
+    encoded = tokenizer.encode("Le 漢字")
+    assert encoded.words == ("Le", "漢字")  # in its own case, also where the pieces have none
+    if "bytes" not in kind:
+        assert (encoded.ids[-1], encoded.pieces[-1]) == (UNK_ID, "漢字")
+        assert tokenizer.decode(encoded.ids[-1:]) == "<unk>"
 
 
 @each_kind
-@pytest.mark.parametrize("text", ["<pad>", "<unk>", "a <s> chat</s>", "<0x41>", "▁chat"])
-def test_text_that_looks_like_a_symbol_is_text(kind: str, text: str) -> None:
+def test_text_that_looks_like_a_symbol_is_text(kind: str) -> None:
     """Also where the training text was full of it."""
-    pairs = PAIRS + [SentencePair(f"{text} < s / > x{text}", f"{text} 4 é {text}")] * 5
+    texts = ["<pad>", "<unk>", "a <s> chat</s>", "<0x41>", "▁chat"]
+    pairs = PAIRS + [SentencePair(f"{x} < s / > x{x}", f"{x} 4 é {x}") for x in texts * 5]
     config = CONFIGS[kind]
     if isinstance(config, SentencePieceConfig):
-        config = config.model_copy(update={"vocab_size": config.vocab_size + 4})
+        config = config.model_copy(update={"vocab_size": config.vocab_size + 8})
     tokenizers = train_tokenizers(config, pairs, "en", "fr", seed=1)
-    for tokenizer in (tokenizers.src, trained(kind).src):
+    for tokenizer, text in itertools.product((tokenizers.src, trained(kind).src), texts):
         encoded = tokenizer.encode(text)
         assert_well_formed(tokenizer, encoded)
         assert "".join(encoded.words).replace("_", "") == text.replace(" ", "").replace("▁", "")
         tokenizer.decode(encoded.ids)
 
 
-def test_bytes_spell_what_has_no_piece() -> None:
-    tokenizer = trained("bytes").tgt
-    encoded = tokenizer.encode("Le 漢字 <s> dort")
-    assert UNK_ID not in encoded.ids
-    assert "<0xE6>" in encoded.pieces
-    assert encoded.words == ("Le", "漢字", "<s>", "dort")
-    assert tokenizer.decode(encoded.ids) == "Le 漢字 <s> dort"
-    half = tokenizer.vocab.id_of("<0xE6>")
-    assert tokenizer.decode([half]) == "\ufffd"
-
-
 @each_kind
-def test_an_unknown_source_word_keeps_its_surface(kind: str) -> None:
-    tokenizer = trained(kind).src
-    encoded = tokenizer.encode("The 漢字")
-    assert encoded.words == ("The", "漢字")  # in its own case, also where the pieces have none
-    if "bytes" not in kind:
-        assert encoded.ids[-1] == UNK_ID
-        assert encoded.pieces[-1] == "漢字"
-        assert tokenizer.decode(encoded.ids[-1:]) == "<unk>"
-
-
-@each_kind
-@settings(max_examples=25, deadline=None)
-@given(text=st.text(st.characters(exclude_categories=())))
-def test_any_text_can_be_encoded(kind: str, text: str) -> None:
+@settings(max_examples=20, deadline=None)
+@given(text=st.text(st.characters(exclude_categories=())), ids=st.lists(st.integers(0, 383)))
+@example(text="", ids=[4, 13, 1])  # a control character and a space before a word
+def test_any_text_can_be_encoded_and_any_ids_decoded(kind: str, text: str, ids: list[int]) -> None:
+    """A model may write anything, also what no text would give."""
     tokenizer = trained(kind).tgt
     encoded = tokenizer.encode(text)
     assert_well_formed(tokenizer, encoded)
@@ -146,24 +125,15 @@ def test_any_text_can_be_encoded(kind: str, text: str) -> None:
     assert isinstance(tokenizer.decode(encoded.ids), str)
     if "bytes" in kind:
         assert tokenizer.decode(encoded.ids, restore=False) == normalise(text, "fr")
-
-
-@each_kind
-@settings(max_examples=25, deadline=None)
-@given(ids=st.lists(st.integers(0, 383)))
-@example(ids=[4, 13, 1])  # a control character and a space before a word
-def test_any_ids_can_be_decoded(kind: str, ids: list[int]) -> None:
-    """A model may write anything, also what no text would give."""
-    tokenizer = trained(kind).tgt
     shown = tokenizer.encoded_from_ids(ids)
     assert_well_formed(tokenizer, shown)
     assert len(shown.ids) == sum(i not in (0, 2, 3) for i in ids)
-    text = tokenizer.decode(ids)
-    assert text == text.strip()
+    decoded = tokenizer.decode(ids)
+    assert decoded == decoded.strip()
 
 
 @each_kind
-def test_loaded_is_what_was_saved(kind: str, tmp_path: Path) -> None:
+def test_loaded_is_what_was_saved(kind: str, tmp_path) -> None:
     saved = trained(kind)
     saved.save(tmp_path / "a" / "tokenizer")
     loaded = Tokenizers.load(tmp_path / "a" / "tokenizer")
@@ -187,13 +157,10 @@ def test_loaded_is_what_was_saved(kind: str, tmp_path: Path) -> None:
         ("src.model", None, r"src\.model: no such file"),
         ("tokenizer.json", b"{", r"tokenizer\.json: damaged: not JSON"),
         ("tokenizer.json", b'{"format": 2}', r"tokenizer\.json: 'format': Input should be 1"),
-        ("tokenizer.json", b'{"format": 1}', r"tokenizer\.json: 'src_lang': Field required"),
         ("tgt.model", b"", r"tgt\.model: the SHA-256 differs from the one in tokenizer\.json"),
     ],
 )
-def test_a_damaged_folder_is_refused(
-    name: str, content: bytes | None, message: str, tmp_path: Path
-) -> None:
+def test_a_damaged_folder_is_refused(name, content, message, tmp_path) -> None:
     trained("unigram").save(tmp_path)
     if content is None:
         (tmp_path / name).unlink()
@@ -205,7 +172,6 @@ def test_a_damaged_folder_is_refused(
 
 def test_a_vocabulary_begins_with_the_reserved_four() -> None:
     vocab = Vocab.of(["chat"])
-    assert (PAD_ID, UNK_ID, BOS_ID, EOS_ID) == (0, 1, 2, 3)
     assert vocab.pieces == ("<pad>", "<unk>", "<s>", "</s>", "chat")
     assert (vocab.id_of("chat"), vocab.id_of("chien")) == (4, UNK_ID)
     assert [vocab.piece_of(i) for i in (4, 1, 5, 63, -1)] == ["chat", *["<unk>"] * 4]

@@ -1,9 +1,16 @@
+"""Words: split, joined, recorded, and matched with the pieces of a tokenizer."""
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from text.test_tokenizer import each_kind, trained
 
+from nmt.errors import DataError
 from nmt.text.normalisation import normalise
-from nmt.text.word_tokenizer import WordConfig, WordTokenizer, join, split
+from nmt.text.tokenizer import MAX_WORDS, record_words, recorded_words, words_by_hash
+from nmt.text.word_pieces import pieces_by_word, word_pieces, words_between_spaces
+from nmt.text.word_tokenizer import WordConfig, WordTokenizer, detokenise, join, letter_words, split
 
 
 def learned(texts: list[str], config: WordConfig) -> WordTokenizer:
@@ -58,3 +65,107 @@ def test_the_vocabulary_is_ranked_and_cut() -> None:
     assert learned(texts, WordConfig()).vocab.pieces[4:] == ("b", "a", "c")
     assert learned(texts, WordConfig(max_size=6)).vocab.pieces[4:] == ("b", "a")
     assert learned(texts, WordConfig(lower=True)).vocab.pieces[4:] == ("b", "a", "c", "le")
+
+
+TEXTS = st.lists(st.text(st.characters(exclude_categories=())), max_size=5)
+
+
+@given(TEXTS, st.text())
+def test_the_words_of_texts_are_recorded_and_no_others(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], other: str
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    record_words(folder, texts)
+    seen = recorded_words(folder)
+    assert all(words_by_hash(text).keys() <= seen for text in texts)
+    known = {word.casefold() for text in texts for word in letter_words(text)}
+    unseen = {word.casefold() for key, word in words_by_hash(other).items() if key not in seen}
+    assert unseen == {word.casefold() for word in letter_words(other)} - known
+
+
+def test_words_are_runs_of_letters_in_any_case(tmp_path) -> None:
+    """Of too many words there is no record."""
+    words = letter_words("L'\u00c9t\u00e9, e\u0301_x2y \u65e5\u672c \ud800!")
+    assert words == ["L", "\u00c9t\u00e9", "\u00e9", "x", "y"]
+    same = [words_by_hash(text).keys() for text in ("STRASSE Cafe\u0301", "stra\u00dfe CAF\u00c9")]
+    assert same[0] == same[1]
+    assert recorded_words(tmp_path) == frozenset()
+    record_words(tmp_path, ["zork"], frozenset(range(MAX_WORDS)))
+    assert not (tmp_path / "src.words").exists()
+    record_words(tmp_path, ["zork", "Zork 12"], frozenset(range(MAX_WORDS - 1)))
+    assert len(recorded_words(tmp_path)) == MAX_WORDS
+
+
+def test_any_bytes_are_a_record_but_none_beyond_the_folder(tmp_path) -> None:
+    for size in (0, 3, 7, 5 * MAX_WORDS):
+        (tmp_path / "src.words").write_bytes(bytes(size))
+        assert recorded_words(tmp_path) == ({0} if size > 3 else set())
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "src.words").symlink_to("../secret")
+    (tmp_path / "secret").write_bytes(bytes(8))
+    with pytest.raises(DataError, match="a link out of"):
+        recorded_words(tmp_path / "run")
+
+
+LINES = [
+    "Le chat dort sur l'eau\u202f!",
+    "Elle a dit\u00a0: « Est-il à l’heure ? »",
+    "LE CHIEN, ou la souris",
+    "« Ne\tvous affligez  point », dit -il .",
+    "Œuvre d’ art : 3,5 € ?",  # letters that no tokenizer here has seen
+    "ÉTÉ \u200b e\u0301te\u0301",
+    "",
+]
+
+
+@each_kind
+def test_each_piece_is_shared_out_among_the_words(kind: str) -> None:
+    tokenizer = trained(kind).tgt
+    for line in LINES:
+        words = words_between_spaces(line)
+        encoded = tokenizer.encode(line)
+        division = word_pieces(words, encoded, tokenizer)
+        assert division.is_exact
+        assert division.shares.shape == (len(words), len(encoded.pieces))
+        np.testing.assert_allclose(division.shares.sum(axis=0), 1, atol=1e-6)
+        has_letters = [bool(word.strip("\u200b")) for word in words]
+        assert division.shares.any(axis=1).tolist() == has_letters
+        order = [word for piece in division.shares.T for word in np.flatnonzero(piece)]
+        assert order == sorted(order)
+    # Spaces as the normalised text has them, and no mark at a word: the tokenizer's own spans.
+    tokenizer = trained(kind).src
+    encoded = tokenizer.encode("The cat sleeps on the red sofa")
+    division = word_pieces(encoded.words, encoded, tokenizer)
+    np.testing.assert_array_equal(division.shares, pieces_by_word(encoded).shares)
+    assert division.n_sharing_words == 0
+
+
+def test_a_piece_across_two_tokens_counts_by_its_letters() -> None:
+    """Other letters are matched by likeness, and this is told."""
+    tokenizer = trained("word").tgt
+    encoded = tokenizer.encode("l'eau")
+    assert encoded.pieces == ("l'eau",)
+    division = word_pieces(["l'", "eau"], encoded, tokenizer)
+    np.testing.assert_allclose(division.shares, [[0.4], [0.6]])
+    assert division.n_sharing_words == 2
+    assert division.pieces_of(0) == division.pieces_of(1) == [0]
+    tokenizer = trained("word").src
+    encoded = tokenizer.encode("the cat sleeps")
+    division = word_pieces(["the", "kat", "sleeps"], encoded, tokenizer)
+    assert not division.is_exact
+    assert division.shares.argmax(axis=0).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "lang", "text"),
+    [
+        ("L’ aîné eut l' âne , disait -il .", "fr", "L’aîné eut l'âne, disait-il."),
+        ("« Qu’ as -tu ? »", "fr", "« Qu’as-tu ? »"),
+        ("the Cat 's \" boots \" , isn n't it ?", "en", "the Cat's \"boots\", isnn't it?"),
+        ("the captains' bag", "en", "the captains' bag"),
+        ("", "de", ""),
+    ],
+)
+def test_tokens_become_text(tokens: str, lang: str, text: str) -> None:
+    assert detokenise(tokens.split(), lang) == text
+    assert text.replace(" ", "") == tokens.replace(" ", "")

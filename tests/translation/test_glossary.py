@@ -3,8 +3,8 @@
 import contextlib
 import re
 from collections import Counter
+from copy import copy
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -30,19 +30,17 @@ TERMS = {"cats": ["chats"], "is": ["est", "noir"], "garden": ["les deux"]}
 
 def with_terms(terms: dict[str, list[str]], translator: Translator = TRANSLATOR) -> Translator:
     """Return a translator of the same model with a glossary."""
-    model, device = translator.model, translator.device
-    other = Translator(model, translator.tokenizers, device, translator.search)
+    other = copy(translator)
     other.use_glossary(terms)
     return other
 
 
-def missed(translator: Translator, text: str) -> tuple[int, list[str]]:
-    """Return the number of terms of a text, and the sources of those its translation lacks."""
+def missed(translator: Translator, text: str) -> tuple[str, int, list[str]]:
+    """Translate a text; return also the number of its terms, and the sources of those it lacks."""
     [translation], glossary = translator.translate([text]), translator.glossary
-    assert glossary is not None
     terms = glossary.terms_of(text)
     lacking = glossary.missed(terms, translation.hypotheses[0].hypothesis)
-    return len(terms), [term.source for term in lacking]
+    return translation.text, len(terms), [term.source for term in lacking]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +54,6 @@ def missed(translator: Translator, text: str) -> tuple[int, list[str]]:
         ({"l'été": "un"}, "L\u2019e\u0301te\u0301\u200b", ["L'été"]),
         ({"fire": "un", "blaze": "un"}, "blaze fire", ["blaze"]),  # one word for both
         ({"fire truck": "un"}, "fire  truck fire-truck", ["fire truck"]),
-        ({"cat": "un"}, "", []),
     ],
 )
 def test_terms_of_a_text(terms: dict[str, str], text: str, sources: list[str]) -> None:
@@ -67,7 +64,7 @@ WORD = st.text("aEt", min_size=1, max_size=2)
 TERM = st.lists(WORD, min_size=1, max_size=3).map(" ".join)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(TERM, min_size=1, max_size=4, unique_by=str.casefold), TERM, st.lists(WORD))
 def test_terms_are_whole_words_and_none_is_left_out(terms, more, words):
     rest = text = " ".join([more, *words])
@@ -79,8 +76,9 @@ def test_terms_are_whole_words_and_none_is_left_out(terms, more, words):
         assert not re.search(rf"(?<!\S){form}(?!\S)", rest, flags)
 
 
-@pytest.mark.parametrize("config", [PIECES, MARKED, WORDS], ids=["pieces", "markup", "words"])
-@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize(
+    ("config", "is_reversed"), [(PIECES, False), (PIECES, True), (MARKED, False), (WORDS, True)]
+)
 def test_every_term_is_met_and_other_texts_stay(config, is_reversed: bool) -> None:
     plain = translator_of(config, BEAM)
     tokenizers = replace(plain.tokenizers, reverse_target=is_reversed)
@@ -98,13 +96,12 @@ def test_every_term_is_met_and_other_texts_stay(config, is_reversed: bool) -> No
                 patterns = [rf"{boundary}{form}{boundary}" for form in TERMS[source]]
                 assert any(re.search(pattern, output) for pattern in patterns)
         assert sources or translation.text == unforced
-    assert missed(translator, LONGER) == (3, [])
-    assert translator.translate([LONGER])[0].text == after[2].text
+    assert missed(translator, LONGER) == (after[2].text, 3, [])
 
 
 def test_a_translation_that_has_its_terms_stays() -> None:
     n_checked = 0
-    for text in filter(None, TEXTS):
+    for text in TEXTS[:3]:
         [before] = TRANSLATOR.translate([text])
         [term, *_] = re.findall(r"\w+", text)
         if words := re.findall(r"[^\W_]+", normalise(before.text, "fr")):
@@ -116,20 +113,18 @@ def test_a_translation_that_has_its_terms_stays() -> None:
 
 def test_an_empty_target_copies_the_source() -> None:
     translator = with_terms({"is Les Iles": [], "ant": [""]})
-    [translation] = translator.translate(["Go to is Les Iles, ANT and ant"])
-    assert re.search(r"\bis Les Iles\b.*\b[Aa]nt\b|\b[Aa]nt\b.*\bis Les Iles\b", translation.text)
-    # The vocabulary has no N.
-    assert missed(translator, "Go to is Les Iles, ANT and ant") == (3, ["ANT"])
+    text, *terms = missed(translator, "Go to is Les Iles, ANT and ant")
+    assert re.search(r"\bis Les Iles\b.*\b[Aa]nt\b|\b[Aa]nt\b.*\bis Les Iles\b", text)
+    assert terms == [3, ["ANT"]]  # the vocabulary has no N
 
 
 def test_a_capital_may_begin_a_form_without_capitals() -> None:
-    def forms(translator: Translator) -> list[str]:
-        assert translator.glossary is not None
-        [term] = translator.glossary.terms_of("cats")
-        return [word.text for word in term.words]
-
-    assert forms(with_terms({"cats": ["les", "isE"]})) == ["les", "isE", "Les"]
-    assert forms(with_terms({"cats": ["les"]}, translator_of(MARKED))) == ["les"]
+    for forms, tokenizers, words in (
+        (["les", "isE"], TOKENIZERS, ["les", "isE", "Les"]),
+        (["les"], translator_of(MARKED).tokenizers, ["les"]),
+    ):
+        [term] = Glossary({"cats": forms}, tokenizers).terms_of("cats")
+        assert [word.text for word in term.words] == words
 
 
 def test_terms_beside_other_constraints() -> None:
@@ -153,27 +148,24 @@ def test_terms_beside_other_constraints() -> None:
         ("cats\tchats\n\ncat\tchat\t\n", 3),
         ("\tchat\n", 1),
         ("cat||kitty\tchats\n", 1),
-        ("cat\tchats|\n", 1),
         ("cats\tчай\n", 1),
         ("чай\t\n", 1),
         ("cats\tchats\nCats|dogs\tchiens\n", 2),
         ("cats\t" + "a" * (MAX_CHARACTERS + 1), 1),
-        ("a" * 100_000 + "\t", 1),
         ("cats\tchats\n\x00\x01\t\x00", 2),
     ],
 )
-def test_bad_lines_are_named(content: str, line: int, tmp_path: Path) -> None:
+def test_bad_lines_are_named(content: str, line: int, tmp_path) -> None:
     path = tmp_path / "terms.tsv"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(DataError) as caught:
         Glossary(path, TOKENIZERS)
-    message = str(caught.value)
-    assert message.startswith(f"{path}:{line}: ")
-    assert "\n" not in message
-    assert len(message) < 500
+    assert str(caught.value).startswith(f"{path}:{line}: ")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
 
 
-def test_a_file_says_what_a_dict_says(tmp_path: Path) -> None:
+def test_a_file_says_what_a_dict_says(tmp_path) -> None:
     path = tmp_path / "terms.tsv"
     path.write_text("\ufeffcat|cats\tchats|chiens\r\n\r\nhere\t\r\ncats\tchats|chiens\r\n", "utf-8")
     forms = ["chats", "chiens"]

@@ -1,11 +1,11 @@
-"""Reranking: the order of a beam by the scores of several models."""
-
-from collections.abc import Sequence
+"""The order of hypotheses: by the scores of several models, or by minimum Bayes risk."""
 
 import numpy as np
 import pytest
 from devices import HERE
-from translation.small import TEXTS, translator_of, with_search
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from translation.small import TEXTS, translator_of
 
 from nmt.errors import ConfigError, DataError
 from nmt.models.catalog import build_model
@@ -13,13 +13,13 @@ from nmt.models.transformer.positions import LearnedConfig
 from nmt.models.transformer.transformer import TransformerConfig
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import WordConfig
-from nmt.text.vocabulary import UNK_ID
 from nmt.translation.drawn import DrawnTranslation
+from nmt.translation.minimum_risk import Utility, expected_utilities, minimum_risk
 from nmt.translation.reranking import Reranker, is_backward, reordered
 from nmt.translation.translator import Translator
 from nmt.types import Encoded, Hypothesis, TranslatedHypothesis
 
-SEARCH = SearchConfig(beam=7, max_length=11)
+SEARCH = SearchConfig(beam=5, max_length=11)
 WORDS = WordConfig(min_freq=1)
 
 
@@ -55,7 +55,6 @@ def translation_of(*outputs: tuple[str, float, bool]) -> DrawnTranslation:
 @pytest.mark.parametrize(
     ("scores", "weights", "order", "best"),
     [
-        ([[-3.0, -2.0, -1.0]], [0.0], "abc", -1.0),
         ([[-3.0, -2.0, -1.0]], [0.9], "abc", -3.7 / 1.9),
         ([[-3.0, -2.0, -1.0]], [1.1], "cba", -4.1 / 2.1),
         ([[-3.0, -2.0, -1.0], [-1.0, -2.0, -3.0]], [5.0, 4.2], "abc", -20.2 / 10.2),
@@ -63,9 +62,7 @@ def translation_of(*outputs: tuple[str, float, bool]) -> DrawnTranslation:
         ([[-3.0, None, -1.0]], [0.0], "abc", -1.0),  # but not by a weight of 0
     ],
 )
-def test_the_weighted_mean_orders(
-    scores: list[list[float | None]], weights: list[float], order: str, best: float
-) -> None:
+def test_the_weighted_mean_orders(scores, weights, order: str, best: float) -> None:
     translation = translation_of(("a", -1.0, True), ("b", -2.0, True), ("c", -3.0, True))
     reranked = reordered(translation, scores, weights)
     assert "".join(texts_of(reranked)) == order
@@ -74,34 +71,34 @@ def test_the_weighted_mean_orders(
     assert texts_of(reordered(cut, [[0.0, -9.0]], [1.0])) == ["whole", "cut"]
 
 
-def test_a_heavy_reranker_decides_alone(
-    searcher: Translator, forward: Translator, backward: Translator
-) -> None:
-    """The order is that of its own forced scores, over all of the beam, whatever is asked for."""
-    plain = searcher.translate(TEXTS, n_best=7)
+def test_a_heavy_reranker_decides_alone(searcher, forward, backward) -> None:
+    """The order is that of its own forced scores, over all of the beam, whatever is asked for.
+
+    The search of a call penalises the lengths of all scores.
+    """
+    search = SEARCH.model_copy(update={"length_penalty": 2.5, "batch_size": 2})
+    plain = searcher.translate(TEXTS, n_best=5, search=search)
     for other, is_back in ((forward, False), (backward, True)):
         searcher.rerankers = (Reranker(other, is_back, 1e9),)
-        for n_best in (1, 4, 7):
-            reranked = searcher.translate(TEXTS, n_best=n_best)
+        for n_best in (1, 5):
+            reranked = searcher.translate(TEXTS, n_best=n_best, search=search)
             for text, before, after in zip(TEXTS, plain, reranked, strict=True):
                 assert len(after.hypotheses) == min(n_best, len(before.hypotheses))
                 hyps = [h for h in before.hypotheses if h.hypothesis.finished]
                 hyps = [h for h in hyps if h.text or not is_back]
                 pairs = [(h.text, text) if is_back else (text, h.text) for h in hyps]
-                forced = other.force([a for a, _ in pairs], [b for _, b in pairs])
-                best = sorted(
-                    (-f.hypotheses[0].hypothesis.score, h.text)
-                    for f, h in zip(forced, hyps, strict=True)
-                )
-                expected = [score for score, _ in best][:n_best]
-                scores = [-h.hypothesis.score for h in after.hypotheses[: len(expected)]]
-                assert scores == pytest.approx(expected, abs=1e-4)
+                forced = other.force(*zip(*pairs, strict=True), search=search) if pairs else []
+                scores = sorted((t.hypotheses[0].hypothesis.score for t in forced), reverse=True)
+                expected = scores[:n_best]
+                ours = [h.hypothesis.score for h in after.hypotheses[: len(expected)]]
+                assert ours == pytest.approx(expected, abs=1e-4)
 
 
-def test_other_sentences_change_nothing(
-    searcher: Translator, forward: Translator, backward: Translator
-) -> None:
+def test_other_sentences_change_nothing(searcher, forward, backward) -> None:
+    """A stream holds no more hypotheses at once than without reranking."""
+    plain = searcher.chunk_size
     searcher.rerankers = (Reranker(forward, False, 0.4), Reranker(backward, True, 0.3))
+    assert searcher.chunk_size * SEARCH.beam <= plain
     together = searcher.translate(TEXTS, n_best=3)
     for text, translation in zip(TEXTS, together, strict=True):
         [alone] = searcher.translate([text], n_best=3)
@@ -115,53 +112,20 @@ def test_other_sentences_change_nothing(
             assert np.allclose(hypothesis.heads.mean(axis=0), hypothesis.attention, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("search", "message"),
-    [
-        ({"mbr": {}}, "^search.mbr: "),
-        ({"sampling": {}}, "^search.sampling: "),
-        ({"beam": 1, "n_best": 1}, "^search.beam: got 1, allowed with reranking: at least 2"),
-    ],
-)
-def test_only_a_beam_is_reranked(
-    searcher: Translator, forward: Translator, search: dict[str, object], message: str
-) -> None:
+def test_what_cannot_rerank_is_refused(searcher: Translator, forward: Translator) -> None:
     searcher.rerankers = (Reranker(forward, False),)
-    with pytest.raises(ConfigError, match=message):
-        searcher.translate(TEXTS, search=search)
-
-
-def test_the_search_of_a_call_penalises_all_scores(forward: Translator) -> None:
-    """A reranker that is the searcher itself changes no score, whatever the length penalty.
-
-    Words have one segmentation, so a hypothesis is read with the pieces that the search wrote.
-    """
-    itself, searcher = with_search(forward, SEARCH), with_search(forward, SEARCH)
-    changes = {"length_penalty": 2.5, "batch_size": 2}
-    plain = searcher.translate(TEXTS, n_best=7, search=changes)
-    searcher.rerankers = (Reranker(itself, False, 3.0),)
-    reranked = searcher.translate(TEXTS, n_best=7, search=changes)
-    for before, after in zip(plain, reranked, strict=True):
-        scores = {hyp.text: hyp.hypothesis.score for hyp in after.hypotheses}
-        for hyp in before.hypotheses:
-            if hyp.hypothesis.finished and UNK_ID not in hyp.target.ids:
-                assert scores[hyp.text] == pytest.approx(hyp.hypothesis.score, abs=1e-4)
-
-
-def test_a_stream_has_no_more_hypotheses_than_without_reranking(
-    searcher: Translator, forward: Translator
-) -> None:
-    plain = searcher.chunk_size
-    searcher.rerankers = (Reranker(forward, False),)
-    assert searcher.chunk_size * SEARCH.beam <= plain
-
-
-def test_a_text_too_long_for_a_reranker_names_it(searcher: Translator) -> None:
+    for key, value in {"mbr": {}, "sampling": {}, "beam": 1}.items():
+        with pytest.raises(ConfigError, match=f"^search.{key}: .*allowed with reranking"):
+            searcher.translate(TEXTS, search={key: value})
+    for weights in ([1.0], [1.0, -0.1], [1.0, float("nan")]):
+        with pytest.raises(ConfigError, match=r"^reranker weights: got "):
+            searcher.rerank_by(["a", "b"], weights)
+    with pytest.raises(ConfigError, match=r"^reranker checkpoints: got last"):
+        searcher.rerank_by(["a", "b"], checkpoints=["last"])
     tokenizers = searcher.tokenizers
     config = TransformerConfig(size=8, heads=2, layers=1, positions=LearnedConfig(max_length=3))
     model = build_model(config, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
-    short = Translator(model.to(HERE), tokenizers, HERE)
-    searcher.rerankers = (Reranker(short, False),)
+    searcher.rerankers = (Reranker(Translator(model.to(HERE), tokenizers, HERE), False),)
     with pytest.raises(DataError, match=r"^reranking by a model without a run: got a sequence"):
         searcher.translate(TEXTS)
 
@@ -174,10 +138,65 @@ def test_languages() -> None:
             is_backward(("en", "fr"), langs, "runs/a")
 
 
-@pytest.mark.parametrize("weights", [[1.0], [1.0, -0.1], [1.0, float("nan")]])
-def test_weights_are_one_for_each(searcher: Translator, weights: Sequence[float]) -> None:
-    with pytest.raises(ConfigError, match=r"^reranker weights: got "):
-        searcher.rerank_by(["a", "b"], weights)
-    with pytest.raises(ConfigError, match=r"^reranker checkpoints: got last"):
-        searcher.rerank_by(["a", "b"], checkpoints=["last"])
-    assert searcher.rerankers == ()
+LINES = ["Un chat dort.", "Un chat noir dort.", "Le chien court !", "Un chat dort.", ""]
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return translator_of(search=SearchConfig(max_length=11, beam=4))
+
+
+def hypothesis(score: float, finished: bool = True) -> Hypothesis:
+    return Hypothesis((4, 3), (score, 0.0), score, np.zeros((2, 1), np.float32), finished)
+
+
+@pytest.mark.parametrize("utility", ["chrf", "bleu"])
+def test_utilities_are_the_mean_of_sacrebleus_scores(utility: Utility) -> None:
+    """Over all candidates, of which duplicates count each time."""
+    metric = CHRF() if utility == "chrf" else BLEU(effective_order=True)
+    utilities = expected_utilities(LINES, utility, "fr")
+    assert list(utilities) == list(dict.fromkeys(LINES))
+    for text, value in utilities.items():
+        scores = [metric.sentence_score(text, [line]).score for line in LINES]
+        assert value == pytest.approx(np.mean(scores))
+
+
+def test_one_candidate_is_chosen_and_cut_ones_come_last() -> None:
+    only = hypothesis(-1.0)
+    assert minimum_risk([only], ["a"], expected_utilities(["a"], "bleu", "fr")) == [only]
+    cut, low, high = hypothesis(-0.1, False), hypothesis(-3.0), hypothesis(-2.0)
+    texts = ["a b c d", "a b c d", "a b c d", "q"]
+    utilities = expected_utilities(texts, "chrf", "fr")
+    other = hypothesis(-9.0)
+    assert minimum_risk([cut, low, high, other], texts, utilities) == [high, other]
+    ranked = minimum_risk([cut, other], ["a b c d", "q"], {"a b c d": 90.0, "q": 1.0})
+    assert ranked == [other, cut]
+
+
+def test_minimum_risk_is_the_same_in_any_batch_and_order(translator: Translator) -> None:
+    for samples in (6, 1, None):
+        mbr = {"samples": samples, "epsilon": 0.0}
+        together = translator.translate(TEXTS, search={"mbr": mbr})
+        backwards = translator.translate(TEXTS[::-1], search={"mbr": mbr, "batch_size": 1})[::-1]
+        assert [t.text for t in together] == [t.text for t in backwards]
+        for translation in together:
+            assert len(translation.hypotheses) == bool(translation.src_text)
+            for hypothesis in (output.hypothesis for output in translation.hypotheses):
+                rows_and_columns = len(hypothesis.ids), len(translation.source.ids) + 1
+                assert hypothesis.attention.shape == rows_and_columns
+
+
+def test_minimum_risk_orders_the_beam(translator: Translator) -> None:
+    beam = translator.translate(TEXTS, n_best=4)
+    ranked = translator.translate(TEXTS, n_best=4, search={"mbr": {"samples": None}})
+    assert beam != ranked
+    for before, after in zip(beam, ranked, strict=True):
+        assert {h.text for h in before.hypotheses} == {h.text for h in after.hypotheses}
+        texts, before_texts = (
+            [translator.tokenizers.tgt.decode(h.target.ids, restore=False) for h in t.hypotheses]
+            for t in (after, before)
+        )
+        utilities = expected_utilities(before_texts, "chrf", "fr") if texts else {}
+        outputs = zip(after.hypotheses, texts, strict=True)
+        order = [(not output.hypothesis.finished, -utilities[text]) for output, text in outputs]
+        assert order == sorted(order)
