@@ -99,6 +99,19 @@ def test_every_term_is_met_and_other_texts_stay(config, is_reversed: bool) -> No
     assert missed(translator, LONGER) == (after[2].text, 3, [])
 
 
+@pytest.mark.parametrize("beam", [2, 4])
+def test_terms_of_a_batch_are_those_of_its_sentences(beam: int) -> None:
+    search = SearchConfig(beam=beam, max_length=30, max_length_factor=1, allow_unk=False)
+    plain = translator_of(search=search)
+    reverse = replace(plain.tokenizers, reverse_target=True)
+    for tokenizers in (plain.tokenizers, reverse):
+        translator = with_terms(TERMS, Translator(plain.model, tokenizers, plain.device, search))
+        alone = [translator.translate([text], n_best=2)[0].hypotheses for text in TEXTS]
+        batch = [translation.hypotheses for translation in translator.translate(TEXTS, n_best=2)]
+        for one, other in zip(alone, batch, strict=True):
+            assert [h.hypothesis.ids for h in one] == [h.hypothesis.ids for h in other]
+
+
 def test_a_translation_that_has_its_terms_stays() -> None:
     n_checked = 0
     for text in TEXTS[:3]:
