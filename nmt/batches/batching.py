@@ -19,8 +19,7 @@ from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from nmt.types import Ids, SentencePair
 
-PieceLinks = Int32[np.ndarray, "_ 2"]
-"""The alignment links of a pair: rows of (source piece, target piece), counted from 0."""
+PieceLinks = Int32[np.ndarray, "_ 2"]  # rows of a pair's links (source piece, target piece), from 0
 
 
 @dataclass(frozen=True)
@@ -124,8 +123,7 @@ class BatchLinks:
     shares: Float[Tensor, " L"]
 
 
-_MULTIPLE = 4
-"""`Batch.padded` pads lengths to multiples of this."""
+_MULTIPLE = 4  # `Batch.padded` pads lengths to multiples of this
 
 _TENSORS = ("src_ids", "src_lengths", "tgt_in", "tgt_out")
 

@@ -14,11 +14,8 @@ from torch.utils.data import DataLoader, Dataset
 from nmt.batches.batching import Batch, Batcher
 from nmt.batches.plan import EpochPlan
 
-AHEAD = 2
-"""The number of groups that the thread prepares in advance."""
-
-MAX_PROCESSES = 6
-"""The largest number of processes that prepare batches for a GPU."""
+AHEAD = 2  # the number of groups that the thread prepares in advance
+MAX_PROCESSES = 6  # the largest number of processes that prepare batches for a GPU
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ POOL_BATCHES = 256
 epoch has different batches. On Multi30k, in batches of 64, 3 % of all positions are padding (7 %
 with pools of 64 batches)."""
 
-LARGE = 1 << 20
-"""More rows than this are shuffled by NumPy, in 4 bytes per row; fewer by `random.shuffle`."""
+LARGE = 1 << 20  # more rows are shuffled by NumPy, in 4 bytes per row; fewer by `random.shuffle`
 
 
 def permutation(n: int, key: str) -> Rows:

@@ -13,8 +13,7 @@ from pathlib import Path
 from nmt.corpora.text_files import stream_lines
 from nmt.errors import DataError
 
-Link = tuple[int, int]
-"""The indices of a source word and a target word, from 0."""
+Link = tuple[int, int]  # the indices of a source word and a target word, from 0
 
 Links = frozenset[Link]
 

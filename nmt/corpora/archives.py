@@ -16,11 +16,8 @@ from typing import IO, Any, cast
 from nmt.errors import DataError
 from nmt.storage.bounded import open_zip
 
-TAR = (".tar", ".tar.gz", ".tgz")
-"""Name endings of supported tar archives."""
-
-MAX_READ = 1 << 20
-"""Maximum number of bytes per read. tarfile reads a header at once; it has a few hundred bytes."""
+TAR = (".tar", ".tar.gz", ".tgz")  # name endings of supported tar archives
+MAX_READ = 1 << 20  # bytes per read; tarfile reads a header, of a few hundred bytes, at once
 
 _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Zip methods that zipfile decompresses in parts. It decompresses bzip2 and LZMA all at once."""

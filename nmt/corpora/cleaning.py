@@ -10,8 +10,7 @@ from nmt.errors import ConfigError
 from nmt.text.placeholders import copied_tokens
 from nmt.types import SentencePair
 
-SLACK = 10
-"""Characters added to the allowed length of the longer side, since short texts vary more."""
+SLACK = 10  # characters added to the allowed length of the longer side, since short texts vary more
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import digest
 from nmt.types import EvalExample, SentencePair, SplitName
 
-MAX_READ_BYTES = 50 << 20
-"""Maximum size of a split that `check_corpora` reads. A larger split would take too long."""
+MAX_READ_BYTES = 50 << 20  # `check_corpora` would take too long for a larger split
 
 
 def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:

@@ -39,11 +39,8 @@ _SCRIPTS = {
     **{"he": ("HEBREW",), "hi": ("DEVANAGARI",), "th": ("THAI",), "ka": ("GEORGIAN",)},
 }
 
-_SAMPLED = 2000
-"""Number of texts of a side that are checked, evenly spaced."""
-
-_LEAST_SHARE = 0.1
-"""Least share of texts with a word or letter of the other language."""
+_SAMPLED = 2000  # number of texts of a side that are checked, evenly spaced
+_LEAST_SHARE = 0.1  # least share of texts with a word or letter of the other language
 
 
 def scripts_of(lang: str) -> tuple[str, ...]:

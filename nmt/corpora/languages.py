@@ -20,8 +20,7 @@ zh:zho,chi,cmn:Chinese
 """
 _TABLE = [entry.split(":") for entry in _LANGUAGES.split()]
 
-NAMES = {code: name for code, _, name in _TABLE}
-"""English names by ISO 639-1 code."""
+NAMES = {code: name for code, _, name in _TABLE}  # English names by ISO 639-1 code
 
 _CODES = {
     word: code for code, iso3, name in _TABLE for word in (code, *iso3.split(","), name.lower())

@@ -18,8 +18,7 @@ from pathlib import Path
 from nmt.corpora.archives import is_tar, is_zip, split_member, tar_member, zip_member
 from nmt.errors import DataError, missing_file_message
 
-MAX_LINE_BYTES = 16 << 20
-"""Largest length of a line. A file with a longer line is not text."""
+MAX_LINE_BYTES = 16 << 20  # largest length of a line; a file with a longer line is not text
 
 MAX_RATIO = 100
 """Largest ratio of decompressed to compressed size; a file beyond it is a decompression bomb.
@@ -27,8 +26,7 @@ MAX_RATIO = 100
 Text has a ratio of about 10, and the largest ratio of deflate is about 1,000.
 """
 
-ALWAYS_ALLOWED_BYTES = 64 << 20
-"""Bytes that any file may decompress to: small files of equal lines compress very well."""
+ALWAYS_ALLOWED_BYTES = 64 << 20  # small files of equal lines compress very well
 
 _CHUNK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"

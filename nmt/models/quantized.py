@@ -24,8 +24,7 @@ from nmt.models.vocabulary import VocabLinear, VocabularyLayer
 from nmt.ops.backend import BackendName, operations
 from nmt.ops.products import int8_product
 
-_MIN_OUTPUTS = 64
-"""With fewer outputs, quantizing a layer's input costs more than the int8 product saves."""
+_MIN_OUTPUTS = 64  # for fewer, quantizing the input costs more than the int8 product saves
 
 
 class Int8Linear(nn.Module):

@@ -104,8 +104,7 @@ class VocabularyLayer(nn.Module, abc.ABC):
         return torch.cat([log_probs for log_probs, _ in top]), torch.cat([ids for _, ids in top])
 
 
-_IMPOSSIBLE_LOGIT = -1e4
-"""A logit that is finite in every dtype and whose exp() is exactly 0 in fp32."""
+_IMPOSSIBLE_LOGIT = -1e4  # finite in every dtype; its exp() is exactly 0 in fp32
 
 
 class VocabLinear(VocabularyLayer):

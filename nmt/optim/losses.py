@@ -164,8 +164,7 @@ class SimCut(CrossEntropy):
         return paired_loss(output, batch.tgt_out, self.smoothing, self.alpha, 0.0)
 
 
-_LEAST_WEIGHT = 1e-10
-"""`alignment_loss` clamps smaller weights, such as those outside a window: no gradient there."""
+_LEAST_WEIGHT = 1e-10  # smaller weights, such as those outside a window, get no gradient
 
 
 def alignment_loss(weights: Float[Tensor, "B T S"], links: BatchLinks) -> Float[Tensor, ""]:

@@ -11,8 +11,7 @@ from nmt.settings.base import Config
 
 NamedParameters = Iterable[tuple[str, torch.nn.Parameter]]
 
-MAX_LR = 1e6
-"""The highest learning rate allowed; no optimiser needs more."""
+MAX_LR = 1e6  # the highest learning rate allowed; no optimiser needs more
 
 
 class AdamConfig(Config):

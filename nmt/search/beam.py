@@ -22,8 +22,7 @@ from nmt.search.selection import Rows, add_required_pieces, has_all_words, selec
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.types import Hypothesis
 
-_CHECK_EVERY = 4
-"""On a GPU, the number of steps between two checks whether any row remains."""
+_CHECK_EVERY = 4  # on a GPU, the number of steps between two checks whether any row remains
 
 
 class PieceSampler(NamedTuple):

@@ -7,8 +7,7 @@ from pydantic import Field, model_validator
 
 from nmt.settings.base import Config, Conflict, conflict_error
 
-MAX_PIECES = 100_000
-"""The largest bound of a translation's length, so that every search ends."""
+MAX_PIECES = 100_000  # the largest bound of a translation's length, so that every search ends
 
 
 class SamplingConfig(Config):

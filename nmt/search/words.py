@@ -18,8 +18,7 @@ from torch import Tensor
 
 from nmt.text.vocabulary import EOS_ID
 
-SPACE = "\u2581"
-"""The character ▁, which stands for a space in the texts of pieces, as in SentencePiece."""
+SPACE = "\u2581"  # ▁, which stands for a space in the texts of pieces, as in SentencePiece
 
 
 def continues(char: str) -> bool:

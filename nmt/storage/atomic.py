@@ -19,11 +19,8 @@ from typing import BinaryIO
 
 from nmt.storage.bounded import BINARY, open_regular
 
-ASIDE = ".tmp-"
-"""Prefix of the name of a file or folder that is being written."""
-
-NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
-"""Flag of os.open: opening a symbolic link is an error."""
+ASIDE = ".tmp-"  # prefix of the name of a file or folder that is being written
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # flag of os.open: opening a symbolic link is an error
 
 _OWN_FILE = os.O_WRONLY | os.O_CREAT | NO_FOLLOW | BINARY
 _NEW_FILE = _OWN_FILE | os.O_TRUNC
@@ -32,8 +29,7 @@ IS_WINDOWS = os.name == "nt"
 """Whether this is Windows, where an open file cannot be renamed, and a locked file can be written
 only through the descriptor that holds the lock."""
 
-_TRIES, _TRY_SECONDS = 20, 0.1
-"""On Windows `replace` tries several times, because a reader may have the file open."""
+_TRIES, _TRY_SECONDS = 20, 0.1  # on Windows, where a reader may have the file open
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 

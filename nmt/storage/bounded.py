@@ -14,13 +14,11 @@ from pathlib import Path
 
 from nmt.errors import NMTError
 
-MAX_JSON_BYTES = 4 << 20
-"""The maximum size of a JSON file. The largest ones of a run are about 1 MB."""
+MAX_JSON_BYTES = 4 << 20  # the largest JSON files of a run are about 1 MB
 
 MAX_ZIP_TABLE_BYTES = 16 << 20
 
-BINARY = getattr(os, "O_BINARY", 0)
-"""Flag of os.open: on Windows, open in binary mode, without translation of line ends."""
+BINARY = getattr(os, "O_BINARY", 0)  # on Windows, without translation of line ends
 
 
 def open_regular(path: Path) -> BufferedReader:

@@ -15,8 +15,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import ASIDE, encode_utf8, open_no_follow, replacing, sync
 from nmt.storage.run_files import check_outside_runs
 
-STDIN_OR_STDOUT = Path("-")
-"""The path that means stdin for an input and stdout for an output."""
+STDIN_OR_STDOUT = Path("-")  # the path that means stdin for an input and stdout for an output
 
 
 @dataclass(frozen=True)

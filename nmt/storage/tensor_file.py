@@ -20,11 +20,8 @@ from nmt.errors import CheckpointError, NMTError
 from nmt.storage.bounded import open_regular
 from nmt.storage.terminal import one_line
 
-MAX_HEADER_BYTES = 4 << 20
-"""The maximum size of a header, enough for about 30,000 tensors."""
-
-SCALES = ":scales"
-"""Suffix that makes the name of an int8 matrix the name of its scales, one fp32 number a row."""
+MAX_HEADER_BYTES = 4 << 20  # the maximum size of a header, enough for about 30,000 tensors
+SCALES = ":scales"  # after the name of an int8 matrix: its scales, one fp32 number a row
 
 MISFIT = "does not fit config.yaml and tokenizer"
 
@@ -54,8 +51,7 @@ class Spec(NamedTuple):
         return f"{self.dtype} {self.shape}"
 
 
-Specs = dict[str, Spec]
-"""Specs by the name of the tensor."""
+Specs = dict[str, Spec]  # specs by the name of the tensor
 
 
 def specs_of(tensors: Mapping[str, Tensor]) -> Specs:

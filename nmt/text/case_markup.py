@@ -10,12 +10,9 @@ from collections.abc import Iterable, Iterator
 
 from nmt.text.vocabulary import RESERVED, UNK_ID
 
-CAPITAL = "\u21e7"
-"""⇧ before a word: the word's first letter is a capital."""
-UPPER = "\u21ea"
-"""⇪ before a word: all letters are capitals up to the next ⇩ or the end of the text."""
-LOWER = "\u21e9"
-"""⇩ after a word: the end of the capitals."""
+CAPITAL = "\u21e7"  # ⇧ before a word: the word's first letter is a capital
+UPPER = "\u21ea"  # ⇪ before a word: capitals up to the next ⇩ or the end of the text
+LOWER = "\u21e9"  # ⇩ after a word: the end of the capitals
 MARKS = (CAPITAL, UPPER, LOWER)
 
 _UNKNOWN = RESERVED[UNK_ID]

@@ -18,11 +18,8 @@ from nmt.text.tokenizer_config import BaseTokenizerConfig, ModelFile
 from nmt.text.vocabulary import BOS_ID, EOS_ID, MAX_SIZE, PAD_ID, RESERVED, UNK_ID, Vocab
 from nmt.types import Encoded
 
-DEFAULT_SIZE = 8000
-"""Pieces per language if the config sets no number; fewer if the text does not allow so many."""
-
-_BYTE_PIECES = len(RESERVED) + 256
-"""The size of a vocabulary with byte_fallback before any piece is learned from text."""
+DEFAULT_SIZE = 8000  # pieces per language; fewer if the text does not allow so many
+_BYTE_PIECES = len(RESERVED) + 256  # size with byte_fallback before any piece is learned
 
 _TOO_MANY = re.compile(r"Vocabulary size too high .* <= (\d+)")
 

@@ -9,8 +9,7 @@ from nmt.errors import DataError
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
 RESERVED = ("<pad>", "<unk>", "<s>", "</s>")
 
-MAX_SIZE = 1_000_000
-"""Largest number of pieces in a vocabulary, which then takes half a gigabyte of memory."""
+MAX_SIZE = 1_000_000  # pieces in a vocabulary, which then takes half a gigabyte of memory
 
 
 @dataclass(frozen=True)

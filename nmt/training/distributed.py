@@ -37,11 +37,8 @@ With gloo the other ranks notice at once that a rank has died. With NCCL they wa
 the launcher ends them, or until the timeout.
 """
 
-_PATIENCE = datetime.timedelta(days=7)
-"""The timeout of `first_alone`, in which the first rank learns vocabularies and encodes corpora."""
-
-_BUCKET = 1 << 24
-"""Elements in a bucket of gradients: 64 MiB in fp32."""
+_PATIENCE = datetime.timedelta(days=7)  # for vocabularies and corpora of the first rank
+_BUCKET = 1 << 24  # elements in a bucket of gradients: 64 MiB in fp32
 
 
 class LostRankError(NMTError):
@@ -276,8 +273,7 @@ class Ranks:
                 buffer /= self.world
 
 
-ALONE = Ranks()
-"""A single process, without a process group."""
+ALONE = Ranks()  # a single process, without a process group
 
 
 def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:

@@ -12,8 +12,7 @@ from nmt.errors import ConfigError, did_you_mean
 from nmt.runs.find import find_run, split_checkpoint
 from nmt.runs.trained_run import TrainedRun
 
-_MAX_NAMES = 5
-"""The largest number of tensor names in a line."""
+_MAX_NAMES = 5  # the largest number of tensor names in a line
 
 
 def run_named(init_from: str) -> tuple[TrainedRun, str]:

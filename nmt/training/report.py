@@ -16,11 +16,8 @@ from nmt.training.step import StepResult
 from nmt.training.training_data import TrainingData, vocabulary_notes
 from nmt.training.validation import Validator
 
-_ESTIMATE_AFTER = 20
-"""Updates of this process before the remaining time is estimated from their speed."""
-
-_LINE_SECONDS = 60.0
-"""The time from one line of the log to the next, unless a validation writes a line earlier."""
+_ESTIMATE_AFTER = 20  # updates before the remaining time is estimated from their speed
+_LINE_SECONDS = 60.0  # between two lines of the log, unless a validation writes one earlier
 
 _RELEASE_EVERY = 200
 """Updates between two releases of freed memory to the system (docs/log/2026-11-22-memory.md). The

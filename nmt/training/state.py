@@ -23,8 +23,7 @@ from nmt.training.step import StepResult
 
 Json = dict[str, Any]
 
-WEIGHTS = "weights."
-"""Prefix of the trained weights in a checkpoint whose model weights are averages (train.ema)."""
+WEIGHTS = "weights."  # prefix of the trained weights next to averages (train.ema)
 
 _MISFITS = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, CheckpointError)
 """Errors raised while loading a checkpoint that does not fit the run."""

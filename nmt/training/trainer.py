@@ -37,8 +37,7 @@ from nmt.training.step import (
 from nmt.training.training_data import TrainingData, guided_heads
 from nmt.training.validation import ValidationResult, Validator
 
-_READ_EVERY = 10
-"""Updates on a GPU before the host waits for their results."""
+_READ_EVERY = 10  # updates on a GPU before the host waits for their results
 
 
 @dataclass(frozen=True)

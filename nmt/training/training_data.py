@@ -37,14 +37,9 @@ from nmt.training.validation import Validator
 from nmt.translation.heads import source_heads
 from nmt.types import SentencePair
 
-_NO_LIMIT = 10**9
-"""The largest length of validation pairs in pieces, so large that none is left out."""
-
-_SAMPLED_PAIRS = 1000
-"""Training pairs whose text is checked for unknown tokens and for its language."""
-
-_MANY_UNKNOWN = 0.2
-"""Share of unknown tokens in the training text above which the user is told."""
+_NO_LIMIT = 10**9  # pieces of a validation pair, so many that none is left out
+_SAMPLED_PAIRS = 1000  # pairs checked for unknown tokens and for their language
+_MANY_UNKNOWN = 0.2  # share of unknown tokens in the training text above which the user is told
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,7 @@ from nmt.types import EvalExample, Translation
 
 _Item = TypeVar("_Item")
 
-_BATCH_SIZE = 64
-"""Pairs per batch when the loss is measured."""
+_BATCH_SIZE = 64  # pairs per batch when the loss is measured
 
 
 @dataclass(frozen=True)

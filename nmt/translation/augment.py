@@ -32,8 +32,7 @@ from nmt.types import EvalExample, FilePath, Hypothesis, SentencePair, Translati
 
 PLAN, LOCK = "augment.json", "lock"
 
-PART_TEXTS = 1024
-"""Number of texts per part. After a killed call, the next one repeats the unfinished part."""
+PART_TEXTS = 1024  # texts per part; a killed call repeats the unfinished part
 
 Progress = Callable[[Iterator[Translation], int], Iterable[Translation]]
 """Wraps an iterator of translations, to show progress; the second argument is their number."""

@@ -17,11 +17,8 @@ from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, RESERVED, UNK_ID
 from nmt.translation.arguments import check_several
 from nmt.types import Encoded
 
-Prefix = str | Sequence[int]
-"""The beginning of a translation, as text or as ids of pieces."""
-
-Weights = Sequence[float] | np.ndarray
-"""Attention weights over the source: (S,) for all averaged heads, or (N, S) for the N heads."""
+Prefix = str | Sequence[int]  # the beginning of a translation, as text or as ids of pieces
+Weights = Sequence[float] | np.ndarray  # (S,) for all averaged heads, or (N, S) for the N heads
 
 
 def constraints_of(

@@ -13,8 +13,7 @@ CheckCancelled = Callable[[], None]
 """A function that raises an error, such as CancelledError, if the result is no longer needed."""
 
 
-MAX_WORKERS = 8
-"""Maximum number of workers. Each needs its own memory; on more cores each has several threads."""
+MAX_WORKERS = 8  # each needs its own memory; on more cores each has several threads
 
 
 class CancelledError(Exception):

@@ -16,11 +16,8 @@ from nmt.translation.drawn import DrawnTranslation
 if TYPE_CHECKING:
     from nmt.translation.translator import Translator
 
-DEFAULT_WEIGHT = 0.25
-"""Weight of a reranker's score; the score of the search has weight 1."""
-
-Scores = list[list[float | None]]
-"""The score of each hypothesis of each translation; None if the model cannot read it."""
+DEFAULT_WEIGHT = 0.25  # weight of a reranker's score; the score of the search has weight 1
+Scores = list[list[float | None]]  # of each hypothesis; None if the model cannot read it
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from nmt.corpora.text_files import open_text
 from nmt.errors import ConfigError, DataError, pip_install
 from nmt.types import SentencePair
 
-_MAX_LINES = 1000
-"""Largest number of lines of a string or comment. polib takes quadratic time for them."""
+_MAX_LINES = 1000  # of a string or comment, for which polib takes quadratic time
 
 _KEYWORD = re.compile(r"(#[~|]\s*)?msg")
 

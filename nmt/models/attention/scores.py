@@ -286,8 +286,7 @@ class LocationAttention(Attention):
         return torch.bmm(query, keys[..., :-1].transpose(1, 2)) + keys[..., -1].unsqueeze(1)
 
 
-_NO_WEIGHT = -1e4
-"""A score that is finite in every dtype and whose softmax weight is 0 next to any other score."""
+_NO_WEIGHT = -1e4  # finite in every dtype; its softmax weight is 0 next to any other score
 
 
 ScoreKind = (

@@ -69,8 +69,7 @@ class WeightingOutput:
 class Weighting(nn.Module, abc.ABC):
     """Maps scores to weights >= 0 that sum to 1 over S and are exactly 0 where `keep` is False."""
 
-    is_softmax = False
-    """Whether the weights are just the softmax of the scores."""
+    is_softmax = False  # whether the weights are just the softmax of the scores
 
     @abc.abstractmethod
     def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
@@ -172,8 +171,7 @@ class HardConfig(Config):
         return HardWeighting(self)
 
 
-_DECAY = 0.9
-"""Share of the old baseline in the new one, per batch (arXiv 1502.03044, section 4.1)."""
+_DECAY = 0.9  # share of the old baseline in the new one, per batch (arXiv 1502.03044, section 4.1)
 
 
 class HardWeighting(Weighting):

@@ -29,10 +29,8 @@ class Cell(nn.Module, abc.ABC):
     n_gates: int
     has_cell_state = False
     forget_gate: int | None = None  # the index of the forget gate, if there is one
-    torch_layer: Callable[..., Any] | None = None
-    """Torch's function for a layer of such cells, packed or not, if any."""
-    is_gru = False
-    """Whether Operations.gru_layer and Operations.attentional_gru compute this cell."""
+    torch_layer: Callable[..., Any] | None = None  # torch's function, packed or not, if any
+    is_gru = False  # whether Operations.gru_layer and attentional_gru compute this cell
 
     def __init__(
         self,

@@ -181,11 +181,8 @@ def _states_of(
     return torch.cat(states)
 
 
-_CLOSED_GATE = 1000.0
-"""A number whose sigmoid is 1 in every dtype; the sigmoid of its negative is 0."""
-
-_FLAGS = 8
-"""Columns of an LSTM's input that mark padding: 8, so that product sizes stay multiples of 8."""
+_CLOSED_GATE = 1000.0  # its sigmoid is 1 in every dtype, and the sigmoid of its negative is 0
+_FLAGS = 8  # columns that mark padding: 8, so that product sizes stay multiples of 8
 
 
 def read_by_torch(

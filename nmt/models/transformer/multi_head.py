@@ -12,11 +12,8 @@ from nmt.models.shapes import HeadScores
 from nmt.ops.masks import softmax_over_kept
 from nmt.ops.precision import accumulate_dtype, compute_dtype
 
-HeadVectors = Float[Tensor, "B N Q P"]
-"""A vector of each of N heads, of size P, for each of Q queries."""
-
-HeadMask = Bool[Tensor, "#B #N #Q S"]
-"""True where a key may be attended."""
+HeadVectors = Float[Tensor, "B N Q P"]  # vectors of N heads, of size P, for Q queries
+HeadMask = Bool[Tensor, "#B #N #Q S"]  # true where a key may be attended
 
 
 @dataclass(frozen=True)

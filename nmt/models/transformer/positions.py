@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from nmt.errors import ConfigError, DataError
 from nmt.settings.base import Config
 
-_LONGEST_WAVE = 10_000.0
-"""The wavelengths grow from 2 pi to this many times 2 pi positions."""
+_LONGEST_WAVE = 10_000.0  # the wavelengths grow from 2 pi to this many times 2 pi positions
 
 
 def sinusoids(

@@ -15,8 +15,7 @@ from nmt.ops.native.sequence import NativeSteps
 from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory, Operations
 
-_MOST_INSERTED = 256
-"""The largest k of the compiled top-k, which inserts each logit; beyond it torch's is faster."""
+_MOST_INSERTED = 256  # largest k of the compiled top-k, which inserts each logit
 
 
 class NativeChunkedLoss(ChunkedLoss):

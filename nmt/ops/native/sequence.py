@@ -8,8 +8,7 @@ from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory
 from nmt.ops.steps import AdditiveSteps, Steps
 
-_MAX_COLUMNS = 8
-"""The largest number of columns of `product` in sequence.cpp."""
+_MAX_COLUMNS = 8  # the largest number of columns of `product` in sequence.cpp
 
 
 class NativeAttention(AdditiveSteps):
