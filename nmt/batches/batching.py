@@ -149,7 +149,6 @@ class Batch:
         return self.src_ids.numel() + self.tgt_in.numel()
 
     def to(self, device: torch.device) -> "Batch":
-        """Return the batch on `device`."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pinned(self) -> "Batch":
@@ -157,7 +156,6 @@ class Batch:
         return self._map(Tensor.pin_memory)
 
     def clone(self) -> "Batch":
-        """Return a copy on the same device."""
         return self._map(Tensor.clone)
 
     def copy_(self, batch: "Batch") -> None:

@@ -29,7 +29,6 @@ class Mixture:
 
 @functools.lru_cache(maxsize=2)
 def _table(mixture: Mixture, epoch: int) -> Rows:
-    """Return the row of every draw in `epoch`."""
     parts = []
     first_row = 0
     for corpus, (size, quota) in enumerate(zip(mixture.sizes, mixture.quotas, strict=True)):

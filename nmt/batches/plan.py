@@ -85,7 +85,6 @@ class EpochPlan:
 
 
 def _shuffled(n_rows: int, seed: str, rng: random.Random) -> Rows:
-    """Return all rows in random order."""
     if n_rows > LARGE:
         return permutation(n_rows, seed)
     rows = list(range(n_rows))

@@ -24,12 +24,10 @@ _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def is_tar(path: Path) -> bool:
-    """Return whether the file name has the ending of a tar archive."""
     return path.name.lower().endswith(TAR)
 
 
 def is_zip(path: Path) -> bool:
-    """Return whether the file name has the ending of a zip archive."""
     return path.suffix.lower() == ".zip"
 
 
@@ -125,7 +123,6 @@ class _Forward:
         return False
 
     def tell(self) -> int:
-        """Return the number of bytes from the beginning."""
         return self._position
 
     def read(self, n: int) -> bytes:

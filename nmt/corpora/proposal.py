@@ -70,7 +70,6 @@ class ExaminedCorpus:
 
 
 def sizes_for(n_pairs: int) -> Sizes:
-    """Return the row of SIZES for a number of pairs."""
     return next(sizes for sizes in SIZES if sizes.below is None or n_pairs < sizes.below)
 
 

@@ -109,7 +109,6 @@ class PairsConfig(Config):
 
     @property
     def tgts(self) -> tuple[Path, ...]:
-        """The target texts, several if there are several references."""
         return self.tgt if isinstance(self.tgt, tuple) else (self.tgt,) if self.tgt else ()
 
     @property
@@ -158,7 +157,6 @@ class SplitConfig(PairsConfig):
         return self.mix or (self,)
 
     def held_out(self, config: HeldOutConfig, part: SplitName) -> "HeldOutSplit":
-        """Return the split `part` of this training set, which `config` divides."""
         values = {**dict(self), "first": None}
         return HeldOutSplit(**values, config=config, part=part, of_first=self.first)
 

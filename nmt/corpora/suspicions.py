@@ -30,7 +30,6 @@ class Suspicions:
         self._rng = random.Random(1)
 
     def add(self, pair: SentencePair) -> None:
-        """Add the next pair."""
         n_pairs = len(self._lengths[0])
         if n_pairs < _SAMPLED:
             self._sample.append(pair)

@@ -34,7 +34,6 @@ _DAMAGE = EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError, struct.err
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of `stream_lines` as a list."""
     return list(stream_lines(path))
 
 

@@ -99,7 +99,6 @@ class Int8VocabLinear(VocabularyLayer):
         return self.linear.blocks(features, n_numbers)
 
     def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
-        """Return the weight after quantization, and the bias."""
         assert self.linear.bias is not None
         return self.linear.weight, self.linear.bias
 

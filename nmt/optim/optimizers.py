@@ -117,7 +117,6 @@ class AdadeltaConfig(Config):
     eps: float = Field(default=1e-6, gt=0, description="added to both mean squares")
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
-        """Return an Adadelta, with the Triton kernel if Triton can run."""
         kind = torch.optim.Adadelta if why_no_triton() else Adadelta
         return kind(parameters, lr, rho=self.rho, eps=self.eps)
 

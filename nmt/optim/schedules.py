@@ -33,7 +33,6 @@ class InverseSqrtConfig(Config):
     floor: float = Field(default=0.0, ge=0, le=1, description="lowest share of lr after warm-up")
 
     def factor(self, step: int, total_steps: int | None) -> float:
-        """Return the factor of the learning rate at update `step` (from 0)."""
         return min(_warmup(step, self.warmup), max(self.floor, math.sqrt(self.warmup / (step + 1))))
 
 

@@ -127,7 +127,6 @@ def search_from(
 
 
 def _first_rows(start: Start, config: SearchConfig, constraints: Constraints | None) -> Rows:
-    """Return the empty hypotheses, one for each sentence."""
     n, device, repetitions = len(start.src_lengths), start.first_ids.device, None
     if config.max_repeats is not None or config.no_repeat_ngram is not None:
         allowed = start.max_repeats_by_sentence

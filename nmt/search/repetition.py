@@ -30,7 +30,6 @@ class Repetitions:
 
     @classmethod
     def initial(cls, allowed: Int[np.ndarray, " R"], ngram: int | None = None) -> "Repetitions":
-        """Return the history of R empty hypotheses."""
         return cls(np.empty((len(allowed), 0), np.int64), allowed[:, None], ngram)
 
     def after(self, parents: Int[Tensor, " N"] | None, ids: Int[Tensor, " N"]) -> "Repetitions":

@@ -61,7 +61,6 @@ class Word:
         self.completing = functools.cache(self._completing)
 
     def _after(self, match: Match, id_: int) -> Match:
-        """Return the match after piece `id_`."""
         word, (positions, fresh, spaced, written) = self.text, match
         for char in self._piece_texts[id_] if id_ < len(self._piece_texts) else "":
             ends = not (continues(char) and continues(word[-1]))
@@ -81,7 +80,6 @@ class Word:
         return self.is_met(functools.reduce(self.after, ids, Match()))
 
     def _completing(self, match: Match) -> tuple[int, ...]:
-        """Return the pieces that would complete the word."""
         open_match = match._replace(positions=match.positions - {len(self.text)}, written=False)
         rests = tuple(self.text[k:] for k in {0, *open_match.positions})
         pieces = enumerate(self._piece_texts)
@@ -108,7 +106,6 @@ class WordConstraints:
     must_not: tuple[Word, ...] = ()
 
     def __bool__(self) -> bool:
-        """Return whether there are any words."""
         return bool(self.must or self.must_not)
 
     @property
@@ -133,7 +130,6 @@ class WordHistory:
 
     @classmethod
     def initial(cls, words: Sequence[WordConstraints]) -> "WordHistory":
-        """Return the history of empty hypotheses."""
         counts = (len(row.must_not) + sum(map(len, row.must)) for row in words)
         return cls(tuple(words), tuple((Match(),) * count for count in counts))
 
@@ -148,7 +144,6 @@ class WordHistory:
 
     @functools.cached_property
     def has_required(self) -> bool:
-        """Whether any row has required words."""
         return any(words.must for words in self.words)
 
     def _pairs(self, row: int) -> list[tuple[Word, Match]]:

@@ -133,7 +133,6 @@ def encode_utf8(text: str) -> bytes:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 text file atomically."""
     with replacing(path) as aside:
         write_bytes(aside, encode_utf8(text))
 
@@ -201,7 +200,6 @@ def lock(descriptor: int) -> str | None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, a link, or a folder with its contents."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

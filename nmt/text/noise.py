@@ -69,7 +69,6 @@ class NoiseConfig(Config):
 
     @property
     def is_on(self) -> bool:
-        """Whether any probability is above 0."""
         return self != NoiseConfig()
 
 

@@ -58,7 +58,6 @@ class SubwordSamplingConfig(Config):
 
     @property
     def is_on(self) -> bool:
-        """Whether either side is sampled."""
         return self.src > 0 or self.tgt > 0
 
 

@@ -33,7 +33,6 @@ class Vocab:
 
     @classmethod
     def of(cls, pieces: Iterable[str]) -> "Vocab":
-        """Build the vocabulary of the four reserved pieces followed by `pieces`."""
         return cls(RESERVED + tuple(pieces))
 
     @cached_property

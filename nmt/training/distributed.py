@@ -168,7 +168,6 @@ class Ranks:
                 dist.barrier(patient)
 
     def wait(self) -> None:
-        """Wait until all ranks have called this method."""
         if self.world > 1:
             with _lost_ranks():
                 dist.barrier()

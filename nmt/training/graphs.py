@@ -54,7 +54,6 @@ class TrainingGraphs:
 
     @property
     def n_graphs(self) -> int:
-        """The number of recorded shapes."""
         return len(self._graphs)
 
     def run(self, key: Hashable, passes: PassFunction, batch: Batch, n_tokens: int) -> Tensor:

@@ -79,7 +79,6 @@ class RunLog:
         self._count(finite)
 
     def write(self, name: str, text: str) -> None:
-        """Write or replace the file `name` in the run directory."""
         if self._folder is None:
             return
         path = self._folder / name
@@ -155,7 +154,6 @@ class RunLog:
                 self._bar.update(batches)
 
     def close_bar(self) -> None:
-        """Remove the progress bar, if there is one."""
         bar, self._bar = self._bar, None
         if bar is not None:
             with self._stderr():

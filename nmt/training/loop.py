@@ -55,7 +55,6 @@ class Outcome:
     best: ValidationRecord | None
 
     def describe(self) -> str:
-        """Return a line that says how training ended."""
         if self.reason is None:
             return (
                 f"stopped: saved at step {self.step:,}; the same command again continues this run"

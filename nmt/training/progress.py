@@ -92,7 +92,6 @@ class Progress:
 
     @property
     def is_validated(self) -> bool:
-        """Whether the weights of this step were validated."""
         return self.validated_step == self.step
 
     def after_update(self, n_batches: int, is_last: bool) -> "Progress":

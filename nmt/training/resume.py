@@ -172,7 +172,6 @@ def _is_card(path: Path) -> bool:
 
 
 def has_checkpoint(run: RunDirectory) -> bool:
-    """Return whether `run` has a checkpoint to continue from."""
     return bool(run.checkpoint_folder.steps())
 
 

@@ -56,7 +56,6 @@ class TrainingState:
         device: torch.device,
         ranks: Ranks = ALONE,
     ) -> "TrainingState":
-        """Build the state before the first update."""
         parameters = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         optimizer = train.optimizer.build(parameters, train.lr)
         schedule = Schedule(train.schedule, optimizer, total_steps(train, batcher, ranks.world))
@@ -78,7 +77,6 @@ class TrainingState:
         self.progress = self.progress.after_update(n_batches, is_last)
 
     def after_result(self, result: StepResult) -> None:
-        """Add the loss of an update to the sums for the log."""
         self.progress = self.progress.after_result(result.nll_sum, result.n_tokens)
 
     def after_validation(
@@ -95,16 +93,13 @@ class TrainingState:
         self.progress = replace(self.progress, kept_steps=steps)
 
     def start_window(self) -> None:
-        """Reset the loss and token sums for the next record in the log."""
         self.progress = replace(self.progress, window_nll_sum=0.0, window_tokens=0)
 
     def set_seconds(self, seconds: float) -> None:
-        """Set the duration of the run so far."""
         self.progress = replace(self.progress, seconds=seconds)
 
     @property
     def step(self) -> int:
-        """The number of updates so far."""
         return self.progress.step
 
     def state_dict(self) -> tuple[dict[str, Tensor], Json]:
@@ -214,5 +209,4 @@ def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _prefix(rank: int) -> str:
-    """Return the prefix of the names of a rank's generators."""
     return f"rank{rank}.rng." if rank else "rng."

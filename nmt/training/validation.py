@@ -62,7 +62,6 @@ class ValidationResult:
         return math.exp(min(self.loss, 700.0))
 
     def measured(self) -> dict[str, float]:
-        """Return all measurements by name."""
         return {
             "loss": self.loss,
             "perplexity": self.perplexity,

@@ -79,7 +79,6 @@ class BatchedModel:
     def _least_risk(
         self, candidates: Sequence[Hypothesis], config: SearchConfig, check: CheckCancelled
     ) -> list[Hypothesis]:
-        """Return the `config.n_best` candidates with the highest expected utility."""
         check()
         assert config.mbr is not None
         tgt = self.tokenizers.tgt
@@ -119,7 +118,6 @@ class BatchedModel:
 
 
 def without_eos(hypothesis: Hypothesis) -> tuple[int, ...]:
-    """Return the ids of a hypothesis without eos."""
     return hypothesis.ids[:-1] if hypothesis.finished else hypothesis.ids
 
 

@@ -143,5 +143,4 @@ def _as_sentences(x: Float[Tensor, "B S C"], n_heads: int) -> Float[Tensor, "R S
 
 
 def _as_heads(x: Float[Tensor, "R S P"], n_heads: int) -> Float[Tensor, "B S C"]:
-    """Invert _as_sentences."""
     return join_heads(x.view(-1, n_heads, *x.shape[1:]))

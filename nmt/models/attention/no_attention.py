@@ -53,7 +53,5 @@ class NoAttention(Attention):
 
 
 class _LargestWeighting(Weighting):
-    """Puts all weight on the largest score."""
-
     def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
         return WeightingOutput(masked_argmax_one_hot(scores, broadcastable_keep(keep, scores)))

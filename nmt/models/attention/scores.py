@@ -197,7 +197,6 @@ class GaussianAttention(Attention):
 
     @property
     def width(self) -> Float[Tensor, " 1"]:
-        """The current value of w."""
         return self.initial_width * self.theta.exp()
 
     def score(self, query: Queries, keys: Keys) -> Scores:
@@ -231,7 +230,6 @@ class CosineAttention(Attention):
 
     @property
     def scale(self) -> Float[Tensor, " 1"]:
-        """The current value of beta."""
         return self.key_size**0.5 * self.theta.exp()
 
     def project(self, values: Annotations) -> Keys:

@@ -39,7 +39,6 @@ class SampleStatistics:
         )
 
     def view(self, n_rows: int, n_queries: int) -> "SampleStatistics":
-        """Reshape both tensors to (n_rows, n_queries)."""
         shape = (n_rows, n_queries)
         return SampleStatistics(self.log_probs.view(shape), self.entropies.view(shape))
 

@@ -70,7 +70,6 @@ class Cell(nn.Module, abc.ABC):
         return self.next_state(gates, h_gates, state)
 
     def reset_parameters(self) -> None:
-        """Draw the initial weights; see reset_weights."""
         inputs, hidden = self.input_gates, self.hidden_gates
         context = [] if self.context_gates is None else [self.context_gates.weight]
         biases: list[Tensor | None] = [inputs.bias, hidden.bias]

@@ -30,12 +30,10 @@ class RNNState(State):
         return replace(self, attention=replace(self.attention, forced=weights))
 
     def layer(self, i: int) -> CellState:
-        """Return the hidden state and the cell state of layer i."""
         return self.hidden[:, i], None if self.cell is None else self.cell[:, i]
 
     @property
     def top(self) -> Float[Tensor, "B H"]:
-        """The hidden state of the top layer."""
         return self.hidden[:, -1]
 
 
@@ -146,7 +144,6 @@ class RNNDecoder(nn.Module, abc.ABC):
         return replace(state, hidden=hidden, cell=cell, attention=attention)
 
     def _features(self, hidden: Hidden, embedded: Embedded, context: Context) -> Features:
-        """Return the input of the vocabulary layer, for one step or for all steps."""
         return self.dropout(self.readout(hidden, embedded, context))
 
 
@@ -298,5 +295,4 @@ _DECODERS: dict[str, type[RNNDecoder]] = {
 
 
 def build_decoder(config: RecurrentConfig, memory_size: int, vocab_size: int) -> RNNDecoder:
-    """Build the decoder of `config.decoder.kind`."""
     return _DECODERS[config.decoder.kind](config, memory_size, vocab_size)

@@ -36,7 +36,6 @@ class RNNConfig(RecurrentConfig):
 
 
 def _conflicts(config: RNNConfig) -> Iterator[Conflict]:
-    """Yield each key that contradicts another one, with the problem."""
     decoder, units = config.decoder, config.memory_size
     for key, problem in config.attention.conflicts(config.hidden, units):
         yield f"attention.{key}", problem

@@ -64,5 +64,4 @@ class LayerConfig(Config):
 
     @property
     def head_size(self) -> int:
-        """The size of a query, key or value of one head."""
         return self.size // self.heads

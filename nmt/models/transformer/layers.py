@@ -51,7 +51,6 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def enter(self, x: Vectors) -> Vectors:
-        """Return the sublayer's input."""
         return self.norm(x) if self.pre else x
 
     def leave(self, x: Vectors, result: Vectors) -> Vectors:

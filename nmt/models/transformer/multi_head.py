@@ -24,7 +24,6 @@ class KeyValues(BatchFirst):
     values: Float[Tensor, "B N S P"]
 
     def concatenate(self, later: "KeyValues") -> "KeyValues":
-        """Return these keys and values followed by the later ones."""
         if self.keys.shape[2] == 0:
             return later
         keys = torch.cat([self.keys, later.keys], dim=2)
@@ -146,11 +145,9 @@ class MultiHead(nn.Module):
         return projected_value_norms(memory.values, self.W_o.weight)
 
     def drop(self, weights: HeadScores) -> HeadScores:
-        """Apply dropout to the weights."""
         return nn.functional.dropout(weights, self.dropout, self.training)
 
     def split(self, x: Float[Tensor, "B S D"]) -> Float[Tensor, "B N S P"]:
-        """Split each vector into one vector per head."""
         return split_heads(x, self.heads)
 
     def join(self, sums: HeadVectors) -> Float[Tensor, "B Q D"]:

@@ -126,8 +126,6 @@ class LearnedPositions(Positions):
 
 
 class _NothingAdded(Config):
-    """Base class of the configs of encodings that are not added to the embeddings."""
-
     def build(self, size: int) -> Positions | None:
         return None
 

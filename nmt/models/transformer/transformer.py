@@ -57,7 +57,6 @@ class TransformerConfig(LayerConfig):
 
     @property
     def decoder_depth(self) -> int:
-        """The number of decoder layers."""
         return self.decoder_layers or self.layers
 
     @property

@@ -25,7 +25,6 @@ class NativeChunkedLoss(ChunkedLoss):
 
     @functools.cached_property
     def table_transposed(self) -> Float[Tensor, "D V"]:
-        """The transposed weight, computed once for all chunks."""
         return self.steps.transpose(self.table)
 
     def add(self, chunk: slice) -> tuple[Tensor, Tensor]:
@@ -104,7 +103,6 @@ class NativeOperations(FusedOperations):
 def _attend(
     query: Float[Tensor, "R K"], sentences: Int[Tensor, " R"], memory: AdditiveMemory
 ) -> tuple[Float[Tensor, "R M"], Float[Tensor, "R S"]]:
-    """Compute Operations.additive_attention_step in C++."""
     keys, values, _, _ = memory
     contexts = values.new_empty(len(query), values.shape[2])
     weights = values.new_empty(len(query), keys.shape[1])

@@ -12,8 +12,6 @@ _MAX_COLUMNS = 8  # the largest number of columns of `product` in sequence.cpp
 
 
 class NativeAttention(AdditiveSteps):
-    """AdditiveSteps in C++."""
-
     steps: "NativeSteps"
 
     def _set_memory(self, memory: AdditiveMemory) -> None:

@@ -200,7 +200,6 @@ def writable(x: Tensor) -> Tensor:
 
 
 def _tile_rows(n_positions: int) -> int:
-    """Return the number of tiles over the positions of a source."""
     return int(triton.cdiv(n_positions, _TILE["ROWS"]))
 
 
