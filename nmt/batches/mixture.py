@@ -13,9 +13,8 @@ from nmt.batches.plan import Rows, permutation
 class Mixture:
     """A mixture of corpora: corpus i has `sizes[i]` rows and gives `quotas[i]` draws per epoch.
 
-    An epoch has as many draws as the corpora have rows in total. Each corpus is read in shuffled
-    passes, which continue across epochs; a pass contains every row once. The draws depend on
-    (seed, epoch) only.
+    An epoch has as many draws as the corpora have rows. Each corpus is read in shuffled passes of
+    all its rows, which continue across epochs. The draws depend on (seed, epoch) only.
     """
 
     sizes: tuple[int, ...]

@@ -106,8 +106,7 @@ def _by_length(src: Lengths, tgt: Lengths) -> npt.NDArray[np.int64]:
 def _token_cuts(longer: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
     """Return the index of the first row of each batch. `longer` has the lengths of all rows.
 
-    A batch takes rows in order while (number of rows) * (greatest length) <= `size`, and at least
-    one row.
+    A batch takes rows in order, at least one, while their number * their greatest length <= `size`.
     """
     starts = []
     start = 0

@@ -7,10 +7,7 @@ from nmt.errors import ConfigError, DataError, did_you_mean
 
 
 def check_test_set(name: str, languages: tuple[str, str]) -> Any:
-    """Return sacreBLEU's object for a test set, which need not be on disk.
-
-    Raises ConfigError for an unknown name or pair of languages.
-    """
+    """Return a test set, perhaps not on disk. Raises ConfigError if sacreBLEU has none of these."""
     from sacrebleu.dataset import DATASETS
 
     if name not in DATASETS:

@@ -24,9 +24,7 @@ class ConstantConfig(Config):
 
 
 class InverseSqrtConfig(Config):
-    """Linear warm-up, then lr * sqrt(warmup / step), but at least lr * floor (arXiv 1706.03762,
-    section 5.3).
-    """
+    """Linear warm-up, then lr * sqrt(warmup / step), but >= lr * floor (arXiv 1706.03762, 5.3)."""
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
     warmup: int = Field(default=4000, gt=0, description="updates of linear rise from 0")

@@ -28,10 +28,9 @@ _CHECK_EVERY = 4  # on a GPU, the number of steps between two checks whether any
 class PieceSampler(NamedTuple):
     """A function that samples each row's next piece, where a beam search takes the most probable.
 
-    `choose` gets the log-probabilities of each row's most probable pieces, the rows' slots, and the
-    length including the new piece. It returns the column of the chosen piece for each row. There
-    are at least `n_pieces` columns (or one for each piece of a smaller vocabulary); blocked pieces
-    have -infinity.
+    `choose` gets the log-probabilities of each row's most probable pieces (-infinity if blocked),
+    the rows' slots, and the length including the new piece. It returns each row's chosen column.
+    There are at least `n_pieces` columns, or one for each piece of a smaller vocabulary.
     """
 
     n_pieces: int

@@ -79,8 +79,7 @@ def n_repetitions(
     """Return how often in a row each source has the same sequence of pieces, but >= `at_least`.
 
     `keep` is false at padding. An incomplete repetition counts, so that a copy of known pieces is
-    never blocked. Unknown pieces count as different, because a source of unknown pieces alone would
-    allow any loop.
+    never blocked. Unknown pieces count as different: a source of these alone would allow any loop.
     """
     ids = src_ids.cpu().numpy()
     known = keep.cpu().numpy() & (ids != UNK_ID)

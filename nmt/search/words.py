@@ -121,8 +121,7 @@ NO_WORDS = WordConstraints()
 class WordHistory:
     """The words of R hypotheses, and the progress of each hypothesis in writing them.
 
-    `matches[r]` has a Match for each word of `words[r]`: first for the forms of `must`, then for
-    `must_not`.
+    `matches[r]` has a Match for each word of `words[r]`: the forms of `must`, then `must_not`.
     """
 
     words: tuple[WordConstraints, ...]

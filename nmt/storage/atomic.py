@@ -35,10 +35,7 @@ _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 def _open_anew(path: Path) -> int:
-    """Open an empty file for writing and return its descriptor.
-
-    If the file has other hard links, they keep the old content.
-    """
+    """Return the descriptor of an empty file to write; other hard links keep the old content."""
     with contextlib.suppress(OSError):
         if path.lstat().st_nlink > 1:
             path.unlink()

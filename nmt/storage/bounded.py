@@ -91,8 +91,7 @@ def parse_json(content: bytes, source: str, error: type[NMTError]) -> object:
 def open_zip(path: Path) -> zipfile.ZipFile:
     """Open a zip archive for reading. Raises BadZipFile if it is damaged or its table is too large.
 
-    zipfile loads the whole table of contents into memory, and a small sparse file may claim a huge
-    table.
+    zipfile loads the table of contents into memory, and a small sparse file may claim a huge one.
     """
     with path.open("rb") as file:
         end = zipfile._EndRecData(file)  # type: ignore[attr-defined]

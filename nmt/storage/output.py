@@ -108,10 +108,7 @@ def is_direct(path: Path) -> bool:
 
 
 def follow_links(path: Path) -> Path:
-    """Return the file that `path` names after its links are followed.
-
-    Raises DataError for a folder or a loop of links.
-    """
+    """Return the file at the end of the links. Raises DataError for a folder or a loop of links."""
     if path.is_dir():
         raise DataError(f"cannot write {path}: it is a folder; give the name of a file")
     target = Path(os.path.realpath(path))

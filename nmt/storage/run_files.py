@@ -41,8 +41,7 @@ def check_outside_runs(path: Path, name: str) -> None:
 def check_tree(run: Path, names: tuple[str, ...] = WRITTEN) -> None:
     """Raise CheckpointError if any of `names` is or contains a link, a FIFO or a device.
 
-    A write would go to the target of a link, and would block on a FIFO. The run directory itself
-    may be a link.
+    A write would go to a link's target, and block on a FIFO. The run directory may be a link.
     """
     open_paths = [run / name for name in names]
     while open_paths:

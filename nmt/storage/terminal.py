@@ -1,7 +1,6 @@
 """Protection of the terminal against control characters in text that comes from files.
 
-Escape sequences, other control characters and bidirectional embeddings, overrides and isolates are
-shown as escapes.
+Control characters and bidirectional embeddings, overrides and isolates are shown as escapes.
 """
 
 import contextlib

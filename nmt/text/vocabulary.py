@@ -14,10 +14,7 @@ MAX_SIZE = 1_000_000  # pieces in a vocabulary, which then takes half a gigabyte
 
 @dataclass(frozen=True)
 class Vocab:
-    """A vocabulary, in which `pieces[i]` has the id i.
-
-    Raises DataError unless RESERVED come first and all pieces differ.
-    """
+    """`pieces[i]` has the id i. Raises DataError unless RESERVED come first and all differ."""
 
     pieces: tuple[str, ...]
 

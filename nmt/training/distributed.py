@@ -214,8 +214,7 @@ class Ranks:
         """Apply `work` to all items, shared among the ranks; return all results in order.
 
         `fetch` copies the results of a rank from the device; it is not called for an empty list.
-        Raises InterruptedWorkError on all ranks if `interrupted()`, called before each item, is
-        True on one of them.
+        Raises InterruptedWorkError on all ranks if `interrupted()` is True before an item of one.
         """
         results: list[_Result] = []
         mine: list[_Fetched] | None = None
@@ -276,10 +275,7 @@ ALONE = Ranks()  # a single process, without a process group
 
 
 def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """Return lists of parameters, each of one dtype with at most `_BUCKET` elements.
-
-    A larger parameter has a list of its own.
-    """
+    """Yield lists of parameters of one dtype, with at most `_BUCKET` elements or one parameter."""
     bucket: list[nn.Parameter] = []
     size = 0
     for parameter in parameters:

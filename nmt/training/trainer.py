@@ -181,10 +181,7 @@ class Trainer:
         return is_logged or is_due or len(self._unread) >= self._read_every
 
     def _read(self) -> None:
-        """Wait for the updates so far.
-
-        Raises DivergedError if a loss or a gradient norm is NaN or infinite.
-        """
+        """Wait for the updates so far. Raises DivergedError as `read_results` does."""
         unread, self._unread = self._unread, []
         first = self.state.step - len(unread) + 1
         with explain_update_errors(first, self.config.train, self.saved_step):

@@ -151,8 +151,7 @@ def mean_loss(
 ) -> float:
     """Return the mean cross-entropy in nats per target token, without label smoothing.
 
-    The ranks share the batches. Raises InterruptedWorkError if `interrupted()` is True between two
-    batches on any rank.
+    The ranks share the batches. Raises InterruptedWorkError as Ranks.map does.
     """
 
     def nll_sum(rows: Sequence[int]) -> Tensor:

@@ -54,8 +54,7 @@ class PairRules:
     def cleaning(self, languages: tuple[str, str]) -> CleaningRules:
         """Return the cleaning rules for the pairs.
 
-        `languages` are the language of the texts and that of their translations, in this order,
-        also with `back`.
+        `languages` are those of the texts and of their translations, in this order also if `back`.
         """
         src_lang, tgt_lang = languages[::-1] if self.back else languages
         return CleaningRules(src_lang, tgt_lang, max_ratio=self.max_ratio)

@@ -116,10 +116,7 @@ def words_of(
 
 @functools.lru_cache(maxsize=1000)
 def word_of(tokenizer: Tokenizer, text: str, is_reversed: bool) -> Word | None:
-    """Return a word as pieces, for a search from right to left if `is_reversed`.
-
-    Returns None if the vocabulary cannot write it.
-    """
+    """Return a word as pieces, reversed if `is_reversed`; None if no pieces can write it."""
     order = -1 if is_reversed else 1
     texts, ids = _piece_texts(tokenizer, order), tokenizer.encode(text).ids[::order]
     can_write = bool(ids) and UNK_ID not in ids and all(texts[id_] for id_ in ids)

@@ -27,8 +27,7 @@ _MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 def to_json(record: AttentionRecord, reference: str | None = None) -> str:
     """Return the record as a line of JSON, without the newline.
 
-    Weights have the fewest digits that give the same float32. A `reference` translation becomes the
-    field `reference`.
+    Weights have the fewest digits that give the same float32. `reference` becomes a field, if any.
     """
     fields = _fields(record, lambda _, array: _decimals(array))
     return _dumps(_HEADER | fields | ({} if reference is None else {"reference": reference}))
@@ -40,10 +39,7 @@ def from_json(line: bytes, where: str) -> AttentionRecord:
 
 
 def read_jsonl(path: FilePath) -> Iterator[AttentionRecord]:
-    """Yield the records of a JSON Lines dump.
-
-    Raises DataError (file:line) if a line is not a record of this format.
-    """
+    """Yield the records of a JSON Lines dump. Raises DataError (file:line) for another line."""
     try:
         with open(path, "rb") as stream:
             for number, line in enumerate(stream, start=1):

@@ -54,10 +54,7 @@ class _Lines(str):
 
 
 def parse_catalogue(text: str) -> Any:
-    """Return the polib.POFile of a text.
-
-    Raises ConfigError without the extra `files`, and DataError if the text is not a catalogue.
-    """
+    """Return a text's polib.POFile. Raises ConfigError without polib, DataError if malformed."""
     try:
         import polib
     except ImportError:

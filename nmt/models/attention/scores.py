@@ -156,9 +156,8 @@ class ScaledDotConfig(_SameSizes):
 class DotAttention(_Product):
     """score(q, k) = scale q^T k.
 
-    scale = 1 gives the dot score of arXiv 1508.04025. scale = 1 / sqrt(d) gives the scaled dot
-    product of arXiv 1706.03762, equation 1: if the components of q and k have variance 1, so do the
-    scores.
+    scale = 1 gives the dot score of arXiv 1508.04025. scale = 1 / sqrt(d) gives that of arXiv
+    1706.03762, equation 1: if the components of q and k have variance 1, so do the scores.
     """
 
     def __init__(self, size: int, scale: float) -> None:

@@ -122,9 +122,8 @@ def masked_sparsemax(
 ) -> Float[Tensor, "*L S"]:
     """Return p = max(scores - tau, 0), with tau such that p sums to 1 over the kept positions.
 
-    Only scores within 1 of the largest can get weight. Scores more than 2 below the largest are
-    raised to 2 below it, which gives the same result without infinities. The computation is in
-    fp32 at least.
+    Only scores within 1 of the largest can get weight. Scores more than 2 below it are raised to 2
+    below it, which gives the same result without infinities. All is computed in fp32 at least.
     """
     dtype = torch.promote_types(scores.dtype, torch.float32)
     z = scores.to(dtype).masked_fill(~keep, torch.finfo(dtype).min)
@@ -211,8 +210,7 @@ class Reinforce(AuxiliaryLoss):
     """-sum_t [reward (R_t - b_t) log p(s_t) + entropy H_t], s_t the position sampled at step t.
 
     It is added to -log p(y | s), whose gradient flows through everything except the samples. With
-    reward 1 and entropy 0, the sum has the expected gradient of -L_s (arXiv 1502.03044, equations
-    10 to 12):
+    reward 1 and entropy 0, the sum has the expected gradient of -L_s (arXiv 1502.03044, eq. 10-12):
 
         L_s = sum over all s of p(s) log p(y | s) <= log p(y).
 

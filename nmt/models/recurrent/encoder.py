@@ -26,8 +26,7 @@ class EncoderStates(NamedTuple):
     """The top layer's hidden states, 0 at padding, and the final states of every layer.
 
     With two directions, their states are concatenated, forward first: M = 2 H. Final states follow
-    the word that is read last: the first word in the backward direction. `final_cell` is None for
-    GRUs.
+    the word read last: the first word in the backward direction. `final_cell` is None for GRUs.
     """
 
     values: Float[Tensor, "B S M"]

@@ -128,9 +128,8 @@ class DecoderLayer(nn.Module):
     ) -> DecoderLayerOutput:
         """Compute T more positions after the positions in `cache`.
 
-        `with_weights` adds the weights over the source to the output, `with_self_weights` the
-        weights of self-attention. With `self_attention_window`, the next cache has the last
-        positions only.
+        `with_weights` adds the weights over the source to the output, `with_self_weights` those of
+        self-attention. With `self_attention_window`, the next cache has the last positions only.
         """
         y = self.around_self_attention.enter(x)
         result, targets, self_weights = self.self_attention(

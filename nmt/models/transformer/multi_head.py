@@ -55,8 +55,7 @@ def fused_attention(
 ) -> HeadVectors:
     """Compute attention with torch's fused function, which never stores all weights.
 
-    On a CPU it computes in fp32: in torch 2.13 its backward pass is 2 to 6 times slower in bf16 for
-    up to 60 positions.
+    On a CPU in fp32: in bf16, torch 2.13's backward pass is 2 to 6 times slower up to 60 positions.
     """
     attend = nn.functional.scaled_dot_product_attention
     dtype, keys, values = compute_dtype(query), memory.keys, memory.values

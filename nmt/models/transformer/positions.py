@@ -38,8 +38,7 @@ def rotation(offset: int, size: int) -> Float64[Tensor, "D D"]:
     """Return R(d) with PE(i + d) = PE(i) R(d) for every position i: d steps are one rotation.
 
     Encodings are row vectors. Each pair (sin, cos) of frequency w turns by the angle d w: R(d) has
-    the blocks [[cos(d w), -sin(d w)], [sin(d w), cos(d w)]] on its diagonal. Raises ConfigError if
-    `size` is odd.
+    the blocks [[cos(d w), -sin(d w)], [sin(d w), cos(d w)]]. Raises ConfigError if `size` is odd.
     """
     angles = offset * _frequencies(size)
     turn = torch.diag(angles.cos().repeat_interleave(2))
@@ -53,8 +52,7 @@ def rotate(x: Float[Tensor, "B N T P"], waves: Float[Tensor, "T P"]) -> Float[Te
     """Return R_i x_i for each position i: pair j turns by i / 10000^(2j/P).
 
     See arXiv 2104.09864, eq. 34. A dot product of rotated vectors depends only on the distance of
-    their positions: (R_m q)^T R_n k = q^T R_(n-m) k (eq. 16). `waves` are `sinusoids` of the
-    positions.
+    their positions: (R_m q)^T R_n k = q^T R_(n-m) k (eq. 16). `waves` are their `sinusoids`.
     """
     sin, cos, even, odd = waves[..., 0::2], waves[..., 1::2], x[..., 0::2], x[..., 1::2]
     pairs = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)

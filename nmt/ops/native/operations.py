@@ -47,8 +47,7 @@ class NativeChunkedLoss(ChunkedLoss):
 class NativeOperations(FusedOperations):
     """Operations in C++; the functions of a search, in search.cpp, are compiled for fp32 only.
 
-    FusedOperations computes them for other dtypes. The result of a row does not depend on other
-    rows.
+    FusedOperations computes them for other dtypes. A row's result does not depend on other rows.
     """
 
     steps_type = NativeSteps
