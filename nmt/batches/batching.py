@@ -12,8 +12,7 @@ from jaxtyping import Float, Int, Int32
 from torch import Tensor
 from torch.nn.functional import pad
 
-from nmt.batches.mixture import Mixture
-from nmt.batches.plan import EpochPlan, Lengths, Rows, Unit
+from nmt.batches.plan import EpochPlan, Lengths, Mixture, Rows, Unit
 from nmt.batches.resampling import Resampling
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
@@ -187,15 +186,9 @@ class Batch:
         )
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> "Batch":
-        links = self.links
-        return replace(
-            self,
-            src_ids=function(self.src_ids),
-            src_lengths=function(self.src_lengths),
-            tgt_in=function(self.tgt_in),
-            tgt_out=function(self.tgt_out),
-            links=links and BatchLinks(function(links.indices), function(links.shares)),
-        )
+        links = self.links and BatchLinks(function(self.links.indices), function(self.links.shares))
+        tensors = {name: function(getattr(self, name)) for name in _TENSORS}
+        return replace(self, links=links, **tensors)  # type: ignore[arg-type]
 
 
 def encode_pairs(
@@ -264,6 +257,7 @@ def batch_links(links: Sequence[PieceLinks]) -> BatchLinks:
     )
 
 
+@dataclass
 class Batcher:
     """Plans the batches of each epoch, in an order that depends on (seed, epoch) only.
 
@@ -272,12 +266,11 @@ class Batcher:
     the same. A longer pair is a batch of its own.
     """
 
-    def __init__(self, corpus: EncodedCorpus, size: int, unit: Unit, seed: int) -> None:
-        self.corpus = corpus
-        self.size = size
-        self.unit = unit
-        self.seed = seed
-        self._cached: tuple[int, EpochPlan] | None = None
+    corpus: EncodedCorpus
+    size: int
+    unit: Unit
+    seed: int
+    _cached: tuple[int, EpochPlan] | None = field(default=None, init=False, repr=False)
 
     @property
     def max_positions(self) -> int:

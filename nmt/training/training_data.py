@@ -8,7 +8,7 @@ from itertools import chain, islice
 
 from nmt.batches.batching import Batcher, EncodedCorpus, encode_pairs
 from nmt.batches.guided_alignment import encode_aligned_pairs
-from nmt.batches.mixture import Mixture, mixture_of
+from nmt.batches.plan import Mixture, mixture_of
 from nmt.batches.resampling import Resampling
 from nmt.batches.store import PairSource, cached_corpus
 from nmt.config import RunConfig

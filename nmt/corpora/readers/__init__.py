@@ -8,9 +8,8 @@ from pathlib import Path
 from nmt.corpora.readers.base import PairFile, Reader
 from nmt.corpora.readers.parquet import ParquetReader
 from nmt.corpora.readers.po import PoReader
-from nmt.corpora.readers.records import CsvReader, JsonLinesReader
+from nmt.corpora.readers.records import CsvReader, JsonLinesReader, TsvReader
 from nmt.corpora.readers.tmx import TmxReader
-from nmt.corpora.readers.tsv import TsvReader
 
 READERS: tuple[Reader, ...] = (
     ParquetReader(),
