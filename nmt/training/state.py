@@ -74,10 +74,14 @@ class TrainingState:
         self.schedule.after_update()
         if self.averages is not None:
             self.averages.update_parameters(self.model)
-        self.progress = self.progress.after_update(n_batches, is_last)
+        step, epoch = self.progress.step + 1, self.progress.epoch + is_last
+        batch = 0 if is_last else self.progress.batch + n_batches
+        self.progress = replace(self.progress, step=step, epoch=epoch, batch=batch)
 
     def after_result(self, result: StepResult) -> None:
-        self.progress = self.progress.after_result(result.nll_sum, result.n_tokens)
+        nll_sum = self.progress.window_nll_sum + result.nll_sum
+        n_tokens = self.progress.window_tokens + result.n_tokens
+        self.progress = replace(self.progress, window_nll_sum=nll_sum, window_tokens=n_tokens)
 
     def after_validation(
         self, measured: Mapping[str, float], metric: str, train: TrainConfig
@@ -140,9 +144,7 @@ class TrainingState:
             self._load(saved)
         except _MISFITS as error:
             reason = error if isinstance(error, CheckpointError) else repr(error)[:200]
-            raise CheckpointError(
-                f"{where}: training state does not fit this run: {reason}"
-            ) from None
+            raise CheckpointError(f"{where}: training state does not fit: {reason}") from None
         lines = []
         if self.progress.batching != batching:
             if self.progress.batch:
@@ -201,11 +203,8 @@ class TrainingState:
 
 def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors whose names begin with `prefix`, and remove it from their names."""
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(prefix)
-    }
+    n = len(prefix)
+    return {name[n:]: x for name, x in tensors.items() if name.startswith(prefix)}
 
 
 def _prefix(rank: int) -> str:

@@ -151,18 +151,13 @@ class HardConfig(Config):
         "paper, or of this and later pieces only (the same mean, less variance)",
     )
     reward: float = Field(
-        default=0.05,
-        gt=0,
-        description="weight of REINFORCE in the loss; 1 gives the gradient of the paper's bound",
+        default=0.05, gt=0, description="weight of REINFORCE in the loss; in the paper's bound 1"
     )
     entropy: float = Field(
         default=0.01, ge=0, description="weight of the entropy term, which favours exploration"
     )
     soft_share: float = Field(
-        default=0.5,
-        ge=0,
-        lt=1,
-        description="probability that a sentence uses softmax weights instead of samples",
+        default=0.5, ge=0, lt=1, description="probability that a sentence uses softmax weights"
     )
 
     def build(self) -> Weighting:
@@ -190,11 +185,9 @@ class HardWeighting(Weighting):
         soft = softmax_over_kept(scores, keep)
         log_soft = soft.clamp(min=torch.finfo(soft.dtype).tiny).log()
         hard = masked_argmax_one_hot(log_soft + gumbel_like(scores), mask)
-        log_probs = (hard * log_soft).sum(dim=-1)
-        entropies = -(soft * log_soft).sum(dim=-1)
-        return WeightingOutput(
-            hard, SampleStatistics(log_probs.sum(dim=1), entropies.sum(dim=1)), soft
-        )
+        log_probs = (hard * log_soft).sum(dim=-1).sum(dim=1)
+        entropies = -(soft * log_soft).sum(dim=-1).sum(dim=1)
+        return WeightingOutput(hard, SampleStatistics(log_probs, entropies), soft)
 
     def sample_soft_rows(self, keep: Mask) -> Bool[Tensor, " B"] | None:
         """Select each sentence with probability `soft_share`, in training only."""
@@ -206,6 +199,7 @@ class HardWeighting(Weighting):
         return Reinforce(self, samples)
 
 
+@dataclass(frozen=True)
 class Reinforce(AuxiliaryLoss):
     """-sum_t [reward (R_t - b_t) log p(s_t) + entropy H_t], s_t the position sampled at step t.
 
@@ -220,9 +214,8 @@ class Reinforce(AuxiliaryLoss):
     moving average of a piece's log-likelihood, times the number of pieces in the sum.
     """
 
-    def __init__(self, weighting: HardWeighting, samples: SampleStatistics) -> None:
-        self.weighting = weighting
-        self.samples = samples
+    weighting: HardWeighting
+    samples: SampleStatistics
 
     def loss_sum(
         self, keep: TargetMask, log_likelihoods: Float[Tensor, "B T"]
@@ -244,6 +237,7 @@ class Reinforce(AuxiliaryLoss):
         return -((terms + config.entropy * self.samples.entropies) * pieces).sum()
 
 
+@dataclass(frozen=True)
 class DoublyStochastic(AuxiliaryLoss):
     """strength * sum over source positions i of (1 - sum over target steps t of weights_ti)^2.
 
@@ -252,10 +246,9 @@ class DoublyStochastic(AuxiliaryLoss):
     its -log p(y). Both are divided by the number of target tokens in the whole update.
     """
 
-    def __init__(self, strength: float, weights: Float[Tensor, "B T S"], keep: Mask) -> None:
-        self.strength = strength
-        self.weights = weights
-        self.keep = keep
+    strength: float
+    weights: Float[Tensor, "B T S"]
+    keep: Mask
 
     def loss_sum(
         self, keep: TargetMask, log_likelihoods: Float[Tensor, "B T"]
