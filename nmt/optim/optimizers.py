@@ -28,14 +28,8 @@ class AdamConfig(Config):
     )
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
-        return torch.optim.Adam(
-            parameters,
-            lr,
-            betas=(self.beta1, self.beta2),
-            eps=self.eps,
-            weight_decay=self.weight_decay,
-            fused=True,
-        )
+        betas, decay = (self.beta1, self.beta2), self.weight_decay
+        return torch.optim.Adam(parameters, lr, betas, self.eps, decay, fused=True)
 
 
 class AdamWConfig(AdamConfig):
@@ -58,9 +52,7 @@ class AdamWConfig(AdamConfig):
             for group, decay in ((matrices, self.weight_decay), (vectors, 0.0))
             if group
         ]
-        return torch.optim.AdamW(
-            groups, lr, betas=(self.beta1, self.beta2), eps=self.eps, fused=True
-        )
+        return torch.optim.AdamW(groups, lr, (self.beta1, self.beta2), self.eps, fused=True)
 
 
 class SGDConfig(Config):

@@ -127,9 +127,7 @@ class _AdditiveAttentionStep(torch.autograd.Function):
         saved = zip(ctx.saved_tensors, ctx.needs_input_grad, strict=True)
         inputs = [tensor.detach().requires_grad_(is_learned) for tensor, is_learned in saved]
         with torch.enable_grad():
-            query, sentences, *memory = inputs
-            outputs = Operations().additive_attention_step(
-                query, sentences, AdditiveMemory(*memory)
-            )
+            memory = AdditiveMemory(*inputs[2:])
+            outputs = Operations().additive_attention_step(*inputs[:2], memory)
         torch.autograd.backward(outputs, grads)
         return tuple(tensor.grad for tensor in inputs)

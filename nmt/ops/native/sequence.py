@@ -75,15 +75,9 @@ class NativeSteps(Steps):
         return y
 
     def gru_gates(
-        self,
-        x: Tensor,
-        context: Tensor | None,
-        h: Tensor,
-        bias: Tensor,
-        hidden: Tensor,
-        saved: Tensor,
-        out: Tensor,
-    ) -> tuple[Tensor, Tensor]:
+        self, x: Tensor, context: Tensor | None, h: Tensor, bias: Tensor, hidden: Tensor,
+        saved: Tensor, out: Tensor,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         state = torch.empty_like(hidden)
         factor = None
         if self.compute_dtype != self.accumulate_dtype:
@@ -96,16 +90,10 @@ class NativeSteps(Steps):
         return state, state if factor is None else factor
 
     def gru_gates_backward(
-        self,
-        grad_direct: Tensor,
-        grad_product: Tensor | None,
-        grad_out: Tensor | None,
-        saved: Tensor,
-        previous: Tensor,
-        grad_gates: Tensor,
-        grad_gates_copy: Tensor,
+        self, grad_direct: Tensor, grad_product: Tensor | None, grad_out: Tensor | None,
+        saved: Tensor, previous: Tensor, grad_gates: Tensor, grad_gates_copy: Tensor,
         grad_bias: Tensor,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         grad_previous = torch.empty_like(grad_direct)
         strides = (0, 0) if grad_out is None else grad_out.t().stride()
         grad_out_address = None if grad_out is None else grad_out.data_ptr()
