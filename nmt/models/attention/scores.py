@@ -89,10 +89,8 @@ class ConcatAttention(_Additive):
         return nn.functional.linear(values, self.W_a.weight[:, self.query_size :])
 
     def additive_score(self) -> AdditiveScore:
-        W_q = self.W_a.weight[:, : self.query_size]
-        return AdditiveScore(
-            lambda query: nn.functional.linear(query, W_q), W_q, self.v_a.weight.squeeze(0)
-        )
+        W_q, v = self.W_a.weight[:, : self.query_size], self.v_a.weight.squeeze(0)
+        return AdditiveScore(lambda query: nn.functional.linear(query, W_q), W_q, v)
 
 
 class _Product(Attention):

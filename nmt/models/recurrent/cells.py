@@ -14,6 +14,7 @@ from nmt.ops.reference import gru_cell
 
 CellKind = Literal["gru", "lstm"]
 
+Gates = Float[Tensor, "B G"]
 CellState = tuple[Float[Tensor, "B H"], Float[Tensor, "B H"] | None]
 """The hidden state, which other layers read, and the cell state of an LSTM (None for a GRU)."""
 
@@ -50,16 +51,11 @@ class Cell(nn.Module, abc.ABC):
 
     @staticmethod
     @abc.abstractmethod
-    def next_state(
-        x_gates: Float[Tensor, "B G"], h_gates: Float[Tensor, "B G"], state: CellState
-    ) -> CellState:
+    def next_state(x_gates: Gates, h_gates: Gates, state: CellState) -> CellState:
         """Return the next state, from the pre-activations of the input and of the hidden state."""
 
     def forward(
-        self,
-        gates: Float[Tensor, "B G"],
-        state: CellState,
-        hidden: Float[Tensor, "B H"] | None = None,
+        self, gates: Gates, state: CellState, hidden: Float[Tensor, "B H"] | None = None
     ) -> CellState:
         """Return the next state; `gates` is the sum of the pre-activations of x and of the context.
 

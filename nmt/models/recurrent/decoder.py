@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nmt.models.attention.base import AdditiveScore, AttentionOutput, AttentionState
 from nmt.models.base import DecoderOutput, Memory, State, StepOutput
-from nmt.models.recurrent.cells import CELLS, Cell, CellState
+from nmt.models.recurrent.cells import CELLS, Cell, CellState, Gates
 from nmt.models.recurrent.initial_state import InitialState
 from nmt.models.recurrent.rnn_config import RecurrentConfig
 from nmt.models.vocabulary import Context, Embedded, Features, Hidden, PieceEmbedding, VocabLinear
@@ -37,7 +37,6 @@ class RNNState(State):
         return self.hidden[:, -1]
 
 
-Gates = Float[Tensor, "B G"]
 AdvanceOutput = tuple[Float[Tensor, "B H"], AttentionOutput, RNNState]
 """The hidden state that the readout reads, the attention output and the next state."""
 
@@ -52,15 +51,13 @@ class RNNDecoder(nn.Module, abc.ABC):
 
     def __init__(self, config: RecurrentConfig, memory_size: int, vocab_size: int) -> None:
         super().__init__()
-        section, hidden = config.decoder, config.hidden
+        section, hidden, layers = config.decoder, config.hidden, config.layers
         self.embedding = PieceEmbedding(vocab_size, config.embedding)
         self.dropout = nn.Dropout(config.dropout)
         self.layer_dropout = nn.Dropout(config.dropout_between_layers)
         self.backend: BackendName = config.backend
         has_cell = CELLS[section.cell].has_cell_state
-        self.initial = InitialState(
-            section.initial_state, memory_size, hidden, config.layers, has_cell
-        )
+        self.initial = InitialState(section.initial_state, memory_size, hidden, layers, has_cell)
         self.attention = config.attention.build(hidden, memory_size, config.backend)
         self._add_cells(config, memory_size)
         self.readout = section.readout.build(hidden, config.embedding, memory_size)
@@ -74,11 +71,10 @@ class RNNDecoder(nn.Module, abc.ABC):
 
     def _add_layers(self, config: RecurrentConfig, size: int, context: int | None) -> None:
         """Add the first layer's `cell`, whose input has size `size`, and the layers above it."""
-        kind, hidden = CELLS[config.decoder.cell], config.hidden
-        self.cell = kind(size, hidden, context, config.backend, input_bias=context is not None)
-        self.upper = nn.ModuleList(
-            kind(hidden, hidden, None, config.backend) for _ in range(config.layers - 1)
-        )
+        kind, hidden, backend = CELLS[config.decoder.cell], config.hidden, config.backend
+        self.cell = kind(size, hidden, context, backend, input_bias=context is not None)
+        above = (kind(hidden, hidden, None, backend) for _ in range(config.layers - 1))
+        self.upper = nn.ModuleList(above)
 
     @abc.abstractmethod
     def _advance(self, input_gates: Gates, state: RNNState) -> AdvanceOutput:

@@ -4,7 +4,6 @@ They are added to embeddings (sinusoids, a learned table), enter the attention o
 (relative, rotary; self_attention.py), or are left out.
 """
 
-import abc
 from typing import Annotated, Literal
 
 import torch
@@ -67,26 +66,18 @@ def _frequencies(size: int, device: torch.device | None = None) -> Float64[Tenso
     return _LONGEST_WAVE**-exponents
 
 
-class Positions(nn.Module, abc.ABC):
-    """Adds a positional encoding to each vector of a sequence."""
-
-    @abc.abstractmethod
-    def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
-        """Return `x` plus the encodings; its first vector has position `first`."""
-
-
 class SinusoidalConfig(Config):
     """Waves of geometrically growing length (arXiv 1706.03762, section 3.5); any length of text."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
 
-    def build(self, size: int) -> Positions | None:
+    def build(self, size: int) -> nn.Module | None:
         """Build the module for vectors of this size, which must be even."""
         return SinusoidalPositions()
 
 
-class SinusoidalPositions(Positions):
-    """x + PE, computed in double precision when needed, without a table."""
+class SinusoidalPositions(nn.Module):
+    """x + PE from position `first` on, computed in double precision, without a table."""
 
     def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
         return x + sinusoids(x.shape[1], x.shape[2], first, x.device).to(x)
@@ -97,17 +88,15 @@ class LearnedConfig(Config):
 
     kind: Literal["learned"] = "learned"
     max_length: int = Field(
-        default=1024,
-        gt=0,
-        description="positions in the table; a longer sequence, bos or eos included, is an error",
+        default=1024, gt=0, description="positions in the table; longer sequences are an error"
     )
 
-    def build(self, size: int) -> Positions | None:
+    def build(self, size: int) -> nn.Module | None:
         return LearnedPositions(self.max_length, size)
 
 
-class LearnedPositions(Positions):
-    """x + the rows of a learned table; raises DataError for positions beyond the table."""
+class LearnedPositions(nn.Module):
+    """x + the rows of a table from `first` on; raises DataError for positions beyond the table."""
 
     def __init__(self, max_length: int, size: int) -> None:
         super().__init__()
@@ -124,7 +113,7 @@ class LearnedPositions(Positions):
 
 
 class _NothingAdded(Config):
-    def build(self, size: int) -> Positions | None:
+    def build(self, size: int) -> nn.Module | None:
         return None
 
 
