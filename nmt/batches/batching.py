@@ -75,17 +75,12 @@ class EncodedCorpus:
 
     def lengths_at(self, rows: Rows, epoch: int) -> tuple[Lengths, Lengths]:
         """Return the (source, target) lengths of `rows` in `epoch`, eos included."""
-        corpus_rows, seconds = self.rows_at(rows, epoch)
-        sides = [
-            side[corpus_rows] + (corpus_rows != seconds) * (side[seconds] - 1)
-            for side in self.lengths
-        ]
+        firsts, seconds = self.rows_at(rows, epoch)
+        sides = [side[firsts] + (firsts != seconds) * (side[seconds] - 1) for side in self.lengths]
         if self.resampling is not None:
             added = self.resampling.token_lengths(rows, epoch)
-            sides = [
-                np.minimum(side + n, x)
-                for side, n, x in zip(sides, added, self.longest, strict=True)
-            ]
+            triples = zip(sides, added, self.longest, strict=True)
+            sides = [np.minimum(side + n, longest) for side, n, longest in triples]
         return sides[0], sides[1]
 
     def batch(self, rows: Sequence[int], epoch: int | None = None) -> "Batch":
@@ -178,12 +173,8 @@ class Batch:
             for size, limit in zip(sizes, longest, strict=True)
         ]
         pad_src, pad_tgt = (functools.partial(pad, pad=(0, n), value=PAD_ID) for n in padding)
-        return replace(
-            self,
-            src_ids=pad_src(self.src_ids),
-            tgt_in=pad_tgt(self.tgt_in),
-            tgt_out=pad_tgt(self.tgt_out),
-        )
+        src_ids, tgt_in = pad_src(self.src_ids), pad_tgt(self.tgt_in)
+        return replace(self, src_ids=src_ids, tgt_in=tgt_in, tgt_out=pad_tgt(self.tgt_out))
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> "Batch":
         links = self.links and BatchLinks(function(self.links.indices), function(self.links.shares))

@@ -81,7 +81,7 @@ class Loader:
             DataLoader(
                 starts,  # type: ignore[arg-type]  # any sequence will do
                 batch_size=None,
-                collate_fn=self.prepare,
+                collate_fn=self.prepare,  # type: ignore[arg-type]
                 num_workers=n_processes,
                 pin_memory=torch.cuda.is_available(),
                 multiprocessing_context="fork",

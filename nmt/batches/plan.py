@@ -53,7 +53,11 @@ class EpochPlan:
     ) -> None:
         size, unit = batching
         rng = random.Random(seed)
-        self._rows = _shuffled(n_rows, seed, rng)
+        if n_rows > LARGE:
+            self._rows = permutation(n_rows, seed)
+        else:
+            rng.shuffle(rows := list(range(n_rows)))
+            self._rows = np.array(rows, dtype=np.uint32)
         pool = POOL_BATCHES * (size if unit == "sentences" else max(1, round(size / mean_longer)))
         cuts: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
         for start in range(0, n_rows, pool):
@@ -84,14 +88,6 @@ class EpochPlan:
         plan = copy.copy(self)
         plan._starts, plan._ends = self._starts[:n_batches], self._ends[:n_batches]
         return plan
-
-
-def _shuffled(n_rows: int, seed: str, rng: random.Random) -> Rows:
-    if n_rows > LARGE:
-        return permutation(n_rows, seed)
-    rows = list(range(n_rows))
-    rng.shuffle(rows)
-    return np.array(rows, dtype=np.uint32)
 
 
 def _by_length(src: Lengths, tgt: Lengths) -> npt.NDArray[np.int64]:

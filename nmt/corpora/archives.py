@@ -59,10 +59,8 @@ def zip_member(archive: Path, member: str | None) -> Iterator[tuple[IO[bytes], s
             raise _no_member(archive / (member or ""), what, names)
         name = f"{archive}/{matches[0]}"
         if zip_file.getinfo(matches[0]).compress_type not in _BOUNDED:
-            raise DataError(
-                f"{name}: packed by a method that cannot be read within limits, allowed: deflate, "
-                "stored"
-            )
+            problem = "packed by a method that cannot be read within limits"
+            raise DataError(f"{name}: {problem}, allowed: deflate, stored")
         with zip_file.open(matches[0]) as stream:
             yield stream, name
 
@@ -132,10 +130,8 @@ class _Forward:
         content = self._raw.read(n)
         self._position += len(content)
         if self._position > self._max_bytes:
-            raise tarfile.ReadError(
-                f"unpacks to more than the {self._max_bytes:,} bytes that a file of its size may "
-                "hold"
-            )
+            allowed = f"the {self._max_bytes:,} bytes that its size allows"
+            raise tarfile.ReadError(f"unpacks to more than {allowed}")
         return content
 
     def seek(self, position: int) -> None:

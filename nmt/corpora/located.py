@@ -65,9 +65,8 @@ class LocatedSplit:
         archives = list(dict.fromkeys(map(archive_of, self.texts)))
         for path in archives:
             if not path.is_file():
-                raise DataError(
-                    f"{path}: not a plain file" if path.exists() else missing_file_message(path)
-                )
+                problem = f"{path}: not a plain file"
+                raise DataError(problem if path.exists() else missing_file_message(path))
         return archives
 
     def stream(self) -> Iterator[SentencePair]:
@@ -150,9 +149,8 @@ def locate_named(
         raise ConfigError(f"split of corpus '{corpus}': got {split!r}, allowed: {allowed}")
     name = f"corpus '{corpus}', split '{split}'"
     if split in entry.joined:
-        first, *others = (
-            locate_named(corpus, part, folder, languages) for part in entry.joined[split]
-        )
+        parts = entry.joined[split]
+        first, *others = (locate_named(corpus, part, folder, languages) for part in parts)
         return replace(first, name=name, joined=tuple(others))
     hash_split, hash_part = entry.hash_split, None
     if hash_split is not None and split not in entry.splits:

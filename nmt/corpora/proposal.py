@@ -89,9 +89,8 @@ def examine(data: DataConfig, is_order_known: bool) -> ExaminedCorpus:
     n_words = min(len({word for text in side for word in text.split()}) for side in texts)
     size = min(sizes_for(n_pairs).vocab_size, n_words // 200 * 100)
     tokenizer, tokenizers = _trained(size, data, sample)
-    splits: dict[str, Iterable[SentencePair]] = {
-        TRAIN: islice(stream_split(split, data), MAX_CHECKED)
-    }
+    train = islice(stream_split(split, data), MAX_CHECKED)
+    splits: dict[str, Iterable[SentencePair]] = {TRAIN: train}
     for name in ("valid", "test"):
         if (other := getattr(data, name)) is not None:
             splits[name] = pairs_of(read_examples(other, data))
@@ -144,9 +143,7 @@ def proposed_config(name: str, corpus: ExaminedCorpus) -> str:
             for key, split in splits.items()
             if split is not None
         ),
-        f"  held_out: {flow_yaml(held_out)}  # sentences that are not trained on"
-        if held_out
-        else "",
+        f"  held_out: {flow_yaml(held_out)}  # sentences not trained on" if held_out else "",
         f"  max_pieces: {max_pieces}  # 99 % of the sentences have at most {p99}; pairs with "
         "more than this are left out, and counted",
         "  cache: cache  # folder for the encoded text, so that memory need not hold it"

@@ -108,10 +108,8 @@ class Text:
             head, newline, tail = chunk.rpartition(b"\n")
             n_first = (chunk.find(b"\n") if newline else len(chunk)) + n_rest
             if n_first > MAX_LINE_BYTES:
-                raise DataError(
-                    f"{self.name}:{n_lines + 1}: a line of more than {MAX_LINE_BYTES:,} bytes; "
-                    "expected a sentence a line"
-                )
+                allowed = f"{MAX_LINE_BYTES:,} bytes; expected a sentence a line"
+                raise DataError(f"{self.name}:{n_lines + 1}: a line of more than {allowed}")
             if newline:
                 block = b"".join((*rest, head, newline))
                 n_lines += block.count(b"\n")
@@ -159,10 +157,7 @@ def text_limit(path: Path, max_bytes: int | None = None) -> int:
 def check_unpacked(name: str, n_bytes: int, limit: int) -> None:
     """Raise DataError if the decompressed size `n_bytes` of the file `name` exceeds its limit."""
     if n_bytes > limit:
-        raise DataError(
-            f"{name}: unpacks to more than the {limit:,} bytes of text that a file of its size may "
-            "hold"
-        )
+        raise DataError(f"{name}: unpacks to more than the {limit:,} bytes that its size allows")
 
 
 def _decoded(block: bytes, name: str, n_before: int) -> tuple[str, DataError | None]:

@@ -135,10 +135,8 @@ class WordHistory:
     def after(self, parents: Int[Tensor, " N"] | None, ids: Int[Tensor, " N"]) -> "WordHistory":
         """Return the history of N hypotheses that extend rows `parents` (None: all) by a piece."""
         rows = range(len(self.matches)) if parents is None else parents.tolist()
-        matches = (
-            tuple(word.after(match, id_) for word, match in self._pairs(row))
-            for row, id_ in zip(rows, ids.tolist(), strict=True)
-        )
+        pairs = zip(rows, ids.tolist(), strict=True)
+        matches = (tuple(w.after(match, i) for w, match in self._pairs(row)) for row, i in pairs)
         return WordHistory(tuple(self.words[row] for row in rows), tuple(matches))
 
     @functools.cached_property
@@ -178,7 +176,5 @@ class WordHistory:
 
     def n_lacking(self, row: int, id_: int) -> int:
         """Return how many pieces of required words `row`, extended by piece `id_`, lacks."""
-        return sum(
-            min(word.n_lacking(word.after(match, id_)) for word, match in forms)
-            for forms in self._must(row)
-        )
+        must = self._must(row)
+        return sum(min(w.n_lacking(w.after(match, id_)) for w, match in forms) for forms in must)

@@ -26,8 +26,7 @@ class _Command:
     force: bool = False
 
 
-_NO_COMMAND = _Command()
-_command = contextvars.ContextVar("_command", default=_NO_COMMAND)
+_command = contextvars.ContextVar("_command", default=_Command())  # noqa: B039 - frozen
 
 
 @contextlib.contextmanager
@@ -80,7 +79,9 @@ def atomic_stream(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
         # A random name: several commands may write `path` at once, and the last one wins.
         aside = target.with_name(f"{ASIDE}{target.name}.{secrets.token_hex(4)}")
         with replacing(target, aside, is_new), open_no_follow(aside, append=False) as stream:
-            _keep_mode(stream.fileno(), target)
+            if hasattr(os, "fchmod"):  # not on Windows
+                with contextlib.suppress(OSError):  # no `target`, or another user's
+                    os.fchmod(stream.fileno(), stat.S_IMODE(target.stat().st_mode))
             yield stream
             stream.flush()
             sync(stream.fileno())
@@ -135,13 +136,6 @@ def output_errors(path: Path) -> Iterator[None]:
         raise DataError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _keep_mode(descriptor: int, target: Path) -> None:
-    """Give an open file the permissions of `target`, if that file exists."""
-    if hasattr(os, "fchmod"):  # not on Windows
-        with contextlib.suppress(OSError):  # absent, or another user's
-            os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
-
-
 def may_replace(force: bool) -> bool:
     """Return whether an output may replace a file: by `force`, or by --force of the command."""
     return force or _command.get().force
@@ -176,10 +170,8 @@ def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`o
             other = _status(path, "stdin")
             if other is not None and os.path.samestat(status, other):
                 what = "stdout" if out == STDIN_OR_STDOUT else str(out)
-                raise ConfigError(
-                    f"{name}: {what} is read as well ({input_name}: {path}); "
-                    "one of the two must be another file"
-                )
+                both = f"is read as well ({input_name}: {path})"
+                raise ConfigError(f"{name}: {what} {both}; one of the two must be another file")
 
 
 def _status(path: Path, standard: Literal["stdin", "stdout"]) -> os.stat_result | None:

@@ -105,10 +105,8 @@ def read_safetensors(path: Path, expected: Specs | None, error: type[NMTError]) 
         head = file.read(8)
         length = int.from_bytes(head, "little")
         if length > MAX_HEADER_BYTES:
-            raise error(
-                f"{path}: damaged: not a safetensors file (a header of {length:,} bytes, allowed: "
-                f"{MAX_HEADER_BYTES:,})"
-            )
+            got = f"a header of {length:,} bytes, allowed: {MAX_HEADER_BYTES:,}"
+            raise error(f"{path}: damaged: not a safetensors file ({got})")
         head += file.read(length)
         size = os.fstat(file.fileno()).st_size
         specs = _specs_of_file(path, error)

@@ -104,9 +104,8 @@ def _end_of_capitals(words: list[str], lower_words: list[str | None], start: int
             lower = lower_words[i]
             if lower is not None:
                 end = i + 1
-                n_letters = max(
-                    n_letters, sum(a != b for a, b in zip(lower, words[i], strict=False))
-                )
+                n = sum(a != b for a, b in zip(lower, words[i], strict=False))
+                n_letters = max(n_letters, n)
             elif words[i].lower() != words[i] or words[i].upper() != words[i]:
                 break
     return end if n_letters > 1 else start

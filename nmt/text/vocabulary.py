@@ -21,9 +21,8 @@ class Vocab:
     def __post_init__(self) -> None:
         first = self.pieces[: len(RESERVED)]
         if first != RESERVED:
-            raise DataError(
-                f"a vocabulary begins with {' '.join(RESERVED)}, this one with {' '.join(first)!r}"
-            )
+            start, got = " ".join(RESERVED), " ".join(first)
+            raise DataError(f"a vocabulary begins with {start}, this one with {got!r}")
         if len(self._ids) != len(self.pieces):
             piece = next(p for i, p in enumerate(self.pieces) if self._ids[p] != i)
             raise DataError(f"a vocabulary has each piece once, this one has {piece!r} twice")

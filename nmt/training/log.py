@@ -121,10 +121,8 @@ class RunLog:
         if checksum in (None, self.checksum):
             return []
         end = f"ends at step {lines[-1].step:,}" if lines else "is empty"
-        return [
-            f"{self._path}: records are missing or changed: it {end}, the checkpoint is of step "
-            f"{step:,}"
-        ]
+        problem = f"it {end}, the checkpoint is of step {step:,}"
+        return [f"{self._path}: records are missing or changed: {problem}"]
 
     def _count(self, record: Record) -> None:
         timeless = [item for item in record.items() if item[0] not in WALL_CLOCK]
@@ -137,13 +135,7 @@ class RunLog:
             return  # even a disabled tqdm would start a thread
         with self._stderr():
             self._bar = tqdm(
-                total=total,
-                initial=done,
-                desc=name,
-                unit="batch",
-                leave=False,
-                dynamic_ncols=True,
-                file=sys.stderr,
+                total=total, initial=done, desc=name, unit="batch", leave=False, dynamic_ncols=True
             )
 
     def advance_bar(self, batches: int, measured: str) -> None:

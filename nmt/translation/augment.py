@@ -207,10 +207,8 @@ def _locked(folder: Path) -> Iterator[None]:
     """Create the folder if it is missing, and lock it. Raises DataError."""
     names = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if PLAN not in names and any(n != LOCK and not n.startswith(ASIDE) for n in names):
-        raise DataError(
-            f"{folder}: has files, but no {PLAN}; give a new folder, or one of an earlier "
-            "augmentation"
-        )
+        remedy = "give a new folder, or one of an earlier augmentation"
+        raise DataError(f"{folder}: has files, but no {PLAN}; {remedy}")
     folder.mkdir(parents=True, exist_ok=True)
     with open_no_follow(folder / LOCK, append=True) as stream:
         try:

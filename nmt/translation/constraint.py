@@ -17,8 +17,11 @@ from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, RESERVED, UNK_ID
 from nmt.translation.arguments import check_several
 from nmt.types import Encoded
 
-Prefix = str | Sequence[int]  # the beginning of a translation, as text or as ids of pieces
-Weights = Sequence[float] | np.ndarray  # (S,) for all averaged heads, or (N, S) for the N heads
+Prefix = str | Sequence[int]
+"""The beginning of a translation, as text or as ids of pieces."""
+
+Weights = Sequence[float] | np.ndarray
+"""Attention weights over the source: (S,) for all averaged heads, or (N, S) for the N heads."""
 
 
 def constraints_of(
@@ -116,7 +119,10 @@ def words_of(
 
 @functools.lru_cache(maxsize=1000)
 def word_of(tokenizer: Tokenizer, text: str, is_reversed: bool) -> Word | None:
-    """Return a word as pieces, reversed if `is_reversed`; None if no pieces can write it."""
+    """Return a word as pieces, for a search from right to left if `is_reversed`.
+
+    Returns None if the vocabulary cannot write it.
+    """
     order = -1 if is_reversed else 1
     texts, ids = _piece_texts(tokenizer, order), tokenizer.encode(text).ids[::order]
     can_write = bool(ids) and UNK_ID not in ids and all(texts[id_] for id_ in ids)

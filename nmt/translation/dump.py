@@ -8,6 +8,7 @@ import math
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -130,13 +131,7 @@ def _fields(
 
 
 def _side(text: str, encoded: Encoded) -> dict[str, object]:
-    return {
-        "text": text,
-        "pieces": encoded.pieces,
-        "ids": encoded.ids,
-        "words": encoded.words,
-        "word_spans": encoded.word_spans,
-    }
+    return {"text": text, **asdict(encoded)}
 
 
 def _finite(value: float) -> float | None:
@@ -239,9 +234,5 @@ def _check_shape(array: np.ndarray | None, expected: tuple[int, ...], name: str)
 
 
 def _encoded(side: dict[str, Any]) -> Encoded:
-    return Encoded(
-        pieces=tuple(side["pieces"]),
-        ids=tuple(side["ids"]),
-        words=tuple(side["words"]),
-        word_spans=tuple((start, end) for start, end in side["word_spans"]),
-    )
+    spans = tuple((start, end) for start, end in side["word_spans"])
+    return Encoded(tuple(side["pieces"]), tuple(side["ids"]), tuple(side["words"]), spans)

@@ -20,7 +20,8 @@ from nmt.text.tokenizer import Tokenizers
 from nmt.translation.constraint import word_of
 from nmt.types import FilePath, Hypothesis
 
-MAX_CHARACTERS = 200  # of a form of a term; each piece of it takes a step of the search
+MAX_CHARACTERS = 200
+"""Largest length of a form of a term; each piece of it takes a step of the search."""
 
 
 class Term(NamedTuple):
