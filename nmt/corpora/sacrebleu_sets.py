@@ -7,7 +7,7 @@ from nmt.errors import ConfigError, DataError, did_you_mean
 
 
 def check_test_set(name: str, languages: tuple[str, str]) -> Any:
-    """Return a test set, perhaps not on disk. Raises ConfigError if sacreBLEU has none of these."""
+    """Return sacreBLEU's test set, on disk or not. Raises ConfigError if it has no such set."""
     from sacrebleu.dataset import DATASETS
 
     if name not in DATASETS:

@@ -240,7 +240,7 @@ class DataConfig(Config):
     )
     test: SplitConfig | None = Field(default=None, description="the pairs that `nmt eval` scores")
     held_out: HeldOutConfig | None = Field(
-        default=None, description="validation and test sets held out from train, if it has none"
+        default=None, description="validation and test sets held out from train; null: none"
     )
     max_pieces: int = Field(
         default=100,
@@ -249,7 +249,7 @@ class DataConfig(Config):
         "left out and counted, except in evaluation sets",
     )
     vocab_pairs: int = Field(
-        default=1_000_000, ge=1, description="most pairs, evenly spaced, to learn vocabularies from"
+        default=1_000_000, ge=1, description="number of evenly spaced pairs for the vocabularies"
     )
     cache: UserPath | None = Field(
         default=None,

@@ -68,7 +68,7 @@ class SearchConfig(Config):
         "1609.08144); 0 favours short translations",
     )
     min_length: int = Field(
-        default=0, ge=0, le=MAX_PIECES, description="least pieces of a translation, eos not counted"
+        default=0, ge=0, le=MAX_PIECES, description="least number of pieces, eos not counted"
     )
     max_length_factor: float = Field(
         default=2.0,

@@ -14,7 +14,7 @@ MAX_SIZE = 1_000_000  # pieces in a vocabulary, which then takes half a gigabyte
 
 @dataclass(frozen=True)
 class Vocab:
-    """`pieces[i]` has the id i. Raises DataError unless RESERVED come first and all differ."""
+    """Pieces by id. Raises DataError unless RESERVED come first and all pieces differ."""
 
     pieces: tuple[str, ...]
 
