@@ -248,7 +248,7 @@ def batch_links(links: Sequence[PieceLinks]) -> BatchLinks:
     )
 
 
-@dataclass
+@dataclass(eq=False)
 class Batcher:
     """Plans the batches of each epoch, in an order that depends on (seed, epoch) only.
 

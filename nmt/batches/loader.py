@@ -34,7 +34,7 @@ class Group:
         return replace(self, batches=[batch.pinned() for batch in self.batches])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Loader:
     """Prepares the batches of `plan` (noise, sampled pieces, padding) in groups of `size` batches.
 

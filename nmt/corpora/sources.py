@@ -249,7 +249,7 @@ class DataConfig(Config):
         "left out and counted, except in evaluation sets",
     )
     vocab_pairs: int = Field(
-        default=1_000_000, ge=1, description="number of evenly spaced pairs for the vocabularies"
+        default=1_000_000, ge=1, description="limit of evenly spaced pairs for the vocabularies"
     )
     cache: UserPath | None = Field(
         default=None,
