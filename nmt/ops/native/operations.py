@@ -127,7 +127,8 @@ class _AdditiveAttentionStep(torch.autograd.Function):
         saved = zip(ctx.saved_tensors, ctx.needs_input_grad, strict=True)
         inputs = [tensor.detach().requires_grad_(is_learned) for tensor, is_learned in saved]
         with torch.enable_grad():
-            memory = AdditiveMemory(*inputs[2:])
-            outputs = Operations().additive_attention_step(*inputs[:2], memory)
+            query, sentences, *memory = inputs
+            step = Operations().additive_attention_step
+            outputs = step(query, sentences, AdditiveMemory(*memory))
         torch.autograd.backward(outputs, grads)
         return tuple(tensor.grad for tensor in inputs)
