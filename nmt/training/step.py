@@ -152,7 +152,6 @@ def _gradients(
     scaler = settings.scaler or torch.amp.GradScaler(device.type, enabled=False)
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     ranks, graphs = settings.ranks, settings.graphs
-    n_tokens = int(ranks.sum(sum(batch.n_tokens for batch in micro_batches))[0])
 
     def passes(batch: MicroBatch, divisor: Tensor | int) -> Tensor:
         with autocast(device, settings.precision):
@@ -161,6 +160,7 @@ def _gradients(
         return loss.nll_sum.detach()
 
     try:
+        n_tokens = int(ranks.sum(sum(batch.n_tokens for batch in micro_batches))[0])
         nll_sums = []
         for batch in micro_batches:
             if graphs is None or not isinstance(batch, Batch):
