@@ -14,9 +14,8 @@ from nmt.corpora.sources import DataConfig, StageConfig
 from nmt.device import Precision
 from nmt.models.catalog import ModelConfig
 from nmt.models.recurrent.rnn import RNNConfig
-from nmt.optim.averages import EMAConfig
 from nmt.optim.losses import CrossEntropyConfig, GuidedAlignmentConfig, LossConfig
-from nmt.optim.optimizers import MAX_LR, AdamConfig, OptimizerConfig
+from nmt.optim.optimizers import MAX_LR, AdamConfig, EMAConfig, OptimizerConfig
 from nmt.optim.schedules import ConstantConfig, ScheduleConfig
 from nmt.search.search_config import SearchConfig
 from nmt.settings.base import Config, Conflict, UserPath, conflict_error

@@ -12,15 +12,13 @@ from jaxtyping import Float, Int, Int32
 from torch import Tensor
 from torch.nn.functional import pad
 
-from nmt.batches.mixture import Mixture
-from nmt.batches.plan import EpochPlan, Lengths, Rows, Unit
+from nmt.batches.plan import EpochPlan, Lengths, Mixture, Rows, Unit
 from nmt.batches.resampling import Resampling
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from nmt.types import Ids, SentencePair
 
-PieceLinks = Int32[np.ndarray, "_ 2"]
-"""The alignment links of a pair: rows of (source piece, target piece), counted from 0."""
+PieceLinks = Int32[np.ndarray, "_ 2"]  # rows of a pair's links (source piece, target piece), from 0
 
 
 @dataclass(frozen=True)
@@ -77,17 +75,12 @@ class EncodedCorpus:
 
     def lengths_at(self, rows: Rows, epoch: int) -> tuple[Lengths, Lengths]:
         """Return the (source, target) lengths of `rows` in `epoch`, eos included."""
-        corpus_rows, seconds = self.rows_at(rows, epoch)
-        sides = [
-            side[corpus_rows] + (corpus_rows != seconds) * (side[seconds] - 1)
-            for side in self.lengths
-        ]
+        firsts, seconds = self.rows_at(rows, epoch)
+        sides = [side[firsts] + (firsts != seconds) * (side[seconds] - 1) for side in self.lengths]
         if self.resampling is not None:
             added = self.resampling.token_lengths(rows, epoch)
-            sides = [
-                np.minimum(side + n, x)
-                for side, n, x in zip(sides, added, self.longest, strict=True)
-            ]
+            triples = zip(sides, added, self.longest, strict=True)
+            sides = [np.minimum(side + n, longest) for side, n, longest in triples]
         return sides[0], sides[1]
 
     def batch(self, rows: Sequence[int], epoch: int | None = None) -> "Batch":
@@ -124,8 +117,7 @@ class BatchLinks:
     shares: Float[Tensor, " L"]
 
 
-_MULTIPLE = 4
-"""`Batch.padded` pads lengths to multiples of this."""
+_MULTIPLE = 4  # `Batch.padded` pads lengths to multiples of this
 
 _TENSORS = ("src_ids", "src_lengths", "tgt_in", "tgt_out")
 
@@ -151,7 +143,6 @@ class Batch:
         return self.src_ids.numel() + self.tgt_in.numel()
 
     def to(self, device: torch.device) -> "Batch":
-        """Return the batch on `device`."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pinned(self) -> "Batch":
@@ -159,7 +150,6 @@ class Batch:
         return self._map(Tensor.pin_memory)
 
     def clone(self) -> "Batch":
-        """Return a copy on the same device."""
         return self._map(Tensor.clone)
 
     def copy_(self, batch: "Batch") -> None:
@@ -183,23 +173,13 @@ class Batch:
             for size, limit in zip(sizes, longest, strict=True)
         ]
         pad_src, pad_tgt = (functools.partial(pad, pad=(0, n), value=PAD_ID) for n in padding)
-        return replace(
-            self,
-            src_ids=pad_src(self.src_ids),
-            tgt_in=pad_tgt(self.tgt_in),
-            tgt_out=pad_tgt(self.tgt_out),
-        )
+        src_ids, tgt_in = pad_src(self.src_ids), pad_tgt(self.tgt_in)
+        return replace(self, src_ids=src_ids, tgt_in=tgt_in, tgt_out=pad_tgt(self.tgt_out))
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> "Batch":
-        links = self.links
-        return replace(
-            self,
-            src_ids=function(self.src_ids),
-            src_lengths=function(self.src_lengths),
-            tgt_in=function(self.tgt_in),
-            tgt_out=function(self.tgt_out),
-            links=links and BatchLinks(function(links.indices), function(links.shares)),
-        )
+        links = self.links and BatchLinks(function(self.links.indices), function(self.links.shares))
+        tensors = {name: function(getattr(self, name)) for name in _TENSORS}
+        return replace(self, links=links, **tensors)  # type: ignore[arg-type]
 
 
 def encode_pairs(
@@ -268,6 +248,7 @@ def batch_links(links: Sequence[PieceLinks]) -> BatchLinks:
     )
 
 
+@dataclass(eq=False)
 class Batcher:
     """Plans the batches of each epoch, in an order that depends on (seed, epoch) only.
 
@@ -276,12 +257,11 @@ class Batcher:
     the same. A longer pair is a batch of its own.
     """
 
-    def __init__(self, corpus: EncodedCorpus, size: int, unit: Unit, seed: int) -> None:
-        self.corpus = corpus
-        self.size = size
-        self.unit = unit
-        self.seed = seed
-        self._cached: tuple[int, EpochPlan] | None = None
+    corpus: EncodedCorpus
+    size: int
+    unit: Unit
+    seed: int
+    _cached: tuple[int, EpochPlan] | None = field(default=None, init=False, repr=False)
 
     @property
     def max_positions(self) -> int:

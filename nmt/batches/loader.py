@@ -9,16 +9,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from nmt.batches.batching import Batch, Batcher
 from nmt.batches.plan import EpochPlan
 
-AHEAD = 2
-"""The number of groups that the thread prepares in advance."""
-
-MAX_PROCESSES = 6
-"""The largest number of processes that prepare batches for a GPU."""
+AHEAD = 2  # the number of groups that the thread prepares in advance
+MAX_PROCESSES = 6  # the largest number of processes that prepare batches for a GPU
 
 
 @dataclass(frozen=True)
@@ -37,6 +34,7 @@ class Group:
         return replace(self, batches=[batch.pinned() for batch in self.batches])
 
 
+@dataclass(frozen=True, eq=False)
 class Loader:
     """Prepares the batches of `plan` (noise, sampled pieces, padding) in groups of `size` batches.
 
@@ -47,18 +45,12 @@ class Loader:
     batches, because one core would be slower than the GPU.
     """
 
-    def __init__(
-        self,
-        batcher: Batcher,
-        plan: EpochPlan,
-        epoch: int,
-        size: int,
-        share: Callable[[Sequence[int]], list[int]],
-        for_gpu: bool = False,
-    ) -> None:
-        self._batcher, self._plan, self._epoch = batcher, plan, epoch
-        self._size, self._share, self._for_gpu = size, share, for_gpu
-        self._longest = batcher.corpus.longest if for_gpu else (0, 0)
+    batcher: Batcher
+    plan: EpochPlan
+    epoch: int
+    size: int
+    share: Callable[[Sequence[int]], list[int]]
+    for_gpu: bool = False
 
     def groups(self, start: int) -> Generator[Group, None, None]:
         """Yield the groups from batch `start` to the end of the plan.
@@ -66,10 +58,11 @@ class Loader:
         Close the generator to stop early. An error in the preparation of a group is raised when
         that group is requested.
         """
-        if self._for_gpu and self._batcher.corpus.resampling and (n := _spare_processors()):
-            yield from self._by_processes(start, n)
+        first_batches = range(start, len(self.plan), self.size)
+        if self.for_gpu and self.batcher.corpus.resampling and (n := _spare_processors()):
+            yield from self._by_processes(first_batches, n)
             return
-        starts = iter(range(start, len(self._plan), self._size))
+        starts = iter(first_batches)
         futures: deque[Future[Group]] = deque()
         pool = ThreadPoolExecutor(1, thread_name_prefix="nmt-loader")
         try:
@@ -83,11 +76,12 @@ class Loader:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _by_processes(self, start: int, n_processes: int) -> Iterator[Group]:
+    def _by_processes(self, starts: range, n_processes: int) -> Iterator[Group]:
         return iter(
             DataLoader(
-                _Groups(self, range(start, len(self._plan), self._size)),
+                starts,  # type: ignore[arg-type]  # any sequence will do
                 batch_size=None,
+                collate_fn=self.prepare,  # type: ignore[arg-type]
                 num_workers=n_processes,
                 pin_memory=torch.cuda.is_available(),
                 multiprocessing_context="fork",
@@ -97,34 +91,20 @@ class Loader:
 
     def _prepare_pinned(self, start: int) -> Group:
         group = self.prepare(start)
-        return group.pin_memory() if self._for_gpu else group
+        return group.pin_memory() if self.for_gpu else group
 
     def prepare(self, start: int) -> Group:
         """Return the group that begins with batch `start` of the plan."""
-        rows_of_batches = self._plan[start : start + self._size]
-        costs = [self._batcher.n_positions(rows, self._epoch) for rows in rows_of_batches]
-        corpus = self._batcher.corpus
-        batches = [corpus.batch(rows_of_batches[i], self._epoch) for i in self._share(costs)]
-        if self._for_gpu:
-            batches = [batch.padded(self._longest) for batch in batches]
+        rows_of_batches, corpus = self.plan[start : start + self.size], self.batcher.corpus
+        costs = [self.batcher.n_positions(rows, self.epoch) for rows in rows_of_batches]
+        batches = [corpus.batch(rows_of_batches[i], self.epoch) for i in self.share(costs)]
+        if self.for_gpu:
+            batches = [batch.padded(corpus.longest) for batch in batches]
         n_batches = len(rows_of_batches)
-        return Group(n_batches, batches, is_last=start + n_batches >= len(self._plan))
+        return Group(n_batches, batches, is_last=start + n_batches >= len(self.plan))
 
 
 def _spare_processors() -> int:
     """Return the number of other processors, at most MAX_PROCESSES. Except on Linux, return 0."""
     is_linux = sys.platform == "linux"
     return min(MAX_PROCESSES, len(os.sched_getaffinity(0)) - 1) if is_linux else 0
-
-
-class _Groups(Dataset[Group]):
-    """The groups of an epoch as a Dataset for torch's DataLoader."""
-
-    def __init__(self, loader: Loader, starts: range) -> None:
-        self._loader, self._starts = loader, starts
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    def __getitem__(self, index: int) -> Group:
-        return self._loader.prepare(self._starts[index])

@@ -1,9 +1,11 @@
-"""The plan of an epoch: rows in random order, cut into batches of similar lengths."""
+"""The plan of an epoch: the rows of a mixture of corpora, in batches of similar lengths."""
 
 import copy
+import functools
 import hashlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -18,8 +20,7 @@ POOL_BATCHES = 256
 epoch has different batches. On Multi30k, in batches of 64, 3 % of all positions are padding (7 %
 with pools of 64 batches)."""
 
-LARGE = 1 << 20
-"""More rows than this are shuffled by NumPy, in 4 bytes per row; fewer by `random.shuffle`."""
+LARGE = 1 << 20  # more rows are shuffled by NumPy, in 4 bytes per row; fewer by `random.shuffle`
 
 
 def permutation(n: int, key: str) -> Rows:
@@ -52,7 +53,11 @@ class EpochPlan:
     ) -> None:
         size, unit = batching
         rng = random.Random(seed)
-        self._rows = _shuffled(n_rows, seed, rng)
+        if n_rows > LARGE:
+            self._rows = permutation(n_rows, seed)
+        else:
+            rng.shuffle(rows := list(range(n_rows)))
+            self._rows = np.array(rows, dtype=np.uint32)
         pool = POOL_BATCHES * (size if unit == "sentences" else max(1, round(size / mean_longer)))
         cuts: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
         for start in range(0, n_rows, pool):
@@ -85,15 +90,6 @@ class EpochPlan:
         return plan
 
 
-def _shuffled(n_rows: int, seed: str, rng: random.Random) -> Rows:
-    """Return all rows in random order."""
-    if n_rows > LARGE:
-        return permutation(n_rows, seed)
-    rows = list(range(n_rows))
-    rng.shuffle(rows)
-    return np.array(rows, dtype=np.uint32)
-
-
 def _by_length(src: Lengths, tgt: Lengths) -> npt.NDArray[np.int64]:
     """Return the indices that sort by target length, then by source length.
 
@@ -108,8 +104,7 @@ def _by_length(src: Lengths, tgt: Lengths) -> npt.NDArray[np.int64]:
 def _token_cuts(longer: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
     """Return the index of the first row of each batch. `longer` has the lengths of all rows.
 
-    A batch takes rows in order while (number of rows) * (greatest length) <= `size`, and at least
-    one row.
+    A batch takes rows in order, at least one, while their number * their greatest length <= `size`.
     """
     starts = []
     start = 0
@@ -120,3 +115,61 @@ def _token_cuts(longer: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int6
         fits = widths * np.arange(1, len(widths) + 1) <= size
         start += max(1, len(fits) if fits.all() else int(np.argmin(fits)))
     return np.array(starts, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A mixture of corpora: corpus i has `sizes[i]` rows and gives `quotas[i]` draws per epoch.
+
+    An epoch has as many draws as the corpora have rows. Each corpus is read in shuffled passes of
+    all its rows, which continue across epochs. The draws depend on (seed, epoch) only.
+    """
+
+    sizes: tuple[int, ...]
+    quotas: tuple[int, ...]
+    seed: int
+
+    def rows(self, draws: Rows, epoch: int) -> Rows:
+        """Return the row of each of `draws` in `epoch`, counted over the concatenated corpora."""
+        return _table(self, epoch)[draws]
+
+
+@functools.lru_cache(maxsize=2)
+def _table(mixture: Mixture, epoch: int) -> Rows:
+    parts = []
+    first_row = 0
+    for corpus, (size, quota) in enumerate(zip(mixture.sizes, mixture.quotas, strict=True)):
+        start, end = epoch * quota, (epoch + 1) * quota
+        for number in range(start // size, -(-end // size)):
+            order = permutation(size, f"{mixture.seed}/{corpus}/{number}")
+            pass_rows = order[max(0, start - number * size) : end - number * size]
+            parts.append(first_row + pass_rows.astype(np.int64))
+        first_row += size
+    return np.concatenate(parts).astype(np.uint32)
+
+
+def mixture_of(
+    sizes: Sequence[int],
+    weights: Sequence[float] | None,
+    temperature: float | None,
+    seed: int,
+) -> Mixture | None:
+    """Return the mixture of corpora of `sizes` rows, or None if an epoch draws every row once.
+
+    The share of corpus i is proportional to `weights[i]`. If `weights` is None, it is proportional
+    to sizes[i]^(1/T) with temperature T (Devlin 2018; Arivazhagan et al. 2019, arXiv 1907.05019).
+    Quotas are rounded to integers by largest remainders.
+    """
+    if weights is None:
+        if temperature is None or temperature == 1:
+            return None
+        weights = [float(size) ** (1 / temperature) for size in sizes]
+    n_draws, total = sum(sizes), sum(weights)
+    ideal = [n_draws * weight / total for weight in weights]
+    quotas = [int(share) for share in ideal]
+    by_remainder = sorted(range(len(ideal)), key=lambda i: (quotas[i] - ideal[i], i))
+    for corpus in by_remainder[: n_draws - sum(quotas)]:
+        quotas[corpus] += 1
+    if quotas == list(sizes):
+        return None
+    return Mixture(tuple(sizes), tuple(quotas), seed)

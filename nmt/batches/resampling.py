@@ -118,7 +118,5 @@ class Resampling:
         new_src = src if noisy_text == text else sides[0].encode_batch([noisy_text])[0]
         if token and UNK_ID not in tgt:
             texts = insert_token(noisy_text, sides[1].decode(tgt, restore=False), token, rng)
-            new_src, tgt = (
-                side.encode_batch([text])[0] for side, text in zip(sides, texts, strict=True)
-            )
+            new_src, tgt = (side.encode_batch([texts[i]])[0] for i, side in enumerate(sides))
         return new_src, tgt

@@ -103,7 +103,6 @@ class EncodedSet:
 
     @property
     def n_rows(self) -> int:
-        """The number of pairs."""
         return len(self.offsets) // 2
 
 

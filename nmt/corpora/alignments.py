@@ -13,8 +13,7 @@ from pathlib import Path
 from nmt.corpora.text_files import stream_lines
 from nmt.errors import DataError
 
-Link = tuple[int, int]
-"""The indices of a source word and a target word, from 0."""
+Link = tuple[int, int]  # the indices of a source word and a target word, from 0
 
 Links = frozenset[Link]
 
@@ -39,9 +38,8 @@ def parse_gold(line: str, where: str, first: int = 0) -> Gold:
     for text in line.split():
         match = _LINK.fullmatch(text)
         if match is None:
-            raise DataError(
-                f"{where}: got the link {text[:40]!r}, allowed: i-j, or ipj for a possible link"
-            )
+            allowed = "i-j, or ipj for a possible link"
+            raise DataError(f"{where}: got the link {text[:40]!r}, allowed: {allowed}")
         link = int(match[1]) - first, int(match[3]) - first
         if min(link) < 0:
             raise DataError(f"{where}: got the link {text}, but words are counted from {first}")

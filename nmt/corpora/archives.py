@@ -16,23 +16,18 @@ from typing import IO, Any, cast
 from nmt.errors import DataError
 from nmt.storage.bounded import open_zip
 
-TAR = (".tar", ".tar.gz", ".tgz")
-"""Name endings of supported tar archives."""
-
-MAX_READ = 1 << 20
-"""Maximum number of bytes per read. tarfile reads a header at once; it has a few hundred bytes."""
+TAR = (".tar", ".tar.gz", ".tgz")  # name endings of supported tar archives
+MAX_READ = 1 << 20  # bytes per read; tarfile reads a header, of a few hundred bytes, at once
 
 _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Zip methods that zipfile decompresses in parts. It decompresses bzip2 and LZMA all at once."""
 
 
 def is_tar(path: Path) -> bool:
-    """Return whether the file name has the ending of a tar archive."""
     return path.name.lower().endswith(TAR)
 
 
 def is_zip(path: Path) -> bool:
-    """Return whether the file name has the ending of a zip archive."""
     return path.suffix.lower() == ".zip"
 
 
@@ -64,10 +59,8 @@ def zip_member(archive: Path, member: str | None) -> Iterator[tuple[IO[bytes], s
             raise _no_member(archive / (member or ""), what, names)
         name = f"{archive}/{matches[0]}"
         if zip_file.getinfo(matches[0]).compress_type not in _BOUNDED:
-            raise DataError(
-                f"{name}: packed by a method that cannot be read within limits, allowed: deflate, "
-                "stored"
-            )
+            problem = "packed by a method that cannot be read within limits"
+            raise DataError(f"{name}: {problem}, allowed: deflate, stored")
         with zip_file.open(matches[0]) as stream:
             yield stream, name
 
@@ -128,7 +121,6 @@ class _Forward:
         return False
 
     def tell(self) -> int:
-        """Return the number of bytes from the beginning."""
         return self._position
 
     def read(self, n: int) -> bytes:
@@ -138,10 +130,8 @@ class _Forward:
         content = self._raw.read(n)
         self._position += len(content)
         if self._position > self._max_bytes:
-            raise tarfile.ReadError(
-                f"unpacks to more than the {self._max_bytes:,} bytes that a file of its size may "
-                "hold"
-            )
+            allowed = f"the {self._max_bytes:,} bytes that its size allows"
+            raise tarfile.ReadError(f"unpacks to more than {allowed}")
         return content
 
     def seek(self, position: int) -> None:

@@ -10,8 +10,7 @@ from nmt.errors import ConfigError
 from nmt.text.placeholders import copied_tokens
 from nmt.types import SentencePair
 
-SLACK = 10
-"""Characters added to the allowed length of the longer side, since short texts vary more."""
+SLACK = 10  # characters added to the allowed length of the longer side, since short texts vary more
 
 
 @dataclass(frozen=True)
@@ -36,9 +35,8 @@ class CleaningRules:
 
     def __post_init__(self) -> None:
         if (self.max_ratio or 1) < 1:
-            raise ConfigError(
-                f"`max_ratio`: got {self.max_ratio:g}, allowed: at least 1, or 0 for any"
-            )
+            allowed = "at least 1, or 0 for any"
+            raise ConfigError(f"`max_ratio`: got {self.max_ratio:g}, allowed: {allowed}")
 
 
 def judge_pairs(
@@ -87,9 +85,7 @@ def _fault(pair: SentencePair, rules: CleaningRules) -> str | None:
 
 def _is_damaged(text: str) -> bool:
     """Return whether the text has U+FFFD, or a control character other than tab and CR."""
-    return "\ufffd" in text or any(
-        unicodedata.category(c) == "Cc" and c not in "\t\r" for c in text
-    )
+    return "\ufffd" in text or any(unicodedata.category(c) == "Cc" for c in text if c not in "\t\r")
 
 
 def _script_share(text: str, lang: str) -> float:

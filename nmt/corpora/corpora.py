@@ -18,8 +18,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import digest
 from nmt.types import EvalExample, SentencePair, SplitName
 
-MAX_READ_BYTES = 50 << 20
-"""Maximum size of a split that `check_corpora` reads. A larger split would take too long."""
+MAX_READ_BYTES = 50 << 20  # `check_corpora` would take too long for a larger split
 
 
 def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
@@ -33,10 +32,8 @@ def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
         return _configured_split(data, name)
     train = _configured_split(data, "train")
     if name != "train" and _configured_split(data, name) is not None:
-        raise ConfigError(
-            f"data.held_out.{name}: got {getattr(held_out, name)}, but there is a split {name} "
-            "already; allowed: 0"
-        )
+        got = f"got {getattr(held_out, name)}, but there is a split {name} already"
+        raise ConfigError(f"data.held_out.{name}: {got}; allowed: 0")
     if train is not None and train.mix is not None:
         raise ConfigError("data.held_out: cannot hold sentences out of a mixture; give data.valid")
     return None if train is None else train.held_out(held_out, name)
@@ -143,7 +140,10 @@ def check_corpora(data: DataConfig) -> list[str]:
             if split is not None and split.sacrebleu is not None:
                 check_test_set(split.sacrebleu, (data.src_lang, data.tgt_lang))
             elif split is not None:
-                _read_small(split, data)
+                size = sum(file.stat().st_size for file in split_files(split, data))
+                if split.corpus is None and size <= MAX_READ_BYTES:
+                    read = read_examples if len(split.tgts) > 1 else read_split
+                    read(split, data)
         except DataError as error:
             if split is not None and split.corpus is not None:
                 absent.append(str(error))
@@ -154,13 +154,6 @@ def check_corpora(data: DataConfig) -> list[str]:
     if faults:
         raise ConfigError("\n".join(dict.fromkeys(faults)))
     return list(dict.fromkeys(absent))
-
-
-def _read_small(split: PairsConfig, data: DataConfig) -> None:
-    size = sum(file.stat().st_size for file in split_files(split, data))
-    if split.corpus is None and size <= MAX_READ_BYTES:
-        read = read_examples if len(split.tgts) > 1 else read_split
-        read(split, data)
 
 
 def file_digest(path: Path) -> str:

@@ -146,9 +146,7 @@ def render_report(splits: Sequence[SplitReport]) -> str:
             cells = (_part(s.in_train[key], s.pairs) if s.in_train else "-" for s in splits)
             rows.append([label, *cells])
     first, *widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join([label.ljust(first), *map(str.rjust, cells, widths)]) for label, *cells in rows
-    ]
+    lines = ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], widths)]) for row in rows]
     doubts = [f"look at {split.name}: {doubt}" for split in splits for doubt in split.suspicions]
     return "\n".join([*lines, *([""] if doubts else []), *doubts])
 

@@ -60,20 +60,13 @@ class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
     """Follows redirects to the same scheme; the base class refuses all but http, https and ftp."""
 
     def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: Any,
-        code: int,
-        msg: str,
-        headers: http.client.HTTPMessage,
-        newurl: str,
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
         schemes = {urllib.parse.urlsplit(url).scheme for url in (req.full_url, newurl)}
         if len(schemes) > 1 or not _is_allowed(newurl):
             fp.close()
-            raise DataError(
-                f"{req.full_url}: redirect to {newurl} refused, allowed: the same scheme, https"
-            )
+            allowed = "the same scheme, https"
+            raise DataError(f"{req.full_url}: redirect to {newurl} refused, allowed: {allowed}")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 

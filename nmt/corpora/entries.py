@@ -172,9 +172,7 @@ def _opus_entry(name: str) -> CorpusEntry:
         r"opus:(\w[\w.-]*)/(v[\w.-]+)/([a-z]{2,3}(?:_\w+)?)-([a-z]{2,3}(?:_\w+)?)", name, re.ASCII
     )
     if match is None or match[3] == match[4]:
-        raise ConfigError(
-            f"corpus: got '{name}', allowed: {OPUS_NAME}, such as opus:Books/v1/en-fr"
-        )
+        raise ConfigError(f"corpus: got '{name}', allowed: {OPUS_NAME}, as opus:Books/v1/en-fr")
     corpus, version, *languages = match.groups()
     src, tgt = sorted(languages)  # a file for both directions
     file = f"{src}-{tgt}.txt.zip"

@@ -33,8 +33,7 @@ def fetch_corpus(
     Returns the corpus' folder and the number of pairs in each split. Existing files are verified
     and kept, unless `force`. With `from_path`, files are copied instead of downloaded. If it is a
     folder, each file is looked up in it by name, at any depth. If it lacks the files of a split
-    other than train, valid and test, the result leaves this split out. `say` is called with a line
-    for each step.
+    other than train, valid and test, the result leaves this split out. `say` gets a line per step.
 
     Raises DataError if a file cannot be fetched or fails its checksum, if the corpus' folder is a
     link that leads out of `folder`, or if train, valid or test cannot be read.

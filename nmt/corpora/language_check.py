@@ -39,18 +39,12 @@ _SCRIPTS = {
     **{"he": ("HEBREW",), "hi": ("DEVANAGARI",), "th": ("THAI",), "ka": ("GEORGIAN",)},
 }
 
-_SAMPLED = 2000
-"""Number of texts of a side that are checked, evenly spaced."""
-
-_LEAST_SHARE = 0.1
-"""Least share of texts with a word or letter of the other language."""
+_SAMPLED = 2000  # number of texts of a side that are checked, evenly spaced
+_LEAST_SHARE = 0.1  # least share of texts with a word or letter of the other language
 
 
 def scripts_of(lang: str) -> tuple[str, ...]:
-    """Return the first words of the Unicode names of a language's letters, such as CYRILLIC.
-
-    The result is () for an unknown language.
-    """
+    """Return the beginnings of the Unicode names of a language's letters; () if it is unknown."""
     code = language_code(lang)
     if code in ("zh", "ja"):  # Japanese has Chinese characters, and both have Latin letters
         return ("CJK", "HIRAGANA", "KATAKANA", "LATIN")

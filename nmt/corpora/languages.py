@@ -20,12 +20,9 @@ zh:zho,chi,cmn:Chinese
 """
 _TABLE = [entry.split(":") for entry in _LANGUAGES.split()]
 
-NAMES = {code: name for code, _, name in _TABLE}
-"""English names by ISO 639-1 code."""
+NAMES = {code: name for code, _, name in _TABLE}  # English names by ISO 639-1 code
 
-_CODES = {
-    word: code for code, iso3, name in _TABLE for word in (code, *iso3.split(","), name.lower())
-}
+_CODES = {word: row[0] for row in _TABLE for word in (row[0], *row[1].split(","), row[2].lower())}
 """ISO 639-1 codes by the words that may mean a language in a file name: `en`, `eng`, `english`."""
 
 _ENDING = re.compile(r"\.(gz|zip|txt|tsv|parquet|tmx|csv|json|jsonl|ndjson|po)$", re.IGNORECASE)

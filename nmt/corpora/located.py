@@ -1,19 +1,32 @@
-"""A split with the paths of its files, from the config or from the catalogue."""
+"""A split with the paths of its files, from the config or from the catalogue.
 
-from collections.abc import Iterator, Mapping
+Sets held out by a hash of the source sentence do not depend on the order of the pairs.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import cast
 
+import numpy as np
+
 from nmt.corpora.entries import CorpusEntry, HashSplit, corpus_folder, data_folder, find_entry
-from nmt.corpora.held_out import hold_out, part_of
 from nmt.corpora.readers import PairFile, reader_of
 from nmt.corpora.readers.aligned import paired_files, read_references, stream_aligned
 from nmt.corpora.sacrebleu_sets import find_test_set
-from nmt.corpora.sources import DataConfig, HeldOutSplit, PairsConfig, SplitConfig, group_by_source
+from nmt.corpora.sources import (
+    DataConfig,
+    HeldOutConfig,
+    HeldOutSplit,
+    PairsConfig,
+    SplitConfig,
+    group_by_source,
+)
 from nmt.corpora.text_files import archive_of
 from nmt.errors import ConfigError, DataError, missing_file_message
+from nmt.text.normalisation import sentence_key
 from nmt.types import EvalExample, SentencePair, SplitName
 
 
@@ -52,9 +65,8 @@ class LocatedSplit:
         archives = list(dict.fromkeys(map(archive_of, self.texts)))
         for path in archives:
             if not path.is_file():
-                raise DataError(
-                    f"{path}: not a plain file" if path.exists() else missing_file_message(path)
-                )
+                problem = f"{path}: not a plain file"
+                raise DataError(problem if path.exists() else missing_file_message(path))
         return archives
 
     def stream(self) -> Iterator[SentencePair]:
@@ -137,9 +149,8 @@ def locate_named(
         raise ConfigError(f"split of corpus '{corpus}': got {split!r}, allowed: {allowed}")
     name = f"corpus '{corpus}', split '{split}'"
     if split in entry.joined:
-        first, *others = (
-            locate_named(corpus, part, folder, languages) for part in entry.joined[split]
-        )
+        parts = entry.joined[split]
+        first, *others = (locate_named(corpus, part, folder, languages) for part in parts)
         return replace(first, name=name, joined=tuple(others))
     hash_split, hash_part = entry.hash_split, None
     if hash_split is not None and split not in entry.splits:
@@ -186,3 +197,52 @@ def _remedy(corpus: str, entry: CorpusEntry, folder: Path) -> str:
         return "put it there (its entry names no address)"
     option = "" if folder == data_folder(Path("data")) else f" `data={folder}`"
     return f"get it with: nmt corpus fetch {corpus}{option} [`from_path=PATH`]"
+
+
+def hold_out(
+    sources: Iterable[str], config: HeldOutConfig, name: str
+) -> Callable[[str], SplitName]:
+    """Hold out the sentences with the lowest checksums for `valid` and `test`.
+
+    Returns a function from a source sentence to its split. Takes 8 bytes of memory per sentence of
+    `sources`. Raises DataError, which mentions `name`, if no sentence would be left for training.
+    """
+
+    def checksum(source: str) -> int:
+        return _checksum(f"{config.seed} {sentence_key(source)}")
+
+    n_wanted = config.valid + config.test
+    ranked = np.unique(np.fromiter(map(checksum, sources), np.uint64))
+    if n_wanted >= len(ranked):
+        raise DataError(
+            f"data.held_out: got {n_wanted:,} sentences, allowed: fewer than the "
+            f"{len(ranked):,} different ones that {name} has"
+        )
+    valid_bound = int(ranked[config.valid - 1]) if config.valid else -1
+    test_bound = int(ranked[n_wanted - 1]) if n_wanted else -1
+
+    def split_of(source: str) -> SplitName:
+        u = checksum(source)
+        if u <= valid_bound:
+            return "valid"
+        return "test" if u <= test_bound else "train"
+
+    return split_of
+
+
+def part_of(src_text: str, hash_split: HashSplit) -> SplitName:
+    """Return the split of a source sentence in `hash_split`, by a checksum of the sentence.
+
+    u = first 8 bytes of sha256(sentence_key) / 2^64 is uniform in [0, 1). The split is test if
+    u < `test`, valid if u < `test` + `valid`, and train otherwise. A sentence stays in its split
+    when the file grows or is reordered. Sentences that differ only in case, spacing or punctuation
+    share a split.
+    """
+    u = _checksum(sentence_key(src_text)) / 2**64
+    if u < hash_split.test:
+        return "test"
+    return "valid" if u < hash_split.test + hash_split.valid else "train"
+
+
+def _checksum(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")

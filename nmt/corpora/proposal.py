@@ -16,23 +16,15 @@ from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.types import SentencePair
 
-MAX_CHECKED = 2_000_000
-"""Number of training pairs that are checked, from the first. `nmt corpus check` checks all."""
-
-_SAMPLED = 100_000
-"""Number of evenly spaced pairs that train the tokenizers and time the updates."""
+MAX_CHECKED = 2_000_000  # training pairs that are checked, from the first
+_SAMPLED = 100_000  # number of evenly spaced pairs that train the tokenizers and time the updates
 
 _HELD_OUT_RATIO, _MAX_HELD_OUT = 50, 1000
 """A held-out set has one sentence in 50, at most 1000, which gives BLEU to within 1 or 2."""
 
-_MIN_VOCAB = 500
-"""Least size proposed. A smaller vocabulary has as many pieces as the text allows."""
-
-_MAX_PIECES = 100, 250
-"""Bounds of data.max_pieces: its default, and a length at which attention is still affordable."""
-
-_MESSY_SHARE = 0.02
-"""Least share of pairs with faults in a split that should be cleaned."""
+_MIN_VOCAB = 500  # least size proposed; a smaller vocabulary has as many pieces as the text allows
+_MAX_PIECES = 100, 250  # data.max_pieces: its default, and a length with affordable attention
+_MESSY_SHARE = 0.02  # least share of pairs with faults in a split that should be cleaned
 
 
 @dataclass(frozen=True)
@@ -62,8 +54,7 @@ SIZES = (
 The other rows are extrapolated, not measured.
 """
 
-_LARGE = 1_000_000
-"""Least number of pairs for a cache on disk, and for validation more often than once an epoch."""
+_LARGE = 1_000_000  # least number of pairs for a cache on disk and for frequent validation
 
 
 @dataclass(frozen=True)
@@ -79,7 +70,6 @@ class ExaminedCorpus:
 
 
 def sizes_for(n_pairs: int) -> Sizes:
-    """Return the row of SIZES for a number of pairs."""
     return next(sizes for sizes in SIZES if sizes.below is None or n_pairs < sizes.below)
 
 
@@ -99,9 +89,8 @@ def examine(data: DataConfig, is_order_known: bool) -> ExaminedCorpus:
     n_words = min(len({word for text in side for word in text.split()}) for side in texts)
     size = min(sizes_for(n_pairs).vocab_size, n_words // 200 * 100)
     tokenizer, tokenizers = _trained(size, data, sample)
-    splits: dict[str, Iterable[SentencePair]] = {
-        TRAIN: islice(stream_split(split, data), MAX_CHECKED)
-    }
+    train = islice(stream_split(split, data), MAX_CHECKED)
+    splits: dict[str, Iterable[SentencePair]] = {TRAIN: train}
     for name in ("valid", "test"):
         if (other := getattr(data, name)) is not None:
             splits[name] = pairs_of(read_examples(other, data))
@@ -154,9 +143,7 @@ def proposed_config(name: str, corpus: ExaminedCorpus) -> str:
             for key, split in splits.items()
             if split is not None
         ),
-        f"  held_out: {flow_yaml(held_out)}  # sentences that are not trained on"
-        if held_out
-        else "",
+        f"  held_out: {flow_yaml(held_out)}  # sentences not trained on" if held_out else "",
         f"  max_pieces: {max_pieces}  # 99 % of the sentences have at most {p99}; pairs with "
         "more than this are left out, and counted",
         "  cache: cache  # folder for the encoded text, so that memory need not hold it"

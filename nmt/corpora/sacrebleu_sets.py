@@ -7,10 +7,7 @@ from nmt.errors import ConfigError, DataError, did_you_mean
 
 
 def check_test_set(name: str, languages: tuple[str, str]) -> Any:
-    """Return sacreBLEU's object for a test set, which need not be on disk.
-
-    Raises ConfigError for an unknown name or pair of languages.
-    """
+    """Return sacreBLEU's test set, on disk or not. Raises ConfigError if it has no such set."""
     from sacrebleu.dataset import DATASETS
 
     if name not in DATASETS:

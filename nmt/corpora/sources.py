@@ -38,9 +38,7 @@ class PairsConfig(Config):
         description="form 1: a named corpus (`nmt corpus list`), or `opus:NAME/vVERSION/en-fr`",
     )
     split: str | None = Field(
-        default=None,
-        description="form 1: the split of the corpus; "
-        "null: the split with the same name (train, valid or test)",
+        default=None, description="form 1: a split of the corpus; null: the one with the key's name"
     )
     file: UserPath | None = Field(
         default=None,
@@ -109,7 +107,6 @@ class PairsConfig(Config):
 
     @property
     def tgts(self) -> tuple[Path, ...]:
-        """The target texts, several if there are several references."""
         return self.tgt if isinstance(self.tgt, tuple) else (self.tgt,) if self.tgt else ()
 
     @property
@@ -158,7 +155,6 @@ class SplitConfig(PairsConfig):
         return self.mix or (self,)
 
     def held_out(self, config: HeldOutConfig, part: SplitName) -> "HeldOutSplit":
-        """Return the split `part` of this training set, which `config` divides."""
         values = {**dict(self), "first": None}
         return HeldOutSplit(**values, config=config, part=part, of_first=self.first)
 
@@ -236,9 +232,7 @@ class DataConfig(Config):
     src_lang: str = Field(default="en", min_length=1, description="source language, ISO 639 code")
     tgt_lang: str = Field(default="fr", min_length=1, description="target language, ISO 639 code")
     corpus: str | None = Field(
-        default=None,
-        description="named corpus (`nmt corpus list`) for each of train, valid and test that is "
-        "not set below",
+        default=None, description="named corpus (`nmt corpus list`) for the splits not set below"
     )
     train: SplitConfig | None = Field(default=None, description="the training pairs")
     valid: SplitConfig | None = Field(
@@ -246,9 +240,7 @@ class DataConfig(Config):
     )
     test: SplitConfig | None = Field(default=None, description="the pairs that `nmt eval` scores")
     held_out: HeldOutConfig | None = Field(
-        default=None,
-        description="validation and test sets held out from train, if there are no others; "
-        "null: none",
+        default=None, description="validation and test sets held out from train; null: none"
     )
     max_pieces: int = Field(
         default=100,
@@ -257,10 +249,7 @@ class DataConfig(Config):
         "left out and counted, except in evaluation sets",
     )
     vocab_pairs: int = Field(
-        default=1_000_000,
-        ge=1,
-        description="largest number of training pairs that the vocabularies are learned from, "
-        "evenly spaced",
+        default=1_000_000, ge=1, description="limit of evenly spaced pairs for the vocabularies"
     )
     cache: UserPath | None = Field(
         default=None,
@@ -292,21 +281,13 @@ class DataConfig(Config):
     _are_codes = field_validator("src_lang", "tgt_lang")(check_language)
 
     @model_validator(mode="after")
-    def _only_train_is_mixed(self) -> "DataConfig":
+    def _mixtures_and_stages_agree(self) -> "DataConfig":
         conflicts: list[Conflict] = [
             (f"{name}.mix", "only data.train may be a mixture")
             for name, split in (("valid", self.valid), ("test", self.test))
             if split is not None and split.mix is not None
         ]
-        if conflicts:
-            raise conflict_error(conflicts)
-        return self
-
-    @model_validator(mode="after")
-    def _stages_agree(self) -> "DataConfig":
-        n_mixed = len(self.train.mix or ()) if self.train else 0
-        conflicts: list[Conflict] = []
-        before = 0
+        n_mixed, before = len(self.train.mix or ()) if self.train else 0, 0
         for number, stage in enumerate(self.stages):
             if stage.from_step <= before:
                 problem = f"got {stage.from_step}, allowed: > {before} (the stage before)"

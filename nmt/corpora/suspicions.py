@@ -14,12 +14,10 @@ import numpy.typing as npt
 from nmt.corpora.language_check import language_notes
 from nmt.types import SentencePair
 
-BLOCK = 100
-"""Number of pairs whose lengths are compared at a time, to find a line missing in the middle."""
+BLOCK = 100  # pairs whose lengths are compared at a time, to find a missing line
 
 _SHIFTS = tuple(k for k in range(-10, 11) if k)
-_SAMPLED = 2000
-"""Size of the random sample of pairs for the check of languages."""
+_SAMPLED = 2000  # size of the random sample of pairs for the check of languages
 
 
 class Suspicions:
@@ -32,7 +30,6 @@ class Suspicions:
         self._rng = random.Random(1)
 
     def add(self, pair: SentencePair) -> None:
-        """Add the next pair."""
         n_pairs = len(self._lengths[0])
         if n_pairs < _SAMPLED:
             self._sample.append(pair)

@@ -18,8 +18,7 @@ from pathlib import Path
 from nmt.corpora.archives import is_tar, is_zip, split_member, tar_member, zip_member
 from nmt.errors import DataError, missing_file_message
 
-MAX_LINE_BYTES = 16 << 20
-"""Largest length of a line. A file with a longer line is not text."""
+MAX_LINE_BYTES = 16 << 20  # largest length of a line; a file with a longer line is not text
 
 MAX_RATIO = 100
 """Largest ratio of decompressed to compressed size; a file beyond it is a decompression bomb.
@@ -27,8 +26,7 @@ MAX_RATIO = 100
 Text has a ratio of about 10, and the largest ratio of deflate is about 1,000.
 """
 
-ALWAYS_ALLOWED_BYTES = 64 << 20
-"""Bytes that any file may decompress to: small files of equal lines compress very well."""
+ALWAYS_ALLOWED_BYTES = 64 << 20  # small files of equal lines compress very well
 
 _CHUNK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
@@ -36,7 +34,6 @@ _DAMAGE = EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError, struct.err
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of `stream_lines` as a list."""
     return list(stream_lines(path))
 
 
@@ -111,10 +108,8 @@ class Text:
             head, newline, tail = chunk.rpartition(b"\n")
             n_first = (chunk.find(b"\n") if newline else len(chunk)) + n_rest
             if n_first > MAX_LINE_BYTES:
-                raise DataError(
-                    f"{self.name}:{n_lines + 1}: a line of more than {MAX_LINE_BYTES:,} bytes; "
-                    "expected a sentence a line"
-                )
+                allowed = f"{MAX_LINE_BYTES:,} bytes; expected a sentence a line"
+                raise DataError(f"{self.name}:{n_lines + 1}: a line of more than {allowed}")
             if newline:
                 block = b"".join((*rest, head, newline))
                 n_lines += block.count(b"\n")
@@ -162,10 +157,7 @@ def text_limit(path: Path, max_bytes: int | None = None) -> int:
 def check_unpacked(name: str, n_bytes: int, limit: int) -> None:
     """Raise DataError if the decompressed size `n_bytes` of the file `name` exceeds its limit."""
     if n_bytes > limit:
-        raise DataError(
-            f"{name}: unpacks to more than the {limit:,} bytes of text that a file of its size may "
-            "hold"
-        )
+        raise DataError(f"{name}: unpacks to more than the {limit:,} bytes that its size allows")
 
 
 def _decoded(block: bytes, name: str, n_before: int) -> tuple[str, DataError | None]:

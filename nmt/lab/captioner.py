@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from nmt.batches.batching import pad_ids
 from nmt.models.base import BatchFirst, DecoderOutput, Memory, State, StepOutput
-from nmt.models.initialisation import initialise
+from nmt.models.catalog import initialise
 from nmt.models.recurrent.decoder import RNNState, build_decoder
 from nmt.models.recurrent.rnn_config import RecurrentConfig
 from nmt.ops.masks import keep_from_lengths

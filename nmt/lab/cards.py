@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.lab.experiment import Options, seeded
-from nmt.models.initialisation import initialise
+from nmt.models.catalog import initialise
 from nmt.models.transformer.transformer import TransformerConfig, TransformerEncoder
 
 

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from nmt.explain.colours import BLUE, ORANGE
 from nmt.lab.experiment import Experiment, Options, Result, seeded
 from nmt.lab.figure import heat_map, new_figure, signed_heat_map
-from nmt.models.initialisation import initialise
+from nmt.models.catalog import initialise
 from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.positions import sinusoids
 from nmt.ops.masks import masked_softmax

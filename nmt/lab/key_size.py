@@ -24,7 +24,7 @@ from nmt.lab.experiment import Experiment, NonEmpty, Options, Result, one_thread
 from nmt.lab.figure import new_figure
 from nmt.lab.scaling import CONFIGS, Kind
 from nmt.models.attention.base import Attention
-from nmt.models.initialisation import initialise
+from nmt.models.catalog import initialise
 from nmt.settings.base import conflict_error
 
 _ANSWERS = 8

@@ -32,7 +32,7 @@ from nmt.models.attention.scores import (
     GeneralConfig,
     ScaledDotConfig,
 )
-from nmt.models.initialisation import initialise
+from nmt.models.catalog import initialise
 
 Kind = Literal["dot", "scaled_dot", "additive", "general", "concat", "gaussian", "cosine"]
 CONFIGS = {

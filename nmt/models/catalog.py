@@ -1,4 +1,4 @@
-"""All model architectures. To add one, write its module and add its config to the union below."""
+"""All models and their initial weights. To add one, write its module and name it in the union."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from nmt.models.base import Seq2Seq
-from nmt.models.initialisation import initialise
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.transformer import TransformerConfig
 
@@ -57,3 +56,24 @@ class _SkipInit(TorchFunctionMode):
         if getattr(func, "__module__", "") == "torch.nn.init":
             return None
         return func(*args, **(kwargs or {}))
+
+
+def initialise(module: nn.Module) -> None:
+    """Draw the initial weights of `module` and all its submodules, in place.
+
+    Linear layers and convolutions: Xavier-uniform (Glorot & Bengio 2010), biases 0. Embeddings:
+    N(0, 1/D). Any other module: its `reset_parameters`, if it has one. It runs after those of the
+    submodules and may draw their weights again, as a recurrent cell does gate by gate.
+    """
+    module.apply(_reset)
+
+
+def _reset(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear | nn.Conv1d):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+    elif callable(reset := getattr(module, "reset_parameters", None)):
+        reset()

@@ -72,7 +72,6 @@ class Ensemble(Seq2Seq):
 
     @property
     def models(self) -> list[Seq2Seq]:
-        """The members, typed as Seq2Seq."""
         return [member for member in self.members if isinstance(member, Seq2Seq)]
 
     @property

@@ -24,8 +24,7 @@ from nmt.models.vocabulary import VocabLinear, VocabularyLayer
 from nmt.ops.backend import BackendName, operations
 from nmt.ops.products import int8_product
 
-_MIN_OUTPUTS = 64
-"""With fewer outputs, quantizing a layer's input costs more than the int8 product saves."""
+_MIN_OUTPUTS = 64  # for fewer, quantizing the input costs more than the int8 product saves
 
 
 class Int8Linear(nn.Module):
@@ -100,7 +99,6 @@ class Int8VocabLinear(VocabularyLayer):
         return self.linear.blocks(features, n_numbers)
 
     def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
-        """Return the weight after quantization, and the bias."""
         assert self.linear.bias is not None
         return self.linear.weight, self.linear.bias
 

@@ -45,8 +45,7 @@ class VocabularyLayer(nn.Module, abc.ABC):
     """The last layer of a model: maps R features to the logits of the V pieces of a vocabulary.
 
     It also computes the loss and, for a search, the most probable pieces. For faster products its
-    weight may have P >= V rows. The last P - V rows have probability 0 and never appear in a
-    result.
+    weight may have P >= V rows; the last P - V have probability 0 and appear in no result.
     """
 
     backend: BackendName = "auto"
@@ -82,8 +81,7 @@ class VocabularyLayer(nn.Module, abc.ABC):
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "*L"]]:
         """Return the summed training loss and each -log p(target), detached; both in nats.
 
-        See Operations.linear_cross_entropy. Label smoothing leaves out the padding rows of the
-        table.
+        See Operations.linear_cross_entropy. Label smoothing leaves out the table's padding rows.
         """
         ops = operations(self.backend, features)
         inputs = features, *self.affine(), targets, keep
@@ -104,8 +102,7 @@ class VocabularyLayer(nn.Module, abc.ABC):
         return torch.cat([log_probs for log_probs, _ in top]), torch.cat([ids for _, ids in top])
 
 
-_IMPOSSIBLE_LOGIT = -1e4
-"""A logit that is finite in every dtype and whose exp() is exactly 0 in fp32."""
+_IMPOSSIBLE_LOGIT = -1e4  # finite in every dtype; its exp() is exactly 0 in fp32
 
 
 class VocabLinear(VocabularyLayer):
@@ -190,8 +187,7 @@ class DeepReadoutConfig(Config):
     kind: Literal["deep"] = "deep"
     size: int = Field(default=500, gt=0, description="features that the vocabulary layer reads")
     activation: Literal["maxout", "tanh"] = Field(
-        default="maxout",
-        description="maxout: the larger of two units, as in the paper; tanh: half the cost",
+        default="maxout", description="maxout: the larger of two units; tanh: half the cost"
     )
 
     def width(self, hidden: int) -> int:

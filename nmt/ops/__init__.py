@@ -1,8 +1,7 @@
 """The operations that have several implementations, called backends.
 
 `reference.py` defines each operation in plain torch. `fused/`, `native/` and `triton/` are faster;
-tests compare their values and gradients with the reference. `backend.py` chooses a backend for a
-device and a dtype.
+tests compare them with the reference. `backend.py` chooses a backend for a device and a dtype.
 """
 
 from nmt.ops.reference import Operations as Operations

@@ -9,8 +9,7 @@ from torch import Tensor
 from nmt.ops.reference import AdditiveMemory, DecoderWeights, Operations
 
 _TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
-_HALF_TOLERANCE = 0.05
-"""The largest norm of an error in 16 bits, relative to the norm of the reference."""
+_HALF_TOLERANCE = 0.05  # largest norm of an error in 16 bits, relative to the reference's norm
 
 B, S, T, H, K, M = 3, 5, 4, 32, 48, 16
 """Sizes of the tensors; several are multiples of 16, for which kernels have special code."""

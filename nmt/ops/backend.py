@@ -108,7 +108,6 @@ def why_no_triton() -> str:
 
 
 def build(name: BackendName, device: torch.device, dtype: torch.dtype) -> Operations:
-    """Build the operations of a backend that can run."""
     if name == "triton":
         from nmt.ops.triton.operations import TritonOperations  # imports Triton
 

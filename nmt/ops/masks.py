@@ -35,8 +35,7 @@ def causal_keep(
 ) -> Bool[Tensor, "Q S"]:
     """Return a mask that is True at a query's own position and before it, S = past + Q.
 
-    The Q queries follow `past` positions. With `window`, a query sees at most that many positions
-    before its own.
+    The Q queries follow `past` positions. With `window`, each sees at most so many before its own.
     """
     behind = offsets(past, n_queries, device)
     return behind <= 0 if window is None else (behind <= 0) & (behind >= -window)

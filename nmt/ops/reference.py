@@ -2,9 +2,8 @@
 
 Tests compare the values and gradients of all other implementations with these. Shapes: B sentences,
 S source positions, T target steps, H hidden units, G = 3 H gates in the order [r; z; n], K key
-size, M annotation size, V vocabulary, R rows of a search, N rows of a matrix. All operations
-except top_k_log_probs, quantize_rows and dequantize are differentiable in every floating-point
-argument.
+size, M annotation size, V vocabulary, R rows of a search, N rows of a matrix. All operations except
+top_k_log_probs, quantize_rows and dequantize are differentiable in all floating-point arguments.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,8 +72,7 @@ class Operations:
 
         `weights` are weight_ih, weight_hh, bias_ih and bias_hh of each of 1 or 2 directions.
         Returns the states at every position, 0 at padding, and each direction's state after its
-        last word. Directions are concatenated, forward first. Under autocast both results have its
-        dtype.
+        last word. Directions are concatenated, forward first. Both have autocast's dtype, if any.
         """
         return read_directions(x, lengths, [partial(_read_gru, direction) for direction in weights])
 

@@ -30,8 +30,7 @@ def paired_loss(
     If `tgt_out` is padding in the last rows only, CE(q, y) is left out and the KL terms stay.
     Gradients flow through p and q in every term.
 
-    The NLL is -log p(y) in the first rows and -log q(y) in the last rows, 0 at padding. It has no
-    gradient.
+    The NLL, without gradient, is -log p(y) in the first and -log q(y) in the last rows; padding 0.
     """
     vocabulary, features = output.vocabulary, output.features
     ops = operations(vocabulary.backend, features)

@@ -164,8 +164,7 @@ class SimCut(CrossEntropy):
         return paired_loss(output, batch.tgt_out, self.smoothing, self.alpha, 0.0)
 
 
-_LEAST_WEIGHT = 1e-10
-"""`alignment_loss` clamps smaller weights, such as those outside a window: no gradient there."""
+_LEAST_WEIGHT = 1e-10  # smaller weights, such as those outside a window, get no gradient
 
 
 def alignment_loss(weights: Float[Tensor, "B T S"], links: BatchLinks) -> Float[Tensor, ""]:
@@ -194,10 +193,7 @@ def cross_entropy(
 
 
 def _with_auxiliary(
-    output: DecoderOutput,
-    tgt_out: Int[Tensor, "B T"],
-    loss_sum: Float[Tensor, ""],
-    nlls: Float[Tensor, "B T"],
+    output: DecoderOutput, tgt_out: Tensor, loss_sum: Tensor, nlls: Float[Tensor, "B T"]
 ) -> LossSum:
     if output.auxiliary_loss is not None:
         loss_sum = loss_sum + output.auxiliary_loss.loss_sum(tgt_out != PAD_ID, -nlls)

@@ -1,18 +1,19 @@
-"""Configs of torch's optimisers."""
+"""Configs of torch's optimisers, and of averages of the weights."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
 from nmt.ops.backend import why_no_triton
 from nmt.settings.base import Config
 
 NamedParameters = Iterable[tuple[str, torch.nn.Parameter]]
 
-MAX_LR = 1e6
-"""The highest learning rate allowed; no optimiser needs more."""
+MAX_LR = 1e6  # the highest learning rate allowed; no optimiser needs more
 
 
 class AdamConfig(Config):
@@ -27,14 +28,8 @@ class AdamConfig(Config):
     )
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
-        return torch.optim.Adam(
-            parameters,
-            lr,
-            betas=(self.beta1, self.beta2),
-            eps=self.eps,
-            weight_decay=self.weight_decay,
-            fused=True,
-        )
+        betas, decay = (self.beta1, self.beta2), self.weight_decay
+        return torch.optim.Adam(parameters, lr, betas, self.eps, decay, fused=True)
 
 
 class AdamWConfig(AdamConfig):
@@ -57,9 +52,7 @@ class AdamWConfig(AdamConfig):
             for group, decay in ((matrices, self.weight_decay), (vectors, 0.0))
             if group
         ]
-        return torch.optim.AdamW(
-            groups, lr, betas=(self.beta1, self.beta2), eps=self.eps, fused=True
-        )
+        return torch.optim.AdamW(groups, lr, (self.beta1, self.beta2), self.eps, fused=True)
 
 
 class SGDConfig(Config):
@@ -118,7 +111,6 @@ class AdadeltaConfig(Config):
     eps: float = Field(default=1e-6, gt=0, description="added to both mean squares")
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
-        """Return an Adadelta, with the Triton kernel if Triton can run."""
         kind = torch.optim.Adadelta if why_no_triton() else Adadelta
         return kind(parameters, lr, rho=self.rho, eps=self.eps)
 
@@ -126,3 +118,28 @@ class AdadeltaConfig(Config):
 OptimizerConfig = Annotated[
     AdamConfig | AdamWConfig | SGDConfig | AdadeltaConfig, Field(discriminator="kind")
 ]
+
+
+class EMAConfig(Config):
+    """Exponential moving averages of the weights w (Polyak & Juditsky 1992).
+
+    The first update sets the averages to w. Each later update sets average = d * average +
+    (1 - d) * w, where d = min(decay, (1 + n) / (10 + n)) and n counts the earlier updates. The
+    averages replace w in validation, in the choice of the best checkpoint and in translation.
+    """
+
+    decay: float = Field(default=0.999, ge=0, lt=1, description="share of the former average")
+
+    def build(self, model: nn.Module) -> AveragedModel:
+        """Return a copy of `model` that holds the averages, initially the weights of `model`."""
+        averages = AveragedModel(model)
+        averages.n_averaged = averages.n_averaged.cpu()
+
+        @torch.no_grad()
+        def update(tensors: Sequence[Tensor], weights: Sequence[Tensor], _: Any) -> None:
+            # n_averaged is on the CPU: reading a count on the GPU would block the host.
+            share = max(1 - self.decay, 9 / (10 + int(averages.n_averaged)))
+            torch._foreach_lerp_(list(tensors), list(weights), share)
+
+        averages.multi_avg_fn = update
+        return averages

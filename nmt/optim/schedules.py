@@ -24,16 +24,13 @@ class ConstantConfig(Config):
 
 
 class InverseSqrtConfig(Config):
-    """Linear warm-up, then lr * sqrt(warmup / step), but at least lr * floor (arXiv 1706.03762,
-    section 5.3).
-    """
+    """Linear warm-up, then lr * sqrt(warmup / step), but >= lr * floor (arXiv 1706.03762, 5.3)."""
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
     warmup: int = Field(default=4000, gt=0, description="updates of linear rise from 0")
     floor: float = Field(default=0.0, ge=0, le=1, description="lowest share of lr after warm-up")
 
     def factor(self, step: int, total_steps: int | None) -> float:
-        """Return the factor of the learning rate at update `step` (from 0)."""
         return min(_warmup(step, self.warmup), max(self.floor, math.sqrt(self.warmup / (step + 1))))
 
 

@@ -22,17 +22,15 @@ from nmt.search.selection import Rows, add_required_pieces, has_all_words, selec
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.types import Hypothesis
 
-_CHECK_EVERY = 4
-"""On a GPU, the number of steps between two checks whether any row remains."""
+_CHECK_EVERY = 4  # on a GPU, the number of steps between two checks whether any row remains
 
 
 class PieceSampler(NamedTuple):
     """A function that samples each row's next piece, where a beam search takes the most probable.
 
-    `choose` gets the log-probabilities of each row's most probable pieces, the rows' slots, and the
-    length including the new piece. It returns the column of the chosen piece for each row. There
-    are at least `n_pieces` columns (or one for each piece of a smaller vocabulary); blocked pieces
-    have -infinity.
+    `choose` gets the log-probabilities of each row's most probable pieces (-infinity if blocked),
+    the rows' slots, and the length including the new piece. It returns each row's chosen column.
+    There are at least `n_pieces` columns, or one for each piece of a smaller vocabulary.
     """
 
     n_pieces: int
@@ -128,7 +126,6 @@ def search_from(
 
 
 def _first_rows(start: Start, config: SearchConfig, constraints: Constraints | None) -> Rows:
-    """Return the empty hypotheses, one for each sentence."""
     n, device, repetitions = len(start.src_lengths), start.first_ids.device, None
     if config.max_repeats is not None or config.no_repeat_ngram is not None:
         allowed = start.max_repeats_by_sentence

@@ -124,7 +124,5 @@ def self_attention(
     inputs = _Pass(src_ids, src_lengths, rows)
     weights = model.attention_weights(src_ids, inputs.src_keep, inputs.tgt_in)
     sizes = {"encoder": inputs.src_sizes, "decoder": inputs.tgt_sizes}
-    parts = {
-        name: inputs.parts(weights[name], n, n) for name, n in sizes.items() if name in weights
-    }
+    parts = {k: inputs.parts(weights[k], n, n) for k, n in sizes.items() if k in weights}
     return [{name: arrays[b] for name, arrays in parts.items()} for b in range(len(tgt_ids))]

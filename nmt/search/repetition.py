@@ -30,7 +30,6 @@ class Repetitions:
 
     @classmethod
     def initial(cls, allowed: Int[np.ndarray, " R"], ngram: int | None = None) -> "Repetitions":
-        """Return the history of R empty hypotheses."""
         return cls(np.empty((len(allowed), 0), np.int64), allowed[:, None], ngram)
 
     def after(self, parents: Int[Tensor, " N"] | None, ids: Int[Tensor, " N"]) -> "Repetitions":
@@ -80,8 +79,7 @@ def n_repetitions(
     """Return how often in a row each source has the same sequence of pieces, but >= `at_least`.
 
     `keep` is false at padding. An incomplete repetition counts, so that a copy of known pieces is
-    never blocked. Unknown pieces count as different, because a source of unknown pieces alone would
-    allow any loop.
+    never blocked. Unknown pieces count as different: a source of these alone would allow any loop.
     """
     ids = src_ids.cpu().numpy()
     known = keep.cpu().numpy() & (ids != UNK_ID)

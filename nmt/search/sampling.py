@@ -28,8 +28,7 @@ def sample(
 
     They are in the order of sampling; a larger `n_best` begins with the same samples. The bounds of
     `config` on length and repetitions, `allow_unk` and forbidden words apply: what they exclude is
-    never sampled. Required words are not supported. `log_probs` are the model's own, whatever the
-    temperature.
+    never sampled. Required words are not supported. `log_probs` do not depend on the temperature.
     """
     n, sizes, bounds = config.n_best, start.src_lengths, start.bounds(config)
     noise = np.zeros((len(sizes), n, max(bounds)), np.float32)

@@ -90,8 +90,7 @@ def add_required_pieces(
 ) -> tuple[Float[Tensor, "R K2"], Int[Tensor, "R K2"]]:
     """Add the pieces that continue or start each row's missing words, even if they are blocked.
 
-    A row that lacks a required word cannot end with eos. A row that lacks none gets eos instead, if
-    `may_end`.
+    A row that lacks a required word cannot end with eos; another row gets eos, if `may_end`.
     """
     log_probs, ids = pieces
     additions = [words.needed(row) for row in range(len(ids))]
@@ -110,8 +109,7 @@ def select_across_banks(banks: Sequence[int], width: int) -> list[int]:
     """Return the indices, in order, of at most `width` candidates.
 
     `banks` has the bank of each candidate, best candidate first. Each bank gets an equal share of
-    `width`; the highest banks get the remainder. Places that a bank cannot fill go to the best
-    other candidates.
+    `width`; the highest banks get the remainder. Unfilled places go to the best other candidates.
     """
     highest_first = sorted(set(banks), reverse=True)
     share, left = divmod(width, max(1, len(highest_first)))

@@ -18,8 +18,7 @@ from torch import Tensor
 
 from nmt.text.vocabulary import EOS_ID
 
-SPACE = "\u2581"
-"""The character ▁, which stands for a space in the texts of pieces, as in SentencePiece."""
+SPACE = "\u2581"  # ▁, which stands for a space in the texts of pieces, as in SentencePiece
 
 
 def continues(char: str) -> bool:
@@ -62,7 +61,6 @@ class Word:
         self.completing = functools.cache(self._completing)
 
     def _after(self, match: Match, id_: int) -> Match:
-        """Return the match after piece `id_`."""
         word, (positions, fresh, spaced, written) = self.text, match
         for char in self._piece_texts[id_] if id_ < len(self._piece_texts) else "":
             ends = not (continues(char) and continues(word[-1]))
@@ -82,7 +80,6 @@ class Word:
         return self.is_met(functools.reduce(self.after, ids, Match()))
 
     def _completing(self, match: Match) -> tuple[int, ...]:
-        """Return the pieces that would complete the word."""
         open_match = match._replace(positions=match.positions - {len(self.text)}, written=False)
         rests = tuple(self.text[k:] for k in {0, *open_match.positions})
         pieces = enumerate(self._piece_texts)
@@ -109,7 +106,6 @@ class WordConstraints:
     must_not: tuple[Word, ...] = ()
 
     def __bool__(self) -> bool:
-        """Return whether there are any words."""
         return bool(self.must or self.must_not)
 
     @property
@@ -125,8 +121,7 @@ NO_WORDS = WordConstraints()
 class WordHistory:
     """The words of R hypotheses, and the progress of each hypothesis in writing them.
 
-    `matches[r]` has a Match for each word of `words[r]`: first for the forms of `must`, then for
-    `must_not`.
+    `matches[r]` has a Match for each word of `words[r]`: the forms of `must`, then `must_not`.
     """
 
     words: tuple[WordConstraints, ...]
@@ -134,22 +129,18 @@ class WordHistory:
 
     @classmethod
     def initial(cls, words: Sequence[WordConstraints]) -> "WordHistory":
-        """Return the history of empty hypotheses."""
         counts = (len(row.must_not) + sum(map(len, row.must)) for row in words)
         return cls(tuple(words), tuple((Match(),) * count for count in counts))
 
     def after(self, parents: Int[Tensor, " N"] | None, ids: Int[Tensor, " N"]) -> "WordHistory":
         """Return the history of N hypotheses that extend rows `parents` (None: all) by a piece."""
         rows = range(len(self.matches)) if parents is None else parents.tolist()
-        matches = (
-            tuple(word.after(match, id_) for word, match in self._pairs(row))
-            for row, id_ in zip(rows, ids.tolist(), strict=True)
-        )
+        pairs = zip(rows, ids.tolist(), strict=True)
+        matches = (tuple(w.after(match, i) for w, match in self._pairs(row)) for row, i in pairs)
         return WordHistory(tuple(self.words[row] for row in rows), tuple(matches))
 
     @functools.cached_property
     def has_required(self) -> bool:
-        """Whether any row has required words."""
         return any(words.must for words in self.words)
 
     def _pairs(self, row: int) -> list[tuple[Word, Match]]:
@@ -185,7 +176,5 @@ class WordHistory:
 
     def n_lacking(self, row: int, id_: int) -> int:
         """Return how many pieces of required words `row`, extended by piece `id_`, lacks."""
-        return sum(
-            min(word.n_lacking(word.after(match, id_)) for word, match in forms)
-            for forms in self._must(row)
-        )
+        must = self._must(row)
+        return sum(min(w.n_lacking(w.after(match, id_)) for w, match in forms) for forms in must)

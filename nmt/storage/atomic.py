@@ -19,11 +19,8 @@ from typing import BinaryIO
 
 from nmt.storage.bounded import BINARY, open_regular
 
-ASIDE = ".tmp-"
-"""Prefix of the name of a file or folder that is being written."""
-
-NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
-"""Flag of os.open: opening a symbolic link is an error."""
+ASIDE = ".tmp-"  # prefix of the name of a file or folder that is being written
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # flag of os.open: opening a symbolic link is an error
 
 _OWN_FILE = os.O_WRONLY | os.O_CREAT | NO_FOLLOW | BINARY
 _NEW_FILE = _OWN_FILE | os.O_TRUNC
@@ -32,17 +29,13 @@ IS_WINDOWS = os.name == "nt"
 """Whether this is Windows, where an open file cannot be renamed, and a locked file can be written
 only through the descriptor that holds the lock."""
 
-_TRIES, _TRY_SECONDS = 20, 0.1
-"""On Windows `replace` tries several times, because a reader may have the file open."""
+_TRIES, _TRY_SECONDS = 20, 0.1  # on Windows, where a reader may have the file open
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 def _open_anew(path: Path) -> int:
-    """Open an empty file for writing and return its descriptor.
-
-    If the file has other hard links, they keep the old content.
-    """
+    """Return the descriptor of an empty file to write; other hard links keep the old content."""
     with contextlib.suppress(OSError):
         if path.lstat().st_nlink > 1:
             path.unlink()
@@ -137,7 +130,6 @@ def encode_utf8(text: str) -> bytes:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 text file atomically."""
     with replacing(path) as aside:
         write_bytes(aside, encode_utf8(text))
 
@@ -205,7 +197,6 @@ def lock(descriptor: int) -> str | None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, a link, or a folder with its contents."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

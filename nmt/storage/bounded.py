@@ -14,13 +14,11 @@ from pathlib import Path
 
 from nmt.errors import NMTError
 
-MAX_JSON_BYTES = 4 << 20
-"""The maximum size of a JSON file. The largest ones of a run are about 1 MB."""
+MAX_JSON_BYTES = 4 << 20  # the largest JSON files of a run are about 1 MB
 
 MAX_ZIP_TABLE_BYTES = 16 << 20
 
-BINARY = getattr(os, "O_BINARY", 0)
-"""Flag of os.open: on Windows, open in binary mode, without translation of line ends."""
+BINARY = getattr(os, "O_BINARY", 0)  # on Windows, without translation of line ends
 
 
 def open_regular(path: Path) -> BufferedReader:
@@ -93,8 +91,7 @@ def parse_json(content: bytes, source: str, error: type[NMTError]) -> object:
 def open_zip(path: Path) -> zipfile.ZipFile:
     """Open a zip archive for reading. Raises BadZipFile if it is damaged or its table is too large.
 
-    zipfile loads the whole table of contents into memory, and a small sparse file may claim a huge
-    table.
+    zipfile loads the table of contents into memory, and a small sparse file may claim a huge one.
     """
     with path.open("rb") as file:
         end = zipfile._EndRecData(file)  # type: ignore[attr-defined]

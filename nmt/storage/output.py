@@ -15,8 +15,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import ASIDE, encode_utf8, open_no_follow, replacing, sync
 from nmt.storage.run_files import check_outside_runs
 
-STDIN_OR_STDOUT = Path("-")
-"""The path that means stdin for an input and stdout for an output."""
+STDIN_OR_STDOUT = Path("-")  # the path that means stdin for an input and stdout for an output
 
 
 @dataclass(frozen=True)
@@ -27,8 +26,7 @@ class _Command:
     force: bool = False
 
 
-_NO_COMMAND = _Command()
-_command = contextvars.ContextVar("_command", default=_NO_COMMAND)
+_command = contextvars.ContextVar("_command", default=_Command())  # noqa: B039 - frozen
 
 
 @contextlib.contextmanager
@@ -81,7 +79,9 @@ def atomic_stream(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
         # A random name: several commands may write `path` at once, and the last one wins.
         aside = target.with_name(f"{ASIDE}{target.name}.{secrets.token_hex(4)}")
         with replacing(target, aside, is_new), open_no_follow(aside, append=False) as stream:
-            _keep_mode(stream.fileno(), target)
+            if hasattr(os, "fchmod"):  # not on Windows
+                with contextlib.suppress(OSError):  # no `target`, or another user's
+                    os.fchmod(stream.fileno(), stat.S_IMODE(target.stat().st_mode))
             yield stream
             stream.flush()
             sync(stream.fileno())
@@ -109,10 +109,7 @@ def is_direct(path: Path) -> bool:
 
 
 def follow_links(path: Path) -> Path:
-    """Return the file that `path` names after its links are followed.
-
-    Raises DataError for a folder or a loop of links.
-    """
+    """Return the file at the end of the links. Raises DataError for a folder or a loop of links."""
     if path.is_dir():
         raise DataError(f"cannot write {path}: it is a folder; give the name of a file")
     target = Path(os.path.realpath(path))
@@ -137,13 +134,6 @@ def output_errors(path: Path) -> Iterator[None]:
         if name not in (None, path, target, *path.parents, *target.parents):
             raise
         raise DataError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _keep_mode(descriptor: int, target: Path) -> None:
-    """Give an open file the permissions of `target`, if that file exists."""
-    if hasattr(os, "fchmod"):  # not on Windows
-        with contextlib.suppress(OSError):  # absent, or another user's
-            os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
 
 
 def may_replace(force: bool) -> bool:
@@ -180,10 +170,8 @@ def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`o
             other = _status(path, "stdin")
             if other is not None and os.path.samestat(status, other):
                 what = "stdout" if out == STDIN_OR_STDOUT else str(out)
-                raise ConfigError(
-                    f"{name}: {what} is read as well ({input_name}: {path}); "
-                    "one of the two must be another file"
-                )
+                both = f"is read as well ({input_name}: {path})"
+                raise ConfigError(f"{name}: {what} {both}; one of the two must be another file")
 
 
 def _status(path: Path, standard: Literal["stdin", "stdout"]) -> os.stat_result | None:

@@ -32,17 +32,14 @@ def check_outside_runs(path: Path, name: str) -> None:
         for folder in target.parents:
             is_run = (folder / "config.yaml").is_file() and (folder / "checkpoints").is_dir()
             if is_run and target.relative_to(folder).parts[0].casefold() in WRITTEN:
-                raise ConfigError(
-                    f"{name}: {path} belongs to the run {folder}, where no other command writes; "
-                    "give another path"
-                )
+                owner = f"the run {folder}, where no other command writes"
+                raise ConfigError(f"{name}: {path} belongs to {owner}; give another path")
 
 
 def check_tree(run: Path, names: tuple[str, ...] = WRITTEN) -> None:
     """Raise CheckpointError if any of `names` is or contains a link, a FIFO or a device.
 
-    A write would go to the target of a link, and would block on a FIFO. The run directory itself
-    may be a link.
+    A write would go to a link's target, and block on a FIFO. The run directory may be a link.
     """
     open_paths = [run / name for name in names]
     while open_paths:

@@ -20,11 +20,8 @@ from nmt.errors import CheckpointError, NMTError
 from nmt.storage.bounded import open_regular
 from nmt.storage.terminal import one_line
 
-MAX_HEADER_BYTES = 4 << 20
-"""The maximum size of a header, enough for about 30,000 tensors."""
-
-SCALES = ":scales"
-"""Suffix that makes the name of an int8 matrix the name of its scales, one fp32 number a row."""
+MAX_HEADER_BYTES = 4 << 20  # the maximum size of a header, enough for about 30,000 tensors
+SCALES = ":scales"  # after the name of an int8 matrix: its scales, one fp32 number a row
 
 MISFIT = "does not fit config.yaml and tokenizer"
 
@@ -54,8 +51,7 @@ class Spec(NamedTuple):
         return f"{self.dtype} {self.shape}"
 
 
-Specs = dict[str, Spec]
-"""Specs by the name of the tensor."""
+Specs = dict[str, Spec]  # specs by the name of the tensor
 
 
 def specs_of(tensors: Mapping[str, Tensor]) -> Specs:
@@ -109,10 +105,8 @@ def read_safetensors(path: Path, expected: Specs | None, error: type[NMTError]) 
         head = file.read(8)
         length = int.from_bytes(head, "little")
         if length > MAX_HEADER_BYTES:
-            raise error(
-                f"{path}: damaged: not a safetensors file (a header of {length:,} bytes, allowed: "
-                f"{MAX_HEADER_BYTES:,})"
-            )
+            got = f"a header of {length:,} bytes, allowed: {MAX_HEADER_BYTES:,}"
+            raise error(f"{path}: damaged: not a safetensors file ({got})")
         head += file.read(length)
         size = os.fstat(file.fileno()).st_size
         specs = _specs_of_file(path, error)

@@ -1,7 +1,6 @@
 """Protection of the terminal against control characters in text that comes from files.
 
-Escape sequences, other control characters and bidirectional embeddings, overrides and isolates are
-shown as escapes.
+Control characters and bidirectional embeddings, overrides and isolates are shown as escapes.
 """
 
 import contextlib
@@ -30,7 +29,6 @@ class TerminalStream(io.TextIOWrapper):
     """A text stream that escapes control characters (`escape_controls`) in its output."""
 
     def write(self, text: str) -> int:
-        """Write `text` with its control characters escaped."""
         # A progress bar begins each write with a carriage return, to overwrite its line.
         start = "\r" if text.startswith("\r") else ""
         return super().write(start + escape_controls(text.removeprefix(start)))

@@ -10,12 +10,9 @@ from collections.abc import Iterable, Iterator
 
 from nmt.text.vocabulary import RESERVED, UNK_ID
 
-CAPITAL = "\u21e7"
-"""⇧ before a word: the word's first letter is a capital."""
-UPPER = "\u21ea"
-"""⇪ before a word: all letters are capitals up to the next ⇩ or the end of the text."""
-LOWER = "\u21e9"
-"""⇩ after a word: the end of the capitals."""
+CAPITAL = "\u21e7"  # ⇧ before a word: the word's first letter is a capital
+UPPER = "\u21ea"  # ⇪ before a word: capitals up to the next ⇩ or the end of the text
+LOWER = "\u21e9"  # ⇩ after a word: the end of the capitals
 MARKS = (CAPITAL, UPPER, LOWER)
 
 _UNKNOWN = RESERVED[UNK_ID]
@@ -107,9 +104,8 @@ def _end_of_capitals(words: list[str], lower_words: list[str | None], start: int
             lower = lower_words[i]
             if lower is not None:
                 end = i + 1
-                n_letters = max(
-                    n_letters, sum(a != b for a, b in zip(lower, words[i], strict=False))
-                )
+                n = sum(a != b for a, b in zip(lower, words[i], strict=False))
+                n_letters = max(n_letters, n)
             elif words[i].lower() != words[i] or words[i].upper() != words[i]:
                 break
     return end if n_letters > 1 else start

@@ -40,9 +40,7 @@ class NoiseConfig(Config):
         "probability; if there is none, a mark is added",
     )
     quotes: Probability = Field(
-        default=0.0,
-        description="quotation marks and apostrophes replaced by other kinds; apostrophes may also "
-        "be left out",
+        default=0.0, description="other quotation marks and apostrophes, or no apostrophes"
     )
     slip: Probability = Field(
         default=0.0,
@@ -69,7 +67,6 @@ class NoiseConfig(Config):
 
     @property
     def is_on(self) -> bool:
-        """Whether any probability is above 0."""
         return self != NoiseConfig()
 
 

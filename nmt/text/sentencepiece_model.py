@@ -39,9 +39,7 @@ def check_model(content: bytes) -> str:
                 if number == _TRAINER and inner == _MODEL_TYPE:
                     model_type, _ = _varint(content, inner_start)
                 elif number != _TRAINER and inner == _CHARSMAP and inner_end > inner_start:
-                    raise DataError(
-                        "a SentencePiece model with text rules of its own, allowed: none"
-                    )
+                    raise DataError("a model with text rules of its own, allowed: none")
     except IndexError:
         raise DataError("not a SentencePiece model") from None
     name = _MODEL_TYPES.get(model_type, str(model_type))

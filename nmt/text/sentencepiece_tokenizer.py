@@ -18,11 +18,8 @@ from nmt.text.tokenizer_config import BaseTokenizerConfig, ModelFile
 from nmt.text.vocabulary import BOS_ID, EOS_ID, MAX_SIZE, PAD_ID, RESERVED, UNK_ID, Vocab
 from nmt.types import Encoded
 
-DEFAULT_SIZE = 8000
-"""Pieces per language if the config sets no number; fewer if the text does not allow so many."""
-
-_BYTE_PIECES = len(RESERVED) + 256
-"""The size of a vocabulary with byte_fallback before any piece is learned from text."""
+DEFAULT_SIZE = 8000  # pieces per language; fewer if the text does not allow so many
+_BYTE_PIECES = len(RESERVED) + 256  # size with byte_fallback before any piece is learned
 
 _TOO_MANY = re.compile(r"Vocabulary size too high .* <= (\d+)")
 
@@ -44,8 +41,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
         default="sentencepiece", description="learned sub-word pieces"
     )
     model_type: Literal["unigram", "bpe"] = Field(
-        default="unigram",
-        description="how pieces are learned: unigram language model or byte-pair merges",
+        default="unigram", description="how pieces are learned: unigram model or byte-pair merges"
     )
     vocab_size: int | None = Field(
         default=None,
@@ -61,14 +57,10 @@ class SentencePieceConfig(BaseTokenizerConfig):
         "mark a capital (⇧) and the begin (⇪) and end (⇩) of words in capitals",
     )
     character_coverage: float = Field(
-        default=1.0,
-        gt=0,
-        le=1,
-        description="fraction of the text's characters that get their own piece",
+        default=1.0, gt=0, le=1, description="share of the text's characters with their own piece"
     )
     byte_fallback: bool = Field(
-        default=False,
-        description="encode a character without a piece as its UTF-8 bytes (256 pieces)",
+        default=False, description="encode characters without a piece as UTF-8 bytes (256 pieces)"
     )
     src_model: UserPath | None = Field(
         default=None,
@@ -181,10 +173,8 @@ class SentencePieceConfig(BaseTokenizerConfig):
 def _training_error(message: str, size: int, name: str) -> Exception:
     """Return the error for SentencePiece's message about learning `size` pieces from `name`."""
     if most := _TOO_MANY.search(message):
-        return ConfigError(
-            f"tokenizer.vocab_size: {size} pieces are more than the {name} text allows; "
-            f"at most {most[1]}"
-        )
+        problem = f"{size} pieces are more than the {name} text allows; at most {most[1]}"
+        return ConfigError(f"tokenizer.vocab_size: {problem}")
     if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return ConfigError(
             f"tokenizer.vocab_size: {size} pieces are too few for the characters of the {name} "
@@ -216,9 +206,8 @@ class SentencePieceTokenizer:
         self.vocab = Vocab(tuple(pieces))
         if (CAPITAL in pieces) != (config.case == "markup"):
             verb = "lacks" if config.case == "markup" else "has"
-            raise DataError(
-                f"tokenizer.case: {config.case}, but the model {verb} the piece {CAPITAL}"
-            )
+            problem = f"but the model {verb} the piece {CAPITAL}"
+            raise DataError(f"tokenizer.case: {config.case}, {problem}")
         if self.processor.decode([UNK_ID]).strip() != RESERVED[UNK_ID]:
             raise DataError(f"the unknown piece does not read {RESERVED[UNK_ID]}")
 

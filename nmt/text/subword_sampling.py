@@ -23,8 +23,7 @@ from nmt.types import Ids
 if TYPE_CHECKING:
     from nmt.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
-_CACHED_WORDS = 1 << 14
-"""Number of words whose segmentations are cached: 100 MB per side with 64 segmentations each."""
+_CACHED_WORDS = 1 << 14  # 100 MB per side with 64 segmentations each
 
 
 class SubwordSamplingConfig(Config):
@@ -59,7 +58,6 @@ class SubwordSamplingConfig(Config):
 
     @property
     def is_on(self) -> bool:
-        """Whether either side is sampled."""
         return self.src > 0 or self.tgt > 0
 
 

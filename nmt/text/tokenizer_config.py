@@ -12,8 +12,7 @@ from nmt.settings.base import Config, Conflict
 if TYPE_CHECKING:
     from nmt.text.tokenizer import Tokenizer
 
-ModelFile = tuple[str, Path]
-"""A config key, and the path of the user's model file that it names."""
+ModelFile = tuple[str, Path]  # a config key, and the path of the user's model file that it names
 
 
 class BaseTokenizerConfig(Config):
@@ -21,14 +20,11 @@ class BaseTokenizerConfig(Config):
 
     joint: bool = Field(default=False, description="one vocabulary for both languages")
 
-    suffix: ClassVar[str]
-    """File name extension of the trained model."""
+    suffix: ClassVar[str]  # file name extension of the trained model
 
-    is_lossless: ClassVar[bool] = False
-    """Whether decoding ids restores the normalised text, as data.noise requires."""
+    is_lossless: ClassVar[bool] = False  # whether decoding restores the normalised text
 
-    can_sample: ClassVar[bool] = False
-    """Whether a word can have several segmentations, as data.sampling requires."""
+    can_sample: ClassVar[bool] = False  # whether a word can have several segmentations
 
     unknown_cure: ClassVar[str] = "take tokenizer.kind: sentencepiece"
     """Advice to print if many pieces of a text are unknown."""

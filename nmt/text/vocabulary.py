@@ -9,32 +9,26 @@ from nmt.errors import DataError
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
 RESERVED = ("<pad>", "<unk>", "<s>", "</s>")
 
-MAX_SIZE = 1_000_000
-"""Largest number of pieces in a vocabulary, which then takes half a gigabyte of memory."""
+MAX_SIZE = 1_000_000  # pieces in a vocabulary, which then takes half a gigabyte of memory
 
 
 @dataclass(frozen=True)
 class Vocab:
-    """A vocabulary, in which `pieces[i]` has the id i.
-
-    Raises DataError unless RESERVED come first and all pieces differ.
-    """
+    """Pieces by id. Raises DataError unless RESERVED come first and all pieces differ."""
 
     pieces: tuple[str, ...]
 
     def __post_init__(self) -> None:
         first = self.pieces[: len(RESERVED)]
         if first != RESERVED:
-            raise DataError(
-                f"a vocabulary begins with {' '.join(RESERVED)}, this one with {' '.join(first)!r}"
-            )
+            start, got = " ".join(RESERVED), " ".join(first)
+            raise DataError(f"a vocabulary begins with {start}, this one with {got!r}")
         if len(self._ids) != len(self.pieces):
             piece = next(p for i, p in enumerate(self.pieces) if self._ids[p] != i)
             raise DataError(f"a vocabulary has each piece once, this one has {piece!r} twice")
 
     @classmethod
     def of(cls, pieces: Iterable[str]) -> "Vocab":
-        """Build the vocabulary of the four reserved pieces followed by `pieces`."""
         return cls(RESERVED + tuple(pieces))
 
     @cached_property

@@ -64,10 +64,7 @@ def pieces_by_word(encoded: Encoded) -> WordPieces:
 
 
 def word_pieces(words: Sequence[str], encoded: Encoded, tokenizer: Tokenizer) -> WordPieces:
-    """Return the pieces of each of `words`, the words of an alignment file.
-
-    `encoded` is the encoding of their text by `tokenizer`.
-    """
+    """Return the pieces of the `words` of an alignment file; `encoded` is their encoded text."""
     lowers = tokenizer.config.lowers
     by_word = [_letters(normalise(word, tokenizer.lang), lowers) for word in words]
     by_piece = [_piece_letters(tokenizer.piece_bytes(piece), lowers) for piece in encoded.pieces]

@@ -89,7 +89,6 @@ class WordConfig(BaseTokenizerConfig):
         return "".join(f"{word}\n" for word in Vocab.of(words).pieces).encode()
 
     def cased(self, word: str) -> str:
-        """Return `word`, in lower case if `lower` is set."""
         return word.lower() if self.lower else word
 
     def build(self, model_bytes: bytes, lang: str) -> "WordTokenizer":

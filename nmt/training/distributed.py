@@ -37,11 +37,8 @@ With gloo the other ranks notice at once that a rank has died. With NCCL they wa
 the launcher ends them, or until the timeout.
 """
 
-_PATIENCE = datetime.timedelta(days=7)
-"""The timeout of `first_alone`, in which the first rank learns vocabularies and encodes corpora."""
-
-_BUCKET = 1 << 24
-"""Elements in a bucket of gradients: 64 MiB in fp32."""
+_PATIENCE = datetime.timedelta(days=7)  # for vocabularies and corpora of the first rank
+_BUCKET = 1 << 24  # elements in a bucket of gradients: 64 MiB in fp32
 
 
 class LostRankError(NMTError):
@@ -171,7 +168,6 @@ class Ranks:
                 dist.barrier(patient)
 
     def wait(self) -> None:
-        """Wait until all ranks have called this method."""
         if self.world > 1:
             with _lost_ranks():
                 dist.barrier()
@@ -218,8 +214,7 @@ class Ranks:
         """Apply `work` to all items, shared among the ranks; return all results in order.
 
         `fetch` copies the results of a rank from the device; it is not called for an empty list.
-        Raises InterruptedWorkError on all ranks if `interrupted()`, called before each item, is
-        True on one of them.
+        Raises InterruptedWorkError on all ranks if `interrupted()` is True before an item of one.
         """
         results: list[_Result] = []
         mine: list[_Fetched] | None = None
@@ -276,15 +271,11 @@ class Ranks:
                 buffer /= self.world
 
 
-ALONE = Ranks()
-"""A single process, without a process group."""
+ALONE = Ranks()  # a single process, without a process group
 
 
 def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """Return lists of parameters, each of one dtype with at most `_BUCKET` elements.
-
-    A larger parameter has a list of its own.
-    """
+    """Yield lists of parameters of one dtype, with at most `_BUCKET` elements or one parameter."""
     bucket: list[nn.Parameter] = []
     size = 0
     for parameter in parameters:

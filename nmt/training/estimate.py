@@ -14,8 +14,7 @@ from nmt.training.state import TrainingState
 from nmt.training.step import StepSettings, train_step
 from nmt.types import SentencePair
 
-_N_UPDATES = 8
-"""Updates to time, after as many warm-up updates: the first update of each shape is slower."""
+_N_UPDATES = 8  # after as many to warm up: the first update of each shape is slower
 
 
 def epoch_seconds(

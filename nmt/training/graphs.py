@@ -21,11 +21,8 @@ PassFunction = Callable[[Batch, Tensor], Tensor]
 """A function that runs the forward and the backward pass of a batch and returns the sum of -log p.
 The second argument is the token count of the update, by which the loss is divided."""
 
-_CAPTURE_AT = 3
-"""The batch of a shape at which its graph is recorded; recording costs dozens of updates."""
-
-_MOST_GRAPHS = 128
-"""The largest number of graphs. Batches of further shapes run without a graph."""
+_CAPTURE_AT = 3  # the batch of a shape that is recorded, which costs dozens of updates
+_MOST_GRAPHS = 128  # the largest number of graphs; batches of further shapes run without a graph
 
 
 @dataclass
@@ -57,7 +54,6 @@ class TrainingGraphs:
 
     @property
     def n_graphs(self) -> int:
-        """The number of recorded shapes."""
         return len(self._graphs)
 
     def run(self, key: Hashable, passes: PassFunction, batch: Batch, n_tokens: int) -> Tensor:

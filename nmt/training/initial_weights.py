@@ -12,8 +12,7 @@ from nmt.errors import ConfigError, did_you_mean
 from nmt.runs.find import find_run, split_checkpoint
 from nmt.runs.trained_run import TrainedRun
 
-_MAX_NAMES = 5
-"""The largest number of tensor names in a line."""
+_MAX_NAMES = 5  # the largest number of tensor names in a line
 
 
 def run_named(init_from: str) -> tuple[TrainedRun, str]:
@@ -38,10 +37,8 @@ def copy_initial_weights(model: nn.Module, config: RunConfig) -> list[str]:
     weights = dict(model.named_parameters())
     names = [n for n in weights if n in tensors and tensors[n].shape == weights[n].shape]
     if not any(tensors[name].dim() > 1 for name in names):  # biases fit any model
-        raise ConfigError(
-            f"train.init_from: {run.name}: none of its matrices has the name and the shape of a "
-            "matrix of this model"
-        )
+        problem = "none of its matrices has the name and the shape of a matrix of this model"
+        raise ConfigError(f"train.init_from: {run.name}: {problem}")
     with torch.no_grad():
         for name in names:
             weights[name].copy_(tensors[name])

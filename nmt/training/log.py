@@ -79,7 +79,6 @@ class RunLog:
         self._count(finite)
 
     def write(self, name: str, text: str) -> None:
-        """Write or replace the file `name` in the run directory."""
         if self._folder is None:
             return
         path = self._folder / name
@@ -122,10 +121,8 @@ class RunLog:
         if checksum in (None, self.checksum):
             return []
         end = f"ends at step {lines[-1].step:,}" if lines else "is empty"
-        return [
-            f"{self._path}: records are missing or changed: it {end}, the checkpoint is of step "
-            f"{step:,}"
-        ]
+        problem = f"it {end}, the checkpoint is of step {step:,}"
+        return [f"{self._path}: records are missing or changed: {problem}"]
 
     def _count(self, record: Record) -> None:
         timeless = [item for item in record.items() if item[0] not in WALL_CLOCK]
@@ -138,13 +135,7 @@ class RunLog:
             return  # even a disabled tqdm would start a thread
         with self._stderr():
             self._bar = tqdm(
-                total=total,
-                initial=done,
-                desc=name,
-                unit="batch",
-                leave=False,
-                dynamic_ncols=True,
-                file=sys.stderr,
+                total=total, initial=done, desc=name, unit="batch", leave=False, dynamic_ncols=True
             )
 
     def advance_bar(self, batches: int, measured: str) -> None:
@@ -155,7 +146,6 @@ class RunLog:
                 self._bar.update(batches)
 
     def close_bar(self) -> None:
-        """Remove the progress bar, if there is one."""
         bar, self._bar = self._bar, None
         if bar is not None:
             with self._stderr():

@@ -15,7 +15,7 @@ from nmt.device import Precision, autocast, cudnn_rnn_uses_tf32, describe_device
 from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.evaluation.metrics import check_scoring
 from nmt.models.catalog import build_model
-from nmt.ops.backend import BackendName, choose_backend
+from nmt.ops.backend import choose_backend
 from nmt.ops.precision import compute_dtype
 from nmt.runs.card import record_training_end, record_training_start
 from nmt.runs.directory import RunDirectory
@@ -55,7 +55,6 @@ class Outcome:
     best: ValidationRecord | None
 
     def describe(self) -> str:
-        """Return a line that says how training ended."""
         if self.reason is None:
             return (
                 f"stopped: saved at step {self.step:,}; the same command again continues this run"
@@ -117,15 +116,16 @@ def train(  # noqa: PLR0913 - one call is a complete training
             precision, precision_text = choose_precision(
                 config.train.precision, device, cast(Precision | None, earlier)
             )
-            config = config.model_copy(
-                update={"train": config.train.model_copy(update={"precision": precision})}
-            )
+            train_config = config.train.model_copy(update={"precision": precision})
+            config = config.model_copy(update={"train": train_config})
             if precision == "fp32" and cudnn_rnn_uses_tf32(device):
                 precision_text += ", TF32 in recurrent layers"
+            with autocast(device, precision):
+                dtype = compute_dtype(torch.empty(0, device=device))
             hardware = {
                 "device": describe_device(device),
                 "precision": precision_text,
-                "backend": _backend(config.model.backend, precision, device),
+                "backend": str(choose_backend(config.model.backend, device, dtype)),
             }
             if ranks.world > 1:
                 hardware["processes"] = str(ranks.world)
@@ -235,13 +235,6 @@ def _check_deterministic(config: RunConfig) -> None:
             "train.deterministic: got true, but torch's deterministic algorithms are off in this "
             "process; call torch.use_deterministic_algorithms(True) first, as `nmt train` does"
         )
-
-
-def _backend(backend: BackendName, precision: Precision, device: torch.device) -> str:
-    """Return the backend of the operations and the reason for its choice; see nmt.ops.backend."""
-    with autocast(device, precision):
-        dtype = compute_dtype(torch.empty(0, device=device))
-    return str(choose_backend(backend, device, dtype))
 
 
 def choose_precision(

@@ -92,25 +92,7 @@ class Progress:
 
     @property
     def is_validated(self) -> bool:
-        """Whether the weights of this step were validated."""
         return self.validated_step == self.step
-
-    def after_update(self, n_batches: int, is_last: bool) -> "Progress":
-        """Return the progress after an update of `n_batches` batches, perhaps an epoch's last."""
-        return replace(
-            self,
-            step=self.step + 1,
-            epoch=self.epoch + is_last,
-            batch=0 if is_last else self.batch + n_batches,
-        )
-
-    def after_result(self, nll_sum: float, n_tokens: int) -> "Progress":
-        """Return the progress with the loss of an update added to the sums for the log."""
-        return replace(
-            self,
-            window_nll_sum=self.window_nll_sum + nll_sum,
-            window_tokens=self.window_tokens + n_tokens,
-        )
 
     def after_validation(
         self, measured: Mapping[str, float], metric: str, keep_best: int

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from nmt.batches.batching import Batcher, EncodedCorpus
 from nmt.batches.loader import Group
@@ -16,11 +17,8 @@ from nmt.training.step import StepResult
 from nmt.training.training_data import TrainingData, vocabulary_notes
 from nmt.training.validation import Validator
 
-_ESTIMATE_AFTER = 20
-"""Updates of this process before the remaining time is estimated from their speed."""
-
-_LINE_SECONDS = 60.0
-"""The time from one line of the log to the next, unless a validation writes a line earlier."""
+_ESTIMATE_AFTER = 20  # updates before the remaining time is estimated from their speed
+_LINE_SECONDS = 60.0  # between two lines of the log, unless a validation writes one earlier
 
 _RELEASE_EVERY = 200
 """Updates between two releases of freed memory to the system (docs/log/2026-11-22-memory.md). The
@@ -31,6 +29,7 @@ _HEAP_GROWTH = 2.0
 updates, as a factor. glibc's heap becomes fragmented (docs/log/2026-11-24-memory.md)."""
 
 
+@dataclass(eq=False)
 class Reporter:
     """Measures speed and loss, and writes the records, the lines and the progress bar of the log.
 
@@ -38,17 +37,16 @@ class Reporter:
     resumed run continues them. The speed excludes the time of validations.
     """
 
-    def __init__(
-        self, state: TrainingState, log: RunLog, train: TrainConfig, batcher: Batcher
-    ) -> None:
-        self._state = state
-        self._log = log
-        self._train = train
-        self._batcher = batcher
-        self._first_step = state.step
-        self._group_size = train.accumulate * state.ranks.world
+    state: TrainingState
+    log: RunLog
+    train: TrainConfig
+    batcher: Batcher
+
+    def __post_init__(self) -> None:
+        self._first_step = self.state.step
+        self._group_size = self.train.accumulate * self.state.ranks.world
         self._started = self._last_line = self._window_started = time.monotonic()
-        self._seconds_before = state.progress.seconds
+        self._seconds_before = self.state.progress.seconds
         self._window_tokens = 0
         self._n_largest = 1  # not 0: a rank may have no batch before the estimate of memory
         self._grad_norm = 0.0
@@ -61,7 +59,7 @@ class Reporter:
     @property
     def _loss(self) -> float:
         """The loss in nats per target token since the last record."""
-        progress = self._state.progress
+        progress = self.state.progress
         return progress.window_nll_sum / max(1, progress.window_tokens)
 
     @property
@@ -70,7 +68,6 @@ class Reporter:
         return self._window_tokens / max(1e-9, time.monotonic() - self._window_started)
 
     def after_result(self, result: StepResult) -> None:
-        """Count the result of an update. On a GPU, results arrive some updates late."""
         self._grad_norm = result.grad_norm
         self._window_tokens += result.n_tokens
 
@@ -78,21 +75,21 @@ class Reporter:
         """Report an update with this rank's `group`. `n_src_tokens` is counted over all ranks."""
         self._n_largest = max([self._n_largest, *(batch.n_positions for batch in group.batches)])
         self._window_tokens += n_src_tokens
-        n_updates = self._state.step - self._first_step
+        n_updates = self.state.step - self._first_step
         measurements = self._measurements(n_updates, n_batches_in_epoch)
-        self._log.advance_bar(group.n_batches, ", ".join(measurements))
+        self.log.advance_bar(group.n_batches, ", ".join(measurements))
         if time.monotonic() - self._last_line >= _LINE_SECONDS:
             self._last_line = time.monotonic()
-            name = epoch_name(self._train, self._state.progress)
-            self._log.note("  ".join([f"step {self._state.step:,}", name, *measurements]))
+            name = epoch_name(self.train, self.state.progress)
+            self.log.note("  ".join([f"step {self.state.step:,}", name, *measurements]))
         if n_updates % _RELEASE_EVERY == 0:
             release_freed_memory()
         if n_updates == _RELEASE_EVERY:
             self._say_memory()
-        if self._state.step % self._train.log_every == 0:
+        if self.state.step % self.train.log_every == 0:
             measured = {"loss": self._loss, "grad_norm": self._grad_norm}
             self._record("train", {**measured, "tokens_per_second": self._speed})
-            self._state.start_window()
+            self.state.start_window()
             self._window_started, self._window_tokens = time.monotonic(), 0
 
     def after_validation(self, measured: Mapping[str, float], text: str, seconds: float) -> None:
@@ -100,41 +97,39 @@ class Reporter:
         self._window_started += seconds
         self._last_line = time.monotonic()
         self._record("valid", measured)
-        progress = self._state.progress
-        self._log.say(
-            f"step {progress.step:,}  epoch {progress.last_epoch}  "
-            f"{progress.seconds / 60:.1f} min  {text}"
-        )
+        progress = self.state.progress
+        minutes = f"{progress.seconds / 60:.1f} min"
+        self.log.say(f"step {progress.step:,}  epoch {progress.last_epoch}  {minutes}  {text}")
 
     def _measurements(self, n_updates: int, n_batches_in_epoch: int) -> list[str]:
         """Return loss and speed, and the remaining time if `n_updates` suffice to estimate it."""
         texts = [f"loss {self._loss:.3f}", f"{self._speed:,.0f} tokens/s"]
         if n_updates >= _ESTIMATE_AFTER:
             seconds = (time.monotonic() - self._started) / n_updates
-            progress, size = self._state.progress, self._group_size
-            left = seconds_left(self._train, progress, n_batches_in_epoch, size, seconds)
+            progress, size = self.state.progress, self._group_size
+            left = seconds_left(self.train, progress, n_batches_in_epoch, size, seconds)
             if left is not None:
                 texts.append(f"{duration(left)} left")
         return texts
 
     def _say_memory(self) -> None:
-        memory = MemoryUse.of(self._state.device)
+        memory = MemoryUse.of(self.state.device)
         if memory is not None:
-            on_heap = self._state.device.type == "cpu" and glibc() is not None
+            on_heap = self.state.device.type == "cpu" and glibc() is not None
             growth = _HEAP_GROWTH if on_heap else 1.0
-            positions = self._batcher.max_positions
+            positions = self.batcher.max_positions
             peak = memory.expected_peak(positions, self._n_largest, growth)
-            self._log.say(f"about {peak / 2**30:.2f} GiB of memory with the largest batch")
+            self.log.say(f"about {peak / 2**30:.2f} GiB of memory with the largest batch")
 
     def _record(self, kind: str, measured: Mapping[str, float]) -> None:
-        progress = self._state.progress
-        self._log.record(
+        progress = self.state.progress
+        self.log.record(
             {
                 "type": kind,
                 "step": progress.step,
                 "epoch": progress.last_epoch,
                 "seconds": progress.seconds,
-                "lr": float(self._state.optimizer.param_groups[0]["lr"]),
+                "lr": float(self.state.optimizer.param_groups[0]["lr"]),
                 **measured,
             }
         )
@@ -165,6 +160,7 @@ def summary(
     n_parameters = sum(p.numel() for p in model.parameters())
     world = int(hardware.get("processes", 1))
     n_to_update = train.accumulate * world
+    notes = vocabulary_notes(config.tokenizer, tokenizers, batcher.corpus)
     lines = [
         f"run           {run.path}",
         f"pairs         {_describe_pairs(batcher.corpus, data.validator)}",
@@ -172,10 +168,7 @@ def summary(
         f"{len(tokenizers.tgt.vocab):,} {config.data.tgt_lang}"
         f"{' (joint)' if tokenizers.joint else ''}",
         *["direction     right to left (data.reverse_target)"] * tokenizers.reverse_target,
-        *(
-            f"              {note}"
-            for note in vocabulary_notes(config.tokenizer, tokenizers, batcher.corpus)
-        ),
+        *(f"              {note}" for note in notes),
         f"model         {config.model.kind}, {n_parameters:,} parameters",
         f"device        {hardware['device']}, {hardware['precision']}",
         f"backend       {hardware['backend']}",

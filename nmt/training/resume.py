@@ -152,8 +152,9 @@ def check_run_folder(folder: Path) -> None:
         return
     names = {path.name for path in folder.iterdir()}
     if CARD in names:
-        if _is_card(folder / CARD):
-            return
+        with contextlib.suppress(CheckpointError, FileNotFoundError):
+            if "nmt" in section(read_json(folder / CARD, CheckpointError), "versions"):
+                return
         raise CheckpointError(f"{folder}: not a run: {CARD} is not nmt's; name another `run`")
     allowed = {LOCK_NAME, "pairs", *(f"{ASIDE}{name}" for name in (CARD, "config.yaml"))}
     if (folder / "tokenizer" / MANIFEST_NAME).is_file():
@@ -165,14 +166,7 @@ def check_run_folder(folder: Path) -> None:
         )
 
 
-def _is_card(path: Path) -> bool:
-    with contextlib.suppress(CheckpointError, FileNotFoundError):
-        return "nmt" in section(read_json(path, CheckpointError), "versions")
-    return False
-
-
 def has_checkpoint(run: RunDirectory) -> bool:
-    """Return whether `run` has a checkpoint to continue from."""
     return bool(run.checkpoint_folder.steps())
 
 
@@ -191,9 +185,7 @@ def restore_checkpoints(
     if best in folder.steps():
         labels["best"] = best
     else:
-        lines.append(
-            f"the best checkpoint, of step {best:,}, is gone; the next better one replaces it"
-        )
+        lines.append(f"best checkpoint, of step {best:,}, is gone; the next better one replaces it")
     folder.set_labels(labels)  # before setting aside, so that no label names such a checkpoint
     for step, fault in faults.items():
         aside = folder.set_aside(step)

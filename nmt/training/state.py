@@ -23,8 +23,7 @@ from nmt.training.step import StepResult
 
 Json = dict[str, Any]
 
-WEIGHTS = "weights."
-"""Prefix of the trained weights in a checkpoint whose model weights are averages (train.ema)."""
+WEIGHTS = "weights."  # prefix of the trained weights next to averages (train.ema)
 
 _MISFITS = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, CheckpointError)
 """Errors raised while loading a checkpoint that does not fit the run."""
@@ -57,7 +56,6 @@ class TrainingState:
         device: torch.device,
         ranks: Ranks = ALONE,
     ) -> "TrainingState":
-        """Build the state before the first update."""
         parameters = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         optimizer = train.optimizer.build(parameters, train.lr)
         schedule = Schedule(train.schedule, optimizer, total_steps(train, batcher, ranks.world))
@@ -76,11 +74,14 @@ class TrainingState:
         self.schedule.after_update()
         if self.averages is not None:
             self.averages.update_parameters(self.model)
-        self.progress = self.progress.after_update(n_batches, is_last)
+        step, epoch = self.progress.step + 1, self.progress.epoch + is_last
+        batch = 0 if is_last else self.progress.batch + n_batches
+        self.progress = replace(self.progress, step=step, epoch=epoch, batch=batch)
 
     def after_result(self, result: StepResult) -> None:
-        """Add the loss of an update to the sums for the log."""
-        self.progress = self.progress.after_result(result.nll_sum, result.n_tokens)
+        nll_sum = self.progress.window_nll_sum + result.nll_sum
+        n_tokens = self.progress.window_tokens + result.n_tokens
+        self.progress = replace(self.progress, window_nll_sum=nll_sum, window_tokens=n_tokens)
 
     def after_validation(
         self, measured: Mapping[str, float], metric: str, train: TrainConfig
@@ -96,16 +97,13 @@ class TrainingState:
         self.progress = replace(self.progress, kept_steps=steps)
 
     def start_window(self) -> None:
-        """Reset the loss and token sums for the next record in the log."""
         self.progress = replace(self.progress, window_nll_sum=0.0, window_tokens=0)
 
     def set_seconds(self, seconds: float) -> None:
-        """Set the duration of the run so far."""
         self.progress = replace(self.progress, seconds=seconds)
 
     @property
     def step(self) -> int:
-        """The number of updates so far."""
         return self.progress.step
 
     def state_dict(self) -> tuple[dict[str, Tensor], Json]:
@@ -146,9 +144,7 @@ class TrainingState:
             self._load(saved)
         except _MISFITS as error:
             reason = error if isinstance(error, CheckpointError) else repr(error)[:200]
-            raise CheckpointError(
-                f"{where}: training state does not fit this run: {reason}"
-            ) from None
+            raise CheckpointError(f"{where}: training state does not fit: {reason}") from None
         lines = []
         if self.progress.batching != batching:
             if self.progress.batch:
@@ -207,13 +203,9 @@ class TrainingState:
 
 def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors whose names begin with `prefix`, and remove it from their names."""
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(prefix)
-    }
+    n = len(prefix)
+    return {name[n:]: x for name, x in tensors.items() if name.startswith(prefix)}
 
 
 def _prefix(rank: int) -> str:
-    """Return the prefix of the names of a rank's generators."""
     return f"rank{rank}.rng." if rank else "rng."

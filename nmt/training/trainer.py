@@ -37,8 +37,7 @@ from nmt.training.step import (
 from nmt.training.training_data import TrainingData, guided_heads
 from nmt.training.validation import ValidationResult, Validator
 
-_READ_EVERY = 10
-"""Updates on a GPU before the host waits for their results."""
+_READ_EVERY = 10  # updates on a GPU before the host waits for their results
 
 
 @dataclass(frozen=True)
@@ -53,33 +52,26 @@ class Update:
     model: Seq2Seq
 
 
+@dataclass(eq=False)
 class Trainer:
     """Trains `state` on `data` by `config`, starting from the progress of `state`."""
 
-    def __init__(  # noqa: PLR0913 - the parts of a training
-        self,
-        config: RunConfig,
-        state: TrainingState,
-        data: TrainingData,
-        run: RunDirectory,
-        log: RunLog,
-        lock: RunLock | None,
-        callbacks: Sequence[Callable[[Update], object]] = (),
-    ) -> None:
-        train = config.train
-        self.config = config
-        self.state = state
-        self.data = data
-        self.run = run
-        self.log = log
+    config: RunConfig
+    state: TrainingState
+    data: TrainingData
+    run: RunDirectory
+    log: RunLog
+    lock: RunLock | None
+    callbacks: Sequence[Callable[[Update], object]] = ()
+
+    def __post_init__(self) -> None:
+        config, train, state = self.config, self.config.train, self.state
         # A state after step 0 was loaded from a checkpoint.
         self.saved_step = state.step or None
-        self._lock = lock
-        self._callbacks = callbacks
         self._interrupted: Callable[[], bool] = lambda: False
         self._is_stopped = False
         self._ranks = state.ranks
-        self._reporter = Reporter(state, log, train, data.batcher)
+        self._reporter = Reporter(state, self.log, train, self.data.batcher)
         assert train.precision != "auto"  # resolved by train()
         self._last_loss = 0.0
         is_cuda = state.device.type == "cuda"
@@ -182,10 +174,7 @@ class Trainer:
         return is_logged or is_due or len(self._unread) >= self._read_every
 
     def _read(self) -> None:
-        """Wait for the updates so far.
-
-        Raises DivergedError if a loss or a gradient norm is NaN or infinite.
-        """
+        """Wait for the updates so far. Raises DivergedError as `read_results` does."""
         unread, self._unread = self._unread, []
         first = self.state.step - len(unread) + 1
         with explain_update_errors(first, self.config.train, self.saved_step):
@@ -197,7 +186,7 @@ class Trainer:
         self.state.after_result(result)
         self._last_loss = result.loss
         self._reporter.after_result(result)
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             callback(Update(step, result.loss, self.state.model))
 
     @property
@@ -271,8 +260,8 @@ class Trainer:
         refuse_bad_weights(state.model, state.step, self.saved_step)
         tensors, values = state.state_dict()
         if state.ranks.is_first:
-            if self._lock is not None:
-                self._lock.check()
+            if self.lock is not None:
+                self.lock.check()
             self.log.sync()
             values["metrics"] = self.log.checksum
             folder, best_step = self.run.checkpoint_folder, state.progress.best_step

@@ -4,17 +4,18 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 
 from nmt.batches.batching import Batcher, EncodedCorpus, encode_pairs
 from nmt.batches.guided_alignment import encode_aligned_pairs
-from nmt.batches.mixture import Mixture, mixture_of
+from nmt.batches.plan import Mixture, mixture_of
 from nmt.batches.resampling import Resampling
 from nmt.batches.store import PairSource, cached_corpus
 from nmt.config import RunConfig
 from nmt.corpora.corpora import read_examples, resolve_split, split_files, split_key, stream_split
 from nmt.corpora.language_check import language_notes
-from nmt.corpora.sources import DataConfig, PairsConfig, pairs_of
+from nmt.corpora.sources import DataConfig, pairs_of
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.metrics import validation_scoring
 from nmt.models.base import Seq2Seq
@@ -37,14 +38,9 @@ from nmt.training.validation import Validator
 from nmt.translation.heads import source_heads
 from nmt.types import SentencePair
 
-_NO_LIMIT = 10**9
-"""The largest length of validation pairs in pieces, so large that none is left out."""
-
-_SAMPLED_PAIRS = 1000
-"""Training pairs whose text is checked for unknown tokens and for its language."""
-
-_MANY_UNKNOWN = 0.2
-"""Share of unknown tokens in the training text above which the user is told."""
+_NO_LIMIT = 10**9  # pieces of a validation pair, so many that none is left out
+_SAMPLED_PAIRS = 1000  # pairs checked for unknown tokens and for their language
+_MANY_UNKNOWN = 0.2  # share of unknown tokens in the training text above which the user is told
 
 
 @dataclass(frozen=True)
@@ -84,13 +80,9 @@ def _batcher(
 ) -> Batcher:
     """Return the batcher of `corpus` with the mixture and the resampling of `data`."""
     train, seed = config.train, config.seed
-    resampling = Resampling.of(data, tokenizers, seed)
-    corpus = replace(
-        corpus,
-        mixture=_mixture(data, corpus.sizes, seed),
-        resampling=resampling,
-        reverse_target=data.reverse_target,
-    )
+    mixture, resampling = _mixture(data, corpus.sizes, seed), Resampling.of(data, tokenizers, seed)
+    corpus = replace(corpus, mixture=mixture, resampling=resampling)
+    corpus = replace(corpus, reverse_target=data.reverse_target)
     return Batcher(corpus, train.batch_size, train.batch_by, seed)
 
 
@@ -118,10 +110,8 @@ def _tokenizers_and_corpus(
         corpus = encode_aligned_pairs(texts[0], guided.links, tokenizers, data.max_pieces, is_cut)
     if not len(corpus):
         reasons = ", ".join(f"{count} {reason}" for reason, count in corpus.dropped.items())
-        n_pairs = sum(corpus.dropped.values())
-        raise DataError(
-            f"data.train: none of {n_pairs} pairs is fit for training: {reasons or 'it has none'}"
-        )
+        what = f"none of {sum(corpus.dropped.values())} pairs is fit for training"
+        raise DataError(f"data.train: {what}: {reasons or 'it has none'}")
     return tokenizers, corpus
 
 
@@ -220,14 +210,12 @@ def pair_sources(config: RunConfig) -> list[PairSource]:
     split = resolve_split(data, "train")
     if split is None:
         raise ConfigError("data.train: missing; name a corpus (data.corpus) or files (data.train)")
-    return [_pair_source(part, data) for part in split.corpora]
-
-
-def _pair_source(split: PairsConfig, data: DataConfig) -> PairSource:
-    files = split_files(split, data)
-    name = re.sub(r"[^\w-]", "_", split.corpus or files[0].name.partition(".")[0])
-    part = split_key(split, data)
-    return PairSource(name, tuple(files), part, data.max_pieces, lambda: stream_split(split, data))
+    sources = []
+    for part in split.corpora:
+        files, pairs = tuple(split_files(part, data)), partial(stream_split, part, data)
+        name = re.sub(r"[^\w-]", "_", part.corpus or files[0].name.partition(".")[0])
+        sources.append(PairSource(name, files, split_key(part, data), data.max_pieces, pairs))
+    return sources
 
 
 def run_tokenizers(
@@ -292,7 +280,5 @@ def _check_tokenizers(
     difference = next(differences(old_sections, new_sections), None)
     if difference is not None:
         key, old, new = difference
-        raise ConfigError(
-            f"{what} learned with another {key} ({old}, the config has {new}); use the old value, "
-            "or another `run`"
-        )
+        got = f"{what} learned with another {key} ({old}, the config has {new})"
+        raise ConfigError(f"{got}; use the old value, or another `run`")

@@ -27,8 +27,7 @@ from nmt.types import EvalExample, Translation
 
 _Item = TypeVar("_Item")
 
-_BATCH_SIZE = 64
-"""Pairs per batch when the loss is measured."""
+_BATCH_SIZE = 64  # pairs per batch when the loss is measured
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,6 @@ class ValidationResult:
         return math.exp(min(self.loss, 700.0))
 
     def measured(self) -> dict[str, float]:
-        """Return all measurements by name."""
         return {
             "loss": self.loss,
             "perplexity": self.perplexity,
@@ -80,10 +78,8 @@ class ValidationResult:
 
     def samples_text(self) -> str:
         """Return three lines per sample: source, translation and reference."""
-        return "\n".join(
-            f"    {sample.src_text}\n      -> {sample.hyp_text}\n      == {sample.ref_text}"
-            for sample in self.samples
-        )
+        samples = ((s.src_text, s.hyp_text, s.ref_text) for s in self.samples)
+        return "\n".join(f"    {src}\n      -> {hyp}\n      == {ref}" for src, hyp, ref in samples)
 
 
 @dataclass(frozen=True)
@@ -129,9 +125,8 @@ class Validator:
             model.train()
             unpack_rng(generators, device)
         scoring = replace(self.scoring, gpu=device.index if device.type == "cuda" else None)
-        compared = make_comparable(
-            [translation.text for translation in translations], examples, scoring
-        )
+        hyp_texts = [translation.text for translation in translations]
+        compared = make_comparable(hyp_texts, examples, scoring)
         scores = scores_of(compared, scoring)
         is_measured = self.has_attention and self.config.attention_health
         health = attention_health(translations) if is_measured else None
@@ -153,8 +148,7 @@ def mean_loss(
 ) -> float:
     """Return the mean cross-entropy in nats per target token, without label smoothing.
 
-    The ranks share the batches. Raises InterruptedWorkError if `interrupted()` is True between two
-    batches on any rank.
+    The ranks share the batches. Raises InterruptedWorkError as Ranks.map does.
     """
 
     def nll_sum(rows: Sequence[int]) -> Tensor:
@@ -180,9 +174,8 @@ def _translate(
     size = translator.search.batch_size
     order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
     batches = [order[start : start + size] for start in range(0, len(order), size)]
-    parts = ranks.map(
-        batches, lambda batch: translator.translate([texts[i] for i in batch]), interrupted, list
-    )
+    text_batches = [[texts[i] for i in batch] for batch in batches]
+    parts = ranks.map(text_batches, translator.translate, interrupted, list)
     by_index = dict(zip(order, chain.from_iterable(parts), strict=True))
     return [by_index[i] for i in range(len(texts))]
 

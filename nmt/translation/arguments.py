@@ -12,8 +12,7 @@ def merged_search(
 ) -> SearchConfig:
     """Return `changes` if it is a SearchConfig, else `base` updated by the dict `changes`, if any.
 
-    Raises ConfigError for values that SearchConfig does not allow, and TypeError if `changes` has
-    another type.
+    Raises ConfigError for a value that SearchConfig does not allow, TypeError for another type.
     """
     if isinstance(changes, SearchConfig):
         return changes

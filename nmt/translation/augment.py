@@ -32,8 +32,7 @@ from nmt.types import EvalExample, FilePath, Hypothesis, SentencePair, Translati
 
 PLAN, LOCK = "augment.json", "lock"
 
-PART_TEXTS = 1024
-"""Number of texts per part. After a killed call, the next one repeats the unfinished part."""
+PART_TEXTS = 1024  # texts per part; a killed call repeats the unfinished part
 
 Progress = Callable[[Iterator[Translation], int], Iterable[Translation]]
 """Wraps an iterator of translations, to show progress; the second argument is their number."""
@@ -55,8 +54,7 @@ class PairRules:
     def cleaning(self, languages: tuple[str, str]) -> CleaningRules:
         """Return the cleaning rules for the pairs.
 
-        `languages` are the language of the texts and that of their translations, in this order,
-        also with `back`.
+        `languages` are those of the texts and of their translations, in this order also if `back`.
         """
         src_lang, tgt_lang = languages[::-1] if self.back else languages
         return CleaningRules(src_lang, tgt_lang, max_ratio=self.max_ratio)
@@ -209,10 +207,8 @@ def _locked(folder: Path) -> Iterator[None]:
     """Create the folder if it is missing, and lock it. Raises DataError."""
     names = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if PLAN not in names and any(n != LOCK and not n.startswith(ASIDE) for n in names):
-        raise DataError(
-            f"{folder}: has files, but no {PLAN}; give a new folder, or one of an earlier "
-            "augmentation"
-        )
+        remedy = "give a new folder, or one of an earlier augmentation"
+        raise DataError(f"{folder}: has files, but no {PLAN}; {remedy}")
     folder.mkdir(parents=True, exist_ok=True)
     with open_no_follow(folder / LOCK, append=True) as stream:
         try:

@@ -23,13 +23,11 @@ from nmt.translation.reading_order import reversed_hypothesis, reversed_ids
 from nmt.types import Encoded, Hypothesis
 
 DecodingPrecision = Literal["fp32", "bf16"]
-Padded = tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]
-"""The padded ids of B sources and their lengths, both with eos."""
+Padded = tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]  # ids of B sources and lengths, with eos
 
 _Result = TypeVar("_Result")
 
-_PIECES_PER_SENTENCE = 100
-"""A batch has at most batch_size * _PIECES_PER_SENTENCE padded pieces, to bound its memory."""
+_PIECES_PER_SENTENCE = 100  # padded pieces of a batch / batch_size, to bound its memory
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,6 @@ class BatchedModel:
     def _least_risk(
         self, candidates: Sequence[Hypothesis], config: SearchConfig, check: CheckCancelled
     ) -> list[Hypothesis]:
-        """Return the `config.n_best` candidates with the highest expected utility."""
         check()
         assert config.mbr is not None
         tgt = self.tokenizers.tgt
@@ -121,7 +118,6 @@ class BatchedModel:
 
 
 def without_eos(hypothesis: Hypothesis) -> tuple[int, ...]:
-    """Return the ids of a hypothesis without eos."""
     return hypothesis.ids[:-1] if hypothesis.finished else hypothesis.ids
 
 

@@ -8,6 +8,7 @@ import math
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,7 @@ _MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 def to_json(record: AttentionRecord, reference: str | None = None) -> str:
     """Return the record as a line of JSON, without the newline.
 
-    Weights have the fewest digits that give the same float32. A `reference` translation becomes the
-    field `reference`.
+    Weights have the fewest digits that give the same float32. `reference` becomes a field, if any.
     """
     fields = _fields(record, lambda _, array: _decimals(array))
     return _dumps(_HEADER | fields | ({} if reference is None else {"reference": reference}))
@@ -40,10 +40,7 @@ def from_json(line: bytes, where: str) -> AttentionRecord:
 
 
 def read_jsonl(path: FilePath) -> Iterator[AttentionRecord]:
-    """Yield the records of a JSON Lines dump.
-
-    Raises DataError (file:line) if a line is not a record of this format.
-    """
+    """Yield the records of a JSON Lines dump. Raises DataError (file:line) for another line."""
     try:
         with open(path, "rb") as stream:
             for number, line in enumerate(stream, start=1):
@@ -134,13 +131,7 @@ def _fields(
 
 
 def _side(text: str, encoded: Encoded) -> dict[str, object]:
-    return {
-        "text": text,
-        "pieces": encoded.pieces,
-        "ids": encoded.ids,
-        "words": encoded.words,
-        "word_spans": encoded.word_spans,
-    }
+    return {"text": text, **asdict(encoded)}
 
 
 def _finite(value: float) -> float | None:
@@ -243,9 +234,5 @@ def _check_shape(array: np.ndarray | None, expected: tuple[int, ...], name: str)
 
 
 def _encoded(side: dict[str, Any]) -> Encoded:
-    return Encoded(
-        pieces=tuple(side["pieces"]),
-        ids=tuple(side["ids"]),
-        words=tuple(side["words"]),
-        word_spans=tuple((start, end) for start, end in side["word_spans"]),
-    )
+    spans = tuple((start, end) for start, end in side["word_spans"])
+    return Encoded(tuple(side["pieces"]), tuple(side["ids"]), tuple(side["words"]), spans)

@@ -40,10 +40,8 @@ def expected_utilities(texts: Sequence[str], utility: Utility, tgt_lang: str) ->
         statistics = metric._compute_segment_statistics(line, reference)
         return float(metric._compute_score_from_stats(statistics).score)
 
-    return {
-        text: float(weights @ [score(line, reference) for reference in references])
-        for text, line in zip(counts, lines, strict=True)
-    }
+    utilities = (weights @ [score(line, reference) for reference in references] for line in lines)
+    return dict(zip(counts, map(float, utilities), strict=True))
 
 
 def _metric(utility: Utility, tgt_lang: str) -> "Metric":

@@ -13,8 +13,7 @@ CheckCancelled = Callable[[], None]
 """A function that raises an error, such as CancelledError, if the result is no longer needed."""
 
 
-MAX_WORKERS = 8
-"""Maximum number of workers. Each needs its own memory; on more cores each has several threads."""
+MAX_WORKERS = 8  # each needs its own memory; on more cores each has several threads
 
 
 class CancelledError(Exception):
@@ -46,8 +45,7 @@ def divide_threads() -> None:
 def thread_shares() -> Callable[[], None]:
     """Return a function that copies torch's thread counts from this thread to its calling thread.
 
-    A server's worker thread, which starts after `divide_threads`, would otherwise have only a share
-    of the threads.
+    A server's worker thread, started after `divide_threads`, would have a share of them only.
     """
     present, later = torch.get_num_threads(), _threads_of_later_threads()
 

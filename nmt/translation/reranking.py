@@ -16,11 +16,8 @@ from nmt.translation.drawn import DrawnTranslation
 if TYPE_CHECKING:
     from nmt.translation.translator import Translator
 
-DEFAULT_WEIGHT = 0.25
-"""Weight of a reranker's score; the score of the search has weight 1."""
-
-Scores = list[list[float | None]]
-"""The score of each hypothesis of each translation; None if the model cannot read it."""
+DEFAULT_WEIGHT = 0.25  # weight of a reranker's score; the score of the search has weight 1
+Scores = Sequence[Sequence[float | None]]  # of each hypothesis; None if the model cannot read it
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class Reranker:
         The score is None if the text that the model reads, such as an empty hypothesis, has no
         pieces. Raises DataError if a text is too long for the model.
         """
-        scores: Scores = []
+        scores: list[list[float | None]] = []
         # In small chunks, because forced decoding also returns attention weights.
         for start in range(0, len(translations), search.batch_size):
             chunk = translations[start : start + search.batch_size]
@@ -68,9 +65,8 @@ def is_backward(langs: tuple[str, str], reranker_langs: tuple[str, str], name: s
     if reranker_langs == langs[::-1]:
         return True
     theirs, same, opposite = map("-".join, (reranker_langs, langs, langs[::-1]))
-    raise ConfigError(
-        f"{name}: it translates {theirs}; allowed to rerank {same}: {same} and {opposite}"
-    )
+    allowed = f"allowed to rerank {same}: {same} and {opposite}"
+    raise ConfigError(f"{name}: it translates {theirs}; {allowed}")
 
 
 def check_rerankable(search: SearchConfig) -> None:
@@ -83,9 +79,7 @@ def check_rerankable(search: SearchConfig) -> None:
 
 
 def reordered(
-    translation: DrawnTranslation,
-    scores: Sequence[Sequence[float | None]],
-    weights: Sequence[float],
+    translation: DrawnTranslation, scores: Scores, weights: Sequence[float]
 ) -> DrawnTranslation:
     """Order the hypotheses of a translation by the weighted mean of their scores.
 

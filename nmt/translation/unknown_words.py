@@ -20,8 +20,7 @@ from nmt.text.vocabulary import UNK_ID
 from nmt.text.word_tokenizer import core
 from nmt.types import Encoded, FilePath, TranslatedHypothesis, Translation
 
-Lexicon = Mapping[str, str]
-"""The translation of each source word."""
+Lexicon = Mapping[str, str]  # the translation of each source word
 
 
 def read_lexicon(path: FilePath, tokenizers: Tokenizers) -> dict[str, str]:

@@ -71,8 +71,7 @@ def merge_words(
 
     merged[v, w] = 1/|v| * sum of weights[q, s] over q in the row word v and s in the column word w.
     `row_words` and `column_words` have the share of each piece in each word (text/word_pieces.py).
-    A piece of several words counts for each by its share. Rows sum to 1; the row of a word without
-    pieces is 0.
+    A piece of several words counts for each by its share. Rows sum to 1, or to 0 without pieces.
     """
     totals = row_words.sum(axis=1, keepdims=True, dtype=np.float64)
     rows = row_words / np.where(totals > 0, totals, 1)
@@ -148,8 +147,7 @@ def axes(
     """Return the texts that label the rows and the columns of an attention of hypothesis `rank`.
 
     The source always ends with eos. The rows of `cross` are the predicted pieces, with eos unless
-    the length bound cut the text. The rows of `decoder` are the pieces that the decoder reads: with
-    bos, without eos.
+    the length bound cut the text. Those of `decoder` are what it reads: with bos, without eos.
     """
     output = translation.hypotheses[rank]
     source = with_eos(translation.source)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from nmt.batches import plan as module
 from nmt.batches.batching import Batcher, EncodedCorpus, batch_links, encode_pairs, make_batch
-from nmt.batches.mixture import mixture_of
-from nmt.batches.plan import EpochPlan, Rows, Unit, permutation
+from nmt.batches.plan import EpochPlan, Rows, Unit, mixture_of, permutation
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from nmt.text.word_tokenizer import WordConfig

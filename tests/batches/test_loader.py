@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nmt.batches import loader
 from nmt.batches.batching import Batch, Batcher, EncodedCorpus, encode_pairs
 from nmt.batches.loader import Group, Loader
-from nmt.batches.mixture import Mixture
+from nmt.batches.plan import Mixture
 from nmt.batches.resampling import Resampling
 from nmt.corpora.sources import DataConfig
 from nmt.errors import DataError

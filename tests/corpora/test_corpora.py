@@ -15,7 +15,7 @@ from nmt.corpora.corpora import (
     split_files,
 )
 from nmt.corpora.entries import RUN_SPLITS, HashSplit, SplitName, load_catalog
-from nmt.corpora.held_out import part_of
+from nmt.corpora.located import part_of
 from nmt.corpora.sources import DataConfig, HeldOutConfig, SplitConfig, group_by_source
 from nmt.errors import ConfigError, DataError
 from nmt.text.normalisation import sentence_key

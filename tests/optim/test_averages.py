@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from nmt.optim.averages import EMAConfig
+from nmt.optim.optimizers import EMAConfig
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.3, 0.999])

@@ -11,9 +11,8 @@ from devices import DEVICE
 from laws.family import MODELS, model_of
 
 from nmt.batches.batching import Batch, make_batch
-from nmt.optim.averages import EMAConfig
 from nmt.optim.losses import CrossEntropy
-from nmt.optim.optimizers import AdamConfig
+from nmt.optim.optimizers import AdamConfig, EMAConfig
 from nmt.search.graphs import GraphedSteps
 from nmt.search.search import search
 from nmt.search.search_config import SearchConfig

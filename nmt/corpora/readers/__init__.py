@@ -5,12 +5,12 @@ To add a format, implement the interface in base.py, and add a reader to READERS
 
 from pathlib import Path
 
-from nmt.corpora.readers.base import PairFile, Reader
+from nmt.corpora.readers.base import PairFile as PairFile
+from nmt.corpora.readers.base import Reader
 from nmt.corpora.readers.parquet import ParquetReader
 from nmt.corpora.readers.po import PoReader
-from nmt.corpora.readers.records import CsvReader, JsonLinesReader
+from nmt.corpora.readers.records import CsvReader, JsonLinesReader, TsvReader
 from nmt.corpora.readers.tmx import TmxReader
-from nmt.corpora.readers.tsv import TsvReader
 
 READERS: tuple[Reader, ...] = (
     ParquetReader(),
@@ -33,6 +33,3 @@ def reader_of(path: Path) -> Reader:
 def is_text(path: Path) -> bool:
     """Return whether a file has lines of text, by the suffix of its name."""
     return reader_of(path) is READERS[-1]
-
-
-__all__ = ["READERS", "PairFile", "Reader", "is_text", "reader_of"]

@@ -12,11 +12,8 @@ from nmt.corpora.text_files import check_unpacked, text_limit
 from nmt.errors import DataError, pip_install
 from nmt.types import SentencePair
 
-_BATCH_ROWS = 16
-"""Rows per read. A row may be as long as a page, and larger batches are hardly faster."""
-
-_PAIR_BYTES = 32
-"""Bytes that a pair adds to its text: rows of empty texts take almost no space in a file."""
+_BATCH_ROWS = 16  # a row may be as long as a page; larger batches are hardly faster
+_PAIR_BYTES = 32  # added to a pair's text: empty texts take almost no space in a file
 
 
 class ParquetReader:

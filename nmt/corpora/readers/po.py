@@ -10,8 +10,7 @@ from nmt.corpora.text_files import open_text
 from nmt.errors import ConfigError, DataError, pip_install
 from nmt.types import SentencePair
 
-_MAX_LINES = 1000
-"""Largest number of lines of a string or comment. polib takes quadratic time for them."""
+_MAX_LINES = 1000  # of a string or comment, for which polib takes quadratic time
 
 _KEYWORD = re.compile(r"(#[~|]\s*)?msg")
 
@@ -55,10 +54,7 @@ class _Lines(str):
 
 
 def parse_catalogue(text: str) -> Any:
-    """Return the polib.POFile of a text.
-
-    Raises ConfigError without the extra `files`, and DataError if the text is not a catalogue.
-    """
+    """Return a text's polib.POFile. Raises ConfigError without polib, DataError if malformed."""
     try:
         import polib
     except ImportError:

@@ -1,4 +1,4 @@
-"""Records whose fields have names: CSV with a header, and a JSON object a line."""
+"""Records with fields: TSV, CSV with a header, and a JSON object a line."""
 
 import csv
 from collections.abc import Iterator
@@ -69,3 +69,21 @@ class JsonLinesReader:
                         record |= {f"{key}.{field}": value for field, value in child.items()}
                 columns = file.find_columns(list(record), place)
                 yield read_row([record[name] for name in columns], columns, place)
+
+
+class TsvReader:
+    """Reads the first two tab-separated fields of each line, and ignores further fields."""
+
+    suffixes = (".tsv",)
+
+    def stream(self, file: PairFile) -> Iterator[SentencePair]:
+        if file.columns is not None:
+            raise DataError(f"{file.path}: columns: the fields of a TSV have no names")
+        with open_text(file.path, file.max_bytes) as text:
+            for number, line in enumerate(text.lines(), start=1):
+                fields = line.split("\t", maxsplit=2)
+                if len(fields) < 2:
+                    where = f"{text.name}:{number}"
+                    got = repr(line if len(line) <= 40 else f"{line[:39]}…")
+                    raise DataError(f"{where}: expected source<TAB>target, got one field: {got}")
+                yield SentencePair(fields[0], fields[1])

@@ -10,11 +10,8 @@ from nmt.corpora.text_files import open_text
 from nmt.errors import DataError
 from nmt.types import SentencePair
 
-_MAX_UNIT_BYTES = 4 << 20
-"""Largest number of bytes without the end of a translation unit."""
-
-_MAX_DEPTH = 50
-"""Largest number of nested elements. expat keeps each open one in memory."""
+_MAX_UNIT_BYTES = 4 << 20  # largest number of bytes without the end of a translation unit
+_MAX_DEPTH = 50  # largest number of nested elements. expat keeps each open one in memory
 
 
 class TmxReader:

@@ -112,21 +112,15 @@ class Attention(nn.Module, abc.ABC):
     sums_annotations = True
     """Whether a linear map of the context may be applied to the annotations instead."""
 
-    weighting: Weighting
-    dropout: nn.Dropout
-    span: Span | None
-    coverage: Coverage | None
-    gate: nn.Linear | None
-
     def __init__(self, key_size: int, backend: BackendName = "auto") -> None:
         super().__init__()
         self.key_size = key_size
         self.backend: BackendName = backend
-        self.weighting = SoftWeighting()
+        self.weighting: Weighting = SoftWeighting()
         self.dropout = nn.Dropout(0.0)
-        self.span = None
-        self.coverage = None
-        self.gate = None
+        self.span: Span | None = None
+        self.coverage: Coverage | None = None
+        self.gate: nn.Linear | None = None
         self.doubly_stochastic = 0.0
 
     def project(self, values: Annotations) -> Keys:

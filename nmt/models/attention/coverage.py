@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from nmt.models.shapes import Keys
 from nmt.settings.base import Config
 
-Past = Float[Tensor, "B S"]
-"""A coverage's summary of the past weights; zeros before the first step."""
+Past = Float[Tensor, "B S"]  # a coverage's summary of the past weights; zeros before the first step
 
 
 class Coverage(nn.Module, abc.ABC):

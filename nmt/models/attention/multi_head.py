@@ -77,11 +77,7 @@ class MultiHeadAttention(Attention):
     sums_annotations = False
 
     def __init__(
-        self,
-        config: MultiHeadConfig,
-        query_size: int,
-        memory_size: int,
-        backend: BackendName = "auto",
+        self, config: MultiHeadConfig, query_size: int, memory_size: int, backend: BackendName
     ) -> None:
         size, n_heads = config.size or query_size, config.heads
         assert size % n_heads == 0
@@ -115,10 +111,8 @@ class MultiHeadAttention(Attention):
     def score(self, query: Queries, keys: Keys) -> HeadScores:
         n = self.n_heads // len(self.scores)
         pairs = zip(self._in_shares(self.W_q(query)), self._in_shares(keys), strict=True)
-        scores = [
-            score.score(_as_sentences(q, n), _as_sentences(k, n)) for (score, q), (_, k) in pairs
-        ]
-        return torch.cat([part.view(-1, n, *part.shape[1:]) for part in scores], dim=1)
+        parts = [f.score(_as_sentences(q, n), _as_sentences(k, n)) for (f, q), (_, k) in pairs]
+        return torch.cat([part.view(-1, n, *part.shape[1:]) for part in parts], dim=1)
 
     def value_norms(self, values: Values) -> Float[Tensor, "B N S"]:
         """Return ||W_o_n W_v_n v|| for each head n."""
@@ -143,5 +137,4 @@ def _as_sentences(x: Float[Tensor, "B S C"], n_heads: int) -> Float[Tensor, "R S
 
 
 def _as_heads(x: Float[Tensor, "R S P"], n_heads: int) -> Float[Tensor, "B S C"]:
-    """Invert _as_sentences."""
     return join_heads(x.view(-1, n_heads, *x.shape[1:]))

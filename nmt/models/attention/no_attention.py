@@ -18,9 +18,9 @@ from nmt.settings.base import Config, Conflict
 class NoAttentionConfig(Config):
     """No attention: at every step, the context is the encoder's summary of the whole source.
 
-    This is the encoder-decoder of arXiv 1406.1078 and 1409.3215, as a baseline for attention. The
-    summary of a bidirectional encoder is [forward state after the last word; backward state after
-    the first].
+    This is the encoder-decoder of arXiv 1406.1078 and 1409.3215, a baseline for attention. A
+    bidirectional encoder's summary is [forward state after the last word; backward state after the
+    first].
     """
 
     kind: Literal["none"] = "none"
@@ -35,8 +35,7 @@ class NoAttentionConfig(Config):
 class NoAttention(Attention):
     """The context is always `Memory.final` of the top layer, whatever the weights.
 
-    All weight is on the last kept position, the end of the sentence, so that alignments have no
-    links.
+    All weight is on the last kept position, the end of the sentence: alignments have no links.
     """
 
     def __init__(self, memory_size: int) -> None:
@@ -53,7 +52,5 @@ class NoAttention(Attention):
 
 
 class _LargestWeighting(Weighting):
-    """Puts all weight on the largest score."""
-
     def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
         return WeightingOutput(masked_argmax_one_hot(scores, broadcastable_keep(keep, scores)))

@@ -89,10 +89,8 @@ class ConcatAttention(_Additive):
         return nn.functional.linear(values, self.W_a.weight[:, self.query_size :])
 
     def additive_score(self) -> AdditiveScore:
-        W_q = self.W_a.weight[:, : self.query_size]
-        return AdditiveScore(
-            lambda query: nn.functional.linear(query, W_q), W_q, self.v_a.weight.squeeze(0)
-        )
+        W_q, v = self.W_a.weight[:, : self.query_size], self.v_a.weight.squeeze(0)
+        return AdditiveScore(lambda query: nn.functional.linear(query, W_q), W_q, v)
 
 
 class _Product(Attention):
@@ -156,9 +154,8 @@ class ScaledDotConfig(_SameSizes):
 class DotAttention(_Product):
     """score(q, k) = scale q^T k.
 
-    scale = 1 gives the dot score of arXiv 1508.04025. scale = 1 / sqrt(d) gives the scaled dot
-    product of arXiv 1706.03762, equation 1: if the components of q and k have variance 1, so do the
-    scores.
+    scale = 1 gives the dot score of arXiv 1508.04025. scale = 1 / sqrt(d) gives that of arXiv
+    1706.03762, equation 1: if the components of q and k have variance 1, so do the scores.
     """
 
     def __init__(self, size: int, scale: float) -> None:
@@ -197,7 +194,6 @@ class GaussianAttention(Attention):
 
     @property
     def width(self) -> Float[Tensor, " 1"]:
-        """The current value of w."""
         return self.initial_width * self.theta.exp()
 
     def score(self, query: Queries, keys: Keys) -> Scores:
@@ -231,7 +227,6 @@ class CosineAttention(Attention):
 
     @property
     def scale(self) -> Float[Tensor, " 1"]:
-        """The current value of beta."""
         return self.key_size**0.5 * self.theta.exp()
 
     def project(self, values: Annotations) -> Keys:
@@ -286,8 +281,7 @@ class LocationAttention(Attention):
         return torch.bmm(query, keys[..., :-1].transpose(1, 2)) + keys[..., -1].unsqueeze(1)
 
 
-_NO_WEIGHT = -1e4
-"""A score that is finite in every dtype and whose softmax weight is 0 next to any other score."""
+_NO_WEIGHT = -1e4  # finite in every dtype; its softmax weight is 0 next to any other score
 
 
 ScoreKind = (

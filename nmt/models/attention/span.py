@@ -43,8 +43,6 @@ class GlobalConfig(Config):
 
 
 class _LocalConfig(Config):
-    """Base class of the configs of windows."""
-
     kind: str
     window: int = Field(
         default=10, gt=0, description="D: number of positions on each side of the centre"

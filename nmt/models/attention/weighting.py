@@ -39,7 +39,6 @@ class SampleStatistics:
         )
 
     def view(self, n_rows: int, n_queries: int) -> "SampleStatistics":
-        """Reshape both tensors to (n_rows, n_queries)."""
         shape = (n_rows, n_queries)
         return SampleStatistics(self.log_probs.view(shape), self.entropies.view(shape))
 
@@ -69,8 +68,7 @@ class WeightingOutput:
 class Weighting(nn.Module, abc.ABC):
     """Maps scores to weights >= 0 that sum to 1 over S and are exactly 0 where `keep` is False."""
 
-    is_softmax = False
-    """Whether the weights are just the softmax of the scores."""
+    is_softmax = False  # whether the weights are just the softmax of the scores
 
     @abc.abstractmethod
     def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
@@ -124,9 +122,8 @@ def masked_sparsemax(
 ) -> Float[Tensor, "*L S"]:
     """Return p = max(scores - tau, 0), with tau such that p sums to 1 over the kept positions.
 
-    Only scores within 1 of the largest can get weight. Scores more than 2 below the largest are
-    raised to 2 below it, which gives the same result without infinities. The computation is in
-    fp32 at least.
+    Only scores within 1 of the largest can get weight. Scores more than 2 below it are raised to 2
+    below it, which gives the same result without infinities. All is computed in fp32 at least.
     """
     dtype = torch.promote_types(scores.dtype, torch.float32)
     z = scores.to(dtype).masked_fill(~keep, torch.finfo(dtype).min)
@@ -154,26 +151,20 @@ class HardConfig(Config):
         "paper, or of this and later pieces only (the same mean, less variance)",
     )
     reward: float = Field(
-        default=0.05,
-        gt=0,
-        description="weight of REINFORCE in the loss; 1 gives the gradient of the paper's bound",
+        default=0.05, gt=0, description="weight of REINFORCE in the loss; in the paper's bound 1"
     )
     entropy: float = Field(
         default=0.01, ge=0, description="weight of the entropy term, which favours exploration"
     )
     soft_share: float = Field(
-        default=0.5,
-        ge=0,
-        lt=1,
-        description="probability that a sentence uses softmax weights instead of samples",
+        default=0.5, ge=0, lt=1, description="probability that a sentence uses softmax weights"
     )
 
     def build(self) -> Weighting:
         return HardWeighting(self)
 
 
-_DECAY = 0.9
-"""Share of the old baseline in the new one, per batch (arXiv 1502.03044, section 4.1)."""
+_DECAY = 0.9  # share of the old baseline in the new one, per batch (arXiv 1502.03044, section 4.1)
 
 
 class HardWeighting(Weighting):
@@ -194,11 +185,9 @@ class HardWeighting(Weighting):
         soft = softmax_over_kept(scores, keep)
         log_soft = soft.clamp(min=torch.finfo(soft.dtype).tiny).log()
         hard = masked_argmax_one_hot(log_soft + gumbel_like(scores), mask)
-        log_probs = (hard * log_soft).sum(dim=-1)
-        entropies = -(soft * log_soft).sum(dim=-1)
-        return WeightingOutput(
-            hard, SampleStatistics(log_probs.sum(dim=1), entropies.sum(dim=1)), soft
-        )
+        log_probs = (hard * log_soft).sum(dim=-1).sum(dim=1)
+        entropies = -(soft * log_soft).sum(dim=-1).sum(dim=1)
+        return WeightingOutput(hard, SampleStatistics(log_probs, entropies), soft)
 
     def sample_soft_rows(self, keep: Mask) -> Bool[Tensor, " B"] | None:
         """Select each sentence with probability `soft_share`, in training only."""
@@ -210,12 +199,12 @@ class HardWeighting(Weighting):
         return Reinforce(self, samples)
 
 
+@dataclass(frozen=True)
 class Reinforce(AuxiliaryLoss):
     """-sum_t [reward (R_t - b_t) log p(s_t) + entropy H_t], s_t the position sampled at step t.
 
     It is added to -log p(y | s), whose gradient flows through everything except the samples. With
-    reward 1 and entropy 0, the sum has the expected gradient of -L_s (arXiv 1502.03044, equations
-    10 to 12):
+    reward 1 and entropy 0, the sum has the expected gradient of -L_s (arXiv 1502.03044, eq. 10-12):
 
         L_s = sum over all s of p(s) log p(y | s) <= log p(y).
 
@@ -225,9 +214,8 @@ class Reinforce(AuxiliaryLoss):
     moving average of a piece's log-likelihood, times the number of pieces in the sum.
     """
 
-    def __init__(self, weighting: HardWeighting, samples: SampleStatistics) -> None:
-        self.weighting = weighting
-        self.samples = samples
+    weighting: HardWeighting
+    samples: SampleStatistics
 
     def loss_sum(
         self, keep: TargetMask, log_likelihoods: Float[Tensor, "B T"]
@@ -249,6 +237,7 @@ class Reinforce(AuxiliaryLoss):
         return -((terms + config.entropy * self.samples.entropies) * pieces).sum()
 
 
+@dataclass(frozen=True)
 class DoublyStochastic(AuxiliaryLoss):
     """strength * sum over source positions i of (1 - sum over target steps t of weights_ti)^2.
 
@@ -257,10 +246,9 @@ class DoublyStochastic(AuxiliaryLoss):
     its -log p(y). Both are divided by the number of target tokens in the whole update.
     """
 
-    def __init__(self, strength: float, weights: Float[Tensor, "B T S"], keep: Mask) -> None:
-        self.strength = strength
-        self.weights = weights
-        self.keep = keep
+    strength: float
+    weights: Float[Tensor, "B T S"]
+    keep: Mask
 
     def loss_sum(
         self, keep: TargetMask, log_likelihoods: Float[Tensor, "B T"]

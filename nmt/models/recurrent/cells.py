@@ -14,6 +14,7 @@ from nmt.ops.reference import gru_cell
 
 CellKind = Literal["gru", "lstm"]
 
+Gates = Float[Tensor, "B G"]
 CellState = tuple[Float[Tensor, "B H"], Float[Tensor, "B H"] | None]
 """The hidden state, which other layers read, and the cell state of an LSTM (None for a GRU)."""
 
@@ -29,10 +30,8 @@ class Cell(nn.Module, abc.ABC):
     n_gates: int
     has_cell_state = False
     forget_gate: int | None = None  # the index of the forget gate, if there is one
-    torch_layer: Callable[..., Any] | None = None
-    """Torch's function for a layer of such cells, packed or not, if any."""
-    is_gru = False
-    """Whether Operations.gru_layer and Operations.attentional_gru compute this cell."""
+    torch_layer: Callable[..., Any] | None = None  # torch's function, packed or not, if any
+    is_gru = False  # whether Operations.gru_layer and attentional_gru compute this cell
 
     def __init__(
         self,
@@ -52,16 +51,11 @@ class Cell(nn.Module, abc.ABC):
 
     @staticmethod
     @abc.abstractmethod
-    def next_state(
-        x_gates: Float[Tensor, "B G"], h_gates: Float[Tensor, "B G"], state: CellState
-    ) -> CellState:
+    def next_state(x_gates: Gates, h_gates: Gates, state: CellState) -> CellState:
         """Return the next state, from the pre-activations of the input and of the hidden state."""
 
     def forward(
-        self,
-        gates: Float[Tensor, "B G"],
-        state: CellState,
-        hidden: Float[Tensor, "B H"] | None = None,
+        self, gates: Gates, state: CellState, hidden: Float[Tensor, "B H"] | None = None
     ) -> CellState:
         """Return the next state; `gates` is the sum of the pre-activations of x and of the context.
 
@@ -72,7 +66,6 @@ class Cell(nn.Module, abc.ABC):
         return self.next_state(gates, h_gates, state)
 
     def reset_parameters(self) -> None:
-        """Draw the initial weights; see reset_weights."""
         inputs, hidden = self.input_gates, self.hidden_gates
         context = [] if self.context_gates is None else [self.context_gates.weight]
         biases: list[Tensor | None] = [inputs.bias, hidden.bias]

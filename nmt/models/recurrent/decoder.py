@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nmt.models.attention.base import AdditiveScore, AttentionOutput, AttentionState
 from nmt.models.base import DecoderOutput, Memory, State, StepOutput
-from nmt.models.recurrent.cells import CELLS, Cell, CellState
+from nmt.models.recurrent.cells import CELLS, Cell, CellState, Gates
 from nmt.models.recurrent.initial_state import InitialState
 from nmt.models.recurrent.rnn_config import RecurrentConfig
 from nmt.models.vocabulary import Context, Embedded, Features, Hidden, PieceEmbedding, VocabLinear
@@ -30,16 +30,13 @@ class RNNState(State):
         return replace(self, attention=replace(self.attention, forced=weights))
 
     def layer(self, i: int) -> CellState:
-        """Return the hidden state and the cell state of layer i."""
         return self.hidden[:, i], None if self.cell is None else self.cell[:, i]
 
     @property
     def top(self) -> Float[Tensor, "B H"]:
-        """The hidden state of the top layer."""
         return self.hidden[:, -1]
 
 
-Gates = Float[Tensor, "B G"]
 AdvanceOutput = tuple[Float[Tensor, "B H"], AttentionOutput, RNNState]
 """The hidden state that the readout reads, the attention output and the next state."""
 
@@ -54,15 +51,13 @@ class RNNDecoder(nn.Module, abc.ABC):
 
     def __init__(self, config: RecurrentConfig, memory_size: int, vocab_size: int) -> None:
         super().__init__()
-        section, hidden = config.decoder, config.hidden
+        section, hidden, layers = config.decoder, config.hidden, config.layers
         self.embedding = PieceEmbedding(vocab_size, config.embedding)
         self.dropout = nn.Dropout(config.dropout)
         self.layer_dropout = nn.Dropout(config.dropout_between_layers)
         self.backend: BackendName = config.backend
         has_cell = CELLS[section.cell].has_cell_state
-        self.initial = InitialState(
-            section.initial_state, memory_size, hidden, config.layers, has_cell
-        )
+        self.initial = InitialState(section.initial_state, memory_size, hidden, layers, has_cell)
         self.attention = config.attention.build(hidden, memory_size, config.backend)
         self._add_cells(config, memory_size)
         self.readout = section.readout.build(hidden, config.embedding, memory_size)
@@ -76,11 +71,10 @@ class RNNDecoder(nn.Module, abc.ABC):
 
     def _add_layers(self, config: RecurrentConfig, size: int, context: int | None) -> None:
         """Add the first layer's `cell`, whose input has size `size`, and the layers above it."""
-        kind, hidden = CELLS[config.decoder.cell], config.hidden
-        self.cell = kind(size, hidden, context, config.backend, input_bias=context is not None)
-        self.upper = nn.ModuleList(
-            kind(hidden, hidden, None, config.backend) for _ in range(config.layers - 1)
-        )
+        kind, hidden, backend = CELLS[config.decoder.cell], config.hidden, config.backend
+        self.cell = kind(size, hidden, context, backend, input_bias=context is not None)
+        above = (kind(hidden, hidden, None, backend) for _ in range(config.layers - 1))
+        self.upper = nn.ModuleList(above)
 
     @abc.abstractmethod
     def _advance(self, input_gates: Gates, state: RNNState) -> AdvanceOutput:
@@ -146,7 +140,6 @@ class RNNDecoder(nn.Module, abc.ABC):
         return replace(state, hidden=hidden, cell=cell, attention=attention)
 
     def _features(self, hidden: Hidden, embedded: Embedded, context: Context) -> Features:
-        """Return the input of the vocabulary layer, for one step or for all steps."""
         return self.dropout(self.readout(hidden, embedded, context))
 
 
@@ -298,5 +291,4 @@ _DECODERS: dict[str, type[RNNDecoder]] = {
 
 
 def build_decoder(config: RecurrentConfig, memory_size: int, vocab_size: int) -> RNNDecoder:
-    """Build the decoder of `config.decoder.kind`."""
     return _DECODERS[config.decoder.kind](config, memory_size, vocab_size)

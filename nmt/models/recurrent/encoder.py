@@ -26,8 +26,7 @@ class EncoderStates(NamedTuple):
     """The top layer's hidden states, 0 at padding, and the final states of every layer.
 
     With two directions, their states are concatenated, forward first: M = 2 H. Final states follow
-    the word that is read last: the first word in the backward direction. `final_cell` is None for
-    GRUs.
+    the word read last: the first word in the backward direction. `final_cell` is None for GRUs.
     """
 
     values: Float[Tensor, "B S M"]
@@ -181,11 +180,8 @@ def _states_of(
     return torch.cat(states)
 
 
-_CLOSED_GATE = 1000.0
-"""A number whose sigmoid is 1 in every dtype; the sigmoid of its negative is 0."""
-
-_FLAGS = 8
-"""Columns of an LSTM's input that mark padding: 8, so that product sizes stay multiples of 8."""
+_CLOSED_GATE = 1000.0  # its sigmoid is 1 in every dtype, and the sigmoid of its negative is 0
+_FLAGS = 8  # columns that mark padding: 8, so that product sizes stay multiples of 8
 
 
 def read_by_torch(

@@ -36,7 +36,6 @@ class RNNConfig(RecurrentConfig):
 
 
 def _conflicts(config: RNNConfig) -> Iterator[Conflict]:
-    """Yield each key that contradicts another one, with the problem."""
     decoder, units = config.decoder, config.memory_size
     for key, problem in config.attention.conflicts(config.hidden, units):
         yield f"attention.{key}", problem
@@ -57,11 +56,8 @@ def _conflicts(config: RNNConfig) -> Iterator[Conflict]:
         )
     width, tied = decoder.readout.width(config.hidden), config.tie_embeddings
     if tied != "none" and width != config.embedding:
-        yield (
-            "tie_embeddings",
-            f"'{tied}' needs a readout as wide as the embedding: got {width} "
-            f"and {config.embedding}",
-        )
+        got = f"{width} and {config.embedding}"
+        yield "tie_embeddings", f"'{tied}' needs a readout as wide as the embedding: got {got}"
 
 
 class RNNSeq2Seq(Seq2Seq):

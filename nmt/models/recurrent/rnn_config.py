@@ -24,8 +24,6 @@ class EncoderConfig(Config):
 
 
 class _DecoderConfig(Config):
-    """The settings that all decoders share."""
-
     kind: str  # declared here to be the first key in the generated documents
     cell: CellKind = Field(default="gru", description="the recurrent cell of each layer")
     initial_state: InitialStateKind = Field(
@@ -103,5 +101,4 @@ class RecurrentConfig(Config):
 
     @property
     def dropout_between_layers(self) -> float:
-        """The share of units dropped between layers."""
         return self.dropout if self.layer_dropout is None else self.layer_dropout

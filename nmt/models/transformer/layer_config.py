@@ -35,10 +35,7 @@ class LayerConfig(Config):
         "only before; restricted self-attention, arXiv 1706.03762, section 4); unset: all",
     )
     dropout: float = Field(
-        default=0.1,
-        ge=0,
-        lt=1,
-        description="share of units dropped in embeddings and in the output of each sublayer",
+        default=0.1, ge=0, lt=1, description="share of units dropped in embeddings and sublayers"
     )
     attention_dropout: float = Field(
         default=0.0, ge=0, lt=1, description="share of attention weights dropped"
@@ -64,5 +61,4 @@ class LayerConfig(Config):
 
     @property
     def head_size(self) -> int:
-        """The size of a query, key or value of one head."""
         return self.size // self.heads

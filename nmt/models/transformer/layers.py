@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from nmt.models.beams import Beams
@@ -20,11 +20,6 @@ class LayerCache:
 
     target: KeyValues
     source: KeyValues
-
-    def select_rows(self, rows: Int[Tensor, " R"], left: Int[Tensor, " B"] | None) -> "LayerCache":
-        """Select the target `rows` and the sources `left` (None: all sources, not copied)."""
-        source = self.source if left is None else self.source.select(left)
-        return LayerCache(self.target.select(rows), source)
 
 
 class FeedForward(nn.Module):
@@ -51,7 +46,6 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def enter(self, x: Vectors) -> Vectors:
-        """Return the sublayer's input."""
         return self.norm(x) if self.pre else x
 
     def leave(self, x: Vectors, result: Vectors) -> Vectors:
@@ -113,11 +107,6 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.window = config.self_attention_window
 
-    def init_cache(self, values: Float[Tensor, "B S D"]) -> LayerCache:
-        """Return a cache with the source's keys and values, and no target positions yet."""
-        source = self.source.project(values)
-        return LayerCache(target=source.last(0), source=source)
-
     def forward(
         self,
         x: Float[Tensor, "R T D"],
@@ -129,14 +118,12 @@ class DecoderLayer(nn.Module):
     ) -> DecoderLayerOutput:
         """Compute T more positions after the positions in `cache`.
 
-        `with_weights` adds the weights over the source to the output, `with_self_weights` the
-        weights of self-attention. With `self_attention_window`, the next cache has the last
-        positions only.
+        `with_weights` adds the weights over the source to the output, `with_self_weights` those of
+        self-attention. With `self_attention_window`, the next cache has the last positions only.
         """
         y = self.around_self_attention.enter(x)
-        result, targets, self_weights = self.self_attention(
-            y, inputs, cache.target, with_self_weights
-        )
+        attended = self.self_attention(y, inputs, cache.target, with_self_weights)
+        result, targets, self_weights = attended
         x = self.around_self_attention.leave(x, result)
         y = self.around_source.enter(x)
         keep, beams, forced = cross_inputs

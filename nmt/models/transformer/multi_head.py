@@ -12,11 +12,8 @@ from nmt.models.shapes import HeadScores
 from nmt.ops.masks import softmax_over_kept
 from nmt.ops.precision import accumulate_dtype, compute_dtype
 
-HeadVectors = Float[Tensor, "B N Q P"]
-"""A vector of each of N heads, of size P, for each of Q queries."""
-
-HeadMask = Bool[Tensor, "#B #N #Q S"]
-"""True where a key may be attended."""
+HeadVectors = Float[Tensor, "B N Q P"]  # vectors of N heads, of size P, for Q queries
+HeadMask = Bool[Tensor, "#B #N #Q S"]  # true where a key may be attended
 
 
 @dataclass(frozen=True)
@@ -27,7 +24,6 @@ class KeyValues(BatchFirst):
     values: Float[Tensor, "B N S P"]
 
     def concatenate(self, later: "KeyValues") -> "KeyValues":
-        """Return these keys and values followed by the later ones."""
         if self.keys.shape[2] == 0:
             return later
         keys = torch.cat([self.keys, later.keys], dim=2)
@@ -59,8 +55,7 @@ def fused_attention(
 ) -> HeadVectors:
     """Compute attention with torch's fused function, which never stores all weights.
 
-    On a CPU it computes in fp32: in torch 2.13 its backward pass is 2 to 6 times slower in bf16 for
-    up to 60 positions.
+    On a CPU in fp32: in bf16, torch 2.13's backward pass is 2 to 6 times slower up to 60 positions.
     """
     attend = nn.functional.scaled_dot_product_attention
     dtype, keys, values = compute_dtype(query), memory.keys, memory.values
@@ -149,11 +144,9 @@ class MultiHead(nn.Module):
         return projected_value_norms(memory.values, self.W_o.weight)
 
     def drop(self, weights: HeadScores) -> HeadScores:
-        """Apply dropout to the weights."""
         return nn.functional.dropout(weights, self.dropout, self.training)
 
     def split(self, x: Float[Tensor, "B S D"]) -> Float[Tensor, "B N S P"]:
-        """Split each vector into one vector per head."""
         return split_heads(x, self.heads)
 
     def join(self, sums: HeadVectors) -> Float[Tensor, "B Q D"]:

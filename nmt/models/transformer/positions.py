@@ -4,7 +4,6 @@ They are added to embeddings (sinusoids, a learned table), enter the attention o
 (relative, rotary; self_attention.py), or are left out.
 """
 
-import abc
 from typing import Annotated, Literal
 
 import torch
@@ -15,8 +14,7 @@ from torch import Tensor, nn
 from nmt.errors import ConfigError, DataError
 from nmt.settings.base import Config
 
-_LONGEST_WAVE = 10_000.0
-"""The wavelengths grow from 2 pi to this many times 2 pi positions."""
+_LONGEST_WAVE = 10_000.0  # the wavelengths grow from 2 pi to this many times 2 pi positions
 
 
 def sinusoids(
@@ -39,8 +37,7 @@ def rotation(offset: int, size: int) -> Float64[Tensor, "D D"]:
     """Return R(d) with PE(i + d) = PE(i) R(d) for every position i: d steps are one rotation.
 
     Encodings are row vectors. Each pair (sin, cos) of frequency w turns by the angle d w: R(d) has
-    the blocks [[cos(d w), -sin(d w)], [sin(d w), cos(d w)]] on its diagonal. Raises ConfigError if
-    `size` is odd.
+    the blocks [[cos(d w), -sin(d w)], [sin(d w), cos(d w)]]. Raises ConfigError if `size` is odd.
     """
     angles = offset * _frequencies(size)
     turn = torch.diag(angles.cos().repeat_interleave(2))
@@ -54,8 +51,7 @@ def rotate(x: Float[Tensor, "B N T P"], waves: Float[Tensor, "T P"]) -> Float[Te
     """Return R_i x_i for each position i: pair j turns by i / 10000^(2j/P).
 
     See arXiv 2104.09864, eq. 34. A dot product of rotated vectors depends only on the distance of
-    their positions: (R_m q)^T R_n k = q^T R_(n-m) k (eq. 16). `waves` are `sinusoids` of the
-    positions.
+    their positions: (R_m q)^T R_n k = q^T R_(n-m) k (eq. 16). `waves` are their `sinusoids`.
     """
     sin, cos, even, odd = waves[..., 0::2], waves[..., 1::2], x[..., 0::2], x[..., 1::2]
     pairs = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
@@ -70,26 +66,18 @@ def _frequencies(size: int, device: torch.device | None = None) -> Float64[Tenso
     return _LONGEST_WAVE**-exponents
 
 
-class Positions(nn.Module, abc.ABC):
-    """Adds a positional encoding to each vector of a sequence."""
-
-    @abc.abstractmethod
-    def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
-        """Return `x` plus the encodings; its first vector has position `first`."""
-
-
 class SinusoidalConfig(Config):
     """Waves of geometrically growing length (arXiv 1706.03762, section 3.5); any length of text."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
 
-    def build(self, size: int) -> Positions | None:
+    def build(self, size: int) -> nn.Module | None:
         """Build the module for vectors of this size, which must be even."""
         return SinusoidalPositions()
 
 
-class SinusoidalPositions(Positions):
-    """x + PE, computed in double precision when needed, without a table."""
+class SinusoidalPositions(nn.Module):
+    """x + PE from position `first` on, computed in double precision, without a table."""
 
     def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
         return x + sinusoids(x.shape[1], x.shape[2], first, x.device).to(x)
@@ -100,17 +88,15 @@ class LearnedConfig(Config):
 
     kind: Literal["learned"] = "learned"
     max_length: int = Field(
-        default=1024,
-        gt=0,
-        description="positions in the table; a longer sequence, bos or eos included, is an error",
+        default=1024, gt=0, description="positions in the table; longer sequences are an error"
     )
 
-    def build(self, size: int) -> Positions | None:
+    def build(self, size: int) -> nn.Module | None:
         return LearnedPositions(self.max_length, size)
 
 
-class LearnedPositions(Positions):
-    """x + the rows of a learned table; raises DataError for positions beyond the table."""
+class LearnedPositions(nn.Module):
+    """x + the rows of a table from `first` on; raises DataError for positions beyond the table."""
 
     def __init__(self, max_length: int, size: int) -> None:
         super().__init__()
@@ -127,9 +113,7 @@ class LearnedPositions(Positions):
 
 
 class _NothingAdded(Config):
-    """Base class of the configs of encodings that are not added to the embeddings."""
-
-    def build(self, size: int) -> Positions | None:
+    def build(self, size: int) -> nn.Module | None:
         return None
 
 

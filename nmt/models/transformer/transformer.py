@@ -33,10 +33,7 @@ class TransformerConfig(LayerConfig):
         default=3, gt=0, le=100, description="layers of the encoder and of the decoder"
     )
     decoder_layers: int | None = Field(
-        default=None,
-        gt=0,
-        le=100,
-        description="layers of the decoder; unset: as many as the encoder",
+        default=None, gt=0, le=100, description="layers of the decoder; unset: as in the encoder"
     )
     tie_embeddings: TiedEmbeddings = "none"
     attention_layer: int | Literal["all"] | None = Field(
@@ -57,7 +54,6 @@ class TransformerConfig(LayerConfig):
 
     @property
     def decoder_depth(self) -> int:
-        """The number of decoder layers."""
         return self.decoder_layers or self.layers
 
     @property
@@ -96,7 +92,11 @@ class TransformerState(State):
     def select(self, rows: Int[Tensor, " R"]) -> "TransformerState":
         """Select rows; select_sentences decides whether the tensors of sources are copied."""
         beams, left = select_sentences(self.beams, len(self.keep), rows)
-        layers = tuple(layer.select_rows(rows, left) for layer in self.layers)
+        sources = [layer.source for layer in self.layers]
+        if left is not None:
+            sources = [source.select(left) for source in sources]
+        targets = [layer.target.select(rows) for layer in self.layers]
+        layers = tuple(map(LayerCache, targets, sources))
         forced = None if self.forced is None else self.forced.index_select(0, rows)
         return TransformerState(layers, select_or_all(self.keep, left), self.length, beams, forced)
 
@@ -178,7 +178,8 @@ class TransformerDecoder(nn.Module):
         caches = []
         for layer in self.layers:
             assert isinstance(layer, DecoderLayer)
-            caches.append(layer.init_cache(memory.values))
+            source = layer.source.project(memory.values)
+            caches.append(LayerCache(source.last(0), source))  # no target positions yet
         return TransformerState(tuple(caches), memory.keep)
 
     def forward(

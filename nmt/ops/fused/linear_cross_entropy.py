@@ -86,7 +86,6 @@ class ChunkedLoss:
         return (nlls if keep is None else nlls * keep), means
 
     def add_to_table(self, gradient: Float[Tensor, "V D"]) -> None:
-        """Add the gradient of one chunk to the gradient of the table."""
         if self.grad_table is None:
             self.grad_table = gradient.to(self.bias.dtype)
         else:

@@ -57,15 +57,9 @@ class FusedOperations(Operations):
         return cast(tuple[Tensor, Tensor, Tensor], outputs)
 
     def linear_cross_entropy(
-        self,
-        x: Tensor,
-        table: Tensor,
-        bias: Tensor,
-        targets: Tensor,
-        keep: Tensor,
-        n_real: int,
-        smoothing: float,
-    ) -> tuple[Tensor, Tensor]:
+        self, x: Tensor, table: Tensor, bias: Tensor, targets: Tensor, keep: Tensor,
+        n_real: int, smoothing: float,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Compute only kept rows on a CPU, all rows on a GPU, where selection blocks the host."""
         options = n_real, smoothing, torch.is_grad_enabled()
         apply = partial(LinearCrossEntropy.apply, self.chunks_type, self.steps)
@@ -85,11 +79,7 @@ class FusedOperations(Operations):
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        steps: Steps,
-        x: Float[Tensor, "N I"],
-        weight: Float[Tensor, "O I"],
-        bias: Tensor | None,
+        ctx: Any, steps: Steps, x: Tensor, weight: Tensor, bias: Tensor | None
     ) -> Float[Tensor, "N O"]:
         ctx.save_for_backward(x, weight)
         ctx.steps = steps

@@ -7,8 +7,7 @@ import hashlib
 import re
 from pathlib import Path
 
-FOLDER = Path(__file__).with_name("lib")
-"""Where the compiled libraries and their manifest are."""
+FOLDER = Path(__file__).with_name("lib")  # where the compiled libraries and their manifest are
 
 NAME = "manifest.json"
 

@@ -15,8 +15,7 @@ from nmt.ops.native.sequence import NativeSteps
 from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory, Operations
 
-_MOST_INSERTED = 256
-"""The largest k of the compiled top-k, which inserts each logit; beyond it torch's is faster."""
+_MOST_INSERTED = 256  # largest k of the compiled top-k, which inserts each logit
 
 
 class NativeChunkedLoss(ChunkedLoss):
@@ -26,7 +25,6 @@ class NativeChunkedLoss(ChunkedLoss):
 
     @functools.cached_property
     def table_transposed(self) -> Float[Tensor, "D V"]:
-        """The transposed weight, computed once for all chunks."""
         return self.steps.transpose(self.table)
 
     def add(self, chunk: slice) -> tuple[Tensor, Tensor]:
@@ -49,8 +47,7 @@ class NativeChunkedLoss(ChunkedLoss):
 class NativeOperations(FusedOperations):
     """Operations in C++; the functions of a search, in search.cpp, are compiled for fp32 only.
 
-    FusedOperations computes them for other dtypes. The result of a row does not depend on other
-    rows.
+    FusedOperations computes them for other dtypes. A row's result does not depend on other rows.
     """
 
     steps_type = NativeSteps
@@ -105,7 +102,6 @@ class NativeOperations(FusedOperations):
 def _attend(
     query: Float[Tensor, "R K"], sentences: Int[Tensor, " R"], memory: AdditiveMemory
 ) -> tuple[Float[Tensor, "R M"], Float[Tensor, "R S"]]:
-    """Compute Operations.additive_attention_step in C++."""
     keys, values, _, _ = memory
     contexts = values.new_empty(len(query), values.shape[2])
     weights = values.new_empty(len(query), keys.shape[1])
@@ -132,8 +128,7 @@ class _AdditiveAttentionStep(torch.autograd.Function):
         inputs = [tensor.detach().requires_grad_(is_learned) for tensor, is_learned in saved]
         with torch.enable_grad():
             query, sentences, *memory = inputs
-            outputs = Operations().additive_attention_step(
-                query, sentences, AdditiveMemory(*memory)
-            )
+            step = Operations().additive_attention_step
+            outputs = step(query, sentences, AdditiveMemory(*memory))
         torch.autograd.backward(outputs, grads)
         return tuple(tensor.grad for tensor in inputs)

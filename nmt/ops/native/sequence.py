@@ -8,13 +8,10 @@ from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory
 from nmt.ops.steps import AdditiveSteps, Steps
 
-_MAX_COLUMNS = 8
-"""The largest number of columns of `product` in sequence.cpp."""
+_MAX_COLUMNS = 8  # the largest number of columns of `product` in sequence.cpp
 
 
 class NativeAttention(AdditiveSteps):
-    """AdditiveSteps in C++."""
-
     steps: "NativeSteps"
 
     def _set_memory(self, memory: AdditiveMemory) -> None:
@@ -78,15 +75,9 @@ class NativeSteps(Steps):
         return y
 
     def gru_gates(
-        self,
-        x: Tensor,
-        context: Tensor | None,
-        h: Tensor,
-        bias: Tensor,
-        hidden: Tensor,
-        saved: Tensor,
-        out: Tensor,
-    ) -> tuple[Tensor, Tensor]:
+        self, x: Tensor, context: Tensor | None, h: Tensor, bias: Tensor, hidden: Tensor,
+        saved: Tensor, out: Tensor,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         state = torch.empty_like(hidden)
         factor = None
         if self.compute_dtype != self.accumulate_dtype:
@@ -99,16 +90,10 @@ class NativeSteps(Steps):
         return state, state if factor is None else factor
 
     def gru_gates_backward(
-        self,
-        grad_direct: Tensor,
-        grad_product: Tensor | None,
-        grad_out: Tensor | None,
-        saved: Tensor,
-        previous: Tensor,
-        grad_gates: Tensor,
-        grad_gates_copy: Tensor,
+        self, grad_direct: Tensor, grad_product: Tensor | None, grad_out: Tensor | None,
+        saved: Tensor, previous: Tensor, grad_gates: Tensor, grad_gates_copy: Tensor,
         grad_bias: Tensor,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         grad_previous = torch.empty_like(grad_direct)
         strides = (0, 0) if grad_out is None else grad_out.t().stride()
         grad_out_address = None if grad_out is None else grad_out.data_ptr()

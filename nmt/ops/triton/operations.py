@@ -113,15 +113,9 @@ class TritonSteps(Steps):
         return torch.mm(x.t(), weight.t(), out=out).t()
 
     def gru_gates(
-        self,
-        x: Tensor,
-        context: Tensor | None,
-        h: Tensor,
-        bias: Tensor,
-        hidden: Tensor,
-        saved: Tensor,
-        out: Tensor,
-    ) -> tuple[Tensor, Tensor]:
+        self, x: Tensor, context: Tensor | None, h: Tensor, bias: Tensor, hidden: Tensor,
+        saved: Tensor, out: Tensor,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         x, h, hidden, read = rows(
             x.t(), h.t(), hidden.t(), None if context is None else context.t()
         )
@@ -136,16 +130,10 @@ class TritonSteps(Steps):
         return following.t(), out.t()
 
     def gru_gates_backward(
-        self,
-        grad_direct: Tensor,
-        grad_product: Tensor | None,
-        grad_out: Tensor | None,
-        saved: Tensor,
-        previous: Tensor,
-        grad_gates: Tensor,
-        grad_gates_copy: Tensor,
+        self, grad_direct: Tensor, grad_product: Tensor | None, grad_out: Tensor | None,
+        saved: Tensor, previous: Tensor, grad_gates: Tensor, grad_gates_copy: Tensor,
         grad_bias: Tensor,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         through = None if grad_product is None else grad_product.t()
         direct, saved, previous, through, of_out = rows(
             grad_direct.t(), saved.t(), previous, through, grad_out
@@ -167,14 +155,9 @@ class TritonSteps(Steps):
 
 
 def adadelta(
-    weight: Tensor,
-    gradient: Tensor,
-    square: Tensor,
-    delta: Tensor,
-    lr: float,
-    rho: float,
-    eps: float,
-) -> None:
+    weight: Tensor, gradient: Tensor, square: Tensor, delta: Tensor,
+    lr: float, rho: float, eps: float,
+) -> None:  # fmt: skip
     """Update a weight and its means of squares by the rule of torch.optim.Adadelta, in place."""
     n = weight.numel()
     with torch.cuda.device_of(weight):
@@ -200,7 +183,6 @@ def writable(x: Tensor) -> Tensor:
 
 
 def _tile_rows(n_positions: int) -> int:
-    """Return the number of tiles over the positions of a source."""
     return int(triton.cdiv(n_positions, _TILE["ROWS"]))
 
 

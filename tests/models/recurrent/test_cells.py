@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from nmt.models.initialisation import initialise
+from nmt.models.catalog import initialise
 from nmt.models.recurrent.cells import CELLS, CellKind
 from nmt.models.recurrent.encoder import RecurrentLayers
 
