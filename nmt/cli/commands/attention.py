@@ -33,60 +33,37 @@ _ATTRIBUTED_CHUNK = 8  # the same for attributions, which take longer than the s
 
 
 def attention(
-    sentences: Annotated[
-        list[str] | None, Argument(help="Source sentences, each in quotes.")
-    ] = None,
+    sentences: Annotated[list[str] | None, Argument(help="Source sentences, in quotes.")] = None,
     *,
     file: SourceFile = None,
     split: Annotated[str | None, split_option(None)] = None,
     first: First = None,
-    target: Annotated[
-        list[str] | None,
-        Option(help="Translation to explain instead of a search; repeated for each sentence."),
-    ] = None,
+    target: Annotated[list[str] | None, "Translation to explain, one per sentence."] = None,
     format: Annotated[
         Literal["jsonl", "npz", "png", "svg", "pdf", "html", "text"] | None,
-        Option(
-            help="Format of the output.",
-            show_default="by the suffix of --out, or text on a terminal, else jsonl",
-        ),
+        Option(help="Format.", show_default="by --out, or text on a terminal, else jsonl"),
     ] = None,
     out: OutFile = None,
     level: Annotated[
         Literal["piece", "word"] | None,
-        Option(
-            help="Unit of the rows and columns.",
-            show_default="piece; word for html, --side-by-side, and text if pieces do not fit",
-        ),
+        Option(help="Unit of the maps.", show_default="piece; word for html and --side-by-side"),
     ] = None,
     heads: Annotated[
         str,
-        Option(
-            help="Heads to display, separated by commas: mean, all, numbers, names such as "
-            "'layer 2', or self-attention: encoder, decoder.1 (layer 1), encoder.2.3 (its head 3)."
-        ),
+        "Heads to display, separated by commas: mean, all, numbers, names such as 'layer "
+        "2', or self-attention: encoder, decoder.1 (layer 1), encoder.2.3 (its head 3).",
     ] = "mean",
     method: Method = "attention",
-    contrast: Annotated[
-        str | None,
-        Option(help="Word to compare with: explain why the model did not predict it instead."),
-    ] = None,
+    contrast: Annotated[str | None, "Explain why the model did not predict this word."] = None,
     scale: Annotated[
-        float | None,
-        Option(help="Weight of the darkest colour of a picture.", show_default="the greatest"),
+        float | None, Option(help="Weight of the darkest colour.", show_default="the greatest")
     ] = None,
-    numbers: Annotated[
-        bool, Option("--numbers", help="Write each weight into its cell of a picture.")
-    ] = False,
-    side_by_side: Annotated[
-        bool,
-        Option("--side-by-side", help="Draw the maps of each --run in a picture; no ensemble."),
-    ] = False,
+    numbers: Annotated[bool, "Write each weight into its cell of a picture."] = False,
+    side_by_side: Annotated[bool, "Draw the maps of each --run in a picture; no ensemble."] = False,
     models: ModelOptions,
     search: SearchOptions,
     n_best: Annotated[
-        int | None,
-        Option(min=1, help="Translations per sentence.", show_default="1; beam for jsonl and npz"),
+        int | None, Option(min=1, help="Translations per sentence.", show_default="1, or the beam")
     ] = None,
     compute: ComputeOptions,
 ) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
 from nmt.cli.shared.flags import overrides_of
 from nmt.cli.shared.options import Force, Json, OutFolder, Threads, set_option
@@ -15,11 +15,9 @@ def lab(
     *,
     out: OutFolder = Path("lab"),
     force: Force = False,
-    seed: Annotated[int | None, Option(help="The same as --set seed=N.")] = None,
+    seed: Annotated[int | None, "The same as --set seed=N."] = None,
     set_: Annotated[list[Any] | None, set_option("an option of the experiment", "seed=3")] = None,
-    options: Annotated[
-        bool, Option("--options", help="List the experiment's options, with their defaults.")
-    ] = False,
+    options: Annotated[bool, "List the experiment's options, with their defaults."] = False,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:

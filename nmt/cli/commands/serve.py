@@ -18,15 +18,10 @@ from nmt.serve.options import ServerOptions, read_keys
 def serve(
     *,
     models: ModelOptions,
-    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, "Address to listen on."] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="Port; 0: any free port.")] = 5000,
-    api_keys: Annotated[
-        Path | None, Option(help="File of API keys, one a line; translations then need a key.")
-    ] = None,
-    cors: Annotated[
-        list[str] | None,
-        Option(help="Origin whose pages may call the server, as https://example.org; *: any."),
-    ] = None,
+    api_keys: Annotated[Path | None, "File of API keys, one a line; translations need one."] = None,
+    cors: Annotated[list[str] | None, "Origin whose pages may call the server; *: any."] = None,
     max_characters: Annotated[
         int, Option(min=1, help="Maximum characters of a request.")
     ] = ServerOptions.characters,

@@ -29,6 +29,7 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
 
     Each command also gets --quiet, and --force if it writes a file; the class Command implements
     both. Example: `def score(source: ..., *, models: ModelOptions)` has --run, --device and so on.
+    A text is the help of an option: `per_piece: Annotated[bool, "Divide by the number of pieces."]`
     """
     groups: dict[str, Any] = {}
     parameters: dict[str, inspect.Parameter] = {}
@@ -39,6 +40,7 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
             parameters.update(inspect.signature(group).parameters)
         else:
             parameters[name] = parameter
+    parameters = {name: _as_option(parameter) for name, parameter in parameters.items()}
     keyword = inspect.Parameter.KEYWORD_ONLY
     is_writer = any(map(_is_written, parameters.values()))
     flags = {"force": Force, "quiet": Quiet} if is_writer else {"quiet": Quiet}
@@ -63,6 +65,15 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
     return run
+
+
+def _as_option(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter with an Option for a help text. A bool gets no second flag --no-NAME."""
+    kind, text = parameter.annotation, getattr(parameter.annotation, "__metadata__", (None,))[0]
+    if not isinstance(text, str):
+        return parameter
+    option = Option(f"--{parameter.name.replace('_', '-')}", help=text)
+    return parameter.replace(annotation=Annotated[kind.__origin__, option])
 
 
 def _is_written(parameter: inspect.Parameter) -> bool:
@@ -106,22 +117,15 @@ OutFolder = Annotated[
 Data = Annotated[Path, Option(envvar="NMT_DATA", help="Folder of named corpora.")]
 SourceFile = Annotated[Path | None, Option(help="Source text, one sentence a line; - is stdin.")]
 GlossaryFile = Annotated[
-    Path | None,
-    Option(
-        "--glossary", help="Terms: lines of source, tab, target; | between forms, or no target."
-    ),
+    Path | None, Option("--glossary", help="Lines of source term, tab, target term or nothing.")
 ]
 Run = Annotated[
-    Path | None,
-    Option(
-        help="Run directory, packed run or built-in model.", show_default="the newest with a model"
-    ),
+    Path | None, Option(help="Run folder, packed run or built-in model.", show_default="the newest")
 ]
 Runs = Annotated[
     list[Path] | None,
     Option(
-        help="Run directory, packed run or built-in model; may be repeated.",
-        show_default="the newest with a model",
+        help="Run folder, packed run or built-in model; may be repeated.", show_default="the newest"
     ),
 ]
 MaxRatio = Annotated[
@@ -167,10 +171,7 @@ def _override(text: str) -> "Override":
     return Override.parse(text, f"--set {text}")
 
 
-Method = Annotated[
-    AttributionMethod,
-    Option(help="Method that scores how much each source piece explains each translated piece."),
-]
+Method = Annotated[AttributionMethod, "Attention weights, or the scores of an attribution method."]
 
 SetKeys = Annotated[list[Any] | None, set_option("a key of the config", "search.beam=5")]
 """A command that trains nothing takes keys of `search` only (ComputeOptions.with_search)."""
@@ -184,12 +185,7 @@ class ConfigOptions:
         Path | None, Argument(metavar="CONFIG", help="The same as --config.")
     ] = None
     config: Annotated[
-        Path | None,
-        Option(
-            "--config",
-            "-c",
-            help="YAML file that describes the run, or the name of a recipe (nmt config list).",
-        ),
+        Path | None, Option("--config", "-c", help="YAML file, or a recipe (nmt config list).")
     ] = None
     set_: SetKeys = None
 
