@@ -45,8 +45,7 @@ class TrainedRun:
         """Open the run at `path`: a folder, a packed run (runs/pack.py), or the name of a built-in
         model or of a run on the Hub.
 
-        Raises CheckpointError if there is no run or its config.yaml was edited, and ConfigError if
-        the config is invalid.
+        Raises CheckpointError without a run or for an edited config.yaml, and ConfigError.
         """
         path = download(path) if is_hub_name(path) else resolve(Path(path))
         directory = RunDirectory(unpack(path) if path.is_file() else path)
@@ -137,10 +136,7 @@ def load_models(
 
 
 def check_fit(model: Seq2Seq, tensors: Tensors, where: str) -> None:
-    """Raise CheckpointError unless `tensors` has the names, shapes and dtypes of `model`.
-
-    `where` begins the message.
-    """
+    """Raise CheckpointError, from `where`, unless `tensors` has the names and shapes of `model`."""
     expected = _expected(model.state_dict(keep_vars=True))
     check_specs(expected, specs_of(tensors), f"{where}: {MISFIT}")
 

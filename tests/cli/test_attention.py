@@ -123,7 +123,7 @@ def test_another_method_has_scores_and_the_share_of_the_source() -> None:
             ["x", "--side-by-side", "--run", "a", "--run", "b", "--heads", "all", "--out", "a.png"],
             "--side-by-side: allowed without --heads",
         ),
-        (["x", "y", "--out", "a.png"], "--out: got the file a.png for 2 pictures"),
+        (["x", "y", "--out", "a.png"], "--out: got a.png for 2 pictures"),
         (["--file", "-"], "stdin:1: byte 0xff is not UTF-8"),
     ],
 )

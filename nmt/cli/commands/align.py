@@ -90,9 +90,7 @@ def align(
     else:
         model_links, gold_links = list(links), list(stream_gold(gold, gold_from))
         if len(gold_links) != len(model_links):
-            raise DataError(
-                f"{gold}: {len(gold_links):,} lines for {len(model_links):,} sentence pairs"
-            )
+            raise DataError(f"{gold}: {len(gold_links):,} lines for {len(model_links):,} pairs")
         score = alignment_score(model_links, gold_links)
         if out is not None:
             print_lines(map(pharaoh_line, model_links), out)

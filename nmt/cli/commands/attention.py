@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
-from nmt.cli.commands.attention_formats import (
-    PICTURES,
-    WRITERS,
-    MapOutputOptions,
-    format_of,
-    write_side_by_side,
-)
-from nmt.cli.shared.messages import say
+from nmt.cli.commands import attention_formats as formats
+from nmt.cli.shared.messages import print_path, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, SearchOptions
 from nmt.cli.shared.options import First, Method, OutFile, SourceFile, split_option
 from nmt.cli.shared.sentences import checked_arguments, file_lines
@@ -75,9 +69,9 @@ def attention(
     The page "The attention dump" of the documentation describes the files, and "Attribution" the
     methods.
     """
-    output_format = format_of(format, out, sys.stdout.isatty())
-    if (scale is not None or numbers) and output_format not in PICTURES:
-        raise ConfigError(f"--scale, --numbers: allowed with --format {', '.join(PICTURES)}")
+    output_format = formats.format_of(format, out, sys.stdout.isatty())
+    if (scale is not None or numbers) and output_format not in formats.PICTURES:
+        raise ConfigError(f"--scale, --numbers: for --format {', '.join(formats.PICTURES)}")
     if method == "attention" and contrast is not None:
         raise ConfigError("--contrast: allowed with a --method that accepts it, such as erasure")
     if method != "attention" and heads != "mean":
@@ -102,19 +96,21 @@ def attention(
     config = config.model_copy(update={"n_best": n_best})
     sources = sources[:first]
     n_maps = len(sources) * (1 if targets else n_best)
-    options = MapOutputOptions(sources, targets, level, n_maps, out, (), scale, numbers)
+    options = formats.MapOutputOptions(sources, targets, level, n_maps, out, (), scale, numbers)
     if side_by_side:
         by_run = {}
         for path, run in zip(models.run or (), runs, strict=True):
             translator = models.load([run], compute, config)
             attributor = _attributor(translator, method, contrast)
             by_run[str(path)] = _translations(translator, options, attributor)
-        write_side_by_side(output_format, by_run, options)
+        formats.write_side_by_side(output_format, by_run, options)
         return
     translator = models.load(runs, compute, config)
     options = replace(options, heads=choose_heads(heads, translator.model.names_by_attention))
     attributor = _attributor(translator, method, contrast)
-    WRITERS[output_format](_translations(translator, options, attributor), options)
+    formats.WRITERS[output_format](_translations(translator, options, attributor), options)
+    if output_format not in formats.PICTURES:  # their paths are printed one by one
+        print_path(out)
 
 
 def _sources(
@@ -156,25 +152,20 @@ def _attributor(
     return Attributor(translator, method, contrast)
 
 
-def _check_side_by_side(
-    output_format: str, models: ModelOptions, heads: str, n_best: int | None
-) -> None:
+def _check_side_by_side(format: str, models: ModelOptions, heads: str, n_best: int | None) -> None:
     """Raise ConfigError unless there are several runs and each has one map of a picture."""
-    if output_format not in PICTURES:
-        raise ConfigError(f"--side-by-side: allowed with --format {', '.join(PICTURES)}")
+    if format not in formats.PICTURES:
+        raise ConfigError(f"--side-by-side: allowed with --format {', '.join(formats.PICTURES)}")
     paths = models.run or []
     if len(paths) < 2 or len(set(paths)) < len(paths) or models.weights:
         got = ", ".join(map(str, paths)) or "none"
-        raise ConfigError(
-            f"--side-by-side: got --run {got}, allowed: two or more different ones, without "
-            "--weights"
-        )
+        raise ConfigError(f"--side-by-side: got --run {got}, allowed: several, without --weights")
     if heads != "mean" or n_best not in (None, 1):
         raise ConfigError("--side-by-side: allowed without --heads and --n-best")
 
 
 def _translations(
-    translator: "Translator", options: MapOutputOptions, attributor: "Attributor | None"
+    translator: "Translator", options: formats.MapOutputOptions, attributor: "Attributor | None"
 ) -> Iterator["Translation"]:
     """Yield the translations, computed a chunk at a time, and print the number of empty sources."""
     n_empty, sources, targets = 0, options.sources, options.targets

@@ -133,9 +133,7 @@ def clean(
 
     for path in out or ():
         if is_packed(path) or not is_text(path):
-            raise ConfigError(
-                f"--out: got {path}, allowed: the name of a plain text file, such as x.tsv"
-            )
+            raise ConfigError(f"--out: got {path}, allowed: a plain text file, such as x.tsv")
     is_pair = len(files) == 1
     split = SplitConfig(file=files[0]) if is_pair else SplitConfig(src=files[0], tgt=files[1])
     langs = [src_lang or "", tgt_lang or ""]

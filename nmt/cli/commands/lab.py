@@ -26,7 +26,7 @@ def lab(
     Writes its numbers and a picture to NAME.json and NAME.png in the folder --out. The pages
     "Laboratory" of the documentation explain each experiment.
     """
-    from nmt.lab.experiments import EXPERIMENTS, check_name
+    from nmt.lab.experiments import EXPERIMENTS
 
     if name is None:
         width = max(map(len, EXPERIMENTS))
@@ -34,7 +34,6 @@ def lab(
             typer.echo(f"{experiment:<{width}}  {line}")
         return
 
-    check_name(name)
     import torch
 
     from nmt.lab.experiment import describe_options, perform

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from nmt.translation.translator import Translator
 
 
+Keys = Mapping[str, object] | None
+"""Flags by their keys in SearchConfig; a None changes nothing."""
+
 NBest = Annotated[
     int | None, Option(min=1, help="Translations per sentence.", show_default="the run's")
 ]
@@ -36,9 +39,7 @@ class ComputeOptions:
     precision: Annotated[Literal["fp32", "bf16"], "Number format; bf16 is less exact."] = "fp32"
     set_: SetKeys = None
 
-    def with_search(
-        self, run: "TrainedRun", keys: Mapping[str, object] | None = None
-    ) -> "TrainedRun":
+    def with_search(self, run: "TrainedRun", keys: Keys = None) -> "TrainedRun":
         """Return the run with its search config changed by --set, then by the flags in `keys`.
 
         A None in `keys` changes nothing. A `beam` below the run's `n_best` also becomes `n_best`.
@@ -101,13 +102,12 @@ class ModelOptions:
     def open(
         self,
         compute: ComputeOptions,
-        keys: Mapping[str, object] | None = None,
+        keys: Keys = None,
         builtin: bool = False,
     ) -> "list[TrainedRun]":
         """Open the runs of --run, or the newest run without --run; `builtin` is as in `open_run`.
 
-        The search config of the first run is changed by --set and then by the flags in `keys`; see
-        `ComputeOptions.with_search`.
+        `ComputeOptions.with_search` changes the search config of the first run by `keys`.
         """
         first, *others = (open_run(path, builtin) for path in self.run or (None,))
         return [compute.with_search(first, keys), *others]

@@ -44,22 +44,18 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
     keyword = inspect.Parameter.KEYWORD_ONLY
     is_writer = any(map(_is_written, parameters.values()))
     flags = {"force": Force, "quiet": Quiet} if is_writer else {"quiet": Quiet}
-    silent = {
-        name: inspect.Parameter(name, keyword, default=False, annotation=flag)
-        for name, flag in flags.items()
-        if name not in parameters
-    }
-    parameters |= silent
+    silent = [name for name in flags if name not in parameters]
+    for name in silent:
+        flag = inspect.Parameter(name, keyword, default=False, annotation=flags[name])
+        parameters[name] = flag
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
         for name in silent:
             del values[name]
-        options = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
-        function(**values, **options)
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        function(**values)
 
     ordered = [parameter.replace(kind=keyword) for parameter in parameters.values()]
     run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
@@ -101,9 +97,7 @@ def language_option(side: str, show_default: str) -> Any:
 Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 Threads = Annotated[int | None, Option(min=1, help="Threads of torch.", show_default="torch's own")]
 Device = Annotated[str | None, Option(help="auto, cpu, cuda[:N] or mps.", show_default="auto")]
-Checkpoint = Annotated[
-    str | None, Option(help="best, last, step-NNNNNN or a name.", show_default="best")
-]
+Checkpoint = Annotated[str | None, Option(help="best, last, step or name.", show_default="best")]
 Int8 = Annotated[bool, Option("--int8", help="Multiply in 8-bit integers: faster on a CPU.")]
 OutFile = Annotated[
     Path | None,
@@ -128,28 +122,19 @@ Runs = Annotated[
         help="Run folder, packed run or built-in model; may be repeated.", show_default="the newest"
     ),
 ]
-MaxRatio = Annotated[
-    float, Option(min=0, help="Maximum length ratio, with 10 characters of slack; 0: no limit.")
-]
+MaxRatio = Annotated[float, Option(min=0, help="Maximum length ratio; 0: no limit.")]
 First = Annotated[int | None, Option(min=1, help="Only the first N.")]
 
 
 def split_option(default: str | None) -> object:
     """The option --split of a command; the help shows `default`, or none for None."""
-    return Option(
-        help="Split of the run's data: test, valid, train or another.",
-        show_default=default or False,
-    )
+    return Option(help="Split of the run's data, such as test.", show_default=default or False)
 
 
 def set_option(what: str, example: str) -> Any:
     """The option --set for the keys of `what`, with an example; its values are Overrides."""
-    return Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help=f"Set {what}, as in {example}; may be repeated.",
-        parser=_override,
-    )
+    help = f"Set {what}, as in {example}; may be repeated."
+    return Option("--set", metavar="KEY=VALUE", help=help, parser=_override)
 
 
 def numbers_option(help: str, show_default: str, kind: Callable[[str], float] = float) -> Any:

@@ -43,9 +43,7 @@ class ScoreOptions:
     split: Annotated[str | None, split_option("test")] = None
     src: Annotated[Path | None, "Source, one sentence a line; or both sides, without --ref."] = None
     ref: Annotated[list[Path] | None, "Reference translation; may be repeated."] = None
-    lang: Annotated[
-        str | None, language_option("Target", "the run's, or from the name of --ref")
-    ] = None
+    lang: Annotated[str | None, language_option("Target", "the run's, or by --ref")] = None
     tokenize: Annotated[
         str | None, Option(help="BLEU's tokenisation.", show_default="the run's, or by language")
     ] = None
