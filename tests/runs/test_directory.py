@@ -120,5 +120,5 @@ def test_no_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(CheckpointError, match=r"^x: no such run; there are: runs/trained$"):
         find_run(Path("x"))
     for path in (Path("runs"), trained / "checkpoints"):
-        with pytest.raises(CheckpointError, match=r"config\.yaml\); did you mean 'runs/trained'\?$"):
+        with pytest.raises(CheckpointError, match=r"did you mean 'runs/trained'\?$"):
             find_run(path)
