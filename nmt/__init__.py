@@ -8,19 +8,6 @@ from importlib import import_module as _import_module
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "RunConfig",
-    "Translator",
-    "attention",
-    "config_of",
-    "divide_threads",
-    "evaluate",
-    "load_config",
-    "register",
-    "train",
-    "translate_text",
-]
-
 _MODULES = {
     "RunConfig": "nmt.config",
     "Translator": "nmt.translation.translator",
@@ -33,6 +20,8 @@ _MODULES = {
     "train": "nmt.training.loop",
     "translate_text": "nmt.documents.translate",
 }
+
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> object:

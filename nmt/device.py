@@ -1,11 +1,11 @@
 """The device, the number format of a forward pass, and memory use."""
 
-import contextlib
 import ctypes
 import functools
 import platform
 import re
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -71,12 +71,10 @@ def cudnn_rnn_uses_tf32(device: torch.device) -> bool:
     return device.type == "cuda" and is_rounded
 
 
-def autocast(
-    device: torch.device, precision: Precision
-) -> contextlib.AbstractContextManager[object]:
+def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
     """Return the autocast context for `precision`; a context without effect for fp32."""
     if precision == "fp32":
-        return contextlib.nullcontext()
+        return nullcontext()
     return torch.autocast(device.type, dtype=_AUTOCAST_DTYPES[precision])
 
 
@@ -115,8 +113,7 @@ class MemoryUse:
         """Estimate the peak in bytes for batches of `n_positions` positions.
 
         The largest batch so far had `n_largest` positions. The part of the peak above `now` is
-        scaled by n_positions / n_largest, or by `growth` if that is more: memory use also grows
-        during a long training.
+        scaled by n_positions / n_largest, or by `growth` if that is more.
         """
         return self.now + (self.peak - self.now) * max(growth, n_positions / n_largest)
 

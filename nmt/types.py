@@ -1,12 +1,11 @@
 """Data types that packages exchange: frozen dataclasses and type aliases.
 
-Data flow: SentencePair -> Encoded -> Batch (batches/batching.py) -> model -> Hypothesis ->
-Translation.
+Data flow: SentencePair -> Encoded -> Batch (nmt.batches) -> model -> Hypothesis -> Translation.
 """
 
 import os
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -55,6 +54,11 @@ class EvalExample:
 
     src_text: str
     ref_texts: tuple[str, ...]
+
+
+Examples = Sequence[EvalExample]
+References = Sequence[tuple[str, ...]]
+"""The references of each line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,7 @@ class SentenceReader:
         """Return a sentence as the model reads it, and the function that restores its form.
 
         `raw` is the sentence as the document has it. The model reads spaces for line breaks, and no
-        markup; it reads "" of a sentence without words. A sentence that the model leaves unchanged
-        stays as written.
+        markup; it reads "" of a sentence without words. An unchanged sentence stays as written.
         """
         marked = extract_markup(_LINE_BREAK.sub(" ", raw), format, self.copies)
         has_pipe = _PIPE.search(raw) is not None
@@ -103,11 +102,8 @@ class Document:
 
     def texts_of(self, rank: int, translations: Iterable[Translation]) -> list[str]:
         """Return the text of each part: hypothesis `rank` of a sentence, other parts unchanged."""
-        remaining = iter(translations)
-        return [
-            part.text if part.restore is None else part.restore(next(remaining), rank)
-            for part in self.parts
-        ]
+        rest = iter(translations)
+        return [p.text if p.restore is None else p.restore(next(rest), rank) for p in self.parts]
 
 
 def _with_breaks(text: str, raw: str) -> str:

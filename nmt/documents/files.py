@@ -33,8 +33,7 @@ def open_document(
 ) -> "Document | Catalogue":
     """Return the document whose content in the given format is `text`.
 
-    Raises DataError, which begins with `name`, if `text` is not in this format, and ConfigError
-    without the extra `files`.
+    Raises DataError, from `name`, if `text` has another format, and ConfigError without the extra.
     """
     try:
         return Catalogue(text, reader) if format == "po" else Document(text, format, reader)

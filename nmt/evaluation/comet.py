@@ -14,7 +14,7 @@ import numpy as np
 
 from nmt.errors import ConfigError, DataError, pip_install
 from nmt.evaluation.metric import SEED, Metric, MetricResult, Scoring, check_lines, mean_interval
-from nmt.types import EvalExample
+from nmt.types import Examples
 
 _BATCH_SIZE = 16
 
@@ -38,9 +38,7 @@ class Comet(Metric):
         self.check(scoring, "")
         _load(_checkpoint(scoring))
 
-    def score(
-        self, hyps: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
-    ) -> MetricResult:
+    def score(self, hyps: Sequence[str], examples: Examples, scoring: Scoring) -> MetricResult:
         check_lines(hyps, [example.ref_texts for example in examples])
         if not all(example.src_text for example in examples):
             raise ConfigError("`comet` reads the source of each sentence: give `src`")

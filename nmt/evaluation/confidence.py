@@ -23,11 +23,10 @@ from nmt.settings.base import Config
 from nmt.settings.messages import first_fault
 from nmt.storage.bounded import read_json, stay_inside
 from nmt.translation.translator import Translator
-from nmt.types import EvalExample, Translation
+from nmt.types import Examples, Translation
 
 FOLDS, BINS, MIN_SENTENCES = 10, 10, 20
 
-Examples = Sequence[EvalExample]
 Features = Float64[np.ndarray, "N F"]
 Values = Float64[np.ndarray, " _"]
 Labels = Bool[np.ndarray, " N"]

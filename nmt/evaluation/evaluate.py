@@ -12,7 +12,7 @@ from nmt.evaluation.metric import Scoring as Scoring
 from nmt.evaluation.metrics import METRICS, PAIRED, corpus_bleu
 from nmt.evaluation.significance import Comparison, compare
 from nmt.evaluation.typography import Comparable, make_comparable
-from nmt.types import EvalExample, Translation
+from nmt.types import Examples, Translation
 
 BUCKET_WORDS = (5, 10, 15, 20, 30, 40)
 """Upper bounds of all length buckets but the last, in whitespace-separated source words."""
@@ -62,9 +62,7 @@ class Evaluation:
         return len(self.hyp_texts) / self.seconds if self.seconds else None
 
 
-def evaluate(
-    translator: SupportsTranslate, examples: Sequence[EvalExample], scoring: Scoring
-) -> Evaluation:
+def evaluate(translator: SupportsTranslate, examples: Examples, scoring: Scoring) -> Evaluation:
     """Translate all examples and score the translations against the references.
 
     Translations are first converted to the typography of the references (typography.py). Raises
@@ -80,7 +78,7 @@ def evaluate(
 
 
 def score_translations(
-    hyp_texts: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
+    hyp_texts: Sequence[str], examples: Examples, scoring: Scoring
 ) -> Evaluation:
     """Score `hyp_texts[i]` as the translation of `examples[i]`; raises as `evaluate` does."""
     compared = make_comparable(hyp_texts, examples, scoring)
@@ -105,16 +103,13 @@ def compare_evaluations(
 ) -> dict[str, Comparison]:
     """Test the difference of two systems' scores, by each metric of `scoring` that is in PAIRED."""
     texts = baseline.hyp_texts, system.hyp_texts, baseline.refs
-    return {
-        metric: compare(metric, *texts, scoring.tgt_lang, scoring.tokenisation)
-        for metric in scoring.metrics
-        if metric in PAIRED
-    }
+    paired, how = PAIRED.keys() & scoring.metrics, (scoring.tgt_lang, scoring.tokenisation)
+    return {name: compare(name, *texts, *how) for name in scoring.metrics if name in paired}
 
 
 def bleu_by_length(
     hyp_texts: Sequence[str],
-    examples: Sequence[EvalExample],
+    examples: Examples,
     edges: Sequence[int] = BUCKET_WORDS,
     tokenize: str | None = None,
 ) -> tuple[Bucket, ...]:

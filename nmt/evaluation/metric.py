@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from nmt.config import BleuTokenisation
 from nmt.corpora.languages import language_code
 from nmt.errors import DataError
-from nmt.types import EvalExample
+from nmt.types import Examples, References
 
 DEFAULT_BOOTSTRAP = 1000
 SEED = 12345
@@ -29,8 +29,7 @@ class MetricResult:
     """The score of a set of translations by one metric. Most metrics have a scale from 0 to 100.
 
     `signature` lists the settings and versions that the score depends on. `low` and `high` are the
-    bounds of the 95 % confidence interval from `n_bootstrap` resamples. If `n_bootstrap` is 0, both
-    are None.
+    bounds of the 95 % confidence interval from `n_bootstrap` resamples; None for 0 resamples.
     """
 
     name: str
@@ -87,16 +86,14 @@ class Metric(ABC):
         """Load the metric's model, if any, so that errors appear before hours of translation."""
 
     @abstractmethod
-    def score(
-        self, hyps: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
-    ) -> MetricResult:
+    def score(self, hyps: Sequence[str], examples: Examples, scoring: Scoring) -> MetricResult:
         """Score `hyps`, the translations of `examples`.
 
         Raises DataError as `check_lines` does, and ConfigError as `check` does.
         """
 
 
-def check_lines(hyps: Sequence[str], refs: Sequence[tuple[str, ...]]) -> None:
+def check_lines(hyps: Sequence[str], refs: References) -> None:
     """Raise DataError if the numbers of lines differ or are 0, or if a line has no reference."""
     if len(refs) != len(hyps):
         raise DataError(f"score: got {len(hyps)} translations for {len(refs)} lines of references")

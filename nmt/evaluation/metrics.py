@@ -8,7 +8,7 @@ from nmt.evaluation.comet import Comet
 from nmt.evaluation.metric import Metric, Scoring
 from nmt.evaluation.multi30k import Multi30kBleu
 from nmt.evaluation.sacrebleu_metrics import SacreBleuMetric
-from nmt.types import EvalExample
+from nmt.types import EvalExample, References
 
 PAIRED: dict[str, SacreBleuMetric] = {
     "bleu": SacreBleuMetric("BLEU", "BLEU"),
@@ -28,9 +28,7 @@ def title_of(metric: str) -> str:
     return "validation loss" if metric == "loss" else METRICS[metric].title
 
 
-def corpus_bleu(
-    hyps: Sequence[str], refs: Sequence[tuple[str, ...]], tokenize: str | None = None
-) -> float:
+def corpus_bleu(hyps: Sequence[str], refs: References, tokenize: str | None = None) -> float:
     """Return sacreBLEU's cased BLEU, from 0 to 100; raises as Metric.score."""
     examples = [EvalExample("", line_refs) for line_refs in refs]
     return PAIRED["bleu"].score(hyps, examples, Scoring("", ("bleu",), 0, tokenize)).score

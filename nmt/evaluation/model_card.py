@@ -59,11 +59,13 @@ class SavedReport(BaseModel):
         return f"beam {self.search.get('beam', '?')}" + ", int8" * self.int8
 
 
+Reports = Sequence[SavedReport]
+
+
 def read_reports(run: Path, step: int | None, say: Callable[[str], None]) -> list[SavedReport]:
     """Read the reports in eval/ on translations by the run's model alone, after `step` updates.
 
-    A damaged report is skipped with a note to `say`. Raises CheckpointError if a link leads out of
-    the run.
+    A damaged one is skipped with a note to `say`. Raises CheckpointError for a link out of the run.
     """
     reports = []
     for path in sorted((run / "eval").glob("*.json")):
@@ -122,9 +124,7 @@ def model_card(
     return "\n\n".join(parts)
 
 
-def _front_matter(
-    config: RunConfig, reports: Sequence[SavedReport], licence: str | None
-) -> dict[str, object]:
+def _front_matter(config: RunConfig, reports: Reports, licence: str | None) -> dict[str, object]:
     languages = list(dict.fromkeys((config.data.src_lang, config.data.tgt_lang)))
     results = [_result(report, "-".join(languages)) for report in reports]
     matter = {
@@ -204,7 +204,7 @@ def _data(data: DataConfig, run_json: Json) -> list[str]:
     return [*parts, _table([("file", "bytes", "SHA-256"), *rows])] if rows else parts
 
 
-def _scores(reports: Sequence[SavedReport]) -> str:
+def _scores(reports: Reports) -> str:
     if not reports:
         return "This checkpoint has not been scored yet."
     head = "test set", "sentences", "search", "metric", "score", "95 % interval", "signature"

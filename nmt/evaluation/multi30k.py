@@ -45,9 +45,7 @@ def tokenise(lines: Sequence[str], lang: str) -> list[str]:
     try:
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
     except ImportError:
-        raise DataError(
-            "the Multi30k papers' BLEU needs sacremoses; get it with: " + pip_install("moses")
-        ) from None
+        raise DataError("multi30k needs sacremoses; get it with: " + pip_install("moses")) from None
     code = language_code(lang)  # sacremoses has rules for fr, none for FR
     # perl_parity repeats an oddity of the script: a U+2019 that is not between two letters of
     # a-z becomes a quotation mark, so `d’œil` is three tokens in the published references.

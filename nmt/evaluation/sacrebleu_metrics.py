@@ -1,8 +1,7 @@
 """Metrics computed by sacreBLEU (Post 2018, arXiv 1804.08771).
 
 BLEU: Papineni et al. 2002 (P02-1040). chrF: Popović 2015 (W15-3049). chrF++, which also counts
-word bigrams: Popović 2017 (W17-4770). TER: Snover et al. 2006. Confidence intervals: bootstrap,
-Koehn 2004 (W04-3250).
+word bigrams: W17-4770. TER: Snover et al. 2006. Intervals: bootstrap, Koehn 2004 (W04-3250).
 """
 
 import json
@@ -16,7 +15,7 @@ from jaxtyping import Real
 
 from nmt.errors import ConfigError
 from nmt.evaluation.metric import TOKENISATIONS, Metric, MetricResult, Scoring, check_lines
-from nmt.types import EvalExample
+from nmt.types import Examples, References
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreBleuScorer
@@ -79,12 +78,8 @@ class SacreBleuMetric(Metric):
         """Add the steps of `prepare` to sacreBLEU's signature; by default there are none."""
         return signature
 
-    def score(
-        self, hyps: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
-    ) -> MetricResult:
-        lines, streams = self.sacrebleu_inputs(
-            hyps, [example.ref_texts for example in examples], scoring
-        )
+    def score(self, hyps: Sequence[str], examples: Examples, scoring: Scoring) -> MetricResult:
+        lines, streams = self.sacrebleu_inputs(hyps, [one.ref_texts for one in examples], scoring)
         scorer, n_bootstrap = self.scorer(scoring), scoring.n_bootstrap
         result = scorer.corpus_score(lines, streams, n_bootstrap=n_bootstrap)
         signature = str(scorer.get_signature())
@@ -98,7 +93,7 @@ class SacreBleuMetric(Metric):
         return MetricResult(self.title, value, signature, low, high, n_bootstrap)
 
     def sacrebleu_inputs(
-        self, hyps: Sequence[str], refs: Sequence[tuple[str, ...]], scoring: Scoring
+        self, hyps: Sequence[str], refs: References, scoring: Scoring
     ) -> tuple[Sequence[str], Streams]:
         """Preprocess translations and references, and arrange the references as Streams.
 
@@ -107,9 +102,7 @@ class SacreBleuMetric(Metric):
         check_lines(hyps, refs)
         seed = os.environ.get("SACREBLEU_SEED", "none")
         if seed.lower() != "none" and not (seed.isascii() and seed.isdecimal()):
-            raise ConfigError(
-                f"SACREBLEU_SEED: got '{seed}', allowed: a whole number >= 0, or none"
-            )
+            raise ConfigError(f"SACREBLEU_SEED: got '{seed}', allowed: a number >= 0, or none")
         streams: Streams = []
         # A missing reference is None, not "", so that the signature says `nrefs:var`.
         for stream in zip_longest(*refs):

@@ -1,7 +1,6 @@
 """Significance tests of score differences, based on sacreBLEU's statistics of each line.
 
-Paired bootstrap: Koehn 2004 (W04-3250). Approximate randomisation: Riezler and Maxwell 2005
-(W05-0908).
+Paired bootstrap: Koehn 2004 (W04-3250). Approximate randomisation: W05-0908.
 """
 
 import os
@@ -15,6 +14,7 @@ from jaxtyping import Float
 from nmt.evaluation.metric import DEFAULT_BOOTSTRAP, Scoring
 from nmt.evaluation.metrics import PAIRED
 from nmt.evaluation.sacrebleu_metrics import Streams
+from nmt.types import References
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
@@ -49,7 +49,7 @@ def compare(
     metric: str,
     baseline_hyps: Sequence[str],
     hyps: Sequence[str],
-    refs: Sequence[tuple[str, ...]],
+    refs: References,
     tgt_lang: str,
     tokenize: str | None = None,
 ) -> Comparison:

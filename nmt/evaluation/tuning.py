@@ -11,7 +11,7 @@ from nmt.evaluation.typography import make_comparable
 from nmt.search.search_config import SearchConfig
 from nmt.settings.config_file import load_values
 from nmt.translation.translator import Translator
-from nmt.types import EvalExample, rank_of
+from nmt.types import Examples, rank_of
 
 BEAMS = (1, 2, 4, 5, 8, 12)
 PENALTIES = (0.0, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4)
@@ -40,7 +40,7 @@ class SearchGrid:
 
 def search_grid(
     translator: Translator,
-    examples: Sequence[EvalExample],
+    examples: Examples,
     scoring: Scoring,
     beams: Sequence[int] = BEAMS,
     penalties: Sequence[float] = PENALTIES,
@@ -50,8 +50,7 @@ def search_grid(
 
     Other search settings are the translator's, but without sampling and `mbr`
     (SearchConfig.plain_beam). After each beam size, `on_beam` gets the size and its seconds. Raises
-    ConfigError, before any search, if a value is not allowed in SearchConfig, and DataError as
-    `evaluate` does.
+    ConfigError, before any search, for a value not allowed in SearchConfig, and DataError.
     """
 
     @functools.cache  # many settings give the same translations

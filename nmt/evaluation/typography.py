@@ -22,7 +22,7 @@ from nmt.text.normalisation import (
     normalise,
     restore,
 )
-from nmt.types import EvalExample
+from nmt.types import EvalExample, Examples
 
 Typography = Literal["plain", "printed"]
 
@@ -69,9 +69,7 @@ class Comparable:
         return lines
 
 
-def make_comparable(
-    hyp_texts: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
-) -> Comparable:
+def make_comparable(hyp_texts: Sequence[str], examples: Examples, scoring: Scoring) -> Comparable:
     """Convert all translations to the references' prevailing typography, and all texts to NFC.
 
     If `scoring.as_is` is set, translations and references stay unchanged.

@@ -22,6 +22,9 @@ from nmt.translation.translator import Translator
 from nmt.translation.words import merge_words, row_shares
 from nmt.types import Encoded
 
+Lines = Sequence[str]
+EncodedLines = tuple[list[Encoded], list[WordPieces]]
+
 
 @dataclass(frozen=True)
 class WeightOptions:
@@ -71,10 +74,8 @@ def piece_weights(
             return [row_shares(result.scores) for result in attributor.read(inputs, ids)]
         return alignment_weights(translator.model, *inputs, ids, options.shift, heads, by_norm)
 
-    weights = [
-        np.zeros((len(target.ids), len(source.ids) + 1), np.float32)
-        for source, target in zip(sources, targets, strict=True)
-    ]
+    sizes = [(len(t.ids), len(s.ids) + 1) for s, t in zip(sources, targets, strict=True)]
+    weights = [np.zeros(size, np.float32) for size in sizes]
     indices = [i for i, target in enumerate(targets) if target.ids]
     pairs = [sources[i] for i in indices], [targets[i].ids for i in indices]
     for k, matrix in translator.batched.read_pairs(*pairs, translator.search.batch_size, read):
@@ -110,13 +111,10 @@ class Aligner:
             got = f"got a run from {reverse[0]} to {reverse[1]}"
             raise ConfigError(f"`reverse`: {got}, allowed: one from {tgt} to {src}")
 
-    def align(
-        self, sources: Sequence[str], targets: Sequence[str], tokenised: bool = False
-    ) -> list[Links]:
+    def align(self, sources: Lines, targets: Lines, tokenised: bool = False) -> list[Links]:
         """Return the links (source word, target word) of each pair of lines.
 
-        Words are separated by spaces and numbered from 0. If the lines are `tokenised`, the models
-        read the detokenised text.
+        Words are separated by spaces, from 0. Of `tokenised` lines, models read detokenised text.
         """
         forward = self._one_way(self.translator, sources, targets, tokenised)
         if self.reverse is None:
@@ -131,8 +129,8 @@ class Aligner:
     def _one_way(
         self,
         translator: Translator,
-        sources: Sequence[str],
-        targets: Sequence[str],
+        sources: Lines,
+        targets: Lines,
         tokenised: bool,
     ) -> list[Links]:
         sides = translator.tokenizers
@@ -163,9 +161,7 @@ def _mismatches(src: WordPieces, tgt: WordPieces) -> dict[str, int]:
     }
 
 
-def _encode(
-    lines: Sequence[str], tokenizer: Tokenizer, tokenised: bool
-) -> tuple[list[Encoded], list[WordPieces]]:
+def _encode(lines: Lines, tokenizer: Tokenizer, tokenised: bool) -> EncodedLines:
     words = [words_between_spaces(line) for line in lines]
     texts = [detokenise(line, tokenizer.lang) for line in words] if tokenised else lines
     encoded = [tokenizer.encode(text) for text in texts]

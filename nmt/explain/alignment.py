@@ -16,8 +16,7 @@ def strongest_links(weights: Float32[np.ndarray, "T S_and_eos"]) -> Links:
     """Link each target position j to the source position i = argmax_s weights[j, s].
 
     Positions are numbered from 0. Of several largest weights, the first counts. The last column is
-    the source's eos. A target position has no link if its largest weight is on eos, or if its
-    weights are all 0.
+    the source's eos. A position has no link if its largest weight is on eos, or all are 0.
     """
     eos_column = weights.shape[1] - 1
     strongest = [(int(row.argmax()), j) for j, row in enumerate(weights) if row.any()]
@@ -54,8 +53,7 @@ def grow_diag(one: Links, other: Links) -> Links:
 def grow_diag_final(one: Links, other: Links, needs_both: bool = False) -> Links:
     """Return the links of `grow_diag`, extended by links of `one`, then by links of `other`.
 
-    A link is added if its source or its target word has no link yet. With `needs_both`, neither
-    word may have a link yet.
+    A link is added if one of its words has no link yet, or with `needs_both`, both have none.
     """
     links = set(grow_diag(one, other))
     sources, targets = _words(links)

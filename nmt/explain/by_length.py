@@ -1,7 +1,4 @@
-"""A picture of BLEU by the length of the source, a line for each system.
-
-It follows Bahdanau et al. 2015 (arXiv 1409.0473), figure 2.
-"""
+"""A picture of BLEU by source length, a line a system (Bahdanau et al. 2015, figure 2)."""
 
 from collections.abc import Collection, Mapping, Sequence
 

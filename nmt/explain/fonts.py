@@ -11,15 +11,12 @@ from nmt.explain.labels import display_width, label, shorten
 
 FAMILY = "DejaVu Sans"  # part of matplotlib
 
+_SCRIPTS = """Armenian Bengali Devanagari Ethiopic Georgian Gujarati Gurmukhi Hebrew Kannada Khmer
+Lao Malayalam Myanmar Oriya Sinhala Syriac Tamil Telugu Thaana Thai Tibetan"""
 _FALLBACKS = (
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans SC"),
-    "Arial Unicode MS",
-    *("Noto Sans Armenian", "Noto Sans Bengali", "Noto Sans Devanagari", "Noto Sans Ethiopic"),
-    *("Noto Sans Georgian", "Noto Sans Gujarati", "Noto Sans Gurmukhi", "Noto Sans Hebrew"),
-    *("Noto Sans Kannada", "Noto Sans Khmer", "Noto Sans Lao", "Noto Sans Malayalam"),
-    *("Noto Sans Myanmar", "Noto Sans Oriya", "Noto Sans Sinhala", "Noto Sans Syriac"),
-    *("Noto Sans Tamil", "Noto Sans Telugu", "Noto Sans Thaana", "Noto Sans Thai"),
-    *("Noto Sans Tibetan", "Noto Emoji", "Noto Sans Symbols2", "Noto Sans Symbols", "Symbola"),
+    *("Arial Unicode MS", *(f"Noto Sans {script}" for script in _SCRIPTS.split())),
+    *("Noto Emoji", "Noto Sans Symbols2", "Noto Sans Symbols", "Symbola"),
 )
 _NO_GLYPH = "□"
 

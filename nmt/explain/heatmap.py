@@ -91,13 +91,10 @@ class MapFigure(Figure):
         return picture(self, "png")
 
 
-def write_map(
-    figure: Figure, path: FilePath, format: str | None = None, force: bool = False
-) -> None:
+def write_map(figure: Figure, path: FilePath, format: str = "", force: bool = False) -> None:
     """Write a figure to a file, with all its labels. The file must be new unless `force`.
 
-    `format` is png, svg or pdf, by default the suffix of `path`. Raises ConfigError for another
-    suffix or if the file exists.
+    `format` is png, svg or pdf, or "": the suffix. Raises ConfigError for others, or if it exists.
     """
     path = Path(path)
     format = format or format_of(path)

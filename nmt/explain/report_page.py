@@ -1,7 +1,4 @@
-"""A run as one HTML page that loads nothing: curves, samples of validations, card.
-
-docs/report.md describes it.
-"""
+"""A run as one HTML page that loads nothing: curves, samples, card (docs/report.md)."""
 
 import base64
 import html
@@ -113,11 +110,8 @@ def _slider(steps: Sequence[int], lines: Sequence[MetricsLine]) -> Iterator[str]
     }
     records = {line.step: line.record for line in lines if line.kind == "valid"}
     for position, step in enumerate(steps):
-        scores = [
-            text.format(value)
-            for name, text in formats.items()
-            if isinstance(value := records[step].get(name), float)
-        ]
+        values = ((text, records[step].get(name)) for name, text in formats.items())
+        scores = [text.format(value) for text, value in values if isinstance(value, float)]
         yield f'<p data-position="{position}">update {step:,}: {_text(", ".join(scores))}</p>\n'
     yield "</div>\n"
 

@@ -95,9 +95,7 @@ def _spec(
     return spec
 
 
-def _set_pieces(
-    stack: Any, table: Any, pieces: InputEmbedding, n_pieces: int, n_positions: int
-) -> None:
+def _set_pieces(stack: Any, table: Any, pieces: InputEmbedding, n_pieces: int, length: int) -> None:
     """Set the embeddings, without the table's padding rows, and the positional encodings."""
     table.weight = _numbers(pieces.embedding.weight[:n_pieces])
     size = table.weight.shape[1]
@@ -105,8 +103,8 @@ def _set_pieces(
         return
     encoding = pieces.positions
     if isinstance(encoding, LearnedPositions):
-        n_positions = encoding.embedding.num_embeddings
-    zeros = torch.zeros(1, n_positions, size)
+        length = encoding.embedding.num_embeddings
+    zeros = torch.zeros(1, length, size)
     encodings = zeros if encoding is None else encoding(zeros)
     stack.position_encodings.encodings = _numbers(encodings[0])
 

@@ -65,8 +65,7 @@ class StepGraph(nn.Module):
     """One decoder step of R rows; row i translates the sentence `sentences[i]`.
 
     `state` provides the values of the decoder state that are not tensors. `names` lists all its
-    tensors in order. `row_names` lists the tensors that have a row per hypothesis; the others have
-    a row per sentence.
+    tensors in order. `row_names` lists those with a row per hypothesis, not per sentence.
     """
 
     def __init__(

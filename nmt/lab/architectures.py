@@ -1,8 +1,7 @@
 """Connections of four layers: a convolution, a dilated convolution, a GRU, and self-attention.
 
-Connections are computed from the gradients of the layers, and paths are followed hop by hop. A hop
-is one application of a layer to a signal: one stacked layer, or one step of a recurrence. Section 4
-of arXiv 1706.03762 defines paths; the drawing is like figure 10.6.1 of d2l.ai.
+Connections are computed from gradients, and paths are followed hop by hop. A hop is one application
+of a layer: one stacked layer, or one step of a recurrence (arXiv 1706.03762, section 4).
 """
 
 import itertools
@@ -18,15 +17,9 @@ from pydantic import Field
 
 from nmt.errors import format_count
 from nmt.explain.colours import GREY, ORANGE
+from nmt.lab import sequence_layers
 from nmt.lab.experiment import Experiment, Odd, Options, Result, seeded
 from nmt.lab.figure import new_figure
-from nmt.lab.sequence_layers import (
-    Convolution,
-    DilatedConvolution,
-    Recurrence,
-    SelfAttention,
-    SequenceLayer,
-)
 
 _SIZE = 4  # size of a vector; it does not affect the connections
 
@@ -38,6 +31,7 @@ class ArchitecturesOptions(Options):
     kernel: Odd = Field(default=3, ge=3, le=9, description="k: kernel width of convolutions; odd")
 
 
+Point = tuple[int, int]
 Connections = npt.NDArray[np.bool_]
 """(n, n): whether output i (the row) depends directly on position j (the column)."""
 
@@ -69,7 +63,9 @@ class Paths:
         return [first, *reversed(path)]
 
 
-def connections(layer: SequenceLayer, n: int, size: int) -> tuple[Connections, Connections]:
+def connections(
+    layer: sequence_layers.SequenceLayer, n: int, size: int
+) -> tuple[Connections, Connections]:
     """Return which of n inputs each output reads directly, and which outputs of the same layer.
 
     Output i reads position j if, in one `layer.sweep`, its gradient with respect to position j is
@@ -85,7 +81,7 @@ def connections(layer: SequenceLayer, n: int, size: int) -> tuple[Connections, C
     return inputs, outputs
 
 
-def shortest_paths(layer: SequenceLayer, n: int, size: int) -> Paths:
+def shortest_paths(layer: sequence_layers.SequenceLayer, n: int, size: int) -> Paths:
     """Return the shortest paths, found hop by hop until no further pair of positions is connected.
 
     If the outputs of the layer depend on each other, all hops are within this layer. Otherwise,
@@ -106,7 +102,7 @@ def shortest_paths(layer: SequenceLayer, n: int, size: int) -> Paths:
     return Paths(tuple(hops[:-1]), lengths, within)
 
 
-def sequential_steps(layer: SequenceLayer, n: int, size: int) -> int:
+def sequential_steps(layer: sequence_layers.SequenceLayer, n: int, size: int) -> int:
     """Return the number of sweeps until every output is known; an unknown output is NaN."""
     with torch.no_grad():
         x = torch.randn(1, n, size).to(next(layer.parameters()))
@@ -154,11 +150,11 @@ def run(options: ArchitecturesOptions) -> ArchitecturesResult:
     n, k = options.positions, options.kernel
     architectures: dict[str, Architecture] = {}
     with seeded(options.seed):
-        layers: dict[str, SequenceLayer] = {
-            f"convolution, k = {k}": Convolution(_SIZE, k),
-            f"dilated convolution, k = {k}": DilatedConvolution(_SIZE, k),
-            "recurrence (GRU)": Recurrence(_SIZE),
-            "self-attention": SelfAttention(_SIZE, with_weights=False),
+        layers: dict[str, sequence_layers.SequenceLayer] = {
+            f"convolution, k = {k}": sequence_layers.Convolution(_SIZE, k),
+            f"dilated convolution, k = {k}": sequence_layers.DilatedConvolution(_SIZE, k),
+            "recurrence (GRU)": sequence_layers.Recurrence(_SIZE),
+            "self-attention": sequence_layers.SelfAttention(_SIZE, with_weights=False),
         }
         for name, layer in layers.items():
             paths = shortest_paths(layer.double(), n, _SIZE)
@@ -204,9 +200,7 @@ def _draw_connections(axes: Axes, architecture: Architecture, n: int) -> None:
     axes.set_xlabel(text, color="0.1")
 
 
-def _arrow(
-    axes: Axes, start: tuple[int, int], end: tuple[int, int], colour: str, width: float
-) -> None:
+def _arrow(axes: Axes, start: Point, end: Point, colour: str, width: float) -> None:
     arrow = FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=5 + 3 * width, zorder=2)
     arrow.set(color=colour, linewidth=width)
     axes.add_patch(arrow)

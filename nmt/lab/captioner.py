@@ -1,8 +1,7 @@
 """Captioning: the recurrent decoder of the translation models over annotations of any input.
 
-An encoder turns the input into a Memory, and the unchanged decoder attends to it. With pictures as
-input, the model is Show, Attend and Tell (Xu et al. 2015, arXiv 1502.03044). docs/features.md
-explains how to use it with other features.
+An encoder turns the input, such as a picture (arXiv 1502.03044), into a Memory, to which the
+unchanged decoder attends. docs/features.md explains how to use it with other features.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -81,8 +80,7 @@ class PictureEncoder(nn.Module):
 
     Three convolutions of stride 2 and one of stride 1, each with batch normalisation (arXiv
     1502.03167) and a ReLU. Each cell has a receptive field of 38 by 38 pixels, centred on it since
-    the strided kernels are even. A learned vector per cell encodes its position, to which
-    convolutions are equivariant.
+    the strided kernels are even. A learned vector per cell encodes its position.
     """
 
     def __init__(self, n_positions: int, size: int) -> None:

@@ -1,8 +1,7 @@
 """Show, Attend and Tell (Xu et al. 2015, arXiv 1502.03044) with the translation models' decoder.
 
-Pictures of coloured shapes are captioned in English and in French. The decoder is unchanged, and
-attends to the grid cells of a picture instead of the words of a sentence. The test pictures have
-arrangements that do not occur in training (captioning/scenes.py).
+Pictures of coloured shapes, in arrangements that do not occur in training, are captioned in English
+and French. The unchanged decoder attends to the grid cells of a picture instead of words.
 """
 
 import random
@@ -44,19 +43,13 @@ _NOISE = 0.04  # standard deviation of the noise added to pixels
 class CaptionsOptions(Options):
     """Options of the captioner, its training and its test."""
 
-    attention: AttentionConfig = Field(
-        default=AdditiveConfig(size=48), description="attention of the decoder"
-    )
+    attention: AttentionConfig = Field(default=AdditiveConfig(size=48), description="the decoder's")
     hidden: int = Field(default=128, ge=8, description="units of the decoder")
     annotation: int = Field(default=64, ge=8, description="size of a grid cell's annotation")
     updates: int = Field(default=2000, ge=1, description="updates of Adam")
     pictures: int = Field(default=32, ge=2, description="new pictures per update")
     lr: float = Field(default=0.004, gt=0, description="peak learning rate; falls as a cosine")
-    tests: int = Field(
-        default=1600,
-        ge=4,
-        description="maximum number of unseen arrangements; a quarter for new kinds",
-    )
+    tests: int = Field(default=1600, ge=4, description="unseen arrangements; new kinds: a quarter")
     beam: int = Field(default=1, ge=1, description="beam size of the search; 1 is greedy")
 
     @model_validator(mode="after")
@@ -73,8 +66,7 @@ def training_batches(
 ) -> Iterator[CaptionBatch]:
     """Yield endless batches of new pictures with their captions in every language.
 
-    A relation is drawn first, then an arrangement with this relation. Otherwise, pictures of a
-    single thing would be rare.
+    A relation is drawn before the arrangement; else pictures of a single thing would be rare.
     """
     rng = random.Random(f"lessons {options.seed}")
     by_relation: dict[str, list[Arrangement]] = {}

@@ -1,9 +1,7 @@
 """A task that requires both near and distant positions, and an encoder trained on the task.
 
-A card has a letter and a digit. Each half of a sequence has every letter once, in random order;
-digits are random. Every position answers two questions: the digit of the previous card (near, found
-by position), and the digit of the card with the same letter in the other half (far, found by
-content).
+Each half of a sequence has a card of every letter, in random order, with a random digit. Every
+position answers two digits: of the previous card, and of the same letter in the other half.
 """
 
 from dataclasses import dataclass
@@ -60,9 +58,7 @@ class CardReader(nn.Module):
 
     def __init__(self, heads: int, options: CardOptions) -> None:
         super().__init__()
-        config = TransformerConfig(
-            size=options.size, heads=heads, layers=options.layers, dropout=0.0
-        )
+        config = TransformerConfig(size=options.size, heads=heads, layers=options.layers, dropout=0)
         self.encoder = TransformerEncoder(config, options.letters * options.digits)
         self.answer = nn.Linear(options.size, 2 * options.digits)
 

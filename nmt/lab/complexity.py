@@ -1,7 +1,6 @@
 """Costs of convolution, recurrence, self-attention and local attention by sequence length.
 
-Table 1 of arXiv 1706.03762 is compared with measured time and memory. Local attention follows
-arXiv 1508.04025, section 3.2.
+Measured time and memory, beside table 1 of arXiv 1706.03762. Local: arXiv 1508.04025, section 3.2.
 """
 
 from collections.abc import Callable
@@ -12,18 +11,10 @@ from matplotlib.figure import Figure
 from pydantic import Field, field_validator
 
 from nmt.explain.colours import BLUE, GREEN, GREY, ORANGE, PURPLE
+from nmt.lab import sequence_layers
 from nmt.lab.costs import FORWARD, TRAINING, Amounts, Costs, Curve, crossing, draw_growth, measure
 from nmt.lab.experiment import Experiment, Odd, Options, Result, one_thread, seeded
 from nmt.lab.figure import new_figure
-from nmt.lab.sequence_layers import (
-    Convolution,
-    DilatedConvolution,
-    LocalAttention,
-    Recurrence,
-    SelfAttention,
-    SequenceLayer,
-    TheoreticalCosts,
-)
 
 SHORTEST = 32
 CONVOLUTION, DILATED, RECURRENCE = "convolution", "dilated convolution", "recurrence (GRU)"
@@ -43,9 +34,7 @@ _PAIRS = tuple((ATTENTION, other) for other in (CONVOLUTION, RECURRENCE, LOCAL))
 class ComplexityOptions(Options):
     """Options of the layers, and the number of timings."""
 
-    longest: int = Field(
-        default=4096, ge=256, le=65536, description="longest sequence: 32 times a power of 2"
-    )
+    longest: int = Field(default=4096, ge=256, le=65536, description="longest: 32, 64, 128, ...")
     size: int = Field(default=64, ge=2, le=1024, description="d: size of a position's vector")
     kernel: Odd = Field(default=7, ge=3, le=255, description="k: kernel width of convolutions; odd")
     window: int = Field(default=10, gt=0, description="D: reach of local attention to each side")
@@ -71,7 +60,7 @@ class ComplexityResult(Result):
     size: int
     lengths: list[int]
     layers: dict[str, Costs]
-    theory: dict[str, TheoreticalCosts]
+    theory: dict[str, sequence_layers.TheoreticalCosts]
 
     def crossings(self, cost: Callable[[Costs], Amounts]) -> dict[str, float | None]:
         """Return the lengths above which self-attention costs more than other layers.
@@ -110,18 +99,16 @@ def run(options: ComplexityOptions) -> ComplexityResult:
     """Measure every layer at every length."""
     size, lengths = options.size, options.lengths
     with seeded(options.seed), one_thread():
-        layers: dict[str, SequenceLayer] = {
-            CONVOLUTION: Convolution(size, options.kernel),
-            DILATED: DilatedConvolution(size, options.kernel).above(),  # dilation k
-            RECURRENCE: Recurrence(size),
-            ATTENTION: SelfAttention(size, with_weights=False),
-            ALL_WEIGHTS: SelfAttention(size, with_weights=True),
-            LOCAL: LocalAttention(size, options.window),
+        layers: dict[str, sequence_layers.SequenceLayer] = {
+            CONVOLUTION: sequence_layers.Convolution(size, options.kernel),
+            DILATED: sequence_layers.DilatedConvolution(size, options.kernel).above(),  # dilation k
+            RECURRENCE: sequence_layers.Recurrence(size),
+            ATTENTION: sequence_layers.SelfAttention(size, with_weights=False),
+            ALL_WEIGHTS: sequence_layers.SelfAttention(size, with_weights=True),
+            LOCAL: sequence_layers.LocalAttention(size, options.window),
         }
-        costs = {
-            name: measure(layer, lengths, options.repetitions, size)
-            for name, layer in layers.items()
-        }
+        repetitions = options.repetitions
+        costs = {name: measure(layers[name], lengths, repetitions, size) for name in layers}
     theory = {name: layer.theory for name, layer in layers.items()}
     return ComplexityResult(size, lengths, costs, theory)
 
@@ -137,10 +124,8 @@ def draw(result: ComplexityResult) -> Figure:
         "Measured: milliseconds with the backward pass": (1e3, lambda c: c.seconds[TRAINING]),
     }
     for axes, (title, (unit, cost)) in zip(panels.flat, titles.items(), strict=True):
-        curves = [
-            Curve([unit * amount for amount in cost(costs)], *_LINES[name])
-            for name, costs in result.layers.items()
-        ]
+        amounts = {name: [unit * x for x in cost(costs)] for name, costs in result.layers.items()}
+        curves = [Curve(values, *_LINES[name]) for name, values in amounts.items()]
         draw_growth(axes, result.lengths, curves)
         axes.set(title=title, xlabel="length n of the sequence")
     first = panels[0, 0]

@@ -35,8 +35,7 @@ def upper_slope(sizes: Sequence[int], costs: Amounts) -> float:
 def crossing(sizes: Sequence[int], costs: Amounts, others: Amounts) -> float | None:
     """Return the size above which `costs` exceed `others`, or None if they do not at the last size.
 
-    The result is the first size if `costs` exceed `others` at all sizes. Costs are interpolated
-    linearly on logarithmic axes.
+    It is the first size if they do at all sizes. Costs are interpolated on logarithmic axes.
     """
     gaps = np.log(costs) - np.log(others)
     below = np.flatnonzero(gaps <= 0)
@@ -83,12 +82,10 @@ class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.now = self.peak = 0
         self._seen: weakref.WeakSet[torch.UntypedStorage] = weakref.WeakSet()
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> object:
-        out = func(*args, **(kwargs or {}))
+    def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> object:
+        out = op(*args, **(kwargs or {}))
         for result in out if isinstance(out, tuple | list) else (out,):
-            if isinstance(result, Tensor) and not func.is_view:
+            if isinstance(result, Tensor) and not op.is_view:
                 self._add(result.untyped_storage(), args)
         return out
 

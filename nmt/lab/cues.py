@@ -1,9 +1,7 @@
 """Volitional and nonvolitional cues: what layers attend to with and without a query.
 
-A salient item, such as a red cup among papers, always draws the eye: a nonvolitional cue. A task,
-such as reading, directs the eye to the book: a volitional cue (James 1890; d2l.ai, section
-"Attention Cues"). The input of convolutions, fully connected layers and pooling is the items only;
-attention adds a query. Here the task is one kind of item, and the answer is the digit on the item.
+The task is one kind of item, such as a book, and the answer is the digit on this item. Attention
+gets the task as its query; other layers see the items only (docs/lab/cues.md).
 """
 
 from dataclasses import dataclass
@@ -29,14 +27,14 @@ _DIGITS = 8
 FEATURES = ("brightness", *KINDS, *(f"digit {digit}" for digit in range(_DIGITS)))
 _FEATURES = len(FEATURES)
 
+Items = Float[Tensor, "B S F"]
+
 
 class CuesOptions(Options):
     """Options of the scenes and of the training."""
 
     items: int = Field(default=5, ge=5, le=len(KINDS), description="items per scene")
-    salient: float = Field(
-        default=0.4, ge=0, le=1, description="share of scenes with a salient task"
-    )
+    salient: float = Field(default=0.4, ge=0, le=1, description="share of scenes of a salient task")
     hidden: int = Field(default=64, gt=0, description="units of each layer except attention")
     updates: int = Field(default=1000, gt=0, description="updates of Adam for each network")
     batch: int = Field(default=128, gt=0, description="new scenes per update")
@@ -52,7 +50,7 @@ class Scenes:
     its digit as one-hot vectors. `ceiling` is the highest expected accuracy without the task.
     """
 
-    items: Float[Tensor, "B S F"]
+    items: Items
     task: Int[Tensor, " B"]
     digit: Int[Tensor, " B"]
     ceiling: Float[Tensor, " B"]
@@ -105,9 +103,7 @@ class Reader(nn.Module):
         self.inner = nn.Linear(size * width, options.hidden)
         self.outer = nn.Linear(options.hidden, _DIGITS)
 
-    def forward(
-        self, items: Float[Tensor, "B S F"], task: Int[Tensor, " B"]
-    ) -> Float[Tensor, "B digits"]:
+    def forward(self, items: Items, task: Int[Tensor, " B"]) -> Float[Tensor, "B digits"]:
         if self.with_task:
             task_features = _one_hot_kinds(task).unsqueeze(1).expand(-1, items.shape[1], -1)
             items = torch.cat([items, task_features], dim=-1)
@@ -132,9 +128,7 @@ class AttentionReader(nn.Module):
         self.query = None if with_task else nn.Parameter(torch.randn(len(KINDS)))
         self.outer = nn.Linear(_FEATURES, _DIGITS)
 
-    def forward(
-        self, items: Float[Tensor, "B S F"], task: Int[Tensor, " B"]
-    ) -> Float[Tensor, "B digits"]:
+    def forward(self, items: Items, task: Int[Tensor, " B"]) -> Float[Tensor, "B digits"]:
         query = _one_hot_kinds(task) if self.query is None else self.query.expand(len(items), -1)
         weights = self.attention.attend(query.unsqueeze(1), items, items).weights
         return self.outer((weights @ items).squeeze(1))
@@ -229,8 +223,7 @@ def influence(network: nn.Module, with_task: bool, n_items: int) -> Float[Tensor
 
     The digit of one item at a time is replaced. The change of the answer is the total variation
     distance, averaged over the item's other digits. The scene is the desk: the first `n_items` of
-    KINDS with different digits, where only the cup is bright. There is a row for each task, or one
-    row without a task.
+    KINDS with different digits, where only the cup is bright. Without a task there is one row.
     """
     kinds = torch.arange(n_items)
     brightness = torch.where(kinds == SALIENT, 1.0, 0.2)
@@ -266,12 +259,8 @@ def draw(result: CuesResult) -> Figure:
 
 
 def _draw_influence(axes: Axes, result: CuesResult) -> None:
-    table = np.vstack(
-        [
-            *(network.influence for network in result.without_the_task.values()),
-            result.with_the_task["attention"].influence,
-        ]
-    )
+    networks = *result.without_the_task.values(), result.with_the_task["attention"]
+    table = np.vstack([network.influence for network in networks])
     heat_map(axes, table, 1.0)
     label_cells(axes, table)
     names = [*LAYERS[:-1], "attention, constant query"]

@@ -1,11 +1,7 @@
 """Permutation equivariance of self-attention, a recurrence, and a fully connected layer.
 
 A function f of a sequence is permutation-equivariant if f(PX) = P f(X) for every permutation P.
-Self-attention is equivariant unless positions are added to its input (arXiv 1706.03762, section
-3.5). A fully connected layer over the sequence is not, since its weights depend on the position.
-A recurrence is not either, since its state depends on the order.
-
-Without W_q and W_k the scores X X^T are symmetric, and most words attend to themselves.
+docs/lab/equivariance.md has the proof for self-attention (arXiv 1706.03762, section 3.5).
 """
 
 from collections.abc import Callable
@@ -44,9 +40,7 @@ BARE_SCORES, ONE_MATRIX, TWO_MATRICES = "X Xᵀ", "X W (X W)ᵀ", "X W_q (X W_k)
 class EquivarianceOptions(Options):
     """The sentence, the sizes, and the number of permutations."""
 
-    sentence: str = Field(
-        default="a dog chases two small cats", description="words; each gets a random vector"
-    )
+    sentence: str = Field(default="a dog chases two small cats", description="words, all different")
     size: int = Field(default=16, ge=2, le=512, multiple_of=2, description="size of a word vector")
     heads: int = Field(default=2, gt=0, description="attention heads; a divisor of size")
     permutations: int = Field(default=100, gt=0, le=10_000, description="random permutations")
@@ -208,8 +202,7 @@ def _measure_scores(scores: Float[Tensor, "S S"]) -> ScoreMeasurements:
 def draw(result: EquivarianceResult) -> Figure:
     """Draw a row per layer: weights before and after the permutation, and the difference.
 
-    The last row has scores. A box marks the pair of different words with the largest weight of
-    self-attention.
+    The last row has scores. A box marks the pair of words with the largest weight.
     """
     figure = new_figure(9.0, 11.9)
     rows = figure.subfigures(6, 1, squeeze=False, height_ratios=[1, 0.9, 0.9, 1, 1.25, 1.25]).flat

@@ -1,7 +1,6 @@
 """The framework of experiments: options, a run that returns numbers, a figure, and output files.
 
-To add an experiment, define `EXPERIMENT` in nmt/lab/NAME.py, and add NAME and a line of description
-to nmt/lab/experiments.py.
+An experiment is `EXPERIMENT` in nmt/lab/NAME.py, with a line of description in experiments.py.
 """
 
 import contextlib
@@ -39,17 +38,11 @@ def _odd(value: int) -> int:
     return value
 
 
-def _non_empty(items: tuple[object, ...]) -> tuple[object, ...]:
-    if not items:
-        raise ValueError("got [], allowed: a list of one or more")
-    return items
-
-
 Odd = Annotated[int, AfterValidator(_odd)]
 """An odd number, such as the width of a centred window."""
 
 ItemT = TypeVar("ItemT")
-NonEmpty = Annotated[tuple[ItemT, ...], AfterValidator(_non_empty)]
+NonEmpty = Annotated[tuple[ItemT, ...], Field(min_length=1)]
 """A tuple of at least one item."""
 
 

@@ -27,17 +27,13 @@ EXPERIMENTS = {
 """Descriptions by name. The experiment `a-b` is `EXPERIMENT` in nmt/lab/a_b.py."""
 
 
-def check_name(name: str) -> None:
-    """Raise ConfigError, with the nearest name, if there is no experiment `name`."""
+def find(name: str) -> "Experiment[Any, Any]":
+    """Return the experiment called `name`. Raises ConfigError, with the nearest name, for none."""
     if name not in EXPERIMENTS:
         near = did_you_mean(name.replace("_", "-").lower(), EXPERIMENTS)
         hint = near or f"; allowed: {', '.join(EXPERIMENTS)}"
         raise ConfigError(f"no experiment '{name}'{hint}")
 
-
-def find(name: str) -> "Experiment[Any, Any]":
-    """Return the experiment called `name`. Raises ConfigError if there is none."""
-    check_name(name)
     module = importlib.import_module(f"nmt.lab.{name.replace('-', '_')}")
     experiment: Experiment[Any, Any] = module.EXPERIMENT
     return experiment

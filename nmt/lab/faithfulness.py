@@ -1,9 +1,7 @@
 """Measures of an attribution: agreement with a planted alignment, deletion and insertion.
 
-Deletion replaces source words by unk, the highest score first. Insertion starts from a source of
-unk and restores the words in the same order (Petsiuk et al., arXiv 1806.07421; for text DeYoung et
-al., arXiv 1911.03429). An attribution is faithful to the model if the log-probability of the
-reference falls early in deletion and rises early in insertion.
+Deletion replaces source words by unk, the highest score first, and insertion restores them in this
+order (arXiv 1806.07421; for text arXiv 1911.03429). A faithful attribution decides early.
 """
 
 from typing import NamedTuple

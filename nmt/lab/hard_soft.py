@@ -1,8 +1,7 @@
 """One trained model decoded with soft, sampled and argmax attention.
 
 Soft attention averages over all positions. Hard attention takes one position: a sample from the
-same distribution, or the most probable one (arXiv 1502.03044, section 4). A model that is decoded
-in another way than it was trained loses accuracy if one position cannot replace the mean.
+same distribution, or the most probable one (arXiv 1502.03044, section 4).
 """
 
 import random
@@ -15,48 +14,29 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from nmt.explain.colours import BLUE, GREEN, ORANGE, RED
+from nmt.lab import translators
 from nmt.lab.experiment import Experiment, Result, one_thread, seeded
 from nmt.lab.figure import heat_map, new_figure
 from nmt.lab.small_language import translate
-from nmt.lab.translators import (
-    AttentionMeans,
-    SampledWeighting,
-    Translations,
-    TranslatorOptions,
-    draw_pairs,
-    evaluate,
-    gru_config,
-    measure_attention,
-    train,
-    with_weighting,
-)
-from nmt.models.attention.weighting import (
-    HardConfig,
-    HardGumbelConfig,
-    SoftConfig,
-    WeightingConfig,
-)
+from nmt.models.attention import weighting
 from nmt.models.recurrent.rnn import RNNSeq2Seq
 from nmt.text.vocabulary import EOS_ID, RESERVED
 
 EXAMPLE = translate("my big green house follows the small black mouse")
-WEIGHTINGS: dict[str, WeightingConfig] = {
-    "soft": SoftConfig(),
-    "hard": HardConfig(credit="sentence", reward=1),
-    "hard_future": HardConfig(credit="future", reward=1),
-    "hard_gumbel": HardGumbelConfig(),
+WEIGHTINGS: dict[str, weighting.WeightingConfig] = {
+    "soft": weighting.SoftConfig(),
+    "hard": weighting.HardConfig(credit="sentence", reward=1),
+    "hard_future": weighting.HardConfig(credit="future", reward=1),
+    "hard_gumbel": weighting.HardGumbelConfig(),
 }
 SOFT, SAMPLED, ARGMAX = "soft", "sampled", "argmax"
 _COLOURS = {SOFT: BLUE, SAMPLED: ORANGE, ARGMAX: GREEN}
 
 
-class HardSoftOptions(TranslatorOptions):
+class HardSoftOptions(translators.TranslatorOptions):
     """Options of the models, of their training, and of the test."""
 
-    bidirectional: bool = Field(
-        default=False,
-        description="bidirectional encoder; otherwise it reads an article before its noun",
-    )
+    bidirectional: bool = Field(default=False, description="whether the encoder reads both ways")
     sentences: int = Field(default=200, gt=0, description="unseen sentences to translate")
     draws: int = Field(default=5, gt=1, description="repetitions of sampled decoding")
 
@@ -69,8 +49,8 @@ class ModelMeasurements:
     sampled decoding, otherwise one entry.
     """
 
-    decoded: dict[str, list[Translations]]
-    attention: AttentionMeans
+    decoded: dict[str, list[translators.Translations]]
+    attention: translators.AttentionMeans
 
     def content(self) -> dict[str, object]:
         numbers: dict[str, object] = {
@@ -89,7 +69,7 @@ class ModelMeasurements:
         return numbers
 
 
-def _mean_and_spread(draws: Sequence[Translations]) -> tuple[float, float | None]:
+def _mean_and_spread(draws: Sequence[translators.Translations]) -> tuple[float, float | None]:
     """Return the mean word accuracy in %, and its standard deviation, or None for one draw."""
     values = [translations.word_accuracy for translations in draws]
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
@@ -111,32 +91,32 @@ class HardSoftResult(Result):
 def run(options: HardSoftOptions) -> HardSoftResult:
     """Train each model on the same sentences, and decode it in each of the three ways."""
     rng = random.Random(options.seed)
-    unseen = [EXAMPLE, *draw_pairs(rng, options.sentences, frozenset([EXAMPLE]))]
+    unseen = [EXAMPLE, *translators.draw_pairs(rng, options.sentences, frozenset([EXAMPLE]))]
     models: dict[str, ModelMeasurements] = {}
     with one_thread():
         for name, weights in WEIGHTINGS.items():
-            config = gru_config(options, weights, options.bidirectional)
-            trained = train(config, frozenset(unseen), options)
+            config = translators.gru_config(options, weights, options.bidirectional)
+            trained = translators.train(config, frozenset(unseen), options)
             assert isinstance(trained, RNNSeq2Seq)
-            soft, sampled, argmax = (
-                with_weighting(trained, weighting)
-                for weighting in (SoftConfig().build(), SampledWeighting(), HardConfig().build())
+            ways = (
+                weighting.SoftConfig().build(),
+                translators.SampledWeighting(),
+                weighting.HardConfig().build(),
             )
-            decoded: dict[str, list[Translations]] = {SOFT: [evaluate(soft, unseen)], SAMPLED: []}
+            soft, sampled, argmax = (translators.with_weighting(trained, way) for way in ways)
+            decoded = {SOFT: [translators.evaluate(soft, unseen)], SAMPLED: []}
             for draw in range(options.draws):
                 with seeded(options.seed + draw):
-                    decoded[SAMPLED].append(evaluate(sampled, unseen))
-            decoded[ARGMAX] = [evaluate(argmax, unseen)]
-            models[name] = ModelMeasurements(decoded, measure_attention(soft, unseen))
+                    decoded[SAMPLED].append(translators.evaluate(sampled, unseen))
+            decoded[ARGMAX] = [translators.evaluate(argmax, unseen)]
+            models[name] = ModelMeasurements(decoded, translators.measure_attention(soft, unseen))
     return HardSoftResult(models)
 
 
 def draw(result: HardSoftResult) -> Figure:
     """Draw a row per model: its word accuracy, and its attention on the example sentence."""
     figure = new_figure(10.6, 9.4)
-    panels = figure.subplots(
-        len(result.models), 4, width_ratios=[1.05, 1, 1, 1], sharex="col", squeeze=False
-    )
+    panels = figure.subplots(len(result.models), 4, width_ratios=[1.05, 1, 1, 1], sharex="col")
     for (name, model), (bars, *maps) in zip(result.models.items(), panels, strict=True):
         _draw_bars(bars, model)
         bars.set_title(f"trained {name.replace('_', ', ')}", fontweight="bold")
@@ -163,7 +143,7 @@ def _draw_bars(axes: Axes, model: ModelMeasurements) -> None:
     axes.tick_params(axis="x", labelbottom=True, labelsize=8)
 
 
-def _draw_map(axes: Axes, translations: Translations) -> None:
+def _draw_map(axes: Axes, translations: translators.Translations) -> None:
     """Draw the weights for the example sentence, a row per target word. Wrong words are red."""
     words = translations.first
     heat_map(axes, translations.first_weights, 1.0)

@@ -1,8 +1,6 @@
 """Near and distant attention: self-attention with one head and with several heads.
 
-Each position must attend to a near and to a far card (nmt/lab/cards.py). A single head has one
-softmax for both, and its context mixes their values. With several heads, each can attend to one
-card (arXiv 1706.03762, section 3.2.2).
+Each position must attend to a near and to a far card (nmt/lab/cards.py; arXiv 1706.03762, 3.2.2).
 """
 
 import math
@@ -50,8 +48,7 @@ class EncoderMeasurements:
     """Measurements of a trained encoder and of its N heads (of all layers).
 
     `loss` (nats per answer) and `accuracy` have one value per question. Each of `measures` has one
-    value per head. `weights` (N, n, n) are from the first test sequence. The heads are sorted by
-    their mean attention distance.
+    value per head. `weights` (N, n, n) are of the first sequence. Heads are sorted by distance.
     """
 
     parameters: int

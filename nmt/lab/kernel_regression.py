@@ -1,9 +1,7 @@
 """Attention before neural networks: kernel regression, with a fixed and with a learned width.
 
-y = 2 sin x + x^0.8 + noise is predicted at new x by an average of the training y, weighted by the
-distance of their x from the new x (Nadaraya 1964, Watson 1964). The new x are queries, the training
-x are keys, and the training y are values. Average pooling has no query: every y has the same
-weight. A width w scales the distances, and is learned by SGD as in d2l.ai, section 11.2.
+y = 2 sin x + x^0.8 + noise is predicted at new x (queries) by an average of the training y (values)
+with weights K(w |x - x_i|), where x_i are the training x (keys). SGD learns w (d2l.ai, 11.2).
 """
 
 import math
@@ -27,6 +25,7 @@ from nmt.training.step import DivergedError
 Kernel = Literal["gaussian", "boxcar", "epanechnikov", "constant"]
 _END = 5.0
 _N_QUERIES = 100
+Points = Float64[Tensor, " S"]
 QUERIES = torch.arange(_N_QUERIES, dtype=torch.float64) * _END / _N_QUERIES
 """The x at which y is predicted."""
 AVERAGE = "average pooling"
@@ -37,14 +36,10 @@ class KernelOptions(Options):
     """Options of the data, of the fixed kernel, and of learning the width."""
 
     seed: int = Field(default=16, ge=0, lt=2**48, description="seed of the points in the picture")
-    draws: int = Field(
-        default=20, gt=0, le=1000, description="seeds for the range of errors: 1 to `draws`"
-    )
+    draws: int = Field(default=20, gt=0, le=1000, description="seeds for the range of errors")
     points: int = Field(default=50, ge=5, le=1000, description="training points in [0, 5)")
     noise: float = Field(default=0.5, ge=0, description="standard deviation of the noise on y")
-    kernel: Kernel = Field(
-        default="gaussian", description="fixed kernel: gaussian, boxcar, epanechnikov or constant"
-    )
+    kernel: Kernel = Field(default="gaussian", description="fixed kernel")
     width: float = Field(default=1.0, gt=0, description="w in K(w |x - x_i|); initial value of SGD")
     epochs: int = Field(default=40, gt=0, description="passes over the points to learn w")
     batch: int = Field(default=10, gt=0, description="points in an update")
@@ -82,6 +77,9 @@ class Estimate:
         }
 
 
+Estimates = dict[str, Estimate]
+
+
 @dataclass(frozen=True)
 class Learning:
     """The width w and its leave-one-out loss, before SGD and after each epoch."""
@@ -98,8 +96,8 @@ class KernelResult(Result):
     """
 
     options: KernelOptions
-    x: Float64[Tensor, " S"]
-    y: Float64[Tensor, " S"]
+    x: Points
+    y: Points
     estimates: dict[str, Estimate]
     learning: Learning
     draws: dict[str, list[Estimate]]
@@ -142,9 +140,7 @@ def run(options: KernelOptions) -> KernelResult:
     return KernelResult(options, x, y, estimates, learning, draws_by_name)
 
 
-def _estimates(
-    options: KernelOptions,
-) -> tuple[Float64[Tensor, " S"], Float64[Tensor, " S"], Learning, dict[str, Estimate]]:
+def _estimates(options: KernelOptions) -> tuple[Points, Points, Learning, Estimates]:
     """Return x and y of random points, the course of learning, and the three estimates."""
     generator = torch.Generator().manual_seed(options.seed)
     x = (torch.rand(options.points, generator=generator, dtype=torch.float64) * _END).sort().values
@@ -159,12 +155,7 @@ def _estimates(
     return x, y, learning, estimates
 
 
-def learn_width(
-    x: Float64[Tensor, " S"],
-    y: Float64[Tensor, " S"],
-    options: KernelOptions,
-    generator: torch.Generator,
-) -> Learning:
+def learn_width(x: Points, y: Points, options: KernelOptions, rng: torch.Generator) -> Learning:
     """Learn the width of a Gaussian kernel by SGD on the leave-one-out loss.
 
     If points could attend to themselves, the narrowest kernel would have the smallest loss. Raises
@@ -183,7 +174,7 @@ def learn_width(
     for epoch in range(options.epochs):
         for group in optimizer.param_groups:
             group["lr"] = options.lr * (1 - epoch / options.epochs)
-        for rows in torch.split(torch.randperm(len(x), generator=generator), options.batch):
+        for rows in torch.split(torch.randperm(len(x), generator=rng), options.batch):
             optimizer.zero_grad()
             loss_of(rows).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -194,9 +185,7 @@ def learn_width(
     return Learning(tuple(widths), tuple(losses))
 
 
-def estimate(
-    x: Float64[Tensor, " S"], y: Float64[Tensor, " S"], kernel: Kernel, width: float
-) -> Estimate:
+def estimate(x: Points, y: Points, kernel: Kernel, width: float) -> Estimate:
     """Predict y at the queries with a kernel of this width, and measure the errors."""
     no_mask = torch.ones(_N_QUERIES, len(x), dtype=torch.bool)
     weights, n_isolated = kernel_weights(QUERIES, x, no_mask, kernel, width)
@@ -209,25 +198,21 @@ def estimate(
 
 def kernel_weights(
     queries: Float64[Tensor, " Q"],
-    keys: Float64[Tensor, " S"],
+    keys: Points,
     keep: Bool[Tensor, "Q S"],
     kernel: Kernel,
     width: float,
 ) -> tuple[Float64[Tensor, "Q S"], int]:
     """Return the weights K(w |q - k|), normalised over the keys where `keep` is True.
 
-    Also return the number of queries without a key in the range of the kernel. Such queries have
-    uniform weights.
+    Also return the number of queries without a key in range, which have uniform weights.
     """
     if kernel == "gaussian":
         gaussian = GaussianConfig(width=width).build(1, 1).double()
         return _attend(gaussian, queries, keys, keep).detach(), 0
     u = width * (queries[:, None] - keys).abs()
-    shapes = {
-        "boxcar": (u < 1).double(),
-        "epanechnikov": (1 - u.square()).clamp(min=0),
-        "constant": torch.ones_like(u),
-    }
+    epanechnikov, ones = (1 - u.square()).clamp(min=0), torch.ones_like(u)
+    shapes = {"boxcar": (u < 1).double(), "epanechnikov": epanechnikov, "constant": ones}
     values = shapes[kernel] * keep
     is_isolated = values.sum(dim=1) == 0
     values = torch.where(is_isolated[:, None], keep.double(), values)
@@ -237,7 +222,7 @@ def kernel_weights(
 def _attend(
     attention: Attention,
     queries: Float64[Tensor, " Q"],
-    keys: Float64[Tensor, " S"],
+    keys: Points,
     keep: Bool[Tensor, "Q S"],
 ) -> Float64[Tensor, "Q S"]:
     """Return the weights of an attention of nmt.models; all queries attend to the same keys."""

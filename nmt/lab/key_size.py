@@ -1,15 +1,11 @@
 """Trained additive attention compared with dot products, for several sizes d of queries and keys.
 
-A memory has items with different names and answers; a query requests the answer of a name. The
-queries and keys of the names are learned vectors with initial values from N(0, 1), so that q^T k
-has variance d. The larger d is, the closer the initial softmax is to the choice of a wrong item,
-and the smaller are its gradients. Scores divided by sqrt(d), or computed by a tanh layer, are
-moderate for any d (arXiv 1706.03762, section 3.2.1; arXiv 1703.03906, section 4.4).
+A memory has items with different names and answers; a query requests the answer of a name. Queries
+and keys start from N(0, 1), so q^T k has variance d (arXiv 1706.03762, 1703.03906, section 4.4).
 """
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +16,9 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from nmt.explain.colours import CYCLE, GREY
-from nmt.lab.experiment import Experiment, NonEmpty, Options, Result, one_thread, seeded
+from nmt.lab.experiment import Experiment, Options, Result, one_thread, seeded
 from nmt.lab.figure import new_figure
-from nmt.lab.scaling import CONFIGS, Kind
+from nmt.lab.scaling import CONFIGS, Kind, Kinds, Sizes
 from nmt.models.attention.base import Attention
 from nmt.models.catalog import initialise
 from nmt.settings.base import conflict_error
@@ -31,16 +27,14 @@ _ANSWERS = 8
 _VALUE_SIZE = 16
 _TEST_MEMORIES = 256
 
+Ids = Int[Tensor, "B S"]
+
 
 class KeySizeOptions(Options):
     """Options of the attention, the task and the training."""
 
-    kinds: NonEmpty[Kind] = Field(
-        default=("dot", "scaled_dot", "additive"), description="attention scores to compare"
-    )
-    sizes: NonEmpty[Annotated[int, Field(gt=0, le=4096)]] = Field(
-        default=(4, 16, 64, 256, 512), description="sizes d of q and k"
-    )
+    kinds: Kinds = Field(default=("dot", "scaled_dot", "additive"), description="scores to compare")
+    sizes: Sizes = Field(default=(4, 16, 64, 256, 512), description="sizes d of q and k")
     names: int = Field(default=64, ge=2, description="number of different names")
     items: int = Field(default=16, ge=2, description="items in a memory, at most `names`")
     draws: int = Field(default=3, ge=2, le=100, description="trainings of each model, one per seed")
@@ -68,9 +62,7 @@ class Retrieval(nn.Module):
         self.answer = nn.Linear(_VALUE_SIZE, _ANSWERS)
         initialise(self)
 
-    def forward(
-        self, names: Int[Tensor, "B S"], answers: Int[Tensor, "B S"]
-    ) -> Float[Tensor, "B S answers"]:
+    def forward(self, names: Ids, answers: Ids) -> Float[Tensor, "B S answers"]:
         output = self.attention.attend(self.queries[names], self.keys[names], self.values(answers))
         return self.answer(output.context)
 
@@ -79,8 +71,8 @@ class Retrieval(nn.Module):
 class Memories:
     """B memories of S items: their names, and the answer stored under each name."""
 
-    names: Int[Tensor, "B S"]
-    answers: Int[Tensor, "B S"]
+    names: Ids
+    answers: Ids
 
 
 def draw_memories(count: int, options: KeySizeOptions, generator: torch.Generator) -> Memories:

@@ -1,8 +1,6 @@
 """Masks restrict the positions that a query attends to; other positions do not affect its output.
 
-Padding, future positions and distant positions are masked alike: the softmax is over the kept
-positions, and all others have weight 0. The experiment replaces the key and the value of each
-position in turn, and measures the change of every output.
+The key and the value of each position are replaced in turn, to measure the change of every output.
 """
 
 from dataclasses import dataclass
@@ -54,8 +52,7 @@ class MasksOptions(Options):
 class MaskedAttention:
     """Attention under one mask. `keep[q, s]` is True if query q may attend to position s.
 
-    `change[q, s]` is the maximum change of output q if the key and the value of position s are
-    replaced.
+    `change[q, s]` is the maximum change of output q if position s has another key and value.
     """
 
     keep: Bool[Tensor, "Q S"]
@@ -85,8 +82,7 @@ class MaskedAttention:
 class MasksResult(Result):
     """The measurements of each mask by name.
 
-    `fully_masked` maps ways of masking to the weight of each position for a query that may attend
-    to no position, as text.
+    `fully_masked` maps ways of masking to each weight of a fully masked query, as text.
     """
 
     words: tuple[str, ...]

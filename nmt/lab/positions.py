@@ -1,7 +1,4 @@
-"""Sinusoidal positional encoding: a counter whose digits are waves, and whose steps are rotations.
-
-Other encodings, for comparison, are unbounded, depend on the length of the text, or are uneven.
-"""
+"""Sinusoidal positional encoding: a counter of waves, whose steps are rotations, beside others."""
 
 from dataclasses import asdict, dataclass
 from typing import Annotated
@@ -25,26 +22,18 @@ from nmt.settings.base import conflict_error
 
 _COUNT = 16  # rows of the binary counter
 _BITS = 4
+OFFSETS = (1, 2, 5, 10, 100, 1000)  # d at which R(d) is tested
 
 
 class PositionsOptions(Options):
     """Options of the encoding. Nothing in the experiment is random."""
 
     length: int = Field(default=60, ge=_COUNT, le=4096, description="number of encoded positions")
-    size: int = Field(
-        default=32,
-        ge=2 * _BITS,
-        le=1024,
-        multiple_of=2,
-        description="size of an encoding: sine and cosine of size / 2 waves",
-    )
+    size: int = Field(default=32, ge=2 * _BITS, le=1024, multiple_of=2, description="size")
     columns: NonEmpty[Annotated[int, Field(ge=0)]] = Field(
         default=(6, 7, 8, 9), description="columns of the encoding to draw as curves, from 0"
     )
     positions: int = Field(default=1000, ge=2, le=4000, description="positions in the statistics")
-    offsets: NonEmpty[Annotated[int, Field(ge=0, le=10**6)]] = Field(
-        default=(1, 2, 5, 10, 100, 1000), description="offsets d at which R(d) is tested"
-    )
 
     @model_validator(mode="after")
     def _columns_exist(self) -> "PositionsOptions":
@@ -82,7 +71,6 @@ class PositionsResult(Result):
 
     encoding: npt.NDArray[np.float64]
     wavelengths: npt.NDArray[np.float64]
-    offsets: tuple[int, ...]
     residuals: npt.NDArray[np.float64]
     wrong_residuals: npt.NDArray[np.float64]
     similarity: npt.NDArray[np.float64]
@@ -91,7 +79,7 @@ class PositionsResult(Result):
     codes: dict[str, EncodingStatistics]
 
     def content(self) -> dict[str, object]:
-        offsets = [str(d) for d in self.offsets]
+        offsets = [str(d) for d in OFFSETS]
         return {
             "wavelengths": self.wavelengths,
             "wavelength_ratio": self.wavelengths[1] / self.wavelengths[0],
@@ -114,9 +102,8 @@ def run(options: PositionsOptions) -> PositionsResult:
     return PositionsResult(
         encoding=encoding.numpy(),
         wavelengths=2 * np.pi * 10_000.0 ** (np.arange(0, size, 2) / size),
-        offsets=options.offsets,
-        residuals=np.array([_residual(encoding, d, d) for d in options.offsets]),
-        wrong_residuals=np.array([_residual(encoding, d, d + 1) for d in options.offsets]),
+        residuals=np.array([_residual(encoding, d, d) for d in OFFSETS]),
+        wrong_residuals=np.array([_residual(encoding, d, d + 1) for d in OFFSETS]),
         similarity=np.array([float(diagonal.mean()) for diagonal in diagonals]),
         similarity_spread=max(float(d.max() - d.min()) for d in diagonals),
         columns=options.columns,
@@ -171,11 +158,11 @@ def draw(result: PositionsResult) -> Figure:
     _draw_curves(curves, result)
     image = _draw_counter(bits, waves, result)
     rows[1].colorbar(image, ax=waves, pad=0.03, ticks=[-1, 0, 1], label="value")
-    ticks = range(len(result.offsets))
+    ticks = range(len(OFFSETS))
     floor = 1e-17  # a difference of exactly 0 has no logarithm
     residuals.semilogy(ticks, np.maximum(result.residuals, floor), "o", label="R = R(d)")
     residuals.semilogy(ticks, result.wrong_residuals, "s", color=ORANGE, label="R = R(d+1)")
-    residuals.set_xticks(ticks, [f"{d:,}" for d in result.offsets])
+    residuals.set_xticks(ticks, [f"{d:,}" for d in OFFSETS])
     residuals.set(title="Largest |PE(i+d) - PE(i) R|", xlabel="offset d", ylim=(floor / 3, 1e3))
     residuals.legend(loc="center right")
     similarity.plot(result.similarity)

@@ -1,9 +1,7 @@
 """Query, key and value as retrieval: attention as a soft look-up in a dictionary.
 
-In the search of a shop, the text that a customer types is the query, the description of a product
-is a key, and its price is the value. A dictionary finds exact keys only. Attention compares the
-query with every key and returns the mean of the values, weighted by softmax(score / temperature).
-A dot product is the product of both norms and the cosine of the angle between the vectors.
+The text that a customer types is the query, the description of a product a key, and its price a
+value. Attention returns the mean of the values, weighted by softmax(score / temperature).
 """
 
 import textwrap
@@ -33,6 +31,9 @@ SHOP = {
 """Descriptions and prices. The last description has many words, which match many queries."""
 
 Score = Literal["dot", "cosine"]
+Query = Float64[Tensor, "1 D"]
+Keys = Float64[Tensor, "S D"]
+Scores = Float64[Tensor, " S"]
 SCORES: tuple[Score, ...] = ("dot", "cosine")
 _COLOURS = {"dot": ORANGE, "cosine": BLUE}
 _TEMPERATURES = [0.01, 0.1, 0.3, 1.0, 100.0]  # of the weights in the picture
@@ -62,8 +63,8 @@ class RetrievalResult(Result):
     """
 
     exact: float | None
-    scores: dict[Score, Float64[Tensor, " S"]]
-    lengths: Float64[Tensor, " S"]
+    scores: dict[Score, Scores]
+    lengths: Scores
     query_length: float
     weights: dict[Score, Float64[Tensor, "T S"]]
     prices: dict[Score, Float64[Tensor, " grid"]]
@@ -99,11 +100,11 @@ class RetrievalResult(Result):
         return list(SHOP)[int(self.scores[score].argmax())]
 
 
-def _prices() -> Float64[Tensor, " S"]:
+def _prices() -> Scores:
     return torch.tensor(list(SHOP.values()), dtype=torch.float64)
 
 
-def vectors(query: str) -> tuple[Float64[Tensor, "1 D"], Float64[Tensor, "S D"]]:
+def vectors(query: str) -> tuple[Query, Keys]:
     """Return the query and the keys as vectors: 1 for each word of SHOP in the text, else 0."""
     words = sorted({word for name in SHOP for word in name.split()})
     rows = [[float(word in text.split()) for word in words] for text in (query, *SHOP)]
@@ -111,16 +112,12 @@ def vectors(query: str) -> tuple[Float64[Tensor, "1 D"], Float64[Tensor, "S D"]]
     return table[:1], table[1:]
 
 
-def compare(
-    query: Float64[Tensor, "1 D"], keys: Float64[Tensor, "S D"], score: Score
-) -> Float64[Tensor, " S"]:
+def compare(query: Query, keys: Keys, score: Score) -> Scores:
     """Return the scores of the keys: q . k, or the cosine of q and k (0 if q or k is 0)."""
     return (keys * query).sum(dim=1) if score == "dot" else cosine_similarity(query, keys)
 
 
-def look_up(
-    query: Float64[Tensor, "1 D"], keys: Float64[Tensor, "S D"], score: Score, temperature: float
-) -> Float64[Tensor, " S"]:
+def look_up(query: Query, keys: Keys, score: Score, temperature: float) -> Scores:
     """Return the weights softmax(score(q, k) / temperature), computed by DotAttention.
 
     The cosine is the dot product of normalised vectors.

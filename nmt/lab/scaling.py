@@ -1,9 +1,7 @@
 """Why scores are divided by sqrt(d): the softmax of q^T k as the size d of the vectors grows.
 
-If the d components of queries and keys are independent with variance 1, q^T k has variance d.
-The larger the scores are, the closer the softmax is to a choice of one key, and the smaller is its
-gradient (arXiv 1706.03762, section 3.2.1 and footnote 4). Scores divided by sqrt(d) have variance 1
-for every d. Additive attention with the usual initial weights needs no factor.
+If the d components of queries and keys are independent with variance 1, q^T k has variance d, and
+the softmax nears a choice of one key, with a small gradient (arXiv 1706.03762, footnote 4).
 """
 
 import math
@@ -22,27 +20,21 @@ from torch import Tensor
 from nmt.explain.colours import CYCLE
 from nmt.lab.experiment import Experiment, NonEmpty, Options, Result, seeded
 from nmt.lab.figure import new_figure
+from nmt.models.attention import scores
 from nmt.models.attention.base import Attention
-from nmt.models.attention.scores import (
-    AdditiveConfig,
-    ConcatConfig,
-    CosineConfig,
-    DotConfig,
-    GaussianConfig,
-    GeneralConfig,
-    ScaledDotConfig,
-)
 from nmt.models.catalog import initialise
 
+Sizes = NonEmpty[Annotated[int, Field(gt=0, le=4096)]]
 Kind = Literal["dot", "scaled_dot", "additive", "general", "concat", "gaussian", "cosine"]
+Kinds = NonEmpty[Kind]
 CONFIGS = {
-    "dot": DotConfig(),
-    "scaled_dot": ScaledDotConfig(),
-    "additive": AdditiveConfig(),
-    "general": GeneralConfig(),
-    "concat": ConcatConfig(),
-    "gaussian": GaussianConfig(),
-    "cosine": CosineConfig(),
+    "dot": scores.DotConfig(),
+    "scaled_dot": scores.ScaledDotConfig(),
+    "additive": scores.AdditiveConfig(),
+    "general": scores.GeneralConfig(),
+    "concat": scores.ConcatConfig(),
+    "gaussian": scores.GaussianConfig(),
+    "cosine": scores.CosineConfig(),
 }
 
 _KEYS = 32  # per query
@@ -53,13 +45,8 @@ MEASURES = ("variance", "entropy", "gradient", "median_gradient")
 class ScalingOptions(Options):
     """The kinds of attention scores, their sizes, and the number of draws."""
 
-    kinds: NonEmpty[Kind] = Field(
-        default=("dot", "scaled_dot", "additive"),
-        description="attention scores to compare, with the initial weights of a translation model",
-    )
-    sizes: NonEmpty[Annotated[int, Field(gt=0, le=4096)]] = Field(
-        default=tuple(2**n for n in range(12)), description="sizes d of q and k"
-    )
+    kinds: Kinds = Field(default=("dot", "scaled_dot", "additive"), description="scores to compare")
+    sizes: Sizes = Field(default=tuple(2**n for n in range(12)), description="sizes d of q and k")
     draws: int = Field(default=10, ge=2, le=1000, description="draws of queries, keys and weights")
 
 
@@ -90,8 +77,8 @@ def run(options: ScalingOptions) -> ScalingResult:
     """Measure every kind at every size, with the same queries and keys, for several draws."""
     results = np.empty((len(options.kinds), len(MEASURES), len(options.sizes), options.draws))
     for i, j, draw in np.ndindex(len(options.kinds), len(options.sizes), options.draws):
-        scores = _scores(options.kinds[i], options.sizes[j], options.seed * 10_007 + draw)
-        results[i, :, j, draw] = list(measure(scores).values())
+        table = _scores(options.kinds[i], options.sizes[j], options.seed * 10_007 + draw)
+        results[i, :, j, draw] = list(measure(table).values())
     return ScalingResult(options, dict(zip(options.kinds, results, strict=True)))
 
 
@@ -101,20 +88,20 @@ def _scores(kind: Kind, size: int, seed: int) -> Float[Tensor, "Q S"]:
         queries, keys = torch.randn(1, _QUERIES, size), torch.randn(1, _KEYS, size)
         attention: Attention = CONFIGS[kind].build(size, size)
         initialise(attention)
-        scores: Tensor = attention.score(queries, attention.project(keys))
-        return scores.squeeze(0).double()
+        table: Tensor = attention.score(queries, attention.project(keys))
+        return table.squeeze(0).double()
 
 
-def measure(scores: Float[Tensor, "Q S"]) -> dict[str, float]:
+def measure(table: Float[Tensor, "Q S"]) -> dict[str, float]:
     """Return MEASURES by name: the variance of a query's scores, the entropy (nats) of its weights
     p, and the Frobenius norm of the Jacobian diag(p) - p p^T. All are means over the queries;
     `median_gradient` is the median of the norm.
     """
-    p = scores.softmax(dim=-1)
+    p = table.softmax(dim=-1)
     squares, cubes = p.square().sum(dim=-1), p.pow(3).sum(dim=-1)
     norms = (squares - 2 * cubes + squares.square()).clamp(min=0).sqrt()
     return {
-        "variance": float(scores.var(dim=-1).mean()),
+        "variance": float(table.var(dim=-1).mean()),
         "entropy": float(-torch.xlogy(p, p).sum(dim=-1).mean()),
         "gradient": float(norms.mean()),
         "median_gradient": float(norms.median()),

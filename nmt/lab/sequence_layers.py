@@ -1,7 +1,7 @@
-"""Five layers that map a sequence (B, n, d) to a sequence, and their theoretical costs.
+"""Five layers that map a sequence to a sequence, and their theoretical costs.
 
-The costs follow arXiv 1706.03762, table 1: operations, sequential steps, and the path length,
-which is the number of layers or steps that connect the two ends of the sequence.
+The costs follow arXiv 1706.03762, table 1: operations, sequential steps, and the path length, which
+is the number of layers or steps that connect the two ends of the sequence.
 """
 
 from collections.abc import Callable
@@ -15,6 +15,9 @@ from nmt.models.attention.multi_head import MultiHeadConfig
 from nmt.models.attention.span import MonotonicConfig
 from nmt.models.base import Memory
 from nmt.models.transformer.multi_head import MultiHead
+
+Vectors = Float[Tensor, "B n d"]
+"""A batch of sequences of n vectors."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,7 @@ class SequenceLayer(nn.Module):
 
     theory: TheoreticalCosts
 
-    def sweep(
-        self, x: Float[Tensor, "B n d"], previous: Float[Tensor, "B n d"]
-    ) -> Float[Tensor, "B n d"]:
+    def sweep(self, x: Vectors, previous: Vectors) -> Vectors:
         """Take one sequential step at every position; `previous` are the outputs of the last sweep.
 
         By default, outputs do not depend on other outputs, and a sweep is the forward pass.
@@ -78,7 +79,7 @@ class Convolution(SequenceLayer):
             "n / k", lambda n: _layers_across(n, kernel // 2),
         )  # fmt: skip
 
-    def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
+    def forward(self, x: Vectors) -> Vectors:
         return self.inner(x.transpose(1, 2)).transpose(1, 2)
 
 
@@ -98,7 +99,7 @@ class DilatedConvolution(SequenceLayer):
             "log_k n", lambda n: _power_at_least(n, kernel),
         )  # fmt: skip
 
-    def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
+    def forward(self, x: Vectors) -> Vectors:
         (kernel,), (dilation,) = self.inner.kernel_size, self.inner.dilation
         padded = nn.functional.pad(x.transpose(1, 2), ((kernel - 1) * dilation, 0))
         return self.inner(padded).transpose(1, 2)
@@ -121,12 +122,10 @@ class Recurrence(SequenceLayer):
             "n", lambda n: n,
         )  # fmt: skip
 
-    def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
+    def forward(self, x: Vectors) -> Vectors:
         return self.inner(x)[0]
 
-    def sweep(
-        self, x: Float[Tensor, "B n d"], previous: Float[Tensor, "B n d"]
-    ) -> Float[Tensor, "B n d"]:
+    def sweep(self, x: Vectors, previous: Vectors) -> Vectors:
         states = nn.functional.pad(previous, (0, 0, 1, 0))[:, :-1]
         y: Tensor = self.inner(x.flatten(0, 1).unsqueeze(1), states.flatten(0, 1).unsqueeze(0))[0]
         return y.view_as(x)
@@ -135,8 +134,7 @@ class Recurrence(SequenceLayer):
 class SelfAttention(SequenceLayer):
     """One head of the self-attention of the Transformer: every position attends to all positions.
 
-    If `with_weights`, all n x n weights are in memory. Otherwise, fused attention computes them
-    block by block.
+    Without `with_weights`, fused attention computes the n x n weights block by block.
     """
 
     def __init__(self, d: int, with_weights: bool) -> None:
@@ -149,7 +147,7 @@ class SelfAttention(SequenceLayer):
             "1", lambda n: 1,
         )  # fmt: skip
 
-    def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
+    def forward(self, x: Vectors) -> Vectors:
         return self.inner(x, self.inner.project(x), with_weights=self.with_weights)[0]
 
 
@@ -170,7 +168,7 @@ class LocalAttention(SequenceLayer):
             "n / w", lambda n: _layers_across(n, reach),
         )  # fmt: skip
 
-    def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
+    def forward(self, x: Vectors) -> Vectors:
         state, span = self.inner.init_state(memory_of(x)), self.inner.span
         assert span is not None
         window = span(x, state.keep, state.queries)
@@ -180,7 +178,7 @@ class LocalAttention(SequenceLayer):
         return self.inner.mix(weights, state.values[index].flatten(0, 1)).view_as(x)
 
 
-def memory_of(x: Float[Tensor, "B n d"]) -> Memory:
+def memory_of(x: Vectors) -> Memory:
     """Wrap a sequence as the memory of an attention, without padding."""
     return Memory(x, torch.ones(x.shape[:2], dtype=torch.bool), x[:, :1])
 

@@ -1,8 +1,7 @@
 """A toy parallel corpus: English sentences from a small grammar, and their French translations.
 
-Every French word translates one English word, so that the correct alignment is known. In French,
-colours follow their noun, and articles and adjectives agree with it. A translator therefore has to
-reorder words, and some French words depend on two English words: `the ... mouse` is `la souris`.
+Every French word translates one English word; articles and adjectives also agree with a noun. In
+French, colours follow their noun.
 """
 
 import random
@@ -34,6 +33,9 @@ FRENCH = sorted(
     | {word for table in _INVARIABLE for word in table.values()}
 )
 
+FrenchWord = tuple[str, int, int | None]
+"""A form, and the positions of the word that it translates and of the noun it agrees with."""
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -51,7 +53,7 @@ class Pair:
 def translate(english: str) -> Pair:
     """Translate a sentence of the grammar; there is exactly one correct translation."""
     words = english.split()
-    french: list[tuple[str, int, int | None]] = []
+    french: list[FrenchWord] = []
     modifiers: list[int] = []  # positions of the words before the noun of a noun phrase
     for position, word in enumerate(words):
         if any(word in table for table in _INFLECTED):
@@ -66,9 +68,7 @@ def translate(english: str) -> Pair:
     return Pair(tuple(words), forms, sources, nouns)
 
 
-def _noun_phrase(
-    words: list[str], modifiers: list[int], noun: int
-) -> list[tuple[str, int, int | None]]:
+def _noun_phrase(words: list[str], modifiers: list[int], noun: int) -> list[FrenchWord]:
     """Translate a noun phrase and order it as in French; arguments are positions in `words`."""
     gender = 0 if words[noun] in _NOUNS[0] else 1
     forms = {word: forms[gender] for table in _INFLECTED for word, forms in table.items()}

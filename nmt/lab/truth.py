@@ -1,10 +1,6 @@
-"""Attribution methods compared with a known alignment.
+"""Attribution methods compared with the known alignment of nmt/lab/small_language.py.
 
-The sentences of nmt/lab/small_language.py have a planted alignment: every French word translates
-one English word, and an article or an adjective also agrees with one noun. Every method of
-nmt.explain.attribution is applied to models trained on this language. It is scored by its
-agreement with the planted words, and by deletion and insertion (nmt/lab/faithfulness.py), which
-use the model only.
+They are scored by their agreement with it, and by deletion and insertion (nmt/lab/faithfulness.py).
 """
 
 import random
@@ -43,9 +39,7 @@ class TruthOptions(TranslatorOptions):
     """Options of the models, of their training, and of the test."""
 
     updates: int = Field(default=250, gt=0, description="training updates of each model")
-    unknown: float = Field(
-        default=0.2, gt=0, lt=1, description="share of source words replaced by unk in training"
-    )
+    unknown: float = Field(default=0.2, gt=0, lt=1, description="share of source words set to unk")
     sentences: int = Field(default=10, gt=0, description="unseen sentences to explain")
     models: int = Field(default=3, gt=1, description="models of each kind, with consecutive seeds")
 
@@ -188,9 +182,7 @@ def _score(
 def draw(result: TruthResult) -> Figure:
     """Draw a row per model: the hit rates, and the deletion and insertion curves."""
     figure = new_figure(10.6, 10.2)
-    panels = figure.subplots(
-        len(result.scores), 3, width_ratios=[1.25, 1, 1], sharex="col", squeeze=False
-    )
+    panels = figure.subplots(len(result.scores), 3, width_ratios=[1.25, 1, 1], sharex="col")
     for (name, methods), (bars, *others) in zip(result.scores.items(), panels, strict=True):
         _draw_bars(bars, methods)
         bars.set_title(name, fontweight="bold")

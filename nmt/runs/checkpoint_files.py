@@ -2,8 +2,7 @@
 
 model.safetensors holds the weights, and state.safetensors the other tensors of the training state.
 In a packed run (runs/pack.py), matrices may be int8, and state.safetensors is missing. state.json
-holds the state's JSON values, the checksums of the other files, and its own checksum, called the
-seal.
+holds the state's JSON values, the checksums of the other files, and its own: the seal.
 """
 
 import errno
@@ -36,6 +35,7 @@ FORMAT = 2
 """The version of the checkpoint format. nmt reads only checkpoints of its own version."""
 
 Tensors = dict[str, Tensor]
+State = Mapping[str, object]
 
 MODEL, STATE, JSON = "model.safetensors", "state.safetensors", "state.json"
 
@@ -60,7 +60,7 @@ def write_files(
     step: int,
     model_tensors: Tensors,
     state_tensors: Tensors | None,
-    state: Mapping[str, object],
+    state: State,
 ) -> None:
     """Write a checkpoint into the empty `folder` and flush it to the disk.
 
@@ -124,9 +124,7 @@ def read_tensors(path: Path, content: StateFile, expected: Specs | None = None) 
     except OSError as error:
         raise _unreadable(path, error) from None
     if hashlib.sha256(raw).hexdigest() != content.sha256.get(path.name):
-        raise DamagedCheckpointError(
-            f"{path}: damaged: its {len(raw)} bytes do not match the checksum in {JSON}"
-        )
+        raise DamagedCheckpointError(f"{path}: damaged: it does not match the checksum in {JSON}")
     try:
         tensors = safetensors.torch.load(raw)
     except SafetensorError as error:

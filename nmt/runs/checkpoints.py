@@ -19,6 +19,7 @@ from nmt.runs.checkpoint_files import (
     MODEL,
     STATE,
     DamagedCheckpointError,
+    State,
     StateFile,
     Tensors,
     read_state,
@@ -96,9 +97,7 @@ class CheckpointFolder:
             elif entry.name.startswith((ASIDE, _REPLACED, _DOOMED)):
                 remove(entry)
 
-    def save(
-        self, step: int, model_tensors: Tensors, state_tensors: Tensors, state: Mapping[str, object]
-    ) -> Path:
+    def save(self, step: int, model_tensors: Tensors, state_tensors: Tensors, state: State) -> Path:
         """Write the checkpoint of `step` atomically and return its folder.
 
         `state` holds JSON values. An older checkpoint of the same step is replaced. Raises OSError,
@@ -109,9 +108,7 @@ class CheckpointFolder:
             write_files(folder, step, model_tensors, state_tensors, state)
         return final
 
-    def save_named(
-        self, name: str, step: int, model_tensors: Tensors, state: Mapping[str, object]
-    ) -> Path:
+    def save_named(self, name: str, step: int, model_tensors: Tensors, state: State) -> Path:
         """Write weights as the checkpoint `name`, which can be loaded by this name only.
 
         `step` is the latest step among the checkpoints that the weights come from. Raises
@@ -250,8 +247,7 @@ class CheckpointFolder:
     def load_newest(self) -> tuple[CheckpointState, dict[int, str]]:
         """Load the newest intact checkpoint; also return the faults of newer ones, by step.
 
-        Raises CheckpointError if no checkpoint is intact, or if a newer one cannot be read or is of
-        another version of nmt.
+        Raises CheckpointError if none is intact, or a newer one is unreadable or of another nmt.
         """
         faults: dict[int, str] = {}
         for step in reversed(self.steps()):

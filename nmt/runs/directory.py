@@ -75,8 +75,7 @@ class RunDirectory:
     def load_config(self) -> RunConfig:
         """Read config.yaml.
 
-        Raises CheckpointError if it was edited or is a link out of the run, and ConfigError if it
-        is invalid.
+        Raises CheckpointError if it was edited or is a link out of the run, and ConfigError.
         """
         stay_inside(self.config_path, self.path, CheckpointError)
         return load_checksummed_config(self.config_path)
@@ -102,8 +101,7 @@ def add_checksum(text: str) -> str:
 def load_checksummed_config(path: Path) -> RunConfig:
     """Read a run's config.yaml. Raises CheckpointError if it does not match its checksum.
 
-    A file without a checksum line is not checked, so that a user can delete the line and edit the
-    file.
+    A file without a checksum line is not checked, so that a user can delete it and edit the file.
     """
     try:
         text = read_text(path, regular=True)

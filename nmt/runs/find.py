@@ -31,9 +31,7 @@ def find_run(run: Path | None, root: Path = Path("runs"), default: Path | None =
             raise _missing(run, root)
         if not RunDirectory(run).exists:
             for near in filter(_last_saved, (run.parent, *_folders(run))):
-                raise CheckpointError(
-                    f"{run}: not a run: it has no config.yaml; did you mean '{near}'?"
-                )
+                raise CheckpointError(f"{run}: not a run (no config.yaml); did you mean '{near}'?")
         RunDirectory(run).check_exists()
         if _last_saved(run) is None:
             raise CheckpointError(f"{run}: this run has no checkpoint yet; train it further")
@@ -48,9 +46,7 @@ def find_run(run: Path | None, root: Path = Path("runs"), default: Path | None =
         )
     times = {path: seconds for path in runs if (seconds := _last_saved(path)) is not None}
     if not times:
-        raise CheckpointError(
-            f"no `run` given and none of the {len(runs)} runs in '{root}' has a checkpoint yet"
-        )
+        raise CheckpointError(f"no `run` given, and no run in '{root}' has a checkpoint yet")
     return max(times, key=lambda path: times[path])
 
 
@@ -70,9 +66,7 @@ def _missing(run: Path, root: Path) -> CheckpointError:
     if near := most_similar(run.name, names):
         return CheckpointError(f"{run}: no such run; did you mean '{names[near]}'?")
     if not trained:
-        return CheckpointError(
-            f"{run}: no such run; train a model first: nmt train `config=starter`"
-        )
+        return CheckpointError(f"{run}: no such run; train one first: nmt train `config=starter`")
     paths = [str(path) for path in trained.values()]
     items = ", ".join(paths[:8]) + (", ..." if len(paths) > 8 else "")
     return CheckpointError(f"{run}: no such run; there are: {items}")

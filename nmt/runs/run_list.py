@@ -53,8 +53,7 @@ def list_runs(root: Path, say: Callable[[str], None]) -> list[RunRow]:
 def run_row(run: RunDirectory) -> RunRow:
     """Return the row of a run.
 
-    Raises CheckpointError or ConfigError if the run is damaged, and OSError if a file or folder
-    cannot be read.
+    Raises CheckpointError or ConfigError if the run is damaged, and OSError if it is unreadable.
     """
     history = tuple(trainings(read_card(run), run))
     metric = run.load_config().valid.metric

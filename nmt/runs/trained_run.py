@@ -52,8 +52,7 @@ class TrainedRun:
         """Open the run at `path`: a folder, a packed run (runs/pack.py), or the name of a built-in
         model or of a run on the Hub.
 
-        Raises CheckpointError if there is no run or its config.yaml was edited, and ConfigError if
-        the config is invalid.
+        Raises CheckpointError without a run or for an edited config.yaml, and ConfigError.
         """
         name = str(Path(path))
         path = download(path) if is_hub_name(path) else resolve(Path(path))
@@ -154,10 +153,7 @@ def load_models(
 
 
 def check_fit(model: Seq2Seq, tensors: Tensors, where: str) -> None:
-    """Raise CheckpointError unless `tensors` has the names, shapes and dtypes of `model`.
-
-    `where` begins the message.
-    """
+    """Raise CheckpointError, from `where`, unless `tensors` has the names and shapes of `model`."""
     expected = _expected(model.state_dict(keep_vars=True))
     check_specs(expected, specs_of(tensors), f"{where}: {MISFIT}")
 

@@ -39,8 +39,7 @@ class ServerOptions:
 def read_keys(path: Path) -> frozenset[bytes]:
     """Return the digests of the keys in a file, one per line; empty and # lines are skipped.
 
-    Raises ConfigError if there is no key or if a key has fewer than 16 characters, and DataError if
-    the file is not UTF-8.
+    Raises ConfigError without a key or for one of fewer than 16 characters, and DataError.
     """
     lines = enumerate(map(str.strip, stream_lines(path)), start=1)
     keys = {number: line for number, line in lines if line and not line.startswith("#")}

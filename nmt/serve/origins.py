@@ -1,9 +1,8 @@
 """The host names under which a server may be called, and the origins whose pages may call it.
 
-In cross-site request forgery, a page of another origin sends a form to a server on this machine,
-which browsers allow. The header `Origin` names that origin. In DNS rebinding, a foreign host name
-starts to resolve to this machine, so a browser takes the server for the page's own. The header
-`Host` names the foreign host.
+In cross-site request forgery, a page of another origin, named by the header `Origin`, sends a form
+to this server. In DNS rebinding, a foreign host name, which the header `Host` names, resolves to
+this machine, so that a browser takes the server for the page's own.
 """
 
 import ipaddress

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import torch
 from fastapi import HTTPException
+from prometheus_client import CollectorRegistry, Gauge, Histogram, Summary
 
 from nmt.corpora.languages import language_code
 from nmt.documents.document import SentenceReader
 from nmt.documents.translate import reader_of
 from nmt.errors import ConfigError, did_you_mean
 from nmt.evaluation.confidence import Calibration, find_calibration
-from nmt.serve.metrics import Metrics
 from nmt.serve.options import ServerOptions, digest
 from nmt.serve.worker import Check, Decoding, Worker
 from nmt.translation.translator import Translator
@@ -31,6 +31,19 @@ class ServedModel:
     worker: Worker
     steerable: bool
     calibration: Calibration | None = None
+
+
+class Metrics:
+    """Metrics that Prometheus reads at /metrics. They contain no text of a request."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        seconds = "seconds from a request's arrival to its answer"
+        names = ["path", "status"]
+        self.requests = Histogram("nmt_request_seconds", seconds, names, registry=registry)
+        sentences = "sentences in a batch"
+        self.batches = Summary("nmt_batch_sentences", sentences, ["model"], registry=registry)
+        self.waiting = Gauge("nmt_waiting", "waiting sentences", ["model"], registry=registry)
 
 
 class Service:

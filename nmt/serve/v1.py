@@ -7,6 +7,7 @@ from fastapi import APIRouter, HTTPException, Request, Response
 
 from nmt.documents.document import Document
 from nmt.evaluation.confidence import Calibration
+from nmt.serve import schema
 from nmt.serve.requests import (
     Bearer,
     bad_value,
@@ -15,18 +16,6 @@ from nmt.serve.requests import (
     read_request,
     translate,
     translate_documents,
-)
-from nmt.serve.schema import (
-    AttentionAnswer,
-    AttentionLevel,
-    DocumentRequest,
-    HypothesisAnswer,
-    ModelAnswer,
-    ModelsAnswer,
-    PartAnswer,
-    TextAnswer,
-    TranslationsAnswer,
-    TranslationsRequest,
 )
 from nmt.serve.service import ServedModel, Service
 from nmt.serve.worker import Decoding
@@ -42,11 +31,13 @@ def router(service: Service) -> APIRouter:
     api = APIRouter(prefix="/v1")
 
     @api.post(
-        "/translate", response_model=TranslationsAnswer, openapi_extra=body_of(TranslationsRequest)
+        "/translate",
+        response_model=schema.TranslationsAnswer,
+        openapi_extra=body_of(schema.TranslationsRequest),
     )
     async def translations(request: Request, bearer: Bearer) -> Response:
         """Translate sentences; return scores, pieces and, on request, attention weights."""
-        fields = await read_request(service, request, bearer, TranslationsRequest)
+        fields = await read_request(service, request, bearer, schema.TranslationsRequest)
         model = _model(service, fields)
         decoding = _decoding(service, fields, model)
         seconds = service.options.seconds
@@ -55,27 +46,29 @@ def router(service: Service) -> APIRouter:
         content = await asyncio.to_thread(_to_json, model, results, fields)
         return Response(content, media_type="application/json")
 
-    @api.post("/document", response_model_exclude_none=True, openapi_extra=body_of(DocumentRequest))
-    async def documents(request: Request, bearer: Bearer) -> list[list[PartAnswer]]:
+    @api.post(
+        "/document", response_model_exclude_none=True, openapi_extra=body_of(schema.DocumentRequest)
+    )
+    async def documents(request: Request, bearer: Bearer) -> list[list[schema.PartAnswer]]:
         """Translate texts sentence by sentence; return the parts of each, in order."""
-        fields = await read_request(service, request, bearer, DocumentRequest)
+        fields = await read_request(service, request, bearer, schema.DocumentRequest)
         model = _model(service, fields)
         answers = await translate_documents(service, request, model, fields.texts)
         return [_parts(*answer) for answer in answers]
 
     @api.get("/models")
-    async def models() -> ModelsAnswer:
+    async def models() -> schema.ModelsAnswer:
         """List the served runs."""
         answers = [
-            ModelAnswer.model_validate(model, from_attributes=True)
+            schema.ModelAnswer.model_validate(model, from_attributes=True)
             for model in service.models.values()
         ]
-        return ModelsAnswer(models=answers, needs_key=bool(service.options.keys))
+        return schema.ModelsAnswer(models=answers, needs_key=bool(service.options.keys))
 
     return api
 
 
-def _model(service: Service, fields: DocumentRequest) -> ServedModel:
+def _model(service: Service, fields: schema.DocumentRequest) -> ServedModel:
     if fields.model is not None:
         return service.model_named(fields.model)
     if fields.source is not None and fields.target is not None:
@@ -85,7 +78,7 @@ def _model(service: Service, fields: DocumentRequest) -> ServedModel:
     raise HTTPException(400, "which model? give model, or source and target")
 
 
-def _decoding(service: Service, fields: TranslationsRequest, model: ServedModel) -> Decoding:
+def _decoding(service: Service, fields: schema.TranslationsRequest, model: ServedModel) -> Decoding:
     """Return the decoding options. Raises HTTPException if the fields conflict."""
     if fields.n_best > model.beam:
         raise bad_value("n_best", fields.n_best, f"1 to {model.beam}, the beam")
@@ -104,12 +97,14 @@ def _decoding(service: Service, fields: TranslationsRequest, model: ServedModel)
     return Decoding(fields.n_best, prefix, tuple(sorted(rows.items())))
 
 
-def _parts(document: Document, results: list[Translation]) -> list[PartAnswer]:
+def _parts(document: Document, results: list[Translation]) -> list[schema.PartAnswer]:
     parts = zip(document.parts, document.texts_of(0, results), strict=True)
-    return [PartAnswer(text=p.text, translation=text, sentence=p.source) for p, text in parts]
+    return [schema.PartAnswer(text=p.text, translation=new, sentence=p.source) for p, new in parts]
 
 
-def _to_json(model: ServedModel, results: list[Translation], fields: TranslationsRequest) -> str:
+def _to_json(
+    model: ServedModel, results: list[Translation], fields: schema.TranslationsRequest
+) -> str:
     """Return the answer as JSON. Raises HTTPException 400 if it would have too many weights."""
     n_weights = sum(h.hypothesis.attention.size for result in results for h in result.hypotheses)
     if fields.attention != "none" and n_weights > _MAX_WEIGHTS:
@@ -118,15 +113,15 @@ def _to_json(model: ServedModel, results: list[Translation], fields: Translation
     is_steered = fields.prefix or fields.prefix_ids or fields.attention_rows
     calibration = None if is_steered else model.calibration  # made without constraints
     texts = [_text_answer(result, fields.attention, calibration) for result in results]
-    answer = TranslationsAnswer(
+    answer = schema.TranslationsAnswer(
         model=model.name, source=model.source, target=model.target, translations=texts
     )
     return answer.model_dump_json(exclude_none=True)
 
 
 def _text_answer(
-    translation: Translation, attention: AttentionLevel, calibration: Calibration | None
-) -> TextAnswer:
+    translation: Translation, attention: schema.AttentionLevel, calibration: Calibration | None
+) -> schema.TextAnswer:
     """Return the answer for one text; pieces are labelled as in the vocabulary."""
     confidences = calibration.confidence(translation) if calibration else None
     hypotheses = []
@@ -134,7 +129,7 @@ def _text_answer(
         weights = None
         if attention != "none":
             table = attention_table(translation, rank, attention)
-            weights = AttentionAnswer(
+            weights = schema.AttentionAnswer(
                 level=attention,
                 rows=list(table.rows),
                 columns=list(table.columns),
@@ -142,7 +137,7 @@ def _text_answer(
             )
         hypothesis = candidate.hypothesis
         hypotheses.append(
-            HypothesisAnswer(
+            schema.HypothesisAnswer(
                 text=candidate.text,
                 **_pieces(candidate.target),
                 score=hypothesis.score,
@@ -153,7 +148,7 @@ def _text_answer(
                 attention=weights,
             )
         )
-    return TextAnswer(
+    return schema.TextAnswer(
         text=translation.src_text, **_pieces(translation.source), hypotheses=hypotheses
     )
 

@@ -17,6 +17,9 @@ from nmt.settings.keys import config_classes, kind_of, sections, select_classes
 from nmt.settings.messages import Place, Places, fault_lines
 from nmt.settings.yaml_text import YamlDocument, plain_value, read_text
 
+Tree = dict[str, Any]
+"""The values of a config as YAML has them."""
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -45,8 +48,7 @@ Overrides = Sequence[Override | str]
 def load_file(path: Path, overrides: Overrides, config_class: type[Model]) -> Model:
     """Load a config from the YAML file at `path`, and apply `overrides`.
 
-    `config_class` is a Config, or a RootModel of a dict of Configs. Raises ConfigError with one
-    line for each fault.
+    `config_class` is a Config, or a RootModel of a dict of them. A ConfigError has a line a fault.
     """
     return load_text(_read(path), path, overrides, config_class)
 
@@ -106,9 +108,7 @@ def _read(path: Path) -> str:
         raise ConfigError(missing_file_message(path)) from None
 
 
-def _checked(
-    tree: dict[str, Any], overrides: Overrides, places: Places, config_class: type[Model]
-) -> Model:
+def _checked(tree: Tree, overrides: Overrides, places: Places, config_class: type[Model]) -> Model:
     load_plugins()
     _fill_in(tree, config_class)
     typed = [Override.parse(one) if isinstance(one, str) else one for one in overrides]
@@ -124,11 +124,10 @@ def _checked(
         raise ConfigError("\n".join(line.replace("\n", "\\n") for line in lines)) from None
 
 
-def _fill_in(tree: dict[str, Any], root: object) -> None:
+def _fill_in(tree: Tree, root: object) -> None:
     """Expand the short forms of sections, in place.
 
-    `attention: dot` becomes `{kind: dot}`, and an empty section becomes `{}`. A section without a
-    kind gets the default kind.
+    `attention: dot` becomes `{kind: dot}`, an empty section `{}`. The default kind is filled in.
     """
     for _, classes, section in sections(root, tree):
         for name, field in select_classes(classes, section)[0].model_fields.items():
@@ -149,9 +148,7 @@ def _kinds_first(override: Override) -> tuple[bool, int]:
     return not is_kind, override.key.count(".") if is_kind else 0
 
 
-def _apply(
-    override: Override, rank: int, tree: dict[str, Any], places: Places, root: object
-) -> None:
+def _apply(override: Override, rank: int, tree: Tree, places: Places, root: object) -> None:
     """Set the key of an override, in place. A new kind drops the keys that it does not have."""
     path = tuple(override.key.split("."))
     place = Place(override.origin, rank)

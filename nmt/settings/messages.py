@@ -39,6 +39,7 @@ ALLOWED = {
     "less_than": "< {lt}",
     "less_than_equal": "<= {le}",
     "multiple_of": "a multiple of {multiple_of}",
+    "too_short": "at least {min_length}",
     "string_too_short": "at least {min_length} characters",
     "string_pattern_mismatch": "{pattern}",
 }
@@ -63,8 +64,7 @@ def fault_lines(
 ) -> list[str]:
     """Return a line for each key with faults, in the order of the file, then of the overrides.
 
-    `root` is the class against which `tree` was validated. At most MAX_FAULTS faults are described;
-    a last line counts the others.
+    `root` is the class that validated `tree`. A last line counts faults beyond MAX_FAULTS.
     """
     faults = [fault for error in errors for fault in _faults(error, tree)]
     faults.sort(key=lambda fault: _place(fault[0], places).rank)

@@ -11,6 +11,7 @@ import os
 import re
 import reprlib
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -101,9 +102,7 @@ def read_text(path: Path, regular: bool = False) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         byte = content[error.start]
-        raise ConfigError(
-            f"{path}:{line}: byte 0x{byte:02x} is not UTF-8; save the file as UTF-8"
-        ) from None
+        raise ConfigError(f"{path}:{line}: byte 0x{byte:02x} is not UTF-8; save as UTF-8") from None
 
 
 class YamlDocument:
@@ -225,27 +224,18 @@ def _as_plain(value: object) -> object:
         return os.fsdecode(value)
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         return value.item()  # a scalar of NumPy or torch
-    raise TypeError(
-        f"got {reprlib.repr(value)}, allowed: text, a number, true, false, null, a list or a dict"
-    )
+    raise TypeError(f"got {reprlib.repr(value)}, allowed: a value of JSON")
+
+
+_STYLE: dict[str, Any] = {"Dumper": _Dumper, "sort_keys": False, "allow_unicode": True}
 
 
 def dump_yaml(config: Config) -> str:
     """Return every field of `config` as YAML, in the order of the class; paths are text."""
-    text: str = yaml.dump(
-        config.model_dump(mode="json"), Dumper=_Dumper, sort_keys=False, allow_unicode=True
-    )
-    return text
+    return str(yaml.dump(config.model_dump(mode="json"), **_STYLE))
 
 
 def flow_yaml(value: object) -> str:
     """Return a plain value as YAML in one line, for use after a key."""
-    text: str = yaml.dump(
-        value,
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        default_flow_style=True,
-        width=math.inf,
-    )
+    text = str(yaml.dump(value, default_flow_style=True, width=math.inf, **_STYLE))
     return text.removesuffix("\n").removesuffix("\n...")

@@ -90,7 +90,7 @@ def test_texts_that_do_not_fit_are_named() -> None:
     for pair in (("src", "short"), ("short", "tgt")):
         assert "short: it has no line 3" in refusal("align", *pair, "--run", "run")
     write_lines(Path("bad"), ["2-0", ""])
-    assert "bad: 2 lines for 3 sentence pairs" in refusal(*PAIR, "--gold", "bad")
+    assert "bad: 2 lines for 3 pairs" in refusal(*PAIR, "--gold", "bad")
     write_lines(Path("a.de"), ["das ist nicht ein hund"] * 3)
     write_lines(Path("a.en"), ["this is what they have"] * 3)
     assert "swapped" in nmt("align", "a.de", "a.en", "--run", "run").stderr

@@ -113,7 +113,7 @@ def test_another_method_has_scores_and_the_share_of_the_source() -> None:
         (["x", "--method", "norms", "--heads", "1"], "--heads: allowed with --method attention"),
         (["x", "--format", "jpg"], "--format: got 'jpg', allowed: "),
         (["x", "--out", "maps"], "--out: maps has no known suffix; add --format (jsonl, npz"),
-        (["x", "--numbers"], "--scale, --numbers: allowed with --format png"),
+        (["x", "--numbers"], "--scale, --numbers: for --format png"),
         ([], "got none, allowed: one of SENTENCE, --file, --sp"),
         (["x", "y", "--target", "z"], "--target: got 1 translation for 2 sentences"),
         (["x", "--target", "y", "--beam", "2"], "--target: allowed without options of a search"),
@@ -123,7 +123,7 @@ def test_another_method_has_scores_and_the_share_of_the_source() -> None:
             ["x", "--side-by-side", "--run", "a", "--run", "b", "--heads", "all", "--out", "a.png"],
             "--side-by-side: allowed without --heads",
         ),
-        (["x", "y", "--out", "a.png"], "--out: got the file a.png for 2 pictures"),
+        (["x", "y", "--out", "a.png"], "--out: got a.png for 2 pictures"),
         (["--file", "-"], "stdin:1: byte 0xff is not UTF-8"),
     ],
 )

@@ -8,7 +8,7 @@ from nmt.lab.positions import PositionsOptions, compare_encodings, run
 
 @pytest.mark.parametrize("size", [8, 38])
 def test_steps_are_rotations_and_similarity_is_of_distance(size: int) -> None:
-    options = {"size": size, "length": 97, "offsets": (1, 7, 1000), "columns": (1,)}
+    options = {"size": size, "length": 97, "columns": (1,)}
     result = run(PositionsOptions(**options, positions=9))
     assert result.residuals.max() < 1e-12
     assert result.wrong_residuals.min() > 0.5

@@ -50,8 +50,7 @@ def test_who_holds_it_is_said_as_far_as_it_is_known(
         (
             "fcntl.flock",
             errno.ENOLCK,
-            "this file system has no locks (No locks available); "
-            "let no second process train in this run",
+            "the file system has no locks (No locks available); train in one process only",
         ),
         ("os.write", errno.ENOSPC, None),
     ],

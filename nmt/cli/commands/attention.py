@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
-from nmt.cli.commands.attention_formats import (
-    PICTURES,
-    WRITERS,
-    MapOutputOptions,
-    format_of,
-    write_side_by_side,
-)
-from nmt.cli.shared.messages import say
+from nmt.cli.commands import attention_formats as formats
+from nmt.cli.shared.messages import print_path, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, SearchOptions
 from nmt.cli.shared.options import First, Method, OutFile, SourceFile, split_option
 from nmt.cli.shared.sentences import checked_arguments, file_lines
@@ -33,60 +27,37 @@ _ATTRIBUTED_CHUNK = 8  # the same for attributions, which take longer than the s
 
 
 def attention(
-    sentences: Annotated[
-        list[str] | None, Argument(help="Source sentences, each in quotes.")
-    ] = None,
+    sentences: Annotated[list[str] | None, Argument(help="Source sentences, in quotes.")] = None,
     *,
     file: SourceFile = None,
     split: Annotated[str | None, split_option(None)] = None,
     first: First = None,
-    target: Annotated[
-        list[str] | None,
-        Option(help="Translation to explain instead of a search; repeated for each sentence."),
-    ] = None,
+    target: Annotated[list[str] | None, "Translation to explain, one per sentence."] = None,
     format: Annotated[
         Literal["jsonl", "npz", "png", "svg", "pdf", "html", "text"] | None,
-        Option(
-            help="Format of the output.",
-            show_default="by the suffix of --out, or text on a terminal, else jsonl",
-        ),
+        Option(help="Format.", show_default="by --out, or text on a terminal, else jsonl"),
     ] = None,
     out: OutFile = None,
     level: Annotated[
         Literal["piece", "word"] | None,
-        Option(
-            help="Unit of the rows and columns.",
-            show_default="piece; word for html, --side-by-side, and text if pieces do not fit",
-        ),
+        Option(help="Unit of the maps.", show_default="piece; word for html and --side-by-side"),
     ] = None,
     heads: Annotated[
         str,
-        Option(
-            help="Heads to display, separated by commas: mean, all, numbers, names such as "
-            "'layer 2', or self-attention: encoder, decoder.1 (layer 1), encoder.2.3 (its head 3)."
-        ),
+        "Heads to display, separated by commas: mean, all, numbers, names such as 'layer "
+        "2', or self-attention: encoder, decoder.1 (layer 1), encoder.2.3 (its head 3).",
     ] = "mean",
     method: Method = "attention",
-    contrast: Annotated[
-        str | None,
-        Option(help="Word to compare with: explain why the model did not predict it instead."),
-    ] = None,
+    contrast: Annotated[str | None, "Explain why the model did not predict this word."] = None,
     scale: Annotated[
-        float | None,
-        Option(help="Weight of the darkest colour of a picture.", show_default="the greatest"),
+        float | None, Option(help="Weight of the darkest colour.", show_default="the greatest")
     ] = None,
-    numbers: Annotated[
-        bool, Option("--numbers", help="Write each weight into its cell of a picture.")
-    ] = False,
-    side_by_side: Annotated[
-        bool,
-        Option("--side-by-side", help="Draw the maps of each --run in a picture; no ensemble."),
-    ] = False,
+    numbers: Annotated[bool, "Write each weight into its cell of a picture."] = False,
+    side_by_side: Annotated[bool, "Draw the maps of each --run in a picture; no ensemble."] = False,
     models: ModelOptions,
     search: SearchOptions,
     n_best: Annotated[
-        int | None,
-        Option(min=1, help="Translations per sentence.", show_default="1; beam for jsonl and npz"),
+        int | None, Option(min=1, help="Translations per sentence.", show_default="1, or the beam")
     ] = None,
     compute: ComputeOptions,
 ) -> None:
@@ -98,9 +69,9 @@ def attention(
     The page "The attention dump" of the documentation describes the files, and "Attribution" the
     methods.
     """
-    output_format = format_of(format, out, sys.stdout.isatty())
-    if (scale is not None or numbers) and output_format not in PICTURES:
-        raise ConfigError(f"--scale, --numbers: allowed with --format {', '.join(PICTURES)}")
+    output_format = formats.format_of(format, out, sys.stdout.isatty())
+    if (scale is not None or numbers) and output_format not in formats.PICTURES:
+        raise ConfigError(f"--scale, --numbers: for --format {', '.join(formats.PICTURES)}")
     if method == "attention" and contrast is not None:
         raise ConfigError("--contrast: allowed with a --method that accepts it, such as erasure")
     if method != "attention" and heads != "mean":
@@ -125,19 +96,21 @@ def attention(
     config = config.model_copy(update={"n_best": n_best})
     sources = sources[:first]
     n_maps = len(sources) * (1 if targets else n_best)
-    options = MapOutputOptions(sources, targets, level, n_maps, out, (), scale, numbers)
+    options = formats.MapOutputOptions(sources, targets, level, n_maps, out, (), scale, numbers)
     if side_by_side:
         by_run = {}
         for path, run in zip(models.run or (), runs, strict=True):
             translator = models.load([run], compute, config)
             attributor = _attributor(translator, method, contrast)
             by_run[str(path)] = _translations(translator, options, attributor)
-        write_side_by_side(output_format, by_run, options)
+        formats.write_side_by_side(output_format, by_run, options)
         return
     translator = models.load(runs, compute, config)
     options = replace(options, heads=choose_heads(heads, translator.model.names_by_attention))
     attributor = _attributor(translator, method, contrast)
-    WRITERS[output_format](_translations(translator, options, attributor), options)
+    formats.WRITERS[output_format](_translations(translator, options, attributor), options)
+    if output_format not in formats.PICTURES:  # their paths are printed one by one
+        print_path(out)
 
 
 def _sources(
@@ -179,25 +152,20 @@ def _attributor(
     return Attributor(translator, method, contrast)
 
 
-def _check_side_by_side(
-    output_format: str, models: ModelOptions, heads: str, n_best: int | None
-) -> None:
+def _check_side_by_side(format: str, models: ModelOptions, heads: str, n_best: int | None) -> None:
     """Raise ConfigError unless there are several runs and each has one map of a picture."""
-    if output_format not in PICTURES:
-        raise ConfigError(f"--side-by-side: allowed with --format {', '.join(PICTURES)}")
+    if format not in formats.PICTURES:
+        raise ConfigError(f"--side-by-side: allowed with --format {', '.join(formats.PICTURES)}")
     paths = models.run or []
     if len(paths) < 2 or len(set(paths)) < len(paths) or models.weights:
         got = ", ".join(map(str, paths)) or "none"
-        raise ConfigError(
-            f"--side-by-side: got --run {got}, allowed: two or more different ones, without "
-            "--weights"
-        )
+        raise ConfigError(f"--side-by-side: got --run {got}, allowed: several, without --weights")
     if heads != "mean" or n_best not in (None, 1):
         raise ConfigError("--side-by-side: allowed without --heads and --n-best")
 
 
 def _translations(
-    translator: "Translator", options: MapOutputOptions, attributor: "Attributor | None"
+    translator: "Translator", options: formats.MapOutputOptions, attributor: "Attributor | None"
 ) -> Iterator["Translation"]:
     """Yield the translations, computed a chunk at a time, and print the number of empty sources."""
     n_empty, sources, targets = 0, options.sources, options.targets

@@ -42,6 +42,7 @@ class MapOutputOptions:
     numbers: bool
 
 
+Translations = Iterable["Translation"]
 Picture = tuple[str, "Figure", tuple[str, ...]]
 """The name of a file without the suffix, the figure, and the texts in it."""
 
@@ -64,32 +65,26 @@ def format_of(format: str | None, out: Path | None, is_terminal: bool) -> str:
     return format
 
 
-def _records(
-    translations: Iterable["Translation"], options: MapOutputOptions
-) -> Iterator["AttentionRecord"]:
+def _records(translations: Translations, options: MapOutputOptions) -> Iterator["AttentionRecord"]:
     from nmt.translation.record import attention
 
     return attention(translations, options.level or "piece", options.heads, bool(options.targets))
 
 
-def _write_jsonl(translations: Iterable["Translation"], options: MapOutputOptions) -> None:
+def _write_jsonl(translations: Translations, options: MapOutputOptions) -> None:
     from nmt.translation.dump import to_json
 
     print_lines(map(to_json, _records(translations, options)), options.out)
-    print_path(options.out)
 
 
-def _write_npz(translations: Iterable["Translation"], options: MapOutputOptions) -> None:
+def _write_npz(translations: Translations, options: MapOutputOptions) -> None:
     from nmt.translation.dump import write_npz
 
     assert options.out is not None  # checked by format_of
     write_npz(_records(translations, options), options.out)
-    print_path(options.out)
 
 
-def _write_picture(
-    format: str, translations: Iterable["Translation"], options: MapOutputOptions
-) -> None:
+def _write_picture(format: str, translations: Translations, options: MapOutputOptions) -> None:
     from nmt.explain.heatmap import draw_translation
     from nmt.explain.map_style import MapStyle
 
@@ -107,7 +102,7 @@ def _write_picture(
 
 
 def write_side_by_side(
-    format: str, translations: "Mapping[str, Iterable[Translation]]", options: MapOutputOptions
+    format: str, translations: Mapping[str, Translations], options: MapOutputOptions
 ) -> None:
     """Write a picture of each sentence, with the map of every run under the run's name."""
     from nmt.explain.heatmap import draw_side_by_side
@@ -137,9 +132,7 @@ def _write_pictures(
     out = options.out or Path(f"attention.{format}" if options.n_maps == 1 else "attention")
     is_file = (out.suffix.lower() == f".{format}" or is_direct(out)) and not out.is_dir()
     if is_file and options.n_maps > 1:
-        raise ConfigError(
-            f"--out: got the file {out} for {options.n_maps} pictures, allowed: a folder"
-        )
+        raise ConfigError(f"--out: got {out} for {options.n_maps} pictures, allowed: a folder")
     check_output(out if is_file else out / f"{first}.{format}")
     texts: set[str] = set()
     for name, figure, labels in pictures:
@@ -151,21 +144,19 @@ def _write_pictures(
         say(hint)
 
 
-def _write_html(translations: Iterable["Translation"], options: MapOutputOptions) -> None:
+def _write_html(translations: Translations, options: MapOutputOptions) -> None:
     from nmt.explain.page import write_page
 
-    out = options.out or Path("-")
     by_piece = replace(options, level="piece")  # the page merges pieces into words
-    write_page(_records(translations, by_piece), out, options.level or "word")
-    print_path(out)
+    records = _records(translations, by_piece)
+    write_page(records, options.out or Path("-"), options.level or "word")
 
 
-def _write_text(translations: Iterable["Translation"], options: MapOutputOptions) -> None:
+def _write_text(translations: Translations, options: MapOutputOptions) -> None:
     print_lines(_text_lines(translations, options), options.out)
-    print_path(options.out)
 
 
-def _text_lines(translations: Iterable["Translation"], options: MapOutputOptions) -> Iterator[str]:
+def _text_lines(translations: Translations, options: MapOutputOptions) -> Iterator[str]:
     from nmt.explain.labels import label
     from nmt.explain.terminal import SHARE_LEGEND, legend, render_terminal
     from nmt.translation.words import attention_table
@@ -190,7 +181,7 @@ def _text_lines(translations: Iterable["Translation"], options: MapOutputOptions
         yield SHARE_LEGEND
 
 
-WRITERS: dict[str, Callable[[Iterable["Translation"], MapOutputOptions], None]] = {
+WRITERS: dict[str, Callable[[Translations, MapOutputOptions], None]] = {
     "jsonl": _write_jsonl,
     "npz": _write_npz,
     **{name: partial(_write_picture, name) for name in PICTURES},

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer import Option
 
 from nmt.cli.shared.messages import kept_lines, note_languages, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, RerankOptions, SearchOptions
@@ -23,13 +22,9 @@ def augment(
     rerank: RerankOptions,
     search: SearchOptions,
     n_best: NBest = None,
-    back: Annotated[
-        bool, Option("--back", help="Write each translation as the source of its text.")
-    ] = False,
+    back: Annotated[bool, "Write each translation as the source of its text."] = False,
     max_ratio: MaxRatio = 3.0,
-    min_score: Annotated[
-        float | None, Option(help="Minimum score of a translation.", show_default="none")
-    ] = None,
+    min_score: Annotated[float | None, "Minimum score of a translation."] = None,
     compute: ComputeOptions,
     force: Force = False,
 ) -> None:

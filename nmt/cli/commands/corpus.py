@@ -45,10 +45,9 @@ def list_(data: Data = Path("data")) -> None:
 def fetch(
     name: Annotated[str, Argument(help="Name in `nmt corpus list`, or opus:NAME/vVERSION/en-fr.")],
     from_path: Annotated[
-        Path | None,
-        Option("--from", help="Take the files from this file or folder instead of downloading."),
+        Path | None, Option("--from", help="Take the files from here instead of downloading.")
     ] = None,
-    force: Annotated[bool, Option("--force", help="Fetch existing files again.")] = False,
+    force: Annotated[bool, "Fetch existing files again."] = False,
     data: Data = Path("data"),
 ) -> None:
     """Download a corpus, or copy it from disk, and verify it.
@@ -94,12 +93,10 @@ def check(*, config: ConfigOptions, as_json: Json = False) -> None:
 
 def clean(
     files: Annotated[
-        list[Path],
-        Argument(help="Source and target text, or one file with both, as in `nmt init`."),
+        list[Path], Argument(help="Source and target text, or one file with both, as in nmt init.")
     ],
     out: Annotated[
-        list[Path] | None,
-        Option(writable=True, help="File to write, one for each input file; - is stdout."),
+        list[Path] | None, Option(writable=True, help="File to write for each input; - is stdout.")
     ] = None,
     src_lang: Annotated[str | None, language_option("Source", "the ending of its file")] = None,
     tgt_lang: Annotated[str | None, language_option("Target", "the ending of its file")] = None,
@@ -108,22 +105,11 @@ def clean(
     min_script: Annotated[
         float, Option(min=0, max=1, help="Minimum share of letters in the language's script.")
     ] = 0.5,
-    keep_copies: Annotated[
-        bool, Option("--keep-copies", help="Keep pairs with the same text on both sides.")
-    ] = False,
-    keep_duplicates: Annotated[
-        bool, Option("--keep-duplicates", help="Keep repeated pairs.")
-    ] = False,
-    placeholders: Annotated[
-        bool,
-        Option("--placeholders", help="Drop pairs whose placeholders, addresses or tags differ."),
-    ] = False,
+    keep_copies: Annotated[bool, "Keep pairs with the same text on both sides."] = False,
+    keep_duplicates: Annotated[bool, "Keep repeated pairs."] = False,
+    placeholders: Annotated[bool, "Drop pairs with other placeholders, addresses or tags."] = False,
     rejected: Annotated[
-        Path | None,
-        Option(
-            writable=True,
-            help="File for rejected pairs: reason, line, source and target, separated by tabs.",
-        ),
+        Path | None, Option(writable=True, help="File for rejected pairs, with reason and line.")
     ] = None,
 ) -> None:
     """Write the pairs of a corpus that pass all checks.
@@ -147,9 +133,7 @@ def clean(
 
     for path in out or ():
         if is_packed(path) or not is_text(path):
-            raise ConfigError(
-                f"--out: got {path}, allowed: the name of a plain text file, such as x.tsv"
-            )
+            raise ConfigError(f"--out: got {path}, allowed: a plain text file, such as x.tsv")
     is_pair = len(files) == 1
     split = SplitConfig(file=files[0]) if is_pair else SplitConfig(src=files[0], tgt=files[1])
     langs = [src_lang or "", tgt_lang or ""]

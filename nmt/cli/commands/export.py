@@ -17,14 +17,10 @@ def export(
     ],
     *,
     run: RunOption,
-    format: Annotated[
-        Literal["onnx", "ctranslate2", "argos", "page"], Option("--format", help="What to write.")
-    ] = "onnx",
+    format: Annotated[Literal["onnx", "ctranslate2", "argos", "page"], "What to write."] = "onnx",
     checkpoint: Checkpoint = None,
     int8: Int8 = False,
-    fp16: Annotated[
-        bool, Option("--fp16", help="Store the matrices of a page in fp16 instead of int8.")
-    ] = False,
+    fp16: Annotated[bool, "Store the matrices of a page in fp16 instead of int8."] = False,
 ) -> None:
     """Export a run for engines without PyTorch: ONNX, CTranslate2, Argos Translate, or a page.
 

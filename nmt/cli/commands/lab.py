@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
 from nmt.cli.shared.flags import overrides_of
 from nmt.cli.shared.options import Force, Json, OutFolder, Threads, set_option
@@ -15,11 +15,9 @@ def lab(
     *,
     out: OutFolder = Path("lab"),
     force: Force = False,
-    seed: Annotated[int | None, Option(help="The same as --set seed=N.")] = None,
+    seed: Annotated[int | None, "The same as --set seed=N."] = None,
     set_: Annotated[list[Any] | None, set_option("an option of the experiment", "seed=3")] = None,
-    options: Annotated[
-        bool, Option("--options", help="List the experiment's options, with their defaults.")
-    ] = False,
+    options: Annotated[bool, "List the experiment's options, with their defaults."] = False,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
@@ -28,7 +26,7 @@ def lab(
     Writes its numbers and a picture to NAME.json and NAME.png in the folder --out. The pages
     "Laboratory" of the documentation explain each experiment.
     """
-    from nmt.lab.experiments import EXPERIMENTS, check_name
+    from nmt.lab.experiments import EXPERIMENTS
 
     if name is None:
         width = max(map(len, EXPERIMENTS))
@@ -36,7 +34,6 @@ def lab(
             typer.echo(f"{experiment:<{width}}  {line}")
         return
 
-    check_name(name)
     import torch
 
     from nmt.lab.experiment import describe_options, perform

@@ -85,9 +85,7 @@ def pack(
         ),
     ] = None,
     checkpoint: Checkpoint = None,
-    int8: Annotated[
-        bool, Option("--int8", help="Store matrices in 8 bits, a quarter of the size.")
-    ] = False,
+    int8: Annotated[bool, "Store matrices in 8 bits, a quarter of the size."] = False,
 ) -> None:
     """Write a run as one file that can translate.
 
@@ -136,17 +134,11 @@ def average(
     *,
     run: RunOption,
     checkpoints: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="CHECKPOINT...",
-            help="Checkpoints to average: best, last, step-NNNNNN or a name.",
-        ),
+        list[str] | None, Argument(metavar="CHECKPOINT...", help="Best, last, a step or a name.")
     ] = None,
     last: Annotated[int | None, Option(min=1, help="Average the N newest checkpoints.")] = None,
-    best: Annotated[
-        int | None, Option(min=1, help="Average the N best checkpoints by valid.metric.")
-    ] = None,
-    name: Annotated[str, Option(help="Name of the new checkpoint.")] = "average",
+    best: Annotated[int | None, Option(min=1, help="Average the N best by valid.metric.")] = None,
+    name: Annotated[str, "Name of the new checkpoint."] = "average",
 ) -> None:
     """Average the weights of several checkpoints of a run.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions
@@ -23,9 +23,7 @@ def score(
     target: Annotated[Path, Argument(help="Translation of SOURCE, line by line; - is stdin.")],
     *,
     models: ModelOptions,
-    per_piece: Annotated[
-        bool, Option("--per-piece", help="Divide by the number of pieces, including </s>.")
-    ] = False,
+    per_piece: Annotated[bool, "Divide by the number of pieces, including </s>."] = False,
     compute: ComputeOptions,
     as_json: Json = False,
     out: OutFile = None,

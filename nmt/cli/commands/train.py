@@ -37,26 +37,11 @@ def train(
         str | None, Option(help="auto, cpu, cuda[:N] or mps.", show_default="the config's")
     ] = None,
     threads: Threads = None,
-    epochs: Annotated[
-        int | None, Option(help="Stop after N epochs.", show_default="the config's")
-    ] = None,
-    steps: Annotated[
-        int | None, Option(help="Stop after N updates.", show_default="the config's")
-    ] = None,
-    allow_change: Annotated[
-        bool,
-        Option(
-            "--allow-change",
-            help="Continue a run with a changed learning rate, batch size or dropout.",
-        ),
-    ] = False,
+    epochs: Annotated[int | None, "Stop after N epochs, instead of the config's."] = None,
+    steps: Annotated[int | None, "Stop after N updates, instead of the config's."] = None,
+    allow_change: Annotated[bool, "Continue with another lr, batch size or dropout."] = False,
     processes: Annotated[
-        int,
-        Option(
-            min=1,
-            help="Train in N processes of this machine, each with a GPU or a share of the CPU "
-            "threads. An update then has N times train.accumulate batches.",
-        ),
+        int, Option(min=1, help="Processes of this machine, each with a GPU or some CPU threads.")
     ] = 1,
     quiet: Quiet = False,
 ) -> None:

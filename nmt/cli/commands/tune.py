@@ -26,9 +26,7 @@ def search(
     penalties: Annotated[
         Any, numbers_option("Length penalties to try.", "0,0.4,0.6,0.8,1,1.2,1.4")
     ] = None,
-    best_in: Annotated[
-        str, Option("--metric", help="Metric that the best setting maximises.")
-    ] = "bleu",
+    metric: Annotated[str, "Metric that the best setting maximises."] = "bleu",
     compute: ComputeOptions,
     as_json: Json = False,
 ) -> None:
@@ -40,10 +38,10 @@ def search(
     from nmt.evaluation.metrics import check_metrics, validation_scoring
     from nmt.evaluation.tuning import BEAMS, PENALTIES, search_grid
 
-    check_metric(best_in)
+    check_metric(metric)
     runs = models.open(compute)
     config = runs[0].config
-    scoring = validation_scoring(config, ("chrf", best_in))
+    scoring = validation_scoring(config, ("chrf", metric))
     check_metrics(scoring, "valid.bleu_tokenize")
     examples = _validation_set(runs[0])
     translator = models.load(runs, compute)
@@ -65,13 +63,13 @@ def search(
             "sentences": len(examples),
             "search": config.search.model_dump(mode="json"),
             "seconds": grid.seconds,
-            "metric": best_in,
-            "best": asdict(grid.best(best_in)),
+            "metric": metric,
+            "best": asdict(grid.best(metric)),
             "settings": [asdict(setting) for setting in grid.settings],
         }
         print_json(content)
     else:
-        _show(grid, best_in, config.search)
+        _show(grid, metric, config.search)
 
 
 def calibrate(

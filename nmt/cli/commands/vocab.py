@@ -14,8 +14,7 @@ def show(
     *,
     run: Run = None,
     side: Annotated[
-        Literal["src", "tgt"] | None,
-        Option(help="Side to show.", show_default="both; for TEXT src"),
+        Literal["src", "tgt"] | None, Option(help="Side to show.", show_default="both, or src")
     ] = None,
     first: First = 20,
 ) -> None:

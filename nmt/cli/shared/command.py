@@ -41,10 +41,8 @@ class Command(TyperCommand):
         assert self.callback is not None
         raise_interrupts()
         try:
-            with (
-                without_notes(bool(ctx.params.get("quiet"))),
-                guarded_outputs(self.callback, ctx.params),
-            ):
+            quiet = bool(ctx.params.get("quiet"))
+            with without_notes(quiet), guarded_outputs(self.callback, ctx.params):
                 result: object = super().invoke(ctx)
         except NMTError as error:
             error.args = (with_flags(str(error), flags_of(ctx.find_root().command)),)
@@ -89,9 +87,7 @@ def guarded_outputs(callback: Callable[..., object], values: Mapping[str, Any]) 
                     check_output(path, name=_label(name, info), force=force)
                 real_path = os.path.realpath(path)
                 if values.get(name) and real_path in real_paths:
-                    raise ConfigError(
-                        f"{_label(name, info)}: got {path} twice, allowed: different files"
-                    )
+                    raise ConfigError(f"{_label(name, info)}: got {path} twice, allowed: two files")
                 real_paths.add(real_path)
         yield
 

@@ -20,11 +20,7 @@ def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Override]":
     from nmt.settings.config_file import Override
 
     prefix = f"{section}." if section else ""
-    return [
-        Override(f"{prefix}{name}", value, _typed(name, value))
-        for name, value in flags.items()
-        if value is not None
-    ]
+    return [Override(f"{prefix}{k}", v, _typed(k, v)) for k, v in flags.items() if v is not None]
 
 
 def _typed(name: str, value: object) -> str:

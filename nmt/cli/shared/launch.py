@@ -68,10 +68,7 @@ def launch(processes: int) -> int:
         rank, failure = error.get_first_failure()
         if failure.exitcode < 0:
             name = signal.Signals(-failure.exitcode).name
-            complain(
-                f"error: process {rank} was ended by {name}; the same command goes on from the "
-                "last checkpoint"
-            )
+            complain(f"error: process {rank} was ended by {name}; the same command goes on")
             return 128 - failure.exitcode
         return failure.exitcode
     finally:

@@ -66,10 +66,7 @@ def without_notes(is_wanted: bool) -> Iterator[None]:
         return
     _Streams.stderr = sys.stderr
     try:
-        with (
-            open(os.devnull, "w", encoding="utf-8") as devnull,
-            contextlib.redirect_stderr(devnull),
-        ):
+        with open(os.devnull, "w", encoding="utf-8") as null, contextlib.redirect_stderr(null):
             yield
     finally:
         _Streams.stderr = None

@@ -29,6 +29,7 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
 
     Each command also gets --quiet, and --force if it writes a file; the class Command implements
     both. Example: `def score(source: ..., *, models: ModelOptions)` has --run, --device and so on.
+    A text is the help of an option: `per_piece: Annotated[bool, "Divide by the number of pieces."]`
     """
     groups: dict[str, Any] = {}
     parameters: dict[str, inspect.Parameter] = {}
@@ -39,30 +40,36 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
             parameters.update(inspect.signature(group).parameters)
         else:
             parameters[name] = parameter
+    parameters = {name: _as_option(parameter) for name, parameter in parameters.items()}
     keyword = inspect.Parameter.KEYWORD_ONLY
     is_writer = any(map(_is_written, parameters.values()))
     flags = {"force": Force, "quiet": Quiet} if is_writer else {"quiet": Quiet}
-    silent = {
-        name: inspect.Parameter(name, keyword, default=False, annotation=flag)
-        for name, flag in flags.items()
-        if name not in parameters
-    }
-    parameters |= silent
+    silent = [name for name in flags if name not in parameters]
+    for name in silent:
+        flag = inspect.Parameter(name, keyword, default=False, annotation=flags[name])
+        parameters[name] = flag
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
         for name in silent:
             del values[name]
-        options = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
-        function(**values, **options)
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        function(**values)
 
     ordered = [parameter.replace(kind=keyword) for parameter in parameters.values()]
     run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
     return run
+
+
+def _as_option(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter with an Option for a help text. A bool gets no second flag --no-NAME."""
+    kind, text = parameter.annotation, getattr(parameter.annotation, "__metadata__", (None,))[0]
+    if not isinstance(text, str):
+        return parameter
+    option = Option(f"--{parameter.name.replace('_', '-')}", help=text)
+    return parameter.replace(annotation=Annotated[kind.__origin__, option])
 
 
 def _is_written(parameter: inspect.Parameter) -> bool:
@@ -90,9 +97,7 @@ def language_option(side: str, show_default: str) -> Any:
 Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 Threads = Annotated[int | None, Option(min=1, help="Threads of torch.", show_default="torch's own")]
 Device = Annotated[str | None, Option(help="auto, cpu, cuda[:N] or mps.", show_default="auto")]
-Checkpoint = Annotated[
-    str | None, Option(help="best, last, step-NNNNNN or a name.", show_default="best")
-]
+Checkpoint = Annotated[str | None, Option(help="best, last, step or name.", show_default="best")]
 Int8 = Annotated[bool, Option("--int8", help="Multiply in 8-bit integers: faster on a CPU.")]
 OutFile = Annotated[
     Path | None,
@@ -106,46 +111,30 @@ OutFolder = Annotated[
 Data = Annotated[Path, Option(envvar="NMT_DATA", help="Folder of named corpora.")]
 SourceFile = Annotated[Path | None, Option(help="Source text, one sentence a line; - is stdin.")]
 GlossaryFile = Annotated[
-    Path | None,
-    Option(
-        "--glossary", help="Terms: lines of source, tab, target; | between forms, or no target."
-    ),
+    Path | None, Option("--glossary", help="Lines of source term, tab, target term or nothing.")
 ]
 Run = Annotated[
-    Path | None,
-    Option(
-        help="Run directory, packed run or built-in model.", show_default="the newest with a model"
-    ),
+    Path | None, Option(help="Run folder, packed run or built-in model.", show_default="the newest")
 ]
 Runs = Annotated[
     list[Path] | None,
     Option(
-        help="Run directory, packed run or built-in model; may be repeated.",
-        show_default="the newest with a model",
+        help="Run folder, packed run or built-in model; may be repeated.", show_default="the newest"
     ),
 ]
-MaxRatio = Annotated[
-    float, Option(min=0, help="Maximum length ratio, with 10 characters of slack; 0: no limit.")
-]
+MaxRatio = Annotated[float, Option(min=0, help="Maximum length ratio; 0: no limit.")]
 First = Annotated[int | None, Option(min=1, help="Only the first N.")]
 
 
 def split_option(default: str | None) -> object:
     """The option --split of a command; the help shows `default`, or none for None."""
-    return Option(
-        help="Split of the run's data: test, valid, train or another.",
-        show_default=default or False,
-    )
+    return Option(help="Split of the run's data, such as test.", show_default=default or False)
 
 
 def set_option(what: str, example: str) -> Any:
     """The option --set for the keys of `what`, with an example; its values are Overrides."""
-    return Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help=f"Set {what}, as in {example}; may be repeated.",
-        parser=_override,
-    )
+    help = f"Set {what}, as in {example}; may be repeated."
+    return Option("--set", metavar="KEY=VALUE", help=help, parser=_override)
 
 
 def numbers_option(help: str, show_default: str, kind: Callable[[str], float] = float) -> Any:
@@ -167,10 +156,7 @@ def _override(text: str) -> "Override":
     return Override.parse(text, f"--set {text}")
 
 
-Method = Annotated[
-    AttributionMethod,
-    Option(help="Method that scores how much each source piece explains each translated piece."),
-]
+Method = Annotated[AttributionMethod, "Attention weights, or the scores of an attribution method."]
 
 SetKeys = Annotated[list[Any] | None, set_option("a key of the config", "search.beam=5")]
 """A command that trains nothing takes keys of `search` only (ComputeOptions.with_search)."""
@@ -184,12 +170,7 @@ class ConfigOptions:
         Path | None, Argument(metavar="CONFIG", help="The same as --config.")
     ] = None
     config: Annotated[
-        Path | None,
-        Option(
-            "--config",
-            "-c",
-            help="YAML file that describes the run, or the name of a recipe (nmt config list).",
-        ),
+        Path | None, Option("--config", "-c", help="YAML file, or a recipe (nmt config list).")
     ] = None
     set_: SetKeys = None
 

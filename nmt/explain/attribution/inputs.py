@@ -5,7 +5,7 @@ each position of the batch. The output of every model is thus a differentiable f
 embeddings of source and prefix, without a change to the model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -46,10 +46,8 @@ class EmbeddedPair:
         """Return the output of a teacher-forced pass over R variants of the embeddings."""
         n_rows = len(next(iter(vectors.values())))
         device = self.pair.src_ids.device
-        src, tgt = (
-            torch.arange(n_rows * len(ids), device=device).view(n_rows, -1)
-            for ids in (self.pair.src_ids, self.pair.tgt_in)
-        )
+        sides = self.pair.src_ids, self.pair.tgt_in
+        src, tgt = (torch.arange(n_rows * len(i), device=device).view(n_rows, -1) for i in sides)
         tables = {name: rows.flatten(0, 1) for name, rows in vectors.items()}
         inputs = src, torch.ones_like(src, dtype=torch.bool), tgt
         output: DecoderOutput = functional_call(self.model, tables, inputs, tie_weights=False)
@@ -67,11 +65,9 @@ class EmbeddedPair:
         return values if contrast is None else values - log_probs[..., contrast]
 
     def scores(self, totals: Mapping[str, Float[Tensor, "T _"]]) -> Scores:
-        """Return the scores of source and prefix, each summed over the embedding tables of its
-        side.
+        """Return the scores of source and prefix, each summed over the tables of its side.
 
-        `totals` maps the name of each table to its scores; only an ensemble has several tables on a
-        side.
+        `totals` maps the name of each table to its scores; an ensemble has several on a side.
         """
         sides: tuple[list[Tensor], list[Tensor]] = [], []
         for name, total in totals.items():
@@ -118,9 +114,7 @@ def integrated_gradients(model: Seq2Seq, pair: Pair) -> Scores:
     return scores
 
 
-def _path_gradients(
-    embedded: EmbeddedPair, points: Sequence[float], weights: Sequence[float]
-) -> Scores:
+def _path_gradients(embedded: EmbeddedPair, points: list[float], weights: list[float]) -> Scores:
     """Return x_i . sum_k w_k dF_t(a_k x) / dx_i.
 
     The batch has a row for each step t and point a_k. Each row has one prediction, so one backward
@@ -158,12 +152,8 @@ def erasure(model: Seq2Seq, pair: Pair) -> Scores:
     values = []
     for rows in torch.split(keep, embedded.max_rows):
         src_keep, tgt_keep = rows[:, :n_src, None], rows[:, n_src:, None]
-        output = embedded.forward(
-            {
-                name: x * (src_keep if _is_source(name) else tgt_keep)
-                for name, x in embedded.vectors.items()
-            }
-        )
+        keeps = {name: src_keep if _is_source(name) else tgt_keep for name in embedded.vectors}
+        output = embedded.forward({name: x * keeps[name] for name, x in embedded.vectors.items()})
         # The logits of all rows at once would need too much memory.
         for features in torch.split(output.features, max(1, _MAX_ROWS // n_tgt)):
             values.append(embedded.objective(output.vocabulary(features), pair.tgt_out))

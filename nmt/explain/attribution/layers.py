@@ -1,4 +1,4 @@
-"""Attribution through the layers of a Transformer: rollout, ALTI and value zeroing.
+"""Attribution through the layers of a Transformer, and to the annotations of a recurrent model.
 
 Each method describes a layer by a mixing matrix M. Row i holds the shares of the layer's inputs in
 its output at position i, and sums to 1. The inputs of a decoder layer include the encoder's output,
@@ -10,7 +10,7 @@ of a decoder layer, and R' the mixture in its output (arXiv 2205.11631, section 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -19,6 +19,8 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from nmt.explain.attribution.pair import Pair, Scores
+from nmt.models.recurrent.decoder import RNNState
+from nmt.models.recurrent.rnn import RNNSeq2Seq
 from nmt.models.transformer.layers import (
     CrossAttentionInputs,
     DecoderLayer,
@@ -34,14 +36,15 @@ from nmt.models.transformer.self_attention import (
 )
 from nmt.models.transformer.transformer import TransformerSeq2Seq
 
+Parts = Float[Tensor, "Q *P D"]
+
 
 @dataclass(frozen=True)
 class SubLayer:
     """An attention with the residual sum around it: y_i = x_i + sum_j T_i(v_j) + b.
 
     `parts[i, j]` is T_i(v_j) = sum_n alpha_nij W_o^n v_nj, where alpha are the `weights`. `result`
-    is the sum of the parts over j, plus the bias b. `cache` is set if a cross-attention of `layer`
-    follows, which reads it.
+    is the sum of the parts over j, plus the bias b. A cross-attention after it reads `cache`.
     """
 
     x: Float[Tensor, "Q D"]
@@ -52,9 +55,7 @@ class SubLayer:
     layer: EncoderLayer | DecoderLayer
     cache: LayerCache | None = None
 
-    def output(
-        self, x: Float[Tensor, "Q *P D"], result: Float[Tensor, "Q *P D"]
-    ) -> Float[Tensor, "Q *P D"]:
+    def output(self, x: Parts, result: Parts) -> Parts:
         """Return the output of `layer` if the attention had the input `x` and returned `result`."""
         rows = (tensor.reshape(1, -1, tensor.shape[-1]) for tensor in (x, result))
         y, layer = self.residual.leave(*rows), self.layer
@@ -86,8 +87,7 @@ def alti_mix(attention: SubLayer, cross: SubLayer | None) -> Float[Tensor, "Q Q_
 
         c_ij proportional to max(0, ||y_i||_1 - ||y_i - T_i(v_j)||_1)
 
-    In self-attention, x_i is added to T_i(v_i). In cross-attention, x_i is a separate input (arXiv
-    2205.11631).
+    Self-attention adds x_i to T_i(v_i). In cross-attention, x_i is a separate input (2205.11631).
     """
     x = torch.diag_embed(attention.x.T, dim1=0, dim2=1)
     mix = _contributions(attention, attention.parts + x)
@@ -101,8 +101,7 @@ def value_zeroing_mix(attention: SubLayer, cross: SubLayer | None) -> Float[Tens
     """Return 1 - cos(output_i, output_i where v_j = 0), each row divided by its sum.
 
     This is arXiv 2301.12971, section 3, for the output of a whole layer, after the feed-forward
-    network. The attention weights do not change. A row of a decoder layer covers the values of both
-    attentions.
+    network. Attention weights do not change. A row of a decoder layer covers both attentions.
     """
     return _normalised(torch.cat([_distances(part) for part in (attention, cross) if part], dim=1))
 
@@ -122,7 +121,40 @@ def through_layers(mix: Mix, model: TransformerSeq2Seq, pair: Pair) -> Scores:
 
 rollout = partial(through_layers, rollout_mix)
 alti = partial(through_layers, alti_mix)
-value_zeroing = partial(through_layers, value_zeroing_mix)
+
+
+@torch.no_grad()
+def value_zeroing_of_steps(model: RNNSeq2Seq, pair: Pair) -> Scores:
+    """Return 1 - cos(r_t, r_t with the value of position s set to 0) for each step t.
+
+    This is arXiv 2301.12971, section 3, for the attention of a step instead of a layer. r_t is the
+    input of the vocabulary layer. Keys, weights and the state before the step do not change. The
+    decoder does not attend to the prefix, so the prefix has no columns.
+    """
+    src_ids, n_src = pair.src_ids[None], len(pair.src_ids)
+    state = model.init_state(model.encode(src_ids, pair.src_keep))
+    rows = torch.zeros(n_src + 1, dtype=torch.long, device=src_ids.device)
+    keep = 1 - torch.eye(n_src + 1, n_src, device=src_ids.device)  # last row: nothing zeroed
+    scores = []
+    for last_id in pair.tgt_in.unbind():
+        copies = state.select(rows)
+        attention = copies.attention.expand_rows()
+        attention = replace(attention, values=attention.values * keep.unsqueeze(-1))
+        output = model.step(last_id.expand(len(rows)), replace(copies, attention=attention))
+        cosines = cosine_similarity(output.features[:-1], output.features[-1:], dim=-1)
+        scores.append((1 - cosines).clamp(min=0))
+        next_state = model.step(last_id[None], state).state
+        assert isinstance(next_state, RNNState)
+        state = next_state
+    source = torch.stack(scores)
+    return Scores(source, source[:, :0])
+
+
+def value_zeroing(model: TransformerSeq2Seq | RNNSeq2Seq, pair: Pair) -> Scores:
+    """Return the scores of arXiv 2301.12971 for either kind of model."""
+    if isinstance(model, RNNSeq2Seq):
+        return value_zeroing_of_steps(model, pair)
+    return through_layers(value_zeroing_mix, model, pair)
 
 
 def encoder_attentions(model: TransformerSeq2Seq, pair: Pair) -> Iterator[SubLayer]:
@@ -182,8 +214,7 @@ def _parts(
 def _contributions(layer: SubLayer, parts: Float[Tensor, "Q C D"]) -> Float[Tensor, "Q C"]:
     """Return the contributions of the parts of the residual sum.
 
-    Post-normalisation centres each part and divides it by the deviation of the sum (arXiv
-    2203.04212, equation 5).
+    Post-normalisation centres parts and divides them by the sum's deviation (2203.04212, eq. 5).
     """
     total = layer.x + layer.result
     if not layer.residual.pre:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from nmt.errors import ConfigError
-from nmt.explain.attribution import inputs, layers, steps
+from nmt.explain.attribution import inputs, layers
 from nmt.explain.attribution.pair import Pair, Scores
 from nmt.models.base import Seq2Seq
 from nmt.models.recurrent.rnn import RNNSeq2Seq
@@ -33,12 +33,6 @@ def norms(model: Seq2Seq, pair: Pair) -> Scores:
     return Scores(source, source[:, :0])
 
 
-def _value_zeroing(model: TransformerSeq2Seq | RNNSeq2Seq, pair: Pair) -> Scores:
-    if isinstance(model, TransformerSeq2Seq):
-        return layers.value_zeroing(model, pair)
-    return steps.value_zeroing(model, pair)
-
-
 _OF_INPUTS: dict[AttributionMethod, Callable[[Any, Pair], Scores]] = {
     "input-x-gradient": inputs.input_x_gradient,
     "integrated-gradients": inputs.integrated_gradients,
@@ -49,7 +43,7 @@ _OF_INPUTS: dict[AttributionMethod, Callable[[Any, Pair], Scores]] = {
 METHODS: dict[AttributionMethod, Callable[[Any, Pair], Scores]] = {
     "norms": norms,
     **_OF_INPUTS,
-    "value-zeroing": _value_zeroing,
+    "value-zeroing": layers.value_zeroing,
     "rollout": layers.rollout,
     "alti": layers.alti,
 }
@@ -107,10 +101,8 @@ class Attributor:
         """
 
         def read(padded: Padded, ids: Sequence[Sequence[int]]) -> list[dict[str, object]]:
-            return [
-                {"attention": row_shares(result.scores), "attribution": result}
-                for result in self.read(padded, ids)
-            ]
+            results = self.read(padded, ids)
+            return [{"attention": row_shares(r.scores), "attribution": r} for r in results]
 
         batch_size = self.translator.search.batch_size
         return self.translator.with_fields(list(translations), batch_size, read)

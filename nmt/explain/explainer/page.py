@@ -1,7 +1,4 @@
-"""The page: the weights of a model, its tokenizers and a translator in JavaScript, in one file.
-
-docs/export.md describes it.
-"""
+"""A model's weights, tokenizers and translator in JavaScript, in one file (docs/export.md)."""
 
 import base64
 from collections.abc import Iterator

@@ -24,8 +24,7 @@ _UNITS = re.compile(r"\[(?:\\.|[^\]\\])*\]|\(\?P|\\.|[*+?}]\+|.", re.DOTALL)
 def tokenizer_data(tokenizer: Tokenizer) -> dict[str, object]:
     """Return the data of tokenizer.js, as values of JSON.
 
-    Raises ConfigError for a SentencePiece model with rules that the script does not implement, and
-    DataError for a malformed one.
+    Raises ConfigError for a SentencePiece model that the script does not implement, and DataError.
     """
     config = tokenizer.config
     patterns = None

@@ -16,6 +16,7 @@ from nmt.lab.captioning.scenes import SIDE, Arrangement, Scene, coverage
 from nmt.lab.captioning.words import Aspect, Language, Word, caption
 from nmt.lab.figure import new_figure
 
+Picture = npt.NDArray[np.uint8]
 GRID = SIDE // 8
 """Cells along each side of the grid that the captioner attends to."""
 
@@ -35,7 +36,7 @@ class GeneratedCaption:
 
     arrangement: Arrangement
     scene: Scene
-    picture: npt.NDArray[np.uint8]
+    picture: Picture
     language: Language
     words: tuple[str, ...]
     attention: npt.NDArray[np.float32]
@@ -51,7 +52,10 @@ class GeneratedCaption:
         return self.words == tuple(word.text for word in self.reference)
 
 
-def accuracy(captions: Iterable[GeneratedCaption]) -> float:
+Captions = Iterable[GeneratedCaption]
+
+
+def accuracy(captions: Captions) -> float:
     """Return the share of captions that are correct in every word."""
     return float(np.mean([generated.is_correct for generated in captions]))
 
@@ -61,8 +65,7 @@ class AttentionShares:
     """The mean attention of `n_words` words of one aspect.
 
     `on_thing` is the share of attention on the cells of the thing that the word describes.
-    `on_other` is the share on the other cells that a thing occupies. `uniform` is the `on_thing` of
-    uniform attention.
+    `on_other` is the share on other things' cells. `uniform` is `on_thing` of uniform attention.
     """
 
     on_thing: float
@@ -71,9 +74,7 @@ class AttentionShares:
     n_words: int
 
 
-def attention_shares(
-    captions: Iterable[GeneratedCaption], aspect: Aspect
-) -> AttentionShares | None:
+def attention_shares(captions: Captions, aspect: Aspect) -> AttentionShares | None:
     """Return the mean attention of words of `aspect` in correct captions, or None without words.
 
     Wrong captions are left out, since their words need not describe one of the things.
@@ -127,9 +128,7 @@ def draw_captions(strips: Sequence[Sequence[GeneratedCaption]]) -> Figure:
     return figure
 
 
-def _draw_word(
-    axes: Axes, picture: npt.NDArray[np.uint8], word: str, shares: Float[np.ndarray, "Y X"]
-) -> None:
+def _draw_word(axes: Axes, picture: Picture, word: str, shares: Float[np.ndarray, "Y X"]) -> None:
     """Draw the picture with the brightness of a word's attention, as `shares` of the largest."""
     table = torch.from_numpy(shares.copy())[None, None]
     upsampled = nn.functional.interpolate(table, size=picture.shape[:2], mode="bicubic")[0, 0]

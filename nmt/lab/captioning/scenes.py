@@ -42,6 +42,8 @@ _DIRECTIONS = {"above": math.pi / 2, "below": -math.pi / 2, "left": 0.0, "right"
 
 
 Plane = Float[Tensor, "R H W"]
+Pictures = Float[Tensor, "B 3 H W"]
+Point = tuple[float, float]
 
 
 def _circle(x: Plane, y: Plane) -> Plane:
@@ -201,9 +203,7 @@ def draw_scene(arrangement: Arrangement, rng: random.Random) -> Scene:
     )
 
 
-def _offsets(
-    relation: Relation, radii: Sequence[float], rng: random.Random
-) -> list[tuple[float, float]]:
+def _offsets(relation: Relation, radii: Sequence[float], rng: random.Random) -> list[Point]:
     """Return the centres relative to the first centre; all centres lie on one line."""
     if relation in _DIRECTIONS:
         angle = _DIRECTIONS[relation] + rng.uniform(-_MAX_TILT, _MAX_TILT)
@@ -230,9 +230,7 @@ def coverage(things: Sequence[PlacedThing]) -> Float[Tensor, "R H W"]:
 
     Edges are antialiased: across an edge, the share falls from 1 to 0 within one pixel.
     """
-    numbers = torch.tensor(
-        [(placed.x, placed.y, placed.radius, placed.rotation) for placed in things]
-    )
+    numbers = torch.tensor([(thing.x, thing.y, thing.radius, thing.rotation) for thing in things])
     x, y, radius, rotation = (column.view(-1, 1, 1) for column in numbers.unbind(1))
     centres = torch.arange(SIDE) + 0.5
     right, down = (centres - x) / radius, (centres.unsqueeze(1) - y) / radius
@@ -246,7 +244,7 @@ def coverage(things: Sequence[PlacedThing]) -> Float[Tensor, "R H W"]:
     return shares
 
 
-def paint(scenes: Sequence[Scene], rng: random.Random) -> Float[Tensor, "B 3 H W"]:
+def paint(scenes: Sequence[Scene], rng: random.Random) -> Pictures:
     """Draw the scenes as RGB pictures from 0 to 1. Backgrounds and things have random shades."""
     generator = torch.Generator().manual_seed(rng.getrandbits(60))
     low, high = _BACKGROUND
@@ -262,9 +260,7 @@ def paint(scenes: Sequence[Scene], rng: random.Random) -> Float[Tensor, "B 3 H W
     return pictures.clamp(0, 1)
 
 
-def with_noise(
-    pictures: Float[Tensor, "B 3 H W"], deviation: float, rng: random.Random
-) -> Float[Tensor, "B 3 H W"]:
+def with_noise(pictures: Pictures, deviation: float, rng: random.Random) -> Pictures:
     """Add Gaussian noise of standard deviation `deviation`, then clamp to [0, 1]."""
     generator = torch.Generator().manual_seed(rng.getrandbits(60))
     noise = deviation * torch.randn(pictures.shape, generator=generator)

@@ -97,8 +97,7 @@ def _phrase(thing: Thing, index: int, plural: bool, language: Language) -> list[
 class CaptionVocabulary:
     """The vocabulary of both languages, with a start token for each language.
 
-    The decoder's first input is the start token instead of bos. Nothing else tells the model which
-    language to write.
+    The decoder's first input is the start token instead of bos, which selects the language.
     """
 
     def __init__(self) -> None:

@@ -8,9 +8,8 @@ from nmt.explain.web import map_script, map_style
 def page_files() -> dict[str, tuple[str, str]]:
     """Return the content and media type of each file of the page, by URL path."""
     folder = files(__package__)
-    html, script, style = (
-        (folder / name).read_text(encoding="utf-8") for name in ("page.html", "page.js", "page.css")
-    )
+    names = "page.html", "page.js", "page.css"
+    html, script, style = ((folder / name).read_text(encoding="utf-8") for name in names)
     return {
         "/": (html, "text/html"),
         "/page.js": (script, "text/javascript"),

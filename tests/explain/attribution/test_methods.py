@@ -10,8 +10,8 @@ from laws.family import model_of
 
 from nmt.cli.shared.options import Method
 from nmt.errors import ConfigError
+from nmt.explain.attribution.layers import value_zeroing
 from nmt.explain.attribution.methods import METHODS, Attributor
-from nmt.explain.attribution.steps import value_zeroing
 from nmt.models.base import Seq2Seq
 from nmt.models.ensemble import Ensemble
 from nmt.models.recurrent.rnn import RNNSeq2Seq
