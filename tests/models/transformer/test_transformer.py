@@ -7,6 +7,7 @@ import torch
 from laws.family import TGT_VOCAB, model_of
 from torch import nn
 
+from nmt.config import load_config
 from nmt.models.base import Seq2Seq
 from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.positions import sinusoids
