@@ -11,7 +11,6 @@ from nmt.config import load_config
 from nmt.models.base import Seq2Seq
 from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.positions import sinusoids
-from nmt.models.transformer.transformer import TransformerConfig
 from nmt.ops.masks import keep_from_lengths
 
 B, S, T = 3, 11, 5
@@ -144,4 +143,4 @@ def test_a_model_is_recurrent_unless_its_kind_is_given() -> None:
     path = Path(__file__).parents[3] / "configs/starter.yaml"
     assert load_config(path).model.kind == "rnn"
     for override in ("model=transformer", "model.kind=transformer"):
-        assert load_config(path, [override]).model == TransformerConfig()
+        assert load_config(path, [override]).model.kind == "transformer"
