@@ -15,7 +15,7 @@ from nmt.explain.attribution import inputs
 from nmt.lab.experiment import perform
 from nmt.lab.experiments import EXPERIMENTS, find
 from nmt.lab.figure import DPI, figure_style, heat_map, new_figure, write_png
-from nmt.lab.numbers import columns, readable_json, summary
+from nmt.lab.numbers import readable_json, summary
 from nmt.settings.config_file import load_overrides
 
 LAB = Path(__file__).parents[2] / "nmt" / "lab"
@@ -54,15 +54,13 @@ def test_two_runs_are_equal_and_leave_chance_alone(
     monkeypatch.setattr(inputs, "_POINTS", (2,))
     states = torch.get_rng_state(), np.random.get_state()[1].tolist()
     report, experiment = perform(name, QUICK[name], tmp_path), find(name)
-    content = json.loads(report.paths[0].read_text())
-    again = experiment.run(load_overrides(QUICK[name], experiment.options))
-    assert content["numbers"] == json.loads(readable_json(again.content()))
-    assert report.summary == summary(again.content())
+    again = experiment.run(load_overrides(QUICK[name], experiment.options)).content()
+    assert json.loads(report.paths[0].read_text())["numbers"] == json.loads(readable_json(again))
+    assert report.summary == summary(again)
     assert torch.equal(torch.get_rng_state(), states[0])
     assert np.random.get_state()[1].tolist() == states[1]
     height, width, _ = imread(report.paths[1]).shape
-    assert width <= 1600
-    assert height <= 1600
+    assert max(width, height) <= 1600
     if name != "captions":  # after three updates its captions, and so its strips, are short
         assert width >= 800
         assert height >= 370
@@ -79,29 +77,22 @@ def test_two_runs_are_equal_and_leave_chance_alone(
         ("scaling", "sizes=[]", r"sizes: got \[\], allowed: at least 1"),
     ],
 )
-def test_an_impossible_option_is_a_line(
+def test_an_impossible_option_is_refused(
     name: str, options: str, message: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(NMTError, match=message) as error:
+    with pytest.raises(NMTError, match=message):
         perform(name, options.split("; "), tmp_path)
-    assert "\n" not in str(error.value)
     assert not list(tmp_path.iterdir())
 
 
-def picture(path: Path) -> bytes:
-    with figure_style():
-        figure = new_figure(4.0, 3.0)
-        heat_map(figure.subplots(), np.eye(3), 1.0)
-        write_png(figure, path)
-    return path.read_bytes()
-
-
 def test_a_picture_does_not_depend_on_the_users_settings(tmp_path: Path) -> None:
-    first = picture(tmp_path / "a.png")
-    assert imread(tmp_path / "a.png").shape[:2] == (3 * DPI, 4 * DPI)
-    with mpl.rc_context({"font.size": 30, "axes.facecolor": "black", "savefig.dpi": 10}):
-        assert picture(tmp_path / "b.png") == first
-        assert mpl.rcParams["font.size"] == 30
+    for name, settings in (("a", {}), ("b", {"font.size": 30, "savefig.dpi": 10})):
+        with mpl.rc_context(settings), figure_style():
+            figure = new_figure(4.0, 3.0)
+            heat_map(figure.subplots(), np.eye(3), 1.0)
+            write_png(figure, tmp_path / name)
+    assert imread(tmp_path / "a", "png").shape[:2] == (3 * DPI, 4 * DPI)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 def test_json_has_six_digits_and_a_line_for_each_row() -> None:
@@ -114,4 +105,3 @@ def test_json_has_six_digits_and_a_line_for_each_row() -> None:
     table = {"share": 0.25, "by": {"a": {"n": 1000, "x": 0.5}, "b": {"n": 2, "x": 1e-9}}}
     lines = ["share  0.25", "", "by      n      x", "a   1,000    0.5", "b       2  1e-09"]
     assert summary(table) == lines
-    assert columns([("", "a", "bb"), ("left", "10", "2")]) == ["       a  bb", "left  10   2"]

@@ -8,31 +8,23 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from nmt.lab import sequence_layers as lab
 from nmt.lab.architectures import connections, sequential_steps, shortest_paths
-from nmt.lab.sequence_layers import (
-    Convolution,
-    DilatedConvolution,
-    LocalAttention,
-    Recurrence,
-    SelfAttention,
-    SequenceLayer,
-    memory_of,
-)
 
 N, D = 17, 6
 
 LAYERS = {
-    "convolution": lambda: Convolution(D, 5),
-    "dilated": lambda: DilatedConvolution(D, 3),
-    "recurrence": lambda: Recurrence(D),
-    "self-attention": lambda: SelfAttention(D, with_weights=False),
-    "self-attention, with weights": lambda: SelfAttention(D, with_weights=True),
-    "local": lambda: LocalAttention(D, 3),
+    "convolution": lambda: lab.Convolution(D, 5),
+    "dilated": lambda: lab.DilatedConvolution(D, 3),
+    "recurrence": lambda: lab.Recurrence(D),
+    "self-attention": lambda: lab.SelfAttention(D, with_weights=False),
+    "self-attention, with weights": lambda: lab.SelfAttention(D, with_weights=True),
+    "local": lambda: lab.LocalAttention(D, 3),
 }
 
 
 @pytest.fixture(params=LAYERS)
-def layer(request: pytest.FixtureRequest) -> SequenceLayer:
+def layer(request: pytest.FixtureRequest) -> lab.SequenceLayer:
     torch.manual_seed(1)
     return LAYERS[request.param]().double()
 
@@ -50,12 +42,14 @@ def test_each_layer_has_the_connections_of_its_kind() -> None:
         inputs, outputs = connections(build().double(), N, D)
         np.testing.assert_array_equal(inputs, expected[name.split(",")[0]], err_msg=name)
         np.testing.assert_array_equal(outputs, (i - j == 1) & (name == "recurrence"))
-    inputs, _ = connections(DilatedConvolution(D, 3).above().double(), N, D)
+    inputs, _ = connections(lab.DilatedConvolution(D, 3).above().double(), N, D)
     np.testing.assert_array_equal(np.flatnonzero(inputs[9]), [3, 6, 9])  # the kernel, spread
 
 
 @pytest.mark.parametrize("n", [2, N, 28])
-def test_operations_paths_and_steps_are_those_of_the_theory(layer: SequenceLayer, n: int) -> None:
+def test_operations_paths_and_steps_are_those_of_the_theory(
+    layer: lab.SequenceLayer, n: int
+) -> None:
     plainly = sdpa_kernel(SDPBackend.MATH)  # nobody counts within the fused one
     with torch.no_grad(), plainly, FlopCounterMode(display=False) as counter:
         layer(torch.randn(1, n, D).double())
@@ -63,19 +57,16 @@ def test_operations_paths_and_steps_are_those_of_the_theory(layer: SequenceLayer
     paths = shortest_paths(layer, n, D)
     assert paths.longest == layer.theory.path(n)
     assert sequential_steps(layer, n, D) == layer.theory.steps(n)
-    backward = isinstance(layer, DilatedConvolution | Recurrence)
-    assert np.array_equal(
-        paths.lengths > 0, np.tri(n, dtype=bool) if backward else paths.lengths >= 0
-    )
+    if isinstance(layer, lab.DilatedConvolution | lab.Recurrence):
+        assert np.array_equal(paths.lengths > 0, np.tri(n, dtype=bool))
     for last in range(n):
         path = paths.between(0, last)
-        assert (path[0], path[-1]) == (0, last)
-        assert len(path) == 1 + paths.lengths[last, 0]
+        assert (path[0], path[-1], len(path)) == (0, last, 1 + paths.lengths[last, 0])
         for hop, (place, following) in enumerate(itertools.pairwise(path)):
             assert paths.hops[hop][following, place]
 
 
-def test_a_sweep_over_known_outputs_is_the_forward_pass(layer: SequenceLayer) -> None:
+def test_a_sweep_over_known_outputs_is_the_forward_pass(layer: lab.SequenceLayer) -> None:
     x = torch.randn(3, N, D).double()
     y = layer(x)
     assert y.shape == x.shape
@@ -86,9 +77,7 @@ def test_a_sweep_over_known_outputs_is_the_forward_pass(layer: SequenceLayer) ->
 def test_with_weights_and_without_are_the_same() -> None:
     plain, weighted = LAYERS["self-attention"](), LAYERS["self-attention, with weights"]()
     weighted.load_state_dict(plain.state_dict())
-    x = torch.randn(2, N, D)
+    x, local = torch.randn(2, N, D), lab.LocalAttention(D, 3)
     torch.testing.assert_close(plain(x), weighted(x))
-    local = LocalAttention(D, 3)
-    torch.testing.assert_close(
-        local(x), local.inner(x, local.inner.init_state(memory_of(x))).context
-    )
+    context = local.inner(x, local.inner.init_state(lab.memory_of(x))).context
+    torch.testing.assert_close(local(x), context)

@@ -27,60 +27,41 @@ def random_scores(*shape: int) -> torch.Tensor:
     return torch.rand(*shape, N_WORDS, N_SRC, generator=torch.Generator().manual_seed(2))
 
 
-def test_the_planted_word_has_all_of_a_one_hot_attribution() -> None:
+def test_measures_of_known_attributions() -> None:
+    """The planted word has all of a one-hot one; the area is a mean over the share of words."""
     sources = torch.tensor(PAIR.sources)
-    hit, mass = agreement(torch.eye(N_SRC)[sources], sources)
-    assert hit.all()
-    assert torch.equal(mass, torch.ones(N_WORDS))
-    hit, mass = agreement(torch.eye(N_SRC)[(sources + 1) % N_SRC], sources)
-    assert not hit.any()
-    assert not mass.any()
+    for shift in (0, 1):
+        hit, mass = agreement(torch.eye(N_SRC)[(sources + shift) % N_SRC], sources)
+        assert hit.tolist() == [shift == 0] * N_WORDS
+        assert mass.tolist() == [1.0 - shift] * N_WORDS
+    assert area(torch.full((2, 6), -3.0)).tolist() == [-3.0, -3.0]
+    assert area(torch.linspace(0, 1, 9)).item() == pytest.approx(0.5)
 
 
 def test_curves_end_at_the_source_and_at_unknown_words(model: Seq2Seq) -> None:
-    keep = torch.ones(1, N_SRC, dtype=torch.bool)
-    src_ids = ENCODED.src_ids[None].clone()
-    src_ids[0, :-1] = UNK_ID
-    logits = [
-        model(ids, keep, ENCODED.tgt_in[None]).logits[0] for ids in (ENCODED.src_ids[None], src_ids)
-    ]
-    words = torch.arange(N_WORDS)
-    full, unknown = (
-        rows.log_softmax(dim=-1)[words, ENCODED.tgt_out[:-1]].detach().expand(3, -1)
-        for rows in logits
-    )
+    src_ids = ENCODED.src_ids.repeat(2, 1)
+    src_ids[1, :-1] = UNK_ID
+    logits = model(src_ids, src_ids >= 0, ENCODED.tgt_in.repeat(2, 1)).logits[:, :N_WORDS]
+    ends = logits.log_softmax(dim=-1)[:, torch.arange(N_WORDS), ENCODED.tgt_out[:-1]].detach()
     deletion, insertion = curves(model, ENCODED, random_scores(3))
     assert deletion.shape == insertion.shape == (3, N_WORDS, N_SRC)
-    for curve, ends in ((deletion, (full, unknown)), (insertion, (unknown, full))):
-        torch.testing.assert_close(curve[..., 0], ends[0])
-        torch.testing.assert_close(curve[..., -1], ends[1])
+    for curve, (start, end) in ((deletion, ends), (insertion, ends.flip(0))):
+        torch.testing.assert_close(curve[..., 0], start.expand(3, -1))
+        torch.testing.assert_close(curve[..., -1], end.expand(3, -1))
 
 
 def test_each_step_removes_or_restores_the_next_word(model: Seq2Seq) -> None:
+    """The insertion is the deletion of the opposite scores, backwards."""
     scores = random_scores()
     deletion, insertion = curves(model, ENCODED, scores)
     order = scores[:, :-1].argsort(dim=-1, descending=True)
     for t, words in enumerate(order):
         for n_words in range(N_SRC):
-            keep = torch.ones(2, N_SRC, dtype=torch.bool)
+            keep = torch.ones(1, N_SRC, dtype=torch.bool)
             keep[0, words[:n_words]] = False
-            keep[1, words[n_words:]] = False
-            expected = log_probs(model, ENCODED, keep)[:, t]
-            steps = torch.stack([deletion[t, n_words], insertion[t, n_words]])
-            torch.testing.assert_close(steps, expected)
-
-
-def test_insertion_is_deletion_backwards(model: Seq2Seq) -> None:
-    scores = random_scores()
-    deletion, insertion = curves(model, ENCODED, scores)
-    backwards = curves(model, ENCODED, -scores)
-    torch.testing.assert_close(insertion, backwards.deletion.flip(-1))
-    torch.testing.assert_close(deletion, backwards.insertion.flip(-1))
-
-
-def test_the_area_is_a_mean_over_the_share_of_words() -> None:
-    assert area(torch.full((2, 6), -3.0)).tolist() == [-3.0, -3.0]
-    assert area(torch.linspace(0, 1, 9)).item() == pytest.approx(0.5)
+            expected = log_probs(model, ENCODED, keep)[0, t]
+            torch.testing.assert_close(deletion[t, n_words], expected)
+    torch.testing.assert_close(insertion, curves(model, ENCODED, -scores).deletion.flip(-1))
 
 
 def test_shares_sum_to_one_and_planted_words_come_first(model: Seq2Seq) -> None:

@@ -1,11 +1,11 @@
 """Laws of an ensemble, of RNNs with a Transformer, in search and forced decoding."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
 from devices import DEVICE, IS_CPU, cpu_only
+from laws import test_seq2seq_laws as laws
+from laws.family import TGT_VOCAB, model_of
 from search.table_model import VOCAB
 from search.test_search import SOURCES, assert_all_same, batch, run, varied_model
 
@@ -14,11 +14,10 @@ from nmt.models.ensemble import Ensemble
 from nmt.models.quantized import quantize_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.transformer import TransformerConfig
-from nmt.ops.masks import keep_from_lengths
 from nmt.optim.losses import cross_entropy
 from nmt.search.forced import force_decode
 from nmt.search.search_config import SearchConfig
-from nmt.text.vocabulary import BOS_ID, EOS_ID
+from nmt.text.vocabulary import EOS_ID
 
 WIDE = SearchConfig(beam=4, n_best=4, max_length=9)
 RNN = varied_model(RNNConfig(embedding=13, hidden=17), 3, 1.5)
@@ -31,18 +30,15 @@ def test_probabilities_are_the_weighted_mean(weights: tuple[float, ...] | None) 
     members = [RNN, TRANSFORMER, DEEP]
     shares = np.array(weights or (1, 1, 1)) / sum(weights or (1, 1, 1))
     targets = [(4, 5, EOS_ID), (6, EOS_ID), (5,), (4, 4, 6, EOS_ID), (EOS_ID,), (6, 5)]
-    alone = [force_decode(model, *batch(SOURCES), targets, length_penalty=0.6) for model in members]
-    ours = force_decode(
-        Ensemble(members, VOCAB, weights), *batch(SOURCES), targets, length_penalty=0.6
+    ours, *alone = (
+        force_decode(model, *batch(SOURCES), targets, length_penalty=0.6)
+        for model in (Ensemble(members, VOCAB, weights), *members)
     )
     for mixed, *parts in zip(ours, *alone, strict=True):
-        for t, log_prob in enumerate(mixed.log_probs):
-            mean = sum(
-                w * math.exp(part.log_probs[t]) for w, part in zip(shares, parts, strict=True)
-            )
-            assert log_prob == pytest.approx(math.log(mean), abs=1e-5)
-        mean_looks = sum(w * part.attention for w, part in zip(shares, parts, strict=True))
-        np.testing.assert_allclose(mixed.attention, mean_looks, atol=1e-6)
+        probs = shares @ np.exp([part.log_probs for part in parts])
+        np.testing.assert_allclose(mixed.log_probs, np.log(probs), atol=1e-5)
+        weighted = sum(w * part.attention for w, part in zip(shares, parts, strict=True))
+        np.testing.assert_allclose(mixed.attention, weighted, atol=1e-6)
 
 
 def test_a_batch_is_its_sentences_with_scores_of_forced_decoding() -> None:
@@ -57,25 +53,18 @@ def test_a_batch_is_its_sentences_with_scores_of_forced_decoding() -> None:
 
 
 @torch.no_grad()
-def test_forward_equals_the_steps_and_heads_are_the_members() -> None:
-    model = Ensemble([RNN, TRANSFORMER], VOCAB)
-    src_ids, lengths = batch(SOURCES)
-    keep = keep_from_lengths(lengths, src_ids.shape[1])
-    tgt_in = torch.tensor([[BOS_ID, 4, 6, 5, 5]]).expand(len(SOURCES), -1)
-    full = model(src_ids, keep, tgt_in, with_weights=True)
-    state = model.init_search_state(model.encode(src_ids, keep))
-    for t, last_ids in enumerate(tgt_in.unbind(dim=1)):
-        out = model.step(last_ids, state)
-        state = out.state
-        torch.testing.assert_close(out.logits, full.logits[:, t], atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(out.weights, full.weights[:, t], atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(
-        full.logits.exp().sum(dim=2), torch.ones(tgt_in.shape), atol=1e-5, rtol=0
-    )
+def test_an_ensemble_obeys_the_laws_and_heads_are_its_members() -> None:
+    members = [model_of(name).double().eval() for name in ("rnn", "transformer")]
+    model, inputs = Ensemble(members, TGT_VOCAB), (laws.SRC_IDS, laws.KEEP, laws.TGT_IN)
+    laws.test_forward_equals_the_steps(model)
+    laws.test_a_batch_equals_its_sentences_one_by_one(model)
+    laws.test_weights_are_the_mean_of_the_heads_and_cost_no_change(model)
+    output = model(*inputs, with_weights=True)
+    torch.testing.assert_close(output.logits.exp().sum(2), torch.ones(inputs[2].shape))
     assert model.head_names == ("model 1", "model 2")
-    for number, member in enumerate((RNN, TRANSFORMER)):
-        alone = member(src_ids, keep, tgt_in, with_weights=True)
-        torch.testing.assert_close(full.heads[:, number], alone.weights)
+    for number, member in enumerate(members):
+        alone = member(*inputs, with_weights=True)
+        torch.testing.assert_close(output.heads[:, number], alone.weights, check_dtype=False)
 
 
 @cpu_only("int8 is for a CPU")

@@ -1,5 +1,7 @@
 """The operations of each backend that can run on the device of the tests."""
 
+import importlib.util
+
 import pytest
 import torch
 from devices import HERE, IS_CPU
@@ -11,10 +13,15 @@ from nmt.ops.native.library import loaded_library
 _WHY_NOT = loaded_library().why_not if IS_CPU else "native code is for a CPU"
 NEEDS_NATIVE = pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT)
 
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+NEEDS_TRITON = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
 
-@pytest.fixture(
-    params=["reference", "fused", pytest.param("native", marks=NEEDS_NATIVE)],
-)
+
+FASTER = ["fused", pytest.param("native", marks=NEEDS_NATIVE)]
+"""Names of the backends for a CPU but the reference."""
+
+
+@pytest.fixture(params=["reference", *FASTER])
 def backend(request: pytest.FixtureRequest) -> BackendName:
     """The name of a backend."""
     name: BackendName = request.param

@@ -18,9 +18,10 @@ from nmt.ops.backend import BackendName, choose_backend, operations
 from nmt.ops.fused.operations import FusedOperations
 from nmt.ops.native.library import loaded_library
 from nmt.optim.losses import cross_entropy
-from tests.ops.conftest import NEEDS_NATIVE, operations_of
+from tests.ops.conftest import FASTER, operations_of
 
-CPU = torch.device("cpu")
+CPU, FP16, FP32, FP64 = torch.device("cpu"), torch.float16, torch.float32, torch.float64
+BF16 = torch.bfloat16
 COMPILED_TRITON = pytest.mark.skipif(
     IS_CPU or importlib.util.find_spec("triton") is None, reason="needs a GPU and Triton"
 )
@@ -28,53 +29,45 @@ COMPILED_TRITON = pytest.mark.skipif(
 
 def test_auto_takes_native_code_where_there_is_any() -> None:
     expected = "fused" if loaded_library().why_not else "native"
-    assert choose_backend("auto", CPU, torch.float32).name == expected
-    assert str(choose_backend("auto", CPU, torch.float32)).startswith(f"{expected} (")
-    for dtype in (torch.float16, torch.float64, torch.bfloat16):
-        for name in ("reference", "fused"):
-            assert choose_backend(name, CPU, dtype)[::2] == (name, "named by model.backend")
-    assert choose_backend("auto", CPU, torch.float16).name == "fused"
-    reason = choose_backend("auto", CPU, torch.float16).why
-    assert "float16" in reason or loaded_library().why_not
-
-
-@COMPILED_TRITON
-def test_auto_takes_triton_on_a_gpu() -> None:
-    for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        assert choose_backend("auto", HERE, dtype).name == "triton"
-    assert choose_backend("auto", HERE, torch.float64).name == "fused"
+    assert str(choose_backend("auto", CPU, FP32)).startswith(f"{expected} (")
+    for name in ("reference", "fused"):
+        assert choose_backend(name, CPU, FP16)[::2] == (name, "named by model.backend")
+    choice = choose_backend("auto", CPU, FP16)
+    assert choice.name == "fused"
+    assert "float16" in choice.why or loaded_library().why_not
+    message = r"^model.backend: got 'triton', .*cpu.* cuda .*: auto, .*fused, reference$"
+    with pytest.raises(ConfigError, match=message):
+        choose_backend("triton", CPU, FP32)
+    with pytest.raises(ConfigError, match="native"):
+        choose_backend("native", CPU, FP16)
 
 
 def test_the_choice_is_one_value_whatever_is_going_on() -> None:
     x = torch.randn(3)
     expected = operations("auto", x)
-    with torch.no_grad():
-        assert operations("auto", x) is expected
-    with torch.inference_mode():
-        assert operations("auto", x) is expected
+    for context in (torch.no_grad(), torch.inference_mode()):
+        with context:
+            assert operations("auto", x) is expected
     assert operations("auto", x.clone().requires_grad_()) is expected
-    with torch.autocast(DEVICE, torch.bfloat16):
-        assert operations("auto", x) is choose_backend("auto", x.device, torch.bfloat16).operations
-        assert (
-            operations("auto", x.double())
-            is choose_backend("auto", x.device, torch.float64).operations
-        )
+    with torch.autocast(DEVICE, BF16):
+        for tensor, dtype in ((x, BF16), (x.double(), FP64)):
+            backend_operations = choose_backend("auto", x.device, dtype).operations
+            assert operations("auto", tensor) is backend_operations
 
 
-def test_a_backend_that_cannot_run_is_refused_with_the_reason() -> None:
-    message = r"^model.backend: got 'triton', .*cpu.* cuda .*: auto, .*fused, reference$"
-    with pytest.raises(ConfigError, match=message):
-        choose_backend("triton", CPU, torch.float32)
-    with pytest.raises(ConfigError, match="native"):
-        choose_backend("native", CPU, torch.float16)
+@COMPILED_TRITON
+def test_auto_takes_triton_on_a_gpu() -> None:
+    for dtype in (FP32, BF16, FP16):
+        assert choose_backend("auto", HERE, dtype).name == "triton"
+    assert choose_backend("auto", HERE, FP64).name == "fused"
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [FP64, FP32, BF16])
 def test_right_operations_pass_the_check_without_a_trace(dtype: torch.dtype) -> None:
     """Also where no gradient is wanted, and under autocast; a warning would be an error."""
     before = torch.random.get_rng_state()
     assert check(lambda: operations_of("fused", dtype), HERE, dtype) == ""
-    with torch.inference_mode(), torch.autocast(DEVICE, torch.bfloat16):
+    with torch.inference_mode(), torch.autocast(DEVICE, BF16):
         assert check(lambda: operations_of("fused", dtype), HERE, dtype) == ""
     assert torch.equal(torch.random.get_rng_state(), before)
 
@@ -99,7 +92,7 @@ def test_the_check_finds_a_wrong_operation(change: Callable[[Tensor], Tensor], r
             return super().attentional_gru(change(gates), *others)
 
     with pytest.warns(RuntimeWarning, match="falling back"):
-        result = check(lambda: Wrong(torch.float32, "cpu"), CPU, torch.float32)
+        result = check(lambda: Wrong(FP32, "cpu"), CPU, FP32)
     assert result.startswith(reason)
     assert "\n" not in result
 
@@ -107,21 +100,16 @@ def test_the_check_finds_a_wrong_operation(change: Callable[[Tensor], Tensor], r
 def test_triton_that_fails_its_check_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """One check for each device, however often the backend is chosen."""
     checked: list[torch.device] = []
-
-    def fail(_: object, device: torch.device, dtype: torch.dtype) -> str:
-        checked.append(device)
-        return "wrong"
-
-    monkeypatch.setattr(backend, "check", fail)
-    monkeypatch.setattr(backend, "why_no_triton", lambda: "")
+    monkeypatch.setattr(backend, "check", lambda _, on, __: checked.append(on) or "wrong")
+    monkeypatch.setattr(backend, "why_no_triton", str)
     for name in ("choose_backend", "why_not"):
         monkeypatch.setattr(backend, name, functools.cache(getattr(backend, name).__wrapped__))
     devices = [torch.device("cuda", index) for index in (0, 0, 1)]
     for device in devices:
-        choice = backend.choose_backend("auto", device, torch.float32)
+        choice = backend.choose_backend("auto", device, FP32)
         assert (choice.name, choice.why) == ("fused", "no triton: wrong")
         with pytest.raises(ConfigError, match="which cannot compute on cuda: wrong"):
-            backend.choose_backend("triton", device, torch.float32)
+            backend.choose_backend("triton", device, FP32)
     assert checked == devices[1:]
 
 
@@ -138,7 +126,7 @@ def test_the_check_is_without_tf32() -> None:
     torch.set_float32_matmul_precision("high")
     try:
         flag = torch.backends.cuda.matmul.fp32_precision
-        assert check(lambda: TF32(torch.float32, "cpu"), CPU, torch.float32) == ""
+        assert check(lambda: TF32(FP32, "cpu"), CPU, FP32) == ""
         assert torch.backends.cuda.matmul.fp32_precision == flag
     finally:
         torch.set_float32_matmul_precision(before)
@@ -149,22 +137,18 @@ def test_kernels_need_a_gpu_triton_and_a_compiler(
     monkeypatch: pytest.MonkeyPatch, lacks: str
 ) -> None:
     monkeypatch.delenv("CC", raising=False)
-    spec, compiler = (None if lacks == name else "/bin/gcc" for name in ("Triton", "compiler"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: lacks != "CUDA")
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
-    monkeypatch.setattr(shutil, "which", lambda name: compiler)
-    assert lacks in backend.why_no_triton()
-    assert bool(backend.why_no_triton()) is bool(lacks)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: lacks != "Triton" or None)
+    monkeypatch.setattr(shutil, "which", lambda _: None if lacks == "compiler" else "/bin/gcc")
+    reason = backend.why_no_triton()
+    assert lacks in reason
+    assert bool(reason) is bool(lacks)
     monkeypatch.setenv("CC", "/opt/cc")
     assert bool(backend.why_no_triton()) is (lacks in ("CUDA", "Triton"))
 
 
 def test_the_reference_is_plain_torch_throughout(monkeypatch: pytest.MonkeyPatch) -> None:
     """Training, loss, a step and a search take no autograd function, product or C++ of nmt."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("not plain torch")
-
     for place in (
         "torch.autograd.Function.apply",
         "nmt.ops.products.product",
@@ -172,11 +156,11 @@ def test_the_reference_is_plain_torch_throughout(monkeypatch: pytest.MonkeyPatch
         "nmt.ops.native.library.loaded_library",
         "nmt.ops.fused.operations.top_k",
     ):
-        monkeypatch.setattr(place, refuse)
+        monkeypatch.setattr(place, None)
     model = model_of("rnn", backend="reference", dropout=0.2)
     ids, keep = torch.randint(4, 29, (3, 5)), torch.ones(3, 5).bool()
     for is_half in (False, True):
-        with torch.autocast(DEVICE, torch.bfloat16, enabled=is_half):
+        with torch.autocast(DEVICE, BF16, enabled=is_half):
             cross_entropy(model(ids, keep, ids), ids, 0.1).loss_sum.backward()
             state = model.init_search_state(model.encode(ids, keep))
             step = model.step(ids[:, 0], state)
@@ -187,27 +171,24 @@ def test_the_reference_is_plain_torch_throughout(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("decoder", ["bahdanau", "conditional"])
 @pytest.mark.parametrize("attention", ["additive", "concat", "dot", "multi_head"])
-@pytest.mark.parametrize(
-    "name",
-    [
-        "fused",
-        pytest.param("native", marks=NEEDS_NATIVE),
-        pytest.param("triton", marks=COMPILED_TRITON),
-    ],
-)
+@pytest.mark.parametrize("name", [*FASTER, pytest.param("triton", marks=COMPILED_TRITON)])
 def test_a_model_learns_the_same_by_every_backend(
     name: BackendName, attention: str, decoder: str
 ) -> None:
-    """Loss, attention weights and every gradient; the reference decodes step by step."""
-    dtype, tolerance = (torch.float32, 1e-4) if name == "triton" else (torch.float64, 1e-9)
-    torch.manual_seed(0)
+    """Loss, attention weights and every gradient, with and without dropout of the weights.
+
+    The reference decodes step by step.
+    """
+    dtype, tolerance = (FP32, 1e-4) if name == "triton" else (FP64, 1e-9)
     ids, keep = torch.randint(4, 29, (3, 5)), torch.arange(5) < torch.tensor([[5], [2], [4]])
-    results = []
-    for one in ("reference", name):
-        kinds = {"attention": {"kind": attention}, "decoder": {"kind": decoder}}
-        model = model_of("rnn", backend=one, hidden=16, encoder={"hidden": 8}, **kinds).to(dtype)
-        output = model(ids, keep, ids, with_weights=True)
-        loss = cross_entropy(output, ids, 0.1).loss_sum
-        results.append([loss, output.weights, *torch.autograd.grad(loss, list(model.parameters()))])
-    for expected, result in zip(*results, strict=True):
-        torch.testing.assert_close(result, expected, rtol=tolerance, atol=tolerance / 100)
+    options = {"hidden": 16, "encoder": {"hidden": 8}, "decoder": {"kind": decoder}}
+    for dropout in (0.0, 0.5):
+        results = []
+        for one in ("reference", name):
+            kinds = {"attention": {"kind": attention, "dropout": dropout}, **options}
+            model = model_of("rnn", backend=one, **kinds).to(dtype).train()
+            output = model(ids, keep, ids, with_weights=True)
+            loss = cross_entropy(output, ids, 0.1).loss_sum
+            gradients = torch.autograd.grad(loss, list(model.parameters()))
+            results.append([loss, output.weights, *gradients])
+        torch.testing.assert_close(*results, rtol=tolerance, atol=tolerance / 100)

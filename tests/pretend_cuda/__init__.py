@@ -59,9 +59,6 @@ launches: Counter[str] = Counter()
 waits: Counter[str] = Counter()
 """Operations for which the host waits, by name and place in the program."""
 
-uploads: Counter[str] = Counter()
-"""Copies to the GPU out of memory that is not pinned, by place in the program."""
-
 INDEXING = {aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_, aten._unsafe_index}
 COPIES = {aten._to_copy, aten.copy_}
 WAITING = {aten._local_scalar_dense, aten.nonzero, aten._unique2, aten.unique_dim, aten.equal}
@@ -223,7 +220,6 @@ def _count(func: Any, args: Any, tensors: Sequence[torch.Tensor], to_cuda: bool)
         if is_upload and not isinstance(source, CudaTensor):
             if source.dim() and source.untyped_storage().data_ptr() not in _pinned:
                 _refuse_in_capture(name)
-                uploads[place()] += 1
         elif not is_upload:
             _wait(name)
     elif operation in WAITING and any(isinstance(x, CudaTensor) for x in tensors):
@@ -257,8 +253,8 @@ def place() -> str:
 
 def reset() -> None:
     """Set all counts to 0."""
-    for counter in (launches, waits, uploads):
-        counter.clear()
+    launches.clear()
+    waits.clear()
 
 
 @contextlib.contextmanager

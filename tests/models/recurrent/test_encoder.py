@@ -1,58 +1,57 @@
-"""Recurrent layers over padded sentences."""
+"""Recurrent layers over padded sentences: torch's numbers, first weights and first states."""
 
 from types import SimpleNamespace
 
 import pytest
 import torch
-from devices import DEVICE, cpu_only
+from devices import cpu_only
 from torch import nn
 
+from nmt.models.base import Memory
+from nmt.models.catalog import initialise
 from nmt.models.recurrent import encoder
 from nmt.models.recurrent.cells import CELLS, CellKind
 from nmt.models.recurrent.encoder import RecurrentLayers, encoder_states, read_by_torch
+from nmt.models.recurrent.initial_state import InitialState, InitialStateKind
 from nmt.ops.backend import BackendName
+from nmt.ops.masks import keep_from_lengths
 
 LENGTHS = (4, 7, 1)
 TORCHS: dict[CellKind, type[nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM}
+KINDS = pytest.mark.parametrize("kind", CELLS)
 
 
-@pytest.mark.parametrize("kind", TORCHS)
+@KINDS
 @pytest.mark.parametrize(
-    ("backend", "bidirectional", "by_steps"),
-    [
-        ("auto", True, False),
-        ("auto", False, False),
-        ("reference", True, True),
-        ("fused", True, True),
-    ],
+    ("backend", "bidirectional"),
+    [("auto", True), ("auto", False), ("reference", True), ("fused", True)],
 )
 def test_each_sentence_is_read_as_torchs_layers_read_it_alone(
-    kind: CellKind,
-    backend: BackendName,
-    bidirectional: bool,
-    by_steps: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    kind: CellKind, backend: BackendName, bidirectional: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also step by step, as a cell that torch lacks."""
+    """Also step by step, as a cell that torch lacks; without a gradient, which is other code."""
     torch.manual_seed(0)
     layers = RecurrentLayers(kind, 3, 5, 2, 0.0, bidirectional, backend).double()
     alone = TORCHS[kind](3, 5, num_layers=2, batch_first=True, bidirectional=bidirectional).double()
     alone.load_state_dict(layers.state_dict())
-    if by_steps:
+    if backend != "auto":
         monkeypatch.setattr(CELLS[kind], "torch_layer", None)
         monkeypatch.setattr(CELLS[kind], "is_gru", False)
     x = torch.randn(3, 7, 3, dtype=torch.float64)
-    values, final, final_cell = layers.read(x, torch.tensor(LENGTHS))
-    for i, length in enumerate(LENGTHS):
-        outputs, last = alone(x[i, :length])
-        torch.testing.assert_close(values[i, :length], outputs)
-        assert (values[i, length:] == 0).all()
-        ends = [(final, last)] if kind == "gru" else zip((final, final_cell), last, strict=True)
-        for end, expected in ends:
-            torch.testing.assert_close(end[i], expected.unflatten(0, (2, -1)).flatten(1))
+    for with_gradient in (True, False):
+        with torch.set_grad_enabled(with_gradient):
+            values, *finals = layers.read(x, torch.tensor(LENGTHS))
+        for i, length in enumerate(LENGTHS):
+            outputs, last = alone(x[i, :length])
+            torch.testing.assert_close(values[i, :length], outputs)
+            assert (values[i, length:] == 0).all()
+            ends = (last, None) if kind == "gru" else last
+            for final, end in zip(finals, ends, strict=True):
+                if end is not None:
+                    torch.testing.assert_close(final[i], end.unflatten(0, (2, -1)).flatten(1))
 
 
-@pytest.mark.parametrize("kind", TORCHS)
+@KINDS
 def test_padding_reaches_no_state_of_torchs_layers(kind: CellKind) -> None:
     """As on a GPU, where all positions of a batch are read."""
     torch.manual_seed(0)
@@ -60,19 +59,16 @@ def test_padding_reaches_no_state_of_torchs_layers(kind: CellKind) -> None:
     x = torch.randn(3, 7, 3, dtype=torch.float64, requires_grad=True)
     expected = layers.read(x, torch.tensor(LENGTHS))
     states, *final = read_by_torch(CELLS[kind], layers.weights(0), x, torch.tensor(LENGTHS))
-    torch.testing.assert_close(encoder_states(states, [final]), expected)
-    gradients = [
-        torch.autograd.grad(sum(part.square().sum() for part in parts if part is not None), x)
-        for parts in (expected, encoder_states(states, [final]))
-    ]
-    torch.testing.assert_close(*gradients)
+    results = expected, encoder_states(states, [final])
+    torch.testing.assert_close(*results)
+    totals = [sum(part.square().sum() for part in parts if part is not None) for parts in results]
+    torch.testing.assert_close(*(torch.autograd.grad(total, x) for total in totals))
 
 
 @cpu_only("cuDNN draws its dropout itself")
-@pytest.mark.parametrize("kind", TORCHS)
+@KINDS
 def test_dropout_between_layers_is_torchs(kind: CellKind) -> None:
     """On a CPU the same units as one call of torch for all layers drops."""
-    torch.manual_seed(0)
     layers = RecurrentLayers(kind, 3, 5, 3, 0.5, True, "reference").train()
     together = TORCHS[kind](3, 5, 3, batch_first=True, bidirectional=True, dropout=0.5)
     together.load_state_dict(layers.state_dict())
@@ -80,9 +76,7 @@ def test_dropout_between_layers_is_torchs(kind: CellKind) -> None:
     torch.manual_seed(1)
     values = layers.read(x, torch.tensor([7, 7])).values
     torch.manual_seed(1)
-    packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([7, 7]), batch_first=True)
-    expected, _ = nn.utils.rnn.pad_packed_sequence(together(packed)[0], batch_first=True)
-    assert torch.equal(values, expected)
+    torch.testing.assert_close(values, together(x)[0])
 
 
 def test_the_dtype_of_cudnn_is_autocasts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,61 +86,78 @@ def test_the_dtype_of_cudnn_is_autocasts(monkeypatch: pytest.MonkeyPatch) -> Non
         (torch.bfloat16, 91300, torch.bfloat16),
         (torch.bfloat16, 91002, torch.float32),
         (torch.float16, 91300, None),
-        (None, 91300, None),
     ):
-        monkeypatch.setattr(
-            torch,
-            "is_autocast_enabled",
-            lambda device, on=dtype is not None: on and device == "cuda",
-        )
-        monkeypatch.setattr(torch, "get_autocast_dtype", lambda _, autocast=dtype: autocast)
+        monkeypatch.setattr(torch, "is_autocast_enabled", "cuda".__eq__)
+        monkeypatch.setattr(torch, "get_autocast_dtype", {"cuda": dtype}.get)
         monkeypatch.setattr(torch.backends.cudnn, "version", lambda number=version: number)
         assert dtype_of_layers(SimpleNamespace(is_cuda=True)) is expected
         assert encoder._dtype_of_layers(torch.zeros(1, device="cpu")) is None
 
 
-@pytest.mark.parametrize("kind", CELLS)
+@KINDS
 def test_layers_in_bf16_are_near_fp32_and_learn(
     kind: CellKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch.manual_seed(0)
     layers = RecurrentLayers(kind, 16, 16, 2, 0.0, True, "reference")
-    x, lengths = torch.randn(3, 7, 16), torch.tensor(LENGTHS)
-
-    def values_and_gradients() -> list[torch.Tensor]:
-        values = layers.read(x, lengths).values
-        return [values, *torch.autograd.grad(values.square().sum(), list(layers.parameters()))]
-
-    expected = values_and_gradients()
-    monkeypatch.setattr(encoder, "_dtype_of_layers", lambda x: torch.bfloat16)
-    rounded = values_and_gradients()
-    assert rounded[0].dtype == torch.bfloat16
-    for rough, exact in zip(rounded, expected, strict=True):
+    x, results = torch.randn(3, 7, 16), []
+    for _ in range(2):
+        values = layers.read(x, torch.tensor(LENGTHS)).values
+        gradients = torch.autograd.grad(values.float().square().sum(), list(layers.parameters()))
+        results.append([values, *gradients])
+        monkeypatch.setattr(encoder, "_dtype_of_layers", lambda x: torch.bfloat16)
+    assert [part.dtype for part in results[1][:2]] == [torch.bfloat16, torch.float32]
+    for exact, rough in zip(*results, strict=True):
         assert (rough - exact).norm() < 0.03 * exact.norm()
-    assert {gradient.dtype for gradient in rounded[1:]} == {torch.float32}
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_an_lstm_learns_in_autocast_from_sentences_of_one_length(dtype: torch.dtype) -> None:
-    """torch gives them to oneDNN, which may lack an LSTM of this dtype."""
-    torch.manual_seed(0)
-    layers = RecurrentLayers("lstm", 16, 16, 2, 0.0, True)
-    x, lengths = torch.randn(3, 7, 16), torch.tensor([7, 7, 7])
-    expected = layers.read(x, lengths)
-    with torch.autocast(DEVICE, dtype):
-        result = layers.read(x, lengths)
-    torch.testing.assert_close(result.values.float(), expected.values, rtol=0, atol=0.02)
-    result.values.float().sum().backward()
-    assert all(parameter.grad is not None for parameter in layers.parameters())
 
 
 def test_weights_of_a_layer_are_in_one_block() -> None:
-    """cuDNN's order: the matrices, then the biases."""
+    """cuDNN's order, which it does not check: the matrices, then the biases."""
     (weights,) = RecurrentLayers("gru", 3, 5).weights(0)
-    block = encoder._in_one_block(weights, torch.float64)
-    assert [tuple(part.shape) for part in block] == [tuple(part.shape) for part in weights]
+    block, start = encoder._in_one_block(weights, torch.float64), 0
     for part, weight in zip(block, weights, strict=True):
         assert torch.equal(part, weight.double())
-    starts = [part.storage_offset() for part in block]
-    sizes = [part.numel() for part in block]
-    assert starts == [sum(sizes[:k]) for k in range(4)]
+        assert part.storage_offset() == start
+        start += part.numel()
+
+
+@KINDS
+def test_first_weights_are_drawn_gate_by_gate(kind: CellKind) -> None:
+    """The matrices; an LSTM remembers at first, by a forget gate whose biases have the sum 1."""
+    cell, without = CELLS[kind](64, 64, context_size=128), CELLS[kind](64, 64, input_bias=False)
+    layers = RecurrentLayers(kind, 64, 64, 2, 0.0, True)
+    for module in (cell, layers, without):
+        initialise(module)
+    inputs, hidden = cell.input_gates, cell.hidden_gates
+    forget = torch.tensor([0.0, 1, 0, 0] if kind == "lstm" else [0.0] * 3).repeat_interleave(64)
+    for w_ih, w_hh, *biases in (
+        (inputs.weight, hidden.weight, inputs.bias, hidden.bias),
+        (cell.context_gates.weight, without.hidden_gates.weight, without.hidden_gates.bias),
+        *layers.weights(0),
+        *layers.weights(1),
+    ):
+        bound = (6 / (w_ih.shape[1] + 64)) ** 0.5
+        for gate in w_ih.chunk(cell.n_gates):
+            assert bound * 0.99 < gate.abs().max() <= bound
+        for gate in w_hh.chunk(cell.n_gates):
+            torch.testing.assert_close(gate @ gate.t(), torch.eye(64), atol=1e-5, rtol=0)
+        bias = torch.stack(biases)
+        assert torch.equal(bias.sum(0), forget)
+        assert bias.count_nonzero() == forget.sum()
+
+
+@pytest.mark.parametrize("kind", ["copy", "tanh", "tanh_backward", "mean"])
+def test_first_states_are_the_formulas(kind: InitialStateKind) -> None:
+    """The encoder's, or a layer over them, over their backward half, or over the mean."""
+    keep = keep_from_lengths(torch.tensor(LENGTHS), 7)
+    final, final_cell = torch.randn(2, 3, 2, 14)
+    memory = Memory(torch.randn(3, 7, 14), keep, final, final_cell)
+    initial = InitialState(kind, 14, 14, 2, has_cell=True)
+    if kind == "copy":
+        assert all(map(torch.equal, initial(memory), (final, final_cell)))
+        assert InitialState("copy", 14, 14, 2, has_cell=False)(memory)[1] is None
+        return
+    means = torch.stack([memory.values[i, :n].mean(dim=0) for i, n in enumerate(LENGTHS)])
+    for state, layers in zip(initial(memory), (initial.W_s, initial.W_c), strict=True):
+        for i, layer in enumerate(layers):
+            x = {"tanh": final[:, i], "tanh_backward": final[:, i, 7:], "mean": means}[kind]
+            torch.testing.assert_close(state[:, i], torch.tanh(layer(x)))

@@ -3,12 +3,12 @@
 import pytest
 import torch
 from devices import IS_CPU
+from laws import test_seq2seq_laws as laws
 from laws.family import model_of
 from torch import Tensor
 
 from nmt.models.quantized import quantize_model
 from nmt.models.recurrent.cells import CELLS, Cell, CellState
-from nmt.ops.masks import keep_from_lengths
 
 
 class TanhCell(Cell):
@@ -34,50 +34,28 @@ class CoupledCell(Cell):
         return o.sigmoid() * torch.tanh(after), after
 
 
-CASES: dict[str, dict[str, object]] = {
-    "plain": {},
-    "layers": {"layers": 2},
-    "copy": {
-        "encoder": {"bidirectional": False},
-        "decoder": {"kind": "luong", "initial_state": "copy"},
-    },
-    "conditional": {"decoder": {"kind": "conditional"}},
-}
+CASES: list[dict[str, object]] = [
+    {},
+    {"layers": 2},
+    {"encoder": {"bidirectional": False}, "decoder": {"kind": "luong", "initial_state": "copy"}},
+    {"decoder": {"kind": "conditional"}},
+]
 
 
-@pytest.fixture(params=[TanhCell, CoupledCell])
-def cell(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type[Cell]:
-    """A new cell under the default name, for which torch has no layers."""
-    new: type[Cell] = request.param
-    monkeypatch.setitem(CELLS, "gru", new)
-    return new
-
-
-def _batch() -> tuple[Tensor, Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(1)
-    src, tgt = (torch.randint(4, 29, (3, n), generator=generator) for n in (7, 5))
-    return src, keep_from_lengths(torch.tensor([7, 2, 5]), 7), tgt
-
-
-@pytest.mark.usefixtures("cell")
-@pytest.mark.parametrize("case", CASES)
-def test_a_new_cell_obeys_the_laws_of_a_model(case: str) -> None:
-    """The steps equal the teacher-forced pass, a batch its sentences, and every weight learns."""
-    model, (src, keep, tgt) = model_of("rnn", **CASES[case]).double().eval(), _batch()
-    logits = model(src, keep, tgt).logits
-    state = model.init_search_state(model.encode(src, keep))
-    for t in range(tgt.shape[1]):
-        step = model.step(tgt[:, t], state)
-        torch.testing.assert_close(step.logits, logits[:, t])
-        state = step.state
-    alone = model(src[1:2, :2], keep[1:2, :2], tgt[1:2]).logits
-    torch.testing.assert_close(alone[0], logits[1])
-    model.train()(src, keep, tgt).logits.logsumexp(dim=-1).sum().backward()
-    for name, weight in model.named_parameters():
-        assert weight.grad.isfinite().all(), name
-        assert weight.grad.abs().sum() > 0 or "query" in name or "v" in name, name
-    if not IS_CPU:
-        return  # int8 is refused there
-    rounded = quantize_model(model.float().eval())(src, keep, tgt).logits
-    torch.testing.assert_close(rounded, logits.float(), atol=0.1, rtol=0)
-    assert not torch.equal(rounded, logits.float())
+@pytest.mark.parametrize("cell", [TanhCell, CoupledCell])
+@pytest.mark.parametrize("options", CASES)
+def test_a_new_cell_obeys_the_laws_of_a_model(
+    options: dict[str, object], cell: type[Cell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CELLS, "gru", cell)  # under the default name
+    model, inputs = model_of("rnn", **options).eval(), (laws.SRC_IDS, laws.KEEP, laws.TGT_IN)
+    if IS_CPU:  # int8 is refused elsewhere
+        logits, rounded = model(*inputs).logits, quantize_model(model)(*inputs).logits
+        torch.testing.assert_close(rounded, logits, atol=0.1, rtol=0)
+        assert not torch.equal(rounded, logits)
+    with torch.no_grad():
+        for parameter in model.double().parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.3)
+    laws.test_forward_equals_the_steps(model)
+    laws.test_a_batch_equals_its_sentences_one_by_one(model)
+    laws.test_every_parameter_learns_and_padding_rows_do_not(model)

@@ -1,7 +1,6 @@
-"""Self-attention: positions within it, its window, and sizes of its own for keys and values."""
+"""Positions, added or within self-attention, and its window."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,8 +8,9 @@ import torch
 from devices import cpu_only
 from laws.family import TGT_VOCAB, model_of
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.profiler import ProfilerActivity, profile
 
+from nmt.errors import ConfigError, DataError
 from nmt.models.base import Seq2Seq
 from nmt.models.transformer.layer_config import LayerConfig
 from nmt.models.transformer.multi_head import (
@@ -19,14 +19,17 @@ from nmt.models.transformer.multi_head import (
     attention_weights,
     fused_attention,
 )
-from nmt.models.transformer.positions import rotate, rotation, sinusoids
+from nmt.models.transformer.positions import LearnedConfig, rotate, rotation, sinusoids
 from nmt.models.transformer.self_attention import (
     SelfAttention,
+    SelfAttentionInputs,
     decoder_attention_inputs,
     encoder_attention_inputs,
 )
+from nmt.ops.masks import keep_from_lengths
 
 B, S, SIZE, HEADS = 2, 11, 12, 3
+T, D = 13, 22
 RELATIVE = {"kind": "relative", "max_distance": 2}
 
 
@@ -39,15 +42,57 @@ def _attention(config: LayerConfig, causal: bool = False) -> SelfAttention:
     return SelfAttention(config, causal).double().eval()
 
 
-def _x(size: int = S) -> torch.Tensor:
-    return torch.randn(B, size, SIZE, dtype=torch.float64)
+def _inputs(config: LayerConfig, causal: bool) -> tuple[torch.Tensor, SelfAttentionInputs]:
+    """Random annotations, and what their positions may see."""
+    x = torch.randn(B, S, SIZE, dtype=torch.float64, requires_grad=True)
+    if causal:
+        return x, decoder_attention_inputs(config, x, 0, 0)
+    return x, encoder_attention_inputs(config, x, _all())
 
 
 def _all(size: int = S) -> torch.Tensor:
     return torch.ones(B, size, dtype=torch.bool)
 
 
-# Rotary
+def _model(**options: object) -> Seq2Seq:
+    return model_of("transformer", size=SIZE, heads=HEADS, **options).double().eval()
+
+
+def _waves(place: float) -> list[float]:
+    angles = [place / 10_000 ** (2 * j / D) for j in range(D // 2)]
+    return [wave(angle) for angle in angles for wave in (math.sin, math.cos)]
+
+
+def test_sinusoids_are_the_formula_and_may_begin_anywhere() -> None:
+    expected = torch.tensor([_waves(i) for i in range(T)], dtype=torch.float64)
+    torch.testing.assert_close(sinusoids(T, D), expected, rtol=0, atol=1e-14)
+    assert torch.equal(sinusoids(T, D)[5:], sinusoids(T - 5, D, first=5))
+    far = sinusoids(2, D, first=1_000_000)
+    assert far[1, 0].item() == pytest.approx(math.sin(1_000_001), abs=1e-12)
+    for size in (7, 0, -2):  # a sine without its cosine
+        for refusing in (sinusoids, rotation):
+            with pytest.raises(ConfigError, match=f"got size {size}, allowed: an even number"):
+                refusing(3, size)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 1000, -3])
+def test_a_shift_is_one_rotation_whatever_the_position(offset: int) -> None:
+    turn = rotation(offset, D)
+    torch.testing.assert_close(turn @ turn.T, torch.eye(D).to(turn), rtol=0, atol=1e-12)
+    for i in (3, 4, 500):
+        turned = sinusoids(1, D, first=i)[0] @ turn
+        assert turned.tolist() == pytest.approx(_waves(i + offset), abs=1e-11)
+
+
+def test_a_learned_table_learns_rows_it_used_and_refuses_others() -> None:
+    positions = LearnedConfig(max_length=T).build(D)
+    expected = f"^got a sequence of {T + 1} pieces, allowed: at most {T}, .*max_length$"
+    for n_pieces, first in ((T + 1, 0), (1, T)):
+        with pytest.raises(DataError, match=expected):
+            positions(torch.zeros(1, n_pieces, D), first=first)
+    positions(torch.zeros(2, 3, D), first=4).sum().backward()
+    (table,) = positions.parameters()
+    assert table.grad.sum(1).nonzero().flatten().tolist() == [4, 5, 6]
 
 
 def test_rotate_is_the_rotation_of_each_place() -> None:
@@ -59,22 +104,15 @@ def test_rotate_is_the_rotation_of_each_place() -> None:
     assert rotate(narrow, sinusoids(3, 4).float()).dtype == torch.bfloat16
 
 
-# Relative
-
-
 @pytest.mark.parametrize("causal", [False, True])
 @torch.no_grad()
 def test_relative_attention_is_shaws_formula(causal: bool) -> None:
     """Written out pair by pair, with the tensor of all pairs that the module never makes."""
     config = _config(positions=RELATIVE)
-    attention, x = _attention(config, causal), _x()
-    if causal:
-        inputs, visible = decoder_attention_inputs(config, x, 0, 0), torch.ones(S, S).tril().bool()
-    else:
-        inputs, visible = encoder_attention_inputs(config, x, _all()), torch.ones(S, S).bool()
+    attention, (x, inputs) = _attention(config, causal), _inputs(config, causal)
+    visible = torch.ones(S, S).tril(0 if causal else S).bool()
     result, memory, weights = attention(x, inputs, with_weights=True)
-    fast, *_ = attention(x, inputs)
-    torch.testing.assert_close(result, fast)
+    torch.testing.assert_close(result, attention(x, inputs)[0])
 
     multi_head, relative = attention.multi_head, attention.relative
     assert len(relative.keys.weight) == (3 if causal else 5)
@@ -91,77 +129,47 @@ def test_relative_attention_is_shaws_formula(causal: bool) -> None:
     torch.testing.assert_close(result, multi_head.join(expected))
 
 
-class _Watch(TorchDispatchMode):
-    """Keeps the size of the largest tensor, and the dtypes of torch's fused attention."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.numbers = 0
-        self.fused_dtypes: set[torch.dtype] = set()
-
-    def __torch_dispatch__(
-        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        if "flash_attention" in str(func):
-            self.fused_dtypes.add(args[0].dtype)
-        result = func(*args, **(kwargs or {}))
-        for tensor in result if isinstance(result, tuple) else (result,):
-            if isinstance(tensor, torch.Tensor):
-                self.numbers = max(self.numbers, tensor.untyped_storage().nbytes() // 4)
-        return result
-
-
 @cpu_only("a GPU has bf16 attention")
 @pytest.mark.parametrize("is_autocast", [True, False])
-def test_bf16_attention_computes_in_fp32_on_a_cpu(is_autocast: bool) -> None:
-    torch.manual_seed(1)
+def test_bf16_attention_computes_in_fp32_on_a_cpu(
+    is_autocast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, calls = nn.functional.scaled_dot_product_attention, []
+
+    def spy(query: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        calls.append((query.dtype, torch.is_autocast_enabled("cpu")))
+        return plain(query, *args, **kwargs)
+
+    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", spy)
     q, k, v = torch.randn(3, B, HEADS, S, SIZE).bfloat16().unbind()
     expected = attention_weights(q.float(), k.float(), None, 0.5) @ v.float()
     query = (q.float() if is_autocast else q).requires_grad_()
-    with _Watch() as watch, torch.autocast("cpu", torch.bfloat16, enabled=is_autocast):
+    with torch.autocast("cpu", torch.bfloat16, enabled=is_autocast):
         result = fused_attention(query, KeyValues(k, v), None, 0.0, 0.5)
         result.float().sum().backward()
-    assert result.dtype == torch.bfloat16
-    assert watch.fused_dtypes == {torch.float32}
+    assert calls == [(torch.float32, False)]
     torch.testing.assert_close(result, expected.bfloat16(), rtol=0.01, atol=0.001)
 
 
+@cpu_only("the profile is of its memory")
 def test_no_vector_of_each_pair_is_made() -> None:
     config = _config(size=192, positions=RELATIVE)
-    torch.manual_seed(1)
-    attention = SelfAttention(config, causal=False)
-    x = torch.randn(B, 50, 192, requires_grad=True)
+    attention, x = SelfAttention(config, causal=False), torch.randn(B, 50, 192, requires_grad=True)
     inputs = encoder_attention_inputs(config, x, _all(50))
-    with _Watch() as watch:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         attention(x, inputs)[0].sum().backward()
-    assert watch.numbers < 5 * B * HEADS * 50 * 50
-    assert watch.numbers < 50 * 50 * config.head_size
+    n_bytes = max(event.self_cpu_memory_usage for event in profiler.events())
+    assert n_bytes < 4 * 50 * 50 * config.head_size
 
 
-# Both
-
-
-def _model(**options: object) -> Seq2Seq:
-    return model_of("transformer", size=SIZE, heads=HEADS, **options).double().eval()
-
-
-@pytest.mark.parametrize("kind", ["relative", "rotary", "sinusoidal"])
+@pytest.mark.parametrize("kind", ["none", "relative", "rotary", "sinusoidal"])
 def test_a_sentence_read_from_a_later_place_is_the_same_sentence(kind: str) -> None:
     """The shift law: nothing depends on where a sentence begins, unless inputs are added."""
-    model = _model(positions={"kind": kind})
-    ids = torch.randint(4, TGT_VOCAB, (B, S))
+    model, ids = _model(positions={"kind": kind}), torch.randint(4, TGT_VOCAB, (B, S))
     plain = model.encode(ids, _all()).values
-    padding = torch.full((B, 5), 17)
-    shifted = model.encode(
-        torch.cat([padding, ids], dim=1), torch.cat([~_all(5), _all()], dim=1)
-    ).values[:, 5:]
-    if kind == "sinusoidal":
-        assert (shifted - plain).abs().max() > 0.01
-    else:
-        torch.testing.assert_close(shifted, plain)
-
-
-# The window
+    later, keep = torch.cat([ids[:, :5], ids], dim=1), torch.cat([~_all(5), _all()], dim=1)
+    difference = (model.encode(later, keep).values[:, 5:] - plain).abs().max()
+    assert difference > 0.01 if kind == "sinusoidal" else difference < 1e-7
 
 
 @pytest.mark.parametrize(
@@ -170,21 +178,15 @@ def test_a_sentence_read_from_a_later_place_is_the_same_sentence(kind: str) -> N
 )
 def test_a_window_hides_what_is_outside(positions: str, causal: bool) -> None:
     config = _config(self_attention_window=2, positions={"kind": positions})
-    attention, x = _attention(config, causal), _x().requires_grad_()
-    inputs = (
-        decoder_attention_inputs(config, x, 0, 0)
-        if causal
-        else encoder_attention_inputs(config, x, _all())
-    )
+    attention, (x, inputs) = _attention(config, causal), _inputs(config, causal)
     for with_weights in (False, True):
         result, _, weights = attention(x, inputs, None, with_weights)
         for i in range(S):
             (gradient,) = torch.autograd.grad(result[:, i].sum(), x, retain_graph=True)
-            seen = gradient.abs().sum((0, 2)).nonzero().flatten().tolist()
-            expected = range(max(i - 2, 0), min(i + 1 if causal else i + 3, S))
-            assert seen == list(expected)
+            visible = [*range(max(i - 2, 0), min(i + 1 if causal else i + 3, S))]
+            assert gradient.abs().sum((0, 2)).nonzero().flatten().tolist() == visible
             if weights is not None:
-                assert weights[0, 0, i].nonzero().flatten().tolist() == seen
+                assert weights[0, 0, i].nonzero().flatten().tolist() == visible
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
 
 
@@ -204,31 +206,10 @@ def test_a_step_keeps_no_more_than_its_window(positions: str) -> None:
     torch.testing.assert_close(rest, full[:, 6:])
 
 
-# Sizes
-
-
-@torch.no_grad()
-def test_sizes_of_keys_and_values_are_torchs() -> None:
-    torch.manual_seed(2)
-    ours = MultiHead(14, 7, query_size=14, key_size=5, value_size=11).double().eval()
-    theirs = nn.MultiheadAttention(14, 7, kdim=5, vdim=11, batch_first=True).double().eval()
-    for theirs_weight, layer in (
-        (theirs.q_proj_weight, ours.W_q),
-        (theirs.k_proj_weight, ours.W_k),
-        (theirs.v_proj_weight, ours.W_v),
-    ):
-        theirs_weight.copy_(layer.weight)
-    theirs.in_proj_bias.copy_(torch.cat([ours.W_q.bias, torch.zeros(14), ours.W_v.bias]))
-    theirs.out_proj.load_state_dict(ours.W_o.state_dict())
-    query, keys, values = (
-        torch.randn(B, *s, dtype=torch.float64) for s in ((3, 14), (S, 5), (S, 11))
-    )
-    keep = torch.tensor([[True] * S, [True] * 4 + [False] * (S - 4)])
-    expected, weights = theirs(
-        query, keys, values, key_padding_mask=~keep, average_attn_weights=False
-    )
-    memory = ours.project(keys, values)
-    for with_weights in (False, True):
-        result, own_weights = ours(query, memory, keep[:, None, None], with_weights)
-        torch.testing.assert_close(result, expected)
-    torch.testing.assert_close(own_weights, weights)
+def test_queries_keys_and_values_may_have_different_sizes() -> None:
+    attention = MultiHead(14, 7, query_size=3, key_size=5, value_size=11).eval()
+    query, keys, values = (torch.randn(B, *sizes) for sizes in ((4, 3), (S, 5), (S, 11)))
+    memory, keep = attention.project(keys, values), keep_from_lengths(torch.tensor([S, 4]), S)
+    weighted, weights = attention(query, memory, keep[:, None, None], with_weights=True)
+    assert (weighted.shape, weights.shape) == ((B, 4, 14), (B, 7, 4, S))
+    torch.testing.assert_close(attention(query, memory, keep[:, None, None])[0], weighted)

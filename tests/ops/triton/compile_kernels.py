@@ -2,7 +2,7 @@
 
 Run by itself, in a process in which Triton interprets nothing. Calls the kernels' functions with
 launches replaced by compilation, and prints a line of JSON per launch. Arguments: the compute
-capability (80: A100; 90: H100, H200; 100: B200), a dtype, then sizes as B,T,S,K,M,H, any number.
+capability (80: A100; 90: H100, H200; 100: B200), then dtypes, each before its sizes B,T,S,K,M,H.
 """
 
 import json
@@ -37,18 +37,12 @@ class Absent:
 
 def usage(ptx: str) -> dict[str, int]:
     """Registers of a thread and bytes that it spills, as Triton's assembler reports them."""
+    assembler, gpu = get_ptxas(CAPABILITY).path, sm_arch_from_capability(CAPABILITY)
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "kernel.ptx")
         source.write_text(ptx)
-        command = [
-            get_ptxas(CAPABILITY).path,
-            "-v",
-            f"--gpu-name={sm_arch_from_capability(CAPABILITY)}",
-        ]
-        done = subprocess.run(
-            [*command, str(source), "-o", str(source.with_suffix(".cubin"))],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        command = [assembler, "-v", f"--gpu-name={gpu}", str(source), "-o", f"{source}.cubin"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
     patterns = {"registers": r"Used (\d+) registers", "spilled": r"(\d+) bytes spill stores"}
     return {name: int(re.findall(pattern, done.stderr)[0]) for name, pattern in patterns.items()}
 
@@ -58,6 +52,7 @@ def compile_only(self: JITFunction, *args: Any, grid: Any, warmup: bool, **kwarg
     compiled = run(self, *args, grid=grid, warmup=True, **kwargs)
     ptx = compiled.asm["ptx"]
     row = {
+        "dtype": str(dtype).removeprefix("torch."),
         "kernel": self.__name__,
         "hash": compiled.hash,
         "wide_loads": len(re.findall(r"ld\.global\S*\.v4\.b32", ptx)),
@@ -98,5 +93,9 @@ def everything(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
 CAPABILITY = int(sys.argv[1])
 driver.set_active(Absent())
 run, JITFunction.run = JITFunction.run, compile_only
-for argument in sys.argv[3:]:
-    everything(tuple(map(int, argument.split(","))), getattr(torch, sys.argv[2]))
+dtype = torch.float32
+for argument in sys.argv[2:]:
+    if hasattr(torch, argument):
+        dtype = getattr(torch, argument)
+    else:
+        everything(tuple(map(int, argument.split(","))), dtype)
