@@ -62,13 +62,14 @@ def rows_of(corpus: EncodedCorpus, epoch: int | None, rows: list[int]) -> list[l
 
 def test_a_pair_depends_on_seed_epoch_and_row_only() -> None:
     rows = list(range(len(PAIRS)))
-    one = rows_of(corpus(), 3, rows)
+    one, plain = rows_of(corpus(), 3, rows), rows_of(corpus(), None, rows)
     assert rows_of(corpus(), 3, rows[::-1]) == one[::-1]
     assert [rows_of(corpus(), 3, [row])[0] for row in rows] == one
-    others = [rows_of(corpus(), 4, rows), rows_of(corpus(seed=2), 3, rows)]
-    others.append(rows_of(corpus(), None, rows))
-    for other in others:
+    for other in (rows_of(corpus(), 4, rows), rows_of(corpus(seed=2), 3, rows), plain):
         assert sum(a != b for a, b in zip(one, other, strict=True)) > 6
+    longest = max(map(len, (*corpus().src_ids, *corpus().tgt_ids)))
+    short = corpus(max_pieces=longest, noise={}, sampling={"src": 1.0, "tgt": 1.0})
+    assert rows_of(short, 1, rows) == plain, "a pair that gets too long stays plain"
 
 
 def test_noise_is_the_sources_and_the_target_stays() -> None:
@@ -88,29 +89,24 @@ def test_both_texts_get_the_same_token_to_copy() -> None:
     resampling = Resampling.of(noise, sides, 1)
     assert resampling is not None
     tokens = set()
-    added = resampling.token_lengths(np.arange(len(PAIRS)), 0)
+    src_lengths, tgt_lengths = resampling.token_lengths(np.arange(len(PAIRS)), 0)
     for row, pair in enumerate(PAIRS):
         src, tgt = resampling.pair(plain.src_ids[row], plain.tgt_ids[row], 0, row)
-        words = [
-            set(side.decode(ids).strip(".").split())
-            for side, ids in ((sides.src, src), (sides.tgt, tgt))
-        ]
-        (token,) = words[0] - set(pair.src_text.strip(".").split())
-        assert words[1] - set(pair.tgt_text.strip(".").split()) == {token}
-        tokens.add(token)
-        for ids, before, lengths in zip(
-            (src, tgt), (plain.src_ids, plain.tgt_ids), added, strict=True
+        copies = []
+        for side, ids, text, before, lengths in (
+            (sides.src, src, pair.src_text, plain.src_ids, src_lengths),
+            (sides.tgt, tgt, pair.tgt_text, plain.tgt_ids, tgt_lengths),
         ):
+            copies.append({*side.decode(ids).strip(".").split()} - {*text.strip(".").split()})
             # The plan counts the pieces of the token alone; beside a word they may differ.
             assert abs(len(ids) - len(before[row]) - lengths[row]) <= 2
+        assert copies[0] == copies[1]
+        tokens |= copies[0]
     assert len(tokens) > 5
     poor = corpus(noise={"copies": 1.0}).resampling  # its pieces write few tokens: others stay out
     assert poor is not None
-    pairs = [
-        poor.pair(plain[0], plain[1], 0, row)
-        for row, plain in enumerate(zip(corpus().src_ids, corpus().tgt_ids, strict=True))
-    ]
-    assert UNK_ID not in chain.from_iterable(chain.from_iterable(pairs))
+    for row, (src, tgt) in enumerate(zip(corpus().src_ids, corpus().tgt_ids, strict=True)):
+        assert UNK_ID not in chain(*poor.pair(src, tgt, 0, row))
 
 
 def test_merged_pairs_are_two_of_the_epoch_on_both_sides() -> None:
@@ -118,7 +114,7 @@ def test_merged_pairs_are_two_of_the_epoch_on_both_sides() -> None:
     merged, rows = corpus(noise={"merge": 1.0}), np.arange(len(PAIRS))
     src_texts, tgt_texts = [p.src_text for p in PAIRS], [p.tgt_text for p in PAIRS]
     all_seconds = set()
-    for epoch in range(30):
+    for epoch in range(15):
         firsts, seconds = merged.rows_at(rows, epoch)
         assert (firsts == rows).all()
         all_seconds.add(seconds[0])
@@ -133,14 +129,11 @@ def test_merged_pairs_are_two_of_the_epoch_on_both_sides() -> None:
             expected = [" ".join(texts[i] for i in dict.fromkeys(pair)) for pair in pairs]
             assert [side.decode(row) for row in ids.tolist()] == expected
     assert len(all_seconds) > 5
-
-
-def test_pairs_are_merged_within_the_mixture() -> None:
     mixture = Mixture((5, len(PAIRS) - 5), (len(PAIRS), 0), seed=1)
-    merged = replace(corpus(noise={"merge": 1.0}), mixture=mixture)
-    vars(merged)["longest"] = (1000, 1000)
-    firsts, seconds = merged.rows_at(np.arange(len(PAIRS)), 3)
-    assert max(*firsts, *seconds) < 5
+    mixed = replace(corpus(noise={"merge": 1.0}), mixture=mixture)
+    vars(mixed)["longest"] = (1000, 1000)
+    firsts, seconds = mixed.rows_at(rows, 3)
+    assert max(*firsts, *seconds) < 5, "within the mixture"
     assert (firsts != seconds).any()
 
 
@@ -177,14 +170,6 @@ def test_capitals_end_with_their_pair_and_unfit_pairs_stay_apart() -> None:
     assert replace(resampling, max_pieces=len(src) - 1).merged(capitals, plain) == capitals
 
 
-def test_a_pair_that_gets_too_long_stays_plain() -> None:
-    longest = max(map(len, (*corpus().src_ids, *corpus().tgt_ids)))
-    short = corpus(max_pieces=longest, noise={}, sampling={"src": 1.0, "tgt": 1.0})
-    rows = list(range(len(PAIRS)))
-    plain = rows_of(encode_pairs(PAIRS, tokenizers(), 100), 1, rows)
-    assert rows_of(short, 1, rows) == rows_of(corpus(), None, rows) == plain
-
-
 def loader_of(batcher: Batcher, size: int, ranks: Ranks = ALONE) -> Loader:
     return Loader(batcher, batcher.plan(3), 3, size, ranks.share)
 
@@ -193,8 +178,7 @@ def same(one: Batch, other: Batch) -> bool:
     return torch.equal(one.src_ids, other.src_ids) and torch.equal(one.tgt_out, other.tgt_out)
 
 
-@pytest.mark.parametrize("start", [0, 1, 4])
-@pytest.mark.parametrize("size", [1, 2, 9])
+@pytest.mark.parametrize(("start", "size"), [(0, 1), (1, 2), (4, 9), (4, 2)])
 def test_groups_are_the_batches_of_the_plan_from_any_start(start: int, size: int) -> None:
     batcher = Batcher(corpus(), 2, "sentences", seed=1)
     plan = batcher.plan(3)

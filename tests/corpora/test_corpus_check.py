@@ -1,7 +1,7 @@
 """Figures of the report counted by hand, and faults put into a right corpus."""
 
-import os
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,12 +10,12 @@ from cli.helpers import nmt, refusal
 
 from nmt.batches.batching import encode_pairs
 from nmt.corpora.cleaning import CleaningRules, judge_pairs
-from nmt.corpora.corpora import read_split
 from nmt.corpora.corpus_report import LengthStatistics, corpus_report, render_report
 from nmt.corpora.language_check import language_notes, other_language
 from nmt.corpora.languages import check_language, language_of, language_pair_of
+from nmt.corpora.readers import READERS
 from nmt.corpora.readers.aligned import stream_aligned
-from nmt.corpora.sources import DataConfig, SplitConfig
+from nmt.corpora.sources import DataConfig
 from nmt.corpora.suspicions import Suspicions
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_tokenizer import WordConfig
@@ -23,7 +23,6 @@ from nmt.training.training_data import vocabulary_notes
 from nmt.types import SentencePair
 
 STARTER = Path(__file__).parents[2] / "data" / "starter"
-CORPORA = os.environ.get("NMT_CORPORA")
 
 
 def suspicions(pairs: Iterable[SentencePair], src_lang: str, tgt_lang: str) -> list[str]:
@@ -34,17 +33,13 @@ def suspicions(pairs: Iterable[SentencePair], src_lang: str, tgt_lang: str) -> l
     return doubts.lines()
 
 
-def pairs_of(*texts: str) -> list[SentencePair]:
-    return [SentencePair(*text.split("|")) for text in texts]
-
-
-TRAIN = pairs_of("a b|aa", "a b|bb", "a b|aa", "A, b!|cc", "|d", "dd ee ff|g g")
-VALID = pairs_of("a b|aa", "a b.|xyz", "c|d", "z|zz")
-DATA = DataConfig()
-
-
 def test_figures_of_pairs_and_words() -> None:
-    train, valid = corpus_report({"train": iter(TRAIN), "valid": VALID}, DATA)
+    texts = {
+        "train": ("a b|aa", "a b|bb", "a b|aa", "A, b!|cc", "|d", "dd ee ff|g g"),
+        "valid": ("a b|aa", "a b.|xyz", "c|d", "z|zz"),
+    }
+    splits = {name: [SentencePair(*t.split("|")) for t in texts[name]] for name in texts}
+    train, valid = corpus_report(splits, DataConfig())
     assert (train.name, train.pairs) == ("train", 6)
     assert train.left_out == {"duplicate": 1, "empty": 1}
     assert train.src_words == LengthStatistics(total=11, mean=11 / 6, median=2, p90=3, p99=3, max=3)
@@ -52,8 +47,7 @@ def test_figures_of_pairs_and_words() -> None:
     assert LengthStatistics.of([]) == LengthStatistics(0, 0.0, 0, 0, 0, 0)
     assert train.in_train is None
     assert valid.in_train == {"src": 1, "src_nearly": 2, "tgt": 2, "pair": 1}
-    lines = [" ".join(line.split()) for line in render_report([train, valid]).splitlines()]
-    assert {"duplicate 1 (16.67%) 0 (0.00%)", "also in train: the pair - 1 (25.00%)"} < {*lines}
+    assert "1 (16.67%)" in render_report([train, valid])
 
 
 @pytest.fixture(scope="module")
@@ -77,16 +71,6 @@ def test_a_right_corpus_gives_no_alarm(pairs: list[SentencePair]) -> None:
         assert suspicions(few, "en", "fr") == []
 
 
-@pytest.mark.skipif(not CORPORA, reason="NMT_CORPORA names no folder")
-def test_the_real_corpora_give_no_alarm() -> None:
-    """Tatoeba is sorted by length."""
-    folder = Path(str(CORPORA))
-    multi30k = [folder / "multi30k" / f"train.{lang}.gz" for lang in ("en", "fr")]
-    assert suspicions(stream_aligned(*multi30k), "en", "fr") == []
-    tatoeba = SplitConfig(file=folder / "tatoeba" / "fra-eng.zip")
-    assert suspicions(read_split(tatoeba, DATA), "en", "fr") == []
-
-
 def test_swapped_and_foreign_sides_are_noticed(pairs: list[SentencePair]) -> None:
     (line,) = suspicions(swapped(pairs), "en", "fr")
     assert "swapped" in line
@@ -98,36 +82,29 @@ def test_swapped_and_foreign_sides_are_noticed(pairs: list[SentencePair]) -> Non
     assert suspicions(chinese, "zh-CN", "en") == []
 
 
-@pytest.mark.parametrize(("lost", "start"), [(0, 1), (200, 201), (299, 301)])
-def test_a_lost_line_is_noticed_about_where_it_is(
-    pairs: list[SentencePair], lost: int, start: int
-) -> None:
-    for corpus, shift in (
-        (without_a_target(pairs, lost), "n-1"),
-        (swapped(without_a_target(swapped(pairs), lost)), "n+1"),
-    ):
-        (line,) = suspicions(corpus, "en", "fr")
-        assert line.startswith(f"from about pair {start} on, line n fits line {shift} of the")
+def test_a_lost_line_is_noticed_about_where_it_is(pairs: list[SentencePair]) -> None:
+    for lost, start in ((0, 1), (200, 201), (299, 301)):
+        for corpus, shift in (
+            (without_a_target(pairs, lost), "n-1"),
+            (swapped(without_a_target(swapped(pairs), lost)), "n+1"),
+        ):
+            (line,) = suspicions(corpus, "en", "fr")
+            assert line.startswith(f"from about pair {start} on, line n fits line {shift} of the")
     for _ in range(8):
         pairs = without_a_target(pairs, 150)
     assert "line n fits line n-8 of the other side" in suspicions(pairs, "en", "fr")[0]
 
 
-@pytest.mark.parametrize(("size", "least"), [(1, 0.6), (10, 0.9), (50, 1)])
-def test_text_in_another_language_is_found(
-    pairs: list[SentencePair], size: int, least: float
-) -> None:
+def test_text_in_another_language_is_found(pairs: list[SentencePair]) -> None:
     """The surer the more there is of it; right text is never foreign."""
     for lang, other, texts in (
         ("en", "fr", [pair.src_text for pair in pairs]),
         ("fr", "en", [pair.tgt_text for pair in pairs]),
     ):
-        batches = [texts[start : start + size] for start in range(0, len(texts), size)]
-        assert sum(other_language(b, other, lang) == lang for b in batches) >= least * len(batches)
-        assert sum(bool(other_language(b, lang, other)) for b in batches) <= len(batches) / 500
-
-
-def test_languages_of_single_texts() -> None:
+        for size, least in ((1, 0.6), (10, 0.9), (50, 1)):
+            parts = [texts[start : start + size] for start in range(0, len(texts), size)]
+            assert sum(other_language(p, other, lang) == lang for p in parts) >= least * len(parts)
+            assert sum(bool(other_language(p, lang, other)) for p in parts) <= len(parts) / 500
     for text in ("", "OK", "3.14", "http://x.org", "Paris"):
         for lang, other in (("en", "fr"), ("fr", "en"), ("de", "ru"), ("xx", "fr")):
             assert other_language([text], lang, other) is None
@@ -153,32 +130,33 @@ def test_codes_of_languages() -> None:
             check_language(name)
 
 
-@pytest.mark.parametrize(
-    ("name", "code"),
-    [
+def test_a_file_name_tells_its_languages() -> None:
+    for name, code in (
         ("train.fr.gz", "fr"),
         ("fr", "fr"),
         ("news_deu.txt.gz", "de"),
         ("train-Spanish.txt", "es"),
         ("train.1", ""),
+    ):
+        assert language_of(Path(name)) == code
+    for name, codes in (
         ("fra-eng.zip", ("fr", "en")),
-        ("news.de-en.tsv.gz", ("de", "en")),
         ("wmt_cs_en_2014.parquet", ("cs", "en")),
         ("made-in-france.tsv", None),
         ("fr-2-en.tsv", None),
-    ],
-)
-def test_a_file_name_tells_its_languages(name: str, code: str | tuple[str, str] | None) -> None:
-    tell = language_of if isinstance(code, str) else language_pair_of
-    assert tell(Path(name)) == code
+    ):
+        assert language_pair_of(Path(name)) == codes
+    for suffix in (suffix for reader in READERS for suffix in reader.suffixes):
+        assert language_pair_of(Path(f"news.de-en{suffix}.gz")) == ("de", "en")
+        assert language_of(Path(f"x.fr{suffix}")) == "fr"
 
 
 RULES = CleaningRules("en", "fr", max_words=20)
 
 
-@pytest.mark.parametrize(
-    ("src", "tgt", "expected"),
-    [
+def test_reasons_to_leave_a_pair_out() -> None:
+    """With the option `placeholders`, those must be the same on both sides."""
+    for src, tgt, expected in (
         ("A dog.", "Un chien.", None),
         ("", "Un chien.", "empty"),
         ("A dog.", " \u00a0", "empty"),
@@ -191,30 +169,18 @@ RULES = CleaningRules("en", "fr", max_words=20)
         ("Yes.", "o" * 23, "length ratio"),
         ("A dog runs.", "Собака бежит.", "another script"),
         ("10 %", "10 %!", None),
-    ],
-)
-def test_reasons_to_leave_a_pair_out(src: str, tgt: str, expected: str | None) -> None:
-    pair = SentencePair(src, tgt)
-    assert list(judge_pairs([pair], RULES)) == [(pair, expected)]
-
-
-@pytest.mark.parametrize(
-    ("src", "tgt", "same"),
-    [
-        ("Open %s at http://a.org.", "Ouvrez http://a.org à %s !", True),
-        ("%d of %d, 50% off", "%d sur %d, moins 50 %", True),
-        ("%d of %d", "%d sur %s", False),
-        ("{a} and {a}", "{a}", False),
-        ("See www.a.org/b", "Voir www.a.org/c", False),
-        ('<b>a</b> <a title="x">b</a><br>', "<a title='y'>b</a><BR/> <b>a</b>", True),
-        ("<b>a</b>", "<i>a</i>", False),
-    ],
-)
-def test_placeholders_must_be_the_same_on_both_sides(src: str, tgt: str, same: bool) -> None:
-    pairs = [SentencePair(src, tgt)]
-    assert list(judge_pairs(pairs, CleaningRules("en", "fr"))) == [(pairs[0], None)]
-    rules = CleaningRules("en", "fr", placeholders=True)
-    assert list(judge_pairs(pairs, rules)) == [(pairs[0], None if same else "placeholders")]
+        ("Open %s at http://a.org.", "Ouvrez http://a.org à %s !", None),
+        ("%d of %d, 50% off", "%d sur %d, moins 50 %", None),
+        ('<b>a</b> <a title="x">b</a><br>', "<a title='y'>b</a><BR/> <b>a</b>", None),
+        ("%d of %d", "%d sur %s", "placeholders"),
+        ("{a} and {a}", "{a}", "placeholders"),
+        ("See www.a.org/b", "Voir www.a.org/c", "placeholders"),
+        ("<b>a</b>", "<i>a</i>", "placeholders"),
+    ):
+        pair = SentencePair(src, tgt)
+        reason = None if expected == "placeholders" else expected
+        assert list(judge_pairs([pair], RULES)) == [(pair, reason)]
+        assert list(judge_pairs([pair], replace(RULES, placeholders=True))) == [(pair, expected)]
 
 
 def test_rules_may_be_off_and_duplicates_left_out() -> None:
@@ -247,6 +213,4 @@ def test_clean_writes_the_pairs_that_pass_and_counts_the_rest(
     Path("raw.tsv").write_text("Open %s.\tOuvrez %s.\nOpen %s.\tOuvrez.\n", encoding="utf-8")
     result = nmt("corpus", "clean", "raw.tsv", "--out", "-", "--placeholders")
     assert result.stdout == "Open %s.\tOuvrez %s.\n"
-    for name in ("a.parquet", "a.tsv.gz", "a.zip"):
-        error = refusal("corpus", "clean", "bad.tsv", "--out", name)
-        assert f"--out: got {name}, allowed: the name of a plain text" in error
+    assert "--out: got a.zip" in refusal("corpus", "clean", "bad.tsv", "--out", "a.zip")

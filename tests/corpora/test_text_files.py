@@ -44,8 +44,7 @@ def write_zip(path: Path, members: Mapping[str, str | bytes], packing: int = 0) 
 
 
 def write_tar(path: Path, members: Mapping[str, bytes]) -> Path:
-    mode = "w:" if path.suffix == ".tar" else "w:gz"
-    with tarfile.open(path, mode) as archive:
+    with tarfile.open(path, "w" if path.suffix == ".tar" else "w:gz") as archive:
         for name, content in members.items():
             info = tarfile.TarInfo(name)
             info.size = len(content)
@@ -53,24 +52,18 @@ def write_tar(path: Path, members: Mapping[str, bytes]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("raw", "expected"),
-    [
+def test_marks_and_line_ends(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    for raw, expected in (
         (b"\n", [""]),
         (b"\xef\xbb\xbfone", ["one"]),
         (b"one\r\ntwo\nthree\r\n", ["one", "two", "three"]),
         (b"one\ntwo\r\n", ["one", "two\r"]),
         (b"one\r\r\ntwo\r", ["one\r", "two\r"]),
-        (
-            "a\u2028b\u2029c\u0085d\re\vf\fg\x1ch\n\n".encode(),
-            ["a\u2028b\u2029c\x85d\re\vf\fg\x1ch", ""],
-        ),
-    ],
-)
-def test_marks_and_line_ends(tmp_path: Path, raw: bytes, expected: list[str]) -> None:
-    path = tmp_path / "file.txt"
-    path.write_bytes(raw)
-    assert read_lines(path) == expected == defined_lines(raw)
+        ("a\u2028b\u0085c\rd\ve\x1cf\n\n".encode(), ["a\u2028b\x85c\rd\ve\x1cf", ""]),
+    ):
+        path.write_bytes(raw)
+        assert read_lines(path) == expected == defined_lines(raw)
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zip"])
@@ -102,25 +95,19 @@ def test_lines_before_one_that_is_not_utf_8_are_read(tmp_path: Path) -> None:
         assert lines == before
 
 
-@pytest.mark.parametrize(
-    ("raw", "hint"),
-    [
+def test_a_file_that_is_no_text_or_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for raw, hint in (
         ("Ça va".encode("utf-16"), "UTF-16"),
         (b"PK\x03\x04\xff", r"should end in .*\.zip"),
         (b"\x7fELF\0\xff", "is not text"),
         (gzip.compress("éé\n".encode() * 99), r"should end in \.gz"),
-    ],
-    ids=["utf-16", "zip", "elf", "gzip"],
-)
-def test_a_file_that_is_not_text_is_recognised(tmp_path: Path, raw: bytes, hint: str) -> None:
-    path = tmp_path / "file.txt"
-    path.write_bytes(raw)
-    with pytest.raises(DataError, match=rf"{path}:1: .*{hint}"):
-        read_lines(path)
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    ):
+        Path("file.txt").write_bytes(raw)
+        with pytest.raises(DataError, match=rf"^file\.txt:1: .*{hint}"):
+            read_lines(Path("file.txt"))
     for name in ("no.txt", "no.gz", "no.zip/member"):
         with pytest.raises(DataError, match=rf"^{name}: no such file; .* start in {tmp_path}$"):
             read_lines(Path(name))
@@ -152,7 +139,10 @@ def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_packed_file_reads_as_the_plain_one(tmp_path: Path) -> None:
-    """Of two streams, as two packed files one after the other; small ones with zeros between."""
+    """Of two streams, as two packed files one after the other; small ones with zeros between.
+
+    It unpacks to no more than the known size of its text.
+    """
     path = tmp_path / "a.txt.gz"
     text = "".join(f"ligne {n} \u2028 é\r\n" for n in range(20_000))
     path.write_bytes(gzip.compress(text[:99_999].encode()) + gzip.compress(text[99_999:].encode()))
@@ -161,10 +151,6 @@ def test_a_packed_file_reads_as_the_plain_one(tmp_path: Path) -> None:
     assert read_lines(path) == []
     path.write_bytes((gzip.compress(b"a line of a log\n") + bytes(8)) * 300)
     assert read_lines(path) == ["a line of a log"] * 300
-
-
-def test_a_packed_file_unpacks_to_the_known_size_of_its_text(tmp_path: Path) -> None:
-    path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"a\n" * 500))
     assert len(list(stream_lines(path, 1000))) == 500
     with pytest.raises(DataError, match="unpacks to more than the 999 bytes"):
@@ -225,7 +211,7 @@ MEMBERS = {
 
 
 @pytest.mark.parametrize("name", ["x.tar", "x.tgz", "X.TAR.GZ"])
-def test_members_of_a_tar_are_read_in_place(tmp_path: Path, name: str) -> None:
+def test_plain_members_of_a_tar_are_read_in_place(tmp_path: Path, name: str) -> None:
     path = write_tar(tmp_path / name, MEMBERS)
     for member, content in MEMBERS.items():
         expected = gzip.decompress(content) if member.endswith(".gz") else content
@@ -235,18 +221,13 @@ def test_members_of_a_tar_are_read_in_place(tmp_path: Path, name: str) -> None:
         read_lines(path / "a.en")
     with pytest.raises(DataError, match=rf"{name}: no such member; .*; name one"):
         read_lines(path)
-
-
-def test_only_plain_members_of_a_tar_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "x.tgz"
-    with tarfile.open(path, "w:gz") as archive:
-        for kind, name in ((tarfile.SYMTYPE, "link"), (tarfile.FIFOTYPE, "fifo")):
-            info = tarfile.TarInfo(name)
+    for kind in (tarfile.SYMTYPE, tarfile.FIFOTYPE):
+        with tarfile.open(path, "w:gz" if "g" in name.lower() else "w") as archive:
+            info = tarfile.TarInfo("link")
             info.type, info.linkname = kind, "/etc/passwd"
             archive.addfile(info)
-    for name in ("link", "fifo"):
-        with pytest.raises(DataError, match=rf"x\.tgz/{name}: not a plain file in the archive"):
-            read_lines(path / name)
+        with pytest.raises(DataError, match=rf"{name}/link: not a plain file in the archive"):
+            read_lines(path / "link")
 
 
 def header(**changes: bytes) -> bytes:
@@ -285,8 +266,8 @@ def test_a_bomb_before_a_member_or_in_it_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(text_files, "ALWAYS_ALLOWED_BYTES", 100_000)
-    path = write_tar(tmp_path / "x.tgz", {"bomb": b"a\n" * 4_000_000, "a.en": b"one\n"})
-    nested = write_tar(tmp_path / "y.tar", {"a.en.gz": gzip.compress(b"a\n" * 4_000_000)})
+    path = write_tar(tmp_path / "x.tgz", {"bomb": b"a\n" * 2_000_000, "a.en": b"one\n"})
+    nested = write_tar(tmp_path / "y.tar", {"a.en.gz": gzip.compress(b"a\n" * 2_000_000)})
     for member in (path / "bomb", path / "a.en", nested / "a.en.gz"):
         with pytest.raises(DataError, match=r"unpacks to more than the [\d,]+ bytes"):
             read_lines(member)
@@ -303,7 +284,7 @@ def test_damage_anywhere_gives_a_line_or_text(tmp_path: Path) -> None:
         (tmp_path / "z.gz").write_bytes(content)
         with pytest.raises(DataError, match=r"z\.gz: (damaged or not a gz|cannot)"):
             read_lines(tmp_path / "z.gz")
-    for n in range(360):
+    for n in range(240):
         name = list(files)[n % 3]
         content = bytearray(files[name])
         for _ in range(rng.randint(1, 8)):

@@ -54,7 +54,7 @@ def test_a_fully_masked_query_gets_zeros_here_alone() -> None:
 
 @pytest.mark.parametrize("size", [8, 38])
 def test_steps_are_rotations_and_similarity_is_of_distance(size: int) -> None:
-    options = {"size": size, "length": 97, "offsets": (1, 7, 1000), "columns": (1,)}
+    options = {"size": size, "length": 97, "columns": (1,)}
     result = positions.run(positions.PositionsOptions(**options, positions=9))
     assert result.residuals.max() < 1e-12 < 0.5 < result.wrong_residuals.min()
     assert result.encoding.shape == (97, size)

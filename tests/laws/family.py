@@ -225,10 +225,10 @@ RECORDED = (
     "lstm-copy-cosine-coverage-two-layers",
     "transformer-relative",
 )
+"""The models whose CUDA graphs are tested."""
 
 UNORDERED = ("transformer-relative",)
 """Models whose bits vary on a GPU, where scatter_add adds in any order."""
-"""The models whose CUDA graphs are tested."""
 
 
 def config_of(name: str, **changes: object) -> ModelConfig:

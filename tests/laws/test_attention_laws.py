@@ -1,6 +1,5 @@
 """Laws that every kind of attention and every option obeys."""
 
-import pytest
 import torch
 from laws.family import MEMORY, QUERY
 
@@ -27,25 +26,30 @@ def _memory() -> Memory:
     return Memory(values, keep, final=torch.randn(B, 1, MEMORY))
 
 
-@pytest.mark.parametrize("training", [False, True])
-def test_weights_sum_to_one_and_are_zero_on_padding(attention: Attention, training: bool) -> None:
-    attention.train(training)
+def test_weights_sum_to_one_and_are_zero_on_padding(attention: Attention) -> None:
     memory = _memory()
-    look = attention(_queries(attention), attention.init_state(memory))
-    heads = look.heads
-    torch.testing.assert_close(heads.sum(-1), torch.ones(heads.shape[:-1]))
-    assert (heads >= -1e-6).all()
-    assert (heads[~memory.keep[:, None, None, :].expand_as(heads)] == 0).all()
-    assert heads.shape == (B, len(attention.head_names), Q, S)
-    torch.testing.assert_close(look.weights, heads.mean(dim=1))
+    for is_training in (False, True):
+        attention.train(is_training)
+        look = attention(_queries(attention), attention.init_state(memory))
+        heads = look.heads
+        torch.testing.assert_close(heads.sum(-1), torch.ones(heads.shape[:-1]))
+        assert (heads >= -1e-6).all()
+        assert (heads[~memory.keep[:, None, None, :].expand_as(heads)] == 0).all()
+        assert heads.shape == (B, len(attention.head_names), Q, S)
+        torch.testing.assert_close(look.weights, heads.mean(dim=1))
 
 
 def test_context_is_the_weighted_sum_of_the_values(attention: Attention) -> None:
+    """Nothing is stored on the module, and no input changed."""
     state, query = attention.init_state(_memory()), _queries(attention)
+    inputs = [query, state.keys, state.values, state.keep, state.queries]
+    before, attributes = [tensor.clone() for tensor in inputs], set(vars(attention))
     look = attention(query, state)
     gate = 1 if attention.gate is None else torch.sigmoid(attention.gate(query))
     torch.testing.assert_close(look.context, gate * attention.mix(look.heads, state.values))
     assert look.context.shape == (B, Q, MEMORY)
+    assert set(vars(attention)) == attributes
+    assert all(torch.equal(a, b) for a, b in zip(before, inputs, strict=True))
 
 
 def test_permuting_the_memory_permutes_the_weights(placeless: Attention) -> None:
@@ -59,13 +63,17 @@ def test_permuting_the_memory_permutes_the_weights(placeless: Attention) -> None
 
 
 def test_queries_are_answered_one_by_one(attention: Attention) -> None:
-    query = _queries(attention)
+    """Also by a state whose rows were selected."""
+    query, rows = _queries(attention), torch.tensor([2, 2, 0, 1])
     begun = state = attention.init_state(_memory())
     together = attention(query, begun)
     for i in range(Q):
+        selection = attention(query[rows, i : i + 1], state.select(rows))
         look = attention(query[:, i : i + 1], state)
         torch.testing.assert_close(look.context, together.context[:, i : i + 1])
         torch.testing.assert_close(look.heads, together.heads[:, :, i : i + 1])
+        torch.testing.assert_close(selection.context, look.context[rows])
+        torch.testing.assert_close(selection.heads, look.heads[rows])
         state = look.state
     assert torch.equal(state.queries, together.state.queries)
     if together.state.past is not None:
@@ -84,32 +92,12 @@ def test_a_batch_equals_its_sentences_one_by_one(attention: Attention) -> None:
         torch.testing.assert_close(look.heads, together.heads[row, ..., :length])
 
 
-def test_a_state_can_be_selected(attention: Attention) -> None:
-    query = _queries(attention)
-    state = attention(query[:, :1], attention.init_state(_memory())).state
-    rows = torch.tensor([2, 2, 0, 1])
-    full = attention(query[:, 1:2], state)
-    selection = attention(query[rows, 1:2], state.select(rows))
-    torch.testing.assert_close(selection.context, full.context[rows])
-    torch.testing.assert_close(selection.heads, full.heads[rows])
-
-
 def test_the_query_matters(looking: Attention) -> None:
     torch.manual_seed(4)
     query, state = _queries(looking), looking.init_state(_memory())
     first = looking(query, state).heads[0]
-    others = [looking(5 * torch.randn_like(query), state).heads[0] for _ in range(9)]
+    others = (looking(5 * torch.randn_like(query), state).heads[0] for _ in range(9))
     assert any(not torch.allclose(first, other, atol=1e-3) for other in others)
-
-
-def test_nothing_is_stored_and_nothing_changed(attention: Attention) -> None:
-    query, state = _queries(attention), attention.init_state(_memory())
-    inputs = [query, state.keys, state.values, state.keep, state.queries]
-    before = [tensor.clone() for tensor in inputs]
-    attributes = set(vars(attention))
-    attention(query, state)
-    assert set(vars(attention)) == attributes
-    assert all(torch.equal(a, b) for a, b in zip(before, inputs, strict=True))
 
 
 def test_every_parameter_gets_a_gradient(looking: Attention) -> None:
@@ -129,11 +117,11 @@ def test_every_parameter_gets_a_gradient(looking: Attention) -> None:
         assert parameter.grad.abs().sum() > 0, name
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_other_precisions(attention: Attention, dtype: torch.dtype) -> None:
-    query, memory = _queries(attention).to(dtype), _memory()
-    converted = Memory(memory.values.to(dtype), memory.keep, memory.final.to(dtype))
-    attention.to(dtype)
-    look = attention(query, attention.init_state(converted))
-    assert look.context.dtype == dtype
-    assert torch.isfinite(look.context).all()
+def test_other_precisions(attention: Attention) -> None:
+    query, memory = _queries(attention), _memory()
+    for dtype in (torch.bfloat16, torch.float64):
+        converted = Memory(memory.values.to(dtype), memory.keep, memory.final.to(dtype))
+        attention.to(dtype)
+        look = attention(query.to(dtype), attention.init_state(converted))
+        assert look.context.dtype == dtype
+        assert torch.isfinite(look.context).all()

@@ -150,13 +150,6 @@ def test_every_parameter_learns_and_padding_rows_do_not(model: Seq2Seq) -> None:
             assert (parameter.grad[TGT_VOCAB:] == 0).all(), name
 
 
-def test_a_pass_stores_nothing_on_the_model(model: Seq2Seq) -> None:
-    before = {name: set(vars(module)) for name, module in model.named_modules()}
-    _run(model)
-    model.attention_weights(SRC_IDS, KEEP, TGT_IN)
-    assert {name: set(vars(module)) for name, module in model.named_modules()} == before
-
-
 def test_weights_are_the_mean_of_the_heads_and_cost_no_change(model: Seq2Seq) -> None:
     plain, output = model(SRC_IDS, KEEP, TGT_IN), _run(model)
     assert plain.weights is None
@@ -167,7 +160,11 @@ def test_weights_are_the_mean_of_the_heads_and_cost_no_change(model: Seq2Seq) ->
 
 
 def test_every_attention_gives_the_weights_of_its_named_heads(model: Seq2Seq) -> None:
+    """A pass stores nothing on the model."""
+    before = {name: set(vars(module)) for name, module in model.named_modules()}
+    output = _run(model)
     maps: Weights = model.attention_weights(SRC_IDS, KEEP, TGT_IN)
+    assert {name: set(vars(module)) for name, module in model.named_modules()} == before
     names = model.names_by_attention
     sizes = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
     assert maps.keys() == names.keys()
@@ -176,4 +173,4 @@ def test_every_attention_gives_the_weights_of_its_named_heads(model: Seq2Seq) ->
     all_names = [name for group in names.values() for name in group]
     assert len(set(all_names)) == len(all_names)
     assert names["cross"] == model.head_names
-    torch.testing.assert_close(maps["cross"], _run(model).heads)
+    torch.testing.assert_close(maps["cross"], output.heads)

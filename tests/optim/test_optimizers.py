@@ -1,4 +1,4 @@
-"""Optimisers by config."""
+"""Optimisers by config, and averages of the weights, which leave the weights alone."""
 
 import importlib
 import importlib.util
@@ -7,31 +7,27 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
+from nmt.optim.optimizers import EMAConfig
 from nmt.optim.optimizers import AdamWConfig, OptimizerConfig
 
 
-@pytest.mark.parametrize(
-    ("values", "kind", "numbers"),
-    [
-        ({"kind": "adam", "beta2": 0.98}, torch.optim.Adam, {"betas": (0.9, 0.98)}),
-        ({"kind": "adamw", "weight_decay": 0.1}, torch.optim.AdamW, {"weight_decay": 0.1}),
-        ({"kind": "sgd", "momentum": 0.5}, torch.optim.SGD, {"momentum": 0.5}),
-        ({"kind": "adadelta"}, torch.optim.Adadelta, {}),
-    ],
-)
-def test_every_optimiser_is_torchs_and_gets_its_numbers(
-    values: dict[str, object], kind: type, numbers: dict[str, object]
-) -> None:
-    config = TypeAdapter(OptimizerConfig).validate_python(values)
-    parameter = torch.nn.Parameter(torch.tensor([[1.0, -2.0]]))
-    optimizer = config.build([("weight", parameter)], lr=0.5)
-    assert isinstance(optimizer, kind)
-    (group,) = optimizer.param_groups
-    assert {name: group[name] for name in ("lr", *numbers)} == {"lr": 0.5, **numbers}
-    before = parameter.detach().clone()
-    parameter.square().sum().backward()
-    optimizer.step()
-    assert (parameter.detach().abs() < before.abs()).all()
+def test_every_optimiser_is_torchs_and_gets_its_numbers() -> None:
+    numbers: dict[str, object]
+    for kind, values, numbers in (
+        (torch.optim.Adam, {"kind": "adam", "beta2": 0.98}, {"betas": (0.9, 0.98)}),
+        (torch.optim.AdamW, {"kind": "adamw", "weight_decay": 0.1}, {"weight_decay": 0.1}),
+        (torch.optim.SGD, {"kind": "sgd", "momentum": 0.5}, {"momentum": 0.5}),
+        (torch.optim.Adadelta, {"kind": "adadelta"}, {}),
+    ):
+        config = TypeAdapter(OptimizerConfig).validate_python(values)
+        parameter = torch.nn.Parameter(torch.tensor([[1.0, -2.0]]))
+        optimizer = config.build([("weight", parameter)], lr=0.5)
+        assert isinstance(optimizer, kind)
+        (group,) = optimizer.param_groups
+        assert group.items() >= {"lr": 0.5, **numbers}.items()
+        parameter.square().sum().backward()
+        optimizer.step()
+        assert (parameter.detach().abs() < torch.tensor([[1.0, 2.0]])).all()
 
 
 def test_adamw_decays_matrices_and_spares_vectors() -> None:
@@ -62,3 +58,28 @@ def test_adadelta_in_triton_is_torchs() -> None:
         optimizer.step()
         torch.testing.assert_close(copy, weight.detach())
     torch.testing.assert_close(delta, optimizer.state[weight]["acc_delta"])
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3, 0.999])
+def test_averages_follow_their_equation(decay: float) -> None:
+    torch.manual_seed(3)
+    model = torch.nn.Linear(3, 5)
+    averages = EMAConfig(decay=decay).build(model)
+    expected = None
+    for n in range(7):
+        with torch.no_grad():
+            model.weight.copy_(torch.randn(5, 3))
+        weight = model.weight.detach().clone()
+        averages.update_parameters(model)
+        assert torch.equal(model.weight, weight)
+        d = min(decay, (1 + n) / (10 + n))
+        expected = weight if expected is None else d * expected + (1 - d) * weight
+        torch.testing.assert_close(averages.module.weight.detach(), expected)
+
+
+def test_tied_weights_have_one_average() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+    averages = EMAConfig().build(model).module
+    assert averages[1].weight is averages[0].weight
+    assert averages[0].weight is not model[0].weight

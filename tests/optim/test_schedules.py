@@ -15,8 +15,9 @@ from nmt.optim.schedules import (
 )
 
 
-def _optimizer() -> torch.optim.Optimizer:
-    return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=2.0)
+def _optimizer(*rates: float) -> torch.optim.Optimizer:
+    groups = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": lr} for lr in rates or (2.0,)]
+    return torch.optim.SGD(groups)
 
 
 @pytest.mark.parametrize(
@@ -69,32 +70,23 @@ def test_a_plateau_is_one_of_its_metric(
     ],
 )
 def test_a_schedule_continues_from_its_json(config: ScheduleConfig) -> None:
-    def advance(schedule: Schedule, optimizer: torch.optim.Optimizer, first: int) -> list[float]:
-        lrs = []
-        for step in range(first, first + 5):
+    old, new = _optimizer(), _optimizer()
+    unbroken, resumed = Schedule(config, old, 20), Schedule(config, new, 20)
+    for step in range(10):
+        for schedule, optimizer in ((unbroken, old), (resumed, new))[: 1 + step // 5]:
             optimizer.step()
             schedule.after_update()
             schedule.after_validation({"loss": float(step % 3), "bleu": float(step % 2)})
-            lrs.append(optimizer.param_groups[0]["lr"])
-        return lrs
-
-    unbroken, optimizer = Schedule(config, one := _optimizer(), 20), one
-    advance(unbroken, optimizer, 0)
-    other = _optimizer()
-    resumed = Schedule(config, other, 20)
-    other.load_state_dict(optimizer.state_dict())
-    groups = json.loads(json.dumps(optimizer.state_dict()["param_groups"]))
-    resumed.load_state_dict(json.loads(json.dumps(unbroken.state_dict())), groups)
-    assert advance(unbroken, optimizer, 5) == advance(resumed, other, 5)
+        if step == 4:
+            new.load_state_dict(old.state_dict())
+            groups = json.loads(json.dumps(old.state_dict()["param_groups"]))
+            resumed.load_state_dict(json.loads(json.dumps(unbroken.state_dict())), groups)
+        assert step < 4 or new.param_groups[0]["lr"] == old.param_groups[0]["lr"]
 
 
 def test_a_plateau_leaves_each_group_its_share_of_a_changed_rate() -> None:
-    def of_rates(*rates: float) -> tuple[Schedule, torch.optim.Optimizer]:
-        groups = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": lr} for lr in rates]
-        optimizer = torch.optim.SGD(groups, lr=1.0)
-        return Schedule(PlateauConfig(patience=0), optimizer, None), optimizer
-
-    (before, old), (after, new) = of_rates(2.0, 0.5), of_rates(4.0, 3.0)
+    old, new = _optimizer(2.0, 0.5), _optimizer(4.0, 3.0)
+    before, after = (Schedule(PlateauConfig(patience=0), o, None) for o in (old, new))
     for loss in (1.0, 2.0):
         before.after_validation({"loss": loss})
     after.load_state_dict(before.state_dict(), old.state_dict()["param_groups"])

@@ -35,11 +35,11 @@ def in_world(world: int, work: Callable[[Ranks], Any], connect: bool = True) -> 
     if not IS_CPU:
         pytest.skip("a process that uses a GPU cannot be forked")
     context = multiprocessing.get_context("fork")
-    port = str(free_port())
+    names = {"WORLD_SIZE": f"{world}", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": f"{free_port()}"}
     pipes = [context.Pipe(duplex=False) for _ in range(world)]
     processes = [
-        context.Process(target=_be, args=(rank, world, port, work, connect, pipes[rank][1]))
-        for rank in range(world)
+        context.Process(target=_be, args=(rank, names, work, connect, sender))
+        for rank, (_, sender) in enumerate(pipes)
     ]
     for process in processes:
         process.start()
@@ -55,10 +55,9 @@ def in_world(world: int, work: Callable[[Ranks], Any], connect: bool = True) -> 
             process.join()
 
 
-def _be(rank: int, world: int, port: str, work: Any, connect: bool, sender: Any) -> None:
+def _be(rank: int, names: dict[str, str], work: Any, connect: bool, sender: Any) -> None:
     torch.set_num_threads(1)
-    names = {"RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank)}
-    os.environ.update({**names, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+    os.environ.update({**names, "RANK": str(rank), "LOCAL_RANK": str(rank)})
     ranks = Ranks.from_environment()
     try:
         if connect:
@@ -66,12 +65,12 @@ def _be(rank: int, world: int, port: str, work: Any, connect: bool, sender: Any)
                 result = work(ranks)
         else:
             result = work(ranks)
+        content = pickle.dumps(result)
     except Exception as error:
         traceback.print_exc()
-        result = error
-    try:
-        content = pickle.dumps(result)
-    except Exception:
-        content = pickle.dumps(RuntimeError(repr(result)))
+        try:
+            content = pickle.dumps(error)
+        except Exception:
+            content = pickle.dumps(RuntimeError(repr(error)))
     sender.send_bytes(content)
     sender.close()

@@ -1,5 +1,7 @@
 """Updates by CUDA graphs are those without, on a GPU, real or pretend."""
 
+import random
+
 import pytest
 import torch
 from devices import IS_CPU
@@ -16,16 +18,13 @@ pytestmark = pytest.mark.skipif(IS_CPU, reason="CUDA graphs are for a GPU")
 
 def batches(n: int) -> list[Batch]:
     """Of two padded shapes, in turn."""
-    draw = torch.Generator("cpu").manual_seed(1)
-    rows = [
-        [
-            tuple(torch.randint(4, TGT_VOCAB, (length,), generator=draw).tolist())
-            for length in lengths
-        ]
-        for i in range(n)
-        for lengths in ((5, 2, 3 + i % 2 * 6), (4, 6, 1))
-    ]
-    return [make_batch(*sides).padded((12, 8)) for sides in zip(rows[::2], rows[1::2], strict=True)]
+    draw = random.Random(1)
+
+    def side(*lengths: int) -> list[tuple[int, ...]]:
+        return [tuple(draw.choices(range(4, TGT_VOCAB), k=length)) for length in lengths]
+
+    pairs = [(side(5, 2, 3 + i % 2 * 6), side(4, 6, 1)) for i in range(n)]
+    return [make_batch(*pair).padded((12, 8)) for pair in pairs]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from forging import Change
 from training.toy import toy_state
 
 from nmt.errors import CheckpointError
@@ -68,85 +67,59 @@ def test_the_scale_of_gradients_goes_on_too() -> None:
         assert torch.equal(one, two)
 
 
-def first(saved: CheckpointState, start: str) -> str:
-    """The first name of a tensor that begins so."""
-    return next(name for name in saved.state_tensors if name.startswith(start))
+GONE = object()
+TENSORS: list[tuple[str, object]] = [
+    (MOMENT, GONE),
+    (MOMENT, torch.zeros(0)),
+    (MOMENT, torch.zeros(())),
+    (MOMENT, torch.zeros(3, 5)),
+    ("optimizer.0.step", torch.zeros((), dtype=torch.int64)),
+    (MOMENT, "optimizer.99.exp_avg"),
+    (MOMENT, "optimizer.x.exp_avg"),
+    (MOMENT, "optimizer"),
+    ("rng.cpu", "rng.gpu"),
+    ("rng.cpu", torch.zeros(9, dtype=torch.uint8)),
+    ("rng.cpu", torch.zeros(5056, dtype=torch.uint8)),
+    (WEIGHTS, "weights"),
+    (WEIGHTS, torch.ones(2)),
+]
+"""The beginning of a tensor's name, and the tensor in its place, or its new name."""
+
+VALUES: list[tuple[str, object]] = [
+    *((key, GONE) for key in ("progress", "schedule", "scaler", "n_averaged", "world")),
+    *((key, GONE) for key in ("progress.best", "schedule.last_epoch")),
+    *((key, "x") for key in ("progress", "progress.step", "schedule.last_epoch", "scaler.scale")),
+    *((key, "x") for key in ("n_averaged", "world")),
+    *((key, 1) for key in ("progress.x", "schedule.x", "scaler")),
+    *((key, []) for key in ("schedule", "param_groups")),
+    ("progress.epoch", True),
+    ("progress.batching", [8, "bytes"]),
+    ("progress.best", [[1, 0.5]]),
+    ("schedule._last_lr", ["x"]),
+    ("schedule._last_lr", [0.1, 0.1]),
+]
+"""A key of state.json, and the value in its place, or GONE."""
 
 
-def renamed(start: str, name: str) -> Change:
-    return lambda saved: saved.state_tensors.update(
-        {name: saved.state_tensors.pop(first(saved, start))}
-    )
-
-
-def replaced(start: str, tensor: torch.Tensor) -> Change:
-    return lambda saved: saved.state_tensors.update({first(saved, start): tensor})
-
-
-def holder(saved: CheckpointState, keys: tuple[str, ...]) -> Any:
-    """The part of state.json that has the last of the keys."""
-    return functools.reduce(operator.getitem, keys[:-1], saved.state)
-
-
-def with_value(value: object, *keys: str) -> Change:
-    return lambda saved: holder(saved, keys).update({keys[-1]: value})
-
-
-def lacking(*keys: str) -> Change:
-    return lambda saved: holder(saved, keys).pop(keys[-1])
-
-
-MISFITS: dict[str, Change] = {
-    "one moment missing": lambda saved: saved.state_tensors.pop(MOMENT),
-    "a moment of no numbers": replaced(MOMENT, torch.zeros(0)),
-    "a moment of one number": replaced(MOMENT, torch.zeros(())),
-    "a moment of another shape": replaced(MOMENT, torch.zeros(3, 5)),
-    "a moment of another format": replaced("optimizer.0.step", torch.zeros((), dtype=torch.int64)),
-    "a parameter too many": renamed(MOMENT, "optimizer.99.exp_avg"),
-    "a word as index": renamed(MOMENT, "optimizer.x.exp_avg"),
-    "no index": renamed(MOMENT, "optimizer"),
-    "no generator": renamed("rng.cpu", "rng.gpu"),
-    "a short generator": replaced("rng.cpu", torch.zeros(9, dtype=torch.uint8)),
-    "a generator of zeros": replaced("rng.cpu", torch.zeros(5056, dtype=torch.uint8)),
-    "weights missing": renamed(WEIGHTS, "weights"),
-    "weights of another shape": replaced(WEIGHTS, torch.ones(2)),
-    "progress without a key": lacking("progress", "best"),
-    "progress with another key": with_value(1, "progress", "x"),
-    "progress of a text": with_value("x", "progress"),
-    "a text as step": with_value("4", "progress", "step"),
-    "a truth value as epoch": with_value(True, "progress", "epoch"),
-    "another unit of batches": with_value([8, "bytes"], "progress", "batching"),
-    "a validation without its loss": with_value([[1, 0.5]], "progress", "best"),
-    "a schedule without a key": lacking("schedule", "last_epoch"),
-    "a schedule with another key": with_value(1, "schedule", "x"),
-    "a schedule of a list": with_value([], "schedule"),
-    "a text in the schedule": with_value("1", "schedule", "last_epoch"),
-    "a learning rate of text": with_value(["x"], "schedule", "_last_lr"),
-    "too many learning rates": with_value([0.1, 0.1], "schedule", "_last_lr"),
-    "a scale of text": with_value("x", "scaler", "scale"),
-    "a scaler of a number": with_value(1, "scaler"),
-    "text as number of averages": with_value("x", "n_averaged"),
-    "text as number of processes": with_value("x", "world"),
-    "another number of groups": with_value([], "param_groups"),
-    **{key: lacking(key) for key in ("progress", "schedule", "scaler", "n_averaged", "world")},
-}
-
-
-@pytest.mark.parametrize("name", MISFITS)
-def test_what_does_not_fit_the_run_is_one_line(name: str) -> None:
+@pytest.mark.parametrize(("place", "value"), [*TENSORS, *VALUES])
+def test_what_does_not_fit_the_run_is_one_line(place: str, value: object) -> None:
     """A fused optimiser would read and write beyond the ends of tensors of other shapes."""
     state = new_state(ema={})
     update(state)
     checkpoint = saved(state)
     new_state(ema={}).load_checkpoint(checkpoint, "run: step 1")
-    MISFITS[name](checkpoint)
+    tensors, (*folder, key) = checkpoint.state_tensors, place.split(".")
+    name = next((name for name in tensors if name.startswith(place)), None)
+    values: Any = tensors if name else functools.reduce(operator.getitem, folder, checkpoint.state)
+    before = values.pop(name or key, None)
+    if name and isinstance(value, str):
+        tensors[value] = before
+    elif value is not GONE:
+        values[name or key] = value
     with pytest.raises(CheckpointError, match=r"^run: step 1: training state does not") as caught:
         new_state(ema={}).load_checkpoint(checkpoint, "run: step 1")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
-
-
-# ---- random generators
 
 
 def draw() -> list[float]:

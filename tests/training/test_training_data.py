@@ -1,14 +1,17 @@
 """The training set from the disk is the one in memory: the same run, bit for bit."""
 
-import itertools
+import io
 from pathlib import Path
 
 import pytest
-from training.toy import assert_same_checkpoint, log_of, train_tiny
+import sentencepiece
+from training.toy import assert_same_checkpoint, log_of, tiny_config, train_tiny
 
 from nmt.batches.batching import EncodedCorpus
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.training import training_data as module
+from nmt.training.loop import train
+from nmt.translation.translator import Translator
 from nmt.types import SentencePair
 
 
@@ -26,21 +29,11 @@ def test_a_run_from_the_cache_is_the_run_from_memory(corpus: Path) -> None:
     assert "encoding" not in log_of(corpus / "both")
 
 
-@pytest.mark.parametrize(("count", "expected"), [(1, 1), (4, 4), (9, 5), (99, 10)])
-def test_vocabularies_are_learned_from_pairs_at_equal_distances(count: int, expected: int) -> None:
+def test_vocabularies_are_learned_from_pairs_at_equal_distances() -> None:
     pairs = [SentencePair(str(i), str(i)) for i in range(10)]
-    spaced = list(module._spaced(lambda: pairs, count))
-    assert len(spaced) == expected
-    places = [int(pair.src_text) for pair in spaced]
-    assert len({b - a for a, b in itertools.pairwise(places)}) <= 1
-    assert places[0] == 0
-
-
-@pytest.mark.parametrize("cache", [None, "cache"])
-def test_pairs_of_which_none_is_fit_for_training(corpus: Path, cache: str | None) -> None:
-    data = {"max_pieces": 1, "cache": cache and str(corpus / cache)}
-    with pytest.raises(DataError, match=r"none of 100 pairs is fit for training: 100 longer than"):
-        train_tiny(corpus, data=data)
+    for count, step in ((1, 10), (4, 3), (9, 2), (99, 1)):
+        places = [int(pair.src_text) for pair in module._spaced(lambda: pairs, count)]
+        assert places == list(range(0, 10, step))[:count]
 
 
 def test_a_mixture_from_the_cache_is_the_mixture_from_memory(corpus: Path) -> None:
@@ -56,6 +49,47 @@ def test_a_corpus_without_pairs_gives_a_reason(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a forged data set of data.cache may be."""
+    cache = str(corpus / "cache")
+    for data in ({"max_pieces": 1}, {"max_pieces": 1, "cache": cache}):
+        with pytest.raises(DataError, match=r"none of 100 pairs is fit for training: 100 longer"):
+            train_tiny(corpus, data=data)
     monkeypatch.setattr(module, "cached_corpus", lambda *_: EncodedCorpus((), (), {}))
     with pytest.raises(DataError, match=r"none of 0 pairs is fit for training: \w"):
-        train_tiny(corpus, data={"cache": str(corpus / "cache")})
+        train_tiny(corpus, data={"cache": cache})
+
+
+def pieces_of(corpus: Path, vocab_size: int) -> bytes:
+    buffer = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter((corpus / "train.tsv").read_text().split("\n")),
+        model_writer=buffer,
+        vocab_size=vocab_size,
+        hard_vocab_limit=False,
+        normalization_rule_name="identity",
+        unk_surface="<unk>",
+        minloglevel=2,
+        **{f"{name}_id": i for i, name in enumerate(("pad", "unk", "bos", "eos"))},
+    )
+    return buffer.getvalue()
+
+
+def test_a_run_goes_on_without_the_file_and_in_another_folder(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """With pieces of a user's file, whose path is relative, so that it leads nowhere from there."""
+    monkeypatch.chdir(corpus)
+    (corpus / "own.model").write_bytes(pieces_of(corpus, 20))
+    tokenizer = {"kind": "sentencepiece", "joint": True, "src_model": "own.model"}
+    train_tiny(corpus, "unbroken", tokenizer=tokenizer)
+    train_tiny(corpus, stop_after=1, tokenizer=tokenizer)
+    (corpus / "own.model").write_bytes(pieces_of(corpus, 16))
+    with pytest.raises(ConfigError, match=r"not of the file that tokenizer.src_model names, own"):
+        train_tiny(corpus, tokenizer=tokenizer)
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (corpus / "run").rename(elsewhere / "run")
+    (corpus / "own.model").unlink()
+    monkeypatch.chdir(elsewhere)
+    train(tiny_config(corpus, tokenizer=tokenizer), elsewhere / "run", quiet=True)
+    assert_same_checkpoint(elsewhere / "run", corpus / "unbroken")
+    translator = Translator.load(elsewhere / "run")
+    assert translator.translate(["a b c"])[0].src_text == "a b c"

@@ -26,7 +26,7 @@ import pretend_cuda
 
 
 def pairs(n_pieces: int) -> Batch:
-    side = [(5, 6, 7, 8, 9, 10, 11, 12, 13)[:n_pieces], (4,)]
+    side = [tuple(range(5, 5 + n_pieces)), (4,)]
     return make_batch(side, side)
 
 

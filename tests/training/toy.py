@@ -27,17 +27,12 @@ def write_reversal(folder: Path, n_train: int = 2000, n_test: int = 100) -> None
     No source stands in two of the files.
     """
     rng = random.Random(5)
-    sources: list[str] = []
+    sources: dict[str, None] = {}  # in their order
     while len(sources) < n_train + 2 * n_test:
-        source = " ".join(rng.sample(SYMBOLS, rng.randint(2, 6)))
-        if source not in sources:
-            sources.append(source)
-    ends = {"train": n_train, "valid": n_train + n_test, "test": n_train + 2 * n_test}
-    start = 0
-    for name, end in ends.items():
-        lines = [f"{s}\t{' '.join(reversed(s.split()))}\n" for s in sources[start:end]]
-        (folder / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
-        start = end
+        sources[" ".join(rng.sample(SYMBOLS, rng.randint(2, 6)))] = None
+    lines = iter(f"{source}\t{source[::-1]}\n" for source in sources)
+    for name, size in {"train": n_train, "valid": n_test, "test": n_test}.items():
+        (folder / f"{name}.tsv").write_text("".join(itertools.islice(lines, size)), "utf-8")
 
 
 def copy_begun(begun: Path, folder: Path) -> Path:
@@ -151,3 +146,12 @@ def assert_same_run(one: Path, two: Path) -> None:
     assert (first.steps(), first.labels()) == (second.steps(), second.labels())
     for step in first.steps():
         assert_same_checkpoint(one, two, str(step))
+
+
+def assert_resumes(folder: Path, *stops: int, **sections: Any) -> None:
+    """Train `folder / whole` unbroken, and `folder / run` with stops: they are the same run."""
+    train_tiny(folder, "whole", **sections)
+    for stop in stops:
+        assert train_tiny(folder, stop_after=stop, **sections).reason is None
+    assert train_tiny(folder, **sections).reason is not None
+    assert_same_run(folder / "whole", folder / "run")
