@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import typer.main
-from click.testing import CliRunner, Result
+from click.testing import Result
 from training.toy import toy_config
+from typer.testing import CliRunner
 
 from nmt.cli.app import app
 from nmt.config import RunConfig, load_config
@@ -37,7 +39,9 @@ COMMAND = typer.main.get_command(app)
 
 def nmt(*arguments: object, code: int = 0, stdin: bytes = b"") -> Result:
     """Run a command, which is to end with this exit code and without a traceback."""
-    result = CliRunner().invoke(COMMAND, [str(argument) for argument in arguments], input=stdin)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", lambda _: COMMAND)  # instead of a new one
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
     assert result.exit_code == code, (result.output, result.exception)
     assert "Traceback" not in result.output
     return result

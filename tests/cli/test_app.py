@@ -28,7 +28,7 @@ ERRORS: dict[str, tuple[BaseException, int, str]] = {
     ),
     "data": (DataError("a.jsonl: got 'x\nerror: y'"), 2, "error: a.jsonl: got 'x\\nerror: y'\n"),
     "file": (FileNotFoundError(errno.ENOENT, "No file", "/a/b"), 2, "error: /a/b: No file\n"),
-    "disk": (OSError(errno.EIO, "Input/output error"), 2, "error: Input/output error\n"),
+    "disk": (OSError(errno.ENOSPC, ""), 2, "error: No space left on device\n"),
     # What is said cannot steer a terminal, and line ends are ours alone.
     "odd": (
         ConfigError("a\x1b[31m\u2028\udcff\x00\u202f é\tb\nsecond"),

@@ -4,7 +4,6 @@ import re
 from collections import defaultdict
 from typing import Any
 
-import pytest
 import typer
 from cli.helpers import COMMAND, members, nmt
 
@@ -76,9 +75,8 @@ def test_commands_have_the_shared_options() -> None:
         assert drawn <= _options(COMMANDS[f"nmt {name}"]).keys()
 
 
-def test_help_of_all_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_of_all_is_complete() -> None:
     """It cuts no summary in the list of commands, and names no file that a wheel lacks."""
-    monkeypatch.setenv("COLUMNS", "80")
     for name in EVERYTHING:
         result = nmt(*name.split()[1:], "--help")
         assert not re.search(r"docs/|configs/|[a-z]\.\.\.\n", result.stdout), name
