@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,79 +27,56 @@ MINIMAL = "name: x\ndata: {corpus: starter}\ntrain: {epochs: 1}\n"
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))
 
 
-def load(folder: Path, text: str, *overrides: str) -> RunConfig:
+def load(folder: Path, text: str) -> RunConfig:
     path = folder / "x.yaml"
     path.write_text(text, encoding="utf-8")
-    return load_config(path, [Override.parse(text, f"--set {text}") for text in overrides])
-
-
-def errors(folder: Path, text: str, *overrides: str) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        load(folder, text, *overrides)
-    return str(caught.value).replace(f"{folder}/", "").splitlines()
+    return load_config(path)
 
 
 def test_a_conflict_is_reported_at_its_key(tmp_path: Path) -> None:
-    text = (
-        "name: x\n"
-        "data:\n  train: {file: a.tsv}\n"
-        "train:\n  epochs: 1\n  schedule:\n    kind: plateau\n"
-        "valid:\n  patience: 3\n"
-    )
-    first, second = errors(tmp_path, text)
+    train = "train:\n  epochs: 1\n  schedule:\n    kind: plateau\n"
+    text = f"name: x\ndata:\n  train: {{file: a.tsv}}\n{train}valid:\n  patience: 3\n"
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, text)
+    first, second = str(caught.value).replace(f"{tmp_path}/", "").splitlines()
     assert first.startswith("x.yaml:7: train.schedule.kind: 'plateau' requires a validation set")
     assert second.startswith("x.yaml:9: valid.patience: requires a validation set")
-    held_out = text.replace("data:\n", "data:\n  held_out: {valid: 2}\n")
-    assert load(tmp_path, held_out).valid.patience == 3
-    cosine = "train.schedule.kind=cosine"
-    [error] = errors(tmp_path, MINIMAL, cosine, "train.epochs=null", "train.max_minutes=2")
-    assert error.startswith(
-        f"--set {cosine}: train.schedule.kind: 'cosine' requires a known number"
-    )
+    text = text.replace("data:\n", "data:\n  held_out: {valid: 2}\n")
+    assert load(tmp_path, text).valid.patience == 3
 
 
 names = st.from_regex(r"\A[a-zA-Z0-9_][a-zA-Z0-9_.+-]*\Z")
 words = st.one_of(
     st.text(min_size=1).filter(lambda text: text.encode("utf-8", "ignore").decode() == text),
-    st.sampled_from(
-        ["no", "off", "3e-4", "1_0", "010", "0x1F", "12:30", "~", "null", "2020-01-01", "=", "<<"]
-    ),
+    st.sampled_from(["no", "off", "3e-4", "1_0", "010", "0x1F", "12:30", "~", "null", "=", "<<"]),
 )
 # A path that begins with ~ is expanded.
 paths = words.filter(lambda text: "\0" not in text and not text.startswith("~")).map(Path)
 
 
-@settings(max_examples=40, deadline=None)
-@given(
+numbers = st.floats(min_value=0, exclude_min=True, max_value=1e6)
+splits = st.builds(SplitConfig, src=paths, tgt=st.tuples(paths, paths))
+adadelta = st.just(AdadeltaConfig(rho=0.5))
+configs = st.builds(
+    RunConfig,
     name=names,
-    lang=words,
-    path=paths,
-    lr=st.floats(min_value=0, exclude_min=True, max_value=1e6),
     seed=st.integers(0, 2**63 - 1),
+    data=st.builds(DataConfig, src_lang=words, train=splits, folder=paths),
     tokenizer=st.sampled_from([WordConfig(max_size=70), SentencePieceConfig(model_type="bpe")]),
+    train=st.builds(TrainConfig, steps=st.just(3), lr=numbers, optimizer=adadelta),
 )
+
+
+@settings(max_examples=25, deadline=None)
+@given(configs)
 def test_what_is_dumped_is_loaded_identically(
-    tmp_path_factory: pytest.TempPathFactory,
-    name: str,
-    lang: str,
-    path: Path,
-    lr: float,
-    seed: int,
-    tokenizer: WordConfig | SentencePieceConfig,
+    tmp_path_factory: pytest.TempPathFactory, config: RunConfig
 ) -> None:
-    split = SplitConfig(src=path, tgt=(path, Path("b")))
-    config = RunConfig(
-        name=name,
-        seed=seed,
-        data=DataConfig(src_lang=lang, train=split, folder=path),
-        tokenizer=tokenizer,
-        train=TrainConfig(steps=3, lr=lr, optimizer=AdadeltaConfig(rho=0.5)),
-    )
     folder = tmp_path_factory.mktemp("dump")
     text = dump_config(config)
     assert load(folder, text) == config
     assert dump_config(load(folder, text)) == text
-    assert yaml.safe_load(text)["data"]["src_lang"] == lang  # YAML 1.1 reads the same
+    assert yaml.safe_load(text)["data"]["src_lang"] == config.data.src_lang  # YAML 1.1 reads it so
 
 
 def test_every_shipped_config_is_right_and_bears_its_name() -> None:
@@ -111,16 +89,14 @@ def test_recipes_of_the_family_differ_in_their_model_alone() -> None:
     """No model is there twice; sizes are within a seventh, so that size explains little."""
     recipes = {path.stem: load_config(path) for path in CONFIGS[0].parent.glob("family/*.yaml")}
     baseline = recipes["additive"]
-    assert baseline.data.folder == DataConfig().folder
-    sizes, models = {}, []
+    sizes: dict[str, int] = {}
     for stem, config in recipes.items():
-        model = build_model(config.model, 4000, 4000)
+        with torch.device("meta"):
+            model = build_model(config.model, 4000, 4000)
         sizes[stem] = sum(parameter.numel() for parameter in model.parameters())
         same = {"name": f"family-{stem}", "model": config.model}
         assert baseline.model_copy(update=same) == config
-        assert config.model not in models
-        models.append(config.model)
-    assert len(models) >= 17
+    assert len({config.model.model_dump_json() for config in recipes.values()}) == len(recipes) > 16
     for stem, size in sizes.items():
         assert abs(size - sizes["additive"]) < sizes["additive"] / 7, stem
 
@@ -133,9 +109,7 @@ def test_a_bare_name_is_a_recipe_unless_a_file_has_it(
     assert load_config(Path("family/dot")).name == "family-dot"
     Path("data").mkdir()
     for name, message in (
-        ("startre", r"startre: no such file, and no recipe .*: everyday.* mean 'starter'\?"),
         ("family/dto", r"family/dto: no such file, .*: family/additive, .* mean 'family/dot'\?"),
-        ("family/dot.yaml", r"family/dot\.yaml: .*; the recipe .* is 'family/dot'"),
         ("configs/starter.yaml", r"configs/starter\.yaml: .*; the recipe .* is 'starter'"),
         ("data", "data: a folder, and no recipe of nmt: .*"),
     ):
@@ -143,11 +117,9 @@ def test_a_bare_name_is_a_recipe_unless_a_file_has_it(
             load_config(name)
     Path("starter").mkdir()  # a folder does not hide the recipe of its name
     assert load_config(Path("starter")).data.corpus == "starter"
-    Path("starter").rmdir()
     Path("family").mkdir()
-    for name in ("starter", "family/dot"):
-        Path(name).write_text(MINIMAL.replace("name: x", "name: mine"))
-        assert load_config(Path(name)).name == "mine"
+    Path("family/dot").write_text(MINIMAL.replace("name: x", "name: mine"))
+    assert load_config(Path("family/dot")).name == "mine"
 
 
 def test_nested_dicts_say_what_a_yaml_file_says(tmp_path: Path) -> None:
@@ -167,18 +139,13 @@ def test_nested_dicts_say_what_a_yaml_file_says(tmp_path: Path) -> None:
 
     endless: dict[str, object] = {"name": "x"}
     endless["data"] = endless
-    no_yaml = "got .*, allowed: a value of JSON"
-    for wrong, message in (
-        ({"name": b"x"}, no_yaml),
-        ({"name": {"x"}}, no_yaml),
-        (endless, "Circular reference detected"),
-    ):
-        with pytest.raises(ConfigError, match=f"^config: {message}$"):
-            config_of(wrong)
-    plain = {"name": "x", "data": {"corpus": "starter"}, "train": {"epochs": 1}}
+    with pytest.raises(ConfigError, match=r"^config: Circular reference detected$"):
+        config_of(endless)
+    with pytest.raises(ConfigError, match=r"^config: got .*, allowed: a value of JSON$"):
+        config_of({"name": {"x"}})
     with pytest.raises(ValidationError, match="train: no end"):
         RunConfig(name="x", data=DataConfig(corpus="starter"))
-    config = config_of({**plain, "seed": np.int64(3), "search": SearchConfig(beam=2)})
+    config = config_of({**said, "seed": np.int64(3), "search": SearchConfig(beam=2)})
     assert (config.seed, config.search) == (3, SearchConfig(beam=2))
 
 

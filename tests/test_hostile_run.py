@@ -6,6 +6,7 @@ The damage here has the right checksums and the right seal: it is what was meant
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,12 +23,17 @@ Forge = Callable[[Path], object]
 """Changes the run in a folder."""
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    """A run that loads."""
-    path = make_run(tmp_path / "x").path
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that loads, not to be changed."""
+    path = make_run(tmp_path_factory.mktemp("sound") / "x").path
     TrainedRun.open(path).load_model("last", CPU)
     return path
+
+
+@pytest.fixture
+def run(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "x"))
 
 
 def checkpoint(run: Path) -> Path:
@@ -79,12 +85,8 @@ def with_terabyte(run: Path) -> None:
         file.truncate(8 + len(header) + (1 << 40))
 
 
-def first(tensors: dict[str, torch.Tensor]) -> torch.Tensor:
-    return tensors[sorted(tensors)[0]]
-
-
 CASES: list[tuple[str, Forge, str]] = [
-    ("a weight is NaN", with_weights(lambda t: first(t).view(-1)[:1].fill_(float("nan"))),
+    ("a weight is NaN", with_weights(lambda t: t[min(t)].view(-1)[:1].fill_(float("nan"))),
      "model.safetensors: decoder.attention.W_k.weight: 1 of 154 numbers are NaN or infinite"),
     ("fp64 weights", with_weights(lambda t: t.update({k: v.double() for k, v in t.items()})),
      "does not fit config.yaml and tokenizer: 'decoder.attention.W_k.weight': got F64 ("),
@@ -92,8 +94,6 @@ CASES: list[tuple[str, Forge, str]] = [
      "does not fit config.yaml and tokenizer: 'decoder.output.bias': missing (and 1 more)"),
     ("a model beyond counting", with_config("    size: 7", f"    size: {2**61}"),
      "config.yaml: model: no such model can be built: "),
-    ("a model without end", with_config("layers: 1", "layers: 1000000000"),
-     "model.layers: got 1000000000, allowed: <= 100"),
     ("another size", with_config("    size: 7", "    size: 5"),
      "step-000003: does not fit config.yaml and tokenizer: 'decoder.attention.W_k.weight': "),
     ("a terabyte of weights", with_terabyte, "does not fit config.yaml and tokenizer: "),
@@ -107,8 +107,6 @@ CASES: list[tuple[str, Forge, str]] = [
      "joint.vocab.txt: not UTF-8 at byte 0"),
     ("too many words", with_tokenizer(b"<pad>\n<unk>\n<s>\n</s>\n" + b"a\n" * 1_000_000),
      "joint.vocab.txt: more than the 1,000,000 words that a vocabulary may have"),
-    ("a search without end", with_config("max_length: 1000", f"max_length: {2**63 - 1}"),
-     "search.max_length: got 9223372036854775807, allowed: <= 100000"),
     ("a tokenizer of another kind", lambda run: forge_manifest(run, config={"kind": "os.system"}),
      "tokenizer.json: 'config': "),
     ("a vocabulary outside of the folder",
@@ -147,12 +145,10 @@ def test_an_edit_of_the_config_by_hand_is_said(run: Path) -> None:
     edits = [text.replace("beam: 5", "beam: 4"), text[: text.index("search:")], text + "\n"]
     for edited in edits:
         path.write_text(edited)
-        with pytest.raises(CheckpointError) as caught:
+        with pytest.raises(CheckpointError, match=f"^{path}: changed since nmt wrote it; "):
             TrainedRun.open(run).load_model("last", CPU)
-        assert str(caught.value).startswith(f"{path}: changed since nmt wrote it; ")
     path.write_text(below.replace("beam: 5", "beam: 4"))
     assert TrainedRun.open(run).load_model("last", CPU).config.search.beam == 4
-    directory = RunDirectory(run)
-    directory.write_config(TrainedRun.open(run).with_config(["search.beam=3"]).config)
+    RunDirectory(run).write_config(TrainedRun.open(run).with_config(["search.beam=3"]).config)
     assert path.read_text().startswith("# sha256 of the lines below: ")
     assert TrainedRun.open(run).load_model("last", CPU).config.search.beam == 3

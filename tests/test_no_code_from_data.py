@@ -24,14 +24,9 @@ METHODS = {"extract", "extractall", "run_path", "run_module"}
 FAMILIES = ("os.exec", "os.spawn", "os.posix_spawn")
 LOADERS = {"Loader", "FullLoader", "UnsafeLoader", "CLoader", "CFullLoader", "CUnsafeLoader"}
 KEYWORDS = {
-    ("allow_pickle", "True"),
-    ("weights_only", "False"),
-    ("shell", "True"),
-    ("verify_mode", "ssl.CERT_NONE"),
-    ("check_hostname", "False"),
+    *(("allow_pickle", "True"), ("weights_only", "False"), ("shell", "True")),
+    *(("verify_mode", "ssl.CERT_NONE"), ("check_hostname", "False")),
 }
-
-
 ALLOWED = {
     "nmt/ops/native/library.py": ["ctypes.CDLL"],
     "nmt/device.py": ["ctypes.CDLL"],
@@ -73,11 +68,9 @@ def test_no_module_runs_code_from_data() -> None:
 
 def test_the_search_finds_what_it_is_for_and_nothing_else() -> None:
     for source in (
-        *("import pickle", "from pickle import loads", "import os, dill as d", "import subprocess"),
-        *("x = torch.load(f)", "from torch import load", "os.system(text)", "os.execv(path, args)"),
-        *("yaml.load(f, Loader=MyLoader)", "class L(yaml.FullLoader): pass", "eval(text)"),
+        *("from pickle import loads", "import os, dill as d", "from torch import load"),
+        *("x = torch.load(f)", "os.execv(path, args)", "class L(yaml.FullLoader): pass"),
         *("run(text, shell=True)", "run_it = eval", "archive.extractall(folder)"),
-        "np.load(f, allow_pickle=True)",
     ):
         assert list(dangers(source)), source
     assert not list(dangers("model.eval(); safetensors.torch.load(raw); np.load(f); re.compile(p)"))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import typer.main
 from click.testing import Result
@@ -33,9 +34,14 @@ FRENCH = [
 ]
 
 
+COMMAND = typer.main.get_command(app)
+
+
 def nmt(*arguments: object, code: int = 0, stdin: bytes = b"") -> Result:
     """Run a command, which is to end with this exit code and without a traceback."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", lambda _: COMMAND)  # instead of a new one
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
     assert result.exit_code == code, (result.output, result.exception)
     assert "Traceback" not in result.output
     return result
@@ -51,7 +57,7 @@ def refusal(*arguments: object, stdin: bytes = b"") -> str:
 
 def members(group: Any = None, name: str = "nmt") -> Iterator[tuple[str, Any]]:
     """Each command and each group of commands, by its name, such as `nmt runs list`."""
-    for child, member in (group or typer.main.get_command(app)).commands.items():
+    for child, member in (group or COMMAND).commands.items():
         yield f"{name} {child}", member
         if hasattr(member, "commands"):
             yield from members(member, f"{name} {child}")
@@ -70,7 +76,12 @@ def brief_config(folder: Path, **train: object) -> RunConfig:
 
 
 def untrained_run(
-    home: Path, name: str, src: str = "en", tgt: str = "fr", seeds: tuple[int, int] = (3, 5)
+    home: Path,
+    name: str,
+    src: str = "en",
+    tgt: str = "fr",
+    seeds: tuple[int, int] = (3, 5),
+    model: str = "{embedding: 5, hidden: 7}",
 ) -> Path:
     """A run on the files `src` and `tgt` of `home`, with the checkpoints 3 (best) and 5 (last)."""
     files = f"{{src: {home / src}, tgt: {home / tgt}}}"
@@ -78,7 +89,7 @@ def untrained_run(
 name: {name}
 data: {{src_lang: {src}, tgt_lang: {tgt}, train: {files}, valid: {files}, test: {files}}}
 tokenizer: {{kind: word, min_freq: 1}}
-model: {{embedding: 5, hidden: 7}}
+model: {model}
 train: {{epochs: 1}}
 search: {{beam: 3, max_length: 9}}
 """

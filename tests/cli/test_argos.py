@@ -12,7 +12,7 @@ from training.toy import toy_config
 
 from nmt.export.argos import _with_rules
 from nmt.text.normalisation import restore
-from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
+from nmt.text.sentencepiece_tokenizer import SentencePieceConfig, SentencePieceTokenizer
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_tokenizer import WordConfig
 from nmt.training.loop import train
@@ -27,10 +27,10 @@ def argos(folder: Path, texts: list[str], beam: int) -> list[str]:
     import ctranslate2
 
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "sentencepiece.model"))
-    results = ctranslate2.Translator(str(folder / "model"), intra_threads=1).translate_batch(
-        [processor.encode(text, out_type=str) for text in texts],
-        **{"replace_unknowns": True, "beam_size": beam, "length_penalty": 0.2},
-    )
+    pieces = [processor.encode(text, out_type=str) for text in texts]
+    options = {"replace_unknowns": True, "beam_size": beam, "length_penalty": 0.2}
+    translator = ctranslate2.Translator(str(folder / "model"), intra_threads=1)
+    results = translator.translate_batch(pieces, **options)
     decoded = [processor.decode_pieces(result.hypotheses[0]) for result in results]
     return [text.replace("▁", " ").replace("_", " ").removeprefix(" ") for text in decoded]
 
@@ -56,7 +56,6 @@ def test_a_package_translates_as_nmt_does(tmp_path: Path, monkeypatch: pytest.Mo
     zipfile.ZipFile("ab.argosmodel").extractall()
     folder = Path("translate-en_de-1_0")
     assert '"from_name": "English"' in (folder / "metadata.json").read_text()
-    assert (folder / "README.md").read_text().startswith("---\nlanguage:")
     ours = Translator.load("run", "cpu").translate(texts[::9])
     theirs = zip(ours, argos(folder, texts[::9], beam=1), strict=True)
     finished = [(o.text, text) for o, text in theirs if o.hypotheses[0].hypothesis.finished]
@@ -73,16 +72,31 @@ def test_a_recurrent_model_is_refused_before_its_tokenizer(folder: Path) -> None
     assert refusal(*EXPORT).startswith("cannot export model.kind: ")
 
 
-CONFIG = SentencePieceConfig()
-TOKENIZER = CONFIG.build(CONFIG.train(["aeioué' ? ! . : » « eau ai"] * 4, "fr", 1), "fr")
+@pytest.fixture(scope="module")
+def tokenizer() -> SentencePieceTokenizer:
+    config = SentencePieceConfig()
+    return config.build(config.train(["aeioué' ? ! . : » « eau ai"] * 4, "fr", 1), "fr")
+
+
+@pytest.fixture(scope="module")
+def processor(tokenizer: SentencePieceTokenizer) -> sentencepiece.SentencePieceProcessor:
+    """The exported model of the tokenizer."""
+    return sentencepiece.SentencePieceProcessor(model_proto=_with_rules(tokenizer))
+
+
 WORDS = st.from_regex("[aeioué’']{1,3}( [?!:»]|[.]?)", fullmatch=True)
 
 
 @given(st.lists(WORDS, max_size=5), st.booleans(), st.sampled_from("\u2009\u200b"))
-def test_its_pieces_are_those_of_nmt(words: list[str], is_tight: bool, space: str) -> None:
+def test_its_pieces_are_those_of_nmt(
+    tokenizer: SentencePieceTokenizer,
+    processor: sentencepiece.SentencePieceProcessor,
+    words: list[str],
+    is_tight: bool,
+    space: str,
+) -> None:
     """Printed French, French without spaces before marks, and other spaces between words."""
-    processor = sentencepiece.SentencePieceProcessor(model_proto=_with_rules(TOKENIZER))
     text = " ".join(words)
     tight = text.replace(" ?", "?").replace(" !", "!").replace(" »", "»")
     changed = (tight if is_tight else restore(text, "fr")).replace(" ", f" {space}")
-    assert processor.encode(changed, out_type=str) == list(TOKENIZER.encode(text).pieces)
+    assert processor.encode(changed, out_type=str) == list(tokenizer.encode(text).pieces)

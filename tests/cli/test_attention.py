@@ -3,14 +3,19 @@
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-from cli.helpers import ENGLISH, nmt, refusal
+from cli.helpers import ENGLISH, nmt, refusal, untrained_run
 from click.testing import Result
 from matplotlib.figure import Figure
 
+from nmt.errors import ConfigError
 from nmt.explain import heatmap
+from nmt.translation.dump import read_npz
+from nmt.translation.translator import Translator
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -31,9 +36,6 @@ def test_jsonl_of_the_whole_beam_goes_to_stdout() -> None:
     assert (rows[4]["level"], rows[4]["forced"]) == ("piece", False)
     assert not {"heads", "head_names"} & set(rows[4])
     assert result.stderr == "run: runs/tiny\n"
-    rows = records(run("the cat", "--set", "search.beam=4", "--set", "search.max_length=2"))
-    assert len(rows) == 4
-    assert max(len(row["target"]["ids"]) for row in rows) <= 2
 
 
 FORMATS = {
@@ -44,22 +46,26 @@ FORMATS = {
 
 @pytest.mark.parametrize(("format", "start"), FORMATS.items())
 def test_each_format_goes_to_a_file_or_to_stdout(format: str, start: bytes) -> None:
-    """A suffix in capitals is one too."""
-    run("the cat", "--format", format, "--out", f"new/x.{format}")
-    assert Path(f"new/x.{format}").read_bytes().startswith(start)
+    """A suffix in capitals tells the format too."""
+    flags = () if format not in ("text", "html") else ("--format", format)
+    path = Path(f"new/X.{format.upper()}")
+    assert run("the cat", *flags, "--out", path).stdout == f"{path}\n"
+    assert path.read_bytes().startswith(start)
     assert run("the cat", "--format", format, "--out", "-").stdout_bytes.startswith(start)
     assert not Path("-").exists()
-    if format not in ("text", "html"):
-        assert run("the cat", "--out", f"X.{format.upper()}").stdout == f"X.{format.upper()}\n"
-        assert Path(f"X.{format.upper()}").read_bytes().startswith(start)
 
 
-def test_several_pictures_are_a_folder() -> None:
-    result = run("a", "", "the cat", "--format", "png", "--out", "maps", "--n-best", "2")
+def test_several_pictures_are_a_folder_and_have_one_scale(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flags = ("--format", "png", "--out", "maps", "--n-best", "2", "--scale", "0.9")
+    figures: list[Figure] = []
+    monkeypatch.setattr(heatmap, "write_map", lambda figure, *_: figures.append(figure))
+    result = run("a", "", "the cat", *flags)
     names = [f"maps/attention_00000{n}_{rank}.png" for n in (1, 3) for rank in (1, 2)]
     assert result.stdout.split() == names
-    assert all(Path(name).is_file() for name in names)
     assert result.stderr.endswith("1 of 3 sentences are empty: no attention\n")
+    assert [figure.axes[0].images[0].get_clim()[1] for figure in figures] == [0.9] * 4
     assert run("the cat", "--format", "png").stdout == "attention.png\n"
 
 
@@ -95,47 +101,45 @@ def test_another_method_has_scores_and_the_share_of_the_source() -> None:
     assert all(sum(line) == pytest.approx(1, abs=1e-4) for line in weights)
     assert len(attribution["scores"]) == len(attribution["source_share"]) == len(weights)
     assert all(0 <= share <= 1 for share in attribution["source_share"])
-    text = run("the cat", "a dog", *flags, "--format", "text").stdout
-    assert text.count("erasure against est\n") == 2
+    text = run("the cat", *flags, "--format", "text").stdout
+    assert text.count("erasure against est\n") == 1
     assert re.search(r"[0-9]%\n", text)
-    forced = run("the cat", "--target", "le chat", "--method", "norms", "--format", "text").stdout
-    assert "%" not in forced  # it says nothing of the prefix
-    for format, start in FORMATS.items():
-        run("the cat", *flags, "--format", format, "--out", f"x.{format}")
-        assert Path(f"x.{format}").read_bytes().startswith(start)
+    for format in ("npz", "html", "svg"):
+        run("the cat", *flags, "--n-best", "1", "--format", format, "--out", f"x.{format}")
+        assert Path(f"x.{format}").read_bytes().startswith(FORMATS[format])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["x", "--method", "alti"], "--method: got alti, allowed for a recurrent model: attention"),
-        (["x", "--contrast", "le"], "--contrast: allowed with a --method that accepts it"),
-        (["x", "--method", "norms", "--heads", "1"], "--heads: allowed with --method attention"),
-        (["x", "--format", "jpg"], "--format: got 'jpg', allowed: "),
-        (["x", "--out", "maps"], "--out: maps has no known suffix; add --format (jsonl, npz"),
-        (["x", "--numbers"], "--scale, --numbers: for --format png"),
-        ([], "got none, allowed: one of SENTENCE, --file, --sp"),
-        (["x", "y", "--target", "z"], "--target: got 1 translation for 2 sentences"),
-        (["x", "--target", "y", "--beam", "2"], "--target: allowed without options of a search"),
-        (["x", "--side-by-side", "--format", "html"], "--side-by-side: allowed with --format png"),
-        (["x", "--side-by-side", "--out", "a.png"], "--side-by-side: got --run none"),
-        (
-            ["x", "--side-by-side", "--run", "a", "--run", "b", "--heads", "all", "--out", "a.png"],
-            "--side-by-side: allowed without --heads",
-        ),
-        (["x", "y", "--out", "a.png"], "--out: got a.png for 2 pictures"),
-        (["--file", "-"], "stdin:1: byte 0xff is not UTF-8"),
-    ],
-)
-def test_a_wrong_flag_is_one_line(arguments: list[str], message: str) -> None:
-    assert message in refusal("attention", *arguments, stdin=b"abc\xff")
-
-
-def test_a_scale_holds_for_all_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    figures: list[Figure] = []
-    monkeypatch.setattr(heatmap, "write_map", lambda figure, *_: figures.append(figure))
-    run("a", "the cat is here", "--format", "png", "--scale", "0.9")
-    assert [figure.axes[0].images[0].get_clim()[1] for figure in figures] == [0.9, 0.9]
+def test_self_attention_of_every_layer_and_head(home: Path) -> None:
+    """As Python gives it, of all hypotheses of the beam; the same with or without a batch."""
+    model = "{kind: transformer, size: 32, heads: 4, layers: 1, decoder_layers: 2}"
+    path = untrained_run(home, "layers", model=model)
+    run("the cat", "", "he is", "--run", path, "--heads", "all", "--out", "dump.npz")
+    translator = Translator.load(path, "cpu", search={"beam": 3, "max_length": 9})
+    plain = translator.translate(["the cat", "he is"], n_best=3)
+    alone = [translator.with_self_attention([translation])[0] for translation in plain]
+    hypotheses = [hypothesis for translation in alone for hypothesis in translation.hypotheses]
+    for record, hypothesis in zip(read_npz(Path("dump.npz")), hypotheses, strict=True):
+        assert record.head_names == tuple(
+            f"layer {m} head {n}" for m in (1, 2) for n in range(1, 5)
+        )
+        np.testing.assert_allclose(record.heads[:4].mean(axis=0), record.weights, atol=1e-4)
+        encoder, decoder = record.self_attention["encoder"], record.self_attention["decoder"]
+        assert decoder.labels == ("<s>", *hypothesis.target.pieces)
+        assert encoder.head_names == tuple(f"encoder layer 1 head {n}" for n in range(1, 5))
+        for name, attention in record.self_attention.items():
+            expected = hypothesis.hypothesis.self_heads[name]
+            np.testing.assert_allclose(attention.heads, expected, atol=1e-5)
+            np.testing.assert_allclose(attention.heads.sum(axis=2), 1, atol=1e-5)
+        assert (np.triu(decoder.heads, 1) == 0).all()
+    assert [replace(h.hypothesis, self_heads={}) for h in hypotheses] == [
+        h.hypothesis for translation in plain for h in translation.hypotheses
+    ]
+    flags = ("--heads", "decoder.2.3", "--format", "text", "--target", "chat est")
+    lines = run("the cat", "--run", path, *flags).stdout.splitlines()
+    assert lines[2] == "decoder layer 2 head 3"
+    assert [line.split()[0] for line in lines[6:9]] == ["<s>", "chat", "est"]
+    with pytest.raises(ConfigError, match=r"^with_self_attention: this model has none: it is rec"):
+        Translator.load("runs/tiny").with_self_attention([])
 
 
 def test_runs_are_drawn_side_by_side(untrained: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,10 +29,10 @@ NAME = "everyday-en-fr"
 Tensors = dict[str, torch.Tensor]
 
 
-@given(st.lists(st.integers(1, 5), min_size=2, max_size=2), st.integers(-30, 30), st.integers(0))
-@settings(max_examples=40, deadline=None)
+@given(st.tuples(st.integers(1, 5), st.integers(1, 5)), st.integers(-30, 30), st.integers(0))
+@settings(max_examples=25, deadline=None)
 def test_an_int8_matrix_is_within_half_a_scale(
-    tmp_path_factory: pytest.TempPathFactory, shape: list[int], exponent: int, seed: int
+    tmp_path_factory: pytest.TempPathFactory, shape: tuple[int, int], exponent: int, seed: int
 ) -> None:
     generator = torch.Generator().manual_seed(seed % 2**60)
     matrix = torch.randn(shape, generator=generator) * 2.0**exponent
@@ -55,14 +55,11 @@ def test_an_int8_matrix_is_within_half_a_scale(
 def model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The archive of a built-in model; the current folder has no runs."""
     shutil.copytree(folder / "run", folder / NAME)
-    models = folder / "models"
-    models.mkdir()
-    archive = models / f"{NAME}.zip"
+    archive = folder / "models" / f"{NAME}.zip"
     nmt("runs", "pack", "--int8", NAME, "--out", archive)
-    monkeypatch.setattr("nmt.runs.builtin.FOLDER", models)
-    elsewhere = folder / "elsewhere"
-    elsewhere.mkdir()
-    monkeypatch.chdir(elsewhere)
+    monkeypatch.setattr("nmt.runs.builtin.FOLDER", archive.parent)
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
     return archive
 
 
@@ -79,16 +76,12 @@ def test_an_int8_archive_is_a_smaller_run_with_weights_only(model: Path) -> None
         assert torch.equal(weights[name], weight) == (weight.dim() != 2), name
 
 
-def rename(tensors: Tensors, old: str, new: str) -> None:
-    tensors[new] = tensors.pop(old)
-
-
 @pytest.mark.parametrize(
     ("forge", "reason"),
     [
         (lambda t, n: t.pop(n + SCALES), "allowed: F32 "),
         (lambda t, n: t.update({n: t[n][1:], n + SCALES: t[n + SCALES][1:]}), "allowed: F32 "),
-        (lambda t, n: rename(t, n, "evil") or rename(t, n + SCALES, "evil" + SCALES), "missing"),
+        (lambda t, n: t.update({"x" + s: t.pop(n + s) for s in ("", SCALES)}), "missing"),
         (lambda t, n: t[n + SCALES].fill_(float("nan")), "NaN or infinite"),
     ],
 )
@@ -108,16 +101,12 @@ def test_forged_int8_weights_are_refused(
 
 
 def test_an_archive_that_unpacks_to_far_more_is_refused(tmp_path: Path) -> None:
-    for n_zeros, is_bomb in ((1000, False), (10 << 20, True)):
-        with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("x/config.yaml", bytes(n_zeros) + torch.randn(100).numpy().tobytes())
-        n_bytes = (tmp_path / "x.zip").stat().st_size
-        assert (n_zeros > MAX_RATIO * n_bytes) == is_bomb
-        if is_bomb:
-            with pytest.raises(CheckpointError, match="unpacks to more than"):
-                unpack(tmp_path / "x.zip")
-        else:
-            assert (unpack(tmp_path / "x.zip") / "config.yaml").stat().st_size == n_zeros + 400
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x/config.yaml", bytes(10 << 20) + torch.randn(100).numpy().tobytes())
+    assert path.stat().st_size * MAX_RATIO < 10 << 20
+    with pytest.raises(CheckpointError, match="unpacks to more than"):
+        unpack(path)
 
 
 def test_the_built_in_model_answers_if_there_is_no_run(model: Path) -> None:
@@ -126,8 +115,6 @@ def test_the_built_in_model_answers_if_there_is_no_run(model: Path) -> None:
     assert answer.stdout == f"{expected}\n"
     [note] = answer.stderr.splitlines()
     assert NAME in note
-    assert "nmt train" in note
-    assert nmt("translate", "--run", NAME, "a b c").stdout == answer.stdout
     assert NAME in nmt("attention", "a b c", "--format", "text").stderr
     for command in (["eval"], ["runs", "show"], ["report"]):  # these are about a run of one's own
         assert "no folder 'runs' here" in refusal(*command)
@@ -144,12 +131,13 @@ def test_the_name_stands_for_a_run_in_all_commands(model: Path) -> None:
     assert "pieces" in nmt("vocab", "show", "--run", NAME).stdout
     assert NAME in nmt("doctor").stdout
     assert refusal("translate", "--run", "everyday-en-f", "a").endswith(f"did you mean '{NAME}'?")
-    compared = nmt("compare", NAME, home / "run", model).stdout
+    compared = nmt("compare", NAME, home / "run", model, "--bleu").stdout
     assert NAME in compared
     assert str(model) in compared
     for name in (NAME, model):
         assert f"--run {name} translates with the run" in nmt("translate", name).stderr
-    nmt("train", "--config", home / "toy.yaml", "--run", "new", "--set", f"train.init_from={NAME}")
+    quick = ("--steps", "1", "--set", "train.epochs=null", "--set", f"train.init_from={NAME}")
+    nmt("train", "--config", home / "toy.yaml", "--run", "new", *quick)
     shutil.copytree("new", NAME)  # what exists is meant, as everywhere
     assert TrainedRun.open(NAME).path == Path(NAME)
     assert nmt("runs", "show", NAME).stdout.split()[1] == NAME

@@ -1,13 +1,10 @@
 """`nmt eval` and `nmt compare` as typed, on a run that has learnt nothing and on files."""
 
 import json
-import re
 import shutil
-import unicodedata
 from pathlib import Path
 
 import pytest
-import yaml
 from cli.helpers import ENGLISH, FRENCH, nmt, refusal, write_lines
 from click.testing import Result
 from sacrebleu.metrics.bleu import BLEU
@@ -58,10 +55,7 @@ def test_scores_and_translations_are_kept_in_the_newest_run() -> None:
     assert "(95 % bootstrap, n=1000)  nrefs:1|bs:1000|seed:12345|case:mixed" in first
     assert second.startswith("TER ")
     assert (content["checkpoint"], content["step"], content["sentences"]) == ("best", 3, 5)
-    assert (content["search"]["beam"], content["search"]["n_best"]) == (3, 1)
-    assert content["data"]["src"].endswith("/en")
-    assert content["seconds"] > 0
-    assert content["typography"] == "plain"
+    assert (content["search"]["n_best"], content["typography"]) == (1, "plain")
 
 
 @pytest.mark.parametrize(
@@ -70,8 +64,8 @@ def test_scores_and_translations_are_kept_in_the_newest_run() -> None:
         (("--checkpoint", "last"), "test-last", "checkpoint", "last"),
         (("--beam", "1", "--length-penalty", "0.5"), "test-beam1-length_penalty0.5", "beam", 1),
         (("--set", "search.max_length=3 # a/b"), "test-max_length3", "max_length", 3),
-        (("--mbr", "3"), "test-mbr3", "mbr", {"samples": 3}),
         (("--int8",), "test-int8", "int8", True),
+        (("--rerank", "runs/tiny"), "test-rerank-tiny", "rerank", ["runs/tiny"]),
     ],
 )
 def test_each_way_to_translate_is_kept_apart(
@@ -80,8 +74,7 @@ def test_each_way_to_translate_is_kept_apart(
     result = quick(*flags, "--json", "--batch-size", "2")
     content = report(name)
     assert json.loads(result.stdout) == content
-    shown = {**content, **content["search"]}[setting]
-    assert value.items() <= shown.items() if isinstance(value, dict) else shown == value
+    assert {**content, **content["search"]}[setting] == value
     assert content["step"] == (5 if setting == "checkpoint" else 3)
 
 
@@ -96,29 +89,28 @@ def test_other_scores_of_the_same_translations_stay() -> None:
     assert after["scores"]["bleu"]["low"] is None
     assert after["against_baseline"] == before["against_baseline"]
     assert set(after["against_baseline"]) == {"bleu", "chrf"}
-    assert (after["baseline"], "dropped" in result.stderr) == ("old", False)
+    assert "dropped" not in result.stderr
     write_lines(Path("old"), ["x"] * len(FRENCH))  # another baseline of the same name
     nmt("eval", "--bleu", "--baseline", "old")
     assert set(report()["against_baseline"]) == {"bleu"}
     RunDirectory(Path("runs/tiny")).checkpoint_folder.update_labels({"best": 5})
-    result = quick("--bleu")
+    assert "dropped there: " in quick("--bleu").stderr
     assert list(report()["scores"]) == ["bleu"]
-    [line] = [line for line in result.stderr.splitlines() if line.startswith("dropped there: ")]
-    assert re.findall("chrf|ter|bleu", line) == ["chrf", "ter"]
     Path("runs/tiny/eval/test.json").write_text("{")
     quick("--chrf")
     assert list(report()["scores"]) == ["chrf"]
 
 
-def test_a_baseline_is_a_file_or_an_evaluated_run(tmp_path: Path) -> None:
+def test_a_baseline_is_a_file_or_an_evaluated_run(monkeypatch: pytest.MonkeyPatch) -> None:
     worse = [line.replace("est", "a") for line in FRENCH]
     write_lines(Path("worse"), worse)
     theirs = bleu(worse)
-    lines = nmt(*HYP, "--baseline", "worse").stdout.splitlines()
-    assert lines[1].startswith(f"BLEU +{100 - theirs:.2f} against {theirs:.2f} of worse, p = 0.0")
-    write_lines(
-        Path("form"), [unicodedata.normalize("NFD", line.replace("'", "’")) for line in FRENCH]
-    )
+    monkeypatch.delitem(PAIRED, "chrf")  # as COMET, which needs its package
+    result = nmt(*HYP, "--bleu", "--chrf", "--baseline", "worse")
+    [line] = [line for line in result.stdout.splitlines() if " against " in line]
+    assert line.startswith(f"BLEU +{100 - theirs:.2f} against {theirs:.2f} of worse, p = 0.0")
+    assert result.stderr.count("chrF2 has no significance test") == 1
+    write_lines(Path("form"), [line.replace("'", "’") for line in FRENCH])
     result = nmt(*HYP, "--baseline", "form")
     assert "BLEU +0.00 against 100.00 of" in result.stdout
     assert "form: 2 of 5 translations are scored in the typography" in result.stderr
@@ -129,29 +121,15 @@ def test_a_baseline_is_a_file_or_an_evaluated_run(tmp_path: Path) -> None:
     assert "bleu" in report()["against_baseline"]
 
 
-def test_a_metric_without_a_test_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    write_lines(Path("worse"), [line.replace("est", "a") for line in FRENCH])
-    monkeypatch.delitem(PAIRED, "chrf")  # as COMET, which needs its package
-    result = nmt(*HYP, "--bleu", "--chrf", "--baseline", "worse")
-    assert result.stdout.count(" against ") == 1
-    assert result.stderr.count("chrF2 has no significance test") == 1
-    result = nmt("compare", "fr", "worse", "--ref", "fr", "--bleu", "--chrf")
-    assert result.stderr.count("chrF2 has no significance test") == 1
-
-
 def test_files_are_translated_and_written_to_a_file_or_stdout() -> None:
-    write_lines(Path("other"), [f"{line} ." for line in FRENCH])
-    files = ("--src", "en", "--ref", "fr", "--ref", "other")
+    files = ("--src", "en", "--ref", "fr", "--ref", "fr")
     assert "nrefs:2|" in quick(*files, "--out", "out.txt").stdout
-    hypotheses = Path("out.txt").read_text(encoding="utf-8")
-    assert hypotheses.count("\n") == len(ENGLISH)
     assert report("en")["sentences"] == len(ENGLISH)
     result = quick(*files, "--out", "-", "--quiet")
-    assert result.stdout == hypotheses
+    assert result.stdout == Path("out.txt").read_text(encoding="utf-8")
     [line] = result.stderr.splitlines()
     assert line.startswith("BLEU ")
     assert "swapped" in quick("--src", "fr", "--ref", "en").stderr
-    assert "swapped" not in quick("--src", "en", "--ref", "fr").stderr
 
 
 def test_given_translations_need_no_run_or_are_kept_in_it(
@@ -166,99 +144,53 @@ def test_given_translations_need_no_run_or_are_kept_in_it(
     assert quick("--hyp", "hyp", "--ref", "fr").stdout.startswith(f"BLEU {expected:.2f}  ")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    result = nmt("eval", "--hyp", "../fr", "--ref", "../fr", "--multi30k-style", "--bleu")
-    assert [line.split()[:2] for line in result.stdout.splitlines()] == [
-        ["BLEU", "100.00"],
-        ["BLEU-lc-norm-tok", "100.00"],
-    ]
+    flags = ("--multi30k-style", "--bleu", "--fail-under", "100")
+    result = nmt("eval", "--hyp", "../fr", "--ref", "../fr", *flags)
+    names = [line.split()[:2] for line in result.stdout.splitlines()]
+    assert names == [["BLEU", "100.00"], ["BLEU-lc-norm-tok", "100.00"]]
     assert result.stderr == ""
     assert list(Path().iterdir()) == []
-
-
-def test_fail_under_exits_with_one_when_bleu_is_lower() -> None:
-    assert "--fail-under" not in nmt(*HYP, "--fail-under", "100").stderr
-    write_lines(Path("hyp"), [f"{line} !" for line in FRENCH])
-    result = nmt("eval", "--hyp", "hyp", "--ref", "fr", "--fail-under", "99", code=1)
+    result = nmt("eval", "--hyp", "../hyp", "--ref", "../fr", "--fail-under", "99", code=1)
     assert result.stdout.startswith("BLEU ")
     assert "--fail-under 99" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("--src en", "--src: "),
-        ("--src en --ref fr --split valid", "--split: "),
-        ("--hyp fr --beam 3", "--hyp gives the translation"),
-        ("--baseline fr --no-bootstrap", "--baseline: "),
-        ("--chrf --fail-under 20", "--fail-under: "),
-        ("--tokenize 13", "--tokenize: got '13', allowed: "),
-        ("--metric loss", "--metric: got 'loss', allowed: bleu, "),
-        ("--hyp three --ref three --multi30k-style", "multi30k: "),
-        ("--out - --json", "--out: got -"),
-        ("--hyp three --ref fr", "three has 3 lines, but fr has 5"),
-    ],
-)
-def test_wrong_input_is_one_line(arguments: str, words: str) -> None:
-    write_lines(Path("three"), ["a", "b", "c"])
-    assert words in refusal("eval", *arguments.split())
-
-
 def test_faults_are_counted_beside_scores() -> None:
-    sources = write_lines(Path("n.en"), ["13 cats", "the man", "he is here"])
-    refs = write_lines(Path("n.fr"), ["13 chats", "l'homme", "il est"])
+    write_lines(Path("n.en"), ["13 cats", "the man", "he is here"])
+    write_lines(Path("n.fr"), ["13 chats", "l'homme", "il est"])
     outputs = write_lines(Path("h.fr"), ["des chats", "", "il est, il est"])
-    files = ("--src", sources, "--ref", refs)
-    counts = json.loads(nmt(*QUICK, "--hyp", outputs, *files, "--json").stdout)["counts"]
+    files = ("--src", "n.en", "--ref", "n.fr")
+    counts = json.loads(quick("--hyp", outputs, *files, "--json").stdout)["counts"]
     assert counts["lost_numbers"] == {"faults": [[1, "13"]], "total": 1}
-    assert counts["empty_translations"]["faults"] == [[2, "the man"]]
-    assert counts["repetitions"]["faults"] == [[3, "il est"]]
     assert "invented_words" not in counts
-    notes = nmt(*QUICK, "--hyp", outputs, *files).stderr
-    assert "lost numbers: 1 of 1 (line 1: 13)\n" in notes
-    assert "placeholders" not in notes
-    shown = nmt("compare", refs, outputs, *files).stdout
+    shown = nmt("compare", "n.fr", outputs, *files).stdout
     assert "h.fr: lost numbers: 1 of 1 (line 1: 13)\n" in shown
     assert "n.fr: " not in shown
-    translated = json.loads(quick("--json").stdout)["counts"]["invented_words"]
-    assert translated["total"] >= len(translated["faults"])
+    assert "invented_words" in json.loads(quick("--json").stdout)["counts"]
 
 
-@pytest.fixture
-def systems(home: Path) -> None:
-    """Translations of the test set in files."""
+def test_compare_scores_runs_as_eval_on_the_first_test_set() -> None:
     write_lines(Path("right.fr"), FRENCH)
     write_lines(Path("other.fr"), [*FRENCH[:4], "non"])
-    write_lines(Path("short.fr"), FRENCH[:3])
-
-
-@pytest.mark.usefixtures("systems")
-def test_compare_scores_runs_as_eval_on_the_first_test_set(home: Path) -> None:
-    config = RunDirectory(home / "runs/tiny").config_path
     names = ("runs/tiny", "runs/tiny@last", "right.fr")
     shown = nmt("compare", *names, "--bleu", "--json").stdout
     rows = json.loads(shown)["systems"]
     assert [row["name"] for row in rows] == list(names)
-    lines = nmt("compare", "right.fr", "other.fr", "--ref", "fr", "--src", "en").stdout.split("\n")
-    assert lines[1].split()[:2] == ["right.fr", "100.00"]
-    start = next(i for i, line in enumerate(lines) if line.startswith("line 5: chrF2 -"))
-    examples = [line.split(maxsplit=1)[1] for line in lines[start + 1 : start + 5]]
-    assert examples == [ENGLISH[4], FRENCH[4], FRENCH[4], "non"]
     assert [list(row["against_the_first"]) for row in rows] == [[], ["bleu"], ["bleu"]]
     for row, checkpoint in zip(rows, ("best", "last"), strict=False):
         evaluated = nmt("eval", "--run", "runs/tiny", "--checkpoint", checkpoint, "--json").stdout
         assert row["scores"] == json.loads(evaluated)["scores"]
-    nmt("compare", "right.fr", "other.fr", "--ref", "fr", "--src", "en", "--plot", "by.svg")
+    flags = ("--ref", "fr", "--src", "en", "--plot", "by.svg")
+    lines = nmt("compare", "right.fr", "other.fr", *flags).stdout.split("\n")
     assert Path("by.svg").read_bytes().startswith(b"<?xml")
-    flags = ("compare", "right.fr", "other.fr", "--ref", "fr", "--plot")
-    result = nmt("compare", "runs/tiny", "absent.fr", code=2)
-    assert result.stderr.startswith("error: absent.fr: no such file")  # before any translation
-    assert "--plot: " in refusal(*flags, "by.png")
-    assert "by.jpg" in refusal(*flags, "by.jpg")
-    other = home / "runs" / "other"
-    shutil.copytree(home / "runs" / "tiny", other)
-    values = yaml.safe_load(config.read_text(encoding="utf-8"))
-    values["data"]["test"] = None
-    (other / "config.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    assert lines[1].split()[:2] == ["right.fr", "100.00"]
+    start = next(i for i, line in enumerate(lines) if line.startswith("line 5: chrF2 -"))
+    examples = [line.split(maxsplit=1)[1] for line in lines[start + 1 : start + 5]]
+    assert examples == [ENGLISH[4], FRENCH[4], FRENCH[4], "non"]
+    shutil.copytree("runs/tiny", "runs/other")
+    config = RunDirectory(Path("runs/other")).load_config()
+    data = config.data.model_copy(update={"test": None})
+    RunDirectory(Path("runs/other")).write_config(config.model_copy(update={"data": data}))
     flags = ("--chrf", "--json")
     rows = json.loads(nmt("compare", "runs/tiny", "runs/other", *flags).stdout)["systems"]
     assert rows[0]["scores"] == rows[1]["scores"]

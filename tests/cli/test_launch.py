@@ -1,6 +1,7 @@
 """Training in several processes as it is typed: started, stopped, killed, started again."""
 
 import argparse
+import logging
 import os
 import random
 import signal
@@ -10,6 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+from torch.distributed import run
+from torch.distributed.elastic.multiprocessing import api
 from training.toy import assert_same_checkpoint, records, toy_config, write_reversal
 
 from nmt.cli.shared.launch import _SIGNALS, launch
@@ -30,7 +33,6 @@ def write_config(folder: Path, epochs: int, every: int) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A working folder with a config of two processes."""
     write_config(tmp_path, epochs=40, every=30)
     return tmp_path
 
@@ -42,13 +44,6 @@ def start(folder: Path, *words: str) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-
-
-def torchrun(folder: Path, run: str, *options: str) -> "subprocess.Popen[str]":
-    train = ("nmt", "train", "toy.yaml", "--run", run)
-    return start(
-        folder, "torch.distributed.run", *options, "--nproc-per-node=2", "-m", "--", *train
     )
 
 
@@ -77,23 +72,19 @@ def workers(process: "subprocess.Popen[str]") -> list[int]:
     return [int(pid) for pid in text.split()]
 
 
-def kill_one(process: "subprocess.Popen[str]", rng: random.Random) -> None:
-    for pid in rng.sample(workers(process), 1):
-        os.kill(pid, signal.SIGKILL)
-
-
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux' /proc")
 @pytest.mark.slow
 @pytest.mark.parametrize("n_kills", [1, 20])
 def test_a_killed_rank_restarts_and_a_stopped_run_goes_on(folder: Path, n_kills: int) -> None:
     """Both end in the same bits: one was killed and restarted, one stopped and continued."""
     rng = random.Random(n_kills)
-    killed = torchrun(folder, "killed", f"--max-restarts={n_kills}")
+    torchrun = ("torch.distributed.run", f"--max-restarts={n_kills}", "--nproc-per-node=2", "-m")
+    killed = start(folder, *torchrun, "--", "nmt", "train", "toy.yaml", "--run", "killed")
     for _ in range(n_kills):
         wait_for_step(folder, "killed", rng.randint(2, 90), killed)
         time.sleep(rng.random())
         if killed.poll() is None and len(workers(killed)) == 2:
-            kill_one(killed, rng)
+            os.kill(rng.choice(workers(killed)), signal.SIGKILL)
     code, out, err = ended(killed)
     assert code == 0, err
     # A rank that is killed after the last update is started again too, and the run is named again.
@@ -104,8 +95,7 @@ def test_a_killed_rank_restarts_and_a_stopped_run_goes_on(folder: Path, n_kills:
     wait_for_step(folder, "stopped", 5, stopped)
     stopped.send_signal(signal.SIGTERM)
     code, out, err = ended(stopped)
-    assert code == 128 + signal.SIGTERM, err
-    assert out == "stopped\n"
+    assert (code, out) == (128 + signal.SIGTERM, "stopped\n"), err
     assert err.count("stopped: saved at step") == 1
     assert "Traceback" not in err
     code, out, err = ended(start(folder, *command))
@@ -123,7 +113,6 @@ def test_an_error_of_all_is_said_once(folder: Path) -> None:
     assert (code, out) == (2, "")
     [line] = [line for line in err.splitlines() if line.startswith("error: ")]
     assert "none.tsv" in line
-    assert "Traceback" not in err
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux' /proc")
@@ -139,10 +128,6 @@ def test_a_killed_rank_ends_all_with_one_line(folder: Path) -> None:
 
 def test_a_storm_of_signals_stops_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while the first one is being handled."""
-    import logging
-
-    from torch.distributed import run
-    from torch.distributed.elastic.multiprocessing import api
 
     def stopped(arguments: argparse.Namespace) -> None:
         for name in filter(None, arguments.signals_to_handle.split(",")):

@@ -4,13 +4,9 @@ import re
 from collections import defaultdict
 from typing import Any
 
-import pytest
 import typer
-import typer.main
-from cli.helpers import members
-from typer.testing import CliRunner
+from cli.helpers import COMMAND, members, nmt
 
-from nmt.cli.app import app
 from nmt.cli.shared.flags import flags_of
 
 OF_THEIR_OWN = {
@@ -32,8 +28,7 @@ OF_THEIR_OWN = {
 """Options whose object is another than that of the same name elsewhere, with the reason."""
 
 
-ROOT = typer.main.get_command(app)
-EVERYTHING = dict(members(ROOT))
+EVERYTHING = dict(members())
 COMMANDS = {name: member for name, member in EVERYTHING.items() if not hasattr(member, "commands")}
 
 
@@ -47,8 +42,7 @@ def _options(of_command: Any) -> dict[str, Any]:
 
 def test_options_of_one_name_read_alike() -> None:
     """Help, parameter, type; an option that is given several times may say so."""
-    texts: dict[tuple[str, bool], dict[tuple[str, str], list[str]]]
-    texts = defaultdict(lambda: defaultdict(list))
+    texts: dict[Any, dict[Any, list[str]]] = defaultdict(lambda: defaultdict(list))
     flags: dict[str, set[str]] = defaultdict(set)
     for name, member in COMMANDS.items():
         for parameter, flag in flags_of(member).items():
@@ -56,7 +50,7 @@ def test_options_of_one_name_read_alike() -> None:
         for flag, option in _options(member).items():
             if (flag, name) not in OF_THEIR_OWN:
                 folder = "folder" if option.help == "Folder to write." else ""
-                reading = (option.help, option.get_help_record(typer.Context(ROOT))[0])
+                reading = (option.help, option.get_help_record(typer.Context(COMMAND))[0])
                 texts[f"{flag}{folder}", option.multiple][reading].append(name)
     assert {flag: dict(uses) for flag, uses in texts.items() if len(uses) > 1} == {}
     assert [names for names in flags.values() if len(names) > 1] == []
@@ -82,38 +76,7 @@ def test_commands_have_the_shared_options() -> None:
 
 
 def test_help_of_all_is_complete() -> None:
-    """No cut summary in the list of commands, and no file that a wheel lacks."""
+    """It cuts no summary in the list of commands, and names no file that a wheel lacks."""
     for name in EVERYTHING:
-        result = CliRunner().invoke(app, [*name.split()[1:], "--help"], env={"COLUMNS": "80"})
-        assert result.exit_code == 0
+        result = nmt(*name.split()[1:], "--help")
         assert not re.search(r"docs/|configs/|[a-z]\.\.\.\n", result.stdout), name
-
-
-@pytest.mark.parametrize(
-    ("typed", "line"),
-    [
-        ("trian", "nmt: no such command 'trian'. Did you mean 'train'?"),
-        ("--vresion", "nmt: no such option: --vresion (Possible options: --version)"),
-        ("help", "nmt: no such command 'help'; nmt --help lists the commands"),
-        ("vocab --run x", "nmt vocab: no such option: --run; nmt vocab --help lists the commands"),
-        ("eval --fo\x1b[31mo", "nmt eval: no such option: --fo\\x1b[31mo"),
-        ("translate -5", "nmt translate: no such option: -5; a sentence that begins with - comes"),
-        ("eval --src a --src b", "nmt eval: --src: given 2 times, allowed: once"),
-        ("translate --beam x hi", "nmt translate: --beam: got 'x', allowed: a whole number"),
-        ("translate --beam 0 hi", "nmt translate: --beam: got '0', allowed: >= 1"),
-        ("config check", "nmt config check: missing argument 'files'"),
-        ("card r --run other", "--run: got other and also r, allowed: one of them"),
-    ],
-)
-def test_what_does_not_fit_is_one_line(typed: str, line: str) -> None:
-    result = CliRunner().invoke(app, typed.split())
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"error: {line}")
-    assert result.stderr.count("\n") == 1
-
-
-def test_nothing_typed_is_answered_with_help() -> None:
-    for typed in ([], ["config"], ["corpus"]):
-        result = CliRunner().invoke(app, typed)
-        assert "Usage: " in result.output
-        assert "error: " not in result.output

@@ -37,7 +37,6 @@ FOLDERS = {
     ("augment", "out"): (("augment", "--run", "run", "--out", "D"), "part-00001.tsv"),
 }
 """By command and option: how the command writes into the folder D, and a file that it has there."""
-CASES = pytest.mark.parametrize("case", WRITERS.values(), ids=map(" ".join, WRITERS))
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -61,24 +60,24 @@ def test_every_option_that_writes_is_under_these_laws() -> None:
     assert writers == {*WRITERS, *FOLDERS}
 
 
-def written(case: tuple[str, ...], name: str) -> tuple[str, ...]:
-    return tuple(name if word == OUT else word for word in case)
-
-
-@CASES
+@pytest.mark.parametrize("case", WRITERS.values(), ids=map(" ".join, WRITERS))
 def test_force_replaces_an_output_and_no_input(case: tuple[str, ...], folder: Path) -> None:
+    def write(name: str, *flags: str, code: int = 0) -> str:
+        words = (name if word == OUT else word for word in case)
+        return nmt(*words, *flags, code=code).stderr
+
     path = folder / "mine.png"
     path.write_text("precious")
     (folder / "within").symlink_to("run/samples")
     before = content(folder)
-    assert "--force" in nmt(*written(case, "mine.png"), code=2).stderr
+    assert "--force" in write("mine.png", code=2)
     for name in (
         *({"some.txt", "valid.tsv", "train.tsv"} & {*case}),
         *("run/config.yaml", "run/eval/new.txt", "within/new"),
     ):
-        nmt(*written(case, name), "--force", code=2)
+        write(name, "--force", code=2)
         assert content(folder) == before, name
-    nmt(*written(case, "mine.png"), "--force")
+    write("mine.png", "--force")
     assert path.read_text("latin-1") != "precious"
     assert {name for name in content(folder) if "eval" not in name} == {*before}
 
@@ -95,9 +94,8 @@ def test_nothing_is_written_over_in_a_folder(option: tuple[str, str], folder: Pa
 
 def test_two_outputs_of_one_command_are_two_files(folder: Path) -> None:
     (folder / "b").symlink_to("a")
-    clean = ("corpus", "clean", "test.tsv", *LANGUAGES, "--force")
-    for other in ("a", "./a", "b"):
-        refusal(*clean, "--out", "a", "--rejected", other)
+    for other in ("./a", "b"):
+        refusal("corpus", "clean", PAIRS, *LANGUAGES, "--force", "--out", "a", "--rejected", other)
     assert not (folder / "a").exists()
 
 

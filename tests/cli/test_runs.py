@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from nmt.runs.lock import run_lock
 from nmt.runs.pack import unpack
 from nmt.runs.run_list import list_runs, run_row
 from nmt.training.loop import train
-from nmt.translation.translator import Translator
 
 
 def history(run: Path) -> list[tuple[int, int | None, str | None]]:
@@ -46,12 +44,7 @@ def test_each_training_is_noted_with_its_end(folder: Path, monkeypatch: pytest.M
     assert state(run) == "failed"
     train(longer, run, quiet=True)
     assert history(run)[3] == (6, 8, "finished: 4 epochs done")
-    assert state(run) == "finished"
     assert "finished: 4 epochs done" in nmt("runs", "show", run).stdout
-
-
-def test_a_training_without_an_end_was_killed_or_holds_the_lock(folder: Path) -> None:
-    run = folder / "run"
     card = json.loads((run / "run.json").read_text())
     card["trainings"][-1] |= {"ended": None, "how": None, "step": None}
     (run / "run.json").write_text(json.dumps(card))
@@ -85,76 +78,47 @@ def test_a_packed_run_translates_as_the_run_does(folder: Path) -> None:
     assert packed.stat().st_size < 0.6 * run_row(RunDirectory(run)).n_bytes
     with zipfile.ZipFile(packed) as archive:
         archive.extractall(folder / "by hand")
-    texts = [
-        [t.text for t in Translator.load(path).translate(["a b c", "d e"])]
+    texts, *others = (
+        nmt("translate", "--run", path, "a b c", "d e", "zork")
         for path in (run, packed, folder / "by hand" / "run")
-    ]
-    assert texts[0] == texts[1] == texts[2]
-    shown = nmt("translate", "--run", packed, "a b c", "d e")
-    assert shown.stdout.splitlines() == texts[0]
-    assert "never seen" not in shown.stderr
-    assert "training: 1 (zork)\n" in nmt("translate", "--run", packed, "a zork b").stderr
+    )
+    assert [result.stdout for result in others] == [texts.stdout] * 2
+    assert all("training: 1 (zork)\n" in result.stderr for result in (texts, *others))
     refusal("translate", "--run", packed, "a", "--out", packed, "--force")  # it is an input
 
 
-def with_member(path: Path, name: str) -> None:
-    nmt("runs", "pack", "run", "--out", path)
-    with zipfile.ZipFile(path, "a") as archive:
+@pytest.mark.parametrize("name", ["../x", "run/evil.py", "run/tokenizer/../../x", "/x"])
+def test_a_name_that_no_run_has_is_refused(folder: Path, name: str) -> None:
+    nmt("runs", "pack", "run", "--out", "packed.zip")
+    with zipfile.ZipFile("packed.zip", "a") as archive:
         archive.writestr(name, "x")
-
-
-def compressed(path: Path) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("run/config.yaml", b"\0" * (10 << 20))
-
-
-def overlapping(path: Path) -> None:
-    """Each member holds the next one's header, so that a small archive unpacks to a large one."""
-    names = [f"run/tokenizer/{letter}.json" for letter in "abcdefgh"]
-    overlapping_zip(path, names, b"x" * 10_000)
-
-
-def crowded(path: Path) -> None:
-    with zipfile.ZipFile(path, "w") as archive:
-        for letters in itertools.product("abcd", repeat=4):
-            archive.writestr(f"run/tokenizer/{''.join(letters)}.json", "")
-
-
-@pytest.mark.parametrize(
-    ("forge", "reason"),
-    [
-        (lambda path: with_member(path, "../x"), "not a packed run"),
-        (lambda path: with_member(path, "run/evil.py"), "not a packed run"),
-        (lambda path: with_member(path, "run/tokenizer/../../x"), "not a packed run"),
-        (lambda path: with_member(path, "/x"), "not a packed run"),
-        (compressed, "not a packed run"),
-        (overlapping, "not a packed run: its files overlap"),
-        (crowded, "256 files, allowed: "),
-    ],
-)
-def test_a_hostile_archive_is_refused(
-    folder: Path, forge: Callable[[Path], None], reason: str
-) -> None:
-    forge(folder / "packed.zip")
-    with pytest.raises(CheckpointError, match=rf"packed\.zip: .*{reason}"):
+    with pytest.raises(CheckpointError, match=r"packed\.zip: .*not a packed run"):
         unpack(folder / "packed.zip")
     assert not (folder / "x").exists()
 
 
-def test_limits_of_names_and_of_the_table_of_contents(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hostile_archive_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On Windows `C:x/config.yaml` has the form of a member, and lies outside of the folder."""
-    crowded(folder / "many.zip")
+    path = tmp_path / "packed.zip"
+    # Each member holds the next one's header, so that a small archive unpacks to a large one.
+    overlapping_zip(path, [f"run/tokenizer/{letter}.json" for letter in "abcdefgh"], b"x" * 10_000)
+    with pytest.raises(CheckpointError, match=r"packed\.zip: not a packed run: its files overlap"):
+        unpack(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        for letters in itertools.product("abcd", repeat=4):
+            archive.writestr(f"run/tokenizer/{''.join(letters)}.json", "")
+    with pytest.raises(CheckpointError, match="256 files, allowed: "):
+        unpack(path)
+    with monkeypatch.context() as patch:
+        patch.setattr("nmt.storage.bounded.MAX_ZIP_TABLE_BYTES", 1000)
+        with pytest.raises(CheckpointError, match="table of contents"):
+            unpack(path)
     monkeypatch.setattr("nmt.runs.pack._MEMBER", re.compile(".*"))
-    with zipfile.ZipFile(folder / "packed.zip", "w") as archive:
+    with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("run/../../elsewhere", "x")
     message = r"elsewhere: a link out of .*; allowed: files inside it$"
     with pytest.raises(CheckpointError, match=message):
-        unpack(folder / "packed.zip")
-    monkeypatch.setattr("nmt.storage.bounded.MAX_ZIP_TABLE_BYTES", 1000)
-    with pytest.raises(CheckpointError, match="table of contents"):
-        unpack(folder / "many.zip")
+        unpack(path)
 
 
 def test_a_link_out_of_the_run_is_not_packed(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """The bar that counts translations: where there is a terminal to see it, and nowhere else."""
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -8,20 +9,14 @@ import pytest
 from nmt.cli.shared.sentences import with_progress
 
 
-@pytest.mark.parametrize("stderr", [False, True])
-@pytest.mark.parametrize("stdout", [False, True])
-@pytest.mark.parametrize("out", [None, Path("a.fr")])
 def test_what_is_done_is_counted_on_a_terminal(
-    stderr: bool,
-    stdout: bool,
-    out: Path | None,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Neither in a log, nor between the results that a terminal shows."""
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: stdout)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: stderr)
-    assert list(with_progress(iter("abcde"), None, out)) == [*"abcde"]
-    printed, err = capsys.readouterr()
-    assert printed == ""
-    assert ("translated: 5 sentences [" in err) == (stderr and (out is not None or not stdout))
+    for stderr, stdout, out in itertools.product((False, True), (False, True), (None, Path("a"))):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda is_terminal=stdout: is_terminal)
+        monkeypatch.setattr(sys.stderr, "isatty", lambda is_terminal=stderr: is_terminal)
+        assert list(with_progress(iter("abcde"), None, out)) == [*"abcde"]
+        printed, err = capsys.readouterr()
+        assert printed == ""
+        assert ("translated: 5 sentences [" in err) == (stderr and (bool(out) or not stdout))

@@ -1,25 +1,29 @@
 """The run directory: made, found, loaded; every way it can be wrong has its message."""
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 import torch
+from cli.helpers import nmt, refusal
 
 from nmt.config import RunConfig, load_config
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.models.catalog import build_model
+from nmt.models.ensemble import Ensemble
 from nmt.runs.directory import RunDirectory
 from nmt.runs.find import find_run
 from nmt.runs.trained_run import TrainedRun
 from nmt.text.tokenizer import train_tokenizers
+from nmt.translation.translator import Translator
 from nmt.types import SentencePair
 
 CPU = torch.device("cpu")
 PAIRS = [SentencePair("the cat sleeps .", "le chat dort ."), SentencePair("a dog", "un chien")]
 
 
-def make_config(folder: Path, *overrides: str) -> RunConfig:
+def make_config(folder: Path) -> RunConfig:
     path = folder / "x.yaml"
     path.write_text(
         "name: x\n"
@@ -28,14 +32,14 @@ def make_config(folder: Path, *overrides: str) -> RunConfig:
         "model: {embedding: 11, hidden: 11, tie_embeddings: all, attention: {size: 7}}\n"
         "train: {epochs: 1}\n"
     )
-    return load_config(path, overrides)
+    return load_config(path)
 
 
-def make_run(path: Path, step: int = 3, *overrides: str) -> RunDirectory:
+def make_run(path: Path, step: int = 3, pairs: list[SentencePair] = PAIRS) -> RunDirectory:
     path.parent.mkdir(parents=True, exist_ok=True)
-    config = make_config(path.parent, *overrides)
+    config = make_config(path.parent)
     run = RunDirectory.create(path, config)
-    tokenizers = train_tokenizers(config.tokenizer, PAIRS, "en", "fr", seed=1)
+    tokenizers = train_tokenizers(config.tokenizer, pairs, "en", "fr", seed=1)
     tokenizers.save(run.tokenizer_path)
     torch.manual_seed(step)
     model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
@@ -55,21 +59,20 @@ def test_what_is_no_run_or_lacks_a_part_is_refused(tmp_path: Path) -> None:
         TrainedRun.open(directory.path)
     with pytest.raises(CheckpointError, match=r"nowhere: no such folder$"):
         TrainedRun.open(str(tmp_path / "nowhere"))
-    with pytest.raises(CheckpointError, match=r": not a run: it has no config\.yaml$"):
-        TrainedRun.open(tmp_path)
 
 
-@pytest.mark.parametrize("which", ["last", "step-000003", "3", 3])
-def test_the_loaded_model_is_the_saved_one(tmp_path: Path, which: str | int) -> None:
+def test_the_loaded_model_is_the_saved_one(tmp_path: Path) -> None:
     run = make_run(tmp_path / "x")
-    loaded = TrainedRun.open(run.path).load_model(which, CPU)
-    assert loaded.step == 3
+    loaded, *others = (
+        TrainedRun.open(run.path).load_model(which, CPU) for which in ("last", "step-000003", 3)
+    )
+    assert [other.step for other in others] == [3, 3]
     assert loaded.config == run.load_config()
     assert loaded.tokenizers.src.vocab == loaded.tokenizers.tgt.vocab
     assert not loaded.model.training
     saved = run.checkpoint_folder.load("last").model_tensors
-    got = loaded.model.state_dict()
-    assert all(torch.equal(got[name], saved[name]) for name in saved)
+    weights = loaded.model.state_dict()
+    assert all(torch.equal(weights[name], saved[name]) for name in saved)
     # It computes, with nothing left without storage, what the model that was saved computes.
     tokenizers = loaded.tokenizers
     twin = build_model(loaded.config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
@@ -97,28 +100,49 @@ def test_the_newest_checkpoint_decides(tmp_path: Path) -> None:
 
 
 def test_no_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(name: str | None, message: str) -> None:
+        with pytest.raises(CheckpointError, match=f"^{message}$"):
+            find_run(name and Path(name))
+
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CheckpointError) as caught:
-        find_run(None)
-    assert str(caught.value) == (
-        "no `run` given and no folder 'runs' here; train a model first: nmt train `config=starter`"
-    )
-    run = RunDirectory.create(Path("runs/x"), make_config(tmp_path))
-    with pytest.raises(CheckpointError, match=r"no run in 'runs' has a checkpoint yet$"):
-        find_run(None)
-    with pytest.raises(CheckpointError, match="runs/x: this run has no checkpoint yet; train it"):
-        find_run(run.path)
-    for name in ("run/y", "x"):  # runs/x has no checkpoint: a training may have just made it
-        with pytest.raises(CheckpointError, match=f"^{name}: no such run; train one"):
-            find_run(Path(name))
-    with pytest.raises(CheckpointError, match=r"^/quite/else: no such run; train"):
-        find_run(Path("/quite/else"))
+    refused(None, "no `run` given and no folder 'runs' here; train a model first: .*")
+    RunDirectory.create(Path("runs/x"), make_config(tmp_path))
+    refused(None, "no run in 'runs' has a checkpoint yet")
+    refused("runs/x", "runs/x: this run has no checkpoint yet; train it.*")
+    refused("x", "x: no such run; train one.*")  # a training may have just made runs/x
+    refused("/quite/else", "/quite/else: no such run; train.*")
     Path("empty").mkdir()
-    with pytest.raises(CheckpointError, match=r"^empty: not a run: it has no config\.yaml$"):
-        find_run(Path("empty"))
-    trained = make_run(Path("runs/trained")).path
-    with pytest.raises(CheckpointError, match=r"^x: no such run; there are: runs/trained$"):
-        find_run(Path("x"))
-    for path in (Path("runs"), trained / "checkpoints"):
-        with pytest.raises(CheckpointError, match=r"did you mean 'runs/trained'\?$"):
-            find_run(path)
+    refused("empty", r"empty: not a run: it has no config\.yaml")
+    make_run(Path("runs/trained"))
+    refused("x", "x: no such run; there are: runs/trained")
+    for path in ("runs", "runs/trained/checkpoints"):
+        refused(path, r".*config\.yaml; did you mean 'runs/trained'\?")
+
+
+def test_several_runs_translate_as_an_ensemble(tmp_path: Path) -> None:
+    run, other = make_run(tmp_path / "x").path, make_run(tmp_path / "y", 5).path
+    [one], [same] = (Translator.load(r, CPU).translate(["the cat"]) for r in (run, [run, run]))
+    assert same.text == one.text
+    both = Translator.load([run, other], CPU, weights=[2.0, 6.0])
+    assert isinstance(both.model, Ensemble)
+    assert both.model.weights == (0.25, 0.75)
+    assert f"from {run} + {other}, checkpoint best" in repr(both)
+    assert Translator.load([run, other], CPU, int8=True).translate(["the cat"])[0].hypotheses
+    with pytest.raises(ConfigError, match=r"^run: got none, allowed: one, or several"):
+        Translator.load([], CPU)
+    runs = ("--run", run, "--run", other, "--weights")
+    text = both.translate(["the cat"])[0].text
+    assert nmt("translate", "the cat", *runs, "2,6").stdout == f"{text}\n"
+    nmt("attention", "the cat", *runs, "2,6", "--out", tmp_path / "maps.npz")
+    (tmp_path / "src.en").write_text("the cat\n")
+    files = ("--src", tmp_path / "src.en", "--ref", tmp_path / "src.en")
+    nmt("eval", *files, "--no-bootstrap", *runs, "2,6")
+    report = json.loads((run / "eval" / "src.en-with-y-weights2,6.json").read_text())
+    assert (report["ensemble"], report["weights"]) == ([str(run), str(other)], [2, 6])
+    error = refusal("attention", "the cat", *runs, "2")
+    assert "weights: got 2.0, allowed: a positive number for each of the 2 models" in error
+    pairs = [SentencePair(pair.src_text, f"{pair.tgt_text} oui") for pair in PAIRS]
+    other = make_run(tmp_path / "z", 4, pairs).path
+    words = rf"^{other}: its src vocabulary differs from that of {run}; an ensemble needs"
+    with pytest.raises(ConfigError, match=words):
+        Translator.load([run, other], CPU)

@@ -23,24 +23,18 @@ from nmt.settings.yaml_text import (
 
 
 class Round(Config):
-    """A shape with one size."""
-
     kind: Literal["round"] = "round"
     radius: float = 1.0
     colour: str = "red"
 
 
 class Square(Config):
-    """A shape with another."""
-
     kind: Literal["square"] = "square"
     side: float = 1.0
     colour: str = "red"
 
 
 class Inner(Config):
-    """A section."""
-
     size: int = 3
     flag: bool = False
     paths: tuple[Path, ...] = ()
@@ -48,8 +42,6 @@ class Inner(Config):
 
 
 class Outer(Config):
-    """The whole file."""
-
     name: str
     rate: float = Field(default=0.5, gt=0)
     inner: Inner = Inner()
@@ -74,17 +66,11 @@ def error(file: Path, text: str, *overrides: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("written", "value"),
-    [("3e-4", 3e-4), ("3E4", 3e4), (".5", 0.5), ("1.", 1.0), ("010", 10.0), ("1_000", 1000.0)],
-)
-def test_numbers(file: Path, written: str, value: float) -> None:
-    assert load(file, f"name: x\nrate: {written}").rate == value
-
-
-@pytest.mark.parametrize("written", ["no", "off", "2020-01-01", "12:30", "1e", "0x1F", "="])
-def test_words_that_yaml_1_1_takes_for_something_else(file: Path, written: str) -> None:
-    assert load(file, f"name: {written}").name == written
+def test_numbers_and_words_are_not_those_of_yaml_1_1(file: Path) -> None:
+    for written, value in {"3e-4": 3e-4, ".5": 0.5, "1.": 1.0, "010": 10.0, "1_000": 1e3}.items():
+        assert load(file, f"name: x\nrate: {written}").rate == value
+    for written in ("no", "off", "2020-01-01", "12:30", "1e", "0x1F", "="):
+        assert load(file, f"name: {written}").name == written
 
 
 BILLION_WORDS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -100,7 +86,6 @@ BILLION_WORDS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("name: x\nrate: '3e-4'", "2: rate: got '3e-4', allowed: a number"),
         ("name: x\nrate: 1e999", "2: rate: got 1e999, which is too large for a number"),
         ("name: x\ninner: {flag: yes}", "2: inner.flag: got 'yes', allowed: true or false"),
-        ("name: x\ninner: 3", "2: inner: got 3, allowed: a section of keys"),
         ("name: x\ninner:\n  paths:\n  - a\n  - 3\n", "5: inner.paths.1: got 3, allowed: "),
         ("rate: 1", " name: missing, and it has no default"),
         ("# only words\n", " the file is empty"),
@@ -109,7 +94,6 @@ BILLION_WORDS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         (BILLION_WORDS, "2: not valid YAML: aliases (*a) are not allowed"),
         ("a:\n  !!python/object/apply:os.system [ls]", "2: not valid YAML: tags are not allowed"),
         ("name: x\n  rate: 3", "2: not valid YAML: got '  rate: 3'"),
-        ("a: 'b\nc: d\n\n", '1: not valid YAML: got "a: \'b"'),
         ("a: 1\nb: \x07", "2: not valid YAML: the character U+0007 is not allowed"),
         ("name: " + "[" * 190_000, "1: not valid YAML: sections are nested deeper than 20 levels"),
         ("".join(f"{' ' * n}a:\n" for n in range(100)), "20: not valid YAML: sections are nested"),
@@ -136,11 +120,9 @@ def test_the_deepest_and_the_largest_that_are_allowed(file: Path) -> None:
     file.write_bytes(b"#" * MAX_YAML_BYTES)
     assert len(read_text(file)) == MAX_YAML_BYTES
     with file.open("ab") as huge:
-        huge.truncate(1 << 30)
-    started = time.monotonic()
+        huge.truncate(1 << 40)  # more than can be read
     with pytest.raises(ConfigError, match=r"x\.yaml: larger than the 200,000 bytes"):
         read_text(file)
-    assert time.monotonic() - started < 1
 
 
 def test_all_faults_are_reported_in_the_order_of_the_file(file: Path) -> None:
@@ -171,13 +153,10 @@ def test_what_is_no_config_file_is_named(file: Path) -> None:
 
 
 def test_overrides_reach_into_what_the_file_does_not_say(file: Path) -> None:
-    config = load(file, "name: x", "rate=3e-4", "inner.size=7", "inner.paths=[a, b]", "other={}")
-    assert config == Outer(
-        name="x", rate=3e-4, inner=Inner(size=7, paths=(Path("a"), Path("b"))), other=Inner()
-    )
-
-
-def test_overrides_apply_to_a_config_that_was_read_already() -> None:
+    """And apply to a config that was read already."""
+    config = load(file, "name: x", "rate=3e-4", "inner.paths=[a, b]", "other={}")
+    inner = Inner(paths=(Path("a"), Path("b")))
+    assert config == Outer(name="x", rate=3e-4, inner=inner, other=Inner())
     config = Outer(name="x", rate=2)
     changed = with_overrides(config, [Override("inner.size", 7, "--size 7")])
     assert changed == Outer(name="x", rate=2, inner=Inner(size=7))
@@ -194,24 +173,21 @@ def test_the_last_override_of_a_key_wins_and_may_be_odd(file: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("rate", "--set rate: allowed: key=value, such as train.lr=3e-4"),
-        ("rate.x=3", "--set rate.x=3: 'rate' is no section here"),
-        ("inner.zzz=3", "--set inner.zzz=3: inner.zzz: unknown key, allowed here: size, flag, pa"),
+        ("rate", "allowed: key=value, such as train.lr=3e-4"),
+        ("rate.x=3", "'rate' is no section here"),
+        ("inner.zzz=3", "inner.zzz: unknown key, allowed here: size, flag, pa"),
         ("inner.shape.kind=sqare", "inner.shape.kind: got 'sqare', allowed: 'round', 'square'"),
         ("inner.shape.radius=1", "inner.shape.radius: unknown key for kind 'square', 'round' has"),
     ],
 )
 def test_each_fault_of_an_override_names_it(file: Path, override: str, message: str) -> None:
     line = error(file, "name: x\nrate: 1", override)
-    assert line.startswith(f"--set {override}: ")
-    assert message in line
+    assert line.startswith(f"--set {override}: {message}")
     assert "\n" not in line
 
 
 def test_a_kind_may_be_left_out_or_given_as_its_name(file: Path) -> None:
     assert load(file, "name: x\ninner: {shape: {side: 2}}").inner.shape == Square(side=2)
-    assert load(file, "name: x", "inner.shape.side=2").inner.shape == Square(side=2)
-    assert load(file, "name: x\ninner: {shape: round}").inner.shape == Round()
     assert load(file, "name: x", "inner.shape=round").inner.shape == Round()
     changed = load(file, "name: x\ninner: {shape: round}", "inner.shape.radius=9")
     assert changed.inner.shape == Round(radius=9)
@@ -220,15 +196,12 @@ def test_a_kind_may_be_left_out_or_given_as_its_name(file: Path) -> None:
     assert load(file, "name: x\ninner:\n  # nothing yet\nother:\n") == Outer(name="x")
 
 
-@pytest.mark.parametrize("swapped", [False, True])
-def test_a_new_kind_keeps_what_it_knows_and_drops_the_rest(file: Path, swapped: bool) -> None:
+def test_a_new_kind_keeps_what_it_knows_and_drops_the_rest(file: Path) -> None:
+    """But for a key that no kind knows."""
     text = "name: x\ninner: {shape: {kind: square, side: 2, colour: blue}}"
-    overrides = ["inner.shape.kind=round", "inner.shape.radius=5"]
-    shape = load(file, text, *(reversed(overrides) if swapped else overrides)).inner.shape
-    assert shape == Round(radius=5, colour="blue")
-
-
-def test_a_new_kind_does_not_hide_a_key_that_no_kind_knows(file: Path) -> None:
+    overrides = ("inner.shape.kind=round", "inner.shape.radius=5")
+    for order in (overrides, overrides[::-1]):
+        assert load(file, text, *order).inner.shape == Round(radius=5, colour="blue")
     text = "name: x\ninner: {shape: {kind: square, sied: 2}}"
     assert "inner.shape.sied: unknown key" in error(file, text, "inner.shape.kind=round")
 

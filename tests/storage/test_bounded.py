@@ -28,27 +28,16 @@ def test_what_cannot_be_read_is_refused_at_once(tmp_path: Path) -> None:
         (tmp_path, "Is a directory"),
         (Path("a\0b"), "embedded null byte"),
     ):
-        with pytest.raises(DataError) as caught:
+        with pytest.raises(DataError, match=f"^{path}: cannot be read: {reason}$"):
             read_json(path, DataError)
-        assert str(caught.value) == f"{path}: cannot be read: {reason}"
     with pytest.raises(FileNotFoundError):
         read_json(tmp_path / "none", DataError)
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"{", "Expecting property name"),
-        (b"\xff", "can't decode byte 0xff"),
-        (b"[" * 100_000, "nested too deeply"),
-    ],
-)
-def test_damaged_json_is_a_line(content: bytes, reason: str) -> None:
-    with pytest.raises(CheckpointError) as caught:
+@pytest.mark.parametrize("content", [b"{", b"\xff", b"[" * 100_000])
+def test_damaged_json_is_a_line(content: bytes) -> None:
+    with pytest.raises(CheckpointError, match=r"^state\.json: damaged: not JSON \([^\n]*\Z"):
         parse_json(content, "state.json", CheckpointError)
-    assert str(caught.value).startswith("state.json: damaged: not JSON (")
-    assert reason in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_links_may_lead_about_within_the_folder_but_not_out(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """A file of tensors keeps its word, or is refused before anything but its header is read."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,6 @@ from hypothesis import strategies as st
 
 from nmt.errors import CheckpointError
 from nmt.storage.tensor_file import Spec, check_finite, read_safetensors, specs_of
-
-Header = dict[str, dict[str, object]]
 
 
 def pack(header: object, data: bytes = b"", length: int | None = None) -> bytes:
@@ -33,16 +30,12 @@ def test_a_file_of_the_library_is_told_as_it_is(tmp_path: Path) -> None:
         "empty": torch.zeros(0, 3),
         "bytes": torch.zeros(11, dtype=torch.uint8),
         "flags": torch.zeros(3, dtype=torch.bool),
-        "count": torch.tensor(3),
     }
     raw = safetensors.torch.save(tensors, metadata={"format": "pt"})
     (tmp_path / "x").write_bytes(raw)
     assert read_safetensors(tmp_path / "x", specs_of(tensors), CheckpointError) == raw
     assert specs_of(tensors)["half"] == Spec("BF16", (7,))
     assert str(specs_of(tensors)["a"]) == "F32 (2, 3, 5)"
-
-
-A = entry("F32", [2], 0, 8)
 
 
 @pytest.mark.parametrize(
@@ -53,11 +46,12 @@ A = entry("F32", [2], 0, 8)
         (pack(b'{"a": ' * 99999), "invalid JSON in header: recursion limit exceeded"),
         (pack({"a": entry("F4", [2], 0, 1)}, bytes(1)), "'a': got F4 (2,), not a tensor here"),
         (pack({"a": entry("F32", [1] * 9**5, 0, 4)}, bytes(4)), "not a tensor here"),
-        (pack({"a": entry("F32", [1 << 60], 0, 8)}), "overflow computing buffer size"),
         (pack({"a": entry("F32", [0, 1 << 63], 0, 0)}), "'a': got F32 (0, 9223372036854775808)"),
-        (pack({"a": entry("F32", [1 << 20, 1 << 20], 0, 8)}, bytes(8)), "invalid shape, data type"),
         (pack({"a": entry("F32", [2], 4, 12)}, bytes(12)), "invalid offset for tensor `a`"),
-        (pack({"a": A}, bytes(7)), "incomplete metadata, file not fully covered"),
+        (
+            pack({"a": entry("F32", [2], 0, 8)}, bytes(7)),
+            "incomplete metadata, file not fully covered",
+        ),
         (pack({"a\n\x1b[31m" + "x" * 9999: entry("U8", [2], 4, 6)}), "invalid offset for tensor"),
     ],
 )
@@ -70,17 +64,6 @@ def test_a_file_that_lies_is_refused_in_a_line(tmp_path: Path, content: bytes, r
     assert reason in str(caught.value)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < len(str(path)) + 300
-
-
-def test_nothing_but_the_header_is_read_of_other_tensors(tmp_path: Path) -> None:
-    path = tmp_path / "huge"
-    header = pack({"a": entry("F32", [1 << 38], 0, 1 << 40)})
-    with path.open("wb") as file:  # a terabyte, none of it on the disk
-        file.write(header)
-        file.truncate(len(header) + (1 << 40))
-    message = r": 'a': got F32 \(274877906944,\), allowed: F32 \(2,\)$"
-    with pytest.raises(CheckpointError, match=message):
-        read_safetensors(path, {"a": Spec("F32", (2,))}, CheckpointError)
 
 
 @given(st.data())
@@ -103,20 +86,10 @@ def test_any_damage_is_refused_or_harmless(
     assert specs_of(safetensors.torch.load(content)) == specs_of(tensors)
 
 
-BIG = torch.full((3,), 3e38)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "n_bad"),
-    [
-        (lambda t: t.fill_(float("nan")), 6),
-        (lambda t: t[1, 1:2].fill_(float("inf")), 1),
-        (lambda t: t[0].fill_(float("-inf")), 3),
-    ],
-)
-def test_a_number_that_is_none(spoil: Callable[[torch.Tensor], object], n_bad: int) -> None:
-    tensors = {"a": torch.ones(2, 3), "n": torch.arange(3), "big": BIG}
+@pytest.mark.parametrize(("value", "row"), [("nan", 0), ("inf", 1), ("-inf", 0)])
+def test_a_number_that_is_none(value: str, row: int) -> None:
+    tensors = {"a": torch.ones(2, 3), "n": torch.arange(3), "big": torch.full((3,), 3e38)}
     check_finite(tensors, "x", CheckpointError)  # the sum of `big` alone is infinite
-    spoil(tensors["a"])
-    with pytest.raises(CheckpointError, match=f"^x: a: {n_bad} of 6 numbers are NaN or infinite$"):
+    tensors["a"][row] = float(value)
+    with pytest.raises(CheckpointError, match=r"^x: a: 3 of 6 numbers are NaN or infinite$"):
         check_finite(tensors, "x", CheckpointError)
