@@ -7,8 +7,7 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
-from nmt.optim.optimizers import EMAConfig
-from nmt.optim.optimizers import AdamWConfig, OptimizerConfig
+from nmt.optim.optimizers import AdamWConfig, EMAConfig, OptimizerConfig
 
 
 def test_every_optimiser_is_torchs_and_gets_its_numbers() -> None:
