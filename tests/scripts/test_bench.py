@@ -103,6 +103,8 @@ def test_the_report_is_complete_and_strict_fails_when_busy(monkeypatch, capsys) 
 
     monkeypatch.setattr(measuring, "read_cpu", read)
     monkeypatch.setattr(bench, "configure_process", lambda threads: None)
+    small = partial(bench.ceiling, sizes=(16,))
+    monkeypatch.setattr(bench, "ceiling", lambda precision, device, _: small(precision, device))
     monkeypatch.setattr(bench, "measure_memory", lambda plan: None)
     options = ["--sizes", "tiny", "--rounds", "1", "--precision", "bf16"]
     assert bench.main([*bench.PARTS, *options, "--json"]) == 0

@@ -77,7 +77,7 @@ def test_the_own_api_gives_what_the_translator_gives(client, translator) -> None
 PIECES = st.sampled_from([*TEXTS, " ", "\n", "\n\n", "\t", "<b>", "12", "\x00"])
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[*HealthCheck])
+@settings(max_examples=10, deadline=None, suppress_health_check=[*HealthCheck])
 @given(st.lists(PIECES, min_size=1))
 def test_the_parts_of_a_document_are_the_text(client, translator, pieces) -> None:
     q = "".join(pieces)
