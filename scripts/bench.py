@@ -3,7 +3,6 @@
     python scripts/bench.py                                # training, decoding, memory
     python scripts/bench.py training --precision bf16      # bf16 beside fp32
     python scripts/bench.py memory --sizes long            # sentences of 50 pieces, 1,000 units
-    python scripts/bench.py growth                         # longer and longer sentences
     python scripts/bench.py training decoding --sizes gpu --precision bf16 --device cuda
     python scripts/bench.py --json --strict                # exit code 1 on a busy machine
 
@@ -15,7 +14,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,7 +22,6 @@ from typing import Literal, get_args
 
 import torch
 from measuring import (
-    Amount,
     Material,
     Work,
     describe_load,
@@ -64,9 +62,8 @@ from nmt.training.step import StepSettings, train_step, translation_loss
 Form = Literal["nmt", "plain", "textbook"]
 """The model with its default backend, with `backend: reference`, and the textbook's loop."""
 
-PARTS = ("training", "decoding", "memory", "growth")
+PARTS = ("training", "decoding", "memory")
 BEAMS = (1, 5)
-LENGTHS = (16, 32, 64, 128, 256)
 REAL_CORPUS, FALLBACK = "multi30k-en-fr", "starter"
 FALLBACK_VOCABULARY = 3000  # the starter corpus has too few words for many more pieces
 MIB = 2**20
@@ -224,57 +221,37 @@ def learner(
     ]
 
 
-def measure_growth(plan: Plan, lengths: Sequence[int]) -> Section:
-    """Measure updates on longer and longer sentences, with the same number of tokens a batch."""
-    budget = plan.sizes.batch * (plan.sizes.src + plan.sizes.tgt)
-    variant = plan.variants()[0]
-    tasks: dict[str, tuple[Plan, Variant, Material]] = {}
-    for length in sorted(lengths, reverse=True):  # the last is the baseline
-        batch = max(1, round(budget / (2 * length)))
-        shape = plan.sizes.model_copy(update={"batch": batch, "src": length, "tgt": length})
-        name = f"S = T = {length}, B {batch}"
-        tasks[name] = replace(plan, sizes=shape), variant, fixed_shape(shape)
-    return measure_updates(f"growth of training with length, {variant.name}", plan, tasks)
-
-
-def measure_updates(
-    title: str, plan: Plan, tasks: Mapping[str, tuple[Plan, Variant, Material]]
-) -> Section:
+def measure_updates(plan: Plan, material: Material) -> Section:
     """Time updates in turn: source and target tokens a second, padding not counted.
 
     Ratios are relative to the last row and are medians of the quotients of the rounds. The ceiling
     is measured in the row's precision.
     """
+    variants = plan.variants()
     ceilings = {
-        variant.precision: ceiling(variant.precision, plan.device, plan.ceiling_sizes)
-        for _, variant, _ in tasks.values()
+        precision: ceiling(precision, plan.device, plan.ceiling_sizes)
+        for precision in dict.fromkeys(variant.precision for variant in variants)
     }
     works = {f"ceiling {precision}": work for precision, (work, _) in ceilings.items()}
-    amounts: dict[str, tuple[Amount, int]] = {}
-    for name, (task_plan, variant, material) in tasks.items():
-        batches = material.to(plan.device).batches
-        works[name] = partial(learner(task_plan, variant, material), batches)
-        flops = 3 * forward_flops(task_plan.sizes.model(), material.amount, material.tgt_vocab)
-        amounts[name] = material.amount, flops
+    batches, amount = material.to(plan.device).batches, material.amount
+    for variant in variants:
+        works[variant.name] = partial(learner(plan, variant, material), batches)
+    flops = 3 * forward_flops(plan.sizes.model(), amount, material.tgt_vocab)
     timed, others = in_turn(works, plan.rounds)
-    last, (last_amount, last_flops) = list(amounts.items())[-1]
     rows = {}
-    for name, (_, variant, _) in tasks.items():
-        amount, flops = amounts[name]
-        share = flops / ceilings[variant.precision][1]
-        tokens = amount.tokens / last_amount.tokens
-        rows[name] = {
-            **timed[name].rates("tokens/s", amount.tokens),
-            "target tokens/s": timed[name].rate(amount.tgt),
-            "times the last": speedup(timed[name], timed[last]) * tokens,
-            "products, times the last": flops / last_flops / tokens,
-            "of the ceiling": share * speedup(timed[name], timed[f"ceiling {variant.precision}"]),
+    for variant in variants:
+        task, limit = timed[variant.name], timed[f"ceiling {variant.precision}"]
+        rows[variant.name] = {
+            **task.rates("tokens/s", amount.tokens),
+            "target tokens/s": task.rate(amount.tgt),
+            "times the last": speedup(task, timed[variants[-1].name]),
+            "of the ceiling": flops / ceilings[variant.precision][1] * speedup(task, limit),
         }
     notes = [
         f"ceiling {precision}: {timed[f'ceiling {precision}'].rate(n / 1e9):,.0f} GFLOP/s"
         for precision, (_, n) in ceilings.items()
     ]
-    return Section(title, rows, others, tuple(notes))
+    return Section(f"training, {material.title}", rows, others, tuple(notes))
 
 
 def decode(model: Seq2Seq, precision: Precision, material: Material, beam: int) -> int:
@@ -359,10 +336,7 @@ def measure(options: argparse.Namespace, plan: Plan) -> Iterator[Section]:
     for part in options.parts:
         if part == "training":
             for material in materials:
-                tasks = {variant.name: (plan, variant, material) for variant in plan.variants()}
-                yield measure_updates(f"training, {material.title}", plan, tasks)
-        elif part == "growth":
-            yield measure_growth(plan, LENGTHS)
+                yield measure_updates(plan, material)
         elif part == "memory":
             if (section := measure_memory(plan)) is not None:
                 yield section
@@ -387,7 +361,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all but growth")
+    add("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
     add("--sizes", default="standard", help=", ".join(PRESETS))
     add("--set", nargs="+", default=[], metavar="KEY=VALUE", help="a size, such as hidden=512")
     add("--precision", choices=list(_DTYPES), default="fp32", help="measured beside fp32")
@@ -398,7 +372,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--json", action="store_true")
     add("--strict", action="store_true", help="exit with 1 if others kept the machine busy")
     options = parser.parse_args(arguments)
-    options.parts = options.parts or [part for part in PARTS if part != "growth"]
+    options.parts = options.parts or PARTS
     try:
         if unknown := [part for part in options.parts if part not in PARTS]:
             raise ConfigError(f"part: got '{unknown[0]}', allowed: {', '.join(PARTS)}")

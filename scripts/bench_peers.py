@@ -23,7 +23,7 @@ from measuring import machine_card
 from peers.data import Exported, export
 from peers.rounds import Place, decoding_table, train_in_turn, training_table, translate_in_turn
 from peers.toolkit import Settings, Toolkit
-from peers.toolkits import Form, JoeyNMT, Marian, OpenNMT, Own
+from peers.toolkits import JoeyNMT, Marian, OpenNMT, Own
 
 from nmt.errors import ConfigError, NMTError
 from nmt.settings.config_file import load_overrides
@@ -33,10 +33,8 @@ _DEFAULT = ("nmt", "opennmt", "joeynmt", "marian")
 
 
 def toolkits(threads: int) -> dict[str, Toolkit]:
-    forms: tuple[Form, ...] = ("plain", "half", "deep")
-    ours: list[Toolkit] = [Own(p, form) for form in forms for p in ("fp32", "bf16")]
-    ours.append(Own("fp32", int8=True))
-    others: list[Toolkit] = [OpenNMT(), JoeyNMT(), JoeyNMT(helped=False), Marian(threads)]
+    ours = [Own("fp32"), Own("bf16"), Own("fp32", int8=True)]
+    others = [OpenNMT(), JoeyNMT(), JoeyNMT(helped=False), Marian(threads)]
     return {toolkit.name: toolkit for toolkit in (*ours, *others)}
 
 

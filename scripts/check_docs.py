@@ -98,12 +98,11 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", help="entries of the list; none: all that are not slow")
-    parser.add_argument("--slow", action="store_true", help="the slow ones too")
-    parser.add_argument("--runs", type=Path, help="the folder of the trained runs of the pages")
-    parser.add_argument(
-        "--root", type=Path, default=ROOT, help="the checkout whose docs are checked"
-    )
+    add = parser.add_argument
+    add("names", nargs="*", help="entries of the list; none: all that are not slow")
+    add("--slow", action="store_true", help="the slow ones too")
+    add("--runs", type=Path, help="the folder of the trained runs of the pages")
+    add("--root", type=Path, default=ROOT, help="the checkout whose docs are checked")
     options = parser.parse_args(words)
     try:
         entries = read_list(options.root / LIST)
@@ -251,32 +250,29 @@ def _wanted(entry: Entry, folder: Path, output: str) -> list[str]:
         expected += filter(None, (folder / entry.lines_of).read_text("utf-8").splitlines())
     figures: dict[Any, object] = {}
     if entry.json_file is not None:
+
+        def with_numbers(pairs: Sequence[tuple[str, object]]) -> dict[str | int, object]:
+            """Make numeric keys integers, which str.format looks up."""
+            return {int(key) if key.isdecimal() else key: value for key, value in pairs}
+
         text = (folder / entry.json_file).read_text("utf-8")
-        content = json.loads(text, object_pairs_hook=_with_numbers)
+        content = json.loads(text, object_pairs_hook=with_numbers)
         figures |= content.get("numbers", content)
     for pattern in entry.output:
         match = re.search(pattern, output)
         if match is None:
             raise LookupError(f"the output has nothing like {pattern!r}")
-        figures |= {name: _number(text) for name, text in match.groupdict().items()}
+        for name, text in match.groupdict().items():
+            try:
+                figures[name] = float(text)
+            except ValueError:
+                figures[name] = text
     for line in entry.says:
         try:
             expected.append(PageFormat().vformat(line, (), figures))
         except LookupError as error:
             raise LookupError(f"the figures have no {error}, for {line}") from error
     return expected
-
-
-def _with_numbers(pairs: Sequence[tuple[str, object]]) -> dict[str | int, object]:
-    """A JSON object with numeric keys as integers, which str.format looks up."""
-    return {int(key) if key.isdecimal() else key: value for key, value in pairs}
-
-
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def agrees(expected: str, text: str, entry: Entry, lines: bool = False) -> bool:

@@ -8,6 +8,7 @@ once, into OUT/speed.json. To measure it again, delete that file, with nothing e
 
 import argparse
 import json
+import math
 import platform
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,48 +16,40 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from comparison.measures import Measured, forced, measure, test_set
-from comparison.members import Member, read_members, run_path, state_of, train_missing
-from comparison.pictures import draw_bleu, draw_maps
-from comparison.results import Result, kept_results, results_of
+from comparison.display import draw_bleu, draw_maps, markdown
+from comparison.measures import (
+    Measured,
+    Result,
+    forced,
+    kept_results,
+    measure,
+    results_of,
+    test_set,
+)
 from comparison.speed import Speed, measure_speed
-from comparison.table import markdown
 from measuring import material_of
 from pydantic import TypeAdapter
 
-from nmt.errors import ConfigError, DataError, NMTError
+from nmt.config import RunConfig, load_config
+from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
 from nmt.explain.by_length import draw_by_length
 from nmt.explain.heatmap import write_map
 from nmt.lab.figure import figure_style, write_png
+from nmt.runs.directory import RunDirectory
 from nmt.storage.atomic import write_json, write_text
+from nmt.training.loop import train
 from nmt.translation.translator import Translator
 from nmt.types import Translation
 
+BASELINE = "additive"
+"""The recipe that the others are compared with."""
 MAPPED_SENTENCE = 370  # two black dogs, a black puppy and a white dog: order, and four of a kind
 N_BATCHES = 2
-NAMED = ("additive", "none", "transformer", "multi-head", "hard")
+NAMED = (BASELINE, "none", "transformer", "multi-head", "hard")
 
 
 def main() -> int:
     """Parse, train, measure, write; return 2 if the user's input was wrong."""
-    options = _parser().parse_args()
-    try:
-        if options.kept:
-            _show(kept_results(options.out), _kept_speeds(options.out), options.out)
-            return 0
-        members = read_members(options.configs, options.only)
-        names = [member.name for member in members]
-        if options.baseline not in names:
-            raise ConfigError(f"--baseline: got '{options.baseline}', allowed: {', '.join(names)}")
-        options.out.mkdir(parents=True, exist_ok=True)
-        _compare(members, options)
-    except NMTError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -65,35 +58,89 @@ def _parser() -> argparse.ArgumentParser:
     add("--runs", type=Path, default=Path("runs/family"), help="where NAME-SEED are")
     add("--out", type=Path, default=Path("runs/family/comparison"), help="folder of the results")
     add("--seeds", type=int, nargs="+", default=[1])
-    add("--only", nargs="+", default=[], metavar="NAME", help="these recipes alone")
     add("--kept", action="store_true", help="measure nothing; show the results in OUT")
-    add("--baseline", default="additive", metavar="NAME", help="to compare the others with")
     add("--sentence", type=int, default=MAPPED_SENTENCE, help="test sentence of the maps, from 1")
     add("--rounds", type=int, default=5, help="rounds of the speed measurement")
     add("--measure-only", action="store_true", help="train nothing; leave out unfinished runs")
-    return parser
+    options = parser.parse_args()
+    try:
+        if options.kept:
+            _show(kept_results(options.out), _kept_speeds(options.out), options.out)
+        else:
+            options.out.mkdir(parents=True, exist_ok=True)
+            _compare(read_configs(options.configs), options)
+    except NMTError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
-def _compare(members: Sequence[Member], options: argparse.Namespace) -> None:
-    if not options.measure_only:
-        train_missing(members, options.seeds, options.runs)
-    measured = _measure(members, options)
-    if options.baseline not in measured:
-        raise ConfigError(f"--baseline: '{options.baseline}' has no finished run in {options.runs}")
-    examples = test_set(run_path(options.runs, options.baseline, min(measured[options.baseline])))
+def read_configs(folder: Path) -> dict[str, RunConfig]:
+    """The recipes in `folder` by name.
+
+    Raises ConfigError where the baseline is missing, or two of them differ in anything but name
+    and model: a comparison of those would compare more than the models.
+    """
+    configs = {path.stem: load_config(path) for path in sorted(folder.glob("*.yaml"))}
+    if BASELINE not in configs:
+        raise ConfigError(f"{folder / BASELINE}.yaml: missing; the others are compared with it")
+    base = configs[BASELINE]
+    if base.train.steps is None:
+        raise ConfigError(f"{folder / BASELINE}.yaml: train.steps: missing; it is the budget")
+    for name, config in configs.items():
+        for section in RunConfig.model_fields.keys() - {"name", "model"}:
+            if getattr(config, section) != getattr(base, section):
+                raise ConfigError(
+                    f"{folder / name}.yaml: {section} differs from {BASELINE}.yaml; recipes that "
+                    "are compared may differ in name and model only"
+                )
+    return configs
+
+
+def run_path(runs: Path, name: str, seed: int) -> Path:
+    return runs / f"{name}-{seed}"
+
+
+def is_finished(path: Path, config: RunConfig) -> bool:
+    """Whether the run has its last update. Raises CheckpointError if it has another config."""
+    run = RunDirectory(path)
+    if run.exists and run.load_config() != config:
+        raise CheckpointError(
+            f"{path}: was trained with another config; move it away, or name another folder "
+            "with --runs"
+        )
+    return run.exists and config.train.steps in run.checkpoint_folder.steps()
+
+
+def _compare(configs: Mapping[str, RunConfig], options: argparse.Namespace) -> None:
+    measured: dict[str, dict[int, Measured]] = {}
+    for seed in options.seeds:
+        for name, recipe in configs.items():
+            path, config = (
+                run_path(options.runs, name, seed),
+                recipe.model_copy(update={"seed": seed}),
+            )
+            if not options.measure_only and not is_finished(path, config):
+                train(config, path, sys.argv)  # a run that was begun is continued
+            if is_finished(path, config):
+                measured.setdefault(name, {})[seed] = measure(path)
+            else:
+                print(f"{path}: not finished", file=sys.stderr)
+    if BASELINE not in measured:
+        raise ConfigError(f"'{BASELINE}' has no finished run in {options.runs}")
+    examples = test_set(run_path(options.runs, BASELINE, min(measured[BASELINE])))
     if not 1 <= options.sentence <= len(examples):
         raise ConfigError(f"--sentence: got {options.sentence}, allowed: 1 to {len(examples)}")
-    tgt_lang = members[0].config.data.tgt_lang
-    results = results_of(measured, examples, options.baseline, tgt_lang)
+    base = configs[BASELINE]
+    results = results_of(measured, examples, BASELINE, base.data.tgt_lang)
     speeds = _kept_speeds(options.out)
     if not speeds and not options.measure_only:
-        speeds = _measure_speeds(members, options)
-    steps = members[0].config.train.steps
+        speeds = _measure_speeds(configs, options)
     family: dict[str, object] = {
-        "steps": steps,
+        "steps": base.train.steps,
         "sentences": len(examples),
         "signature": results[0].signature,
-        "kinds": {result.name: result.as_json() for result in results},
+        "kinds": {result.name: _as_json(result) for result in results},
         "speed": {name: asdict(speed) for name, speed in speeds.items()},
     }
     write_json(options.out / "family.json", family)
@@ -104,6 +151,11 @@ def _compare(members: Sequence[Member], options: argparse.Namespace) -> None:
     with figure_style():
         write_map(draw_maps(maps), options.out / "maps.png", force=True)
     _show(results, speeds, options.out)
+
+
+def _as_json(result: Result) -> dict[str, object]:
+    means = {"bleu": result.bleu, "spread": result.spread, "perplexity": math.exp(result.loss)}
+    return asdict(result) | means
 
 
 def _show(results: Sequence[Result], speeds: Mapping[str, Speed], out: Path) -> None:
@@ -117,21 +169,6 @@ def _show(results: Sequence[Result], speeds: Mapping[str, Speed], out: Path) -> 
     print(table, end="")
 
 
-def _measure(
-    members: Sequence[Member], options: argparse.Namespace
-) -> dict[str, dict[int, Measured]]:
-    """Return the measures of every finished run by kind and seed; name the others on stderr."""
-    measured: dict[str, dict[int, Measured]] = {}
-    for member in members:
-        for seed in options.seeds:
-            run = run_path(options.runs, member.name, seed)
-            state = state_of(member, seed, options.runs)
-            print(f"{run}: {state}", file=sys.stderr)
-            if state == "finished":
-                measured.setdefault(member.name, {})[seed] = measure(run)
-    return measured
-
-
 def _map(name: str, seed: int, options: argparse.Namespace) -> Translation:
     """Return a run's attention on the chosen sentence and its reference."""
     run = run_path(options.runs, name, seed)
@@ -139,9 +176,11 @@ def _map(name: str, seed: int, options: argparse.Namespace) -> Translation:
     return forced(translator, [test_set(run)[options.sentence - 1]])[0]
 
 
-def _measure_speeds(members: Sequence[Member], options: argparse.Namespace) -> dict[str, Speed]:
-    material = material_of(members[0].config, N_BATCHES, "the family's corpus")
-    speeds, others = measure_speed(members, options.baseline, material, options.rounds)
+def _measure_speeds(
+    configs: Mapping[str, RunConfig], options: argparse.Namespace
+) -> dict[str, Speed]:
+    material = material_of(configs[BASELINE], N_BATCHES, "the family's corpus")
+    speeds, others = measure_speed(configs, BASELINE, material, options.rounds)
     about = {
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,

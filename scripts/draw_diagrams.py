@@ -23,9 +23,7 @@ DIAGRAMS = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="the folder of the pictures")
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Measure a GPU: agreement, bits, resume, training, search and kernels.
+"""Measure a GPU: agreement, resume, training and search.
 
     python scripts/gpu_day.py --out report.json
     python scripts/gpu_day.py training decoding --rounds 5
@@ -29,7 +29,6 @@ from pydantic import TypeAdapter
 from safetensors.torch import load_file
 from textbook import textbook_loss, textbook_of
 from torch import Tensor, nn
-from torch.profiler import ProfilerActivity, profile
 
 from nmt.batches.batching import Batch, make_batch
 from nmt.config import load_config
@@ -38,7 +37,7 @@ from nmt.models.base import Seq2Seq
 from nmt.models.catalog import ModelConfig, build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.optim.losses import CrossEntropy
-from nmt.optim.optimizers import AdamConfig, OptimizerConfig
+from nmt.optim.optimizers import OptimizerConfig
 from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
 from nmt.training.graphs import TrainingGraphs
@@ -169,30 +168,6 @@ def translations() -> Iterator[Row]:
         }
 
 
-def graphs() -> Iterator[Row]:
-    """Yield whether updates by CUDA graphs, dropout on, leave the bits of those without."""
-    batches = [random_batch(12, src, 16).padded((16, 16)) for src in (16, 12) * 5]
-    for (name, keys), precision in product(MODELS.items(), PRECISIONS):
-        weights, recorded = [], 0
-        for has_graphs in (True, False, False):
-            model = model_of({**keys, "dropout": 0.2}, VOCABULARY).to(CUDA).train()
-            optimizer = AdamConfig().build(model.named_parameters(), 1e-3)
-            scaler = torch.amp.GradScaler("cuda", enabled=precision == "fp16")
-            recorder = TrainingGraphs(model) if has_graphs else None
-            settings = StepSettings(precision, CrossEntropy(0.1), 1.0, scaler, graphs=recorder)
-            torch.manual_seed(5)
-            for batch in batches:
-                train_step(model, optimizer, [batch], settings)
-            weights.append([p.detach().clone() for p in model.parameters()])
-            recorded = recorder.n_graphs if recorder else recorded
-        by_graphs, without, again = weights
-        yield {
-            **{"model": name, "precision": precision, "graphs": recorded},
-            "as without": all(map(torch.equal, by_graphs, without)),
-            "without, twice": all(map(torch.equal, without, again)),
-        }
-
-
 def resume() -> Iterator[Row]:
     """Yield the number of tensors that an interrupted and an unbroken run have in common."""
     for precision in PRECISIONS:
@@ -290,34 +265,12 @@ def decoding(rounds: int) -> Iterator[Row]:
         yield row | timed(work, rounds, 1, n, "sentences/s")
 
 
-def kernels() -> Iterator[Row]:
-    """Yield the kernels that take most of an update without graphs, in bf16."""
-    for name in list(RECIPES)[:2]:
-        recipe = RECIPES[name]
-        batch = fixed_shape(Sizes(**recipe.sizes)).batches[0].pinned()
-        work = update(recipe, "eager", batch, "bf16")
-        for _ in range(3):
-            work()
-        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
-            work()
-            torch.cuda.synchronize()
-        events = [e for e in profiler.key_averages() if e.device_type.name == "CUDA"]
-        events.sort(key=lambda event: -event.self_device_time_total)
-        total = sum(event.self_device_time_total for event in events) / 1e3
-        yield {"recipe": name, "launches": sum(event.count for event in events), "ms": total}
-        for event in events[:20]:
-            ms = event.self_device_time_total / 1e3
-            yield {"recipe": name, "launches": event.count, "ms": ms, "kernel": event.key[:70]}
-
-
 SECTIONS: Mapping[str, Callable[[int], Iterable[Row]]] = {
     "agreement": lambda _: agreement(),
     "translations": lambda _: translations(),
-    "graphs": lambda _: graphs(),
     "resume": lambda _: resume(),
     "training": training,
     "decoding": decoding,
-    "kernels": lambda _: kernels(),
 }
 
 

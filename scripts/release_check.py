@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 INSTALL = ("-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt")
-RUN = "runs/démo 1"
+RUN, STEPS = "runs/démo 1", 50
 SENTENCE = "My sister bought a red car."
 
 
@@ -36,7 +36,6 @@ def main() -> int:
     """Check both archives; the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--keep", type=Path, help="folder for archives and runs")
-    parser.add_argument("--steps", type=int, default=50, help="updates of the training")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = (options.keep or Path(scratch)).resolve() / "à vérifier"
@@ -44,7 +43,7 @@ def main() -> int:
         try:
             for archive in build(folder):
                 size = f"{archive.stat().st_size / 1e6:.2f} MB"
-                seconds = (f"{name} {s:.0f} s" for name, s in check(archive, options.steps))
+                seconds = (f"{name} {s:.0f} s" for name, s in check(archive))
                 print(archive.name, size, *seconds, sep="  ", flush=True)
         except StepError as error:
             print(error, file=sys.stderr)
@@ -64,7 +63,7 @@ def build(folder: Path) -> list[Path]:
     return [wheel, sdist]
 
 
-def check(archive: Path, steps: int) -> Iterator[tuple[str, float]]:
+def check(archive: Path) -> Iterator[tuple[str, float]]:
     """Install `archive` into an empty environment and use it; the seconds of each step."""
     folder = archive.parent.parent / archive.suffix.removeprefix(".")
     folder.mkdir()
@@ -76,9 +75,9 @@ def check(archive: Path, steps: int) -> Iterator[tuple[str, float]]:
         "install": (python, *INSTALL, archive),
         "version": (nmt, "--version"),
         "first translation": (nmt, "translate", SENTENCE),  # by a built-in model
-        "train": (*train, "--steps", steps),
+        "train": (*train, "--steps", STEPS),
         # The recipe's learning rate falls until the last update: another end is another schedule.
-        "resume": (*train, "--steps", steps + 10, "--allow-change"),
+        "resume": (*train, "--steps", STEPS + 10, "--allow-change"),
         "eval": (nmt, "eval", "--bleu", "--run", RUN, "--beam", 1, "--no-bootstrap"),
         "translate": (nmt, "translate", "--run", RUN, SENTENCE),
         "attention": (nmt, "attention", "--run", RUN, *picture, SENTENCE),

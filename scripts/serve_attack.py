@@ -80,7 +80,7 @@ async def exchange(port: int, request: bytes) -> tuple[int, bytes]:
     return int(head.split()[1]), content
 
 
-async def repeat(port: int, requests: Iterator[bytes], n_clients: int = 4) -> None:
+async def repeat(port: int, requests: Iterator[bytes], n_clients: int) -> None:
     """Send one request after another from each of `n_clients`, whatever the answers are."""
 
     async def client() -> None:
@@ -198,8 +198,7 @@ async def attack(name: str, port: int, langs: Langs) -> None:
     elif name in HELD:
         await hold(port, HELD[name])
     else:
-        n_clients = 8 if name == "crowd" else 4
-        await repeat(port, itertools.cycle(requests(langs)[name]), n_clients)
+        await repeat(port, itertools.cycle(requests(langs)[name]), 8 if name == "crowd" else 4)
 
 
 @dataclass

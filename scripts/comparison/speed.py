@@ -8,7 +8,7 @@ wall time without the time of other processes.
 import copy
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,6 @@ from multiprocessing import get_context
 import torch
 from measuring import Material, forbid_end, in_turn
 
-from comparison.members import Member
 from nmt.config import RunConfig
 from nmt.device import process_bytes
 from nmt.models.catalog import build_model
@@ -53,34 +52,26 @@ class Speed:
 
 
 def measure_speed(
-    members: Sequence[Member], baseline: str, material: Material, rounds: int
+    configs: Mapping[str, RunConfig], baseline: str, material: Material, rounds: int
 ) -> tuple[dict[str, Speed], float | None]:
-    """Time every member `rounds` times, in turn; return the load of others too."""
+    """Time every model `rounds` times, in turn; return the load of others too."""
     works = {
-        f"{member.name} {task}": work
-        for member in members
-        for task, work in works_of(member.config, material).items()
+        f"{name} {task}": work
+        for name, config in configs.items()
+        for task, work in works_of(config, material).items()
     }
     measured, others = in_turn(works, rounds, time.process_time)
 
-    def timed(name: str, task: str, amount: int) -> Timed:
+    def timed(name: str, task: str) -> Timed:
         seconds = measured[f"{name} {task}"].seconds
-        fastest = min(seconds)
-        return Timed(
-            rate=amount / fastest,
-            spread=statistics.median(seconds) / fastest - 1,
-            ratio=min(measured[f"{baseline} {task}"].seconds) / fastest,
-        )
+        fastest, base = min(seconds), min(measured[f"{baseline} {task}"].seconds)
+        amount = material.amount.tokens if task == "training" else material.amount.sentences
+        return Timed(amount / fastest, statistics.median(seconds) / fastest - 1, base / fastest)
 
-    speeds = {
-        member.name: Speed(
-            timed(member.name, "training", material.amount.tokens),
-            timed(member.name, "greedy", material.amount.sentences),
-            timed(member.name, "beam", material.amount.sentences),
-            memory_of(member.config, material),
-        )
-        for member in members
-    }
+    speeds = {}
+    for name, config in configs.items():
+        training, greedy, beam = (timed(name, task) for task in ("training", "greedy", "beam"))
+        speeds[name] = Speed(training, greedy, beam, memory_of(config, material))
     return speeds, others
 
 

@@ -195,10 +195,10 @@ def training_table(measured: Mapping[str, Measured], both_by_target: float) -> s
 
 def decoding_table(measured: Mapping[tuple[str, int], Measured]) -> str:
     """Return sentences a second of each toolkit by size of batch, with BLEU."""
-    rows = []
-    for (name, size), result in measured.items():
-        bleu = "" if result.bleu is None else f"{result.bleu:.2f}"
-        rows.append([name, str(size), *_figure(result), bleu, _mark(result)])
+    rows = [
+        [name, str(size), *_figure(result), f"{result.bleu:.2f}", _mark(result)]
+        for (name, size), result in measured.items()
+    ]
     return markdown_table(["toolkit", "batch", "sentences/s", "rounds", "BLEU", "load"], rows)
 
 

@@ -6,7 +6,6 @@ import re
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
 
 import yaml
 
@@ -17,25 +16,13 @@ from nmt.storage.atomic import write_json, write_text
 from nmt.storage.output import write_lines
 from nmt.text.vocabulary import EOS_ID, RESERVED, UNK_ID
 from peers.data import Exported
-from peers.toolkit import (
-    LENGTH_PENALTY,
-    Environment,
-    Job,
-    Settings,
-    Toolkit,
-    Window,
-    write_config,
-)
-
-Form = Literal["plain", "half", "deep"]
+from peers.toolkit import LENGTH_PENALTY, Environment, Job, Settings, Toolkit, Window, write_config
 
 
 class Own(Toolkit):
     """nmt reads text; its pieces are those that the others get.
 
-    `plain` is nmt's default model. `half` gives each direction of the encoder half of `hidden`, as
-    OpenNMT-py's brnn does. `deep` has a tanh layer over state and context before the vocabulary
-    layer, as all the others have. `int8` translates with 8-bit products and the weights of `plain`.
+    It has its default model. `int8` translates with 8-bit products and the same weights.
     """
 
     train = "-m nmt train --config {config} --run {model}"
@@ -46,22 +33,15 @@ class Own(Toolkit):
     )
     reads_pieces = False
 
-    def __init__(self, precision: Precision, form: Form = "plain", int8: bool = False) -> None:
-        self.precision, self.form = precision, form
-        parts = ["nmt", form, precision, "int8" if int8 else "plain"]
-        self.name = "-".join(part for part in parts if part not in ("plain", "fp32"))
+    def __init__(self, precision: Precision, int8: bool = False) -> None:
+        self.precision = precision
+        self.name = "nmt-int8" if int8 else "nmt" if precision == "fp32" else f"nmt-{precision}"
         self.translate += " --int8" if int8 else ""
 
     def write(self, folder: Path, data: Exported, settings: Settings) -> None:
-        deep = f"{{kind: deep, size: {settings.hidden}, activation: tanh}}"
         files = {f"train_{side}": data.text("train", side).resolve() for side in ("src", "tgt")}
-        write_config(
-            "nmt", folder, data, settings, **files,
-            name=self.name,
-            precision=self.precision,
-            direction=settings.hidden // 2 if self.form == "half" else "null",
-            readout=deep if self.form == "deep" else "{kind: plain}",
-        )  # fmt: skip
+        names = {"name": self.name, "precision": self.precision}
+        write_config("nmt", folder, data, settings, **files, **names)
 
     def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
         """The target's share of the tokens in metrics.jsonl, which counts both sides."""

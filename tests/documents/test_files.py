@@ -74,18 +74,13 @@ def test_captions_are_translated_and_times_stay() -> None:
 
 
 def test_messages_without_a_translation_get_a_fuzzy_one() -> None:
-    assert open_document(MESSAGES, "po", reader()).sentences == [
-        "A man.",
-        'Two "dogs".',
-        "one dog",
-        "dogs",
-    ]
+    sentences = ["A man.", 'Two "dogs".', "one dog", "dogs"]
+    assert open_document(MESSAGES, "po", reader()).sentences == sentences
     catalogue = polib.pofile(translated(MESSAGES, "po"))
     assert catalogue.metadata == polib.pofile(MESSAGES).metadata
     assert catalogue.header == polib.pofile(MESSAGES).header
     first, done, car, dogs, old = catalogue
-    assert (first.msgid, first.msgstr) == ('A man. Two "dogs".\n', 'A MAN. TWO "DOGS".\n')
-    assert first.flags == ["fuzzy", "c-format"]
+    assert (first.msgstr, first.flags) == ('A MAN. TWO "DOGS".\n', ["fuzzy", "c-format"])
     assert (done.msgctxt, done.msgstr, done.flags) == ("menu", "Fini", [])
     assert (car.msgstr, car.flags) == ("Une auto", ["fuzzy"])
     assert (dogs.msgstr_plural, dogs.fuzzy) == ({0: "ONE DOG", 1: "%d DOGS"}, True)
@@ -107,7 +102,6 @@ def test_a_catalogue_gets_no_header(start: str, header: str) -> None:
 @pytest.mark.parametrize(
     ("format", "text"),
     [
-        ("srt", "no subtitles"),
         ("srt", "1\n00:00:01,000 -> 00:00:02,000\na\n"),
         ("po", "no messages"),
         ("po", 'msgid "a"\nmsgid "b"\n'),
@@ -116,9 +110,8 @@ def test_a_catalogue_gets_no_header(start: str, header: str) -> None:
     ],
 )
 def test_another_format_is_refused_in_a_line(format: DocumentFormat, text: str) -> None:
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=r"\A.+\Z"):
         open_document(text, format, reader())
-    assert "\n" not in str(caught.value)
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,6 +121,6 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_ending_says_the_format() -> None:
-    names = ("a.HTML", "b.md", "c.srt", "d.po", "e.txt", "f", "g.md.gz", "a.po/b")
-    formats = ("html", "markdown", "srt", "po", "text", "text", "text", "text")
-    assert tuple(map(format_of, map(Path, names))) == formats
+    formats = {"a.HTML": "html", "b.md": "markdown", "c.srt": "srt", "d.po": "po"}
+    formats |= dict.fromkeys(("e.txt", "f", "g.md.gz", "a.po/b"), "text")
+    assert {name: format_of(Path(name)) for name in formats} == formats

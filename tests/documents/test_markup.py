@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from translation.small import translator_of
 
 from nmt.corpora.sources import DataConfig
-from nmt.documents.markup import Marked, TextFormat, copied_by, extract_markup
+from nmt.documents.markup import Marked, copied_by, extract_markup
 from nmt.documents.placement import place, restore, words_of
 from nmt.text.placeholders import copied_tokens
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
@@ -42,7 +42,7 @@ TRANSLATIONS = st.builds(
 
 
 class Nesting(HTMLParser):
-    """Collects the tags and the text of HTML, and fails where a tag is closed out of turn."""
+    """The tags and the text of HTML; raises where a tag is closed out of turn."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -93,8 +93,8 @@ LITERALS = re.compile(r"<code>a b</code>|%s|\{0\}|http://a\.org|%\(name\)d|a@b\.
 KINDS = ["one-hot", "one-hot", "noise", "none", "broken", "flat"]
 
 
-@pytest.mark.parametrize("n_examples", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_any_attention_places_every_mark_once(n_examples: int) -> None:
+@pytest.mark.parametrize("n_examples", [500, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_any_attention_places_every_mark_once(n_examples) -> None:
     @settings(max_examples=n_examples, deadline=None)
     @given(
         sentence=SENTENCES,
@@ -123,7 +123,7 @@ def test_any_attention_places_every_mark_once(n_examples: int) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(sentence=SENTENCES, format=st.sampled_from(["html", "text"]), leaves=st.booleans())
-def test_the_identity_restores_the_source(sentence: str, format: TextFormat, leaves: bool) -> None:
+def test_the_identity_restores_the_source(sentence, format, leaves) -> None:
     marked = extract_markup(sentence, format, (lambda text: True) if leaves else None)
     if marked.text:
         words = words_of(marked.text, "en")
@@ -137,11 +137,7 @@ TEXTS = [
     ("text", "from{0}to <br/>x", "from to x"),
     ("text", "50% off, a 100% discount", "50% off, a 100% discount"),
     ("text", "AT&T says &File if a < b > c", "AT&T says File if a < b > c"),
-    (
-        "text",
-        "See http://a.org/b?c=d. Or write to me@a.org, {see below}",
-        "See. Or write to, {see below}",
-    ),
+    ("text", "See http://a.org/b?c=d. Or me@a.org, {see below}", "See. Or, {see below}"),
     ("text", "%1$s costs %-5.2f of %(all)d", "costs of"),
     ("text", "{{ a }} #{b} ${c} $D {d:.2f} %@ %1 %{e} is", "is"),
     ("html", "caf&eacute; &amp; <i>x</i>&nbsp;<code>a &lt; b</code>.", "café & x."),
@@ -149,18 +145,14 @@ TEXTS = [
     ("html", "<b></b>x<i>y<u>z</i></u>", "xyz"),
     ("markdown", "**Bold** _it_ `co``de` ~~old~~ ***b*** x", "Bold it old b x"),
     ("markdown", '[link *a*](http://x.y/z_(a) "t") ![img](a.png) [b][c] [d]', "link a img b d"),
-    (
-        "markdown",
-        r"\*x\* 2 snake_case <http://a.b> a[^2] `` ` `` AT&amp;T",
-        "*x* 2 snake_case a AT&T",
-    ),
+    ("markdown", r"\*x\* 2 a_b <http://a.b> a[^2] `` ` `` AT&amp;T", "*x* 2 a_b a AT&T"),
     ("markdown", "(`a`) or (`b` and c", "or ( and c"),
     ("markdown", "**One. *Two", "One. Two"),
 ]
 
 
 @pytest.mark.parametrize(("format", "sentence", "text"), TEXTS)
-def test_the_model_reads_plain_text(format: TextFormat, sentence: str, text: str) -> None:
+def test_the_model_reads_plain_text(format, sentence, text) -> None:
     marked = extract_markup(f" {sentence}\n", format)
     assert marked.text == text
     if sentence != "<b></b>x<i>y<u>z</i></u>":  # marks inside a word go around it
@@ -168,59 +160,36 @@ def test_the_model_reads_plain_text(format: TextFormat, sentence: str, text: str
         assert place(marked, words, words, np.eye(len(words))) == sentence
 
 
-@pytest.mark.parametrize("sentence", ["", " ", "%s: %s", "<b></b>!", "`code`", "1<2", "***"])
 @pytest.mark.parametrize("format", ["text", "html", "markdown"])
-def test_a_sentence_without_words_stays(sentence: str, format: TextFormat) -> None:
-    marked = extract_markup(sentence, format)
+def test_a_sentence_without_words_stays(format) -> None:
     translator = translator_of()
-    (translation,) = translator.translate([marked.text])
-    if not marked.text:
-        assert restore(marked, translation, translator.tokenizers) == sentence
-    else:
-        assert sentence in ("1<2", "`code`")
+    (nothing,) = translator.translate([""])
+    for sentence in ("", " ", "%s: %s", "<b></b>!", "***"):
+        marked = extract_markup(sentence, format)
+        assert marked.text == ""
+        assert restore(marked, nothing, translator.tokenizers) == sentence
+
+
+RED = "une voiture rouge", {0: 0, 1: 2, 2: 1}, "une voiture <b>rouge</b>"
+WATER = "l'eau, froide", {0: 0, 1: 1, 2: 2, 3: 3}, "l'<b>eau</b>, froide"
+CHAT = "un chat gros", {0: 0, 1: 2, 2: 1}, "un <b><i>chat</i> gros</b>"
+MOLECULE = "H2O x", {0: 1, 1: 2, 2: 3, 3: 0}, "<b>H<sub>2</sub>O</b> x"
+MOVED_HTML = [
+    ("a <b>red</b> car", *RED),
+    ("the <b>water</b>, cold", *WATER),
+    ("a <b>big <i>cat</i></b>", *CHAT),
+    ("<b>a</b> <i>b</i> c", "b a c", {0: 1, 1: 0, 2: 2}, "<i>b</i> <b>a</b> c"),
+    ("a <img> b c", "c b a", {0: 2, 1: 1, 2: 0}, "c <img> b a"),
+    ("x <b>H<sub>2</sub>O</b>", *MOLECULE),
+    ("<b>no</b>", "a & b", {0: 0, 2: 0}, "<b>a &amp; b</b>"),
+    ("two</b> one <b>three", "three one two", {0: 2, 1: 1, 2: 0}, "three one two</b> <b>"),
+]
 
 
 @pytest.mark.parametrize(
     ("format", "sentence", "text", "links", "expected"),
     [
-        (
-            "html",
-            "a <b>red</b> car",
-            "une voiture rouge",
-            {0: 0, 1: 2, 2: 1},
-            "une voiture <b>rouge</b>",
-        ),
-        (
-            "html",
-            "the <b>water</b>, cold",
-            "l'eau, froide",
-            {0: 0, 1: 1, 2: 2, 3: 3},
-            "l'<b>eau</b>, froide",
-        ),
-        (
-            "html",
-            "a <b>big <i>cat</i></b>",
-            "un chat gros",
-            {0: 0, 1: 2, 2: 1},
-            "un <b><i>chat</i> gros</b>",
-        ),
-        ("html", "<b>a</b> <i>b</i> c", "b a c", {0: 1, 1: 0, 2: 2}, "<i>b</i> <b>a</b> c"),
-        ("html", "a <img> b c", "c b a", {0: 2, 1: 1, 2: 0}, "c <img> b a"),
-        (
-            "html",
-            "x <b>H<sub>2</sub>O</b>",
-            "H2O x",
-            {0: 1, 1: 2, 2: 3, 3: 0},
-            "<b>H<sub>2</sub>O</b> x",
-        ),
-        ("html", "<b>no</b>", "a & b", {0: 0, 2: 0}, "<b>a &amp; b</b>"),
-        (
-            "html",
-            "two</b> one <b>three",
-            "three one two",
-            {0: 2, 1: 1, 2: 0},
-            "three one two</b> <b>",
-        ),
+        *(("html", *row) for row in MOVED_HTML),
         ("text", "Open %s!", "Ouvrez\u202f!", {0: 0, 1: 1}, "Ouvrez %s\u202f!"),
         ("text", "%s is old", "old is", {0: 1, 1: 0}, "%s old is"),
         ("text", "the file {0} is", "est le fichier", {0: 2, 1: 0, 2: 1}, "{0} est le fichier"),
@@ -229,45 +198,29 @@ def test_a_sentence_without_words_stays(sentence: str, format: TextFormat) -> No
         ("markdown", r"a \* b", "b * a", {0: 2, 1: 1, 2: 0}, r"b \* a"),
     ],
 )
-def test_marks_follow_their_words(
-    format: TextFormat, sentence: str, text: str, links: dict[int, int], expected: str
-) -> None:
+def test_marks_follow_their_words(format, sentence, text, links, expected) -> None:
     assert placed(extract_markup(sentence, format), text, links, "fr") == expected
 
 
 def test_without_words_or_weights_marks_keep_their_order() -> None:
     marked = extract_markup("a <b>b</b> <br> c <i>%s d</i>", "html")
-    assert re.findall(r"<[^>]*>|%s", placed(marked, "", {})) == re.findall(
-        r"<[^>]*>|%s", marked.source
-    )
+    assert "".join(placed(marked, "", {}).split()) == "<b></b><br><i>%s</i>"
     assert placed(marked, "e f g h", {}) == "e <b>f</b> <br> g <i>%s h</i>"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("{x} est %s", "{x} est %s"),
-        ("est %s", "{x} est %s"),
-        ("{x} est %d %s %s", "{x} est %s"),
-        ("est", "{x} est %s"),
-    ],
-)
-def test_a_placeholder_copied_wrongly_is_placed(text: str, expected: str) -> None:
+@pytest.mark.parametrize("text", ["{x} est %s", "est %s", "{x} est %d %s %s", "est"])
+def test_a_placeholder_copied_wrongly_is_placed(text) -> None:
     marked = extract_markup("{x} is %s", "text", lambda text: True)
     assert marked.text == "{x} is %s"
-    targets = words_of(text, "fr")
-    links = {j: 1 for j, word in enumerate(targets) if word[0] == "est"}
-    assert placed(marked, text, links, "fr") == expected
+    links = {j: 1 for j, word in enumerate(words_of(text, "fr")) if word[0] == "est"}
+    assert placed(marked, text, links, "fr") == "{x} est %s"
 
 
 def test_placeholders_stay_if_the_model_learned_to_copy_them() -> None:
     pairs = [SentencePair("the %s cat", "le %s chat")]
-    config = SentencePieceConfig()
-    tokenizers = train_tokenizers(config, pairs, "en", "fr", seed=1)
+    tokenizers = train_tokenizers(SentencePieceConfig(), pairs, "en", "fr", seed=1)
     assert copied_by(tokenizers, DataConfig()) is None
-    data = DataConfig.model_validate({"noise": {"copies": 0.1}})
-    leaves = copied_by(tokenizers, data)
-    assert leaves is not None
+    leaves = copied_by(tokenizers, DataConfig.model_validate({"noise": {"copies": 0.1}}))
     assert extract_markup("the %s cat {0}", "text", leaves).text == "the %s cat"
 
 
@@ -290,41 +243,13 @@ def test_restore_reads_the_attention_of_a_translation() -> None:
         assert restore(m, translation, translator.tokenizers) == "<b></b>"
 
 
-HOSTILE = [
-    "<",
-    "*",
-    "{",
-    "%",
-    "<a ",
-    '="<a "',
-    "`",
-    "(`",
-    "[",
-    "](",
-    "[a](",
-    "<!--",
-    "&",
-    "<b>",
-    "</b>",
-]
-HOSTILE += [
-    "a@",
-    "www.",
-    "{0} ",
-    "%%",
-    "*a",
-    "<b>x</b> ",
-    "\\",
-    "\0",
-    "\ud800",
-    "_",
-    "~~",
-    "http://",
-]
+HOSTILE = ["<", "*", "{", "%", "<a ", '="<a "', "`", "(`", "[", "](", "[a](", "<!--", "&", "<b>"]
+HOSTILE += ["</b>", "a@", "www.", "{0} ", "%%", "*a", "<b>x</b> ", "\\", "\x00", "\ud800", "_"]
+HOSTILE += ["~~", "http://"]
 
 
 @pytest.mark.parametrize("mark", HOSTILE)
-def test_time_is_linear_in_hostile_text(mark: str) -> None:
+def test_time_is_linear_in_hostile_text(mark) -> None:
     for format in ("text", "html", "markdown"):
         started = time.process_time()
         marked = extract_markup(mark * (30_000 // len(mark)), format)

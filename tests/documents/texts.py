@@ -14,24 +14,12 @@ _TOKENIZERS = translator_of().tokenizers
 NOTHING = Encoded((), (), (), ())
 HYPOTHESIS = Hypothesis((), (), 0.0, np.zeros((0, 1), np.float32), True)
 
-WORDS = [
-    "Hello",
-    "Dr.",
-    "M.",
-    "J. K.",
-    "3.",
-    "19",
-    "e.g.",
-    "end.",
-    "end!",
-    "“Why?”",
-    "(no)",
+WORDS = ["Hello", "Dr.", "M.", "J. K.", "3.", "19", "e.g.", "end.", "end!", "“Why?”", "(no)"]
+WORDS += [
     "l’été,",
     "1:",
     "a;",
     "so —",
-]
-WORDS += [
     "été",
     "e\u0301",
     "😀",
@@ -40,58 +28,15 @@ WORDS += [
     "...",
     "*",
     "foo.Bar",
-    "\ud800",
-    "\0",
-    "\u200b",
-    "-",
-    "«",
-    "»",
-    '"',
-    ".",
 ]
-SPACES = [" ", "  ", "\t", "\u00a0", "\u202f", "\u2028", " \x0b", "", "\r", "\x85"]
-HTML = [
-    "<b>",
-    "</b>",
-    "<p class='a>b'>",
-    "</p>",
-    "<br/>",
-    "<!-- x -->",
-    "<pre>a. B\n</pre>",
-    "<script>1 < 2</script>",
-    "&nbsp;",
-]
-HTML += ["&eacute;", "&lt;", "&", "<", "<a", "&#9;", "\n", "\n  "]
-MARKDOWN = [
-    "\n",
-    "\n\n",
-    "\n> ",
-    "\n- ",
-    "\n1. ",
-    "\n   ",
-    "\n    ",
-    "# ",
-    "\n===\n",
-    "\n---\n",
-    "\n```\n",
-    "|",
-    "\n|-|-|\n",
-    "\\|",
-]
-MARKDOWN += [
-    "`a. B`",
-    "**",
-    "[x](y)",
-    "[x]: y\n",
-    "<div>",
-    "<!--",
-    "\\\n",
-    "  \n",
-    "\r\n",
-    "- [ ] ",
-    "> [!NOTE]\n> ",
-    "\t",
-]
+WORDS += ["\ud800", "\x00", "\u200b", "-", "«", "»", '"', "."]
+SPACES = [" ", "  ", "\t", "\xa0", "\u202f", "\u2028", " \x0b", "", "\r", "\x85"]
+HTML = ["<b>", "</b>", "<p class='a>b'>", "</p>", "<br/>", "<!-- x -->", "<pre>a. B\n</pre>"]
+HTML += ["<script>1 < 2</script>", "&nbsp;", "&eacute;", "&lt;", "&", "<", "<a", "&#9;", "\n"]
+HTML += ["\n  "]
+MARKDOWN = ["\n", "\n\n", "\n> ", "\n- ", "\n1. ", "\n   ", "\n    ", "# ", "\n===\n", "\n---\n"]
+MARKDOWN += ["\n```\n", "|", "\n|-|-|\n", "\\|", "`a. B`", "**", "[x](y)", "[x]: y\n", "<div>"]
+MARKDOWN += ["<!--", "\\\n", "  \n", "\r\n", "- [ ] ", "> [!NOTE]\n> ", "\t"]
 MARKDOWN += ["\n\n| a | b \\| c |\n|---|---|\n| d | e. F |\n", "---\ntitle: x\n---\n"]
 BLOCKS = [mark for mark in MARKDOWN if "|" not in mark or "\n|---" in mark]
 MARKS = {

@@ -47,8 +47,6 @@ def test_counts_are_summed_over_the_corpus() -> None:
     score = alignment_score([frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(5, 5)})], gold)
     assert (score.n_links, score.n_sure, score.n_sure_found, score.n_possible_found) == (4, 1, 1, 2)
     assert (score.aer, score.precision, score.recall) == pytest.approx((0.4, 0.5, 1))
-    with pytest.raises(ValueError, match="zip"):
-        alignment_score([], gold)
 
 
 @settings(max_examples=40, deadline=None)
@@ -69,7 +67,7 @@ def test_growing_takes_neighbours_in_turn() -> None:
     one = frozenset({(0, 0), (1, 1), (5, 5)})
     other = frozenset({(0, 0), (2, 1), (9, 5)})
     assert grow_diag(one, other) == {(0, 0), (1, 1), (2, 1)}  # (2, 1) is a neighbour of (1, 1)
-    final = SYMMETRISATIONS["grow-diag-final"](one, other)
-    assert final == {(0, 0), (1, 1), (2, 1), (5, 5), (9, 5)}  # 9 has no link yet
     both = SYMMETRISATIONS["grow-diag-final-and"](one, other)
-    assert both == {(0, 0), (1, 1), (2, 1), (5, 5)}  # but 5 has one
+    assert both == {(0, 0), (1, 1), (2, 1), (5, 5)}
+    final = SYMMETRISATIONS["grow-diag-final"](one, other)
+    assert final == both | {(9, 5)}  # 9 has no link yet, but 5 has one

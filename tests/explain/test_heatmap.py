@@ -12,10 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nmt.errors import ConfigError
-from nmt.explain.colours import COLOUR_MAP
-from nmt.explain.heatmap import draw_heatmap, draw_translation, write_map
+from nmt.explain.heatmap import draw_heatmap, draw_side_by_side, draw_translation, write_map
 from nmt.explain.map_style import DPI, FORMATS, PLAIN, MapStyle, map_grid
-from nmt.translation.heads import MEAN, Head, choose_heads
+from nmt.translation.heads import MEAN, choose_heads
 from nmt.translation.words import AttentionTable, attention_table
 
 SIXTY = " ".join(f"gra|nd{number % 7}" for number in range(30))
@@ -50,35 +49,32 @@ def tick_labels(axes: Axes) -> tuple[list[str], list[str]]:
 
 
 def test_target_runs_down_and_source_along_the_top(make_translation) -> None:
-    translation = make_translation("the cat|s", ["les chat|s l' œuvre"])
-    figure = draw_translation(translation)
-    axes = figure.axes[0]
-    assert tick_labels(axes) == (
-        ["_les", "_chat", "s", "_l'", "_œuvre", "</s>"],
-        ["_the", "_cat", "s", "</s>"],
+    translation = make_translation("the cat|s", ["les chat|s l' œuvre", "un chat|s"])
+    axes = draw_translation(translation, 1, "word").axes[0]
+    np.testing.assert_array_equal(
+        axes.images[0].get_array(), attention_table(translation, 1, "word").weights
     )
-    assert (axes.get_ylabel(), axes.get_xlabel()) == ("target", "source")
+    axes = draw_translation(translation).axes[0]
+    rows, columns = tick_labels(axes)
+    assert rows == ["_les", "_chat", "s", "_l'", "_œuvre", "</s>"]
+    assert columns == ["_the", "_cat", "s", "</s>"]
     assert axes.yaxis_inverted()
     assert all(tick.label2.get_visible() for tick in axes.xaxis.get_major_ticks())
-    image = axes.images[0]
-    np.testing.assert_array_equal(image.get_array(), translation.hypotheses[0].hypothesis.attention)
-    assert image.get_cmap().name == COLOUR_MAP
+    weights = translation.hypotheses[0].hypothesis.attention
+    np.testing.assert_array_equal(axes.images[0].get_array(), weights)
     assert axes.get_title(loc="left") == "the cats\nles chats l' œuvre"
     assert not any(text.get_parse_math() for text in (*axes.get_xticklabels(), axes._left_title))
 
 
 def test_a_bar_beside_each_row_is_the_share_of_the_source(make_translation) -> None:
     translation = make_translation("the cat|s", ["les chat|s l' œuvre"], method="erasure")
-    figure = draw_translation(translation)
-    axes, bars, scale = figure.axes
+    axes, bars, scale = draw_translation(translation).axes
     share = attention_table(translation).source_share
-    widths = [bar.get_width() for bar in bars.patches]
-    np.testing.assert_allclose(widths, share)
+    np.testing.assert_allclose([bar.get_width() for bar in bars.patches], share)
     assert [bar.get_y() + bar.get_height() / 2 for bar in bars.patches] == list(range(len(share)))
     assert bars.get_ylim() == axes.get_ylim()
     places = [part.get_position() for part in (axes, bars, scale)]
     assert places[0].x1 < places[1].x0 < places[1].x1 < places[2].x0
-    assert axes.get_title(loc="left").endswith("\nerasure against un")
 
 
 def test_each_attention_is_a_grid_with_its_heading_and_colours(make_translation) -> None:
@@ -95,33 +91,26 @@ def test_each_attention_is_a_grid_with_its_heading_and_colours(make_translation)
         for axes, weights in zip(maps[6 * first : 6 * first + 6], heads, strict=True):
             np.testing.assert_array_equal(axes.images[0].get_array(), weights)
             assert axes.images[0].get_clim() == pytest.approx((0, end))
-    source = ["_the", "_cat", "s", "</s>"]
-    assert tick_labels(maps[0]) == (source, source)
-    assert tick_labels(maps[6]) == (["<s>", "_les"],) * 2
-    assert tick_labels(maps[12]) == (["_les", "</s>"], source)
-    assert [tick_labels(maps[i]) for i in (13, 15)] == [([], source), (["_les", "</s>"], [])]
+    source, target = ["_the", "_cat", "s", "</s>"], ["_les", "</s>"]
+    shown = [tick_labels(maps[i]) for i in (0, 6, 12, 13, 15)]
+    both = (["<s>", "_les"],) * 2
+    assert shown == [(source, source), both, (target, source), ([], source), (target, [])]
 
 
-@pytest.mark.parametrize(
-    ("names", "across", "expected"),
-    [
+def test_heads_of_a_layer_stand_in_a_line_and_others_in_a_square() -> None:
+    for names, across, expected in (
         (NAMES, None, [NAMES[:3], NAMES[3:]]),  # a line a layer
         ([*NAMES[:2], *NAMES[3:]], None, [NAMES[3:], NAMES[:2]]),  # the longest first
         (list("abcdefgh"), None, [list("abcd"), list("efgh")]),  # about a square
         (NAMES, 4, [NAMES[:4], NAMES[4:]]),
-    ],
-)
-def test_heads_of_a_layer_stand_in_a_line_and_others_in_a_square(
-    names: list[str], across: int | None, expected: list[list[str]]
-) -> None:
-    grid = map_grid([(TABLE, name) for name in names], across=across)
-    assert [[name for _, name in line] for line in grid.lines] == expected
+    ):
+        grid = map_grid([(TABLE, name) for name in names], across=across)
+        assert [[name for _, name in line] for line in grid.lines] == expected
 
 
-@pytest.mark.parametrize(("source", "wanted"), [("hi", "all"), (SIXTY, "all"), (SIXTY, "mean")])
-def test_nothing_overlaps_and_all_can_be_read(source: str, wanted: str, make_translation) -> None:
-    figure = drawn(make_translation, source, wanted)
-    maps = maps_of(figure)
+@pytest.mark.parametrize(("source", "wanted"), [("hi", "all"), (SIXTY, "all")])
+def test_nothing_overlaps_and_all_can_be_read(source, wanted, make_translation) -> None:
+    maps = maps_of(drawn(make_translation, source, wanted))
     for axes in maps[::6]:
         columns = [text.get_window_extent() for text in axes.get_xticklabels()]
         rows = [text.get_window_extent() for text in axes.get_yticklabels()]
@@ -129,7 +118,7 @@ def test_nothing_overlaps_and_all_can_be_read(source: str, wanted: str, make_tra
         assert all(upper.y0 >= lower.y1 for upper, lower in itertools.pairwise(rows))
         labels = axes.get_xticklabels() + axes.get_yticklabels()
         assert {5 <= label.get_fontsize() <= 11 for label in labels} == {True}
-    for above, axes in ((maps[3:6], maps[6]), (maps[9:12], maps[12])) if wanted == "all" else ():
+    for above, axes in ((maps[3:6], maps[6]), (maps[9:12], maps[12])):
         heading = axes._left_title.get_window_extent()
         assert heading.y1 < min(panel.xaxis.get_label().get_window_extent().y0 for panel in above)
         assert heading.y0 >= max(text.get_window_extent().y1 for text in axes.get_xticklabels())
@@ -137,8 +126,7 @@ def test_nothing_overlaps_and_all_can_be_read(source: str, wanted: str, make_tra
 
 def test_a_picture_of_a_very_long_sentence_has_bounds(make_translation) -> None:
     """Labels that would be too small to read are left out, and those that are there say which."""
-    long = " ".join(f"w{number}" for number in range(900))
-    translation = make_translation(long, ["oui"], n_heads=6)
+    translation = make_translation(" ".join(f"w{n}" for n in range(900)), ["oui"], n_heads=6)
     for heads in ([MEAN], choose_heads("cross", WHOLE)):
         figure = draw_translation(translation, heads=heads)
         assert max(figure.get_size_inches()) * DPI <= 6200
@@ -149,18 +137,6 @@ def test_a_picture_of_a_very_long_sentence_has_bounds(make_translation) -> None:
         assert figure.axes[0].get_xticklabels()[0].get_fontsize() >= 5
 
 
-def test_rank_level_and_head_are_drawn_and_named(make_translation) -> None:
-    texts = ("the cat|s", ["les chats", "un chat|s"])
-    translation = make_translation(*texts, n_heads=2, n_self_heads=2)
-    for head, rows in ((Head("second", 1), "target"), (Head("second", 1, "encoder"), "source")):
-        axes = draw_translation(translation, 1, "word", [head]).axes[0]
-        table = attention_table(translation, 1, "word", head)
-        np.testing.assert_array_equal(axes.images[0].get_array(), table.weights)
-        assert tick_labels(axes) == (list(table.rows), list(table.columns))
-        assert (axes.get_ylabel(), axes.get_xlabel()) == (rows, "source")
-        assert axes.get_title(loc="left") == "the cats\nun chats\nsecond"
-
-
 @pytest.mark.parametrize("format", FORMATS)
 def test_the_suffix_gives_the_format_and_bytes_are_reproducible(
     format: str, make_translation, tmp_path: Path
@@ -168,29 +144,24 @@ def test_the_suffix_gives_the_format_and_bytes_are_reproducible(
     translation = make_translation("the cat|s", ["les chat|s"], n_heads=2)
     before = dict(mpl.rcParams)
     heads = choose_heads("mean,all", {"cross": ["a", "b"]})
-    for name in (f"a.{format}", f"b.{format.upper()}"):
+    contents = []
+    for name, written_as in ((f"a.{format}", ()), (f"b.{format.upper()}", ()), ("x", (format,))):
         figure = draw_translation(translation, heads=heads, style=MapStyle(numbers=True))
-        write_map(figure, tmp_path / name)
-    content = (tmp_path / f"a.{format}").read_bytes()
-    assert content.startswith(STARTS[format])
-    assert content == (tmp_path / f"b.{format.upper()}").read_bytes()
+        write_map(figure, tmp_path / name, *written_as)
+        contents.append((tmp_path / name).read_bytes())
+    assert contents[0] == contents[1] == contents[2]
+    assert contents[0].startswith(STARTS[format])
+    assert not re.search(rb"20\d\d-\d\d-\d\d|D:20\d\d", contents[0])
     assert dict(mpl.rcParams) == before
-    figure = draw_heatmap(TABLE)
-    write_map(figure, tmp_path / "x", format)
-    assert (tmp_path / "x").read_bytes().startswith(STARTS[format])
     with pytest.raises(ConfigError, match=r"c\.x"):
         write_map(figure, tmp_path / "c.x")
-    assert not re.search(rb"20\d\d-\d\d-\d\d|D:20\d\d", content)
 
 
 def test_cells_show_their_weights_as_numbers_in_readable_colours() -> None:
     axes = draw_heatmap(TABLE, style=MapStyle(numbers=True, scale=1.0)).axes[0]
     numbers = {(text.get_position(), text.get_text(), text.get_color()) for text in axes.texts}
-    assert numbers == {
-        ((0, 0), "1.0", "white"),
-        ((1, 1), ".12", "black"),
-        ((2, 1), ".88", "white"),
-    }
+    white = {((0, 0), "1.0", "white"), ((2, 1), ".88", "white")}
+    assert numbers == {*white, ((1, 1), ".12", "black")}
     plain = draw_heatmap(TABLE, "mot " * 50).axes[0]
     assert (len(plain.texts), plain.images[0].get_clim()) == (0, (0, 1))
     assert len(plain.get_title(loc="left")) <= 60  # cut at the width of the picture
@@ -212,9 +183,24 @@ def test_a_number_fits_its_cell_or_is_refused() -> None:
 
 
 def test_a_scale_holds_for_every_map(make_translation) -> None:
-    for wanted in ("mean", "cross"):
-        figure = drawn(make_translation, "the cat|s", wanted, MapStyle(scale=0.5))
-        assert {axes.images[0].get_clim() for axes in maps_of(figure)} == {(0.0, 0.5)}
+    figure = drawn(make_translation, "the cat|s", "cross", MapStyle(scale=0.5))
+    assert {axes.images[0].get_clim() for axes in maps_of(figure)} == {(0.0, 0.5)}
     for scale in (0.0, 1.5, float("nan")):
         with pytest.raises(ConfigError, match=f"`scale`: got {scale:g}"):
             MapStyle(scale=scale)
+
+
+def test_equal_labels_stand_side_by_side_others_below(make_translation) -> None:
+    even, sharp = np.full((3, 3), 1 / 3, np.float32), np.eye(3, dtype=np.float32)
+    translations = {
+        "even": make_translation("the cat", ["le chat"], even),
+        "sharp": make_translation("the cat", ["le chat"], sharp),
+        "other": make_translation("the cat", ["un chat"], even),
+    }
+    maps = {axes.get_xlabel(): axes for axes in maps_of(draw_side_by_side(translations))}
+    assert list(maps) == list(translations)
+    even_box, sharp_box, other_box = (axes.get_position() for axes in maps.values())
+    assert even_box.y0 == sharp_box.y0
+    assert even_box.x1 < sharp_box.x0
+    assert other_box.y1 < even_box.y0
+    assert {axes.images[0].get_clim() for axes in maps.values()} == {(0.0, 1.0)}

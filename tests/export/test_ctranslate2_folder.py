@@ -75,7 +75,7 @@ def sources(run: TrainedRun) -> list[str]:
 
 
 @torch.inference_mode()
-def test_log_probabilities_are_those_of_the_model(exported: tuple[TrainedRun, Path]) -> None:
+def test_log_probabilities_are_those_of_the_model(exported) -> None:
     import ctranslate2
 
     run, folder = exported
@@ -112,9 +112,7 @@ def consumer(folder: Path) -> Callable[..., list[str]]:
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_the_example_of_the_page_translates_as_nmt_does(
-    exported: tuple[TrainedRun, Path], beam: int
-) -> None:
+def test_the_example_of_the_page_translates_as_nmt_does(exported, beam) -> None:
     """CTranslate2 has another limit of length, and ends its beam by another rule.
 
     So a text may differ where the search of nmt met its limit, or by what the model scores alike.
@@ -131,7 +129,7 @@ def test_the_example_of_the_page_translates_as_nmt_does(
         assert forced.hypotheses[0].hypothesis.score > score - SCORED_ALIKE
 
 
-def test_the_manifest_knows_the_longest_sentence(exported: tuple[TrainedRun, Path]) -> None:
+def test_the_manifest_knows_the_longest_sentence(exported) -> None:
     run, folder = exported
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     assert {"model.bin", "config.json"} < set(manifest["sha256"])

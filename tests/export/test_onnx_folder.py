@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jaxtyping
@@ -29,6 +28,7 @@ from nmt.translation.translator import Translator
 _RNN = {"kind": "rnn", "embedding": 6, "hidden": 10, "dropout": 0.0}
 _LAYERS = {"layers": 1, "decoder_layers": 2, "dropout": 0.0}
 _TRANSFORMER = {"kind": "transformer", "size": 12, "heads": 2, **_LAYERS}
+_LOCAL = {"kind": "local_p", "window": 2}
 _TIED = {"tie_embeddings": "target"}
 MODELS: dict[str, dict[str, Any]] = {
     "bahdanau": _RNN,
@@ -37,14 +37,8 @@ MODELS: dict[str, dict[str, Any]] = {
         "decoder": {"kind": "conditional"},
     },
     "luong-lstm-local-coverage": {
-        **_RNN,
-        "encoder": {"cell": "lstm"},
-        "decoder": {"kind": "luong", "cell": "lstm"},
-        "attention": {
-            "kind": "general",
-            "span": {"kind": "local_p", "window": 2},
-            "coverage": {"kind": "sum"},
-        },
+        **{**_RNN, "encoder": {"cell": "lstm"}, "decoder": {"kind": "luong", "cell": "lstm"}},
+        "attention": {"kind": "general", "span": _LOCAL, "coverage": {"kind": "sum"}},
     },
     "transformer-tied": {**_TRANSFORMER, **_TIED},
     "transformer-learned-post": {
@@ -76,7 +70,7 @@ def exported(
         pytest.importorskip(package, reason=f"needs {package}: pip install 'attention-nmt[onnx]'")
     path = tmp_path_factory.mktemp("run") / request.param  # pytest may build a fixture again
     model = MODELS[request.param]
-    train(toy_config(corpus, model=model, train={"epochs": 4, "batch_size": 8}), path, quiet=True)
+    train(toy_config(corpus, model=model, train={"epochs": 3, "batch_size": 8}), path, quiet=True)
     run = TrainedRun.open(path)
     out = path.with_suffix(".onnx")
     before = jaxtyping.config.jaxtyping_disable
@@ -89,8 +83,12 @@ def exported(
     return run, out
 
 
+def manifest_of(folder: Path) -> Any:
+    return json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+
+
 @torch.inference_mode()
-def test_the_graphs_equal_the_model_for_any_sizes(exported: tuple[TrainedRun, Path]) -> None:
+def test_the_graphs_equal_the_model_for_any_sizes(exported) -> None:
     from onnx_translate import OnnxTranslator
 
     run, folder = exported
@@ -128,9 +126,7 @@ def test_the_graphs_equal_the_model_for_any_sizes(exported: tuple[TrainedRun, Pa
     assert max(differences) < TOLERANCE
 
 
-def test_the_consumer_reads_what_the_manifest_has_checksums_of(
-    exported: tuple[TrainedRun, Path], tmp_path: Path
-) -> None:
+def test_the_consumer_reads_what_the_manifest_has_checksums_of(exported, tmp_path) -> None:
     from onnx_translate import OnnxTranslator
 
     folder = tmp_path / "folder"
@@ -146,9 +142,7 @@ def test_the_consumer_reads_what_the_manifest_has_checksums_of(
 
 
 @pytest.mark.parametrize("beam", [1, 5])
-def test_the_consumer_translates_as_nmt_does(
-    exported: tuple[TrainedRun, Path], corpus: Path, beam: int
-) -> None:
+def test_the_consumer_translates_as_nmt_does(exported, corpus, beam) -> None:
     from onnx_translate import OnnxTranslator
 
     run, folder = exported
@@ -161,23 +155,21 @@ def test_the_consumer_translates_as_nmt_does(
     assert [consumer.translate(text) for text in texts] == expected
 
 
-def test_the_manifest_is_true(exported: tuple[TrainedRun, Path]) -> None:
+def test_the_manifest_is_true(exported) -> None:
     import onnxruntime
 
     run, folder = exported
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest = manifest_of(folder)
     names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert set(manifest["sha256"]) == names - {"manifest.json"}
     for name, checksum in manifest["sha256"].items():
         content = (folder / name).read_bytes()
         assert hashlib.sha256(content).hexdigest() == checksum
         assert b"/nmt/models/" not in content  # no traces of this machine
-    row_tensor_names = {
-        "bahdanau": {"hidden"},
-        "transformer-tied": {f"layers.{i}.target.{x}" for i in (0, 1) for x in ("keys", "values")},
-    }
-    if folder.stem in row_tensor_names:
-        assert set(manifest["state"].values()) == row_tensor_names[folder.stem]
+    cached = {f"layers.{i}.target.{x}" for i in (0, 1) for x in ("keys", "values")}
+    states = {"bahdanau": {"hidden"}, "transformer-tied": cached}
+    if folder.stem in states:
+        assert set(manifest["state"].values()) == states[folder.stem]
     assert manifest["ids"] == {"pad": 0, "unk": 1, "bos": 2, "eos": 3}
     assert manifest["languages"] == {"src": "en", "tgt": "de"}
     assert manifest["search"] == run.config.search.model_dump(mode="json")
@@ -186,12 +178,10 @@ def test_the_manifest_is_true(exported: tuple[TrainedRun, Path]) -> None:
     for graph in manifest["graphs"].values():
         for file in filter(None, (graph["file"], graph.get("int8"))):
             session = onnxruntime.InferenceSession(folder / file)
-            assert [_described(port) for port in session.get_inputs()] == [
-                (port["name"], port["dtype"], port["shape"]) for port in graph["inputs"]
-            ]
-            assert [port.name for port in session.get_outputs()] == [
-                output["name"] for output in graph["outputs"]
-            ]
+            inputs = [(port["name"], port["dtype"], port["shape"]) for port in graph["inputs"]]
+            assert [_described(port) for port in session.get_inputs()] == inputs
+            outputs = [port.name for port in session.get_outputs()]
+            assert outputs == [output["name"] for output in graph["outputs"]]
     with pytest.raises(DataError, match="it is there already"):
         export_onnx(run, "last", folder)
     assert not list(folder.parent.glob(f"{ASIDE}*"))
@@ -202,10 +192,9 @@ def _described(port: Any) -> tuple[str, str, list[int | str]]:
     return port.name, types[port.type], port.shape
 
 
-def test_int8_copies_translate_without_pytorch(exported: tuple[TrainedRun, Path]) -> None:
+def test_int8_copies_translate_without_pytorch(exported) -> None:
     _, folder = exported
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    if "int8" not in manifest["graphs"]["step"]:
+    if "int8" not in manifest_of(folder)["graphs"]["step"]:
         pytest.skip("the int8 copies of one model are enough")
     code = (
         "import sys; sys.path.insert(0, 'scripts'); from pathlib import Path; "
@@ -230,14 +219,12 @@ def test_int8_copies_translate_without_pytorch(exported: tuple[TrainedRun, Path]
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_a_layout_has_no_place_for_is_named(
-    corpus: Path, layout: ModuleType, model: dict[str, Any], key: str
-) -> None:
+def test_what_a_layout_has_no_place_for_is_named(corpus, layout, model, key) -> None:
     with pytest.raises(ConfigError, match=rf"cannot export model\.{key}: got "):
         layout.check_exportable(toy_config(corpus, model=model))
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named(monkeypatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"needs onnx: pip install 'attention-nmt\[onnx\]'"):
         check_packages("onnx", "onnx")

@@ -1,17 +1,14 @@
 """The files for clusters: their commands run on this machine, through stand-ins for the cluster.
 
-`srun`, `scontrol` and `scancel` are small scripts that start a task for each node on loopback, as
-Slurm would on machines. Of the Kubernetes manifests the containers' commands run here, each with
-the index that an Indexed Job gives its pod. No Slurm and no Kubernetes was there.
+`srun`, `scontrol` and `scancel` are scripts that start a task for each node on loopback. The
+containers' commands of the Kubernetes manifests run with the index that a Job gives its pod.
 """
 
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -22,7 +19,6 @@ from training.toy import assert_same_checkpoint, records
 from nmt.config import load_config
 
 CLUSTERS = Path(__file__).parents[2] / "scripts" / "clusters"
-NODES = 2
 
 STAND_INS = {
     # A task for each node; `tasks` has their processes.
@@ -73,21 +69,17 @@ def start(folder: Path, command: list[str], **environment: str) -> "subprocess.P
 
 def sbatch(folder: Path) -> "subprocess.Popen[str]":
     """The batch script as Slurm starts it on the first node."""
-    slurm = {
-        "SLURM_JOB_ID": str(free_port()),  # its last digits make the port
-        "SLURM_JOB_NUM_NODES": str(NODES),
-        "SLURM_JOB_NODELIST": "n[0-1]",
-        "SLURM_CPUS_PER_TASK": "1",
-    }
+    slurm = {"JOB_NUM_NODES": "2", "JOB_NODELIST": "n[0-1]", "CPUS_PER_TASK": "1"}
+    slurm["JOB_ID"] = str(free_port())  # its last digits make the port
+    slurm = {f"SLURM_{name}": value for name, value in slurm.items()}
     return start(folder, ["bash", str(CLUSTERS / "train.sbatch"), "toy.yaml", "two"], **slurm)
 
 
-def one_machine(folder: Path) -> Path:
-    """The same training in as many processes of one machine, never stopped."""
+def assert_as_on_one_machine(folder: Path) -> None:
+    """Compare with the same training in as many processes of one machine, never stopped."""
     command = [sys.executable, "-m", "nmt", "train", "toy.yaml", "--run", "one", "--processes", "2"]
-    code, _, err = ended(start(folder, command))
-    assert code == 0, err
-    return folder / "one"
+    assert ended(start(folder, command))[0] == 0
+    assert_same_checkpoint(folder / "two", folder / "one")
 
 
 @pytest.mark.slow
@@ -100,63 +92,50 @@ def test_a_slurm_job_saves_before_its_time_is_over_and_goes_on(folder: Path) -> 
     assert code != 0
     assert err.count("stopped: saved at step") == 1, err
     assert len((folder / "requeued").read_text().split()) == 1
-    job = sbatch(folder)
-    code, out, err = ended(job)
+    code, _, err = ended(sbatch(folder))
     assert code == 0, err
-    assert out == "two\n"
     assert "resuming after step" in err
     assert len((folder / "requeued").read_text().split()) == 1
-    assert_same_checkpoint(folder / "two", one_machine(folder))
+    assert_as_on_one_machine(folder)
     steps = [record["step"] for record in records(folder / "two", "train")]
     assert steps == sorted(set(steps))
 
 
-def documents() -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all((CLUSTERS / "train.yaml").read_text(encoding="utf-8")))
+SERVICE, JOB = yaml.safe_load_all((CLUSTERS / "train.yaml").read_text(encoding="utf-8"))
+POD = JOB["spec"]["template"]["spec"]
+(CONTAINER,) = POD["containers"]
+VARIABLES = {variable["name"]: variable["value"] for variable in CONTAINER["env"]}
 
 
-def container(job: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """The command of a job's only container, and its variables."""
-    (only,) = job["spec"]["template"]["spec"]["containers"]
-    return [*only["command"], *only["args"]], {v["name"]: v["value"] for v in only["env"]}
-
-
-def pods(folder: Path, job: Mapping[str, Any], **changes: str) -> "list[subprocess.Popen[str]]":
+def pods(folder: Path, **changes: str) -> "list[subprocess.Popen[str]]":
     """A process for each pod; `changes` are what a user of another cluster would edit."""
-    command, variables = container(job)
-    return [
-        start(folder, command, **{**variables, **changes, "JOB_COMPLETION_INDEX": str(index)})
-        for index in range(job["spec"]["completions"])
-    ]
+    command, variables = [*CONTAINER["command"], *CONTAINER["args"]], {**VARIABLES, **changes}
+    indices = map(str, range(JOB["spec"]["completions"]))
+    return [start(folder, command, **variables, JOB_COMPLETION_INDEX=index) for index in indices]
 
 
 @pytest.mark.slow
 def test_all_pods_save_and_end_where_one_is_evicted(folder: Path) -> None:
-    _, job = documents()
     changes = {"CONFIG": "toy.yaml", "RUN": "two", "PROCESSES": "1", "OMP_NUM_THREADS": "1"}
     changes["ADDRESS"] = f"127.0.0.1:{free_port()}"
-    stays, goes = pods(folder, job, **changes)
+    stays, goes = pods(folder, **changes)
     wait_for_step(folder, "two", 5, stays)
     goes.send_signal(signal.SIGTERM)
     results = [ended(pod) for pod in (goes, stays)]
     assert all(code != 0 for code, _, _ in results)
     assert sum(err.count("stopped: saved at step") for _, _, err in results) == 1
-    results = [ended(pod) for pod in pods(folder, job, **changes)]  # as the Job makes them anew
+    results = [ended(pod) for pod in pods(folder, **changes)]  # as the Job makes them anew
     assert [code for code, _, _ in results] == [0, 0], results
-    assert_same_checkpoint(folder / "two", one_machine(folder))
+    assert_as_on_one_machine(folder)
 
 
 def test_the_parts_of_the_manifests_agree() -> None:
-    service, job = documents()
-    name = job["metadata"]["name"]
-    pod = job["spec"]["template"]["spec"]
-    _, variables = container(job)
-    assert service["spec"]["clusterIP"] == "None"
-    assert service["spec"]["selector"] == {"job-name": name}
-    assert pod["subdomain"] == service["metadata"]["name"]
-    assert variables["ADDRESS"].startswith(f"{name}-0.{pod['subdomain']}:")
-    assert job["spec"]["completions"] == job["spec"]["parallelism"] == int(variables["MACHINES"])
-    limits = pod["containers"][0]["resources"]["limits"]
-    assert limits["nvidia.com/gpu"] == variables["PROCESSES"]
-    assert job["spec"]["completionMode"] == "Indexed"
-    load_config(Path(variables["CONFIG"]))
+    name, spec = JOB["metadata"]["name"], JOB["spec"]
+    assert SERVICE["spec"]["clusterIP"] == "None"
+    assert SERVICE["spec"]["selector"] == {"job-name": name}
+    assert POD["subdomain"] == SERVICE["metadata"]["name"]
+    assert VARIABLES["ADDRESS"].startswith(f"{name}-0.{POD['subdomain']}:")
+    assert spec["completions"] == spec["parallelism"] == int(VARIABLES["MACHINES"])
+    assert CONTAINER["resources"]["limits"]["nvidia.com/gpu"] == VARIABLES["PROCESSES"]
+    assert spec["completionMode"] == "Indexed"
+    load_config(Path(VARIABLES["CONFIG"]))

@@ -9,33 +9,23 @@ import compare_family
 import comparison.speed
 import numpy as np
 import pytest
-from comparison.measures import Looks, Measured
-from comparison.members import read_members, run_path, state_of
-from comparison.results import results_of
-from comparison.speed import Speed, Timed
-from comparison.table import markdown
+from compare_family import is_finished, read_configs, run_path
+from comparison.measures import Looks, Measured, difference, results_of
+from evaluation.translations import EQUAL, ONE_EACH, OTHER, WORSE
+from evaluation.translations import REFS as RIGHT_ONES
 from training.toy import toy_config, write_reversal
 
 from nmt.config import dump_config
+from nmt.errors import CheckpointError
 from nmt.evaluation.metrics import corpus_bleu
+from nmt.evaluation.significance import compare
 from nmt.types import EvalExample
 
 STEPS = 12
 
 
-def recipe(folder: Path, name: str, **sections: object) -> Path:
-    """Write a recipe of the family into `folder`/configs, on the toy files of `folder`."""
-    train = {"epochs": None, "steps": STEPS, "batch_size": 32, "lr": 0.005, "device": "cpu"}
-    model = {"kind": "rnn", "embedding": 8, "hidden": 12, "attention": {"kind": name}}
-    config = toy_config(folder, **{"name": name, "model": model, "train": train, **sections})
-    path = folder / "configs" / f"{name}.yaml"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(dump_config(config), encoding="utf-8")
-    return path
-
-
 def run(folder: Path, *words: str) -> int:
-    """Give the script's answer."""
+    """Return the script's exit code."""
     places = {"--configs": "configs", "--runs": "runs", "--out": "out"}
     options = [word for key, name in places.items() for word in (key, str(folder / name))]
     with pytest.MonkeyPatch.context() as patch:
@@ -48,12 +38,18 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two recipes; additive was trained with seeds 1 and 2, none with seed 1."""
     folder = tmp_path_factory.mktemp("family")
     write_reversal(folder, n_train=200, n_test=20)
+    (folder / "configs").mkdir()
+    train = {"epochs": None, "steps": STEPS, "batch_size": 32, "lr": 0.005, "device": "cpu"}
     for name in ("additive", "none"):
-        recipe(folder, name)
+        model = {"kind": "rnn", "embedding": 8, "hidden": 12, "attention": {"kind": name}}
+        config = toy_config(folder, name=name, model=model, train=train)
+        (folder / "configs" / f"{name}.yaml").write_text(dump_config(config), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:  # it takes a process for each kind
         patch.setattr(comparison.speed, "memory_of", lambda config, material: 5 * 2**20)
         assert run(folder, "--seeds", "1", "--rounds", "1") == 0
-    assert run(folder, "--seeds", "1", "2", "--only", "additive") == 0
+    (folder / "configs" / "none.yaml").rename(folder / "none.yaml")
+    assert run(folder, "--seeds", "1", "2") == 0
+    (folder / "none.yaml").rename(folder / "configs" / "none.yaml")
     return folder
 
 
@@ -69,14 +65,13 @@ def test_both_kinds_are_measured_and_shown(home: Path) -> None:
     assert none["difference"]["mean"] == pytest.approx(shared)
     assert none["perplexity"] == pytest.approx(math.exp(none["loss"]))
     assert none["looks"]["entropy"] == 0
-    assert family["speed"]["none"]["training"]["rate"] > 0
     assert family["speed"]["none"]["memory_bytes"] == 5 * 2**20
-    names = ("table.md", "bleu.png", "bleu-by-length.png")
-    before = [(home / "out" / name).read_bytes() for name in names]
-    for name in names:
-        (home / "out" / name).unlink()
+    paths = [home / "out" / name for name in ("table.md", "bleu.png", "bleu-by-length.png")]
+    before = [path.read_bytes() for path in paths]
+    for path in paths:
+        path.unlink()
     assert run(home, "--kept", "--runs", str(home / "nothing")) == 0
-    assert [(home / "out" / name).read_bytes() for name in names] == before
+    assert [path.read_bytes() for path in paths] == before
 
 
 def test_finished_runs_are_left_alone_and_measured_once(home: Path) -> None:
@@ -84,22 +79,22 @@ def test_finished_runs_are_left_alone_and_measured_once(home: Path) -> None:
     before = {file: file.stat().st_mtime_ns for file in path.rglob("*")}
     assert run(home, "--seeds", "1") == 0
     assert {file: file.stat().st_mtime_ns for file in path.rglob("*")} == before
-    member = read_members(home / "configs", ["none"])[0]
-    assert state_of(member, 1, home / "runs") == "finished"
-    assert state_of(member, 7, home / "runs") == "missing"
+    config = read_configs(home / "configs")["none"]
+    assert is_finished(run_path(home / "runs", "none", 1), config)
+    assert not is_finished(run_path(home / "runs", "none", 7), config)
+    with pytest.raises(CheckpointError, match="another config"):
+        is_finished(run_path(home / "runs", "none", 1), config.model_copy(update={"seed": 7}))
 
 
 LOOKS = Looks(entropy=0.5, share=0.25, largest=0.75, head_entropy=0.5, n_heads=1)
-EXAMPLES = [
-    EvalExample(" ".join("w" * (i % 12 + 1)), (f"un chat numéro {i} dort",)) for i in range(48)
-]
+EXAMPLES = [EvalExample("w " * (i % 12 + 1), (f"un chat numéro {i} dort",)) for i in range(48)]
 REFS = [example.ref_texts for example in EXAMPLES]
 RIGHT = [refs[0] for refs in REFS]
 WRONG = [text.replace("chat", "chien") if i % 2 else text for i, text in enumerate(RIGHT)]
 
 
 def measured(hyp_texts: list[str], loss: float = 1.0) -> Measured:
-    """Give the measures of a run that translated so."""
+    """Return the measures of a run with these translations."""
     bleu = corpus_bleu(hyp_texts, REFS)
     return Measured(STEPS, 2_500_000, bleu, "tok:13a", loss, LOOKS, hyp_texts)
 
@@ -120,7 +115,27 @@ def test_results_are_means_over_runs_held_against_the_baseline() -> None:
     assert none.difference.mean == pytest.approx(100 - half)
     by_length = [(b.lowest, b.highest, b.n_sentences) for b in additive.by_length]
     assert by_length == [(0, 7, 28), (8, 9, 8), (10, 11, 8), (12, 13, 4)]
-    timed = Timed(rate=1234.4, spread=0.05, ratio=0.5)
-    table = markdown([additive, none], {"none": Speed(timed, timed, timed, memory_bytes=3 * 2**20)})
-    assert "| none | 1,234 (5 %) | 0.50 | 1,234 (5 %) | 0.50 | 1,234 (5 %) | 0.50 | 3 |" in table
-    assert f"| none | 1 | {none.bleu:.2f} |  | {none.difference.mean:+.2f} | " in table
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+def test_single_runs_differ_with_the_p_value_of_comparison(metric):
+    ours = difference(metric, [WORSE], [OTHER], ONE_EACH, "fr")
+    compared = compare(metric, WORSE, OTHER, ONE_EACH, "fr")
+    assert ours.p_value == pytest.approx(compared.p_value, abs=2e-3)  # theirs sums in fp32
+    assert ours.mean == pytest.approx(compared.score - compared.baseline)
+    assert ours.low < ours.mean < ours.high
+
+
+def test_a_difference_is_of_the_means_over_the_runs():
+    single = difference("bleu", [WORSE], [RIGHT_ONES], ONE_EACH, "fr")
+    none = difference("bleu", [RIGHT_ONES], [RIGHT_ONES], ONE_EACH, "fr")
+    both = difference("bleu", [WORSE, RIGHT_ONES], [RIGHT_ONES] * 3, ONE_EACH, "fr")
+    assert single.low > 0
+    assert single.p_value < 0.01
+    assert (none.mean, none.low, none.high, none.p_value) == (0, 0, 0, 1)
+    assert both.mean == pytest.approx(single.mean / 2)
+    assert both.high == pytest.approx(single.high / 2)
+
+    by_chance = difference("bleu", [WORSE], [EQUAL], ONE_EACH, "fr")
+    assert by_chance.low < 0 < by_chance.high
+    assert by_chance.p_value > 0.05

@@ -18,12 +18,9 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The script's folder: a run in one go and one that was killed three times."""
     folder = tmp_path_factory.mktemp("killed")
     command = [sys.executable, str(SCRIPT), "--kills", "3", "--steps", "24", "--quick"]
-    command += ["--set", "train.ema={decay: 0.9}"]
-    result = subprocess.run(
-        [*command, "--keep", str(folder)], capture_output=True, text=True, check=False
-    )
+    command += ["--set", "train.ema={decay: 0.9}", "--keep", str(folder)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "0 differences, 0 unreadable" in result.stdout
     total = result.stdout.splitlines()[-2].split()
     assert [total[0], total[1], total[3], total[4]] == ["SIGKILL", "3", "0", "0"]
     return folder
@@ -31,15 +28,13 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _flip_tensor(run: Path) -> None:
     path = CheckpointFolder(run / "checkpoints").find("last") / "model.safetensors"
-    raw = bytearray(path.read_bytes())
-    raw[-1] ^= 1
-    path.write_bytes(raw)
+    raw = path.read_bytes()
+    path.write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))
 
 
 def _repeat_record(run: Path) -> None:
-    path = run / "metrics.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines()
-    path.write_text("\n".join([*lines, lines[-1], ""]), encoding="utf-8")
+    with (run / "metrics.jsonl").open("r+", encoding="utf-8") as file:
+        file.write(file.readlines()[-1])
 
 
 @pytest.mark.parametrize(

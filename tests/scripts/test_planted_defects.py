@@ -1,5 +1,8 @@
-"""scripts/planted_defects.py: each defect of its list still fits the code, and is counted right."""
+"""The list of planted defects fits the code, and the writing check lists what it is for."""
 
+import ast
+
+import check_writing
 import planted_defects
 from planted_defects import Defect
 
@@ -16,3 +19,19 @@ def test_a_defect_that_does_not_fit_is_named() -> None:
     lines = planted_defects.misfits([Defect("gone", "import nowhere", "", ["tests/none"])])
     assert lines[0] == "gone: `old` occurs 0 times, allowed: once"
     assert lines[1:] == ["gone: tests/none: no such folder"]
+
+
+SOURCE = '''
+def test_{name}(own, path):
+    """Those of the path."""
+    for each in path:
+        paths = [found for found in each]
+'''
+
+
+def test_every_fault_is_listed_with_its_line() -> None:
+    source = SOURCE.format(name="x" * check_writing.TEST_NAME)
+    faults = list(check_writing.faults(ast.parse(source)))
+    assert sorted({line for line, _ in faults}) == [2, 3, 4, 5]
+    kinds = ["docstring", "parameter", "test name of 65 characters", "variable", "variable"]
+    assert sorted(fault.partition(":")[0] for _, fault in faults) == kinds

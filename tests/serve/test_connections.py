@@ -5,9 +5,10 @@ import contextlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 import pytest
-from serve.conftest import Slow
+from serve_attack import post
 
 from nmt.serve import connections
 from nmt.serve.app import make_app
@@ -21,17 +22,14 @@ CHUNKED = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: ch
 TOO_LONG = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n"
 PART, LAST = b"2710\r\n" + b"x" * 10_000 + b"\r\n", b"0\r\n\r\n"
 BODY = b'{"q": ["Is", "He"], "source": "en", "target": "fr"}'
-REQUEST = (
-    b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    b"Content-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
-)
+REQUEST = post("/translate", BODY)
 
 
-class Client:
+class Client(NamedTuple):
     """A connection to the server."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
 
     async def is_open_after(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError, ConnectionError):
@@ -75,10 +73,8 @@ def with_server(translator: Translator, scenario: Scenario, **limits: float) -> 
         asyncio.run(run(listener))
 
 
-@pytest.mark.parametrize("first", [b"", HALF, HEALTH + HALF])
-def test_a_header_must_be_whole_in_time(
-    translator: Translator, monkeypatch: pytest.MonkeyPatch, first: bytes
-) -> None:
+@pytest.mark.parametrize("first", [b"", HEALTH + HALF])
+def test_a_header_must_be_whole_in_time(translator, monkeypatch, first) -> None:
     monkeypatch.setattr(connections, "_HEADER_SECONDS", 0.2)
 
     async def scenario(connect: Connect) -> None:
@@ -89,9 +85,7 @@ def test_a_header_must_be_whole_in_time(
     with_server(translator, scenario)
 
 
-def test_beyond_the_limit_who_waited_longest_goes(
-    translator: Translator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_beyond_the_limit_who_waited_longest_goes(translator, monkeypatch) -> None:
     monkeypatch.setattr(connections.Connection, "limit", 4)
 
     async def scenario(connect: Connect) -> None:
@@ -105,9 +99,7 @@ def test_beyond_the_limit_who_waited_longest_goes(
     with_server(translator, scenario)
 
 
-def test_a_client_that_takes_no_answer_is_left(
-    translator: Translator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_that_takes_no_answer_is_left(translator, monkeypatch) -> None:
     monkeypatch.setattr(connections, "_WRITE_SECONDS", 0.2)
 
     async def scenario(connect: Connect) -> None:
@@ -131,9 +123,7 @@ def test_a_client_that_takes_no_answer_is_left(
         pytest.param([CHUNKED, PART, PART, LAST], {"characters": 10}, b" 413 ", id="in parts"),
     ],
 )
-def test_a_body_beyond_a_limit_is_refused(
-    translator: Translator, sent: list[bytes], limits: dict[str, float], status: bytes
-) -> None:
+def test_a_body_beyond_a_limit_is_refused(translator, sent, limits, status) -> None:
     async def scenario(connect: Connect) -> None:
         client = await connect(sent[0])
         for part in sent[1:]:
@@ -144,9 +134,7 @@ def test_a_body_beyond_a_limit_is_refused(
     with_server(translator, scenario, **limits)
 
 
-def test_an_endless_body_ends_with_its_refusal(
-    translator: Translator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endless_body_ends_with_its_refusal(translator, monkeypatch) -> None:
     monkeypatch.setattr(connections, "_HEADER_SECONDS", 0.2)
 
     async def scenario(connect: Connect) -> None:
@@ -164,7 +152,7 @@ def test_an_endless_body_ends_with_its_refusal(
     with_server(translator, scenario, characters=10)
 
 
-def test_a_client_that_ends_its_own_side_is_answered(slow: Slow) -> None:
+def test_a_client_that_ends_its_own_side_is_answered(slow) -> None:
     async def scenario(connect: Connect) -> None:
         client = await connect(REQUEST)
         client.writer.write_eof()
@@ -178,7 +166,7 @@ def test_a_client_that_ends_its_own_side_is_answered(slow: Slow) -> None:
     with_server(slow, scenario)
 
 
-def test_a_client_that_has_left_leaves_the_queue(slow: Slow) -> None:
+def test_a_client_that_has_left_leaves_the_queue(slow) -> None:
     async def n_waiting(connect: Connect) -> bytes:
         answer = await (await connect(HEALTH.replace(b"/health", b"/metrics"))).answer()
         return answer.partition(b'nmt_waiting{model="tiny"} ')[2][:1]

@@ -11,7 +11,7 @@ import browser
 import pytest
 import uvicorn
 from evaluation.test_confidence import CALIBRATION
-from explain.test_page_in_browser import MISSING, texts
+from explain.test_page import texts
 from serve.conftest import Slow
 
 import nmt
@@ -19,11 +19,8 @@ from nmt.serve.app import make_app
 from nmt.serve.run import listen, url_of
 from nmt.translation.translator import Translator
 
-pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
-
 TEXT = "The cats see"
 PARAGRAPHS = "He is tired.  Where are the cats?\n\n \n* * *\nThe <b>cats</b> see"
-WIDTHS = pytest.mark.parametrize("width", [1400, 400])
 
 
 @pytest.fixture(scope="module")
@@ -32,39 +29,39 @@ def slowly(translator: Translator) -> Slow:
 
 
 @pytest.fixture(scope="module")
-def address(translator: Translator, slowly: Slow) -> Iterator[str]:
+def chromium(
+    translator: Translator, slowly: Slow, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Any, str]]:
+    """A browser, and the address of a server of four models."""
+    if missing := browser.missing():
+        pytest.skip(missing)
     reverse = copy(translator)
     reverse.tokenizers = replace(translator.tokenizers, reverse_target=True)
+    named = (("one", translator), ("two", translator), ("slow", slowly), ("rtl", reverse))
     with listen("127.0.0.1", 0) as listener, pytest.MonkeyPatch.context() as patch:
         patch.setattr("nmt.serve.service.find_calibration", lambda *_: CALIBRATION)
-        named = (("one", translator), ("two", translator), ("slow", slowly), ("rtl", reverse))
-        app = make_app(named)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+        server = uvicorn.Server(uvicorn.Config(make_app(named), log_level="warning"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
-        yield url_of(listener)
+        with browser.chromium(tmp_path_factory.mktemp("downloads")) as driver:
+            yield driver, url_of(listener)
         slowly.go.set()
         server.should_exit = True
         thread.join()
 
 
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with browser.chromium(tmp_path_factory.mktemp("downloads")) as driver:
-        yield driver
-
-
 @pytest.fixture
-def page(chromium: Any, address: str) -> Iterator[Any]:
+def page(chromium: tuple[Any, str]) -> Iterator[Any]:
     """The page with a sentence typed; at the end the browser must have nothing to complain of."""
-    chromium.get(address)
-    until(chromium, "document.querySelector('.prefix')")
-    chromium.find_element("id", "text").send_keys(TEXT)
-    until(chromium, "document.querySelector('.hypotheses button')")
-    yield chromium
-    assert [line["message"] for line in chromium.get_log("browser")] == []
-    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    driver, address = chromium
+    driver.get(address)
+    until(driver, "document.querySelector('.prefix')")
+    driver.find_element("id", "text").send_keys(TEXT)
+    until(driver, "document.querySelector('.hypotheses button')")
+    yield driver
+    assert [line["message"] for line in driver.get_log("browser")] == []
+    driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def set_size(driver: Any, width: int) -> None:
@@ -90,57 +87,56 @@ def until(driver: Any, condition: str | Callable[[Any], bool], message: str = ""
     WebDriverWait(driver, 60).until(is_so, message)
 
 
-def hypotheses(driver: Any) -> list[str]:
-    return driver.execute_script(
+def wait_for(driver: Any, selector: str, expected: list[str]) -> None:
+    """Wait until the elements have these texts."""
+    until(driver, lambda _: texts(driver, selector) == expected, f"{selector}: {expected}")
+
+
+def wait_for_hypotheses(driver: Any, translator: Translator, text: str = TEXT, **how: Any) -> None:
+    """Wait until the first model shows what the translator gives."""
+    [translation] = translator.translate([text], n_best=4, **how)
+    expected = [h.text or "(nothing)" for h in translation.hypotheses]
+    script = (
         "return [...document.querySelectorAll('section:first-child .hypotheses button')]"
         ".map((e) => e.firstChild.textContent)"
     )
+    until(driver, lambda _: driver.execute_script(script) == expected, f"{expected}")
 
 
-def shown(translator: Translator, prefix: Any = "", attention: Any = None) -> list[str]:
-    rows = [attention or {}]
-    [translation] = translator.translate([TEXT], n_best=4, prefixes=[prefix], attention=rows)
-    return [h.text or "(nothing)" for h in translation.hypotheses]
-
-
-def wait_for(driver: Any, expected: list[str], of: Callable[[Any], list[str]] = hypotheses) -> None:
-    until(driver, lambda _: of(driver) == expected, f"{expected}")
-
-
-def test_what_is_typed_is_translated_and_mapped(page: Any, translator: Translator) -> None:
-    wait_for(page, shown(translator))
+def test_what_is_typed_is_translated_and_mapped(page, translator) -> None:
+    wait_for_hypotheses(page, translator)
     assert len(texts(page, ".map svg.nmt-map")) == 1
     [translation] = translator.translate([TEXT], n_best=4)
     percents = [round(100 * value) for value in CALIBRATION.confidence(translation)]
-    shown_percents = texts(page, ".hypotheses button small:last-child")
-    assert shown_percents == [f"confidence {percent} %" for percent in percents]
-    pieces = translation.hypotheses[0].target.pieces
-    assert [piece.replace("▁", "_") for piece in pieces] == texts(page, ".pieces button")
+    shown = texts(page, ".hypotheses button small:last-child")
+    assert shown == [f"confidence {percent} %" for percent in percents]
+    first, second = (output.target.pieces for output in translation.hypotheses[:2])
+    assert texts(page, ".pieces button") == [piece.replace("▁", "_") for piece in first]
     page.find_elements("css selector", ".hypotheses button")[1].send_keys("\ue007")  # Enter
     assert page.switch_to.active_element.get_attribute("aria-pressed") == "true"
-    assert len(texts(page, ".pieces button")) == len(translation.hypotheses[1].target.pieces)
+    assert len(texts(page, ".pieces button")) == len(second)
 
 
-def test_a_prefix_is_forced_by_text_and_by_a_piece(page: Any, translator: Translator) -> None:
+def test_a_prefix_is_forced_by_text_and_by_a_piece(page, translator) -> None:
     page.find_element("css selector", ".prefix").send_keys("Il est")
-    wait_for(page, shown(translator, prefix="Il est"))
+    wait_for_hypotheses(page, translator, prefixes=["Il est"])
     page.execute_script("document.querySelectorAll('.pieces button')[2].click()")
     [translation] = translator.translate([TEXT], prefixes=["Il est"])
+    wait_for(page, ".changes span", ["2 pieces given"])
     ids = translation.hypotheses[0].hypothesis.ids[:2]
-    wait_for(page, ["2 pieces given"], lambda _: texts(page, ".changes span"))
-    wait_for(page, shown(translator, prefix=ids))
+    wait_for_hypotheses(page, translator, prefixes=[ids])
     page.switch_to.active_element.click()
-    wait_for(page, shown(translator))
+    wait_for_hypotheses(page, translator)
     page.switch_to.active_element.send_keys("日本")
-    wait_for(page, [])
+    wait_for(page, ".hypotheses button", [])
     assert "日本" in texts(page, ".message.wrong")[0]
     assert len(page.get_log("browser")) == 1  # the answer 400
 
 
-def test_a_row_of_attention_is_changed(page: Any, translator: Translator) -> None:
+def test_a_row_of_attention_is_changed(page, translator) -> None:
     from selenium.webdriver.common.keys import Keys
 
-    wait_for(page, shown(translator))
+    wait_for_hypotheses(page, translator)
     page.find_element("css selector", ".level").send_keys("pieces")
     svg = page.find_element("css selector", ".map svg.nmt-map")
     svg.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ENTER)
@@ -148,19 +144,15 @@ def test_a_row_of_attention_is_changed(page: Any, translator: Translator) -> Non
     assert page.find_element("css selector", ".row").is_displayed()
     page.find_element("css selector", ".only").click()
     page.find_element("css selector", ".decode").click()
-    wait_for(
-        page,
-        ["1 piece given; attention changed at piece 2"],
-        lambda _: texts(page, ".changes span"),
-    )
+    wait_for(page, ".changes span", ["1 piece given; attention changed at piece 2"])
     [translation] = translator.translate([TEXT], n_best=4)
     weights = [0.0, 1.0, *[0.0] * (len(translation.source.pieces) - 1)]
     ids = translation.hypotheses[0].hypothesis.ids[:1]
-    wait_for(page, shown(translator, prefix=ids, attention={1: weights}))
+    wait_for_hypotheses(page, translator, prefixes=[ids], attention=[{1: weights}])
     assert page.switch_to.active_element.text == "Undo"
 
 
-def test_two_runs_stand_side_by_side(page: Any) -> None:
+def test_two_runs_stand_side_by_side(page) -> None:
     assert texts(page, "h2") == ["English", "French"]
     assert texts(page, "#model-0 option")[0] == "one: English to French"
     languages = "return [...document.querySelectorAll('textarea, .translation')].map((e) => e.lang)"
@@ -177,97 +169,95 @@ def test_two_runs_stand_side_by_side(page: Any) -> None:
     until(page, f"{headings}.every((each) => each.textContent.startsWith('Sentence 3'))")
 
 
-@pytest.mark.parametrize("how", ["typing", "button", "keys", "API key"])
-def test_paragraphs_are_translated_sentence_by_sentence(
-    page: Any, translator: Translator, how: str
-) -> None:
+def test_paragraphs_are_translated_sentence_by_sentence(page, translator) -> None:
     from selenium.webdriver.common.keys import Keys
 
-    put(page, "text", PARAGRAPHS, "input" if how == "typing" else "")
-    if how == "button":
-        page.find_element("id", "translate").click()
-    if how == "API key":
-        put(page, "key", "of no use here", "change")
-    if how == "keys":
-        page.find_element("id", "text").send_keys(Keys.CONTROL, Keys.ENTER)
-    expected = [nmt.translate_text(translator, PARAGRAPHS)]
-    wait_for(page, expected, lambda _: texts(page, ".translation"))
+    put(page, "text", PARAGRAPHS, "input")
+    wait_for(page, ".translation", [nmt.translate_text(translator, PARAGRAPHS)])
     assert len(texts(page, ".translation a")) == 3
-    wait_for(page, ["He is tired."], lambda _: texts(page, ".source"))
+    wait_for(page, ".source", ["He is tired."])
     page.find_element("id", "text").send_keys(Keys.TAB, Keys.TAB)  # the button, a sentence
     page.switch_to.active_element.send_keys(Keys.TAB)
     page.switch_to.active_element.send_keys(Keys.ENTER)
-    wait_for(page, ["Where are the cats?"], lambda _: texts(page, ".source"))
-    [translation] = translator.translate(["Where are the cats?"], n_best=4)
-    wait_for(page, [h.text or "(nothing)" for h in translation.hypotheses])
+    wait_for(page, ".source", ["Where are the cats?"])
+    wait_for_hypotheses(page, translator, "Where are the cats?")
     assert len(texts(page, ".translation a[aria-current=true]")) == 1
 
 
-@pytest.mark.parametrize("text", ["", " \n", "* * *", "x" * 6000])
-def test_a_text_without_a_translation_shows_none_of_another(page: Any, text: str) -> None:
-    put(page, "text", text, "input")
-    is_long = len(text) > 5000
-    expected = "" if is_long or not text.strip() else text
-    wait_for(page, [expected], lambda _: texts(page, ".translation"))
-    assert ("5,000" in texts(page, ".message")[0]) is is_long
-    assert not page.find_element("css selector", ".detail").is_displayed()
-    if is_long:  # the browser logs the answer 400
-        assert len(page.get_log("browser")) == 1
+def test_the_button_keys_and_a_new_key_translate(page, translator) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    keys = Keys.CONTROL, Keys.ENTER
+    for text, act in {
+        "He is": lambda: page.find_element("id", "translate").click(),
+        "The cats": lambda: page.find_element("id", "text").send_keys(*keys),
+        "Where": lambda: put(page, "key", "of no use here", "change"),
+    }.items():
+        put(page, "text", text)
+        act()
+        wait_for(page, ".translation", [nmt.translate_text(translator, text)])
 
 
-def test_the_page_says_that_it_waits(page: Any, slowly: Slow) -> None:
+def test_a_text_without_a_translation_shows_none_of_another(page) -> None:
+    for text in ("", " \n", "* * *", "x" * 6000):
+        put(page, "text", TEXT, "input")
+        until(page, "document.querySelector('.hypotheses button')")
+        put(page, "text", text, "input")
+        is_long = len(text) > 5000
+        wait_for(page, ".translation", ["" if is_long else text.strip()])
+        assert ("5,000" in texts(page, ".message")[0]) is is_long
+        assert not page.find_element("css selector", ".detail").is_displayed()
+    assert len(page.get_log("browser")) == 1  # the answer 400
+
+
+def test_the_page_says_that_it_waits_and_what_is_not_steered(page, slowly) -> None:
     put(page, "model-0", "slow", "change")
     assert slowly.started.wait(60)
     busy = "return document.querySelector('section').ariaBusy"
-    assert (page.execute_script(busy), texts(page, "[role=status].message") != [""]) == (
-        "true",
-        True,
-    )
+    assert page.execute_script(busy) == "true"
+    assert texts(page, "[role=status].message") != [""]
     slowly.go.set()
     until(page, "document.querySelector('.hypotheses button')")
     assert page.execute_script(busy) == "false"
-
-
-def test_a_right_to_left_run_is_not_steered(page: Any) -> None:
-    put(page, "model-0", "rtl", "change")
+    put(page, "model-0", "rtl", "change")  # it cannot be steered
     until(page, "document.querySelector('svg.nmt-map')")
     assert not any(e.is_displayed() for e in page.find_elements("css selector", ".steering"))
     page.find_element("css selector", ".map svg.nmt-map").click()
     assert not page.find_element("css selector", ".row").is_displayed()
 
 
-@WIDTHS
-def test_the_map_takes_the_width_and_its_cells_are_found(page: Any, width: int) -> None:
+CELLS = """
+const map = document.querySelector(".map"), svg = map.querySelector("svg.nmt-map");
+const labels = [...svg.querySelectorAll("g:nth-of-type(2) > text")];
+const top = Math.min(...labels.map((each) => +each.getAttribute("y")));
+const [rows, columns] = [false, true].map((isColumn) =>
+  labels.filter((each) => (+each.getAttribute("y") === top) === isColumn));
+const box = svg.getBoundingClientRect(), tips = [];
+for (const row of rows) for (const column of columns) {
+  const [clientX, clientY] = [column.getAttribute("x"), row.getAttribute("y")];
+  const at = { clientX: box.left + +clientX, clientY: box.top + +clientY };
+  svg.dispatchEvent(new PointerEvent("pointermove", at));
+  tips.push([row.textContent, column.textContent, map.querySelector("[role=status]").textContent]);
+}
+return [box.width, map.clientWidth, tips];
+"""
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_the_map_takes_the_width_and_its_cells_are_found(page, width) -> None:
     set_size(page, width)
-    put(page, "text", "The cats see the garden, and he is here.", "input")
-    wait_for(page, ["The cats see the garden, and he is here."], lambda _: texts(page, ".source"))
+    text = "The cats see the garden, and he is here."
+    put(page, "text", text, "input")
+    wait_for(page, ".source", [text])
     until(page, "document.querySelector('section').ariaBusy === 'false'")
-    svg, place, tips = page.execute_script(
-        """
-        const map = document.querySelector(".map"), svg = map.querySelector("svg.nmt-map");
-        const labels = [...svg.querySelectorAll("g:nth-of-type(2) > text")];
-        const top = Math.min(...labels.map((each) => +each.getAttribute("y")));
-        const [rows, columns] = [false, true].map((isColumn) =>
-          labels.filter((each) => (+each.getAttribute("y") === top) === isColumn));
-        const box = svg.getBoundingClientRect(), tips = [];
-        for (const row of rows) for (const column of columns) {
-          const [clientX, clientY] = [column.getAttribute("x"), row.getAttribute("y")];
-          const at = { clientX: box.left + +clientX, clientY: box.top + +clientY };
-          svg.dispatchEvent(new PointerEvent("pointermove", at));
-          const tip = map.querySelector("[role=status]").textContent;
-          tips.push([row.textContent, column.textContent, tip]);
-        }
-        return [box.width, map.clientWidth, tips];
-        """
-    )
+    svg, place, tips = page.execute_script(CELLS)
     assert 0.75 * place < svg <= place
     assert len(tips) > 9
     assert all(tip.startswith(f"{row} ← {column}  ") for row, column, tip in tips)
 
 
-@WIDTHS
-@pytest.mark.parametrize(("scheme", "other"), [("light", "two"), ("dark", "")])
-def test_axe_finds_nothing(page: Any, width: int, scheme: str, other: str) -> None:
+@pytest.mark.parametrize(("width", "scheme", "other"), [(1400, "light", "two"), (400, "dark", "")])
+def test_axe_finds_nothing(page, width, scheme, other) -> None:
     axe = files(pytest.importorskip("axe_core_python")) / "axe.min.js"
     feature = {"name": "prefers-color-scheme", "value": scheme}
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})

@@ -37,8 +37,7 @@ def test_rows_are_shares_of_what_was_read(method, name: str) -> None:
     source, prefix = method(built(name), pair_of())
     assert source.shape == (len(TARGET), len(SOURCE))
     assert not prefix.triu(1).any()
-    assert (source >= 0).all()
-    assert (prefix >= 0).all()
+    assert min(source.min(), prefix.min()) >= 0
     total = source.sum(dim=1) + prefix.sum(dim=1)
     torch.testing.assert_close(total, torch.ones_like(total))
 

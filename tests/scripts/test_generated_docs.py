@@ -1,0 +1,133 @@
+"""Pages and pictures that scripts generate: fresh, complete, and what they quote is in the code."""
+
+import ast
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+import command_reference
+import pytest
+from config_reference import json_schema, reference
+from draw_diagrams import DIAGRAMS, main
+from draw_packages import read_packages, svg
+from pydantic.fields import FieldInfo
+
+from nmt.config import RunConfig
+from nmt.settings.base import Config
+from nmt.settings.keys import config_classes
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def fields(config_class: type[Config]) -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in config_class.model_fields.items():
+        yield name, field
+        for inner in config_classes(field.annotation):
+            yield from fields(inner)
+
+
+def test_the_tracked_references_are_what_the_classes_say() -> None:
+    for name, text in {
+        "configuration.md": reference(RunConfig),
+        "config.schema.json": json_schema(RunConfig),
+        "commands.md": command_reference.reference(),
+    }.items():
+        assert (DOCS / name).read_text(encoding="utf-8") == text, f"{name} is stale: make docs"
+
+
+def test_every_key_has_a_row_that_says_what_it_means() -> None:
+    page = reference(RunConfig)
+    for key, field in fields(RunConfig):
+        if key != "kind":
+            assert field.description, f"{key} has no description"
+            assert f"`{key}` |" in page
+
+
+def test_all_are_drawn_and_displayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["draw_diagrams.py", "--out", str(tmp_path)])
+    assert main() == 0
+    names = {f"{name}.png" for name in DIAGRAMS}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert {path.name for path in (DOCS / "diagrams").iterdir()} == names
+    pages = "".join(page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md"))
+    for name in names:
+        assert f"diagrams/{name})" in pages
+
+
+PYPROJECT = """
+[[tool.importlinter.contracts]]
+type = "layers"
+layers = ["__main__", "attic", "hall | kitchen", "cellar"]
+"""
+
+
+def test_packages_have_their_layer_phrase_and_imports(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
+    for name, text in {
+        "attic/__init__.py": '"""Old things. And more."""',
+        "attic/box.py": "from nmt.hall.door import x\nfrom nmt.attic.other import y\nimport os",
+        "hall/__init__.py": '"""Where one enters: & leaves.\n\nMore."""',
+        "hall/deep/down.py": "def f():\n    import nmt.cellar\n",
+        "kitchen/__init__.py": "from nmt import cellar",
+        "cellar.py": '"""Wine."""',
+    }.items():
+        path = tmp_path / "nmt" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    packages = read_packages(tmp_path)
+    assert [(r.name, r.layer, r.phrase, r.imports) for r in packages] == [
+        ("attic", 1, "Old things", {"hall"}),
+        ("hall", 2, "Where one enters: & leaves", {"cellar"}),
+        ("kitchen", 2, "", {"cellar"}),
+        ("cellar", 3, "Wine", set()),
+    ]
+    dots = ET.fromstring(svg(packages)).iter("{http://www.w3.org/2000/svg}circle")
+    assert len([dot for dot in dots if dot.get("r") == "5.5"]) == 3  # one for each import
+
+
+def test_every_page_has_its_place() -> None:
+    listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in (*DOCS.glob("*.md"), *(DOCS / "lab").glob("*.md")):
+        assert re.search(rf"[ :]{page.relative_to(DOCS).as_posix()}\n", listed), page
+
+
+def test_every_message_that_is_explained_is_one_of_ours() -> None:
+    nodes = (
+        node
+        for file in (ROOT / "nmt").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    )
+    constants = (node.value for node in nodes if isinstance(node, ast.Constant))
+    texts = "\n".join(value for value in constants if isinstance(value, str))
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    messages = re.findall(r"^\| `([^`]+)` \| .+ \| .+ \|$", page, re.MULTILINE)
+    assert len(messages) > 25
+    for message in messages:
+        parts = [part.strip(" '():,") for part in re.split("…|; ", message)]
+        assert [part for part in parts if len(part) > 6], message
+        assert not [part for part in parts if part and part not in texts], message
+
+
+def test_the_pages_of_the_root_link_as_the_site_does() -> None:
+    pytest.importorskip("mkdocs")
+    from site_pages import PAGES, on_page_markdown, site_text
+
+    text = "[a](docs/lab.md#x), [b](CHANGELOG.md), [c](LICENSE), [d](https://x.org)"
+    assert site_text(text) == "[a](lab.md#x), [b](changelog.md), c, [d](https://x.org)"
+    assert on_page_markdown("see [scores.py](../nmt/models/scores.py).") == "see scores.py."
+    assert all((ROOT / name).is_file() for name in PAGES)
+
+
+@pytest.mark.slow
+def test_the_site_is_strict_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    command = (sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path))
+    subprocess.run(command, cwd=ROOT, check=True)
+    loaded = re.compile(r'<(?:script|img|iframe)[^>]+src="https?:|<link[^>]+href="https?:|@import')
+    pages = {path: path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")}
+    assert len(pages) > 40
+    assert [path for path, text in pages.items() if loaded.search(text)] == []
