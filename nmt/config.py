@@ -39,29 +39,50 @@ class TrainConfig(Config):
         "RUN@CHECKPOINT (default: best); weights whose shapes do not fit are reported and "
         "initialised at random; null: all weights are initialised at random",
     )
-    freeze: tuple[str, ...] = Field(default=(), description="weights not updated, as `encoder.*`")
+    freeze: tuple[str, ...] = Field(
+        default=(),
+        description="names of the weights that are not updated, with * for any characters, such "
+        "as `encoder.*`",
+    )
     epochs: int | None = Field(default=None, gt=0, description="passes over the training set")
     steps: int | None = Field(default=None, gt=0, description="updates of the weights")
-    max_minutes: float | None = Field(default=None, gt=0, description="minutes of all resumptions")
-    batch_by: Literal["sentences", "tokens"] = Field(default="sentences", description="batch unit")
+    max_minutes: float | None = Field(
+        default=None, gt=0, description="minutes of training, all resumptions included"
+    )
+    batch_by: Literal["sentences", "tokens"] = Field(
+        default="sentences", description="what `batch_size` counts"
+    )
     batch_size: int = Field(
         default=64,
         gt=0,
         description="sentence pairs per batch, or with `batch_by: tokens` the maximum number of "
         "pieces on the longer side of a batch, padding included",
     )
-    accumulate: int = Field(default=1, gt=0, description="batches per update, weighted by tokens")
-    lr: float = Field(default=1e-3, gt=0, le=MAX_LR, description="learning rate before schedule")
-    optimizer: OptimizerConfig = Field(default=AdamConfig(), description="updates the weights")
-    schedule: ScheduleConfig = Field(default=ConstantConfig(), description="change of `lr`")
-    ema: EMAConfig | None = Field(
-        default=None, description="average of the weights, to validate and to translate; null: none"
+    accumulate: int = Field(
+        default=1, gt=0, description="batches per update; their target tokens have equal weight"
     )
-    clip_norm: float | None = Field(default=1.0, gt=0, description="maximum gradient norm; or null")
+    lr: float = Field(
+        default=1e-3, gt=0, le=MAX_LR, description="learning rate, before the schedule"
+    )
+    optimizer: OptimizerConfig = Field(
+        default=AdamConfig(), description="the rule that updates the weights"
+    )
+    schedule: ScheduleConfig = Field(
+        default=ConstantConfig(), description="how the learning rate changes over the updates"
+    )
+    ema: EMAConfig | None = Field(
+        default=None,
+        description="moving average of the weights, which replaces them in validation and "
+        "translation; null: none",
+    )
+    clip_norm: float | None = Field(
+        default=1.0, gt=0, description="maximum gradient norm per update; null: no clipping"
+    )
     loss: LossConfig = Field(default=CrossEntropyConfig(), description="the training loss")
     precision: Precision | Literal["auto"] = Field(
         default="fp32",
-        description="number format of the forward pass; auto: bf16 where it is fast, else fp32",
+        description="number format of the forward pass (weights stay fp32); auto: bf16 if the "
+        "device has fast bf16 units, else fp32, never fp16; a resumed run keeps its precision",
     )
     device: str = Field(
         default="auto",
@@ -70,13 +91,22 @@ class TrainConfig(Config):
     )
     log_every: int = Field(default=50, gt=0, description="updates between lines of metrics.jsonl")
     save_every: int | None = Field(
-        default=None, gt=0, description="updates between checkpoints; null: only after validations"
+        default=None,
+        gt=0,
+        description="updates between additional checkpoints; null: a checkpoint is saved only "
+        "after each validation",
     )
     deterministic: bool = Field(
-        default=False, description="allow only deterministic operations (docs/reliability.md)"
+        default=False,
+        description="use only deterministic operations, and stop with an error if an operation has "
+        "no deterministic version (docs/reliability.md)",
     )
-    keep_last: int = Field(default=2, gt=0, description="latest checkpoints kept, beside the best")
-    keep_best: int = Field(default=1, gt=0, description="best checkpoints kept, by valid.metric")
+    keep_last: int = Field(
+        default=2, gt=0, description="number of latest checkpoints kept, besides the best ones"
+    )
+    keep_best: int = Field(
+        default=1, gt=0, description="number of best checkpoints kept, by valid.metric"
+    )
 
     @property
     def guided(self) -> GuidedAlignmentConfig | None:
@@ -92,38 +122,64 @@ class ValidConfig(Config):
     """Validation during training. `metric` selects the best checkpoint."""
 
     metric: MetricName = Field(
-        default="bleu", description="selects the best checkpoint; among equals the loss does"
+        default="bleu",
+        description="metric that selects the best checkpoint: the loss, or a metric of `nmt eval`; "
+        "of checkpoints with equal scores, the one with the lower loss is best",
     )
-    comet: UserPath | None = Field(default=None, description="checkpoint of COMET, for `comet`")
-    every: int | None = Field(default=None, gt=0, description="validation interval; null: an epoch")
+    comet: UserPath | None = Field(
+        default=None, description="checkpoint of the COMET model; required for metric `comet`"
+    )
+    every: int | None = Field(
+        default=None, gt=0, description="updates between validations; null: once an epoch"
+    )
     beam: int = Field(default=1, gt=0, le=10_000, description="beam size in validation")
     max_examples: int | None = Field(
-        default=None, gt=0, description="sentences translated, evenly spaced; null: all; loss: all"
+        default=None,
+        gt=0,
+        description="maximum number of sentences to translate, evenly spaced over the validation "
+        "set; null: all; the loss always uses all",
     )
     bleu_tokenize: BleuTokenisation | None = Field(
         default=None,
-        description="sacreBLEU's tokenisation; null: by data.tgt_lang (zh, ja, ko, others)",
+        description="sacreBLEU tokenisation for BLEU, here and in `nmt eval`; null: by "
+        "data.tgt_lang (zh: zh, ja: ja-mecab, ko: ko-mecab, others: 13a)",
     )
     samples: int = Field(default=3, ge=0, description="translations shown at each validation")
     attention_health: bool = Field(
-        default=True, description="measure attention, and warn if it collapses (docs/alignment.md)"
+        default=True,
+        description="measure entropy, coverage, weight on </s> and diagonality of the scored "
+        "translations' attention, and warn once if it collapses (docs/alignment.md)",
     )
     patience: int | None = Field(
-        default=None, gt=0, description="validations without new best that end training; null: any"
+        default=None,
+        gt=0,
+        description="number of consecutive validations without a new best checkpoint after which "
+        "training ends; null: no early stopping",
     )
 
 
 class RunConfig(Config):
     """A run: its corpora, its model, how the model learns, and how it translates."""
 
-    name: str = Field(pattern=r"^\w[\w.+-]*$", description="name; the run is in runs/NAME")
-    seed: int = Field(default=1, ge=0, lt=2**63, description="seed of all random numbers")
+    name: str = Field(
+        pattern=r"^\w[\w.+-]*$", description="the run's name; the run is stored in runs/NAME"
+    )
+    seed: int = Field(
+        default=1,
+        ge=0,
+        lt=2**63,
+        description="random seed for initial weights, batch order, dropout and tokenizer",
+    )
     data: DataConfig = Field(default=DataConfig(), description="the corpora")
-    tokenizer: TokenizerConfig = Field(default=SentencePieceConfig(), description="text to pieces")
+    tokenizer: TokenizerConfig = Field(
+        default=SentencePieceConfig(), description="how text is split into pieces"
+    )
     model: ModelConfig = Field(default=RNNConfig(), description="the network")
     train: TrainConfig = Field(default=TrainConfig(), description="the training")
     valid: ValidConfig = Field(default=ValidConfig(), description="validation during training")
-    search: SearchConfig = Field(default=SearchConfig(), description="decoding after training")
+    search: SearchConfig = Field(
+        default=SearchConfig(), description="decoding, for `nmt translate` and `nmt eval`"
+    )
 
     @model_validator(mode="after")
     def _sections_agree(self) -> "RunConfig":

@@ -38,7 +38,9 @@ class PairsConfig(Config):
         description="form 1: a named corpus (`nmt corpus list`), or `opus:NAME/vVERSION/en-fr`",
     )
     split: str | None = Field(
-        default=None, description="form 1: a split of the corpus; null: the one with the key's name"
+        default=None,
+        description="form 1: the split of the corpus; "
+        "null: the split with the same name (train, valid or test)",
     )
     file: UserPath | None = Field(
         default=None,
@@ -232,7 +234,9 @@ class DataConfig(Config):
     src_lang: str = Field(default="en", min_length=1, description="source language, ISO 639 code")
     tgt_lang: str = Field(default="fr", min_length=1, description="target language, ISO 639 code")
     corpus: str | None = Field(
-        default=None, description="named corpus (`nmt corpus list`) for the splits not set below"
+        default=None,
+        description="named corpus (`nmt corpus list`) for each of train, valid and test that is "
+        "not set below",
     )
     train: SplitConfig | None = Field(default=None, description="the training pairs")
     valid: SplitConfig | None = Field(
@@ -240,7 +244,9 @@ class DataConfig(Config):
     )
     test: SplitConfig | None = Field(default=None, description="the pairs that `nmt eval` scores")
     held_out: HeldOutConfig | None = Field(
-        default=None, description="validation and test sets held out from train; null: none"
+        default=None,
+        description="validation and test sets held out from train, if there are no others; "
+        "null: none",
     )
     max_pieces: int = Field(
         default=100,
@@ -249,7 +255,10 @@ class DataConfig(Config):
         "left out and counted, except in evaluation sets",
     )
     vocab_pairs: int = Field(
-        default=1_000_000, ge=1, description="limit of evenly spaced pairs for the vocabularies"
+        default=1_000_000,
+        ge=1,
+        description="largest number of training pairs that the vocabularies are learned from, "
+        "evenly spaced",
     )
     cache: UserPath | None = Field(
         default=None,

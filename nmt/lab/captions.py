@@ -43,13 +43,19 @@ _NOISE = 0.04  # standard deviation of the noise added to pixels
 class CaptionsOptions(Options):
     """Options of the captioner, its training and its test."""
 
-    attention: AttentionConfig = Field(default=AdditiveConfig(size=48), description="the decoder's")
+    attention: AttentionConfig = Field(
+        default=AdditiveConfig(size=48), description="attention of the decoder"
+    )
     hidden: int = Field(default=128, ge=8, description="units of the decoder")
     annotation: int = Field(default=64, ge=8, description="size of a grid cell's annotation")
     updates: int = Field(default=2000, ge=1, description="updates of Adam")
     pictures: int = Field(default=32, ge=2, description="new pictures per update")
     lr: float = Field(default=0.004, gt=0, description="peak learning rate; falls as a cosine")
-    tests: int = Field(default=1600, ge=4, description="unseen arrangements; new kinds: a quarter")
+    tests: int = Field(
+        default=1600,
+        ge=4,
+        description="maximum number of unseen arrangements; a quarter for new kinds",
+    )
     beam: int = Field(default=1, ge=1, description="beam size of the search; 1 is greedy")
 
     @model_validator(mode="after")

@@ -34,7 +34,9 @@ _PAIRS = tuple((ATTENTION, other) for other in (CONVOLUTION, RECURRENCE, LOCAL))
 class ComplexityOptions(Options):
     """Options of the layers, and the number of timings."""
 
-    longest: int = Field(default=4096, ge=256, le=65536, description="longest: 32, 64, 128, ...")
+    longest: int = Field(
+        default=4096, ge=256, le=65536, description="longest sequence: 32 times a power of 2"
+    )
     size: int = Field(default=64, ge=2, le=1024, description="d: size of a position's vector")
     kernel: Odd = Field(default=7, ge=3, le=255, description="k: kernel width of convolutions; odd")
     window: int = Field(default=10, gt=0, description="D: reach of local attention to each side")

@@ -34,7 +34,9 @@ class CuesOptions(Options):
     """Options of the scenes and of the training."""
 
     items: int = Field(default=5, ge=5, le=len(KINDS), description="items per scene")
-    salient: float = Field(default=0.4, ge=0, le=1, description="share of scenes of a salient task")
+    salient: float = Field(
+        default=0.4, ge=0, le=1, description="share of scenes with a salient task"
+    )
     hidden: int = Field(default=64, gt=0, description="units of each layer except attention")
     updates: int = Field(default=1000, gt=0, description="updates of Adam for each network")
     batch: int = Field(default=128, gt=0, description="new scenes per update")

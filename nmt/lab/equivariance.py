@@ -40,7 +40,9 @@ BARE_SCORES, ONE_MATRIX, TWO_MATRICES = "X Xᵀ", "X W (X W)ᵀ", "X W_q (X W_k)
 class EquivarianceOptions(Options):
     """The sentence, the sizes, and the number of permutations."""
 
-    sentence: str = Field(default="a dog chases two small cats", description="words, all different")
+    sentence: str = Field(
+        default="a dog chases two small cats", description="words; each gets a random vector"
+    )
     size: int = Field(default=16, ge=2, le=512, multiple_of=2, description="size of a word vector")
     heads: int = Field(default=2, gt=0, description="attention heads; a divisor of size")
     permutations: int = Field(default=100, gt=0, le=10_000, description="random permutations")

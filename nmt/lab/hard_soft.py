@@ -36,7 +36,10 @@ _COLOURS = {SOFT: BLUE, SAMPLED: ORANGE, ARGMAX: GREEN}
 class HardSoftOptions(translators.TranslatorOptions):
     """Options of the models, of their training, and of the test."""
 
-    bidirectional: bool = Field(default=False, description="whether the encoder reads both ways")
+    bidirectional: bool = Field(
+        default=False,
+        description="bidirectional encoder; otherwise it reads an article before its noun",
+    )
     sentences: int = Field(default=200, gt=0, description="unseen sentences to translate")
     draws: int = Field(default=5, gt=1, description="repetitions of sampled decoding")
 

@@ -36,10 +36,14 @@ class KernelOptions(Options):
     """Options of the data, of the fixed kernel, and of learning the width."""
 
     seed: int = Field(default=16, ge=0, lt=2**48, description="seed of the points in the picture")
-    draws: int = Field(default=20, gt=0, le=1000, description="seeds for the range of errors")
+    draws: int = Field(
+        default=20, gt=0, le=1000, description="seeds for the range of errors: 1 to `draws`"
+    )
     points: int = Field(default=50, ge=5, le=1000, description="training points in [0, 5)")
     noise: float = Field(default=0.5, ge=0, description="standard deviation of the noise on y")
-    kernel: Kernel = Field(default="gaussian", description="fixed kernel")
+    kernel: Kernel = Field(
+        default="gaussian", description="fixed kernel: gaussian, boxcar, epanechnikov or constant"
+    )
     width: float = Field(default=1.0, gt=0, description="w in K(w |x - x_i|); initial value of SGD")
     epochs: int = Field(default=40, gt=0, description="passes over the points to learn w")
     batch: int = Field(default=10, gt=0, description="points in an update")

@@ -33,7 +33,9 @@ Ids = Int[Tensor, "B S"]
 class KeySizeOptions(Options):
     """Options of the attention, the task and the training."""
 
-    kinds: Kinds = Field(default=("dot", "scaled_dot", "additive"), description="scores to compare")
+    kinds: Kinds = Field(
+        default=("dot", "scaled_dot", "additive"), description="attention scores to compare"
+    )
     sizes: Sizes = Field(default=(4, 16, 64, 256, 512), description="sizes d of q and k")
     names: int = Field(default=64, ge=2, description="number of different names")
     items: int = Field(default=16, ge=2, description="items in a memory, at most `names`")

@@ -29,7 +29,13 @@ class PositionsOptions(Options):
     """Options of the encoding. Nothing in the experiment is random."""
 
     length: int = Field(default=60, ge=_COUNT, le=4096, description="number of encoded positions")
-    size: int = Field(default=32, ge=2 * _BITS, le=1024, multiple_of=2, description="size")
+    size: int = Field(
+        default=32,
+        ge=2 * _BITS,
+        le=1024,
+        multiple_of=2,
+        description="size of an encoding: sine and cosine of size / 2 waves",
+    )
     columns: NonEmpty[Annotated[int, Field(ge=0)]] = Field(
         default=(6, 7, 8, 9), description="columns of the encoding to draw as curves, from 0"
     )

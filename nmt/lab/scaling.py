@@ -45,7 +45,10 @@ MEASURES = ("variance", "entropy", "gradient", "median_gradient")
 class ScalingOptions(Options):
     """The kinds of attention scores, their sizes, and the number of draws."""
 
-    kinds: Kinds = Field(default=("dot", "scaled_dot", "additive"), description="scores to compare")
+    kinds: Kinds = Field(
+        default=("dot", "scaled_dot", "additive"),
+        description="attention scores to compare, with the initial weights of a translation model",
+    )
     sizes: Sizes = Field(default=tuple(2**n for n in range(12)), description="sizes d of q and k")
     draws: int = Field(default=10, ge=2, le=1000, description="draws of queries, keys and weights")
 

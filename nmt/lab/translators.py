@@ -46,7 +46,9 @@ class TranslatorOptions(Options):
     hidden: int = Field(default=64, gt=0, multiple_of=2, description="units of encoder and decoder")
     updates: int = Field(default=500, gt=0, description="training updates of each model")
     batch: int = Field(default=32, gt=0, description="new sentences per update")
-    lr: float = Field(default=0.005, gt=0, description="learning rate; halfway it falls to 0")
+    lr: float = Field(
+        default=0.005, gt=0, description="learning rate of Adam, falling to 0 in the second half"
+    )
 
 
 class SampledWeighting(Weighting):

@@ -39,7 +39,9 @@ class TruthOptions(TranslatorOptions):
     """Options of the models, of their training, and of the test."""
 
     updates: int = Field(default=250, gt=0, description="training updates of each model")
-    unknown: float = Field(default=0.2, gt=0, lt=1, description="share of source words set to unk")
+    unknown: float = Field(
+        default=0.2, gt=0, lt=1, description="share of source words replaced by unk in training"
+    )
     sentences: int = Field(default=10, gt=0, description="unseen sentences to explain")
     models: int = Field(default=3, gt=1, description="models of each kind, with consecutive seeds")
 

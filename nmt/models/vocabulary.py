@@ -187,7 +187,8 @@ class DeepReadoutConfig(Config):
     kind: Literal["deep"] = "deep"
     size: int = Field(default=500, gt=0, description="features that the vocabulary layer reads")
     activation: Literal["maxout", "tanh"] = Field(
-        default="maxout", description="maxout: the larger of two units; tanh: half the cost"
+        default="maxout",
+        description="maxout: the larger of two units, as in the paper; tanh: half the cost",
     )
 
     def width(self, hidden: int) -> int:

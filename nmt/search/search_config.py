@@ -14,7 +14,10 @@ class SamplingConfig(Config):
     """Sampling of translations from the model's distribution, instead of a search for the best."""
 
     temperature: float = Field(
-        default=1.0, gt=0, le=100, description="divisor of the logits; below 1, likely pieces gain"
+        default=1.0,
+        gt=0,
+        le=100,
+        description="divisor of the logits; below 1, probable pieces become more probable",
     )
     top_k: int | None = Field(
         default=None,
@@ -29,7 +32,10 @@ class SamplingConfig(Config):
         "(nucleus, arXiv 1904.09751), among those that top_k leaves",
     )
     epsilon: float = Field(
-        default=0.0, ge=0, lt=1, description="less likely pieces are not sampled (arXiv 2210.15191)"
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="pieces of lower probability are not sampled (arXiv 2210.15191)",
     )
     seed: int = Field(default=1, ge=0, description="random seed of sampling")
 
@@ -38,10 +44,16 @@ class MBRConfig(Config):
     """Minimum Bayes risk: choose the candidate with the highest mean similarity to all."""
 
     samples: int | None = Field(
-        default=32, ge=1, le=10_000, description="samples per sentence; null: beam hypotheses"
+        default=32,
+        ge=1,
+        le=10_000,
+        description="translations sampled per sentence as candidates; null: beam hypotheses",
     )
     epsilon: float = Field(
-        default=0.02, ge=0, lt=1, description="less probable pieces are not sampled; 0: no limit"
+        default=0.02,
+        ge=0,
+        lt=1,
+        description="pieces of lower probability are not sampled; 0: no limit",
     )
     utility: Literal["chrf", "bleu"] = Field(
         default="chrf", description="similarity of two translations: sacreBLEU's chrF2 or BLEU"
@@ -68,7 +80,10 @@ class SearchConfig(Config):
         "1609.08144); 0 favours short translations",
     )
     min_length: int = Field(
-        default=0, ge=0, le=MAX_PIECES, description="least number of pieces, eos not counted"
+        default=0,
+        ge=0,
+        le=MAX_PIECES,
+        description="smallest number of pieces of a translation, eos not counted",
     )
     max_length_factor: float = Field(
         default=2.0,
@@ -82,7 +97,10 @@ class SearchConfig(Config):
         default=10, ge=0, le=MAX_PIECES, description="pieces; see max_length_factor"
     )
     max_length: int = Field(
-        default=1000, ge=1, le=MAX_PIECES, description="largest number of pieces of any translation"
+        default=1000,
+        ge=1,
+        le=MAX_PIECES,
+        description="largest number of pieces of a translation, however long its source",
     )
     max_repeats: int | None = Field(
         default=3,
@@ -91,7 +109,10 @@ class SearchConfig(Config):
         "often as its source if the source repeats one more often; null: no bound",
     )
     no_repeat_ngram: int | None = Field(
-        default=None, ge=1, description="no n-gram of this size occurs twice (arXiv 1705.04304)"
+        default=None,
+        ge=1,
+        description="n: no n-gram of pieces occurs twice in a translation (arXiv 1705.04304); "
+        "null: no such ban",
     )
     must: tuple[str, ...] = Field(
         default=(),

@@ -71,7 +71,9 @@ class DocumentRequest(TextRequest):
 
     model_config = ConfigDict(extra="forbid")
 
-    model: str | None = Field(None, description="name in /v1/models; else by the languages")
+    model: str | None = Field(
+        None, description="name of a model from /v1/models; by default chosen by the languages"
+    )
     source: str | None = Field(None, description="language code")
     target: str | None = Field(None, description="language code")
 
@@ -80,7 +82,9 @@ class TranslationsRequest(DocumentRequest):
     """POST /v1/translate: texts of one sentence each."""
 
     n_best: int = Field(1, ge=1, description="hypotheses per text, at most the beam size")
-    attention: AttentionLevel = Field("none", description="level of attention weights, if any")
+    attention: AttentionLevel = Field(
+        "none", description="level of the attention weights in the answer, if any"
+    )
     prefix: str | None = Field(None, description="required beginning of the translation of a text")
     prefix_ids: Annotated[list[int], Field(fail_fast=True)] | None = Field(
         None, description="the prefix as piece ids, instead of `prefix`"

@@ -40,7 +40,9 @@ class NoiseConfig(Config):
         "probability; if there is none, a mark is added",
     )
     quotes: Probability = Field(
-        default=0.0, description="other quotation marks and apostrophes, or no apostrophes"
+        default=0.0,
+        description="quotation marks and apostrophes replaced by other kinds; apostrophes may also "
+        "be left out",
     )
     slip: Probability = Field(
         default=0.0,

@@ -41,7 +41,8 @@ class SentencePieceConfig(BaseTokenizerConfig):
         default="sentencepiece", description="learned sub-word pieces"
     )
     model_type: Literal["unigram", "bpe"] = Field(
-        default="unigram", description="how pieces are learned: unigram model or byte-pair merges"
+        default="unigram",
+        description="how pieces are learned: unigram language model or byte-pair merges",
     )
     vocab_size: int | None = Field(
         default=None,
@@ -57,10 +58,14 @@ class SentencePieceConfig(BaseTokenizerConfig):
         "mark a capital (⇧) and the begin (⇪) and end (⇩) of words in capitals",
     )
     character_coverage: float = Field(
-        default=1.0, gt=0, le=1, description="share of the text's characters with their own piece"
+        default=1.0,
+        gt=0,
+        le=1,
+        description="fraction of the text's characters that get their own piece",
     )
     byte_fallback: bool = Field(
-        default=False, description="encode characters without a piece as UTF-8 bytes (256 pieces)"
+        default=False,
+        description="encode a character without a piece as its UTF-8 bytes (256 pieces)",
     )
     src_model: UserPath | None = Field(
         default=None,

@@ -27,9 +27,18 @@ _CHUNK = 256
 class ReadingOptions:
     """Options for reading links of words from the weights of a model."""
 
-    shift: Annotated[int, Option(min=0, max=2, help="Steps by which weights are read later.")] = 0
+    shift: Annotated[
+        int,
+        Option(
+            min=0,
+            max=2,
+            help="Read weights this many steps later, when the word is the decoder's input.",
+        ),
+    ] = 0
     method: Method = "attention"
-    heads: Annotated[str, "Heads to average, as in nmt attention: mean, 'layer 2', 3."] = "mean"
+    heads: Annotated[str, "Heads to average, as in nmt attention: mean, 'layer 2', a number."] = (
+        "mean"
+    )
 
     def weight_options(self) -> "WeightOptions":
         """Return these options as the library takes them."""
@@ -42,18 +51,26 @@ def align(
     src: Annotated[Path, Argument(help="Source text, one sentence a line; - is stdin.")],
     tgt: Annotated[Path, Argument(help="Its translation, line by line.")],
     *,
-    reverse: Annotated[Path | None, "Run of the opposite direction; its links are merged."] = None,
+    reverse: Annotated[
+        Path | None, "Run of the opposite direction, whose links are merged."
+    ] = None,
     symmetrise: Annotated[
         Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
         | None,
-        Option(help="Merge of both directions.", show_default="grow-diag-final-and"),
+        Option(
+            help="Method that merges the links of both directions.",
+            show_default="grow-diag-final-and",
+        ),
     ] = None,
     threshold: Annotated[
-        float | None, Option(min=0, max=1, help="Least weight of a link, else the greatest.")
+        float | None,
+        Option(min=0, max=1, help="Smallest weight of a link, else only the greatest."),
     ] = None,
     reading: ReadingOptions,
     tokenized: Annotated[bool, "The files are tokenised; the model reads plain text."] = False,
-    gold: Annotated[Path | None, "Gold links, `i-j` sure, `ipj` possible, for AER."] = None,
+    gold: Annotated[
+        Path | None, "Gold links, `i-j` sure, `ipj` possible: print AER, precision and recall."
+    ] = None,
     gold_from: Annotated[int, Option(min=0, max=1, help="Number of the first word in --gold.")] = 0,
     out: OutFile = None,
     models: ModelOptions,

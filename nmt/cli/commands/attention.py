@@ -27,20 +27,29 @@ _ATTRIBUTED_CHUNK = 8  # the same for attributions, which take longer than the s
 
 
 def attention(
-    sentences: Annotated[list[str] | None, Argument(help="Source sentences, in quotes.")] = None,
+    sentences: Annotated[
+        list[str] | None, Argument(help="Source sentences, each in quotes.")
+    ] = None,
     *,
     file: SourceFile = None,
     split: Annotated[str | None, split_option(None)] = None,
     first: First = None,
-    target: Annotated[list[str] | None, "Translation to explain, one per sentence."] = None,
+    target: Annotated[
+        list[str] | None, "Translation to explain instead of a search; repeated for each sentence."
+    ] = None,
     format: Annotated[
         Literal["jsonl", "npz", "png", "svg", "pdf", "html", "text"] | None,
-        Option(help="Format.", show_default="by --out, or text on a terminal, else jsonl"),
+        Option(
+            help="Format of the output.", show_default="by --out, or text on a terminal, else jsonl"
+        ),
     ] = None,
     out: OutFile = None,
     level: Annotated[
         Literal["piece", "word"] | None,
-        Option(help="Unit of the maps.", show_default="piece; word for html and --side-by-side"),
+        Option(
+            help="Unit of the rows and columns.",
+            show_default="piece; word for html and --side-by-side",
+        ),
     ] = None,
     heads: Annotated[
         str,
@@ -48,9 +57,12 @@ def attention(
         "2', or self-attention: encoder, decoder.1 (layer 1), encoder.2.3 (its head 3).",
     ] = "mean",
     method: Method = "attention",
-    contrast: Annotated[str | None, "Explain why the model did not predict this word."] = None,
+    contrast: Annotated[
+        str | None, "Word to compare with: explain why the model did not predict it instead."
+    ] = None,
     scale: Annotated[
-        float | None, Option(help="Weight of the darkest colour.", show_default="the greatest")
+        float | None,
+        Option(help="Weight of the darkest colour of a picture.", show_default="the greatest"),
     ] = None,
     numbers: Annotated[bool, "Write each weight into its cell of a picture."] = False,
     side_by_side: Annotated[bool, "Draw the maps of each --run in a picture; no ensemble."] = False,

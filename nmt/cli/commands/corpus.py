@@ -45,7 +45,8 @@ def list_(data: Data = Path("data")) -> None:
 def fetch(
     name: Annotated[str, Argument(help="Name in `nmt corpus list`, or opus:NAME/vVERSION/en-fr.")],
     from_path: Annotated[
-        Path | None, Option("--from", help="Take the files from here instead of downloading.")
+        Path | None,
+        Option("--from", help="Take the files from this file or folder instead of downloading."),
     ] = None,
     force: Annotated[bool, "Fetch existing files again."] = False,
     data: Data = Path("data"),
@@ -93,10 +94,12 @@ def check(*, config: ConfigOptions, as_json: Json = False) -> None:
 
 def clean(
     files: Annotated[
-        list[Path], Argument(help="Source and target text, or one file with both, as in nmt init.")
+        list[Path],
+        Argument(help="Source and target text, or one file with both, as in `nmt init`."),
     ],
     out: Annotated[
-        list[Path] | None, Option(writable=True, help="File to write for each input; - is stdout.")
+        list[Path] | None,
+        Option(writable=True, help="File to write, one for each input file; - is stdout."),
     ] = None,
     src_lang: Annotated[str | None, language_option("Source", "the ending of its file")] = None,
     tgt_lang: Annotated[str | None, language_option("Target", "the ending of its file")] = None,
@@ -107,9 +110,15 @@ def clean(
     ] = 0.5,
     keep_copies: Annotated[bool, "Keep pairs with the same text on both sides."] = False,
     keep_duplicates: Annotated[bool, "Keep repeated pairs."] = False,
-    placeholders: Annotated[bool, "Drop pairs with other placeholders, addresses or tags."] = False,
+    placeholders: Annotated[
+        bool, "Drop pairs whose placeholders, addresses or tags differ."
+    ] = False,
     rejected: Annotated[
-        Path | None, Option(writable=True, help="File for rejected pairs, with reason and line.")
+        Path | None,
+        Option(
+            writable=True,
+            help="File for rejected pairs: reason, line, source and target, separated by tabs.",
+        ),
     ] = None,
 ) -> None:
     """Write the pairs of a corpus that pass all checks.

@@ -29,7 +29,9 @@ def evaluate(
     *,
     options: ScoreOptions,
     hyp: Annotated[Path | None, "File of translations to score, instead of translating."] = None,
-    baseline: Annotated[Path | None, "Translations, or an evaluated run, to test against."] = None,
+    baseline: Annotated[
+        Path | None, "Earlier translations, or an evaluated run, for a paired bootstrap test."
+    ] = None,
     no_bootstrap: Annotated[bool, "No confidence interval."] = False,
     fail_under: Annotated[
         float | None, Option(min=0, max=100, help="Exit with code 1 if BLEU is lower.")

@@ -31,7 +31,13 @@ def _held_out_option(kind: str) -> Any:
 def init(
     files: Annotated[
         list[Path],
-        Argument(help="Source and target text, or one file (TMX, CSV, JSONL, PO, parquet, TSV)."),
+        Argument(
+            help=(
+                "Source and target text, or one file with both: TMX, CSV with a header, "
+                "JSON lines, PO, parquet, or lines of source, tab, target. Files may be "
+                "compressed."
+            )
+        ),
     ],
     src_lang: Annotated[str | None, language_option("Source", _BY_NAME)] = None,
     tgt_lang: Annotated[str | None, language_option("Target", _BY_NAME)] = None,

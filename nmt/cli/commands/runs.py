@@ -134,10 +134,16 @@ def average(
     *,
     run: RunOption,
     checkpoints: Annotated[
-        list[str] | None, Argument(metavar="CHECKPOINT...", help="Best, last, a step or a name.")
+        list[str] | None,
+        Argument(
+            metavar="CHECKPOINT...",
+            help="Checkpoints to average: best, last, step-NNNNNN or a name.",
+        ),
     ] = None,
     last: Annotated[int | None, Option(min=1, help="Average the N newest checkpoints.")] = None,
-    best: Annotated[int | None, Option(min=1, help="Average the N best by valid.metric.")] = None,
+    best: Annotated[
+        int | None, Option(min=1, help="Average the N best checkpoints by valid.metric.")
+    ] = None,
     name: Annotated[str, "Name of the new checkpoint."] = "average",
 ) -> None:
     """Average the weights of several checkpoints of a run.

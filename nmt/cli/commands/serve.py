@@ -20,12 +20,24 @@ def serve(
     models: ModelOptions,
     host: Annotated[str, "Address to listen on."] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="Port; 0: any free port.")] = 5000,
-    api_keys: Annotated[Path | None, "File of API keys, one a line; translations need one."] = None,
-    cors: Annotated[list[str] | None, "Origin whose pages may call the server; *: any."] = None,
-    max_characters: Annotated[int, Option(min=1, help="Of a request.")] = ServerOptions.characters,
-    max_sentences: Annotated[int, Option(min=1, help="Of a request.")] = ServerOptions.sentences,
-    max_waiting: Annotated[int, Option(min=1, help="Sentences queued.")] = ServerOptions.waiting,
-    time_limit: Annotated[float, Option(min=0.1, help="Of a request.")] = ServerOptions.seconds,
+    api_keys: Annotated[
+        Path | None, "File of API keys, one a line; translations then need a key."
+    ] = None,
+    cors: Annotated[
+        list[str] | None, "Origin whose pages may call the server, as https://example.org; *: any."
+    ] = None,
+    max_characters: Annotated[
+        int, Option(min=1, help="Maximum characters of a request.")
+    ] = ServerOptions.characters,
+    max_sentences: Annotated[
+        int, Option(min=1, help="Maximum sentences of a request.")
+    ] = ServerOptions.sentences,
+    max_waiting: Annotated[
+        int, Option(min=1, help="Maximum sentences waiting for a model; others get 429.")
+    ] = ServerOptions.waiting,
+    time_limit: Annotated[
+        float, Option(min=0.1, help="Maximum seconds of a request.")
+    ] = ServerOptions.seconds,
     glossary: GlossaryFile = None,
     search: SearchOptions,
     compute: ComputeOptions,

@@ -39,9 +39,18 @@ def train(
     threads: Threads = None,
     epochs: Annotated[int | None, "Stop after N epochs, instead of the config's."] = None,
     steps: Annotated[int | None, "Stop after N updates, instead of the config's."] = None,
-    allow_change: Annotated[bool, "Continue with another lr, batch size or dropout."] = False,
+    allow_change: Annotated[
+        bool, "Continue a run with a changed learning rate, batch size or dropout."
+    ] = False,
     processes: Annotated[
-        int, Option(min=1, help="Processes of this machine, each with a GPU or some CPU threads.")
+        int,
+        Option(
+            min=1,
+            help=(
+                "Train in N processes of this machine, each with a GPU or a share of the "
+                "CPU threads. An update then has N times train.accumulate batches."
+            ),
+        ),
     ] = 1,
     quiet: Quiet = False,
 ) -> None:

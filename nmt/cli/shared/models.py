@@ -31,12 +31,19 @@ class ComputeOptions:
     """Options for the computation of models, and --set for keys of their search."""
 
     batch_size: Annotated[
-        int | None, Option(min=1, help="Sentences at a time.", show_default="the run's")
+        int | None,
+        Option(
+            min=1,
+            help="Sentences at a time; 1 answers each line of a pipe at once.",
+            show_default="the run's",
+        ),
     ] = None
     device: Device = None
     threads: Threads = None
     int8: Int8 = False
-    precision: Annotated[Literal["fp32", "bf16"], "Number format; bf16 is less exact."] = "fp32"
+    precision: Annotated[
+        Literal["fp32", "bf16"], "Number format of products; bf16 is less exact."
+    ] = "fp32"
     set_: SetKeys = None
 
     def with_search(self, run: "TrainedRun", keys: Keys = None) -> "TrainedRun":
@@ -82,10 +89,17 @@ class RerankOptions:
 
     rerank: Annotated[
         list[Path] | None,
-        "Run of either direction that rescores the beam, as RUN or RUN@last; may be repeated.",
+        (
+            "Run that also scores the hypotheses of the beam, of the same or the "
+            "opposite direction; RUN@last for another checkpoint than best; may be "
+            "repeated."
+        ),
     ] = None
     rerank_weights: Annotated[
-        Any, numbers_option("Weight of each --rerank; the search has weight 1.", "0.25 each")
+        Any,
+        numbers_option(
+            "Weight of each --rerank, as in 0.5,0.25; the search has weight 1.", "0.25 each"
+        ),
     ] = None
 
 
@@ -95,7 +109,8 @@ class ModelOptions:
 
     run: Runs = None
     weights: Annotated[
-        Any, numbers_option("Weight of each --run, as in 2,1, in an ensemble.", "all the same")
+        Any,
+        numbers_option("Weight of each --run, as in 2,1; several are an ensemble.", "all the same"),
     ] = None
     checkpoint: Checkpoint = None
 
@@ -139,17 +154,36 @@ class SearchOptions:
         Option("--beam", "-b", min=1, help="Beam size; 1 is greedy.", show_default="the run's"),
     ] = None
     length_penalty: Annotated[
-        float | None, Option(min=0, help="Length penalty; 0: none.", show_default="the run's")
+        float | None,
+        Option(
+            min=0,
+            help="Exponent of the length penalty: 0 is none, higher favours long translations.",
+            show_default="the run's",
+        ),
     ] = None
     mbr: Annotated[
-        int | None, Option(min=1, help="Samples for minimum Bayes risk.", show_default="the run's")
+        int | None,
+        Option(
+            min=1,
+            help="Sample N translations and choose one by minimum Bayes risk (search.mbr).",
+            show_default="the run's",
+        ),
     ] = None
-    temperature: Annotated[float | None, "Sample with logits divided by this, at most 100."] = None
+    temperature: Annotated[
+        float | None, "Sample translations, with logits divided by this: above 0, at most 100."
+    ] = None
     top_k: Annotated[int | None, Option(min=1, help="Sample from the K likeliest pieces.")] = None
-    top_p: Annotated[float | None, "Sample from the likeliest pieces up to this sum."] = None
+    top_p: Annotated[
+        float | None,
+        ("Sample from the likeliest pieces up to this probability: above 0, at most 1."),
+    ] = None
     seed: Annotated[int | None, Option(min=0, help="Seed of sampling, else the run's or 1.")] = None
-    must: Annotated[list[str] | None, "Word that every translation has; may be repeated."] = None
-    must_not: Annotated[list[str] | None, "Word that no translation has; may be repeated."] = None
+    must: Annotated[
+        list[str] | None, "Word that every translation must contain; may be repeated."
+    ] = None
+    must_not: Annotated[
+        list[str] | None, "Word that no translation may contain; may be repeated."
+    ] = None
 
     def by_key(self) -> dict[str, object]:
         """Return the values of the flags that were given, by their keys in SearchConfig."""

@@ -97,7 +97,9 @@ def language_option(side: str, show_default: str) -> Any:
 Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 Threads = Annotated[int | None, Option(min=1, help="Threads of torch.", show_default="torch's own")]
 Device = Annotated[str | None, Option(help="auto, cpu, cuda[:N] or mps.", show_default="auto")]
-Checkpoint = Annotated[str | None, Option(help="best, last, step or name.", show_default="best")]
+Checkpoint = Annotated[
+    str | None, Option(help="best, last, step-NNNNNN or a name.", show_default="best")
+]
 Int8 = Annotated[bool, Option("--int8", help="Multiply in 8-bit integers: faster on a CPU.")]
 OutFile = Annotated[
     Path | None,
@@ -111,18 +113,25 @@ OutFolder = Annotated[
 Data = Annotated[Path, Option(envvar="NMT_DATA", help="Folder of named corpora.")]
 SourceFile = Annotated[Path | None, Option(help="Source text, one sentence a line; - is stdin.")]
 GlossaryFile = Annotated[
-    Path | None, Option("--glossary", help="Lines of source term, tab, target term or nothing.")
+    Path | None,
+    Option(
+        "--glossary", help="Terms: lines of source, tab, target; | between forms, or no target."
+    ),
 ]
 Run = Annotated[
-    Path | None, Option(help="Run folder, packed run or built-in model.", show_default="the newest")
+    Path | None,
+    Option(help="Run directory, packed run or built-in model.", show_default="the newest"),
 ]
 Runs = Annotated[
     list[Path] | None,
     Option(
-        help="Run folder, packed run or built-in model; may be repeated.", show_default="the newest"
+        help="Run directory, packed run or built-in model; may be repeated.",
+        show_default="the newest",
     ),
 ]
-MaxRatio = Annotated[float, Option(min=0, help="Maximum length ratio; 0: no limit.")]
+MaxRatio = Annotated[
+    float, Option(min=0, help="Maximum length ratio, with 10 characters of slack; 0: no limit.")
+]
 First = Annotated[int | None, Option(min=1, help="Only the first N.")]
 
 
@@ -156,7 +165,10 @@ def _override(text: str) -> "Override":
     return Override.parse(text, f"--set {text}")
 
 
-Method = Annotated[AttributionMethod, "Attention weights, or the scores of an attribution method."]
+Method = Annotated[
+    AttributionMethod,
+    ("Method that scores how much each source piece explains each translated piece."),
+]
 
 SetKeys = Annotated[list[Any] | None, set_option("a key of the config", "search.beam=5")]
 """A command that trains nothing takes keys of `search` only (ComputeOptions.with_search)."""
@@ -170,7 +182,12 @@ class ConfigOptions:
         Path | None, Argument(metavar="CONFIG", help="The same as --config.")
     ] = None
     config: Annotated[
-        Path | None, Option("--config", "-c", help="YAML file, or a recipe (nmt config list).")
+        Path | None,
+        Option(
+            "--config",
+            "-c",
+            help="YAML file that describes the run, or the name of a recipe (nmt config list).",
+        ),
     ] = None
     set_: SetKeys = None
 

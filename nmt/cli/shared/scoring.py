@@ -38,14 +38,26 @@ class ScoreOptions:
     bleu: Annotated[bool, "Score by BLEU (the default)."] = False
     chrf: Annotated[bool, "Score by chrF2."] = False
     multi30k_style: Annotated[bool, "Score by the tokenised BLEU of Multi30k papers."] = False
-    metric: Annotated[list[str] | None, "bleu-lc, chrf++, ter or comet; may be repeated."] = None
-    comet: Annotated[Path | None, "Checkpoint for --metric comet (package unbabel-comet)."] = None
+    metric: Annotated[
+        list[str] | None, "Score by another metric: bleu-lc, chrf++, ter or comet; may be repeated."
+    ] = None
+    comet: Annotated[
+        Path | None, "Checkpoint for --metric comet, loaded by the package unbabel-comet."
+    ] = None
     split: Annotated[str | None, split_option("test")] = None
-    src: Annotated[Path | None, "Source, one sentence a line; or both sides, without --ref."] = None
-    ref: Annotated[list[Path] | None, "Reference translation; may be repeated."] = None
+    src: Annotated[
+        Path | None, ("Source text, one sentence a line; or a file with both sides, without --ref.")
+    ] = None
+    ref: Annotated[list[Path] | None, "Reference translation of the source; may be repeated."] = (
+        None
+    )
     lang: Annotated[str | None, language_option("Target", "the run's, or by --ref")] = None
     tokenize: Annotated[
-        str | None, Option(help="BLEU's tokenisation.", show_default="the run's, or by language")
+        str | None,
+        Option(
+            help="BLEU's tokenisation: 13a, intl, char, none, zh, ja-mecab or ko-mecab.",
+            show_default="the run's, or by language",
+        ),
     ] = None
     as_is: Annotated[bool, "Score texts as they are, without adapting their typography."] = False
 

@@ -151,13 +151,18 @@ class HardConfig(Config):
         "paper, or of this and later pieces only (the same mean, less variance)",
     )
     reward: float = Field(
-        default=0.05, gt=0, description="weight of REINFORCE in the loss; in the paper's bound 1"
+        default=0.05,
+        gt=0,
+        description="weight of REINFORCE in the loss; 1 gives the gradient of the paper's bound",
     )
     entropy: float = Field(
         default=0.01, ge=0, description="weight of the entropy term, which favours exploration"
     )
     soft_share: float = Field(
-        default=0.5, ge=0, lt=1, description="probability that a sentence uses softmax weights"
+        default=0.5,
+        ge=0,
+        lt=1,
+        description="probability that a sentence uses softmax weights instead of samples",
     )
 
     def build(self) -> Weighting:

@@ -35,7 +35,10 @@ class LayerConfig(Config):
         "only before; restricted self-attention, arXiv 1706.03762, section 4); unset: all",
     )
     dropout: float = Field(
-        default=0.1, ge=0, lt=1, description="share of units dropped in embeddings and sublayers"
+        default=0.1,
+        ge=0,
+        lt=1,
+        description="share of units dropped in embeddings and in the output of each sublayer",
     )
     attention_dropout: float = Field(
         default=0.0, ge=0, lt=1, description="share of attention weights dropped"

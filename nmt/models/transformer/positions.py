@@ -88,7 +88,9 @@ class LearnedConfig(Config):
 
     kind: Literal["learned"] = "learned"
     max_length: int = Field(
-        default=1024, gt=0, description="positions in the table; longer sequences are an error"
+        default=1024,
+        gt=0,
+        description="positions in the table; a longer sequence, bos or eos included, is an error",
     )
 
     def build(self, size: int) -> nn.Module | None:

@@ -33,7 +33,10 @@ class TransformerConfig(LayerConfig):
         default=3, gt=0, le=100, description="layers of the encoder and of the decoder"
     )
     decoder_layers: int | None = Field(
-        default=None, gt=0, le=100, description="layers of the decoder; unset: as in the encoder"
+        default=None,
+        gt=0,
+        le=100,
+        description="layers of the decoder; unset: as many as the encoder",
     )
     tie_embeddings: TiedEmbeddings = "none"
     attention_layer: int | Literal["all"] | None = Field(
