@@ -4,9 +4,8 @@ Training, benchmarks, the experiments of nmt.lab and scripts all share `train_st
 touches the disk, a log, a clock or a config file.
 """
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -119,8 +118,14 @@ def train_step(
     Raises DivergedError if the loss or the gradient norm is NaN or infinite. With a GradScaler, a
     non-finite gradient is no error: the scaler skips the update.
     """
-    with _gradients(model, optimizer, micro_batches, settings, loss_function) as unread:
+    scaler = _scaler(model, settings)
+    try:
+        unread = _add_gradients(model, optimizer, micro_batches, settings, scaler, loss_function)
         (result,) = read_results([unread], settings.ranks)
+        scaler.step(optimizer)
+        scaler.update()
+    finally:
+        optimizer.zero_grad(set_to_none=True)
     return result
 
 
@@ -134,24 +139,34 @@ def queue_step(
 
     Only `read_results` detects a NaN or an infinity, which may have reached the weights by then.
     """
-    with _gradients(model, optimizer, micro_batches, settings, translation_loss) as unread:
-        pass
+    scaler = _scaler(model, settings)
+    try:
+        unread = _add_gradients(model, optimizer, micro_batches, settings, scaler)
+        scaler.step(optimizer)
+        scaler.update()
+    finally:
+        optimizer.zero_grad(set_to_none=True)
     return unread
 
 
-@contextlib.contextmanager
-def _gradients(
+def _scaler(model: nn.Module, settings: StepSettings) -> torch.amp.GradScaler:
+    device = next(model.parameters()).device
+    return settings.scaler or torch.amp.GradScaler(device.type, enabled=False)
+
+
+def _add_gradients(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     micro_batches: Sequence[MicroBatch],
     settings: StepSettings,
-    loss_function: LossFunction,
-) -> Iterator[PendingResult]:
-    """Set the unscaled, clipped gradients of an update; the optimiser's step ends the block."""
+    scaler: torch.amp.GradScaler,
+    loss_function: LossFunction = translation_loss,
+) -> PendingResult:
+    """Compute the gradients of an update, unscaled and clipped, into the parameters' `grad`."""
     device = next(model.parameters()).device
-    scaler = settings.scaler or torch.amp.GradScaler(device.type, enabled=False)
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     ranks, graphs = settings.ranks, settings.graphs
+    n_tokens = int(ranks.sum(sum(batch.n_tokens for batch in micro_batches))[0])
 
     def passes(batch: MicroBatch, divisor: Tensor | int) -> Tensor:
         with autocast(device, settings.precision):
@@ -159,26 +174,20 @@ def _gradients(
         scaler.scale(loss.loss_sum / divisor).backward()  # type: ignore[no-untyped-call]
         return loss.nll_sum.detach()
 
-    try:
-        n_tokens = int(ranks.sum(sum(batch.n_tokens for batch in micro_batches))[0])
-        nll_sums = []
-        for batch in micro_batches:
-            if graphs is None or not isinstance(batch, Batch):
-                nll_sums.append(passes(batch, n_tokens))
-            else:
-                nll_sums.append(graphs.run(settings.loss, passes, batch, n_tokens))
-        if not micro_batches and scaler.is_enabled():
-            # unscale_ needs the scale on the device, where otherwise the backward pass puts it.
-            scaler.scale(torch.zeros((), device=device))
-        ranks.sum_gradients(parameters, model)
-        scaler.unscale_(optimizer)
-        grad_norm = nn.utils.clip_grad_norm_(parameters, settings.clip_norm or math.inf)
-        nll_sum = torch.stack(nll_sums).sum() if nll_sums else torch.zeros_like(grad_norm)
-        yield PendingResult(torch.stack([nll_sum, grad_norm]), n_tokens, scaler.is_enabled())
-        scaler.step(optimizer)
-        scaler.update()
-    finally:
-        optimizer.zero_grad(set_to_none=True)
+    nll_sums = []
+    for batch in micro_batches:
+        if graphs is None or not isinstance(batch, Batch):
+            nll_sums.append(passes(batch, n_tokens))
+        else:
+            nll_sums.append(graphs.run(settings.loss, passes, batch, n_tokens))
+    if not micro_batches and scaler.is_enabled():
+        # unscale_ needs the scale on the device, where otherwise the backward pass puts it.
+        scaler.scale(torch.zeros((), device=device))
+    ranks.sum_gradients(parameters, model)
+    scaler.unscale_(optimizer)
+    grad_norm = nn.utils.clip_grad_norm_(parameters, settings.clip_norm or math.inf)
+    nll_sum = torch.stack(nll_sums).sum() if nll_sums else torch.zeros_like(grad_norm)
+    return PendingResult(torch.stack([nll_sum, grad_norm]), n_tokens, scaler.is_enabled())
 
 
 def read_results(unread: Sequence[PendingResult], ranks: Ranks = ALONE) -> list[StepResult]:
