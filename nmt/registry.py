@@ -29,13 +29,12 @@ _BUILT_IN = {
 }
 
 
-def register(new: _Class, lower_is_better: bool = False) -> _Class:
+def register(new: _Class) -> _Class:
     """Let configs choose a class by its kind. A decorator: returns the class.
 
     The class is the config of an attention (AttentionOptions) or of a loss (LossOptions) with a
-    field `kind: Literal["NAME"] = "NAME"`, or a Metric with a `kind`, of which `lower_is_better`
-    says how values rank. It replaces a class that was registered for the same kind. Raises
-    ConfigError for another class or a kind of nmt itself.
+    field `kind: Literal["NAME"] = "NAME"`, or a Metric with a `kind`. It replaces a class that was
+    registered for the same kind. Raises ConfigError for another class or a kind of nmt itself.
     """
     base = next((base for base in _KEYS if issubclass(new, base)), None)
     kind = getattr(new, "kind", None)
@@ -50,7 +49,7 @@ def register(new: _Class, lower_is_better: bool = False) -> _Class:
     field: Any = section.model_fields[key]
     if issubclass(new, Metric):
         METRICS[kind] = new()
-        (LOWER_IS_BETTER.add if lower_is_better else LOWER_IS_BETTER.discard)(kind)
+        (LOWER_IS_BETTER.add if new.lower_is_better else LOWER_IS_BETTER.discard)(kind)
         field.annotation = Literal[(*get_args(field.annotation), kind)]
     else:
         others = (one for one in config_classes(field.annotation) if kind_of(one) != kind)

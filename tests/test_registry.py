@@ -61,6 +61,7 @@ class Length(Metric):
     """Characters of the translations."""
 
     title, kind = "Length", "length"
+    lower_is_better = True
 
     def score(self, hyps: Any, examples: Any, scoring: Any) -> MetricResult:
         return MetricResult("Length", float(sum(map(len, hyps))), "v1", None, None, 0)
@@ -87,13 +88,13 @@ def test_a_registered_attention_is_trained_saved_and_loaded(corpus: Path) -> Non
 
 
 def test_a_registered_metric_chooses_the_best_checkpoint(corpus: Path) -> None:
-    register(Length, lower_is_better=True)
+    register(Length)
     outcome = train_tiny(corpus, "length", valid={"metric": "length", "every": 2})
     lengths = [(line["length"], line["step"]) for line in records(corpus / "length", "valid")]
     assert outcome.best is not None
     assert outcome.best.describe("length") == f"Length {min(lengths)[0]:.2f}"
     assert outcome.best.step in [step for length, step in lengths if length == min(lengths)[0]]
-    register(type("Longest", (Length,), {}))
+    register(type("Longest", (Length,), {"lower_is_better": False}))
     assert "length" not in LOWER_IS_BETTER
 
 

@@ -108,7 +108,8 @@ def read_calibration(
     run, (models, settings) = translator.runs[0], binding_of(translator)
     if not (run.path / CONFIDENCE).exists():
         run.check_folder(f"has no calibration; unzip {run.archive}, and `nmt calibrate` the folder")
-    calibration = Calibration.read(run.path, models)
+    with run.naming():
+        calibration = Calibration.read(run.path, models)
     changed = [key for key, value in settings.items() if calibration.settings.get(key) != value]
     if changed:
         say(f"note: confidence was calibrated with another {', '.join(changed)}; calibrate again")

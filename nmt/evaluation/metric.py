@@ -73,11 +73,12 @@ class Scoring:
 class Metric(ABC):
     """A metric of translations. `title` is its printed name; see also nmt.types.LOWER_IS_BETTER.
 
-    `kind` is for registered metrics only (nmt/registry.py).
+    `kind` and `lower_is_better` are for registered metrics only (nmt/registry.py).
     """
 
     title: str
     kind: str
+    lower_is_better = False
 
     def check(self, scoring: Scoring, where: str) -> None:  # noqa: B027 - most need nothing
         """Raise ConfigError if the metric cannot be computed; the error names the key `where`."""

@@ -75,7 +75,8 @@ class RunDirectory:
     def load_config(self) -> RunConfig:
         """Read config.yaml.
 
-        Raises CheckpointError if it was edited or is a link out of the run, and ConfigError.
+        Raises CheckpointError if it was edited or is a link out of the run, and ConfigError if it
+        is invalid.
         """
         stay_inside(self.config_path, self.path, CheckpointError)
         return load_checksummed_config(self.config_path)

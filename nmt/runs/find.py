@@ -31,7 +31,9 @@ def find_run(run: Path | None, root: Path = Path("runs"), default: Path | None =
             raise _missing(run, root)
         if not RunDirectory(run).exists:
             for near in filter(_last_saved, (run.parent, *_folders(run))):
-                raise CheckpointError(f"{run}: not a run (no config.yaml); did you mean '{near}'?")
+                raise CheckpointError(
+                    f"{run}: not a run: it has no config.yaml; did you mean '{near}'?"
+                )
         RunDirectory(run).check_exists()
         if _last_saved(run) is None:
             raise CheckpointError(f"{run}: this run has no checkpoint yet; train it further")

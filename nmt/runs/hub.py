@@ -62,10 +62,11 @@ def _hub_errors(name: FilePath) -> Iterator[None]:
     except ImportError:
         raise ConfigError(f"{name}: needs huggingface_hub: {pip_install('hub')}") from None
     except Exception as error:
+        reason = " ".join(str(error).split())
         # Compares names, because some versions use httpx and others httpx2.
         if "TransportError" in {kind.__name__ for kind in type(error).__mro__}:
             raise CheckpointError(
-                f"{name}: the Hugging Face Hub cannot be reached ({error}); check the network, or "
+                f"{name}: the Hugging Face Hub cannot be reached ({reason}); check the network, or "
                 "copy the file of `nmt runs pack` instead"
             ) from error
-        raise CheckpointError(f"{name}: {' '.join(str(error).split())}") from error
+        raise CheckpointError(f"{name}: {reason}") from error

@@ -102,7 +102,10 @@ def _lock(descriptor: int, folder: Path) -> str | None:
         raise CheckpointError(f"{folder / LOCK_NAME}: cannot be locked: {error.strerror}") from None
     if reason is None:
         return None
-    return f"{folder}: the file system has no locks ({reason}); train in one process only"
+    return (
+        f"{folder}: this file system has no locks ({reason}); let no second process train in this "
+        "run"
+    )
 
 
 def _owner(descriptor: int) -> str:

@@ -36,6 +36,7 @@ MAX_RATIO = 10
 """Limit on the compression ratio of an archive; runs have a ratio of about 1.2."""
 
 _DATE = (1980, 1, 1, 0, 0, 0)  # constant, so that equal runs give equal archives
+_DAMAGE = OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError
 _METHODS = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
 _TOKENIZER = r"tokenizer/[a-z]{1,20}(\.[a-z]{1,20}){1,2}"
 _CHECKPOINT = rf"checkpoints/({LABELS_FILE}|{STEP_NAME.pattern}/({JSON}|{MODEL}))"
@@ -94,6 +95,17 @@ def quantize(tensors: Tensors) -> Tensors:
     return stored
 
 
+def is_packed_run(path: Path) -> bool:
+    """Return whether a file is a zip archive with a run's config.yaml in its folder."""
+    if not (path.is_file() and zipfile.is_zipfile(path)):
+        return False
+    try:
+        with open_zip(path) as archive:
+            return any(re.fullmatch(r"[^/]+/config\.yaml", name) for name in archive.namelist())
+    except _DAMAGE:
+        return False
+
+
 def unpack(archive: Path) -> Path:
     """Unpack a packed run to a folder that is deleted at exit; return the run directory in it.
 
@@ -109,7 +121,7 @@ def unpack(archive: Path) -> Path:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with zip_file.open(member) as content, path.open("wb") as file:
                     shutil.copyfileobj(content, file, 1 << 20)
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError) as error:
+    except _DAMAGE as error:
         raise CheckpointError(f"{archive}: not a packed run: {error}") from None
     return next(folder.iterdir())
 

@@ -52,13 +52,15 @@ class TrainedRun:
         """Open the run at `path`: a folder, a packed run (runs/pack.py), or the name of a built-in
         model or of a run on the Hub.
 
-        Raises CheckpointError without a run or for an edited config.yaml, and ConfigError.
+        Raises CheckpointError if there is no run or its config.yaml was edited, and ConfigError if
+        the config is invalid.
         """
         name = str(Path(path))
         path = download(path) if is_hub_name(path) else resolve(Path(path))
         archive = path if path.is_file() else None
-        directory = RunDirectory(path if archive is None else unpack(archive))
-        with _naming(name, directory):
+        with _naming(name, path):
+            directory = RunDirectory(path if archive is None else unpack(archive))
+        with _naming(name, directory.path):
             directory.check_exists()
             return cls(directory, directory.load_config(), name, archive)
 
@@ -66,6 +68,10 @@ class TrainedRun:
     def path(self) -> Path:
         """The run directory."""
         return self.directory.path
+
+    def naming(self) -> contextlib.AbstractContextManager[None]:
+        """Replace the path of the run directory, which may be temporary, by `name` in errors."""
+        return _naming(self.name, self.path)
 
     def check_folder(self, reason: str) -> None:
         """Raise CheckpointError with `reason` if the run is packed, and so lacks files."""
@@ -78,7 +84,7 @@ class TrainedRun:
 
     def tokenizers(self) -> Tokenizers:
         """Load the tokenizers. Raises DataError if damaged, CheckpointError if outside the run."""
-        with _naming(self.name, self.directory):
+        with self.naming():
             stay_inside(self.directory.tokenizer_path, self.path, CheckpointError)
             tokenizers = Tokenizers.load(self.directory.tokenizer_path)
         return replace(tokenizers, reverse_target=self.config.data.reverse_target)
@@ -108,10 +114,10 @@ class TrainedRun:
         except RuntimeError as error:  # more numbers than can be counted
             reason = str(error).partition("\n")[0]
             raise CheckpointError(
-                f"{self.directory.config_path}: model: no such model can be built: {reason}"
+                f"{self.name}: model: no such model can be built: {reason}"
             ) from None
         folder = self.directory.checkpoint_folder
-        with _naming(self.name, self.directory):
+        with self.naming():
             step, tensors = folder.load_weights(str(checkpoint), _expected(weights))
         return step, {name: tensors[first] for name, first in first_names(weights).items()}
 
@@ -153,18 +159,21 @@ def load_models(
 
 
 def check_fit(model: Seq2Seq, tensors: Tensors, where: str) -> None:
-    """Raise CheckpointError, from `where`, unless `tensors` has the names and shapes of `model`."""
+    """Raise CheckpointError unless `tensors` has the names, shapes and dtypes of `model`.
+
+    The message begins with `where`.
+    """
     expected = _expected(model.state_dict(keep_vars=True))
     check_specs(expected, specs_of(tensors), f"{where}: {MISFIT}")
 
 
 @contextlib.contextmanager
-def _naming(name: str, directory: RunDirectory) -> Iterator[None]:
-    """Replace the path of a run directory, which may be temporary, by `name` in errors."""
+def _naming(name: str, path: Path) -> Iterator[None]:
+    """Replace `path` by `name` in errors."""
     try:
         yield
     except NMTError as error:
-        raise type(error)(str(error).replace(str(directory.path), name)) from error
+        raise type(error)(str(error).replace(str(path), name)) from error
 
 
 def _expected(weights: Tensors) -> Specs:

@@ -42,7 +42,7 @@ def copy_initial_weights(model: nn.Module, config: RunConfig) -> list[str]:
     with torch.no_grad():
         for name in names:
             weights[name].copy_(tensors[name])
-    lines = [f"first weights {run.path}, step {step:,}: {len(names)} tensors"]
+    lines = [f"first weights {run.name}, step {step:,}: {len(names)} tensors"]
     if run.config.data.reverse_target != config.data.reverse_target:
         lines.append("              of the other direction: its data.reverse_target differs")
     if others := [name for name in weights if name not in names]:

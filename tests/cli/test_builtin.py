@@ -156,6 +156,7 @@ def test_what_a_packed_run_lacks_is_said_by_its_name(model: Path) -> None:
         assert nmt("runs", "show", name).stdout.split()[1] == str(name)
     scores = nmt("eval", "--run", NAME, "--no-bootstrap", "--json")
     assert json.loads(scores.stdout)["run"] == NAME
+    assert f"scores are not saved: {NAME} is a packed run\n" in scores.stderr
     assert "nmt-run-" not in scores.stderr
     assert not Path(NAME).exists()
 

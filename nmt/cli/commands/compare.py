@@ -1,6 +1,5 @@
 """`nmt compare`: scores of several runs or translations of one test set, side by side."""
 
-import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -93,6 +92,7 @@ def _open_runs(
     from nmt.runs.builtin import builtin_runs
     from nmt.runs.find import find_run, split_checkpoint
     from nmt.runs.hub import is_hub_name
+    from nmt.runs.pack import is_packed_run
     from nmt.runs.trained_run import TrainedRun
 
     places = {system: split_checkpoint(system) for system in systems}
@@ -100,7 +100,7 @@ def _open_runs(
     paths = {
         system: (run, checkpoint)
         for system, (run, checkpoint) in places.items()
-        if run.is_dir() or zipfile.is_zipfile(run) or is_hub_name(run) or str(run) in names
+        if run.is_dir() or is_packed_run(run) or is_hub_name(run) or str(run) in names
     }
     for system in systems:
         if system not in paths and not archive_of(system).exists():

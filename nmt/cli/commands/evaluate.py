@@ -87,6 +87,8 @@ def evaluate(
     _show(report, as_json, on_stderr=str(out) == "-")
     if runs and runs[0].archive is None:
         _keep(report, runs[0].path)
+    elif runs:
+        say(f"scores are not saved: {runs[0].name} is a packed run")
     bleu = evaluation.scores.get("bleu") or evaluation.scores.get("multi30k")
     if fail_under is not None and bleu and bleu.score < fail_under:
         complain(f"{bleu.name} {bleu.score:.2f} is under --fail-under {fail_under}")

@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -187,11 +186,13 @@ def _prompted(prompt: str) -> Iterator[str]:
 def _note_names(texts: Iterable[str]) -> None:
     """Print a note on stderr for each text that is the name of a file or a run."""
     from nmt.runs.builtin import builtin_runs
+    from nmt.runs.pack import is_packed_run
 
+    names = builtin_runs()
     for text in texts:
         is_file = os.path.isfile(text)
-        is_run = os.path.isfile(f"{text}/config.yaml") or text in builtin_runs()
-        if is_run or (is_file and zipfile.is_zipfile(text)):
+        is_run = is_packed_run(Path(text)) if is_file else text in names
+        if is_run or os.path.isfile(f"{text}/config.yaml"):
             say(f"note: '{text}' is translated as a sentence; --run {text} translates with the run")
         elif is_file:
             say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")

@@ -14,7 +14,8 @@ def show(
     *,
     run: Run = None,
     side: Annotated[
-        Literal["src", "tgt"] | None, Option(help="Side to show.", show_default="both, or src")
+        Literal["src", "tgt"] | None,
+        Option(help="Side to show.", show_default="both; for TEXT src"),
     ] = None,
     first: First = 20,
 ) -> None:
@@ -34,8 +35,9 @@ def show(
 
         path = find_run(run)
         say(f"using {path}")
-        run = TrainedRun.open(path).path
-    tokenizers = Tokenizers.load(run if (run / MANIFEST_NAME).is_file() else run / "tokenizer")
+        tokenizers = TrainedRun.open(path).tokenizers()
+    else:
+        tokenizers = Tokenizers.load(run if (run / MANIFEST_NAME).is_file() else run / "tokenizer")
     sides = {"src": tokenizers.src, "tgt": tokenizers.tgt}
     if text is not None:
         tokenizer = sides[side or "src"]
