@@ -130,8 +130,8 @@ class _Forward:
         content = self._raw.read(n)
         self._position += len(content)
         if self._position > self._max_bytes:
-            allowed = f"the {self._max_bytes:,} bytes that its size allows"
-            raise tarfile.ReadError(f"unpacks to more than {allowed}")
+            limit = f"the {self._max_bytes:,} bytes that its size allows"
+            raise tarfile.ReadError(f"unpacks to more than {limit}")
         return content
 
     def seek(self, position: int) -> None:

@@ -60,7 +60,13 @@ class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
     """Follows redirects to the same scheme; the base class refuses all but http, https and ftp."""
 
     def redirect_request(
-        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+        self,
+        req: urllib.request.Request,
+        fp: Any,
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
     ) -> urllib.request.Request | None:
         schemes = {urllib.parse.urlsplit(url).scheme for url in (req.full_url, newurl)}
         if len(schemes) > 1 or not _is_allowed(newurl):

@@ -26,7 +26,8 @@ MAX_RATIO = 100
 Text has a ratio of about 10, and the largest ratio of deflate is about 1,000.
 """
 
-ALWAYS_ALLOWED_BYTES = 64 << 20  # small files of equal lines compress very well
+# bytes that any file may unpack to: small files of equal lines compress very well
+ALWAYS_ALLOWED_BYTES = 64 << 20
 
 _CHUNK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
@@ -108,8 +109,10 @@ class Text:
             head, newline, tail = chunk.rpartition(b"\n")
             n_first = (chunk.find(b"\n") if newline else len(chunk)) + n_rest
             if n_first > MAX_LINE_BYTES:
-                allowed = f"{MAX_LINE_BYTES:,} bytes; expected a sentence a line"
-                raise DataError(f"{self.name}:{n_lines + 1}: a line of more than {allowed}")
+                raise DataError(
+                    f"{self.name}:{n_lines + 1}: a line of more than {MAX_LINE_BYTES:,} bytes; "
+                    "expected a sentence a line"
+                )
             if newline:
                 block = b"".join((*rest, head, newline))
                 n_lines += block.count(b"\n")

@@ -33,7 +33,8 @@ def open_document(
 ) -> "Document | Catalogue":
     """Return the document whose content in the given format is `text`.
 
-    Raises DataError, from `name`, if `text` has another format, and ConfigError without the extra.
+    Raises DataError, which begins with `name`, if `text` is not in this format, and ConfigError
+    without the extra files.
     """
     try:
         return Catalogue(text, reader) if format == "po" else Document(text, format, reader)

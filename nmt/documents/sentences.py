@@ -18,7 +18,9 @@ _NOT_PLAIN = re.compile(r"[^\S ]|[\ud800-\udfff]")
 
 _INITIAL = re.compile(r"(?<![\w'’])[^\W\d_a-zà-ÿ]\. *\Z")
 _ORDINAL = re.compile(r"\b\d\d?\. *\Z")
-_HAS_ORDINALS = {*"bs cs da de et fi hr hu is lv nb nn no pl sk sl".split()}  # noqa: SIM905
+_HAS_ORDINALS = frozenset(
+    ("bs", "cs", "da", "de", "et", "fi", "hr", "hu", "is", "lv", "nb", "nn", "no", "pl", "sk", "sl")
+)
 """Languages that write `the 19th century` as `19. Jahrhundert`."""
 
 _CLAUSE_ENDS = [

@@ -103,8 +103,8 @@ def compare_evaluations(
 ) -> dict[str, Comparison]:
     """Test the difference of two systems' scores, by each metric of `scoring` that is in PAIRED."""
     texts = baseline.hyp_texts, system.hyp_texts, baseline.refs
-    paired, how = PAIRED.keys() & scoring.metrics, (scoring.tgt_lang, scoring.tokenisation)
-    return {name: compare(name, *texts, *how) for name in scoring.metrics if name in paired}
+    target = scoring.tgt_lang, scoring.tokenisation
+    return {name: compare(name, *texts, *target) for name in scoring.metrics if name in PAIRED}
 
 
 def bleu_by_length(

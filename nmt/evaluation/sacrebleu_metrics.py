@@ -102,7 +102,9 @@ class SacreBleuMetric(Metric):
         check_lines(hyps, refs)
         seed = os.environ.get("SACREBLEU_SEED", "none")
         if seed.lower() != "none" and not (seed.isascii() and seed.isdecimal()):
-            raise ConfigError(f"SACREBLEU_SEED: got '{seed}', allowed: a number >= 0, or none")
+            raise ConfigError(
+                f"SACREBLEU_SEED: got '{seed}', allowed: a whole number >= 0, or none"
+            )
         streams: Streams = []
         # A missing reference is None, not "", so that the signature says `nrefs:var`.
         for stream in zip_longest(*refs):

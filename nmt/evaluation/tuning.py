@@ -50,7 +50,8 @@ def search_grid(
 
     Other search settings are the translator's, but without sampling and `mbr`
     (SearchConfig.plain_beam). After each beam size, `on_beam` gets the size and its seconds. Raises
-    ConfigError, before any search, for a value not allowed in SearchConfig, and DataError.
+    ConfigError, before any search, for a value not allowed in SearchConfig, and DataError as
+    `evaluate` does.
     """
 
     @functools.cache  # many settings give the same translations

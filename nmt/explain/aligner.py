@@ -114,7 +114,8 @@ class Aligner:
     def align(self, sources: Lines, targets: Lines, tokenised: bool = False) -> list[Links]:
         """Return the links (source word, target word) of each pair of lines.
 
-        Words are separated by spaces, from 0. Of `tokenised` lines, models read detokenised text.
+        Words are separated by spaces and numbered from 0. If the lines are `tokenised`, the models
+        read the detokenised text.
         """
         forward = self._one_way(self.translator, sources, targets, tokenised)
         if self.reverse is None:

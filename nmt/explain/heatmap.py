@@ -91,10 +91,13 @@ class MapFigure(Figure):
         return picture(self, "png")
 
 
-def write_map(figure: Figure, path: FilePath, format: str = "", force: bool = False) -> None:
+def write_map(
+    figure: Figure, path: FilePath, format: str | None = None, force: bool = False
+) -> None:
     """Write a figure to a file, with all its labels. The file must be new unless `force`.
 
-    `format` is png, svg or pdf, or "": the suffix. Raises ConfigError for others, or if it exists.
+    `format` is png, svg or pdf, by default the suffix of `path`. Raises ConfigError for another
+    format, or if the file exists.
     """
     path = Path(path)
     format = format or format_of(path)

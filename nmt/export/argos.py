@@ -29,10 +29,11 @@ def export_argos(run: TrainedRun, checkpoint: str, out: Path, card: str) -> None
     for end, side in (("from", tokenizers.src), ("to", tokenizers.tgt)):
         case = getattr(side.config, "case", None)
         if case != "keep":
+            got = f"kind '{side.config.kind}'" + (f" with case '{case}'" if case else "")
             raise ConfigError(
-                f"cannot export tokenizer: got kind '{side.config.kind}' with case '{case}', "
-                "allowed: 'sentencepiece' with 'keep', because Argos Translate restores no "
-                "capitals; train with tokenizer.case=keep, or use --format ctranslate2"
+                f"cannot export tokenizer: got {got}, allowed: kind 'sentencepiece' with case "
+                "'keep', because Argos Translate restores no capitals; train with "
+                "tokenizer.case=keep, or take format ctranslate2"
             )
         code = language_code(side.lang)
         metadata |= {f"{end}_code": code, f"{end}_name": NAMES.get(code, code)}

@@ -51,7 +51,10 @@ def check_exportable(config: RunConfig) -> None:
         if CELLS[model.encoder.cell] not in ONNX_CELLS:
             reason = f"encoder.cell: got '{model.encoder.cell}', which ONNX has no operator for"
         elif decoder.initial_state == "copy" and CELLS[decoder.cell].has_cell_state:
-            reason = f"decoder.initial_state: got 'copy' with '{decoder.cell}', allowed: others"
+            reason = (
+                f"decoder.initial_state: got 'copy' with decoder.cell '{decoder.cell}', allowed: "
+                "another initial_state"
+            )
         elif model.attention.kind == "location":
             reason = "attention.kind: got 'location', whose keys depend on the source's length"
     elif model.self_attention_window is not None:

@@ -1,7 +1,8 @@
 """Measures of an attribution: agreement with a planted alignment, deletion and insertion.
 
 Deletion replaces source words by unk, the highest score first, and insertion restores them in this
-order (arXiv 1806.07421; for text arXiv 1911.03429). A faithful attribution decides early.
+order (arXiv 1806.07421; for text arXiv 1911.03429). If it is faithful, the reference's
+log-probability falls early in deletion and rises early in insertion.
 """
 
 from typing import NamedTuple

@@ -20,7 +20,7 @@ from torch import Tensor
 from nmt.explain.colours import CYCLE
 from nmt.lab.experiment import Experiment, NonEmpty, Options, Result, seeded
 from nmt.lab.figure import new_figure
-from nmt.models.attention import scores
+from nmt.models.attention import scores as attention_scores
 from nmt.models.attention.base import Attention
 from nmt.models.catalog import initialise
 
@@ -28,13 +28,13 @@ Sizes = NonEmpty[Annotated[int, Field(gt=0, le=4096)]]
 Kind = Literal["dot", "scaled_dot", "additive", "general", "concat", "gaussian", "cosine"]
 Kinds = NonEmpty[Kind]
 CONFIGS = {
-    "dot": scores.DotConfig(),
-    "scaled_dot": scores.ScaledDotConfig(),
-    "additive": scores.AdditiveConfig(),
-    "general": scores.GeneralConfig(),
-    "concat": scores.ConcatConfig(),
-    "gaussian": scores.GaussianConfig(),
-    "cosine": scores.CosineConfig(),
+    "dot": attention_scores.DotConfig(),
+    "scaled_dot": attention_scores.ScaledDotConfig(),
+    "additive": attention_scores.AdditiveConfig(),
+    "general": attention_scores.GeneralConfig(),
+    "concat": attention_scores.ConcatConfig(),
+    "gaussian": attention_scores.GaussianConfig(),
+    "cosine": attention_scores.CosineConfig(),
 }
 
 _KEYS = 32  # per query
@@ -80,8 +80,8 @@ def run(options: ScalingOptions) -> ScalingResult:
     """Measure every kind at every size, with the same queries and keys, for several draws."""
     results = np.empty((len(options.kinds), len(MEASURES), len(options.sizes), options.draws))
     for i, j, draw in np.ndindex(len(options.kinds), len(options.sizes), options.draws):
-        table = _scores(options.kinds[i], options.sizes[j], options.seed * 10_007 + draw)
-        results[i, :, j, draw] = list(measure(table).values())
+        scores = _scores(options.kinds[i], options.sizes[j], options.seed * 10_007 + draw)
+        results[i, :, j, draw] = list(measure(scores).values())
     return ScalingResult(options, dict(zip(options.kinds, results, strict=True)))
 
 
@@ -91,20 +91,20 @@ def _scores(kind: Kind, size: int, seed: int) -> Float[Tensor, "Q S"]:
         queries, keys = torch.randn(1, _QUERIES, size), torch.randn(1, _KEYS, size)
         attention: Attention = CONFIGS[kind].build(size, size)
         initialise(attention)
-        table: Tensor = attention.score(queries, attention.project(keys))
-        return table.squeeze(0).double()
+        scores: Tensor = attention.score(queries, attention.project(keys))
+        return scores.squeeze(0).double()
 
 
-def measure(table: Float[Tensor, "Q S"]) -> dict[str, float]:
+def measure(scores: Float[Tensor, "Q S"]) -> dict[str, float]:
     """Return MEASURES by name: the variance of a query's scores, the entropy (nats) of its weights
     p, and the Frobenius norm of the Jacobian diag(p) - p p^T. All are means over the queries;
     `median_gradient` is the median of the norm.
     """
-    p = table.softmax(dim=-1)
+    p = scores.softmax(dim=-1)
     squares, cubes = p.square().sum(dim=-1), p.pow(3).sum(dim=-1)
     norms = (squares - 2 * cubes + squares.square()).clamp(min=0).sqrt()
     return {
-        "variance": float(table.var(dim=-1).mean()),
+        "variance": float(scores.var(dim=-1).mean()),
         "entropy": float(-torch.xlogy(p, p).sum(dim=-1).mean()),
         "gradient": float(norms.mean()),
         "median_gradient": float(norms.median()),

@@ -3,8 +3,8 @@
 If a factor has few columns, as at each step of a recurrent network, oneDNN takes a third less time
 than torch.mm (docs/benchmarks.md). torch offers oneDNN's product in fp32 by a private operation,
 `mkldnn::_linear_pointwise`. `torch._int_mm`, a private product of 8-bit integers, is exact on some
-processors only. Without these two, public operations compute the same. tests/ops/test_products.py
-names the versions of torch that have both.
+processors only. Without these two, public operations compute the same.
+tests/ops/test_operations.py names the versions of torch that have both.
 """
 
 import functools

@@ -193,7 +193,10 @@ def cross_entropy(
 
 
 def _with_auxiliary(
-    output: DecoderOutput, tgt_out: Tensor, loss_sum: Tensor, nlls: Float[Tensor, "B T"]
+    output: DecoderOutput,
+    tgt_out: Int[Tensor, "B T"],
+    loss_sum: Float[Tensor, ""],
+    nlls: Float[Tensor, "B T"],
 ) -> LossSum:
     if output.auxiliary_loss is not None:
         loss_sum = loss_sum + output.auxiliary_loss.loss_sum(tgt_out != PAD_ID, -nlls)

@@ -124,7 +124,8 @@ class SearchConfig(Config):
     keep_numbers: bool = Field(
         default=False,
         description="whether beam search translates a sentence again, with its numbers as required "
-        "words, if the translation lacks a number that the source has in digits",
+        "words, if the translation lacks a number that the source has in digits; samples are never "
+        "changed",
     )
     sampling: SamplingConfig | None = Field(
         default=None, description="sample translations; null: beam search"

@@ -39,7 +39,8 @@ class ServerOptions:
 def read_keys(path: Path) -> frozenset[bytes]:
     """Return the digests of the keys in a file, one per line; empty and # lines are skipped.
 
-    Raises ConfigError without a key or for one of fewer than 16 characters, and DataError.
+    Raises ConfigError if there is no key or one has fewer than 16 characters, and DataError if the
+    file is not UTF-8.
     """
     lines = enumerate(map(str.strip, stream_lines(path)), start=1)
     keys = {number: line for number, line in lines if line and not line.startswith("#")}

@@ -55,7 +55,8 @@ async def read_request(
 
     `bearer` is the key in the header, if any. It is checked before the body is parsed, a key in the
     body before the other fields are validated. Raises HTTPException: 403 without a valid key, 415
-    for another type of body, and 400 for an invalid body (with MAX_FAULTS faults) or a large one.
+    for another type of body, and 400 for an invalid body (at most MAX_FAULTS faults are listed) or
+    for too many characters or texts.
     """
     if bearer is not None:
         service.check_key(bearer.credentials.strip())

@@ -48,7 +48,8 @@ Overrides = Sequence[Override | str]
 def load_file(path: Path, overrides: Overrides, config_class: type[Model]) -> Model:
     """Load a config from the YAML file at `path`, and apply `overrides`.
 
-    `config_class` is a Config, or a RootModel of a dict of them. A ConfigError has a line a fault.
+    `config_class` is a Config, or a RootModel of a dict of them. Raises ConfigError with a line for
+    each fault.
     """
     return load_text(_read(path), path, overrides, config_class)
 

@@ -39,7 +39,6 @@ ALLOWED = {
     "less_than": "< {lt}",
     "less_than_equal": "<= {le}",
     "multiple_of": "a multiple of {multiple_of}",
-    "too_short": "at least {min_length}",
     "string_too_short": "at least {min_length} characters",
     "string_pattern_mismatch": "{pattern}",
 }

@@ -38,4 +38,6 @@ def config_path(path: Path) -> Path:
         return path
     problem = "a folder" if path.is_dir() else "no such file"
     hint = "" if below else did_you_mean(path.as_posix().lower(), names)
-    raise ConfigError(f"{path}: {problem}, and no recipe of nmt: {', '.join(names)}{hint}")
+    raise ConfigError(
+        f"{path}: {problem}, and no recipe that comes with nmt: {', '.join(names)}{hint}"
+    )

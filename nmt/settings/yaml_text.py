@@ -102,7 +102,9 @@ def read_text(path: Path, regular: bool = False) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         byte = content[error.start]
-        raise ConfigError(f"{path}:{line}: byte 0x{byte:02x} is not UTF-8; save as UTF-8") from None
+        raise ConfigError(
+            f"{path}:{line}: byte 0x{byte:02x} is not UTF-8; save the file as UTF-8"
+        ) from None
 
 
 class YamlDocument:
@@ -224,7 +226,9 @@ def _as_plain(value: object) -> object:
         return os.fsdecode(value)
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         return value.item()  # a scalar of NumPy or torch
-    raise TypeError(f"got {reprlib.repr(value)}, allowed: a value of JSON")
+    raise TypeError(
+        f"got {reprlib.repr(value)}, allowed: text, a number, true, false, null, a list or a dict"
+    )
 
 
 _STYLE: dict[str, Any] = {"Dumper": _Dumper, "sort_keys": False, "allow_unicode": True}

@@ -170,8 +170,8 @@ def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`o
             other = _status(path, "stdin")
             if other is not None and os.path.samestat(status, other):
                 what = "stdout" if out == STDIN_OR_STDOUT else str(out)
-                both = f"is read as well ({input_name}: {path})"
-                raise ConfigError(f"{name}: {what} {both}; one of the two must be another file")
+                problem = f"is read as well ({input_name}: {path})"
+                raise ConfigError(f"{name}: {what} {problem}; one of the two must be another file")
 
 
 def _status(path: Path, standard: Literal["stdin", "stdout"]) -> os.stat_result | None:

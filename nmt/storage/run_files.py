@@ -32,8 +32,10 @@ def check_outside_runs(path: Path, name: str) -> None:
         for folder in target.parents:
             is_run = (folder / "config.yaml").is_file() and (folder / "checkpoints").is_dir()
             if is_run and target.relative_to(folder).parts[0].casefold() in WRITTEN:
-                owner = f"the run {folder}, where no other command writes"
-                raise ConfigError(f"{name}: {path} belongs to {owner}; give another path")
+                raise ConfigError(
+                    f"{name}: {path} belongs to the run {folder}, where no other command writes; "
+                    "give another path"
+                )
 
 
 def check_tree(run: Path, names: tuple[str, ...] = WRITTEN) -> None:

@@ -34,7 +34,8 @@ def canonical_numbers(text: str) -> list[str]:
         while len(parts) > 1 and not parts[-1].strip("0"):
             parts.pop()
         letter = text[match.start() - 1 : match.start()]
-        numbers.append(letter * letter.isalpha() + (":" if is_time else ".").join(parts))
+        prefix = letter if letter.isalpha() else ""  # the 3 of MP3 is another number than 3
+        numbers.append(prefix + (":" if is_time else ".").join(parts))
     return numbers
 
 
@@ -59,7 +60,10 @@ def number_forms(text: str) -> list[tuple[str, ...]]:
 
 def _forms(token: str) -> tuple[str, ...]:
     match = _NUMBER.match(token)
-    if match is None or not (token[match.end() :] + "a").isalpha():
+    if match is None:
+        return (token,)
+    rest = token[match.end() :]
+    if rest and not rest.isalpha():
         return (token,)
     digits, others = re.sub(r"\D", "", match[1]), match[2]
     integers, separators = [digits], [".", ","]
@@ -78,5 +82,5 @@ def _forms(token: str) -> tuple[str, ...]:
 
 
 def _is_time(first: str, others: str) -> bool:
-    """Return whether a number of this beginning and end is hours and minutes."""
+    """Return whether a number is a time: up to two digits, then a colon or h."""
     return others[:1] not in (".", ",", "") and len(first) < 3

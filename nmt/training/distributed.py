@@ -37,7 +37,8 @@ With gloo the other ranks notice at once that a rank has died. With NCCL they wa
 the launcher ends them, or until the timeout.
 """
 
-_PATIENCE = datetime.timedelta(days=7)  # for vocabularies and corpora of the first rank
+# timeout of first_alone, in which the first rank learns vocabularies and encodes corpora
+_PATIENCE = datetime.timedelta(days=7)
 _BUCKET = 1 << 24  # elements in a bucket of gradients: 64 MiB in fp32
 
 
@@ -214,7 +215,8 @@ class Ranks:
         """Apply `work` to all items, shared among the ranks; return all results in order.
 
         `fetch` copies the results of a rank from the device; it is not called for an empty list.
-        Raises InterruptedWorkError on all ranks if `interrupted()` is True before an item of one.
+        Raises InterruptedWorkError on all ranks if `interrupted()`, called before each item, is
+        True on any.
         """
         results: list[_Result] = []
         mine: list[_Fetched] | None = None

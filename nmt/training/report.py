@@ -68,6 +68,7 @@ class Reporter:
         return self._window_tokens / max(1e-9, time.monotonic() - self._window_started)
 
     def after_result(self, result: StepResult) -> None:
+        """Count the result of an update. On a GPU, results arrive some updates late."""
         self._grad_norm = result.grad_norm
         self._window_tokens += result.n_tokens
 

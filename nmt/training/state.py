@@ -144,7 +144,9 @@ class TrainingState:
             self._load(saved)
         except _MISFITS as error:
             reason = error if isinstance(error, CheckpointError) else repr(error)[:200]
-            raise CheckpointError(f"{where}: training state does not fit: {reason}") from None
+            raise CheckpointError(
+                f"{where}: training state does not fit this run: {reason}"
+            ) from None
         lines = []
         if self.progress.batching != batching:
             if self.progress.batch:

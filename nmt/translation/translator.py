@@ -244,12 +244,17 @@ class Translator:
         config: SearchConfig,
         constraints: Sequence[Constraint],
     ) -> list[list[Hypothesis]]:
-        """Search, and where a hypothesis lacks a term, again with all terms and twice the beam."""
+        """Search, and where a hypothesis lacks a term or a number, again with all of them.
+
+        The second search has twice the beam.
+        """
         beams = self.batched.search(sources, config, constraints)
         lacking = {}
         for i, (text, hypotheses) in enumerate(zip(texts, beams, strict=True)):
             if terms := self._lacking_terms(text, hypotheses, config):
                 lacking[i] = add_terms(constraints[i] if constraints else Constraint(), terms)
+        if not lacking:
+            return beams
         wide = config.model_copy(update={"beam": 2 * config.beam})
         again = self.batched.search([sources[i] for i in lacking], wide, list(lacking.values()))
         for i, hypotheses in zip(lacking, again, strict=True):

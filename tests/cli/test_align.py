@@ -55,7 +55,7 @@ def test_gold_links_give_a_score() -> None:
     [perfect] = lines_of(*PAIR, "--gold", "gold")
     assert perfect.startswith("AER 0.000  precision 1.000  recall 1.000  (")
     write_lines(Path("gold"), ["2-0", ""])
-    assert "gold: 2 lines for 3 sentence pairs" in refusal(*PAIR, "--gold", "gold")
+    assert "gold: 2 lines for 3 pairs" in refusal(*PAIR, "--gold", "gold")
 
 
 def test_swapped_files_are_noticed() -> None:

@@ -73,7 +73,7 @@ attention x --target y --beam 2 | --target: allowed without options of a search
 attention x --side-by-side --format html | --side-by-side: allowed with --format png
 attention x --side-by-side --out a.png | --side-by-side: got --run none
 attention x --side-by-side --run a --run b --heads all --out a.png | allowed without --heads
-attention x y --out a.png | --out: got the file a.png for 2 pictures
+attention x y --out a.png | --out: got a.png for 2 pictures
 attention --file - | stdin:1: byte 0xff is not UTF-8
 augment --run runs/tiny --out new --max-ratio 0.5 | --max-ratio: got 0.5, allowed: at least 1,
 augment --run runs/tiny --out new --n-best 9 | search.n_best: got 9, allowed: 1 to beam

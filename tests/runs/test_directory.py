@@ -107,7 +107,7 @@ def test_no_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.chdir(tmp_path)
     refused(None, "no `run` given and no folder 'runs' here; train a model first: .*")
     RunDirectory.create(Path("runs/x"), make_config(tmp_path))
-    refused(None, "no run in 'runs' has a checkpoint yet")
+    refused(None, "no `run` given, and no run in 'runs' has a checkpoint yet")
     refused("runs/x", "runs/x: this run has no checkpoint yet; train it.*")
     refused("x", "x: no such run; train one.*")  # a training may have just made runs/x
     refused("/quite/else", "/quite/else: no such run; train.*")

@@ -146,7 +146,7 @@ def test_what_is_no_config_file_is_named(file: Path) -> None:
         ("x.yml", r"x.yml: no such file; did you mean 'x.yaml'\?"),
         ("nowhere/zzzzzz.yaml", "nowhere/zzzzzz.yaml: no such file; relative paths start in .*"),
         ("folder", "folder: cannot be read: Is a directory"),
-        ("latin.yaml", "latin.yaml:2: byte 0xff is not UTF-8; save as UTF-8"),
+        ("latin.yaml", "latin.yaml:2: byte 0xff is not UTF-8; save the file as UTF-8"),
     ):
         with pytest.raises(ConfigError, match=f"^{message}$"):
             load_file(Path(name), (), Outer)

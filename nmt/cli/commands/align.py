@@ -59,12 +59,12 @@ def align(
         | None,
         Option(
             help="Method that merges the links of both directions.",
-            show_default="grow-diag-final-and",
+            show_default="grow-diag-final-and with --reverse",
         ),
     ] = None,
     threshold: Annotated[
         float | None,
-        Option(min=0, max=1, help="Smallest weight of a link, else only the greatest."),
+        Option(min=0, max=1, help="Smallest weight of a link.", show_default="only the greatest"),
     ] = None,
     reading: ReadingOptions,
     tokenized: Annotated[bool, "The files are tokenised; the model reads plain text."] = False,

@@ -48,7 +48,7 @@ def attention(
         Literal["piece", "word"] | None,
         Option(
             help="Unit of the rows and columns.",
-            show_default="piece; word for html and --side-by-side",
+            show_default="piece; word for html, --side-by-side, and text if pieces do not fit",
         ),
     ] = None,
     heads: Annotated[
@@ -69,7 +69,8 @@ def attention(
     models: ModelOptions,
     search: SearchOptions,
     n_best: Annotated[
-        int | None, Option(min=1, help="Translations per sentence.", show_default="1, or the beam")
+        int | None,
+        Option(min=1, help="Translations per sentence.", show_default="1; beam for jsonl and npz"),
     ] = None,
     compute: ComputeOptions,
 ) -> None:
@@ -83,7 +84,9 @@ def attention(
     """
     output_format = formats.format_of(format, out, sys.stdout.isatty())
     if (scale is not None or numbers) and output_format not in formats.PICTURES:
-        raise ConfigError(f"--scale, --numbers: for --format {', '.join(formats.PICTURES)}")
+        raise ConfigError(
+            f"--scale, --numbers: allowed with --format {', '.join(formats.PICTURES)}"
+        )
     if method == "attention" and contrast is not None:
         raise ConfigError("--contrast: allowed with a --method that accepts it, such as erasure")
     if method != "attention" and heads != "mean":
@@ -171,7 +174,10 @@ def _check_side_by_side(format: str, models: ModelOptions, heads: str, n_best: i
     paths = models.run or []
     if len(paths) < 2 or len(set(paths)) < len(paths) or models.weights:
         got = ", ".join(map(str, paths)) or "none"
-        raise ConfigError(f"--side-by-side: got --run {got}, allowed: several, without --weights")
+        raise ConfigError(
+            f"--side-by-side: got --run {got}, allowed: two or more different runs, without "
+            "--weights"
+        )
     if heads != "mean" or n_best not in (None, 1):
         raise ConfigError("--side-by-side: allowed without --heads and --n-best")
 

@@ -32,11 +32,8 @@ def init(
     files: Annotated[
         list[Path],
         Argument(
-            help=(
-                "Source and target text, or one file with both: TMX, CSV with a header, "
-                "JSON lines, PO, parquet, or lines of source, tab, target. Files may be "
-                "compressed."
-            )
+            help="Source and target text, or one file with both: TMX, CSV with a header, "
+            "JSON lines, PO, parquet, or lines of source, tab, target. Files may be compressed."
         ),
     ],
     src_lang: Annotated[str | None, language_option("Source", _BY_NAME)] = None,

@@ -46,10 +46,8 @@ def train(
         int,
         Option(
             min=1,
-            help=(
-                "Train in N processes of this machine, each with a GPU or a share of the "
-                "CPU threads. An update then has N times train.accumulate batches."
-            ),
+            help="Train in N processes of this machine, each with a GPU or a share of the CPU "
+            "threads. An update then has N times train.accumulate batches.",
         ),
     ] = 1,
     quiet: Quiet = False,

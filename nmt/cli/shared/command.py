@@ -87,7 +87,9 @@ def guarded_outputs(callback: Callable[..., object], values: Mapping[str, Any]) 
                     check_output(path, name=_label(name, info), force=force)
                 real_path = os.path.realpath(path)
                 if values.get(name) and real_path in real_paths:
-                    raise ConfigError(f"{_label(name, info)}: got {path} twice, allowed: two files")
+                    raise ConfigError(
+                        f"{_label(name, info)}: got {path} twice, allowed: different files"
+                    )
                 real_paths.add(real_path)
         yield
 

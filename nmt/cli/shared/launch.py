@@ -68,7 +68,10 @@ def launch(processes: int) -> int:
         rank, failure = error.get_first_failure()
         if failure.exitcode < 0:
             name = signal.Signals(-failure.exitcode).name
-            complain(f"error: process {rank} was ended by {name}; the same command goes on")
+            complain(
+                f"error: process {rank} was ended by {name}; the same command goes on from the "
+                "last checkpoint"
+            )
             return 128 - failure.exitcode
         return failure.exitcode
     finally:

@@ -89,11 +89,8 @@ class RerankOptions:
 
     rerank: Annotated[
         list[Path] | None,
-        (
-            "Run that also scores the hypotheses of the beam, of the same or the "
-            "opposite direction; RUN@last for another checkpoint than best; may be "
-            "repeated."
-        ),
+        "Run that also scores the hypotheses of the beam, of the same or the opposite direction; "
+        "RUN@last for another checkpoint than best; may be repeated.",
     ] = None
     rerank_weights: Annotated[
         Any,
@@ -175,9 +172,11 @@ class SearchOptions:
     top_k: Annotated[int | None, Option(min=1, help="Sample from the K likeliest pieces.")] = None
     top_p: Annotated[
         float | None,
-        ("Sample from the likeliest pieces up to this probability: above 0, at most 1."),
+        "Sample from the likeliest pieces up to this probability: above 0, at most 1.",
     ] = None
-    seed: Annotated[int | None, Option(min=0, help="Seed of sampling, else the run's or 1.")] = None
+    seed: Annotated[
+        int | None, Option(min=0, help="Seed of sampling.", show_default="the run's, or 1")
+    ] = None
     must: Annotated[
         list[str] | None, "Word that every translation must contain; may be repeated."
     ] = None

@@ -120,13 +120,15 @@ GlossaryFile = Annotated[
 ]
 Run = Annotated[
     Path | None,
-    Option(help="Run directory, packed run or built-in model.", show_default="the newest"),
+    Option(
+        help="Run directory, packed run or built-in model.", show_default="the newest with a model"
+    ),
 ]
 Runs = Annotated[
     list[Path] | None,
     Option(
         help="Run directory, packed run or built-in model; may be repeated.",
-        show_default="the newest",
+        show_default="the newest with a model",
     ),
 ]
 MaxRatio = Annotated[
@@ -137,7 +139,8 @@ First = Annotated[int | None, Option(min=1, help="Only the first N.")]
 
 def split_option(default: str | None) -> object:
     """The option --split of a command; the help shows `default`, or none for None."""
-    return Option(help="Split of the run's data, such as test.", show_default=default or False)
+    help = "Split of the run's data: test, valid, train or another."
+    return Option(help=help, show_default=default or False)
 
 
 def set_option(what: str, example: str) -> Any:
@@ -167,7 +170,7 @@ def _override(text: str) -> "Override":
 
 Method = Annotated[
     AttributionMethod,
-    ("Method that scores how much each source piece explains each translated piece."),
+    "Method that scores how much each source piece explains each translated piece.",
 ]
 
 SetKeys = Annotated[list[Any] | None, set_option("a key of the config", "search.beam=5")]

@@ -46,12 +46,14 @@ class ScoreOptions:
     ] = None
     split: Annotated[str | None, split_option("test")] = None
     src: Annotated[
-        Path | None, ("Source text, one sentence a line; or a file with both sides, without --ref.")
+        Path | None, "Source text, one sentence a line; or a file with both sides, without --ref."
     ] = None
     ref: Annotated[list[Path] | None, "Reference translation of the source; may be repeated."] = (
         None
     )
-    lang: Annotated[str | None, language_option("Target", "the run's, or by --ref")] = None
+    lang: Annotated[
+        str | None, language_option("Target", "the run's, or from the name of --ref")
+    ] = None
     tokenize: Annotated[
         str | None,
         Option(

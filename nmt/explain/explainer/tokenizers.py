@@ -24,7 +24,8 @@ _UNITS = re.compile(r"\[(?:\\.|[^\]\\])*\]|\(\?P|\\.|[*+?}]\+|.", re.DOTALL)
 def tokenizer_data(tokenizer: Tokenizer) -> dict[str, object]:
     """Return the data of tokenizer.js, as values of JSON.
 
-    Raises ConfigError for a SentencePiece model that the script does not implement, and DataError.
+    Raises ConfigError for a SentencePiece model that the script does not implement, and DataError
+    for a malformed one.
     """
     config = tokenizer.config
     patterns = None

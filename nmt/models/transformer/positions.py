@@ -4,6 +4,7 @@ They are added to embeddings (sinusoids, a learned table), enter the attention o
 (relative, rotary; self_attention.py), or are left out.
 """
 
+import abc
 from typing import Annotated, Literal
 
 import torch
@@ -66,17 +67,25 @@ def _frequencies(size: int, device: torch.device | None = None) -> Float64[Tenso
     return _LONGEST_WAVE**-exponents
 
 
+class Positions(nn.Module, abc.ABC):
+    """Adds a positional encoding to each vector of a sequence."""
+
+    @abc.abstractmethod
+    def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
+        """Return `x` plus the encodings; its first vector has position `first`."""
+
+
 class SinusoidalConfig(Config):
     """Waves of geometrically growing length (arXiv 1706.03762, section 3.5); any length of text."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
 
-    def build(self, size: int) -> nn.Module | None:
+    def build(self, size: int) -> Positions | None:
         """Build the module for vectors of this size, which must be even."""
         return SinusoidalPositions()
 
 
-class SinusoidalPositions(nn.Module):
+class SinusoidalPositions(Positions):
     """x + PE from position `first` on, computed in double precision, without a table."""
 
     def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
@@ -93,11 +102,11 @@ class LearnedConfig(Config):
         description="positions in the table; a longer sequence, bos or eos included, is an error",
     )
 
-    def build(self, size: int) -> nn.Module | None:
+    def build(self, size: int) -> Positions | None:
         return LearnedPositions(self.max_length, size)
 
 
-class LearnedPositions(nn.Module):
+class LearnedPositions(Positions):
     """x + the rows of a table from `first` on; raises DataError for positions beyond the table."""
 
     def __init__(self, max_length: int, size: int) -> None:
@@ -115,7 +124,7 @@ class LearnedPositions(nn.Module):
 
 
 class _NothingAdded(Config):
-    def build(self, size: int) -> nn.Module | None:
+    def build(self, size: int) -> Positions | None:
         return None
 
 

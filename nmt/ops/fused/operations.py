@@ -79,7 +79,11 @@ class FusedOperations(Operations):
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, steps: Steps, x: Tensor, weight: Tensor, bias: Tensor | None
+        ctx: Any,
+        steps: Steps,
+        x: Float[Tensor, "N I"],
+        weight: Float[Tensor, "O I"],
+        bias: Tensor | None,
     ) -> Float[Tensor, "N O"]:
         ctx.save_for_backward(x, weight)
         ctx.steps = steps
