@@ -185,7 +185,8 @@ def restore_checkpoints(
     if best in folder.steps():
         labels["best"] = best
     else:
-        lines.append(f"best checkpoint, of step {best:,}, is gone; the next better one replaces it")
+        replacement = "the next better one replaces it"
+        lines.append(f"the best checkpoint, of step {best:,}, is gone; {replacement}")
     folder.set_labels(labels)  # before setting aside, so that no label names such a checkpoint
     for step, fault in faults.items():
         aside = folder.set_aside(step)

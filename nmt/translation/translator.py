@@ -275,7 +275,11 @@ class Translator:
             source = Counter(canonical_numbers(text))
             texts = (self._with_text(hypothesis).text for hypothesis in hypotheses)
             outputs = (Counter(canonical_numbers(output)) for output in texts)
-            is_lacking = any(lost_numbers(source, source, output) for output in outputs)
+            # Where no number is in digits, small ones may all be words.
+            is_lacking = any(
+                source - output and (output or lost_numbers(source, source, output))
+                for output in outputs
+            )
         return terms + numbers if is_lacking else []
 
     def _encoded(self, texts: Iterable[str]) -> tuple[list[str], list[Encoded]]:
