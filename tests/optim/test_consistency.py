@@ -128,7 +128,6 @@ def test_a_cut_piece_is_a_position_with_an_embedding_of_zero(name: str) -> None:
 
 
 def test_pieces_are_cut_at_the_rate_but_never_bos_and_eos() -> None:
-    torch.manual_seed(0)
     ids = torch.randint(4, 29, (300, 30))
     ids[:, 0], ids[:, -1] = BOS_ID, EOS_ID
     cut = cut_pieces(ids, 0.2)

@@ -87,6 +87,15 @@ def flip(path: Path, index: int) -> None:
     path.write_bytes(raw)
 
 
+def test_a_checkpoint_that_is_a_link_is_none(folder: CheckpointFolder, tmp_path: Path) -> None:
+    save(folder, 1)
+    (folder.path / "step-000001").rename(tmp_path / "x")
+    (folder.path / "step-000001").symlink_to(tmp_path / "x")
+    assert folder.steps() == []
+    with pytest.raises(CheckpointError, match=r"step-000001: a symbolic link, expected a folder"):
+        folder.load("last")
+
+
 @pytest.mark.parametrize("which", ["best", "7", "\u0661", "../checkpoints/last"])
 def test_a_checkpoint_that_is_not_there(folder: CheckpointFolder, which: str) -> None:
     """Nothing that cannot be read is offered, and one that can is named as it is typed."""
