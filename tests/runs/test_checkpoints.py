@@ -38,6 +38,7 @@ def test_what_is_saved_is_loaded_bit_for_bit(folder: CheckpointFolder) -> None:
         "empty too": torch.empty(0, 3),
         "bytes": torch.arange(11, dtype=torch.uint8),
     }
+    model["twin"] = model["a"].detach().clone()
     tied = {"tied": model["a"].detach()}  # written once, by its first name
     state = {"best": float("-inf"), "rng": [1, 2**63], "nested": {"a": [None, True, "é"]}}
     folder.save(12, model | tied, {"m": torch.zeros(2, requires_grad=True)}, state)
