@@ -81,6 +81,12 @@ def default_device(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Draws of a test that do not depend on the tests before it."""
+    torch.manual_seed(0)
+
+
 @pytest.fixture
 def kinds() -> Iterator[None]:
     """Forget the kinds that the test registers."""

@@ -70,6 +70,7 @@ def test_the_search_finds_what_it_is_for_and_nothing_else() -> None:
     for source in (
         *("from pickle import loads", "import os, dill as d", "from torch import load"),
         *("x = torch.load(f)", "os.execv(path, args)", "class L(yaml.FullLoader): pass"),
+        *("yaml.load(f, Loader=MyLoader)", "eval(text)", "np.load(f, allow_pickle=True)"),
         *("run(text, shell=True)", "run_it = eval", "archive.extractall(folder)"),
     ):
         assert list(dangers(source)), source

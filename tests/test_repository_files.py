@@ -1,6 +1,7 @@
 """Files of the repository that other tools than Python read: they parse, and say what is true."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -71,3 +72,10 @@ def test_only_the_job_that_publishes_gets_an_identity() -> None:
     assert [name for name, job in jobs.items() if "permissions" in job] == ["publish"]
     assert jobs["publish"]["permissions"] == {"id-token": "write"}
     assert jobs["publish"]["environment"] == "release"
+    assert set(jobs["publish"]["needs"]) == {"native", "smoke"}
+
+
+def test_the_tested_pythons_are_those_that_install() -> None:
+    matrix = load(".github/workflows/tests.yml")["jobs"]["linux"]["strategy"]["matrix"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["requires-python"] == f">={matrix['python'][0]}"

@@ -85,6 +85,7 @@ def test_a_pushed_run_translates_as_the_run_does(
     commits: list[dict[str, bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert nmt("runs", "push", "run", "--to", "ana/small").stdout.endswith(f"/commit/{1:040d}\n")
+    assert set(commits[0]) == {"run.zip", "README.md"}
     assert b"--run hf:ana/small" in commits[0]["README.md"]
     Path("card.md").write_text("mine")
     earlier = ("--checkpoint", "step-000004", "--card", "card.md")

@@ -112,6 +112,8 @@ def test_training_text_that_cannot_be_read(data: DataConfig) -> None:
     for content in (b"one column\n", b"a\tb\n\xff\tc\n"):
         data.train.file.write_bytes(gzip.compress(content))
         assert target_words(data) is None
+    data.train.file.unlink()
+    assert target_words(data) is None
 
 
 @pytest.mark.parametrize("unit", ["a", "1", "a ", "ab ab", "www.", "1,234", "%(a", "a@", ".h1"])

@@ -158,4 +158,3 @@ def test_the_slider_steps_through_the_validations(trained: Path, driver: Any) ->
     assert updates() == {last}
     driver.find_element("id", "validation").send_keys(Keys.ARROW_LEFT)
     assert updates() == {first}
-    assert not driver.get_log("browser")

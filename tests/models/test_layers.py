@@ -169,7 +169,6 @@ def test_tables_are_padded_to_a_multiple_of_64(n: int, rows: int) -> None:
 
 @pytest.mark.parametrize("int8", [False, pytest.param(True, marks=INT8)])
 def test_no_result_has_a_row_that_pads_the_table(int8: bool) -> None:
-    torch.manual_seed(0)
     exact = VocabLinear(5, 11)
     nn.init.normal_(exact.weight)
     nn.init.constant_(exact.bias[11:], 9.0)  # would make these rows the most probable
@@ -193,7 +192,6 @@ def test_no_result_has_a_row_that_pads_the_table(int8: bool) -> None:
 @pytest.mark.parametrize("vocab_size", [60, 6000])
 def test_first_logits_vary_by_one_whatever_the_vocabulary(vocab_size: int) -> None:
     """Of states of a GRU, which are small, and after a normalisation; a tied table's are not."""
-    torch.manual_seed(0)
     transformer = TransformerConfig(size=128, heads=4, layers=1, tie_embeddings="none")
     for config in (RNNConfig(hidden=128, embedding=16), transformer):
         layer = build_model(config, 60, vocab_size).get_submodule("decoder.output")

@@ -128,7 +128,6 @@ def test_a_cut_piece_is_a_position_with_an_embedding_of_zero(name: str) -> None:
 
 
 def test_pieces_are_cut_at_the_rate_but_never_bos_and_eos() -> None:
-    torch.manual_seed(0)
     ids = torch.randint(4, 29, (300, 30))
     ids[:, 0], ids[:, -1] = BOS_ID, EOS_ID
     cut = cut_pieces(ids, 0.2)
@@ -137,6 +136,27 @@ def test_pieces_are_cut_at_the_rate_but_never_bos_and_eos() -> None:
     assert (cut[is_cut] == PAD_ID).all()
     assert float(is_cut[:, 1:-1].float().mean()) == pytest.approx(0.2, abs=0.02)
     assert cut_pieces(ids, 0.0).equal(ids)
+
+
+@pytest.mark.parametrize("name", ["rnn-conditional-two-layers-gate", "transformer"])
+def test_the_gradient_is_that_of_finite_differences(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(losses, "cut_pieces", cut_some)
+    model, loss = model_of(name).double().train(), SimCut(0.1, 3.0)
+    plain, _ = measured(model, CrossEntropy(0.1))
+    sums, gradients = measured(model, loss)
+    assert sums.loss_sum > 1.001 * plain.loss_sum
+    torch.testing.assert_close(sums.nll_sum, plain.nll_sum)
+    trained = [p for p in model.parameters() if p.grad is not None]
+    directions = [torch.randn_like(p) for p in trained]
+    slope = sum(float((g * d).sum()) for g, d in zip(gradients, directions, strict=True))
+    ends = []
+    for step in (1e-6, -2e-6):
+        with torch.no_grad():
+            torch._foreach_add_(trained, directions, alpha=step)
+        ends.append(measured(model, loss)[0].loss_sum.item())
+    assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(slope, rel=1e-5)
 
 
 @pytest.mark.parametrize("loss", [RDrop(0.1, 5.0), SimCut(0.1, 3.0)])

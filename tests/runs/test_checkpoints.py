@@ -38,6 +38,7 @@ def test_what_is_saved_is_loaded_bit_for_bit(folder: CheckpointFolder) -> None:
         "empty too": torch.empty(0, 3),
         "bytes": torch.arange(11, dtype=torch.uint8),
     }
+    model["twin"] = model["a"].detach().clone()
     tied = {"tied": model["a"].detach()}  # written once, by its first name
     state = {"best": float("-inf"), "rng": [1, 2**63], "nested": {"a": [None, True, "é"]}}
     folder.save(12, model | tied, {"m": torch.zeros(2, requires_grad=True)}, state)
@@ -85,6 +86,15 @@ def flip(path: Path, index: int) -> None:
     raw = bytearray(path.read_bytes())
     raw[index] ^= 1
     path.write_bytes(raw)
+
+
+def test_a_checkpoint_that_is_a_link_is_none(folder: CheckpointFolder, tmp_path: Path) -> None:
+    save(folder, 1)
+    (folder.path / "step-000001").rename(tmp_path / "x")
+    (folder.path / "step-000001").symlink_to(tmp_path / "x")
+    assert folder.steps() == []
+    with pytest.raises(CheckpointError, match=r"step-000001: a symbolic link, expected a folder"):
+        folder.load("last")
 
 
 @pytest.mark.parametrize("which", ["best", "7", "\u0661", "../checkpoints/last"])

@@ -115,7 +115,8 @@ def test_training_and_evaluation_do_not_follow_a_link_out(
 
 
 @pytest.mark.parametrize(
-    ("name", "plant"), list(zip(NAMES[::3], itertools.cycle([os.mkfifo, as_socket])))
+    ("name", "plant"),
+    [("run.lock", os.mkfifo), *zip(NAMES[::3], itertools.cycle([os.mkfifo, as_socket]))],
 )
 def test_training_waits_for_no_special_file(folder: Path, name: str, plant: Plant) -> None:
     replace(folder / "run" / name, plant)

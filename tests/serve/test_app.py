@@ -91,6 +91,17 @@ def test_the_parts_of_a_document_are_the_text(client, translator, pieces) -> Non
             assert part["translation"] == expected.hypotheses[0].text
 
 
+def test_a_document_has_its_model_and_no_file_is_given(serve, translator) -> None:
+    with serve([("one", translator), ("two", translator)], sentences=3) as client:
+        for asked, status in (
+            ({"q": "Is", "model": "two"}, 200),
+            ({"q": "Is\n" * 4, "model": "one"}, 400),
+        ):
+            assert client.post("/v1/document", json=asked).status_code == status
+        for path in ("/etc/passwd", "/static/../app.py", "/%2F"):
+            assert client.get(path).status_code == 404
+
+
 def test_a_right_to_left_model_says_that_it_is_not_steered(serve, translator) -> None:
     other = copy(translator)
     other.tokenizers = replace(translator.tokenizers, reverse_target=True)

@@ -48,6 +48,13 @@ def test_what_fails_leaves_the_old_text_and_nothing_aside(
     assert path.read_text() == "old"
 
 
+def test_a_short_write_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:3]))
+    write_bytes(tmp_path / "a", b"0123456789")
+    assert (tmp_path / "a").read_bytes() == b"0123456789"
+
+
 def test_on_windows_a_reader_of_the_old_file_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

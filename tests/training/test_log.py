@@ -1,11 +1,13 @@
 """metrics.jsonl is JSON with each step once; no line for a reader steers a terminal."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
-from training.toy import log_of
+from training.toy import log_of, train_tiny
 
+from nmt.training import report
 from nmt.training.log import RunLog
 
 
@@ -39,6 +41,22 @@ def test_rewind_drops_a_validation_that_comes_again(tmp_path: Path) -> None:
         with RunLog(tmp_path, quiet=True) as log:
             log.rewind(2, is_validated)
         assert [record["type"] for record in metrics(tmp_path)] == kinds
+
+
+def test_a_log_without_a_folder_writes_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    with RunLog(None) as log:
+        log.rewind(0)
+        log.say("x")
+        log.record({"type": "train", "step": 1})
+        log.write("samples/x", "x")
+    assert not any(capfd.readouterr())
+
+
+def test_a_line_a_minute_has_the_time_left(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "_LINE_SECONDS", 0.0)
+    train_tiny(corpus, train={"batch_size": 8})
+    line = r"step 25  epoch 2/2  loss \d+\.\d{3}  [\d,]+ tokens/s  0 s left"
+    assert re.search(line, log_of(corpus / "run"))
 
 
 def test_train_log_has_errors_and_cannot_steer_a_terminal(

@@ -153,6 +153,22 @@ def test_a_dump_reads_back_and_is_always_the_same(write, read, some_records, tmp
     assert list(read(tmp_path / "empty")) == []
 
 
+def test_the_arrays_of_a_dump_have_the_names_of_the_page(some_records, tmp_path: Path) -> None:
+    write_npz(some_records, tmp_path / "x.npz")
+    with np.load(tmp_path / "x.npz", allow_pickle=False) as dump:
+        names = [
+            f"{array}_{record.sentence:06d}_{record.rank}"
+            for record in some_records
+            for array in (
+                "weights",
+                *(["heads", "encoder", "decoder"] if record.head_names else []),
+                *(["scores", "prefix"] if record.attribution else []),
+            )
+        ]
+        assert dump.files == [*names, "index"]
+        assert {dump[name].dtype for name in names} == {np.dtype("float32")}
+
+
 def _change(**fields):
     return lambda value: value.update(fields)
 

@@ -166,7 +166,6 @@ def test_the_width_of_a_window(kind: str) -> None:
 
     A narrow one scores as many keys however long the source is.
     """
-    torch.manual_seed(0)
     memory, query = _memory(7), torch.randn(2, 2, 5)
     wide, narrow = (
         AdditiveConfig.model_validate({"span": {"kind": kind, "window": window}}).build(5, 3)
@@ -186,7 +185,6 @@ def test_the_width_of_a_window(kind: str) -> None:
 
 def test_what_is_remembered_of_earlier_weights() -> None:
     """Their sum, or the last ones; before the first step nothing, which adds nothing."""
-    torch.manual_seed(0)
     steps = torch.tensor([[[0.25, 0.75]], [[1.0, 0.0]]]).unsqueeze(1)
     attention = AdditiveAttention(5, 3, 7, "reference")
     memory, query = _memory(11), torch.randn(2, 1, 5)
@@ -215,7 +213,6 @@ def test_the_features_of_coverage_are_the_formulas() -> None:
 @pytest.mark.parametrize("options", [{}, {"span": {"kind": "local_m", "window": 5}}])
 def test_training_drops_weights_and_scales_the_others(options: dict[str, object]) -> None:
     """Of one-dimensional unit vectors the context is the weights themselves, after dropout."""
-    torch.manual_seed(0)
     config = AdditiveConfig.model_validate({"dropout": 0.4, **options})
     attention, queries = config.build(3, 5).train(), torch.randn(1, 1, 3).expand(1, 5000, 3)
     one_hot = torch.eye(5).unsqueeze(0)

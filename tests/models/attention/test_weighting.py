@@ -41,7 +41,6 @@ def _projection(z: torch.Tensor) -> torch.Tensor:
 
 
 def test_sparsemax_is_the_projection_on_the_simplex() -> None:
-    torch.manual_seed(0)
     by_hand = torch.tensor([[0.5, 0.3, -2.0], [3.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
     expected = torch.tensor([[0.6, 0.4, 0.0], [1.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3]])
     torch.testing.assert_close(masked_sparsemax(by_hand, by_hand < 9), expected)
@@ -63,7 +62,6 @@ def test_positions_are_drawn_as_often_as_they_are_likely(
     config: HardConfig | HardGumbelConfig,
 ) -> None:
     """After training it is the most likely one."""
-    torch.manual_seed(0)
     scores = torch.tensor([0.0, 1.0, -1.0, 2.0]).expand(1, 1, 20_000, 4)
     keep = torch.tensor([[True, True, True, False]])
     drawn = config.build().train()(scores, keep)
@@ -95,7 +93,6 @@ def test_a_straight_through_choice_has_the_gradient_of_softmax() -> None:
 
 
 def test_some_sentences_of_hard_attention_are_soft_at_all_steps() -> None:
-    torch.manual_seed(0)
     config = AdditiveConfig(weights=HardConfig(soft_share=0.3))
     attention = config.build(3, 5, "reference").train()
     memory = Memory(torch.randn(2000, 4, 5), torch.ones(2000, 4).bool(), torch.zeros(2000, 1, 5))

@@ -103,8 +103,12 @@ def test_attention_dropout_acts_in_training_only(with_weights: bool) -> None:
 @pytest.mark.parametrize("with_weights", [False, True])
 def test_one_kept_position_or_none_gives_numbers(with_weights: bool, dtype: torch.dtype) -> None:
     model, keep = _model().to(dtype), keep_from_lengths(torch.tensor([1, 0, 1]), 1)
-    output = model(_ids(1), keep, _ids(T), with_weights=with_weights)
+    ids = _ids(1), keep, _ids(T)
+    output = model(*ids, with_weights=with_weights)
     assert torch.isfinite(output.logits).all()
+    if dtype == torch.float64:
+        other = model(*ids, with_weights=not with_weights)
+        torch.testing.assert_close(other.logits, output.logits)
     output.logits[..., :TGT_VOCAB].square().sum().backward()
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
     if with_weights:
