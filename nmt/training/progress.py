@@ -124,10 +124,10 @@ def total_steps(train: TrainConfig, batcher: Batcher, world: int) -> int | None:
     return min(limits, default=None)
 
 
-def epoch_name(train: TrainConfig, progress: Progress) -> str:
-    """Return the name of the current epoch: `epoch 3`, or `epoch 3/20` if train.epochs is 20."""
+def epoch_name(train: TrainConfig, epoch: int) -> str:
+    """Return the name of epoch 3, say: `epoch 3`, or `epoch 3/20` if train.epochs is 20."""
     of_all = "" if train.epochs is None else f"/{train.epochs}"
-    return f"epoch {progress.epoch + 1}{of_all}"
+    return f"epoch {epoch}{of_all}"
 
 
 def seconds_left(

@@ -81,7 +81,7 @@ class Reporter:
         self.log.advance_bar(group.n_batches, ", ".join(measurements))
         if time.monotonic() - self._last_line >= _LINE_SECONDS:
             self._last_line = time.monotonic()
-            name = epoch_name(self.train, self.state.progress)
+            name = epoch_name(self.train, self.state.progress.last_epoch)
             self.log.note("  ".join([f"step {self.state.step:,}", name, *measurements]))
         if n_updates % _RELEASE_EVERY == 0:
             release_freed_memory()

@@ -134,7 +134,7 @@ class Trainer:
         size = self.config.train.accumulate * self._ranks.world
         if (n_updates := self.config.data.updates_to_next_stage(state.step)) is not None:
             plan = plan.head(state.progress.batch + n_updates * size)
-        name = epoch_name(self.config.train, state.progress)
+        name = epoch_name(self.config.train, state.progress.epoch + 1)
         self.log.open_bar(name, len(plan), state.progress.batch)
         share, for_gpu = self._ranks.share, state.device.type == "cuda"
         loader = Loader(batcher, plan, state.progress.epoch, size, share, for_gpu)
