@@ -117,6 +117,7 @@ def test_every_parameter_gets_a_gradient(looking: Attention) -> None:
         assert parameter.grad.abs().sum() > 0, name
 
 
+@torch.no_grad()
 def test_other_precisions(attention: Attention) -> None:
     query, memory = _queries(attention), _memory()
     for dtype in (torch.bfloat16, torch.float64):
