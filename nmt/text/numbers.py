@@ -17,7 +17,7 @@ _TOKEN = re.compile(  # $1,234.50  10:30  555-0199  MP3  20th
 _WRITTEN_OUT = frozenset(map(str, range(13)))
 """Numbers that a translation may write as words; they are lost only if it has another instead."""
 
-_MAX_DIGITS = 15
+_MAX_DIGITS = 15  # longest integer that gets thousands separators
 
 
 def canonical_numbers(text: str) -> list[str]:

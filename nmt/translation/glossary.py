@@ -127,10 +127,11 @@ class Glossary:
 
 def number_terms(text: str, tokenizers: Tokenizers) -> list[Term]:
     """Return the numbers in digits of a source text that the vocabulary can write, as terms."""
-    order, terms = tokenizers.reverse_target, []
+    tgt, is_reversed, terms = tokenizers.tgt, tokenizers.reverse_target, []
     for forms in number_forms(text):
-        words = tuple(filter(None, (word_of(tokenizers.tgt, form, order) for form in forms)))
-        terms += [Term(forms[0], words)] if words else []
+        words = tuple(filter(None, (word_of(tgt, form, is_reversed) for form in forms)))
+        if words:
+            terms.append(Term(forms[0], words))
     return terms
 
 

@@ -265,22 +265,29 @@ class Translator:
         self, text: str, hypotheses: Sequence[Hypothesis], config: SearchConfig
     ) -> list[Term]:
         """Return the terms and numbers of a text, or [] if each hypothesis has them all."""
-        terms, numbers, is_lacking = [], [], False
+        terms, is_lacking = [], False
         if (glossary := self.glossary) is not None:
             terms = glossary.terms_of(text)
             is_lacking = any(glossary.missed(terms, hypothesis) for hypothesis in hypotheses)
-        if config.keep_numbers and not config.uses_sampling:
+        keeps_numbers = config.keep_numbers and not config.uses_sampling
+        if keeps_numbers and (is_lacking or self._is_number_lost(text, hypotheses)):
             numbers = number_terms(text, self.tokenizers)
-        if numbers and not is_lacking:
-            source = Counter(canonical_numbers(text))
-            texts = (self._with_text(hypothesis).text for hypothesis in hypotheses)
-            outputs = (Counter(canonical_numbers(output)) for output in texts)
-            # Where no number is in digits, small ones may all be words.
-            is_lacking = any(
-                source - output and (output or lost_numbers(source, source, output))
-                for output in outputs
-            )
-        return terms + numbers if is_lacking else []
+            terms, is_lacking = terms + numbers, is_lacking or bool(numbers)
+        return terms if is_lacking else []
+
+    def _is_number_lost(self, text: str, hypotheses: Sequence[Hypothesis]) -> bool:
+        """Return whether a hypothesis lacks a number that the text has in digits.
+
+        A hypothesis without digits may write small numbers as words.
+        """
+        source = Counter(canonical_numbers(text))
+        if not source:
+            return False
+        texts = (self._with_text(hypothesis).text for hypothesis in hypotheses)
+        return any(
+            source - output and (output or lost_numbers(source, source, output))
+            for output in (Counter(canonical_numbers(output_text)) for output_text in texts)
+        )
 
     def _encoded(self, texts: Iterable[str]) -> tuple[list[str], list[Encoded]]:
         texts = list(checked_texts(texts))
