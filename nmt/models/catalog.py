@@ -62,8 +62,8 @@ def initialise(module: nn.Module) -> None:
     """Draw the initial weights of `module` and all its submodules, in place.
 
     Linear layers and convolutions: Xavier-uniform (Glorot & Bengio 2010), biases 0. Embeddings:
-    N(0, 1/D). Any other module: its `reset_parameters`, if it has one. It runs after those of the
-    submodules and may draw their weights again, as a recurrent cell does gate by gate.
+    N(0, 1/D). Any other module is drawn by its `reset_parameters`, if it has one. That method runs
+    after its submodules and may draw their weights again, as a recurrent cell does gate by gate.
     """
     module.apply(_reset)
 

@@ -225,7 +225,7 @@ def run_tokenizers(
 
     At most data.vocab_pairs pairs are used. If `config` names tokenizer files or the run
     train.init_from, their tokenizers are saved instead. Raises ConfigError if the tokenizers do not
-    fit the config. Also records the source words of `pairs()` and those of the other run.
+    fit the config. Also records the source words of `pairs()` and of the other run.
     """
     others: frozenset[int] = frozenset()
     if (run.tokenizer_path / MANIFEST_NAME).is_file():

@@ -84,7 +84,7 @@ def names_in(folder: Path) -> set[str]:
 def test_a_changed_file_is_fetched_once_it_is_removed(
     fetch: Fetch, tmp_path: Path, said: list[str]
 ) -> None:
-    """Links in the place of files are replaced."""
+    """A link where a file belongs is replaced by the file."""
     home = tmp_path / "data" / "small"
     home.mkdir()
     victim = tmp_path / "victim"

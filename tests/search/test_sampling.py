@@ -77,7 +77,7 @@ def _expected(logits: torch.Tensor, sampling: SamplingConfig) -> torch.Tensor:
 
 @MODELS
 def test_neither_batch_nor_order_nor_number_changes_a_sample(model) -> None:
-    """Scores and attention are those of forced decoding."""
+    """Scores and attention equal the results of forced decoding."""
     together = samples_of(model, epsilon=0.1)
     backwards = samples_of(model, SOURCES[::-1], epsilon=0.1)[::-1]
     more = [samples[:5] for samples in samples_of(model, epsilon=0.1, n=8)]

@@ -181,7 +181,7 @@ def test_it_does_stop_early_and_where_a_check_raises() -> None:
 @MODELS
 @pytest.mark.parametrize("beam", [1, 2, 7])
 def test_hypotheses_are_sorted_distinct_and_the_same_when_forced(model: Seq2Seq, beam: int) -> None:
-    """Pieces are real ones; other sentences of the batch change no number, nor does forcing."""
+    """No piece is padding, and neither the batch nor forced decoding changes a number."""
     for allow_unk in (True, False):
         config = SearchConfig(beam=beam, n_best=beam, length_penalty=0.8, max_length=13)
         config = config.model_copy(update={"allow_unk": allow_unk})

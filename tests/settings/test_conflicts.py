@@ -62,7 +62,7 @@ n-best: search.n_best=9 search.beam=3
 two forms: data.valid.file=a data.valid.corpus=b
     data.valid.file=null
 """
-"""What contradicts itself, alone in a config, and below by which keys it may be mended."""
+"""Contradicting overrides of a config, each followed by the keys of which one mends it."""
 
 WORDS = {
     "LEARNED": "model.kind=transformer model.positions.kind=learned",
