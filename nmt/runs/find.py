@@ -1,5 +1,6 @@
 """Finding the run that a command reads: the named run, or the newest."""
 
+import os
 import zipfile
 from pathlib import Path
 
@@ -50,6 +51,15 @@ def find_run(run: Path | None, root: Path = Path("runs"), default: Path | None =
     if not times:
         raise CheckpointError(f"no `run` given, and no run in '{root}' has a checkpoint yet")
     return max(times, key=lambda path: times[path])
+
+
+def is_run(path: Path) -> bool:
+    """Return whether `path` names a run: a folder, a packed run, a built-in model or a Hub run."""
+    from nmt.runs.pack import is_packed_run  # here, because it imports torch
+
+    if is_hub_name(path) or str(path) in builtin_runs():
+        return True
+    return os.path.isfile(path / "config.yaml") or (os.path.isfile(path) and is_packed_run(path))
 
 
 def split_checkpoint(path: Path) -> tuple[Path, str | None]:

@@ -133,6 +133,8 @@ def output_errors(path: Path) -> Iterator[None]:
         target = Path(os.path.realpath(path))
         if name not in (None, path, target, *path.parents, *target.parents):
             raise
+        if isinstance(error, FileExistsError) and name not in (path, target):
+            raise DataError(f"cannot write {path}: {name} is a file, not a folder") from error
         raise DataError(f"cannot write {path}: {error.strerror}") from error
 
 

@@ -89,18 +89,14 @@ def _open_runs(
     Raises DataError if another system is no file, and ConfigError for options that do not apply.
     """
     from nmt.corpora.text_files import archive_of
-    from nmt.runs.builtin import builtin_runs
-    from nmt.runs.find import find_run, split_checkpoint
-    from nmt.runs.hub import is_hub_name
-    from nmt.runs.pack import is_packed_run
+    from nmt.runs.find import find_run, is_run, split_checkpoint
     from nmt.runs.trained_run import TrainedRun
 
     places = {system: split_checkpoint(system) for system in systems}
-    names = builtin_runs()
     paths = {
         system: (run, checkpoint)
         for system, (run, checkpoint) in places.items()
-        if run.is_dir() or is_packed_run(run) or is_hub_name(run) or str(run) in names
+        if run.is_dir() or is_run(run)
     }
     for system in systems:
         if system not in paths and not archive_of(system).exists():

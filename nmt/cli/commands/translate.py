@@ -185,16 +185,12 @@ def _prompted(prompt: str) -> Iterator[str]:
 
 def _note_names(texts: Iterable[str]) -> None:
     """Print a note on stderr for each text that is the name of a file or a run."""
-    from nmt.runs.builtin import builtin_runs
-    from nmt.runs.pack import is_packed_run
+    from nmt.runs.find import is_run
 
-    names = builtin_runs()
     for text in texts:
-        is_file = os.path.isfile(text)
-        is_run = is_packed_run(Path(text)) if is_file else text in names
-        if is_run or os.path.isfile(f"{text}/config.yaml"):
+        if is_run(Path(text)):
             say(f"note: '{text}' is translated as a sentence; --run {text} translates with the run")
-        elif is_file:
+        elif os.path.isfile(text):
             say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
 
 
