@@ -35,7 +35,7 @@ LOWER_IS_BETTER = {"ter", "loss"}
 def rank_of(metric: str, value: float) -> float:
     """Return `value`, negated for metrics in LOWER_IS_BETTER. The best value has the highest rank.
 
-    The same call with a rank as `value` returns the value of the rank.
+    The function is its own inverse: applied to a rank, it returns the value.
     """
     return -value if metric in LOWER_IS_BETTER else value
 

@@ -254,7 +254,7 @@ class Batcher:
 
     If `unit` is "sentences", a batch has at most `size` sentence pairs. If `unit` is "tokens", a
     batch has at most `size` tokens on its longer side, padding included, and all batches cost about
-    the same. A longer pair is a batch of its own.
+    the same. A pair longer than `size` forms a batch of its own.
     """
 
     corpus: EncodedCorpus

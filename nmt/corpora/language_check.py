@@ -59,7 +59,7 @@ def language_notes(
     if len(first) == 2 and find_sides(first, (src_lang, tgt_lang)) is not None:
         yield f"the first pair looks like a header: {first[0]}, {first[1]}; delete this line"
     if are_swapped(src_texts, tgt_texts, src_lang, tgt_lang):
-        yield f"the sides look swapped: the source like {tgt_lang}, the target like {src_lang}"
+        yield f"the sides look swapped: {tgt_lang} in the source, {src_lang} in the target"
         return
     for side, texts, lang, other in (
         ("source", src_texts, src_lang, tgt_lang),
@@ -78,12 +78,13 @@ def are_swapped(
 
 
 def other_language(texts: Sequence[str], lang: str, other: str) -> str | None:
-    """Return the language of `texts` if they look like another one than `lang`, or None.
+    """Return the language that `texts` appear to be in if it is not `lang`, otherwise None.
 
     A text counts for a language if it has a frequent word of the language, or a letter of its
-    script. More than a tenth of the texts, and over three times as many as for `lang`, must count
-    for the result. Candidates are `other` and the languages with a list of frequent words; for a
-    single text only `other`. The result is None if `lang` is unknown.
+    script. A language is returned only if more than a tenth of the texts count for it, and more
+    than three times as many as for `lang`. The candidates are `other` and the languages with a list
+    of frequent words. For a single text, `other` is the only candidate. The result is None if
+    `lang` is unknown.
     """
     lang, other = language_code(lang), language_code(other)
     texts = texts[:: -(-len(texts) // _SAMPLED) or 1]

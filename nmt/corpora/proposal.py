@@ -28,8 +28,8 @@ _MESSY_SHARE = 0.02  # least share of pairs with faults in a split that should b
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """Values of config keys for corpora of fewer than `below` pairs; None: of any size."""
+class Preset:
+    """Config values for a corpus of fewer than `below` pairs, or of any size if `below` is None."""
 
     below: int | None
     vocab_size: int
@@ -41,13 +41,13 @@ class Sizes:
     lr: float
 
 
-SIZES = (
-    Sizes(5_000, 2_000, 128, 192, 0.35, 40, 32, 0.002),
-    Sizes(20_000, 3_000, 128, 256, 0.3, 20, 64, 0.002),
-    Sizes(80_000, 6_000, 256, 320, 0.35, 30, 64, 0.0015),
-    Sizes(400_000, 6_000, 192, 256, 0.2, 10, 128, 0.002),
-    Sizes(4_000_000, 16_000, 512, 512, 0.2, 5, 128, 0.001),
-    Sizes(None, 32_000, 512, 1024, 0.1, 2, 128, 0.0007),
+PRESETS = (
+    Preset(5_000, 2_000, 128, 192, 0.35, 40, 32, 0.002),
+    Preset(20_000, 3_000, 128, 256, 0.3, 20, 64, 0.002),
+    Preset(80_000, 6_000, 256, 320, 0.35, 30, 64, 0.0015),
+    Preset(400_000, 6_000, 192, 256, 0.2, 10, 128, 0.002),
+    Preset(4_000_000, 16_000, 512, 512, 0.2, 5, 128, 0.001),
+    Preset(None, 32_000, 512, 1024, 0.1, 2, 128, 0.0007),
 )
 """Rows two to four come from the recipes `starter`, `multi30k` and `tatoeba`.
 
@@ -69,8 +69,8 @@ class ExaminedCorpus:
     report: Sequence[SplitReport]
 
 
-def sizes_for(n_pairs: int) -> Sizes:
-    return next(sizes for sizes in SIZES if sizes.below is None or n_pairs < sizes.below)
+def preset_for(n_pairs: int) -> Preset:
+    return next(preset for preset in PRESETS if preset.below is None or n_pairs < preset.below)
 
 
 def examine(data: DataConfig, is_order_known: bool) -> ExaminedCorpus:
@@ -87,7 +87,7 @@ def examine(data: DataConfig, is_order_known: bool) -> ExaminedCorpus:
     if not is_order_known and are_swapped(*texts, data.src_lang, data.tgt_lang):
         data = data.model_copy(update={"src_lang": data.tgt_lang, "tgt_lang": data.src_lang})
     n_words = min(len({word for text in side for word in text.split()}) for side in texts)
-    size = min(sizes_for(n_pairs).vocab_size, n_words // 200 * 100)
+    size = min(preset_for(n_pairs).vocab_size, n_words // 200 * 100)
     tokenizer, tokenizers = _trained(size, data, sample)
     train = islice(stream_split(split, data), MAX_CHECKED)
     splits: dict[str, Iterable[SentencePair]] = {TRAIN: train}
@@ -113,7 +113,7 @@ def _trained(
 
 def proposed_config(name: str, corpus: ExaminedCorpus) -> str:
     """Return the config for a corpus as YAML, with comments."""
-    data, sizes = corpus.data, sizes_for(corpus.n_pairs)
+    data, preset = corpus.data, preset_for(corpus.n_pairs)
     p99 = max(
         LengthStatistics.of(list(map(len, tokenizer.encode_batch(texts)))).p99
         for tokenizer, texts in (
@@ -127,10 +127,10 @@ def proposed_config(name: str, corpus: ExaminedCorpus) -> str:
     n_sources = len({pair.src_text for pair in corpus.sample})
     n_held_out = max(1, min(_MAX_HELD_OUT, n_sources // _HELD_OUT_RATIO))
     held_out = {key: n_held_out for key, split in splits.items() if split is None}
-    n_updates = sizes.epochs * math.ceil(corpus.n_pairs / sizes.batch_size)
+    n_updates = preset.epochs * math.ceil(corpus.n_pairs / preset.batch_size)
     is_large = corpus.n_pairs >= _LARGE
     pieces = corpus.tokenizer.model_dump(include={"kind", "model_type", "vocab_size", "case"})
-    readout = {"kind": "deep", "size": sizes.embedding, "activation": "tanh"}
+    readout = {"kind": "deep", "size": preset.embedding, "activation": "tanh"}
     decoder = {"kind": "conditional", "initial_state": "mean", "readout": readout}
     schedule = {"kind": "cosine", "warmup": max(1, min(400, n_updates // 20))}
     lines = [
@@ -151,15 +151,15 @@ def proposed_config(name: str, corpus: ExaminedCorpus) -> str:
         else "",
         f"tokenizer: {flow_yaml(pieces)}  # markup: words in capitals share pieces with others",
         "model:",
-        f"  embedding: {sizes.embedding}",
-        f"  hidden: {sizes.hidden}  # a size for {corpus.n_pairs:,} pairs",
-        f"  dropout: {sizes.dropout}",
+        f"  embedding: {preset.embedding}",
+        f"  hidden: {preset.hidden}  # a size for {corpus.n_pairs:,} pairs",
+        f"  dropout: {preset.dropout}",
         f"  decoder: {flow_yaml(decoder)}",
         "  tie_embeddings: target",
         "train:",
-        f"  epochs: {sizes.epochs}",
-        f"  batch_size: {sizes.batch_size}",
-        f"  lr: {sizes.lr}",
+        f"  epochs: {preset.epochs}",
+        f"  batch_size: {preset.batch_size}",
+        f"  lr: {preset.lr}",
         "  loss: {kind: cross_entropy, smoothing: 0.1}",
         "  precision: auto  # bf16 where the device is fast in it",
         f"  schedule: {flow_yaml(schedule)}",

@@ -38,7 +38,7 @@ class AttentionHealth:
         if self.end_mass >= 0.75:
             return f"{self.end_mass:.0%} of it is on the end of the source"
         if self.entropy >= 0.95:
-            return f"it is all but even: {self.entropy:.0%} of the entropy of even weights"
+            return f"it is almost uniform: {self.entropy:.0%} of the entropy of uniform weights"
         if self.coverage <= 0.2:
             return f"it covers {self.coverage:.0%} of the source"
         return None

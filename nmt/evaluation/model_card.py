@@ -33,7 +33,10 @@ used for that. A translation may be fluent and wrong. Write here what you know."
 
 
 class SavedReport(BaseModel):
-    """The keys that a card needs of an EvalReport saved in the run's eval/; others are ignored."""
+    """The keys that a model card needs from an EvalReport saved in the run's eval/.
+
+    Other keys are ignored.
+    """
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 

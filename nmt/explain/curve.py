@@ -53,9 +53,10 @@ def metric_panel(lines: Sequence[MetricsLine], metric: str) -> Panel:
 
 
 def all_panels(lines: Sequence[MetricsLine]) -> Iterator[Panel]:
-    """Yield the panels of loss, metrics, other measurements of validations, learning rate, speed.
+    """Yield panels of the loss, metrics, other validation measurements, learning rate and speed.
 
-    Only the loss has a panel without values.
+    A panel without values is left out, except that of the loss. At most _MAX_PANELS panels are of
+    metrics and validation measurements.
     """
     yield loss_panel(lines)
     keys = dict.fromkeys(key for line in lines if line.kind == "valid" for key in line.record)
@@ -85,10 +86,10 @@ def draw_curve(run: Path, metric: str = "bleu") -> Figure:
 
 
 def draw_curves(runs: Mapping[str, Path], metric: str = "bleu") -> Figure:
-    """Draw the losses and the `metric` (BLEU for `loss`) of several runs, in one colour per run.
+    """Draw the losses and the `metric` of several runs, in one colour per run.
 
-    `runs` maps names to folders. The thin lines are training losses. Raises CheckpointError as
-    `draw_curve` does.
+    `runs` maps names to folders. With the metric `loss`, the second panel is BLEU. The thin lines
+    are training losses. Raises CheckpointError as `draw_curve` does.
     """
     metric = "bleu" if metric == "loss" else metric
     lines = {name: metrics_of(path, trained=True) for name, path in runs.items()}

@@ -21,7 +21,7 @@ OPSET = 18
 
 
 class OnnxLayers(nn.Module):
-    """RecurrentLayers in evaluation mode as ONNX operators, for export: torch cannot run them.
+    """RecurrentLayers in evaluation mode, as ONNX operators, which torch can export but not run.
 
     torch's exporter unrolls torch's own recurrent layers to the length of an example. The ONNX
     operators take the lengths of the sentences, and skip padding in both directions.

@@ -53,16 +53,17 @@ class PositionsOptions(Options):
 class EncodingStatistics:
     """Statistics of an encoding p of n positions. Distances and norms are Euclidean.
 
-    `nearest` is the smallest distance between two positions, and `norm` the largest norm. `uneven`
-    is the maximum over d of (max - min) / max of |p(i + d) - p(i)| over i; it is 0 if the distance
-    depends on d only. `moved` is the largest change of a p(i) if the text is twice as long.
+    `nearest` is the smallest distance between two positions, and `norm` the largest norm.
+    `unevenness` is the maximum over d of (max - min) / max of |p(i + d) - p(i)| over i; it is 0 if
+    the distance depends on d only. `shift` is the largest change of a p(i) when the text becomes
+    twice as long.
     """
 
     n: int
     nearest: float
     norm: float
-    uneven: float
-    moved: float
+    unevenness: float
+    shift: float
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class PositionsResult(Result):
 
 
 def run(options: PositionsOptions) -> PositionsResult:
-    """Encode the positions, and measure rotations, similarities and other encodings."""
+    """Measure rotations and similarities of the sinusoidal encoding, and compare it with others."""
     length, size = options.length, options.size
     encoding = sinusoids(length, size)
     products = encoding @ encoding.T / (size / 2)
@@ -135,9 +136,9 @@ def _measure(code: Float64[Tensor, "n D"], longer: Float64[Tensor, "m D"]) -> En
     distances = torch.cdist(code, code, compute_mode="donot_use_mm_for_euclid_dist")
     nearest = (distances + torch.eye(n) * distances.max()).min()
     diagonals = [distances.diagonal(d) for d in range(1, n)]
-    uneven = max(float((d.max() - d.min()) / d.max()) for d in diagonals)
-    moved = float((longer[:n] - code).norm(dim=1).max())
-    return EncodingStatistics(n, float(nearest), float(code.norm(dim=1).max()), uneven, moved)
+    unevenness = max(float((d.max() - d.min()) / d.max()) for d in diagonals)
+    shift = float((longer[:n] - code).norm(dim=1).max())
+    return EncodingStatistics(n, float(nearest), float(code.norm(dim=1).max()), unevenness, shift)
 
 
 def _residual(encoding: Tensor, offset: int, angle: int) -> float:

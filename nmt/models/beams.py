@@ -48,8 +48,9 @@ def select_sentences(
 ) -> tuple[Beams | None, Int[Tensor, " B"] | None]:
     """Return the beams and the indices of the sentences that remain if a search keeps only `rows`.
 
-    The beams map these rows to the remaining sentences. Like the argument `beams`, they are None if
-    row i reads sentence i. The indices are None if all sentences remain, in order.
+    The returned beams map these rows to the remaining sentences. Beams of None, as an argument or a
+    result, mean that every row i reads sentence i. The indices are None if all sentences remain, in
+    order.
 
     On a CUDA GPU each row gets a copy of its sentence. Counting the rows of each sentence would
     make the host wait for the GPU, which takes longer.

@@ -37,7 +37,7 @@ def is_for_onednn(x: Tensor) -> bool:
 
 
 def int8_product(left: Int8[Tensor, "N I"], right: Int8[Tensor, "I O"]) -> Int32[Tensor, "N O"]:
-    """Return left right exactly; without an exact product in torch, as a sum of parts in fp32."""
+    """Return the exact product of `left` and `right`, which is summed in fp32 if torch lacks it."""
     # With a single column in `left`, torch leaves the product unset (pytorch issue 195066).
     if len(right) > 1 and has_exact_int_mm():
         return torch._int_mm(left, right)

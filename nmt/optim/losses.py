@@ -204,10 +204,11 @@ def _with_auxiliary(
 
 
 class LossOptions(Config, abc.ABC):
-    """Base class of loss configs; `heads` are the heads that guided alignment trains."""
+    """Base class of loss configs."""
 
     @abc.abstractmethod
-    def build(self, heads: tuple[int, ...] | None = None) -> Loss: ...
+    def build(self, heads: tuple[int, ...] | None = None) -> Loss:
+        """Build the loss. `heads` are the attention heads that guided alignment trains."""
 
 
 class CrossEntropyConfig(LossOptions):

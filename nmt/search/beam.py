@@ -180,7 +180,9 @@ class _BestPieces:
         """Return each row's `n_pieces` best unblocked pieces, among others at -infinity."""
         forbidden = self.forbidden if may_end else self.forbidden_early
         histories = [history for history in (rows.repetitions, rows.words) if history is not None]
-        blocked = [pair for history in histories for pair in zip(*history.blocked(), strict=True)]
+        blocked = [
+            pair for history in histories for pair in zip(*history.blocked_pieces(), strict=True)
+        ]
         if not blocked:
             return out.vocabulary.top_k_log_probs(out.features, n_pieces, forbidden)
         indices, pieces = torch.tensor(blocked, device=rows.slots.device).unbind(dim=1)

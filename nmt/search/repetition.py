@@ -42,8 +42,8 @@ class Repetitions:
             pieces, allowed = pieces[rows], allowed[rows]
         return Repetitions(np.concatenate((pieces, last[:, None]), axis=1), allowed, self.ngram)
 
-    def blocked(self) -> tuple[list[int], list[int]]:
-        """Return indices of rows, and for each a piece that may not come next.
+    def blocked_pieces(self) -> tuple[list[int], list[int]]:
+        """Return parallel lists of rows and of pieces that may not come next there.
 
         The piece would begin one repetition too many, or complete an n-gram that has occurred. A
         row with several such pieces has several entries.

@@ -153,8 +153,11 @@ class WordHistory:
         matches = iter(self.matches[row])
         return [list(zip(forms, matches, strict=False)) for forms in self.words[row].must]
 
-    def blocked(self) -> tuple[list[int], list[int]]:
-        """Return indices of rows, and for each a piece that would complete a forbidden word."""
+    def blocked_pieces(self) -> tuple[list[int], list[int]]:
+        """Return parallel lists of rows and of pieces that would complete a forbidden word there.
+
+        A row with several such pieces has several entries.
+        """
         pairs = [
             (row, id_)
             for row, words in enumerate(self.words)
@@ -165,7 +168,7 @@ class WordHistory:
         return [row for row, _ in pairs], [id_ for _, id_ in pairs]
 
     def needed(self, row: int) -> list[int]:
-        """Return the next piece of each form of each word that a row lacks; [EOS_ID] for none."""
+        """Return the next piece of every form of the words that `row` lacks, or [EOS_ID]."""
         ids = [
             word.ids[-word.n_lacking(match)]
             for forms in self._must(row)

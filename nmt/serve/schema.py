@@ -91,9 +91,9 @@ class TranslationsRequest(DocumentRequest):
     )
     attention_rows: dict[int, Annotated[list[float], Field(fail_fast=True)]] = Field(
         default_factory=dict,
-        description="by the position (from 0) of a piece of the prefix or the piece after it: "
-        "attention weights over the source pieces, including the end of sentence, to use "
-        "instead of the model's own; they are divided by their sum",
+        description="attention weights to use instead of the model's own. A key is the position, "
+        "from 0, of a piece of the prefix or of the piece after the prefix. A value is a list of "
+        "weights, one per source piece and one for the end of sentence, divided by their sum",
     )
 
 

@@ -91,7 +91,7 @@ def load_values(values: Mapping[str, object], config_class: type[Model], where: 
 
 @functools.cache
 def load_plugins() -> None:
-    """Import the modules of the entry points `nmt.plugins`, which register kinds (registry.py)."""
+    """Load the entry points of the group `nmt.plugins`, whose modules register kinds."""
     for plugin in entry_points(group="nmt.plugins"):
         try:
             plugin.load()

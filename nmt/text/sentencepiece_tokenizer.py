@@ -117,7 +117,10 @@ class SentencePieceConfig(BaseTokenizerConfig):
         return DEFAULT_SIZE if self.vocab_size is None else None
 
     def build_from_file(self, content: bytes, lang: str) -> "SentencePieceTokenizer":
-        """Build the tokenizer of a user's model file, whose config then describes the model."""
+        """Build a tokenizer from the content of a user's model file.
+
+        The tokenizer's config describes that model.
+        """
         tokenizer = self.build(content, lang)
         update = {
             "model_type": tokenizer.model_type,

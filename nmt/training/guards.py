@@ -23,9 +23,9 @@ def explain_update_errors(step: int, train: TrainConfig, saved_step: int | None)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        way, change = "nothing was saved yet: start anew with ", ""
+        way, change = "no checkpoint was saved yet: start again with ", ""
         if saved_step is not None:
-            way = f"to go on from the last checkpoint, of step {saved_step:,}, "
+            way = f"to continue from the last checkpoint (step {saved_step:,}): "
             change = " `allow_change`"
         raise NMTError(
             f"out of memory at step {step}: {way}"
@@ -47,7 +47,10 @@ def validation_memory_error(step: int, config: RunConfig) -> NMTError:
 
 
 def refuse_bad_weights(model: Seq2Seq, step: int, saved_step: int | None) -> None:
-    """Raise DivergedError if a weight is NaN or infinite after `step`."""
+    """Raise DivergedError if a weight is NaN or infinite after `step`.
+
+    The message names the checkpoint of `saved_step`, if there is one, as a place to continue from.
+    """
     try:
         check_finite(model.state_dict(), "the weights", DivergedError)
     except DivergedError as error:
@@ -56,10 +59,10 @@ def refuse_bad_weights(model: Seq2Seq, step: int, saved_step: int | None) -> Non
 
 def _way_out(saved_step: int | None) -> str:
     if saved_step is None:
-        return "nothing was saved yet: lower train.lr or train.clip_norm and start anew"
+        return "no checkpoint was saved yet: lower train.lr or train.clip_norm and start again"
     return (
-        f"earlier checkpoints are intact: lower train.lr or train.clip_norm and start anew, or go "
-        f"on from the last one, of step {saved_step:,}"
+        f"earlier checkpoints are intact: lower train.lr or train.clip_norm and start again, or "
+        f"continue from the last one (step {saved_step:,})"
     )
 
 

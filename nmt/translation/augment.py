@@ -105,12 +105,12 @@ def augment(
     """Write pairs of `texts` and their translations to the folder `out`.
 
     Returns the number of pairs written, and the number of dropped pairs by reason. The source of
-    each example is translated; a translation that equals one of its references is dropped. Every
-    PART_TEXTS texts have two files. `part-00001.tsv` has lines of source, target and origin;
-    `dropped-00001.tsv` has the same columns after a column with the reason. Files are written
-    atomically, and only if they are missing. So a killed call can be repeated: on the same machine
-    it leaves the same bytes as an unbroken call. `augment.json` records the models, the search, the
-    rules and, at the end, the returned counts.
+    each example is translated; a translation that equals one of its references is dropped. Each
+    group of PART_TEXTS texts is written to two files. `part-00001.tsv` has the columns source,
+    target and origin. `dropped-00001.tsv` has these columns after a column with the reason. Files
+    are written atomically, and only if they are missing. So a killed call can be repeated: on the
+    same machine it leaves the same bytes as an unbroken call. `augment.json` records the models,
+    the search, the rules and, at the end, the returned counts.
 
     Raises ConfigError if `out` has parts made with other texts, models or settings; `force` deletes
     them instead. Raises DataError if `texts` is empty, if `out` has files but no `augment.json`, or

@@ -39,10 +39,11 @@ class Glossary:
     """The terms of a file with lines `source<TAB>target`, or of a dict, for these tokenizers.
 
     In a file, `|` separates forms of a term; in a dict, the target may be a sequence of forms. An
-    empty target is the source as the text has it. A term is found at word boundaries of the
-    normalised text, in any case unless it has a capital after the first letter. Of overlapping
-    terms the longest counts. Raises DataError for lines of another form, an empty or long term, a
-    source with two translations, and a target that the vocabulary cannot write.
+    empty target copies the source as it stands in the text. A term is found at word boundaries of
+    the normalised text. Upper and lower case are not distinguished, unless the term has a capital
+    after its first letter. Of overlapping terms, the longest is used. Raises DataError for a
+    malformed line, an empty or overlong term, a source with two translations, and a target that the
+    vocabulary cannot write.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Glossary:
         for form in sources:
             key = form if form[1:] != form[1:].lower() else form.casefold()
             if self._targets.setdefault(key, targets) != targets:
-                raise DataError(f"{where}: '{form}' has another translation further up")
+                raise DataError(f"{where}: '{form}' has a different translation in an earlier line")
             (start, end), *_ = spans = _word_spans(key)
             first = key[start:end].casefold()
             self._longest[first] = max(self._longest.get(first, 0), len(spans))
@@ -89,7 +90,7 @@ class Glossary:
         return word_of(self._tokenizers.tgt, text, self._tokenizers.reverse_target)
 
     def terms_of(self, text: str) -> list[Term]:
-        """Return the terms of a source text, longest first; a repeated term only once."""
+        """Return the terms of a source text, longest first, each once."""
         text = normalise(text, self._tokenizers.src.lang)
         spans = _word_spans(text)
         matches = []
@@ -126,7 +127,10 @@ class Glossary:
 
 
 def number_terms(text: str, tokenizers: Tokenizers) -> list[Term]:
-    """Return the numbers in digits of a source text that the vocabulary can write, as terms."""
+    """Return the numbers that a source text writes in digits, as terms.
+
+    Numbers that the target vocabulary cannot write are left out.
+    """
     tgt, is_reversed, terms = tokenizers.tgt, tokenizers.reverse_target, []
     for forms in number_forms(text):
         words = tuple(filter(None, (word_of(tgt, form, is_reversed) for form in forms)))

@@ -45,7 +45,9 @@ def read_lexicon(path: FilePath, tokenizers: Tokenizers) -> dict[str, str]:
         probability = _probability(fields[2], where) if len(fields) == 4 else 1.0
         before, known = entries.get(word, (-1.0, target))
         if len(fields) == 2 and known != target:
-            raise DataError(f"{where}: '{word[:40]}' has another translation further up")
+            raise DataError(
+                f"{where}: '{word[:40]}' has a different translation in an earlier line"
+            )
         if probability > before:
             entries[word] = probability, target
     return {word: target for word, (_, target) in entries.items()}

@@ -165,7 +165,7 @@ ONE_PIECE[:, 2] = END_ALONE[:, -1] = 1
     ("weights", "expected", "collapse"),
     [
         (np.eye(5, 6), (0, 1, 0, 1), None),
-        (np.full((50, 51), 1 / 51), (1, 50 / 51, 1 / 51, 2 / 3), "all but even"),
+        (np.full((50, 51), 1 / 51), (1, 50 / 51, 1 / 51, 2 / 3), "almost uniform"),
         (END_ALONE, (0, 0, 1, 0), "100% of it is on the end of the source"),
         (ONE_PIECE, (0, 1 / 6, 0, 3 / 4), "it covers 17% of the source"),
     ],

@@ -71,11 +71,11 @@ def test_sinusoids_alone_are_unique_bounded_and_even() -> None:
     codes = positions.compare_encodings(200, 32)
     assert codes["i"].norm == 199
     shares, bits, waves = codes["i / n"], codes["bits of i"], codes["sinusoidal"]
-    assert (shares.nearest, shares.moved) == pytest.approx((1 / 200, 199 / 400))
+    assert (shares.nearest, shares.shift) == pytest.approx((1 / 200, 199 / 400))
     assert bits.nearest == 1 < waves.nearest
     assert waves.norm == pytest.approx(4)
-    assert waves.uneven < 1e-9 < 0.5 < bits.uneven
-    assert waves.moved == 0
+    assert waves.unevenness < 1e-9 < 0.5 < bits.unevenness
+    assert waves.shift == 0
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -180,7 +180,7 @@ def test_blocked_is_what_would_repeat_too_often(ids: list[int], allowed: int) ->
     """Step by step, for the part of the ids that is allowed."""
     repetitions = Repetitions.initial(np.array([allowed]))
     for n, id_ in enumerate(ids):
-        rows, blocked = repetitions.blocked()
+        rows, blocked = repetitions.blocked_pieces()
         assert rows == [0] * len(blocked)
         expected = {x for x in range(7) if most_repeats([*ids[:n], x]) > allowed}
         assert set(blocked) == expected

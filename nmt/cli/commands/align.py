@@ -24,8 +24,8 @@ _CHUNK = 256
 
 
 @dataclass(frozen=True)
-class ReadingOptions:
-    """Options for reading links of words from the weights of a model."""
+class ExtractionOptions:
+    """Options for extracting word alignments from attention or attribution weights."""
 
     shift: Annotated[
         int,
@@ -41,7 +41,7 @@ class ReadingOptions:
     )
 
     def weight_options(self) -> "WeightOptions":
-        """Return these options as the library takes them."""
+        """Return these options as WeightOptions of the library."""
         from nmt.explain.aligner import WeightOptions
 
         return WeightOptions(self.shift, self.method, self.heads)
@@ -66,7 +66,7 @@ def align(
         float | None,
         Option(min=0, max=1, help="Smallest weight of a link.", show_default="only the greatest"),
     ] = None,
-    reading: ReadingOptions,
+    reading: ExtractionOptions,
     tokenized: Annotated[bool, "The files are tokenised; the model reads plain text."] = False,
     gold: Annotated[
         Path | None, "Gold links, `i-j` sure, `ipj` possible: print AER, precision and recall."
@@ -127,7 +127,7 @@ def lexicon(
     first: First = None,
     min_count: Annotated[int, Option(min=1, help="Smallest number of links of an entry.")] = 2,
     per_word: Annotated[int, Option(min=1, help="Largest number of translations of a word.")] = 5,
-    reading: ReadingOptions,
+    reading: ExtractionOptions,
     out: OutFile = None,
     checkpoint: Checkpoint = None,
     compute: ComputeOptions,

@@ -15,7 +15,7 @@ Numbers = Literal["int8", "fp16"]
 """The number format of a page's matrices; vectors, such as biases, are in fp32."""
 
 _ALIGNMENT = 4
-"""The offset of each tensor is a multiple of so many bytes, which JavaScript's arrays require."""
+"""The offset of each tensor is a multiple of this many bytes, which JavaScript's arrays require."""
 
 
 class PackedTensor(NamedTuple):
@@ -67,7 +67,7 @@ def layout_and_bytes(model: Seq2Seq, numbers: Numbers) -> tuple[dict[str, object
 
 @torch.no_grad()
 def rounded_model(model: Seq2Seq, numbers: Numbers) -> Seq2Seq:
-    """Return a copy of the model whose weights are rounded as in its page."""
+    """Return a copy of the model, with the weights rounded as the page stores them."""
     result = copy.deepcopy(model)
     tensors = result.state_dict()
     for name, tensor in packed_tensors(model, numbers):

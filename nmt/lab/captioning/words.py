@@ -16,7 +16,7 @@ Aspect = Literal["number", "size", "colour", "shape", "relation"]
 class Word:
     """A word of a caption, its aspect, and the index of the thing that it describes.
 
-    Words of a relation have no thing (None). The aspect of `d'une` is the number.
+    `thing` is None for words of a relation. `d'une` counts as a number word.
     """
 
     text: str

@@ -73,7 +73,10 @@ def address(tensor: Tensor | None) -> int | None:
 
 
 def load(folder: Path) -> Library:
-    """Load the best library in `folder` that this processor can run."""
+    """Load the best library in `folder` that this processor can run.
+
+    If there is none, return a Library without functions, whose `why_not` says why.
+    """
     try:
         content = json.loads((folder / manifest.NAME).read_text(encoding="utf-8"))
         if reason := content.get("why_not"):
