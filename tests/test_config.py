@@ -19,7 +19,6 @@ from nmt.errors import ConfigError
 from nmt.models.catalog import build_model
 from nmt.optim.optimizers import AdadeltaConfig
 from nmt.search.search_config import SearchConfig
-from nmt.settings.config_file import Override
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.word_tokenizer import WordConfig
 
@@ -31,18 +30,6 @@ def load(folder: Path, text: str) -> RunConfig:
     path = folder / "x.yaml"
     path.write_text(text, encoding="utf-8")
     return load_config(path)
-
-
-def test_a_conflict_is_reported_at_its_key(tmp_path: Path) -> None:
-    train = "train:\n  epochs: 1\n  schedule:\n    kind: plateau\n"
-    text = f"name: x\ndata:\n  train: {{file: a.tsv}}\n{train}valid:\n  patience: 3\n"
-    with pytest.raises(ConfigError) as caught:
-        load(tmp_path, text)
-    first, second = str(caught.value).replace(f"{tmp_path}/", "").splitlines()
-    assert first.startswith("x.yaml:7: train.schedule.kind: 'plateau' requires a validation set")
-    assert second.startswith("x.yaml:9: valid.patience: requires a validation set")
-    text = text.replace("data:\n", "data:\n  held_out: {valid: 2}\n")
-    assert load(tmp_path, text).valid.patience == 3
 
 
 names = st.from_regex(r"\A[a-zA-Z0-9_][a-zA-Z0-9_.+-]*\Z")
@@ -149,23 +136,11 @@ def test_nested_dicts_say_what_a_yaml_file_says(tmp_path: Path) -> None:
     assert (config.seed, config.search) == (3, SearchConfig(beam=2))
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "words"),
-    [
-        ("search.beam", 0, "got 0, allowed: >= 1"),
-        ("search.beam", 10**30, f"got {10**30}, allowed: less than 2^63"),
-        ("search.beam", 9999, "got 9999, allowed: at most the vocabulary's size"),
-        ("train.device", "cuda:x", "got 'cuda:x', allowed: auto, cpu, cuda, cuda:N, m"),
-        ("name", "a/b", "got 'a/b', allowed: letters, digits and _ . + -"),
-    ],
-)
-def test_a_flag_is_named_as_it_was_typed(
-    tmp_path: Path, key: str, value: object, words: str
-) -> None:
-    flags = [Override("search.beam", 7, "--beam 7"), "search.beam=3"]
-    (tmp_path / "x.yaml").write_text(MINIMAL)
-    assert load_config(tmp_path / "x.yaml", flags[::-1]).search.beam == 7
-    assert load_config(tmp_path / "x.yaml", flags).search.beam == 3
-    flag = Override(key, value, f"--flag {value}")
-    with pytest.raises(ConfigError, match=re.escape(f"--flag {value}: {key}: {words}")):
-        load_config(tmp_path / "x.yaml", [flag])
+def test_a_device_and_a_name_have_their_form() -> None:
+    for key, value, allowed in (
+        ("train.device", "cuda:x", "auto, cpu, cuda, cuda:N, m"),
+        ("name", "a/b", "letters, digits and _ . + -"),
+    ):
+        message = re.escape(f"override {key}={value}: {key}: got '{value}', allowed: {allowed}")
+        with pytest.raises(ConfigError, match=message):
+            load_config("starter", [f"{key}={value}"])

@@ -3,6 +3,7 @@
 import importlib
 import json
 import platform
+import re
 import shutil
 from pathlib import Path
 from types import ModuleType
@@ -92,8 +93,7 @@ def test_where_nothing_is_compiled_the_manifest_says_why(
         assert why in hook.build(tmp_path / "lib", sources=sources)
     written = _written(tmp_path / "lib")
     assert written["libraries"] == []
-    assert why in written["why_not"]
-    assert "\n" not in written["why_not"]
+    assert re.fullmatch(f".*{re.escape(why)}.*", written["why_not"])  # one line
     assert library.load(tmp_path / "lib").why_not == f"when nmt was installed, {written['why_not']}"
 
 

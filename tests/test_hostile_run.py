@@ -105,6 +105,8 @@ CASES: list[tuple[str, Forge, str]] = [
     ("a step that is none", with_state(step="3"), "state.json: damaged: 'step'"),
     ("weights elsewhere", linked("checkpoints/step-000003/model.safetensors"),
      "model.safetensors: a link out of "),
+    ("a checkpoint elsewhere", linked("checkpoints/step-000003"),
+     "step-000003: a symbolic link, expected a folder"),
     ("checkpoints elsewhere", linked("checkpoints"), "labels.json: a link out of "),
     ("tokenizers elsewhere", linked("tokenizer"), "tokenizer: a link out of "),
     ("a tokenizer that is no text", with_tokenizer(b"\xff\xfe\n"),

@@ -1,27 +1,12 @@
-"""`import nmt` gives the public API, and imports torch only when a name of it is used."""
+"""`import nmt` gives the public API; test_app.py of the commands shows that it loads no torch."""
 
 import ast
 import importlib
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import nmt
-
-PROGRAM = """
-import nmt, sys
-dir(nmt)
-before = 'torch' in sys.modules
-from nmt import *
-print(before, train.__name__, evaluate.__name__, RunConfig.__name__, nmt.Translator.load.__name__)
-"""
-
-
-def test_torch_is_imported_when_a_name_is_used() -> None:
-    shown = subprocess.check_output([sys.executable, "-c", PROGRAM], text=True)
-    assert shown == "False train evaluate RunConfig load\n"
 
 
 def test_every_name_of_the_api_is_that_of_its_module() -> None:

@@ -1,4 +1,7 @@
-"""Kinds from outside of the package: they are chosen, trained, saved and loaded as those inside."""
+"""Kinds from outside of the package: chosen, trained, saved and loaded as those inside.
+
+docs/api.md, whose examples run in test_docs.py, has a loss of its own.
+"""
 
 import json
 from pathlib import Path
@@ -17,7 +20,7 @@ from nmt.evaluation.metric import Metric, MetricResult
 from nmt.models.attention.base import Attention
 from nmt.models.attention.options import AttentionOptions
 from nmt.models.recurrent.rnn import RNNConfig
-from nmt.optim.losses import CrossEntropy, Loss, LossOptions
+from nmt.optim.losses import LossOptions
 from nmt.settings.config_file import load_plugins
 from nmt.translation.translator import Translator
 from nmt.types import LOWER_IS_BETTER
@@ -46,15 +49,6 @@ class DistanceConfig(AttentionOptions):
 
     def build_core(self, query_size: int, memory_size: int, backend: str) -> Attention:
         return Distance(query_size, memory_size, self.power)
-
-
-class PlainConfig(LossOptions):
-    """The cross-entropy, under another name."""
-
-    kind: Literal["plain"] = "plain"
-
-    def build(self, heads: tuple[int, ...] | None = None) -> Loss:
-        return CrossEntropy()
 
 
 class Length(Metric):
@@ -102,27 +96,20 @@ def test_a_kind_that_is_registered_again_replaces_the_first() -> None:
     """As a cell of a notebook does that runs twice; the others of the package stay."""
     register(DistanceConfig)
     register(type("Newer", (DistanceConfig,), {"__annotations__": {"power": float}, "power": 3.0}))
-    register(PlainConfig)
     sizes = ("model.hidden=4", "model.encoder={hidden: 2}")
     for kind, power in (("distance", 3.0), ("dot", None)):
-        config = load_config("starter", [f"model.attention={kind}", "train.loss=plain", *sizes])
+        config = load_config("starter", [f"model.attention={kind}", *sizes])
         assert getattr(config.model.attention, "power", None) == power
-        assert config.train.loss.kind == "plain"
 
 
-class Taken(DistanceConfig):
-    """A kind of the package."""
-
-    kind: Literal["dot"] = "dot"  # type: ignore[assignment]
-
-
-class NoMetric(Length):
-    """A metric of the package."""
-
-    kind = "loss"
+TAKEN = {"__annotations__": {"kind": Literal["dot"]}, "kind": "dot"}
+NAMES_OF_THE_PACKAGE = [
+    type("Taken", (DistanceConfig,), TAKEN),
+    type("NoMetric", (Length,), {"kind": "loss"}),
+]
 
 
-@pytest.mark.parametrize("unfit", [Taken, NoMetric, Metric, LossOptions, RNNConfig, dict])
+@pytest.mark.parametrize("unfit", [*NAMES_OF_THE_PACKAGE, Metric, LossOptions, RNNConfig, dict])
 def test_what_is_no_new_kind_is_refused_and_changes_nothing(unfit: Any) -> None:
     schema = json.dumps(RunConfig.model_json_schema())
     with pytest.raises(ConfigError, match=f"register: got {unfit.__name__} of kind"):

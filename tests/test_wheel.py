@@ -3,7 +3,6 @@
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -12,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from test_hatch_build import NEEDS_COMPILER
 from training.toy import toy_config, write_reversal
 
 from nmt.config import dump_config
@@ -19,9 +19,6 @@ from nmt.ops.native import manifest
 
 ROOT = Path(__file__).parents[1]
 PORTABLE = manifest.PORTABLE.get(platform.machine(), {})
-NEEDS_COMPILER = pytest.mark.skipif(
-    not (shutil.which("c++") or shutil.which("g++")), reason="no C++ compiler"
-)
 pytestmark = pytest.mark.slow
 
 

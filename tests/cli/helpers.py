@@ -1,5 +1,8 @@
 """Commands in this process, and small runs for them: one trained briefly, others untrained."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,20 +22,12 @@ from nmt.runs.directory import RunDirectory
 from nmt.text.tokenizer import train_tokenizers
 
 ENGLISH = [
-    "the man sleeps.",
-    "the cat is here!",
-    "he is late",
-    "it's summer",
-    "she's in the garden",
+    *("the man sleeps.", "the cat is here!", "he is late", "it's summer", "she's in the garden"),
 ]
 FRENCH = [
-    "l'homme dort.",
-    "le chat est ici !",
-    "il est en retard",
-    "c'est l'été",
-    "elle est dans le jardin",
+    *("l'homme dort.", "le chat est ici !", "il est en retard"),
+    *("c'est l'été", "elle est dans le jardin"),
 ]
-
 
 COMMAND = typer.main.get_command(app)
 
@@ -53,6 +48,14 @@ def refusal(*arguments: object, stdin: bytes = b"") -> str:
     [error] = [line for line in lines if line.startswith("error: ")]
     assert error == lines[-1]
     return error.removeprefix("error: ")
+
+
+def started(*arguments: str, program: str = "", **options: object) -> "subprocess.Popen[str]":
+    """Start `nmt` with pipes, after the lines of `program`."""
+    main = f"import sys\n{program}\nfrom nmt.cli.app import main\nsys.argv[0] = 'nmt'\nmain()\n"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
+    return subprocess.Popen([sys.executable, "-c", main, *arguments], env=environment, **streams)  # type: ignore[call-overload, no-any-return]
 
 
 def members(group: Any = None, name: str = "nmt") -> Iterator[tuple[str, Any]]:
@@ -93,9 +96,7 @@ model: {model}
 train: {{epochs: 1}}
 search: {{beam: 3, max_length: 9}}
 """
-    path = home / f"{name}.yaml"
-    path.write_text(text, encoding="utf-8")
-    config = load_config(path)
+    config = load_config(write_lines(home / f"{name}.yaml", [text]))
     run = RunDirectory.create(home / "runs" / name, config)
     tokenizers = train_tokenizers(
         config.tokenizer, list(stream_aligned(home / src, home / tgt)), src, tgt, seed=1

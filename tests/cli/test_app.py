@@ -69,7 +69,9 @@ def test_each_error_has_its_code_and_its_lines(toy: typer.Typer, how: str) -> No
 
 LIGHT = """
 import sys
+import nmt
 from nmt.cli.app import app
+dir(nmt)
 for words in (['--version'], ['--help'], ['lab'], ['lab', '--help']):
     try:
         app(words, standalone_mode=False)
@@ -105,9 +107,11 @@ def test_python_m_nmt_is_nmt_for_any_name_and_console(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
     assert name in done.stdout.decode("utf-8")
     environment["PYTHONIOENCODING"] = "ascii"
-    names = ("a.yaml", b"/nowhere/\xff.yaml")
+    right = "x\x07.yaml"  # which cannot steer a terminal
+    (folder / right).write_text("name: x\ndata: {corpus: starter}\ntrain: {epochs: 1}\n")
+    names = (right, "a.yaml", b"/nowhere/\xff.yaml")
     done = ended(*MODULE, "config", "check", *names, cwd=folder, env=environment)
-    assert (done.returncode, done.stdout) == (2, b"")
+    assert (done.returncode, done.stdout) == (2, b"x\\u0007.yaml: right\n")
     first, second = done.stderr.decode("utf-8").splitlines()
     assert name in first
     assert second == "error: /nowhere/\\udcff.yaml: no such file"

@@ -9,7 +9,6 @@ import yaml
 from cli.helpers import nmt, refusal
 
 from nmt.evaluation.metrics import METRICS
-from nmt.evaluation.model_card import read_reports
 from nmt.runs.directory import RunDirectory
 from nmt.translation.translator import Translator
 
@@ -26,17 +25,13 @@ def score(name: str, value: float) -> dict[str, object]:
     return {"name": name, "score": value, "signature": SIGNATURE, **interval}
 
 
-def best_step(run: Path) -> int:
-    return RunDirectory(run).checkpoint_folder.labels()["best"]
-
-
 def keep(run: Path, name: str, **report: object) -> None:
     """Write a report as `nmt eval` does, of the best checkpoint."""
-    place = {"corpus": "/home/ana/test.tsv", "split": "test", "step": best_step(run)}
+    step = RunDirectory(run).checkpoint_folder.labels()["best"]
+    place = {"corpus": "/home/ana/test.tsv", "split": "test", "step": step}
     results = {"sentences": 5, "search": {"beam": 3}, "scores": {"bleu": score("BLEU", 41.25)}}
-    content = {**place, **results, **report}
     (run / "eval").mkdir(exist_ok=True)
-    (run / "eval" / f"{name}.json").write_text(json.dumps(content))
+    (run / "eval" / f"{name}.json").write_text(json.dumps({**place, **results, **report}))
 
 
 def card(*arguments: object) -> tuple[dict[str, Any], str, str]:
@@ -46,11 +41,15 @@ def card(*arguments: object) -> tuple[dict[str, Any], str, str]:
     return yaml.safe_load(matter), text, result.stderr
 
 
-def test_a_card_has_the_scores_that_eval_has_kept(run: Path) -> None:
+def test_a_card_has_the_facts_and_the_scores_of_its_run(run: Path) -> None:
+    matter, _, notes = card(run)
+    assert "model-index" not in matter
+    assert f"nmt eval --run {run}" in notes
     nmt("eval", "--run", run, "--bleu", "--chrf", "--beam", "1", "--no-bootstrap")
     [report] = (run / "eval").glob("*.json")
     scores = json.loads(report.read_text())["scores"]
-    matter, text, notes = card(run)
+    matter, text, notes = card(run, "--license", "cc-by-4.0")
+    assert (matter["language"], matter["license"]) == (["en", "de"], "cc-by-4.0")
     [entry] = matter["model-index"]
     [result] = entry["results"]
     assert entry["name"] == "toy"
@@ -59,18 +58,11 @@ def test_a_card_has_the_scores_that_eval_has_kept(run: Path) -> None:
     assert metrics == {key: round(scores[key]["score"], 2) for key in ("bleu", "chrf")}
     assert scores["bleu"]["signature"].replace("|", "\\|").replace("_", "\\_") in text
     assert not notes
-
-
-def test_its_facts_are_those_of_the_run(run: Path) -> None:
-    matter, text, notes = card(run, "--license", "cc-by-4.0")
     n_parameters = sum(p.numel() for p in Translator.load(run).model.parameters())
-    facts = json.loads((run / "run.json").read_text())
-    assert (matter["language"], matter["license"]) == (["en", "de"], "cc-by-4.0")
-    assert "model-index" not in matter
     assert f"| parameters | {n_parameters:,} |" in text
+    facts = json.loads((run / "run.json").read_text())
     assert facts["data"][0]["sha256"] in text
     assert facts["versions"]["torch"] in text
-    assert f"nmt eval --run {run}" in notes
     settings = yaml.safe_load(text.partition("````yaml\n")[2].partition("````")[0])
     assert settings["model"]["hidden"] == 16
 
@@ -88,8 +80,8 @@ def test_scores_of_other_weights_and_systems_are_left_out(run: Path) -> None:
     for private in (str(run.parent), "/home/ana"):  # no folder is published
         assert private not in text + str(matter)
     keep(run, "a", corpus="z")
-    corpora = [Path(report.corpus).name for report in read_reports(run, best_step(run), print)]
-    assert corpora == ["z", "test.tsv"]  # in the order of the files' names
+    results = card(run)[0]["model-index"][0]["results"]
+    assert [r["dataset"]["name"] for r in results] == ["z", "test.tsv"]  # as files are named
 
 
 def test_what_a_forged_report_says_stays_a_cell_of_a_table(run: Path, tmp_path: Path) -> None:

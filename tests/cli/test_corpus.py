@@ -1,6 +1,5 @@
 """`nmt corpus`: what is on disk, what is fetched, and what a corpus is like."""
 
-import gzip
 import hashlib
 import json
 from pathlib import Path
@@ -12,37 +11,36 @@ CONFIG = "name: small\ndata: {corpus: small}\ntokenizer: {kind: word}\ntrain: {e
 LINES = {"train": 4, "valid": 2, "test": 1, "extra": 1}
 
 
-@pytest.fixture(autouse=True)
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder to work in, with a catalogue, a shelf of files and a run's config."""
-    monkeypatch.chdir(tmp_path)
-    Path("shelf").mkdir()
-    Path("data").mkdir()
+def write_catalog() -> None:
+    """Write the catalogue `data`, and the files of its corpus to `shelf`."""
     files = {}
     for name, n_lines in LINES.items():
-        for lang in ("en", "fr"):
-            text = "".join(f"{name} {n}\n" for n in range(n_lines))
-            content = gzip.compress(text.encode(), mtime=0)
-            Path(f"shelf/{name}.{lang}.gz").write_bytes(content)
-            checksum = f"sha256:{hashlib.sha256(content).hexdigest()}"
-            sources = [{"url": "http://127.0.0.1:9/x", "checksum": checksum}]
-            files[f"{name}.{lang}.gz"] = {"sources": sources}
-    splits = {name: {"src": f"{name}.en.gz", "tgt": f"{name}.fr.gz"} for name in LINES}
+        content = "".join(f"{name} {n}\tle {name} {n}\n" for n in range(n_lines)).encode()
+        Path(f"shelf/{name}.tsv").write_bytes(content)
+        checksum = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        files[f"{name}.tsv"] = {"sources": [{"url": "http://127.0.0.1:9/x", "checksum": checksum}]}
+    splits = {name: {"file": f"{name}.tsv"} for name in LINES}
     entry = {"src_lang": "en", "tgt_lang": "fr", "splits": splits, "files": files}
     Path("data/catalog.yaml").write_text(json.dumps({"small": entry}))
-    Path("run.yaml").write_text(CONFIG)
 
 
-def test_a_corpus_is_listed_fetched_and_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_corpus_is_listed_fetched_and_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def small() -> str:
         return nmt("corpus", "list").stdout.split("small (en, fr)")[1]
 
+    monkeypatch.chdir(tmp_path)
+    for name in ("shelf", "data"):
+        Path(name).mkdir()
+    write_catalog()
+    Path("run.yaml").write_text(CONFIG)
     assert "tatoeba-en-fr (en, fr): " in nmt("corpus", "list").stdout
     assert "not on disk; pairs as published: train, valid, test, extra" in small()
-    extra = Path("shelf/extra.fr.gz").rename("extra.fr.gz")
+    extra = Path("shelf/extra.tsv").rename("extra.tsv")
     nmt("corpus", "fetch", "small", "--from", "shelf")
     assert "on disk but for extra; pairs" in small()
-    extra.rename("shelf/extra.fr.gz")
+    extra.rename("shelf/extra.tsv")
     result = nmt("corpus", "fetch", "small", "--from", "shelf")
     assert result.stdout == "small in data/small: train 4, valid 2, test 1, extra 1 pairs\n"
     assert "licence: unknown; attribution: none given" in result.stderr

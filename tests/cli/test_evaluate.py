@@ -27,6 +27,7 @@ def few_samples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 QUICK = ("eval", "--no-bootstrap")
 HYP = ("eval", "--hyp", "fr", "--ref", "fr")
+TWICE = ("--rerank", "runs/tiny", "--rerank", "runs/tiny", "--rerank-weights", "1,0.25")
 
 
 def quick(*arguments: object) -> Result:
@@ -46,9 +47,8 @@ def test_scores_and_translations_are_kept_in_the_newest_run() -> None:
     result = nmt("eval", "--bleu", "--metric", "ter")
     assert "run: runs/tiny\n" in result.stderr
     content = report()
-    hypotheses = Path("runs/tiny/eval/test.txt").read_text(encoding="utf-8").split("\n")[:-1]
-    assert len(hypotheses) == len(ENGLISH)
     scores = content["scores"]
+    hypotheses = Path("runs/tiny/eval/test.txt").read_text(encoding="utf-8").split("\n")[:-1]
     assert list(scores) == ["bleu", "ter"]
     assert scores["bleu"]["score"] == pytest.approx(bleu(hypotheses), abs=1e-9)
     first, second = result.stdout.splitlines()
@@ -67,6 +67,7 @@ def test_scores_and_translations_are_kept_in_the_newest_run() -> None:
         (("--set", "search.max_length=3 # a/b"), "test-max_length3", "max_length", 3),
         (("--int8",), "test-int8", "int8", True),
         (("--rerank", "runs/tiny"), "test-rerank-tiny", "rerank", ["runs/tiny"]),
+        (TWICE, "test-rerank-tiny-rerank-tiny-rerank-weights1,0.25", "rerank_weights", [1, 0.25]),
     ],
 )
 def test_each_way_to_translate_is_kept_apart(
@@ -105,10 +106,10 @@ def test_other_scores_of_the_same_translations_stay() -> None:
 def test_a_baseline_is_a_file_or_an_evaluated_run(monkeypatch: pytest.MonkeyPatch) -> None:
     worse = [line.replace("est", "a") for line in FRENCH]
     write_lines(Path("worse"), worse)
-    theirs = bleu(worse)
     monkeypatch.delitem(PAIRED, "chrf")  # as COMET, which needs its package
     result = nmt(*HYP, "--bleu", "--chrf", "--baseline", "worse")
     [line] = [line for line in result.stdout.splitlines() if " against " in line]
+    theirs = bleu(worse)
     assert line.startswith(f"BLEU +{100 - theirs:.2f} against {theirs:.2f} of worse, p = 0.0")
     assert result.stderr.count("chrF2 has no significance test") == 1
     write_lines(Path("form"), [line.replace("'", "’") for line in FRENCH])
@@ -202,7 +203,7 @@ def test_compare_scores_runs_as_eval_on_the_first_test_set() -> None:
     config = RunDirectory(Path("runs/other")).load_config()
     data = config.data.model_copy(update={"test": None})
     RunDirectory(Path("runs/other")).write_config(config.model_copy(update={"data": data}))
-    flags = ("--chrf", "--json")
-    rows = json.loads(nmt("compare", "runs/tiny", "runs/other", *flags).stdout)["systems"]
+    runs = ("runs/tiny", "runs/other")
+    rows = json.loads(nmt("compare", *runs, "--chrf", "--json").stdout)["systems"]
     assert rows[0]["scores"] == rows[1]["scores"]
-    assert "test" in refusal("compare", "runs/other", "runs/tiny", *flags)
+    assert "test" in refusal("compare", *runs[::-1])

@@ -22,7 +22,6 @@ from nmt.translation.translator import Translator
 FIRST, SECOND, THIRD, NONE = (f"hf:ana/small@{number:040d}" for number in (1, 2, 3, 9))
 """Names of the commits of the only repository."""
 
-
 REASON = "needs huggingface_hub: pip install 'attention-nmt[hub]'"
 
 

@@ -69,13 +69,13 @@ def test_names_and_texts_tell_the_languages() -> None:
     # The text gives no hint, the name does.
     write_lines(Path("lav-lit.tsv"), [f"a{n}\tb{n}" for n in range(60)])
     assert nmt("init", "lav-lit.tsv").stdout == "lv-lt.yaml\n"
-    src, tgt = (str(Path(name).rename(f"{name[-2:]}side.txt")) for name in write_pair())
-    error = refusal("init", src, tgt)
+    init_sides = ("init", *(Path(n).rename(f"{n[-2:]}side.txt") for n in write_pair()))
+    error = refusal(*init_sides)
     assert error.startswith("enside.txt, frside.txt: ")
     assert "give --src-lang and --tgt-lang" in error
-    assert "en and none; give " in refusal("init", src, tgt, "--src-lang", "en")
-    init(src, tgt, "--src-lang", "en", "--tgt-lang", "fr", "--force")
-    error = refusal("init", src, tgt, "--src-lang", "en", "--tgt-lang", "en")
+    assert "en and none; give " in refusal(*init_sides, "--src-lang", "en")
+    nmt(*init_sides, "--src-lang", "en", "--tgt-lang", "fr", "--force")
+    error = refusal(*init_sides, "--src-lang", "en", "--tgt-lang", "en")
     assert error == "--src-lang, --tgt-lang: got en for both, allowed: two languages"
 
 
@@ -92,34 +92,23 @@ def test_given_sets_are_taken_and_nothing_is_held_out_for_them() -> None:
     assert "--valid: got 3 files" in error
 
 
-def messy() -> tuple[bytes, bytes]:
+def messy() -> tuple[str, str]:
     """Two files with every fault at once, which still have as many lines."""
-    sides: tuple[list[str], list[str]] = ([], [])
-    pairs = [(pair.src_text, pair.tgt_text) for pair in PAIRS]
-    for number, (src, tgt) in enumerate(pairs):
-        if number % 7 == 0:
-            tgt = src  # copied
-        if number % 11 == 0:
-            src = "" if number % 2 else " \t "
-        if number % 13 == 0:
-            src, tgt = pairs[0]  # again and again
-        if number % 5 == 0:
-            tgt = unicodedata.normalize("NFD", tgt)
-        if number % 17 == 0:
-            tgt += "\r"
-        if number % 19 == 0:
-            src = f"\x1b[31m{src}\x07\ufffd"
-        sides[0].append(src)
-        sides[1].append(tgt)
-    del sides[1][300]  # a line is lost in the middle
-    sides[1].append("Fin.")
-    src_text, tgt_text = ("\n".join(side) for side in sides)
-    return b"\xef\xbb\xbf" + src_text.encode(), tgt_text.encode()
+    src, tgt = [pair.src_text for pair in PAIRS], [pair.tgt_text for pair in PAIRS]
+    tgt[::7] = src[::7]  # copied
+    src[::11] = [("", " \t ")[number % 2] for number in range(len(src[::11]))]
+    for side in (src, tgt):
+        side[::13] = [side[1]] * len(side[::13])  # again and again
+    tgt[::5] = [unicodedata.normalize("NFD", text) for text in tgt[::5]]
+    tgt[::17] = [f"{text}\r" for text in tgt[::17]]
+    src[::19] = [f"\x1b[31m{text}\x07\ufffd" for text in src[::19]]
+    del tgt[300]  # a line is lost in the middle
+    return "\n".join(src), "\n".join([*tgt, "Fin."])
 
 
 def test_messy_files_train_and_what_is_wrong_is_said() -> None:
-    src, tgt = messy()
-    Path("europarl-v7.fr-en.en.txt").write_bytes(src)
+    src, tgt = (text.encode() for text in messy())
+    Path("europarl-v7.fr-en.en.txt").write_bytes(b"\xef\xbb\xbf" + src)
     Path("europarl-v7.fr-en.fr.txt.gz").write_bytes(gzip.compress(tgt))
     lines = init("europarl-v7.fr-en.en.txt", "europarl-v7.fr-en.fr.txt.gz")
     notes = [line for line in lines if line.startswith("note: ")]

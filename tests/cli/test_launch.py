@@ -21,30 +21,20 @@ from nmt.config import dump_config
 TIMEOUT = 400
 
 
-def write_config(folder: Path, epochs: int, every: int) -> None:
-    """Write toy.yaml: five updates an epoch, with dropout; a validation after `every` of them."""
-    write_reversal(folder, n_train=160, n_test=20)
-    model = {"kind": "rnn", "embedding": 16, "hidden": 32, "dropout": 0.3}
-    settings = {"batch_size": 32, "log_every": 1, "save_every": 4, "keep_last": 9}
-    train = {"epochs": epochs, **settings}
-    config = toy_config(folder, model=model, train=train, valid={"every": every})
-    (folder / "toy.yaml").write_text(dump_config(config), encoding="utf-8")
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_config(tmp_path, epochs=40, every=30)
+    """A folder with toy.yaml: forty epochs of five updates, with dropout."""
+    write_reversal(tmp_path, n_train=160, n_test=20)
+    settings = {"batch_size": 32, "log_every": 1, "save_every": 4, "keep_last": 9}
+    train = {"epochs": 40, **settings}
+    config = toy_config(tmp_path, model={"dropout": 0.3}, train=train, valid={"every": 30})
+    (tmp_path / "toy.yaml").write_text(dump_config(config), encoding="utf-8")
     return tmp_path
 
 
 def start(folder: Path, *words: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-m", *words],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command, pipe = [sys.executable, "-m", *words], subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True)
 
 
 def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:

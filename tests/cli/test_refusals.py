@@ -19,9 +19,7 @@ translate --beam x hi | nmt translate: --beam: got 'x', allowed: a whole number
 translate --beam 0 hi | nmt translate: --beam: got '0', allowed: >= 1
 config check | nmt config check: missing argument 'files'
 card r --run other | --run: got other and also r, allowed: one of them
-train --config nope.yaml | nope.yaml: no such file
 train x.yaml --device cuda:7 | use --device cpu
-train x.yaml --set data.train.src=no | no: no such file; relative paths start in
 curve runs/tiny --run runs/tiny --out same.png | different runs
 translate a --lexicon x | --lexicon requires --replace-unk
 translate a --json --show-attention | --json does not allow
@@ -34,10 +32,7 @@ translate a --temperature 2 --beam 3 | --beam
 translate a --must zèbre | zèbre
 translate a --prefix zèbre | zèbre
 translate a --glossary x.tsv | x.tsv:
-translate x --rerank-weights 1 | reranker weights: got 1.0, allowed: one for each of 0
-translate x --rerank runs/tiny --mbr 3 | search.mbr:
 tune search --beams 1,x | --beams: got 1,x
-tune search --penalties 0,-1 | length_penalty: got -1
 eval --src en | --src:
 eval --src en --ref fr --split valid | --split:
 eval --hyp fr --beam 3 | --hyp gives the translation
@@ -47,13 +42,10 @@ eval --tokenize 13 | --tokenize: got '13', allowed:
 eval --metric loss | --metric: got 'loss', allowed: bleu,
 eval --hyp three --ref three --multi30k-style | multi30k:
 eval --out - --json | --out: got -
-eval --hyp three --ref fr | three has 3 lines, but fr has 5
 compare runs/tiny absent.fr | absent.fr: no such file
 compare fr en --ref fr --chrf --plot by.png | --plot:
 compare fr en --ref fr --plot by.jpg | by.jpg
-score en three --run runs/tiny | three: it has no line 4, but
 score - - --run runs/tiny | got - twice
-align en three --run runs/tiny | three: it has no line 4
 align three fr --run runs/tiny | three: it has no line 4
 align en fr --run runs/tiny --reverse runs/tiny | a run from en to fr
 align en fr --run runs/tiny --symmetrise union | --symmetrise requires --reverse
@@ -61,7 +53,6 @@ align en fr --run runs/tiny --reverse runs/tiny --symmetrise x | got 'x', allowe
 align en fr --run runs/tiny --json | --json requires --gold
 align en fr --run runs/tiny --heads 9 | got '9', allowed: mean
 align en fr --run runs/tiny --shift 1 --method erasure | --method: got shift 1, heads mean, allowed
-attention x --method alti | --method: got alti, allowed for a recurrent model: attention
 attention x --contrast le | --contrast: allowed with a --method that accepts it
 attention x --method norms --heads 1 | --heads: allowed with --method attention
 attention x --format jpg | --format: got 'jpg', allowed:
@@ -74,13 +65,8 @@ attention x --side-by-side --format html | --side-by-side: allowed with --format
 attention x --side-by-side --out a.png | --side-by-side: got --run none
 attention x --side-by-side --run a --run b --heads all --out a.png | allowed without --heads
 attention x y --out a.png | --out: got a.png for 2 pictures
-attention --file - | stdin:1: byte 0xff is not UTF-8
-augment --run runs/tiny --out new --max-ratio 0.5 | --max-ratio: got 0.5, allowed: at least 1,
-augment --run runs/tiny --out new --n-best 9 | search.n_best: got 9, allowed: 1 to beam
 augment --run runs/tiny --out runs/tiny/eval | --out: runs/tiny/eval/augment.json belongs to the run
-augment --run runs/tiny --out runs/tiny | runs/tiny: has files, but no augment.json
 average runs/tiny | allowed: one of CHECKPOINT..., --last N and --best N
-average runs/tiny best step-000099 | no checkpoint 'step-000099'
 average runs/tiny --last 2 --name ../x | got '../x' as a checkpoint's name
 export runs/tiny --format page --out page.html --int8 | --int8 requires --format onnx
 export runs/tiny --out folder --fp16 | --fp16 requires
@@ -96,5 +82,5 @@ def test_what_does_not_fit_is_one_line(case: str, home: Path) -> None:
     write_lines(home / "x.yaml", ["name: x", data, "train: {epochs: 1}"])
     typed, _, words = case.partition(" | ")
     before = {*home.rglob("*"), home / "runs" / "tiny" / LOCK_NAME}
-    assert words in refusal(*typed.split(), stdin=b"abc\xff")
+    assert words in refusal(*typed.split())
     assert {*home.rglob("*")} <= before

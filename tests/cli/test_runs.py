@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import random
 import re
 import shutil
 import zipfile
@@ -15,7 +16,7 @@ from nmt.errors import CheckpointError
 from nmt.runs.card import read_card, trainings
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
-from nmt.runs.pack import unpack
+from nmt.runs.pack import MAX_RATIO, unpack
 from nmt.runs.run_list import list_runs, run_row
 from nmt.training.loop import train
 
@@ -113,11 +114,15 @@ def test_a_hostile_archive_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         patch.setattr("nmt.storage.bounded.MAX_ZIP_TABLE_BYTES", 1000)
         with pytest.raises(CheckpointError, match="table of contents"):
             unpack(path)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x/config.yaml", bytes(10 << 20) + random.Random(1).randbytes(400))
+    assert path.stat().st_size * MAX_RATIO < 10 << 20
+    with pytest.raises(CheckpointError, match="unpacks to more than"):
+        unpack(path)
     monkeypatch.setattr("nmt.runs.pack._MEMBER", re.compile(".*"))
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("run/../../elsewhere", "x")
-    message = r"elsewhere: a link out of .*; allowed: files inside it$"
-    with pytest.raises(CheckpointError, match=message):
+    with pytest.raises(CheckpointError, match=r"elsewhere: a link out of .*; allowed: files in"):
         unpack(path)
 
 

@@ -65,8 +65,7 @@ def test_a_score_is_the_log_probability_of_its_pair(folder: Path) -> None:
     log_probs = [t.hypotheses[0].hypothesis.log_probs if t.hypotheses else () for t in forced]
     lines = result.stdout.split("\n")[:-1]
     assert lines[2] == ""
-    for line, values in zip(lines, log_probs, strict=True):
-        assert float(line or 0) == pytest.approx(sum(values), abs=1e-5)
+    assert [float(line or 0) for line in lines] == pytest.approx([*map(sum, log_probs)], abs=1e-5)
     n, total = sum(map(len, log_probs)), sum(map(sum, log_probs))
     assert f"{n} pieces, {total / n:.4f} nats each" in result.stderr
     flags = ("--run", "run", "--json", "--per-piece", "--batch-size", "1")

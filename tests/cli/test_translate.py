@@ -1,21 +1,25 @@
 """`nmt translate` over an untrained run: what goes where and in which form, and its processes."""
 
 import gzip
+import itertools
 import json
 import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from cli.helpers import nmt, refusal, write_lines
+from cli.helpers import nmt, refusal, started, write_lines
 from click.testing import Result
 
+from nmt.cli.shared.sentences import with_progress
 from nmt.explain.terminal import render_terminal
+from nmt.runs.directory import RunDirectory
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import record_words
 from nmt.translation.translator import Translator
@@ -152,6 +156,24 @@ def test_words_never_seen_are_noted_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "of the first 2 sentences: 1 (" + "x" * 40 in translate("x" * 9999, "the", "is").stderr
 
 
+def test_a_reranker_has_a_checkpoint_of_its_own(untrained: Path) -> None:
+    """`--checkpoint` is that of --run; RUN@CHECKPOINT names another one of a reranker."""
+    shutil.copytree(untrained / "runs" / "back", "runs/back")
+    scores = ("--run", "runs/tiny", CAT, "he", "--json", "--checkpoint", "last", "--rerank")
+    best, last = (translate(*scores, f"runs/back{at}").stdout for at in ("", "@last"))
+    assert best == last  # of one seed
+    folder = RunDirectory(Path("runs/back")).checkpoint_folder
+    weights = folder.load_weights("best")[1]
+    folder.save(6, {name: 2 * tensor for name, tensor in weights.items()}, {}, {})
+    folder.update_labels({"last": 6})
+    again, other = (translate(*scores, f"runs/back{at}").stdout for at in ("", "@last"))
+    assert again == best
+    assert other != best
+    assert "no checkpoint 'none'" in refusal("translate", *scores, "runs/back@none")
+    error = refusal("translate", *scores, untrained / "runs" / "german")
+    assert "it translates en-de; allowed to rerank" in error
+
+
 def test_what_is_odd_is_noted() -> None:
     write_lines(Path("x.en"), ["This is a cat!", "the cat " * 50, ""])
     Path("old").mkdir()
@@ -182,25 +204,28 @@ def test_what_comes_before_a_bad_line_is_answered(expected: list[Translation]) -
     assert refusal("translate", "--file", "film.srt").startswith("film.srt:2: byte 0xff")
 
 
-QUICK = ("--run", "runs/tiny", "--batch-size", "1", "--beam", "1", "--set", "search.max_length=3")
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "dumb"}
+def test_what_is_done_is_counted_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither in a log, nor between the results that a terminal shows."""
+    for stderr, stdout, out in itertools.product((False, True), (False, True), (None, Path("a"))):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda is_terminal=stdout: is_terminal)
+        monkeypatch.setattr(sys.stderr, "isatty", lambda is_terminal=stderr: is_terminal)
+        assert list(with_progress(iter("abcde"), None, out)) == [*"abcde"]
+        printed, err = capsys.readouterr()
+        assert printed == ""
+        assert ("translated: 5 sentences [" in err) == (stderr and (bool(out) or not stdout))
 
 
 def test_a_reader_that_leaves_ends_it_quietly() -> None:
     write_lines(Path("a.en"), ["The cat sleeps."] * 9999)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "nmt", "translate", *QUICK, "--file", "a.en"],
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    quick = ("--batch-size", "1", "--beam", "1", "--set", "search.max_length=3")
+    process = started("translate", "--run", "runs/tiny", *quick, "--file", "a.en")
     assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.readline().endswith(b"\n")
+    assert process.stdout.readline().endswith("\n")
     process.stdout.close()
     assert process.wait(timeout=120) == 128 + signal.SIGPIPE
-    assert process.stderr.read() == b""
-    process.stderr.close()
+    assert process.communicate()[1] == ""
 
 
 _PROGRAM = """
@@ -216,11 +241,9 @@ print(sorted(heavy & set(sys.modules)))
 def test_on_a_terminal_it_asks_until_an_empty_line(expected: list[Translation]) -> None:
     """And imports nothing that it does not need."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM],
-        env=ENVIRONMENT,
-        **{"stdin": theirs, "stdout": theirs, "stderr": theirs},
-    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "dumb"}
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    process = subprocess.Popen([sys.executable, "-c", _PROGRAM], env=environment, **streams)
     os.close(theirs)
 
     def read_until(mark: bytes) -> str:

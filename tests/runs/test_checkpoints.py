@@ -60,8 +60,7 @@ def test_prune_keeps_the_newest_and_what_a_label_points_to(folder: CheckpointFol
     assert folder.steps() == [2, 4, 1_000_000]
     folder.update_labels({"last": 4})
     folder.prune(keep=[])
-    names = sorted(path.name for path in folder.path.iterdir())
-    assert names == ["labels.json", "step-000002", "step-000004"]
+    assert {p.name for p in folder.path.iterdir()} == {"labels.json", "step-000002", "step-000004"}
 
 
 @pytest.mark.parametrize(
@@ -86,15 +85,6 @@ def flip(path: Path, index: int) -> None:
     raw = bytearray(path.read_bytes())
     raw[index] ^= 1
     path.write_bytes(raw)
-
-
-def test_a_checkpoint_that_is_a_link_is_none(folder: CheckpointFolder, tmp_path: Path) -> None:
-    save(folder, 1)
-    (folder.path / "step-000001").rename(tmp_path / "x")
-    (folder.path / "step-000001").symlink_to(tmp_path / "x")
-    assert folder.steps() == []
-    with pytest.raises(CheckpointError, match=r"step-000001: a symbolic link, expected a folder"):
-        folder.load("last")
 
 
 @pytest.mark.parametrize("which", ["best", "7", "\u0661", "../checkpoints/last"])
@@ -194,7 +184,6 @@ def test_every_bit_of_a_checkpoint_is_guarded(folder: CheckpointFolder) -> None:
 def test_the_newest_whole_checkpoint_is_found(folder: CheckpointFolder) -> None:
     for step in (1, 2, 3):
         save(folder, step, float(step))
-    assert (folder.load_newest()[0].step, folder.load_newest()[1]) == (3, {})
     flip(folder.path / "step-000003" / "model.safetensors", 99)
     (folder.path / "step-000002" / "state.json").unlink()
     newest, faults = folder.load_newest()

@@ -3,6 +3,7 @@
 Nothing outside of the run is written, appended to, renamed or deleted, and nothing is waited for.
 """
 
+import contextlib
 import itertools
 import os
 import socket
@@ -75,11 +76,9 @@ def replace(path: Path, plant: Plant) -> None:
 
 
 def as_socket(path: Path) -> None:
-    here = Path.cwd()
-    os.chdir(path.parent)  # the address may be no longer than 107 bytes
-    with socket.socket(socket.AF_UNIX) as planted:
+    # The address may be no longer than 107 bytes.
+    with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as planted:
         planted.bind(path.name)
-    os.chdir(here)
 
 
 STEP = "checkpoints/step-000003"

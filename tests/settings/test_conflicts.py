@@ -16,7 +16,7 @@ no end: train.epochs=null
 cosine: train.epochs=null train.max_minutes=1 train.schedule.kind=cosine
     train.epochs=1 train.steps=1 train.schedule.kind=constant
 patience: data.corpus=null data.train.file=a valid.patience=1
-    data.corpus=starter data.valid.file=a valid.patience=null
+    data.corpus=starter data.valid.file=a valid.patience=null data.held_out={"valid":2}
 plateau: data.corpus=null data.train.file=a train.schedule.kind=plateau
     data.corpus=starter data.valid.file=a train.schedule.kind=constant
 batch: train.batch_by=tokens train.batch_size=9

@@ -47,15 +47,16 @@ class Root(Config):
 def lines(tree: dict[str, object]) -> list[str]:
     with pytest.raises(ValidationError) as caught:
         Root.model_validate(tree)
-    return fault_lines(caught.value.errors(), tree, {(): Place("f", 0)}, Root)
+    places = {(): Place("f", 0), ("shape",): Place("f:2", 2), ("short",): Place("f:3", 3)}
+    return fault_lines(caught.value.errors(), tree, places, Root)
 
 
 @pytest.mark.parametrize(
     ("tree", "line"),
     [
         ({"file": 3}, "f: file: got 3, allowed: a path or a list"),
-        ({"shape": {"kind": "step", "gamma": 2}}, "f: shape.gamma: got 2.0, more than step"),
-        ({"shape": {"gamma": 1}}, "f: shape.kind: missing: it says which keys the section has"),
+        ({"shape": {"kind": "step", "gamma": 2}}, "f:2: shape.gamma: got 2.0, more than step"),
+        ({"shape": {"gamma": 1}}, "f:2: shape.kind: missing: it says which keys the section has"),
         ({"short": "x" * 80, "zzz": 1}, "f: zzz: unknown key, allowed here: file, shape, short"),
         ({"many": [1, 2, 3]}, "f: many: got [1, 2, 3]: list should have at most 2 items after"),
         ({"short": "plain"}, "f: the whole is odd"),
@@ -81,8 +82,8 @@ def test_an_unknown_key_means_the_nearest() -> None:
         assert nearest_key(name, here, keys) == meant
 
 
-def test_conflicts_are_lines_of_their_own() -> None:
-    assert lines({"short": "clash"}) == ["f: short: is short", "f: shape.kind: is odd"]
+def test_conflicts_are_lines_at_their_keys() -> None:
+    assert lines({"short": "clash"}) == ["f:2: shape.kind: is odd", "f:3: short: is short"]
 
 
 def test_of_many_faults_the_first_are_told_and_the_rest_counted() -> None:

@@ -41,16 +41,13 @@ def test_damaged_json_is_a_line(content: bytes) -> None:
 
 
 def test_links_may_lead_about_within_the_folder_but_not_out(tmp_path: Path) -> None:
-    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
-    (run / "deep").mkdir(parents=True)
-    elsewhere.mkdir()
-    (elsewhere / "secret").touch()
-    (run / "deep" / "file").touch()
-    (run / "within").symlink_to("deep/file")
-    (run / "out").symlink_to(elsewhere / "secret")
-    (run / "over").symlink_to("../elsewhere")
-    (run / "circle").symlink_to("circle")
-    (tmp_path / "link to run").symlink_to("run")
+    run = tmp_path / "run"
+    for file in (run / "deep" / "file", tmp_path / "elsewhere" / "secret"):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    links = {"within": "deep/file", "out": file, "over": "../elsewhere", "circle": "circle"}
+    for name, target in (links | {"../link to run": "run"}).items():
+        (run / name).symlink_to(target)
     for inside in ("within", "deep/file", "deep/../within", "not there"):
         stay_inside(run / inside, run, DataError)
         stay_inside(tmp_path / "link to run" / inside, run, DataError)

@@ -69,8 +69,7 @@ def test_two_writers_of_a_file_do_not_meet(tmp_path: Path) -> None:
 
 def test_a_link_is_followed_and_permissions_stay(tmp_path: Path) -> None:
     path, link = tmp_path / "x", tmp_path / "link"
-    path.write_text("old")
-    path.chmod(0o600)
+    path.touch(0o600)
     link.symlink_to("x")
     write_lines(["new"], link, force=True)
     assert (link.is_symlink(), path.read_text()) == (True, "new\n")
@@ -84,10 +83,9 @@ def test_what_is_no_file_is_written_directly(
     assert [is_direct(Path(name)) for name in names] == [True] * 4 + [False] * 2
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    write_lines(["through"], pipe)
-    assert os.read(reader, 99) == b"through\n"
-    os.close(reader)
+    with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)) as reader:
+        write_lines(["through"], pipe)
+        assert reader.read() == "through\n"
     assert list(tmp_path.iterdir()) == [pipe]
     write_lines(["said"], Path("/dev/stdout"))
     assert capfdbinary.readouterr().out == b"said\n"

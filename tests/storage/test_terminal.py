@@ -1,11 +1,6 @@
 """Printed text cannot steer a terminal, and keeps its meaning."""
 
-import contextlib
 import json
-import os
-import pty
-import subprocess
-import sys
 import unicodedata
 from pathlib import Path
 
@@ -52,22 +47,3 @@ def test_a_stream_escapes_what_is_written_whichever_way(tmp_path: Path) -> None:
         file.write(b"open")
     expected = "a\\u001b[31m\\u000d é\u202f!\tb\nc\\u009b\n".encode() + b"\xff\n"
     assert path.read_bytes() == expected + b"\rbar\\u000d\\u001b[Aopen"
-
-
-def test_the_command_line_has_such_streams(tmp_path: Path) -> None:
-    """A file that is right is named on stdout, and one that is not there on stderr."""
-    names = [tmp_path / f"{name}\x1b]0;title\x07\x9b31m.yaml" for name in "xy"]
-    names[0].write_text("name: x\ndata: {corpus: starter}\ntrain: {epochs: 1}\n")
-    main, other = pty.openpty()
-    command = [sys.executable, "-m", "nmt", "config", "check", *map(str, names)]
-    done = subprocess.run(command, check=False, stdout=other, stderr=other)
-    os.close(other)
-    shown = b""
-    with contextlib.suppress(OSError):  # EIO at the end of a terminal
-        while chunk := os.read(main, 1000):
-            shown += chunk
-    os.close(main)
-    assert shown.count(b"31m.yaml: ") == 2  # a suggestion repeats one, without the colon
-    assert done.returncode == 2
-    text = shown.decode()
-    assert not any(steers(char) for char in text.replace("\r\n", ""))
