@@ -14,9 +14,7 @@ pytestmark = pytest.mark.skipif(IS_CPU, reason="CUDA graphs are for a GPU")
 
 @pytest.mark.parametrize("beam", [1, 4])
 @pytest.mark.parametrize("name", RECORDED)
-def test_a_graph_gives_the_translations_of_steps_without(
-    name: str, beam: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_graph_gives_the_translations_of_steps_without(name: str, beam: int, monkeypatch) -> None:
     model = model_of(name).eval()
     with torch.no_grad():
         for parameter in model.parameters():

@@ -1,30 +1,33 @@
-"""Laws of the options of a search, each checked by other means than the search."""
+"""Laws of the options of a search, each checked by other means than the search, and of samples."""
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from search.table_model import ROWS, TableModel
+from search.table_model import ROWS, VOCAB, TableModel
 from search.test_search import (
     SOURCES,
     ConstantModel,
     assert_all_same,
-    assert_best,
     batch,
-    every_sequence,
     run,
     short,
     varied_model,
 )
+from text.draws import assert_drawn_from
 
 from nmt.errors import NMTError
+from nmt.models.ensemble import Ensemble
 from nmt.ops.masks import keep_from_lengths
 from nmt.search.constraints import Constraint
+from nmt.search.forced import force_decode
 from nmt.search.repetition import Repetitions, n_repetitions
-from nmt.search.search_config import SearchConfig
+from nmt.search.search import search
+from nmt.search.search_config import SamplingConfig, SearchConfig
 from nmt.search.selection import select_across_banks
 from nmt.search.words import NO_WORDS, SPACE, Match, Word, WordConstraints
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, RESERVED, UNK_ID
@@ -67,8 +70,8 @@ def most_repeats(ids) -> int:
 class Cycle(TableModel):
     """Repeats the pieces `cycle` forever, with little left for any other piece."""
 
-    def __init__(self, cycle, seed: int = 0) -> None:
-        super().__init__(ROWS, seed=seed)
+    def __init__(self, cycle) -> None:
+        super().__init__(ROWS)
         for piece, after in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
             self.table[:, :, piece, after] += 12
         self.table[..., [PAD_ID, BOS_ID]] = -1e4
@@ -82,14 +85,17 @@ class Cycle(TableModel):
         (Cycle([4, 6, 5]), {"max_repeats": 2}, []),
     ],
 )
-def test_a_batch_is_its_sentences(model, options, words) -> None:
-    """Each sentence has words of its own."""
-    config = SearchConfig(beam=4, n_best=4, max_length=13, **options)
+@pytest.mark.parametrize("beam", [1, 2, 5])
+def test_a_batch_is_its_sentences(model, options, words, beam: int) -> None:
+    """Each sentence has words of its own, which all its hypotheses have."""
+    config = SearchConfig(beam=beam, n_best=beam, max_length=13, **options)
     constraints = [Constraint(words=sentence) for sentence in words]
     sources = [*SOURCES, [9, 8, 8, 8, 8, 8, 3]]
     for i, hypotheses in enumerate(run(model, config, sources, constraints)):
         [alone] = run(model, config, sources[i : i + 1], constraints[i : i + 1])
         assert_all_same(hypotheses, alone)
+        assert hypotheses
+        assert not words or all(has_words(h.ids, words[i]) for h in hypotheses)
 
 
 def _has_twice(ids, n: int) -> bool:
@@ -100,6 +106,10 @@ def _has_twice(ids, n: int) -> bool:
 @pytest.mark.parametrize(
     ("model", "options", "words", "is_allowed"),
     [
+        ("table", {"length_penalty": 0.0, "n_best": 5}, NO_WORDS, lambda ids: True),
+        ("table", {"length_penalty": 3.0, "n_best": 5}, NO_WORDS, lambda ids: True),
+        ("rnn", {"length_penalty": 0.0, "n_best": 5}, NO_WORDS, lambda ids: True),
+        ("rnn", {"length_penalty": 3.0, "n_best": 5}, NO_WORDS, lambda ids: True),
         ("table", {"min_length": 2}, NO_WORDS, lambda ids: ids[-1] != EOS_ID or len(ids) > 2),
         ("table", {"no_repeat_ngram": 1}, NO_WORDS, lambda ids: not _has_twice(ids, 1)),
         ("table", {"no_repeat_ngram": 2}, NO_WORDS, lambda ids: not _has_twice(ids, 2)),
@@ -110,21 +120,22 @@ def _has_twice(ids, n: int) -> bool:
         ("table", {}, WORDS["either"], lambda ids: has_words(ids, WORDS["either"])),
     ],
 )
-def test_a_wide_beam_is_brute_force(model: str, options: dict[str, int], words, is_allowed) -> None:
-    """The best of all sequences that the option allows, a word spelt in either way."""
+def test_a_wide_beam_is_brute_force(model: str, options, words, is_allowed) -> None:
+    """The best of all sequences that the option allows, by forced decoding of every one.
+
+    Finished sequences have up to 4 pieces, unfinished ones 4.
+    """
     config = short(4, 400, 4).model_copy(update={"max_repeats": None, **options})
-    sequences = list(filter(is_allowed, every_sequence(bound=4)))
-    assert_best(MODELS[model], config, sequences, [Constraint(words=words)] * 2)
-
-
-@pytest.mark.parametrize(("name", "beam"), [("table", 1), ("rnn", 2), ("table", 5)])
-@pytest.mark.parametrize("option", WORDS)
-def test_words_occur_or_do_not(name: str, beam: int, option: str) -> None:
-    config = SearchConfig(beam=beam, n_best=beam, max_length=9, max_repeats=None)
-    constraints = [Constraint(words=WORDS[option])] * len(SOURCES)
-    for hypotheses in run(MODELS[name], config, constraints=constraints):
-        assert hypotheses
-        assert all(has_words(hypothesis.ids, WORDS[option]) for hypothesis in hypotheses)
+    inner = [id_ for id_ in range(VOCAB) if id_ not in (PAD_ID, BOS_ID, EOS_ID)]
+    sequences = [(*ids, EOS_ID) for n in range(4) for ids in itertools.product(inner, repeat=n)]
+    sequences = list(filter(is_allowed, [*sequences, *itertools.product(inner, repeat=4)]))
+    sources, constraints = SOURCES[:2], [Constraint(words=words)] * 2
+    outputs = run(MODELS[model], config, sources, constraints)
+    for source, best in zip(sources, outputs, strict=True):
+        src = batch([source] * len(sequences))
+        forced = force_decode(MODELS[model], *src, sequences, config.length_penalty)
+        expected = sorted(forced, key=lambda h: (not h.finished, -h.score))[: config.n_best]
+        assert_all_same(best, expected)
 
 
 def test_a_word_is_found_however_it_is_cut() -> None:
@@ -171,7 +182,7 @@ def test_options_that_contradict_each_other() -> None:
 
 
 SOME = settings(max_examples=50, deadline=None)
-IDS = st.lists(st.sampled_from([UNK_ID, 4, 5, 6]), max_size=24)
+IDS = st.lists(st.sampled_from([UNK_ID, 4, 5, 6]), max_size=40)
 
 
 @SOME
@@ -201,17 +212,6 @@ def test_a_source_allows_its_own_repetitions(sources: list[list[int]], at_least:
     assert n_repetitions(src_ids, keep, at_least).tolist() == expected
 
 
-@pytest.mark.parametrize("model", [Cycle([4]), Cycle([4, 6]), Cycle([4, 5, 6, 7, 8, 9])])
-@pytest.mark.parametrize(("beam", "max_repeats"), [(1, 2), (4, 3)])
-def test_a_loop_ends(model, beam: int, max_repeats: int) -> None:
-    long = {"max_length_factor": 0, "max_length_extra": 40}
-    free = SearchConfig(beam=beam, max_repeats=None).model_copy(update=long)
-    assert most_repeats(run(model, free, [[5, 3]])[0][0].ids) > 5
-    bound = free.model_copy(update={"max_repeats": max_repeats, "n_best": beam})
-    for hypotheses in run(model, bound):
-        assert max(most_repeats(h.ids) for h in hypotheses) <= max_repeats
-
-
 def test_a_source_that_repeats_may_be_followed() -> None:
     model = ConstantModel({4: 0.97, 5: 0.02, EOS_ID: 0.01})
     config = SearchConfig(beam=1, max_length_factor=0, max_length_extra=12)
@@ -221,3 +221,78 @@ def test_a_source_that_repeats_may_be_followed() -> None:
     assert laughing.ids[:6] == (4, 4, 4, 4, 4, 5)
     [[unknown]] = run(model, config, [[9, UNK_ID, UNK_ID, UNK_ID, UNK_ID, UNK_ID, 3]])
     assert unknown.ids == plain.ids
+
+
+def samples_of(model, sources: list[list[int]] = SOURCES, n: int = 5, **keys: object):
+    config = SearchConfig(max_length=9, length_penalty=0.8, n_best=n, sampling=keys)
+    return search(model, *batch(sources), config)
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        SamplingConfig(epsilon=0.15),
+        SamplingConfig(temperature=0.6, top_k=3),
+        SamplingConfig(temperature=1.7, top_p=0.8),
+        SamplingConfig(top_k=4, top_p=0.7),
+    ],
+)
+def test_samples_follow_the_distribution(sampling: SamplingConfig) -> None:
+    """Pearson's chi-square over all sequences of up to 3 pieces, at about 4 standard deviations."""
+    model = TableModel()
+    model.table /= 2
+    n, bound = 4_000, 3
+    config = SearchConfig(max_length=bound, max_repeats=None, sampling=sampling, n_best=n)
+    [samples] = search(model, *batch([[5, 3]]), config)
+    expected: dict[tuple[int, ...], float] = {(): 1.0}
+    for step in range(bound):
+        for ids in [ids for ids in expected if len(ids) == step and EOS_ID not in ids]:
+            logits = model.table[8 % 5, step, ids[-1] if ids else BOS_ID][:VOCAB]
+            probs = _expected(logits, sampling)
+            mass = expected.pop(ids)
+            for id_, p in enumerate((probs / probs.sum()).tolist()):
+                if p:
+                    expected[(*ids, id_)] = mass * p
+    assert_drawn_from(Counter(sample.ids for sample in samples), expected)
+
+
+def _expected(logits: torch.Tensor, sampling: SamplingConfig) -> torch.Tensor:
+    """The distribution of draws: temperature, top-k, top-p and epsilon, applied in this order."""
+    probs = (logits / sampling.temperature).softmax(dim=0)
+    probs[[PAD_ID, BOS_ID]] = 0  # never produced
+    order = probs.argsort(descending=True).tolist()
+    if sampling.top_k is not None:
+        probs[order[sampling.top_k :]] = 0
+    mass, nucleus = 0.0, []
+    for id_ in order:
+        if mass < sampling.top_p * float(probs.sum()):
+            nucleus.append(id_)
+        mass += float(probs[id_])
+    probs[[id_ for id_ in order if id_ not in nucleus]] = 0
+    probs[probs < min(sampling.epsilon, float(probs.max()))] = 0
+    return probs
+
+
+@pytest.mark.parametrize(
+    "model",
+    [TableModel(), varied_model(), Ensemble([varied_model(), TableModel(seed=1)], VOCAB)],
+    ids=["table", "rnn", "ensemble"],
+)
+def test_neither_batch_nor_order_nor_number_changes_a_sample(model) -> None:
+    """Scores and attention equal the results of forced decoding."""
+    together = samples_of(model, epsilon=0.1)
+    backwards = samples_of(model, SOURCES[::-1], epsilon=0.1)[::-1]
+    more = [samples[:5] for samples in samples_of(model, epsilon=0.1, n=8)]
+    for source, *results in zip(SOURCES, together, backwards, more, strict=True):
+        [alone] = samples_of(model, [source], epsilon=0.1)
+        for samples in results:
+            assert_all_same(samples, alone)
+    assert len({sample.ids for samples in together for sample in samples}) > 1
+    other = samples_of(model, seed=2, epsilon=0.1)
+    assert [[h.ids for h in samples] for samples in other] != [
+        [h.ids for h in samples] for samples in together
+    ]
+    for source, samples in zip(SOURCES, together, strict=True):
+        src = batch([source] * len(samples))
+        forced = force_decode(model, *src, [sample.ids for sample in samples], length_penalty=0.8)
+        assert_all_same(samples, forced)

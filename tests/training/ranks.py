@@ -1,8 +1,8 @@
 """A world of processes for a test, on loopback, forked from this one."""
 
+import contextlib
 import multiprocessing
 import os
-import pickle
 import socket
 import time
 import traceback
@@ -48,7 +48,7 @@ def in_world(world: int, work: Callable[[Ranks], Any], connect: bool = True) -> 
         for (receiver, sender), process in zip(pipes, processes, strict=True):
             sender.close()
             assert receiver.poll(max(0.0, deadline - time.monotonic())), f"{process.name} hangs"
-        return [pickle.loads(receiver.recv_bytes()) for receiver, _ in pipes]
+        return [receiver.recv() for receiver, _ in pipes]
     finally:
         for process in processes:
             process.kill()
@@ -59,18 +59,14 @@ def _be(rank: int, names: dict[str, str], work: Any, connect: bool, sender: Any)
     torch.set_num_threads(1)
     os.environ.update({**names, "RANK": str(rank), "LOCAL_RANK": str(rank)})
     ranks = Ranks.from_environment()
+    result: Any
     try:
-        if connect:
-            with ranks.connected(torch.device("cpu")):
-                result = work(ranks)
-        else:
+        with ranks.connected(torch.device("cpu")) if connect else contextlib.nullcontext():
             result = work(ranks)
-        content = pickle.dumps(result)
     except Exception as error:
         traceback.print_exc()
-        try:
-            content = pickle.dumps(error)
-        except Exception:
-            content = pickle.dumps(RuntimeError(repr(error)))
-    sender.send_bytes(content)
-    sender.close()
+        result = error
+    try:
+        sender.send(result)
+    except Exception:  # pickle has no one error for what it does not take
+        sender.send(RuntimeError(repr(result)))

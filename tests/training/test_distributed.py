@@ -1,9 +1,9 @@
 """Laws of distributed training: any number of ranks trains the same model."""
 
+import itertools
 import json
 import math
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -158,12 +158,7 @@ def test_work_is_shared_in_turn_and_gathered_in_order() -> None:
     assert in_world(2, work) == [[squares, [0, 2, 4, 0, 2, 4]], [squares, [1, 3]]]
 
 
-def train_in_world(
-    world: int,
-    run: Path,
-    interrupted: Callable[[Ranks], bool] = lambda ranks: False,
-    **sections: Any,
-) -> Outcome:
+def train_in_world(world: int, run: Path, interrupted=lambda ranks: False, **sections) -> Outcome:
     """Train on the corpus beside the run, 4 batches an epoch; all ranks have the same outcome."""
     config = tiny_config(run.parent, **sections)
 
@@ -181,12 +176,10 @@ def test_a_run_goes_on_with_the_same_bits_and_in_another_world(corpus: Path) -> 
     """Dropout draws on each rank from a generator of its own, and all are in the checkpoint."""
     sections = {"model": {"dropout": 0.3}, "valid": {"every": 2, "samples": 1}}
     train = {"ema": {"decay": 0.9}}
-    run, parts, calls = corpus / "unbroken", corpus / "parts", 0
+    run, parts, calls = corpus / "unbroken", corpus / "parts", itertools.count(1)
 
     def second_rank(ranks: Ranks) -> bool:
-        nonlocal calls
-        calls += 1
-        return ranks.rank == 1 and calls > 2
+        return next(calls) > 2 and ranks.rank == 1
 
     assert train_in_world(2, run, train=train, **sections).step == 4
     stopped = train_in_world(2, parts, second_rank, train=train, **sections)

@@ -1,40 +1,66 @@
-"""Whole runs: they learn, end where they are told, and report what they were given."""
+"""Whole runs: the updates they make, their ends, and the cures that errors name."""
 
+import itertools
+import json
+from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
-import numpy as np
 import pytest
 import torch
-from training.toy import log_of, records, toy_config, train_tiny, write_reversal
+from torch.nn.functional import cross_entropy
+from training.toy import (
+    assert_same_checkpoint,
+    assert_same_run,
+    last_checkpoint,
+    log_of,
+    records,
+    spy,
+    train_tiny,
+)
 
-from nmt.corpora.corpora import read_split
-from nmt.corpora.sources import DataConfig, SplitConfig
+from nmt.batches.batching import Batch
+from nmt.cli.shared.process import deterministic
+from nmt.device import fast_bf16, is_out_of_memory
 from nmt.errors import ConfigError, NMTError
-from nmt.optim import losses
+from nmt.evaluation.attention_health import AttentionHealth
+from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory
-from nmt.training.loop import train
+from nmt.text.vocabulary import PAD_ID
+from nmt.training import loop, trainer
+from nmt.training.guards import divergence_note
+from nmt.training.trainer import Trainer
 from nmt.translation.translator import Translator
 
 
-def test_unseen_reversals_are_learned_with_their_attention(tmp_path: Path) -> None:
-    """The run still translates where its folder has moved."""
-    write_reversal(tmp_path, n_train=1000, n_test=40)
-    valid = {"max_examples": 2, "beam": 1}
-    config = toy_config(tmp_path, train={"epochs": 6, "lr": 0.01}, valid=valid)
-    train(config, tmp_path / "run", quiet=True)
-    (tmp_path / "run").rename(tmp_path / "moved")
-    pairs = read_split(SplitConfig(file=tmp_path / "test.tsv"), DataConfig())
-    translator = Translator.load(tmp_path / "moved")
-    translations = translator.translate([pair.src_text for pair in pairs])
-    right = [t.text == pair.tgt_text for t, pair in zip(translations, pairs, strict=True)]
-    assert np.mean(right) > 0.9
-    shares = []
-    for translation in translations:
-        n = len(translation.source.ids)
-        weights = translation.hypotheses[0].hypothesis.attention
-        shares += [weights[t, n - 1 - t] for t in range(min(n, len(weights)))]
-    assert np.mean(shares) > 0.6, "attention runs from the end to the beginning"
+def test_a_run_is_the_plain_loop_over_its_batches(corpus: Path, monkeypatch) -> None:
+    """The mean cross-entropy over the target tokens, clipping and SGD, written in plain PyTorch."""
+    models: list[Seq2Seq] = []
+    batches: list[Batch] = []
+
+    def record(trainer: Trainer, group: Sequence[Batch]) -> None:
+        models.append(deepcopy(trainer.state.model))
+        batches.extend(group)
+
+    spy(monkeypatch, Trainer, "_update", record)
+    sgd = {"kind": "sgd", "momentum": 0.5}
+    train_tiny(corpus, train={"optimizer": sgd, "lr": 1.0, "clip_norm": 0.1})
+    model, measured = models[0], []
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.5)
+    for batch in batches:
+        logits = model(batch.src_ids, batch.src_ids != PAD_ID, batch.tgt_in).logits
+        loss = cross_entropy(logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=PAD_ID)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+        measured.append(loss.item())
+    expected = [record["loss"] for record in records(corpus / "run", "train")]
+    assert measured == pytest.approx(expected, abs=1e-3)
+    weights = last_checkpoint(corpus / "run").model_tensors
+    torch.testing.assert_close(model.state_dict(), weights, rtol=1e-3, atol=1e-5)
 
 
 def test_the_first_limit_ends_the_run(corpus: Path) -> None:
@@ -65,24 +91,17 @@ def test_best_and_last_checkpoints_are_kept(corpus: Path) -> None:
     assert outcome.best.step == best["step"]
 
 
-def test_a_loss_that_is_no_number_leaves_the_checkpoints(
-    begun: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    genuine = losses._with_auxiliary
+def test_a_loss_that_is_no_number_leaves_the_checkpoints(begun: Path, monkeypatch) -> None:
+    def poison(trainer: Trainer, group: Any) -> None:
+        next(trainer.state.model.parameters()).data.fill_(torch.nan)
 
-    def poisoned(*arguments: Any) -> Any:
-        loss = genuine(*arguments)
-        return loss._replace(loss_sum=loss.loss_sum * torch.nan, nll_sum=loss.nll_sum * torch.nan)
-
-    monkeypatch.setattr(losses, "_with_auxiliary", poisoned)
+    spy(monkeypatch, Trainer, "_update", poison)
     with pytest.raises(NMTError, match=r"loss is nan at step 4; earlier checkpoints are intact"):
         train_tiny(begun)
     assert RunDirectory(begun / "run").checkpoint_folder.steps() == [3]
 
 
-def test_an_extra_that_bleu_lacks_is_named_before_a_run_is_made(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_extra_that_bleu_lacks_is_named_before_a_run_is_made(corpus: Path, monkeypatch) -> None:
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
     with pytest.raises(ConfigError, match=r"^valid.bleu_tokenize: .* 'sacrebleu\[ja\]'"):
         train_tiny(corpus, data={"tgt_lang": "ja"})
@@ -102,3 +121,148 @@ def test_validation_takes_several_references(corpus: Path) -> None:
     assert "1 empty target" in log
     assert "1 longer than 2 pieces" in log
     assert "2 sentences for validation (1 pairs with an empty side" in log
+
+
+CPU_WORDS = "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you"
+
+
+def test_out_of_memory_is_known() -> None:
+    for error in (
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError(CPU_WORDS),
+        RuntimeError("Storage size calculation overflowed with sizes=[9, 9]"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"),
+    ):
+        assert is_out_of_memory(error)
+    assert not is_out_of_memory(RuntimeError("size mismatch"))
+    assert not is_out_of_memory(ValueError("out of memory"))
+
+
+@pytest.mark.parametrize("saved", [2, None])
+def test_a_batch_too_large_is_named_and_smaller_ones_go_on(corpus, monkeypatch, saved) -> None:
+    """From the last checkpoint; without one the run begins anew."""
+    sizes = {"epochs": 1, "batch_size": 25, "save_every": saved}
+    calls = itertools.count(1)
+
+    def limited(model: Seq2Seq, src_ids: Any, *others: Any, **options: Any) -> None:
+        if len(src_ids) == 25 and model.training and next(calls) > 3:
+            raise RuntimeError(CPU_WORDS)
+
+    spy(monkeypatch, Seq2Seq, "forward", limited)
+    with pytest.raises(NMTError, match=r"^out of memory at step 4: ") as caught:
+        train_tiny(corpus, train=sizes)
+    assert "`train.batch_size=12` `train.accumulate=2`" in str(caught.value)
+    assert str(caught.value).endswith("`allow_change`") is (saved is not None)
+    smaller = {**sizes, "batch_size": 12, "accumulate": 2}
+    outcome = train_tiny(corpus, allow_change=saved is not None, train=smaller)
+    assert (outcome.step, outcome.reason) == ((saved or 0) + 5, "1 epoch done")
+    steps = [record["step"] for record in records(corpus / "run", "train")]
+    assert steps == list(range(1, outcome.step + 1))
+
+
+def test_a_validation_without_memory_leaves_its_step_saved(corpus: Path, monkeypatch) -> None:
+    epoch = {"epochs": 1}
+    train_tiny(corpus, "whole", train=epoch)
+    with monkeypatch.context() as patch:
+        patch.setattr(Translator, "translate", Mock(side_effect=MemoryError))
+        with pytest.raises(NMTError, match=r"validation after step 4, .*search.batch_size=16"):
+            train_tiny(corpus, train=epoch)
+    train_tiny(corpus, train=epoch, search={"batch_size": 16})
+    assert_same_run(corpus / "whole", corpus / "run")
+
+
+def test_an_operation_without_a_deterministic_form_is_named(corpus: Path, monkeypatch) -> None:
+    """A library call does not make the process deterministic; the command does, meanwhile."""
+
+    def refused(self: object, *arguments: Any, **options: Any) -> None:
+        assert torch.are_deterministic_algorithms_enabled()
+        raise RuntimeError("cumsum_cuda does not have a deterministic implementation, but\nmore")
+
+    sections = {"train": {"steps": 1, "deterministic": True}}
+    with pytest.raises(ConfigError, match=r"^train\.deterministic: got true"):
+        train_tiny(corpus, **sections)
+    with deterministic(True):
+        assert train_tiny(corpus, **sections).step == 1
+        monkeypatch.setattr(Seq2Seq, "forward", refused)
+        with pytest.raises(ConfigError, match=r"^train\.deterministic: cumsum"):
+            train_tiny(corpus, "other", **sections)
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.parametrize(("every", "n_records"), [(4, 2), (1, 0)])
+def test_bad_weights_are_neither_saved_nor_validated(corpus, monkeypatch, every, n_records) -> None:
+    sections: dict[str, Any] = {"train": {"save_every": 1}, "valid": {"every": every}}
+    genuine, calls, first_bad = torch.optim.Adam.step, itertools.count(1), n_records + 1
+
+    def poisoned(self: Any, *arguments: Any, **options: Any) -> None:
+        genuine(self, *arguments, **options)
+        if next(calls) >= first_bad:
+            self.param_groups[0]["params"][0].data[0] = torch.nan
+
+    saved = "from the last one, of step 2" if n_records else "nothing was saved yet"
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.optim.Adam, "step", poisoned)
+        with pytest.raises(NMTError, match=rf"NaN or infinite after step {first_bad}; .*{saved}"):
+            train_tiny(corpus, **sections)
+    assert len(records(corpus / "run", "valid")) == 0
+    if n_records:
+        assert last_checkpoint(corpus / "run").step == n_records
+    assert train_tiny(corpus, **sections).step == 8
+
+
+def test_divergence_and_collapse_are_reported(corpus: Path, monkeypatch) -> None:
+    """Overfitting is no divergence, nor is one odd batch; a uniform guess has 6.2 nats.
+
+    A collapse not in the first validation, when attention may not have learned yet.
+    """
+    assert divergence_note(50.0, 50.0, tgt_vocab_size=500) is not None
+    for loss, valid_loss in ((1.0, 50.0), (50.0, 6.0), (11.0, 11.0)):
+        assert divergence_note(loss, valid_loss, tgt_vocab_size=500) is None
+    pairs: list[tuple[float, float]] = []
+    note = "the loss has diverged"
+    monkeypatch.setattr(trainer, "divergence_note", lambda *of: pairs.append(of[:2]) or note)
+    monkeypatch.setattr(AttentionHealth, "collapse", lambda self: "all but even")
+    train_tiny(corpus, valid={"every": 4})
+    assert log_of(corpus / "run").count(note) == 2
+    assert log_of(corpus / "run").count("attention has collapsed: all but even") == 1
+    train_losses, valid_losses = (
+        [record["loss"] for record in records(corpus / "run", kind) if record["step"] in (4, 8)]
+        for kind in ("train", "valid")
+    )
+    assert [loss for pair in pairs for loss in pair] == pytest.approx(
+        [loss for pair in zip(train_losses, valid_losses, strict=True) for loss in pair], abs=1e-3
+    )
+
+
+AUTO = {"steps": 2, "precision": "auto"}
+
+
+def test_the_unit_of_a_processor_and_a_gpu_from_ampere_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    for keys, unit in (
+        ([], None),
+        (["avx512_bf16"], "AVX512-BF16"),
+        (["avx512_bf16", "amx_bf16"], "AMX-BF16"),
+    ):
+        capabilities = {"avx512_bf16": False, "amx_bf16": False, **dict.fromkeys(keys, True)}
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda c=capabilities: c)
+        assert fast_bf16(torch.device("cpu")) == unit
+    for capability, is_fast in (((7, 5), False), ((8, 0), True), ((9, 0), True)):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, c=capability: c)
+        assert (fast_bf16(torch.device("cuda")) is not None) == is_fast
+    assert fast_bf16(torch.device("mps")) is None
+
+
+@pytest.mark.parametrize(("unit", "expected"), [("AMX-BF16", "bf16"), (None, "fp32")])
+def test_auto_is_what_it_chooses_and_says_so(corpus, monkeypatch, unit, expected) -> None:
+    """And a run keeps its format on another machine."""
+    monkeypatch.setattr(loop, "fast_bf16", lambda device: unit)
+    train_tiny(corpus, "named", train={"steps": 2, "precision": expected})
+    train_tiny(corpus, "auto", stop_after=1, train=AUTO)
+    monkeypatch.setattr(loop, "fast_bf16", lambda device: None if unit else "AMX-BF16")
+    train_tiny(corpus, "auto", train=AUTO)
+    assert_same_checkpoint(corpus / "auto", corpus / "named")
+    reason = unit or "this device is not faster in bf16"
+    for name, words in (("auto", f"{expected} (auto: {reason}"), ("named", expected)):
+        card = json.loads((corpus / name / "run.json").read_text(encoding="utf-8"))
+        assert card["hardware"]["precision"].startswith(words)

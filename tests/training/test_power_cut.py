@@ -4,11 +4,10 @@ import errno
 import random
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from disk import Recorder, failing
-from training.toy import assert_same_run, log_of, records, train_tiny
+from training.toy import assert_same_run, log_of, records, spy, train_tiny
 
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
@@ -91,16 +90,8 @@ def test_a_run_on_a_disk_that_refuses_goes_on_later(corpus: Path) -> None:
         assert [p.name for p in run.rglob("*") if p.name.startswith(".")] == []
 
 
-def test_a_run_folder_that_vanishes_is_not_made_anew(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    update = Trainer._update
-
-    def gone(self: Trainer, group: Any) -> Any:
-        shutil.rmtree(corpus / "run")
-        return update(self, group)
-
-    monkeypatch.setattr(Trainer, "_update", gone)
+def test_a_run_folder_that_vanishes_is_not_made_anew(corpus: Path, monkeypatch) -> None:
+    spy(monkeypatch, Trainer, "_update", lambda *_: shutil.rmtree(corpus / "run"))
     with pytest.raises(CheckpointError, match="deleted or replaced"):
         train_saving(corpus, "run")
     assert not (corpus / "run").exists()

@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from devices import HERE
 from hypothesis import given
 from hypothesis import strategies as st
 from training.toy import last_checkpoint, log_of, records, train_tiny, write_reversal
-from translation.small import PAIRS, PIECES, TEXTS, translator_of
+from translation.small import PAIRS, PIECES, TEXTS, translator_of, turned
 
 from nmt.batches.batching import EncodedCorpus, encode_pairs
 from nmt.batches.resampling import Resampling
@@ -24,7 +23,6 @@ from nmt.explain.attribution import inputs
 from nmt.explain.attribution.methods import METHODS, Attributor
 from nmt.explain.explainer.page import write_explainer
 from nmt.export.onnx_folder import export_onnx
-from nmt.models.catalog import build_model
 from nmt.models.transformer.transformer import TransformerConfig
 from nmt.runs.trained_run import TrainedRun
 from nmt.search.back_pointers import length_penalty
@@ -55,7 +53,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def test_a_run_equals_a_plain_run_on_reversed_targets(runs: list[Path]) -> None:
     """But for the results, which are in reading order."""
     weights = [last_checkpoint(run).model_tensors for run in runs]
-    assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
+    torch.testing.assert_close(*weights, rtol=0, atol=0)
     losses = [[line.get("loss") for line in records(run)] for run in runs]
     assert losses[0] == losses[1]
     ours, theirs = (Translator.load(run, "cpu") for run in runs)
@@ -125,23 +123,11 @@ def test_batches_reverse_sampled_pieces_and_links() -> None:
     assert sorted(batch.links.indices.T.tolist()) == [[0, 1, 0], [0, 2, 0], [0, 3, 2]]
 
 
-def turned(translator: Translator) -> Translator:
-    """A translator that takes the same model for a right-to-left one."""
-    tokenizers = replace(translator.tokenizers, reverse_target=True)
-    return Translator(translator.model, tokenizers, translator.device, translator.search)
-
-
 @pytest.mark.parametrize("method", METHODS)
-def test_attribution_and_self_attention(
-    method: AttributionMethod, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_attribution_and_self_attention(method: AttributionMethod, monkeypatch) -> None:
     monkeypatch.setattr(inputs, "_POINTS", (8,))  # the law holds for any number of points
-    tokenizers = translator_of().tokenizers
-    sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
-    torch.manual_seed(2)  # some hypotheses end with eos, some are cut
-    model = build_model(TransformerConfig(size=12, heads=2, layers=2), *sizes).to(HERE)
-    model.load_state_dict({name: 2 * tensor for name, tensor in model.state_dict().items()})
-    transformer = Translator(model, tokenizers, HERE, SearchConfig(max_length=17))
+    # By this seed some hypotheses end with eos, some are cut.
+    transformer = translator_of(seed=2, model=TransformerConfig(size=12, heads=2, layers=2))
 
     def explained(translator: Translator) -> list[Hypothesis]:
         translations = translator.with_self_attention(translator.translate(TEXTS))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from training.ranks import in_world
-from training.toy import assert_resumes, records, tiny_config, train_tiny
+from training.toy import assert_resumes, records, spy, tiny_config, train_tiny
 
 from nmt.batches.batching import Batch
 from nmt.text.vocabulary import EOS_ID
@@ -32,32 +32,16 @@ def sections(folder: Path, **train: Any) -> dict[str, Any]:
     }
 
 
-def test_the_stage_is_a_function_of_the_update(tmp_path: Path) -> None:
-    data = tiny_config(tmp_path, **sections(tmp_path)).data
-    assert [data.stage_at(step) for step in range(9)] == [0, 0, 1, 1, 1, 2, 2, 3, 3]
-    assert [data.updates_to_next_stage(step) for step in range(1, 8)] == [1, 3, 2, 1, 2, 1, None]
-    before, *stages = map(data.in_stage, range(4))
-    assert before == data
-    trains = [stage.train for stage in stages]
-    assert [part and part.weights for part in trains] == [[0, 1], None, [1, 0]]
-    assert [part and part.temperature for part in trains] == [None, 5.0, None]
-    assert [(stage.noise.is_on, stage.sampling.is_on) for stage in stages] == [
-        (True, False),
-        (False, True),
-        (False, False),
-    ]
-
-
-def test_an_update_has_the_pairs_of_its_stage(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_update_has_the_pairs_of_its_stage(corpus: Path, monkeypatch) -> None:
     """From its first update on: the corpora, the noise and the pieces of no other stage."""
+    mixture = tiny_config(corpus, **sections(corpus)).data.in_stage(2).train
+    assert mixture is not None
+    assert mixture.temperature == 5.0, "without weights of its own the mixture's temperature holds"
     shares: list[tuple[float, bool, bool]] = []
     small = set((corpus / "test.tsv").read_text(encoding="utf-8").splitlines())
-    update = Trainer._update
 
-    def spied(self: Trainer, group: Sequence[Batch]) -> None:
-        src, tgt = self.data.tokenizers.src, self.data.tokenizers.tgt
+    def record(trainer: Trainer, group: Sequence[Batch]) -> None:
+        src, tgt = trainer.data.tokenizers.src, trainer.data.tokenizers.tgt
         rows = [row for batch in group for row in zip(batch.src_ids, batch.tgt_out, strict=True)]
         pairs = [[tuple(i for i in ids.tolist() if i > EOS_ID) for ids in row] for row in rows]
         texts = [(src.decode(one), tgt.decode(two)) for one, two in pairs]
@@ -65,9 +49,8 @@ def test_an_update_has_the_pairs_of_its_stage(
         is_noisy = any(text.isupper() for text, _ in texts)
         is_sampled = [two for _, two in pairs] != tgt.encode_batch([text for _, text in texts])
         shares.append((n_small / len(pairs), is_noisy, is_sampled))
-        update(self, group)
 
-    monkeypatch.setattr(Trainer, "_update", spied)
+    spy(monkeypatch, Trainer, "_update", record)
     train_tiny(corpus, **sections(corpus))
     assert all(0 < share < 1 for share, *_ in shares[:2] + shares[5:7])
     assert [share for share, *_ in shares[2:5] + shares[7:]] == [1, 1, 1, 0, 0, 0]
@@ -82,13 +65,7 @@ def test_an_update_has_the_pairs_of_its_stage(
         ((2, 2, 1), {"accumulate": 3}, "cache", [1, 1, 2, 2, 3, 4, 4, 5, 5, 6]),
     ],
 )
-def test_a_resumed_run_is_the_unbroken_one(
-    corpus: Path,
-    stops: Sequence[int],
-    options: dict[str, int],
-    cache: str | None,
-    epochs: list[int],
-) -> None:
+def test_a_resumed_run_is_the_unbroken_one(corpus: Path, stops, options, cache, epochs) -> None:
     """Stopped at any update; a stage ends its epoch, which is then validated."""
     settings = sections(corpus, **options)
     settings["data"]["cache"] = cache and str(corpus / cache)

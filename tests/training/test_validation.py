@@ -3,11 +3,10 @@
 import itertools
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
-from training.toy import toy_config, write_reversal
+from training.toy import spy, toy_config, write_reversal
 
 from nmt.batches.batching import encode_pairs
 from nmt.corpora.corpora import read_examples
@@ -68,18 +67,10 @@ def test_a_validation_drops_nothing(trained: tuple[Seq2Seq, Validator]) -> None:
     assert (progress.best_step, progress.bad_validations) == (2, 1)
 
 
-def test_a_validation_leaves_the_generators_as_they_were(
-    trained: tuple[Seq2Seq, Validator], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_validation_leaves_the_generators_as_they_were(trained, monkeypatch) -> None:
     """Also where decoding draws from them, and where it is interrupted."""
     model, validator = trained
-    forward = model.forward
-
-    def drawing(*arguments: Any, **options: Any) -> Any:
-        torch.rand(())
-        return forward(*arguments, **options)
-
-    monkeypatch.setattr(model, "forward", drawing)
+    spy(monkeypatch, model, "forward", lambda *_, **options: torch.rand(()))
     for answers in ([False] * 99, [False, True], [True]):
         rng.seed_all(7)
         expected = float(torch.rand(()))

@@ -51,9 +51,7 @@ def test_an_update_waits_for_nothing_until_it_is_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_search_step_waits_once_for_its_pieces(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_step_waits_once_for_its_pieces(name: str, monkeypatch) -> None:
     """They are looked at for repetitions; every fourth step looks for the end too."""
     monkeypatch.setattr(GraphedSteps, "_record", lambda *_: None)  # its launches would be one
     model = model_of(name).eval()

@@ -7,8 +7,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import torch
+import pytest
 from devices import DEVICE, HERE
+from torch.testing import assert_close
 
 from nmt.batches.batching import Batcher, EncodedCorpus
 from nmt.config import RunConfig
@@ -93,18 +94,35 @@ def train_tiny(
     folder: Path,
     run: str = "run",
     stop_after: int | None = None,
+    options: dict[str, Any] | None = None,
     allow_change: bool = False,
     **sections: Any,
 ) -> Outcome:
-    """Train `folder / run` by `tiny_config`, until it was asked `stop_after` times to stop."""
+    """Train `folder / run` by `tiny_config`, until it was asked `stop_after` times to stop.
+
+    `options` are other keywords of `train`.
+    """
     asked = itertools.count(1)
+    return train(
+        tiny_config(folder, **sections),
+        folder / run,
+        ["nmt", "train", run],
+        interrupted=lambda: stop_after is not None and next(asked) > stop_after,
+        quiet=True,
+        allow_change=allow_change,
+        **(options or {}),
+    )
 
-    def interrupted() -> bool:
-        return stop_after is not None and next(asked) > stop_after
 
-    config = tiny_config(folder, **sections)
-    command = ["nmt", "train"]
-    return train(config, folder / run, command, interrupted, quiet=True, allow_change=allow_change)
+def spy(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, before: Any) -> None:
+    """Call `before` with the arguments of each call of a method, and then the method itself."""
+    method = getattr(owner, name)
+
+    def spied(*arguments: Any, **options: Any) -> Any:
+        before(*arguments, **options)
+        return method(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, spied)
 
 
 def log_of(run: Path) -> str:
@@ -116,7 +134,7 @@ def records(run: Path, kind: str | None = None) -> list[dict[str, Any]]:
     lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     return [
         {k: v for k, v in record.items() if k not in ("seconds", "tokens_per_second")}
-        for record in map(json.loads, lines)
+        for record in (json.loads(line, parse_constant=pytest.fail) for line in lines)
         if kind in (None, record["type"])
     ]
 
@@ -125,13 +143,8 @@ def assert_same_checkpoint(one: Path, two: Path, which: str = "last") -> None:
     """Every tensor and number of two runs' checkpoints, bit for bit."""
     first, second = (RunDirectory(run).checkpoint_folder.load(which) for run in (one, two))
     assert first.step == second.step
-    for tensors, others in (
-        (first.model_tensors, second.model_tensors),
-        (first.state_tensors, second.state_tensors),
-    ):
-        assert tensors.keys() == others.keys()
-        different = [n for n, t in tensors.items() if not torch.equal(t, others[n])]
-        assert not different, different
+    for name in ("model_tensors", "state_tensors"):
+        assert_close(getattr(first, name), getattr(second, name), rtol=0, atol=0)
     for state in (first.state, second.state):
         state["progress"].pop("seconds")  # type: ignore[attr-defined]
     assert first.state == second.state

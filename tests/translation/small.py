@@ -1,11 +1,12 @@
 """Translators of small random models, in either direction of a few sentences."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from devices import HERE
 
-from nmt.models.catalog import build_model
+from nmt.models.catalog import ModelConfig, build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import SentencePieceConfig, WordConfig, train_tokenizers
@@ -22,6 +23,7 @@ PAIRS = [
 LONGER = "The cats see the garden, and he is here."
 TEXTS = [*(pair.src_text for pair in PAIRS), "", LONGER, "Is"]
 PIECES = SentencePieceConfig(vocab_size=40)
+SMALL_RNN = RNNConfig(embedding=11, hidden=13)
 
 
 def translator_of(
@@ -30,6 +32,7 @@ def translator_of(
     seed: int = 5,
     backward: bool = False,
     more: Sequence[SentencePair] = (),
+    model: ModelConfig = SMALL_RNN,
 ) -> Translator:
     """A translator whose weights are large enough that its translations differ."""
     pairs = [*PAIRS, *more]
@@ -39,13 +42,19 @@ def translator_of(
     tokenizers = train_tokenizers(config, pairs, *langs, seed=1)
     torch.manual_seed(seed)
     sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
-    model = build_model(RNNConfig(embedding=11, hidden=13), *sizes)
+    built = build_model(model, *sizes)
     with torch.no_grad():
-        for parameter in model.parameters():
+        for parameter in built.parameters():
             parameter.mul_(2)
-    return Translator(model.to(HERE), tokenizers, HERE, search or SearchConfig(max_length=17))
+    return Translator(built.to(HERE), tokenizers, HERE, search or SearchConfig(max_length=17))
 
 
 def with_search(translator: Translator, search: SearchConfig) -> Translator:
     """Return a translator of the same model with another search config."""
     return Translator(translator.model, translator.tokenizers, translator.device, search)
+
+
+def turned(translator: Translator) -> Translator:
+    """Return a translator that takes the same model for a right-to-left one."""
+    tokenizers = replace(translator.tokenizers, reverse_target=True)
+    return Translator(translator.model, tokenizers, translator.device, translator.search)

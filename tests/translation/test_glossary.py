@@ -4,12 +4,11 @@ import contextlib
 import re
 from collections import Counter
 from copy import copy
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from translation.small import LONGER, PIECES, TEXTS, translator_of
+from translation.small import LONGER, PIECES, TEXTS, translator_of, turned
 
 from nmt.errors import ConfigError, DataError
 from nmt.search.search_config import SamplingConfig, SearchConfig
@@ -80,9 +79,9 @@ def test_terms_are_whole_words_and_none_is_left_out(terms, more, words):
     ("config", "is_reversed"), [(PIECES, False), (PIECES, True), (MARKED, False), (WORDS, True)]
 )
 def test_every_term_is_met_and_other_texts_stay(config, is_reversed: bool) -> None:
-    plain = translator_of(config, BEAM)
-    tokenizers = replace(plain.tokenizers, reverse_target=is_reversed)
-    plain = Translator(plain.model, tokenizers, plain.device, BEAM)
+    """Each text of a batch has terms of its own."""
+    plain = translator_of(config, BEAM.model_copy(update={"batch_size": 3}))
+    plain = turned(plain) if is_reversed else plain
     translator = with_terms(TERMS, plain)
     texts = [TEXTS[0], TEXTS[1], LONGER, ""]
     before = [translation.text for translation in plain.translate(texts)]
@@ -90,26 +89,15 @@ def test_every_term_is_met_and_other_texts_stay(config, is_reversed: bool) -> No
     boundary = "" if config is MARKED else r"\b"  # a mark of case may end a word
     for text, translation, unforced in zip(texts, after, before, strict=True):
         sources = {*re.findall(r"\w+", text.lower())} & {*TERMS}
-        for hypothesis in translation.hypotheses:
+        [alone] = translator.translate([text], n_best=2)
+        for hypothesis, other in zip(translation.hypotheses, alone.hypotheses, strict=True):
+            assert hypothesis.hypothesis.ids == other.hypothesis.ids
             output = normalise(hypothesis.text, "fr").lower()
             for source in sources:
                 patterns = [rf"{boundary}{form}{boundary}" for form in TERMS[source]]
                 assert any(re.search(pattern, output) for pattern in patterns)
         assert sources or translation.text == unforced
     assert missed(translator, LONGER) == (after[2].text, 3, [])
-
-
-@pytest.mark.parametrize("beam", [2, 4])
-def test_terms_of_a_batch_are_those_of_its_sentences(beam: int) -> None:
-    search = SearchConfig(beam=beam, max_length=30, max_length_factor=1, allow_unk=False)
-    plain = translator_of(search=search)
-    reverse = replace(plain.tokenizers, reverse_target=True)
-    for tokenizers in (plain.tokenizers, reverse):
-        translator = with_terms(TERMS, Translator(plain.model, tokenizers, plain.device, search))
-        alone = [translator.translate([text], n_best=2)[0].hypotheses for text in TEXTS]
-        batch = [translation.hypotheses for translation in translator.translate(TEXTS, n_best=2)]
-        for one, other in zip(alone, batch, strict=True):
-            assert [h.hypothesis.ids for h in one] == [h.hypothesis.ids for h in other]
 
 
 def test_a_translation_that_has_its_terms_stays() -> None:

@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from devices import HERE
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from translation.small import TEXTS, translator_of
 
 from nmt.errors import ConfigError, DataError
-from nmt.models.catalog import build_model
 from nmt.models.transformer.positions import LearnedConfig
 from nmt.models.transformer.transformer import TransformerConfig
 from nmt.search.search_config import SearchConfig
@@ -43,11 +41,14 @@ def texts_of(translation: DrawnTranslation) -> list[str]:
     return [hypothesis.text for hypothesis in translation.hypotheses]
 
 
+def hypothesis(score: float, finished: bool = True) -> Hypothesis:
+    return Hypothesis((4, 3), (score, 0.0), score, np.zeros((2, 1), np.float32), finished)
+
+
 def translation_of(*outputs: tuple[str, float, bool]) -> DrawnTranslation:
-    nothing, weights = Encoded((), (), (), ()), np.zeros((0, 1), np.float32)
+    nothing = Encoded((), (), (), ())
     hypotheses = tuple(
-        TranslatedHypothesis(text, nothing, Hypothesis((), (), score, weights, finished))
-        for text, score, finished in outputs
+        TranslatedHypothesis(text, nothing, hypothesis(*numbers)) for text, *numbers in outputs
     )
     return DrawnTranslation("x", nothing, hypotheses)
 
@@ -122,10 +123,8 @@ def test_what_cannot_rerank_is_refused(searcher: Translator, forward: Translator
             searcher.rerank_by(["a", "b"], weights)
     with pytest.raises(ConfigError, match=r"^reranker checkpoints: got last"):
         searcher.rerank_by(["a", "b"], checkpoints=["last"])
-    tokenizers = searcher.tokenizers
-    config = TransformerConfig(size=8, heads=2, layers=1, positions=LearnedConfig(max_length=3))
-    model = build_model(config, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
-    searcher.rerankers = (Reranker(Translator(model.to(HERE), tokenizers, HERE), False),)
+    short = TransformerConfig(size=8, heads=2, layers=1, positions=LearnedConfig(max_length=3))
+    searcher.rerankers = (Reranker(translator_of(model=short), False),)
     with pytest.raises(DataError, match=r"^reranking by a model without a run: got a sequence"):
         searcher.translate(TEXTS)
 
@@ -141,15 +140,6 @@ def test_languages() -> None:
 LINES = ["Un chat dort.", "Un chat noir dort.", "Le chien court !", "Un chat dort.", ""]
 
 
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    return translator_of(search=SearchConfig(max_length=11, beam=4))
-
-
-def hypothesis(score: float, finished: bool = True) -> Hypothesis:
-    return Hypothesis((4, 3), (score, 0.0), score, np.zeros((2, 1), np.float32), finished)
-
-
 @pytest.mark.parametrize("utility", ["chrf", "bleu"])
 def test_utilities_are_the_mean_of_sacrebleus_scores(utility: Utility) -> None:
     """Over all candidates, of which duplicates count each time."""
@@ -162,22 +152,21 @@ def test_utilities_are_the_mean_of_sacrebleus_scores(utility: Utility) -> None:
 
 
 def test_one_candidate_is_chosen_and_cut_ones_come_last() -> None:
-    only = hypothesis(-1.0)
-    assert minimum_risk([only], ["a"], expected_utilities(["a"], "bleu", "fr")) == [only]
     cut, low, high = hypothesis(-0.1, False), hypothesis(-3.0), hypothesis(-2.0)
+    other = hypothesis(-9.0)
+    assert minimum_risk([low], ["a"], expected_utilities(["a"], "bleu", "fr")) == [low]
     texts = ["a b c d", "a b c d", "a b c d", "q"]
     utilities = expected_utilities(texts, "chrf", "fr")
-    other = hypothesis(-9.0)
     assert minimum_risk([cut, low, high, other], texts, utilities) == [high, other]
     ranked = minimum_risk([cut, other], ["a b c d", "q"], {"a b c d": 90.0, "q": 1.0})
     assert ranked == [other, cut]
 
 
-def test_minimum_risk_is_the_same_in_any_batch_and_order(translator: Translator) -> None:
+def test_minimum_risk_is_the_same_in_any_batch_and_order(searcher: Translator) -> None:
     for samples in (6, 1, None):
         mbr = {"samples": samples, "epsilon": 0.0}
-        together = translator.translate(TEXTS, search={"mbr": mbr})
-        backwards = translator.translate(TEXTS[::-1], search={"mbr": mbr, "batch_size": 1})[::-1]
+        together = searcher.translate(TEXTS, search={"mbr": mbr})
+        backwards = searcher.translate(TEXTS[::-1], search={"mbr": mbr, "batch_size": 1})[::-1]
         assert [t.text for t in together] == [t.text for t in backwards]
         for translation in together:
             assert len(translation.hypotheses) == bool(translation.src_text)
@@ -186,17 +175,14 @@ def test_minimum_risk_is_the_same_in_any_batch_and_order(translator: Translator)
                 assert hypothesis.attention.shape == rows_and_columns
 
 
-def test_minimum_risk_orders_the_beam(translator: Translator) -> None:
-    beam = translator.translate(TEXTS, n_best=4)
-    ranked = translator.translate(TEXTS, n_best=4, search={"mbr": {"samples": None}})
+def test_minimum_risk_orders_the_beam(searcher: Translator) -> None:
+    beam = searcher.translate(TEXTS, n_best=5)
+    ranked = searcher.translate(TEXTS, n_best=5, search={"mbr": {"samples": None}})
     assert beam != ranked
     for before, after in zip(beam, ranked, strict=True):
-        assert {h.text for h in before.hypotheses} == {h.text for h in after.hypotheses}
-        texts, before_texts = (
-            [translator.tokenizers.tgt.decode(h.target.ids, restore=False) for h in t.hypotheses]
-            for t in (after, before)
-        )
-        utilities = expected_utilities(before_texts, "chrf", "fr") if texts else {}
-        outputs = zip(after.hypotheses, texts, strict=True)
-        order = [(not output.hypothesis.finished, -utilities[text]) for output, text in outputs]
-        assert order == sorted(order)
+        hypotheses = [output.hypothesis for output in before.hypotheses]
+        targets = [output.target.ids for output in before.hypotheses]
+        texts = [searcher.tokenizers.tgt.decode(ids, restore=False) for ids in targets]
+        utilities = expected_utilities(texts, "chrf", "fr") if texts else {}
+        expected = minimum_risk(hypotheses, texts, utilities)
+        assert [output.hypothesis.ids for output in after.hypotheses] == [h.ids for h in expected]
