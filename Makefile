@@ -98,10 +98,11 @@ bench: $(VENV)/.installed              ## speed here, beside the textbook's loop
 kill-test: $(VENV)/.installed          ## 100 times kill -9 in a training; nothing may differ (10 minutes)
 	OMP_NUM_THREADS=1 $(PY) scripts/kill_test.py --kills 100
 
-docs: $(VENV)/.installed               ## regenerate the references: configuration, its schema, commands
+docs: $(VENV)/.installed               ## regenerate the references: configuration, its schema, commands, packages
 	$(PY) scripts/command_reference.py > docs/commands.md
 	$(PY) scripts/config_reference.py > docs/configuration.md
 	$(PY) scripts/config_reference.py --schema > docs/config.schema.json
+	$(PY) scripts/draw_packages.py > docs/packages.svg
 
 docs-check: $(VENV)/.installed         ## is docs/ what its commands make? CHECK_FLAGS="--slow --runs runs": all
 	$(PY) scripts/check_docs.py $(CHECK_FLAGS)

@@ -13,10 +13,8 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -24,16 +22,17 @@ import torch
 from measuring import (
     Material,
     Work,
+    decode,
     describe_load,
     forbid_end,
     forward_flops,
+    in_new_process,
     in_turn,
     is_clean,
     machine_card,
     material_of,
     speedup,
 )
-from pydantic import Field
 from textbook import textbook_loss, textbook_of
 from torch import Tensor, nn
 
@@ -43,7 +42,7 @@ from nmt.config import RunConfig, TrainConfig
 from nmt.corpora.corpora import readable_splits
 from nmt.corpora.entries import data_folder
 from nmt.corpora.sources import DataConfig
-from nmt.device import MemoryUse, Precision, autocast, resolve_device
+from nmt.device import MemoryUse, Precision, resolve_device
 from nmt.errors import ConfigError, NMTError
 from nmt.lab.numbers import columns
 from nmt.models.base import Seq2Seq
@@ -51,10 +50,6 @@ from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.ops.products import product
 from nmt.optim.losses import LossSum
-from nmt.search.search import search
-from nmt.search.search_config import SearchConfig
-from nmt.settings.base import Config
-from nmt.settings.config_file import Override, Overrides, load_overrides
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.vocabulary import RESERVED
 from nmt.training.step import StepSettings, train_step, translation_loss
@@ -84,37 +79,32 @@ class Variant:
         return self.form if self.precision == "fp32" else f"{self.form} {self.precision}"
 
 
-class Sizes(Config):
-    """A GRU with additive attention, one bidirectional layer and one above it."""
+@dataclass(frozen=True)
+class Sizes:
+    """A GRU with additive attention, one bidirectional layer and one above it.
 
-    batch: int = Field(default=64, gt=0, description="sentence pairs of a training batch")
-    src: int = Field(default=16, gt=1, description="source pieces of a fixed shape, end included")
-    tgt: int = Field(default=17, gt=1, description="target pieces of a fixed shape, end included")
-    embedding: int = Field(default=256, gt=0, description="size of a piece's embedding")
-    hidden: int = Field(default=512, gt=0, description="units of encoder (a direction) and decoder")
-    vocabulary: int = Field(default=8000, gt=4, description="pieces a side")
-    dropout: float = Field(default=0.0, ge=0, lt=1, description="share of units dropped")
+    `batch` counts the sentence pairs of a training batch, `src` and `tgt` the pieces of a fixed
+    shape, end included, `hidden` the units of the decoder and of each direction of the encoder.
+    """
+
+    batch: int = 64
+    src: int = 16
+    tgt: int = 17
+    embedding: int = 256
+    hidden: int = 512
+    vocabulary: int = 8000
 
     def model(self) -> RNNConfig:
         """The model of these sizes, as a run's YAML would have it."""
-        return RNNConfig(embedding=self.embedding, hidden=self.hidden, dropout=self.dropout)
+        return RNNConfig(embedding=self.embedding, hidden=self.hidden, dropout=0.0)
 
 
-PRESETS: Mapping[str, Mapping[str, int]] = {
-    "standard": {},
-    "long": {"src": 50, "tgt": 50, "hidden": 1000},
-    "gpu": {"batch": 256, "src": 50, "tgt": 50, "embedding": 512, "hidden": 1024,
-            "vocabulary": 32000},
-    "tiny": {"batch": 3, "src": 5, "tgt": 7, "embedding": 8, "hidden": 16, "vocabulary": 200},
-}  # fmt: skip
-
-
-def sizes_of(name: str, overrides: Overrides) -> Sizes:
-    """Return the preset with `overrides` (`key=value`) on top. Raises ConfigError."""
-    if name not in PRESETS:
-        raise ConfigError(f"--sizes: got '{name}', allowed: {', '.join(PRESETS)}")
-    preset = [Override(key, value, name) for key, value in PRESETS[name].items()]
-    return load_overrides([*preset, *overrides], Sizes)
+PRESETS = {
+    "standard": Sizes(),
+    "long": Sizes(src=50, tgt=50, hidden=1000),
+    "gpu": Sizes(batch=256, src=50, tgt=50, embedding=512, hidden=1024, vocabulary=32000),
+    "tiny": Sizes(batch=3, src=5, tgt=7, embedding=8, hidden=16, vocabulary=200),
+}
 
 
 @dataclass(frozen=True)
@@ -173,23 +163,26 @@ def ceiling(precision: Precision, device: torch.device, sizes: Sequence[int]) ->
     return products(*way, count), 2 * way[0] ** 3 * count
 
 
-def fixed_shape(sizes: Sizes) -> Material:
-    """Return one batch of random pieces without any padding."""
+def fixed_shape(sizes: Sizes, with_padding: bool = False) -> Material:
+    """Return one batch of random pieces; with padding, all but its first pair may be shorter."""
     generator = torch.Generator().manual_seed(1)
 
     def ids(length: int) -> list[tuple[int, ...]]:
         shape = (sizes.batch, length - 1)
         table = torch.randint(len(RESERVED), sizes.vocabulary, shape, generator=generator)
-        return [tuple(row) for row in table.tolist()]
+        lengths = torch.full(shape[:1], length)
+        if with_padding:
+            lengths[1:] = torch.randint(1, length, (sizes.batch - 1,), generator=generator)
+        return [tuple(row[:n].tolist()) for row, n in zip(table, lengths, strict=True)]
 
     batch = make_batch(ids(sizes.src), ids(sizes.tgt))
     title = f"fixed shapes, B {sizes.batch}, S {sizes.src}, T {sizes.tgt}"
     return Material(title, (batch,), sizes.vocabulary, sizes.vocabulary)
 
 
-def real_lengths(sizes: Sizes, data: Path, n_batches: int = 8) -> Material:
+def real_lengths(sizes: Sizes, n_batches: int = 8) -> Material:
     """Return batches of a first epoch of Multi30k if it was fetched, else of the starter corpus."""
-    folder = data_folder(data)
+    folder = data_folder(Path("data"))
     is_fetched = "train" in readable_splits(REAL_CORPUS, folder)
     corpus = REAL_CORPUS if is_fetched else FALLBACK
     n_pieces = sizes.vocabulary if is_fetched else min(sizes.vocabulary, FALLBACK_VOCABULARY)
@@ -254,27 +247,15 @@ def measure_updates(plan: Plan, material: Material) -> Section:
     return Section(f"training, {material.title}", rows, others, tuple(notes))
 
 
-def decode(model: Seq2Seq, precision: Precision, material: Material, beam: int) -> int:
-    """Search on every batch. Returns the number of pieces of the best hypotheses."""
-    factor = material.amount.tgt / material.amount.src
-    config = SearchConfig(beam=beam, max_length_factor=factor, max_length_extra=0)
-    n_pieces = 0
-    for batch in material.batches:
-        with autocast(batch.src_ids.device, precision):
-            results = search(model, batch.src_ids, batch.src_lengths, config)
-        n_pieces += sum(len(hypotheses[0].ids) for hypotheses in results)
-    return n_pieces
-
-
 def measure_decoding(plan: Plan, material: Material, beam: int) -> Section:
     """Measure the same search for every variant but the textbook's, which has no step."""
-    material = material.to(plan.device)
+    material, amount = material.to(plan.device), material.amount
+    factor = amount.tgt / amount.src
     works: dict[str, Work] = {}
     for variant in plan.variants()[:-1]:
         model = forbid_end(plan.build(variant.form, material)).eval()
-        works[variant.name] = partial(decode, model, variant.precision, material, beam)
+        works[variant.name] = partial(decode, model, variant.precision, material, beam, factor)
     timed, others = in_turn(works, plan.rounds)
-    amount = material.amount
     rows = {
         name: {
             **task.rates("sentences/s", amount.sentences),
@@ -292,8 +273,7 @@ def measure_memory(plan: Plan) -> Section | None:
     """Measure the memory that an update adds to a process; None if the system does not tell."""
     rows: dict[str, dict[str, float]] = {}
     for variant in plan.variants():
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            use = pool.submit(use_of_update, plan, variant, torch.get_num_threads()).result()
+        use = in_new_process(use_of_update, plan, variant, torch.get_num_threads())
         if use is None:
             return None
         added = (use[1] - use[0]) / MIB
@@ -310,7 +290,7 @@ def use_of_update(plan: Plan, variant: Variant, threads: int) -> tuple[int, int]
     A small update goes before, which fills the optimiser. None where the peak cannot be reset.
     """
     torch.set_num_threads(threads)
-    small = plan.sizes.model_copy(update={"batch": 1, "src": 2, "tgt": 2})
+    small = replace(plan.sizes, batch=1, src=2, tgt=2)
     material = fixed_shape(plan.sizes).to(plan.device)
     update = learner(plan, variant, material)
     update(fixed_shape(small).to(plan.device).batches)
@@ -332,7 +312,7 @@ def measure(options: argparse.Namespace, plan: Plan) -> Iterator[Section]:
     """Measure the parts in their order; each section as soon as it is there."""
     materials = [fixed_shape(plan.sizes)]
     if options.sizes == "standard" and {"training", "decoding"} & set(options.parts):
-        materials.append(real_lengths(plan.sizes, options.data))
+        materials.append(real_lengths(plan.sizes))
     for part in options.parts:
         if part == "training":
             for material in materials:
@@ -357,18 +337,14 @@ def as_text(section: Section) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; return 1 with --strict if others disturbed, 2 for wrong options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
     add("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
-    add("--sizes", default="standard", help=", ".join(PRESETS))
-    add("--set", nargs="+", default=[], metavar="KEY=VALUE", help="a size, such as hidden=512")
+    add("--sizes", choices=PRESETS, default="standard")
     add("--precision", choices=list(_DTYPES), default="fp32", help="measured beside fp32")
     add("--threads", type=int)
     add("--device", default="cpu", help="auto, cpu, cuda[:N] or mps")
     add("--rounds", type=int, default=7, help="in turn; figures are their medians")
-    add("--data", type=Path, default=Path("data"), help="folder of the corpora")
     add("--json", action="store_true")
     add("--strict", action="store_true", help="exit with 1 if others kept the machine busy")
     options = parser.parse_args(arguments)
@@ -378,8 +354,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ConfigError(f"part: got '{unknown[0]}', allowed: {', '.join(PARTS)}")
         device = resolve_device(options.device)
         products = (4096, 8192) if device.type == "cuda" else (1024, 2048)
-        sizes = sizes_of(options.sizes, options.set)
-        plan = Plan(sizes, device, options.precision, options.rounds, products)
+        plan = Plan(PRESETS[options.sizes], device, options.precision, options.rounds, products)
         configure_process(options.threads)
         card = machine_card(device, plan.precision)
         sections = []
@@ -391,7 +366,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if options.json:
-        settings = {**plan.sizes.model_dump(), "rounds": plan.rounds}
+        settings = {**asdict(plan.sizes), "rounds": plan.rounds}
         report = {"machine": card, "settings": settings, "sections": list(map(asdict, sections))}
         print(json.dumps(report, indent=1))
     else:

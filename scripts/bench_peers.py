@@ -50,16 +50,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
     add("task", choices=["setup", "train", "decode"])
     add("--envs", type=Path, default=Path("runs/peers/envs"), help="folder of the environments")
     add("--work", type=Path, default=Path("runs/peers"), help="folder of data, models and results")
     add("--only", nargs="+", default=list(_DEFAULT), metavar="NAME", help="these toolkits")
-    add("--corpus", default="multi30k-en-fr", help="a corpus that was fetched")
-    add("--data", type=Path, default=Path("data"), help="folder of the corpora")
     add("--rounds", type=int, default=5)
     add("--threads", type=int, default=torch.get_num_threads())
     add("--settings", nargs="+", default=[], metavar="KEY=VALUE", help="such as steps=50")
@@ -84,9 +80,7 @@ def _setup(options: argparse.Namespace) -> None:
 
 def _prepared(options: argparse.Namespace) -> tuple[Place, Exported, Settings]:
     settings = load_overrides(options.settings, Settings)
-    data = export(
-        options.corpus, options.data, options.work / "data", settings.vocabulary, settings.seed
-    )
+    data = export(options.work / "data", settings.vocabulary, settings.seed)
     place = Place(options.envs.absolute(), options.work.absolute(), options.threads)
     return place, data, settings
 

@@ -95,9 +95,7 @@ class PageFormat(string.Formatter):
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the commands and print what is stale; 1 if anything is, 2 if the input is wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
     add("names", nargs="*", help="entries of the list; none: all that are not slow")
     add("--slow", action="store_true", help="the slow ones too")

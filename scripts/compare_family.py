@@ -50,9 +50,7 @@ NAMED = (BASELINE, "none", "transformer", "multi-head", "hard")
 
 def main() -> int:
     """Parse, train, measure, write; return 2 if the user's input was wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
     add("--configs", type=Path, default=Path("configs/family"), help="the recipes to compare")
     add("--runs", type=Path, default=Path("runs/family"), help="where NAME-SEED are")
@@ -116,10 +114,8 @@ def _compare(configs: Mapping[str, RunConfig], options: argparse.Namespace) -> N
     measured: dict[str, dict[int, Measured]] = {}
     for seed in options.seeds:
         for name, recipe in configs.items():
-            path, config = (
-                run_path(options.runs, name, seed),
-                recipe.model_copy(update={"seed": seed}),
-            )
+            path = run_path(options.runs, name, seed)
+            config = recipe.model_copy(update={"seed": seed})
             if not options.measure_only and not is_finished(path, config):
                 train(config, path, sys.argv)  # a run that was begun is continued
             if is_finished(path, config):

@@ -20,7 +20,7 @@ capitals of the reference, so the first measure says most.
 
 The last two columns are the share of translated words that the reference has, which is what counts
 for one-word and two-words, and the number of lost numbers (nmt/evaluation/counts.py).
-The choices for line N depend on --seed, the form and N only.
+The choices for line N depend on SEED, the form and N only.
 """
 
 import argparse
@@ -43,6 +43,7 @@ from nmt.types import EvalExample
 
 MEASURES = {"multi30k": "BLEU lc tok", "bleu": "BLEU", "chrf": "chrF"}
 
+SEED = 1
 NUMBERS = ("7", "42", "3.5", "18:10", "2016", "1,234")
 EMOJI = ("🎉", "😀", "❤️", "👍🏽", "🚲")
 
@@ -148,10 +149,10 @@ def measure(options: argparse.Namespace) -> Iterator[list[str]]:
     """Yield each form with its scores by MEASURES, the words in the reference, lost numbers."""
     run = TrainedRun.open(options.run)
     examples = read_examples(split_named(run.config.data, options.split), run.config.data)
-    translator = Translator.load(run, checkpoint=options.checkpoint)
+    translator = Translator.load(run)
     scoring = Scoring(run.config.data.tgt_lang, tuple(MEASURES), n_bootstrap=0)
-    for form in options.form:
-        evaluation = evaluate(translator, disturbed_examples(examples, form, options.seed), scoring)
+    for form in (*FORMS, "merged"):
+        evaluation = evaluate(translator, disturbed_examples(examples, form, SEED), scoring)
         share = words_in_reference(evaluation.hyp_texts, evaluation.compared.examples)
         scores = (f"{evaluation.scores[key].score:.2f}" for key in MEASURES)
         lost = len(evaluation.counts["lost_numbers"].faults)
@@ -162,11 +163,7 @@ def main() -> int:
     """Print the table; return 2 where the user's input was wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--run", type=Path, required=True, help="a run directory")
-    parser.add_argument("--checkpoint", default="best", help="best, last or step-N")
     parser.add_argument("--split", default="valid", help="a split of the run's corpus")
-    forms = [*FORMS, "merged"]
-    parser.add_argument("--form", choices=forms, nargs="+", default=forms)
-    parser.add_argument("--seed", type=int, default=1, help="seed of the slips")
     try:
         rows = list(measure(parser.parse_args()))
     except NMTError as error:

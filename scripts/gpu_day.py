@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from bench import Sizes, decode, fixed_shape
-from measuring import forbid_end, in_turn, machine_card
+from bench import Sizes, fixed_shape
+from measuring import decode, forbid_end, in_turn, machine_card
 from pydantic import TypeAdapter
 from safetensors.torch import load_file
 from textbook import textbook_loss, textbook_of
 from torch import Tensor, nn
 
-from nmt.batches.batching import Batch, make_batch
+from nmt.batches.batching import Batch
 from nmt.config import load_config
 from nmt.device import Precision, autocast
 from nmt.models.base import Seq2Seq
@@ -69,7 +69,8 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
 }
 """A small model each."""
 
-VOCABULARY = 200  # pieces a side of MODELS
+SMALL = Sizes(batch=24, src=17, tgt=15, vocabulary=200)
+"""The sizes of the batch of MODELS."""
 
 
 class Recipe(NamedTuple):
@@ -106,20 +107,9 @@ def model_of(config: ModelConfig | Mapping[str, Any], vocabulary: int) -> Seq2Se
     return build_model(config, vocabulary, vocabulary)
 
 
-def random_batch(n: int, src: int, tgt: int) -> Batch:
-    """Return a batch of n pairs of up to `src` and `tgt` pieces, ends included."""
-    generator, sides = torch.Generator().manual_seed(n), []
-    for longest in (src, tgt):
-        lengths = torch.randint(1, longest, (n,), generator=generator).tolist()
-        lengths[0] = longest - 1
-        rows = [torch.randint(4, VOCABULARY, (k,), generator=generator) for k in lengths]
-        sides.append([tuple(row.tolist()) for row in rows])
-    return make_batch(*sides)
-
-
 def agreement() -> Iterator[Row]:
     """Yield the relative errors of loss and gradient; the reference is the CPU in fp32."""
-    batch = random_batch(12, 17, 15)
+    [batch] = fixed_shape(SMALL, with_padding=True).batches
     for name, keys in MODELS.items():
         row: dict[str, Any] = {"model": name}
         reference = _loss_and_gradient(keys, batch, CPU, "fp32")
@@ -139,7 +129,7 @@ def _allow_tf32(is_allowed: bool) -> None:
 def _loss_and_gradient(
     keys: Mapping[str, Any], batch: Batch, device: torch.device, precision: Precision
 ) -> tuple[float, Tensor]:
-    model = model_of(keys, VOCABULARY).to(device).eval()  # nothing is drawn
+    model = model_of(keys, SMALL.vocabulary).to(device).eval()  # nothing is drawn
     with autocast(device, precision):
         loss = translation_loss(model, batch, StepSettings(loss=CrossEntropy(0.1)))
     (loss.loss_sum / batch.n_tokens).backward()  # type: ignore[no-untyped-call]
@@ -150,9 +140,9 @@ def _loss_and_gradient(
 def translations() -> Iterator[Row]:
     """Yield how many translations in fp32 are the CPU's, and how far the scores of these differ."""
     _allow_tf32(False)
-    batch = random_batch(24, 17, 15)
+    [batch] = fixed_shape(SMALL, with_padding=True).batches
     for (name, keys), beam in product(MODELS.items(), (1, 5)):
-        model = model_of(keys, VOCABULARY).eval()
+        model = model_of(keys, SMALL.vocabulary).eval()
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.mul_(2)  # choices vary
@@ -259,8 +249,9 @@ def decoding(rounds: int) -> Iterator[Row]:
     _allow_tf32(False)
     for precision, beam, n in product(PRECISIONS[:2], (1, 5), (1, 64, 256)):
         material = fixed_shape(Sizes(**{**recipe.sizes, "batch": n})).to(CUDA)
+        factor = material.amount.tgt / material.amount.src
         model = forbid_end(model_of(recipe.model, recipe.sizes["vocabulary"]).to(CUDA)).eval()
-        work = partial(decode, model, precision, material, beam)
+        work = partial(decode, model, precision, material, beam, factor)
         row = {"precision": precision, "beam": beam, "sentences": n}
         yield row | timed(work, rounds, 1, n, "sentences/s")
 
@@ -283,9 +274,7 @@ def as_line(row: Row) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the sections; return 1 if one failed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path, help="all figures as JSON")

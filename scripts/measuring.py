@@ -10,8 +10,11 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -28,6 +31,8 @@ from nmt.models.vocabulary import VocabularyLayer, padded_rows
 from nmt.ops.backend import choose_backend
 from nmt.ops.precision import compute_dtype
 from nmt.runs.card import cpu_name
+from nmt.search.search import search
+from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.vocabulary import EOS_ID, PAD_ID
 from nmt.training.estimate import spread_batches
@@ -242,6 +247,28 @@ def forbid_end(model: Seq2Seq) -> Seq2Seq:
         if isinstance(layer, VocabularyLayer):
             layer.get_parameter("bias").data[EOS_ID] = -torch.inf
     return model
+
+
+def decode(
+    model: Seq2Seq, precision: Precision, material: Material, beam: int, factor: float
+) -> int:
+    """Search on every batch, for `factor` target pieces a source piece.
+
+    Returns the number of pieces of the best hypotheses.
+    """
+    config = SearchConfig(beam=beam, max_length_factor=factor, max_length_extra=0)
+    n_pieces = 0
+    for batch in material.batches:
+        with autocast(batch.src_ids.device, precision):
+            results = search(model, batch.src_ids, batch.src_lengths, config)
+        n_pieces += sum(len(hypotheses[0].ids) for hypotheses in results)
+    return n_pieces
+
+
+def in_new_process(function: Callable[..., Any], *arguments: object) -> Any:
+    """Return the result of a call in a process of its own, whose memory nothing else has used."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
 
 
 def machine_card(device: torch.device, precision: Precision) -> dict[str, str | int]:

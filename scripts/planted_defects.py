@@ -11,14 +11,12 @@ import argparse
 import contextlib
 import json
 import os
-import queue
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,31 +94,23 @@ def main() -> int:
     """Plant the defects of the command line; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--only", metavar="NAME", help="one defect")
-    parser.add_argument("--first", type=int, metavar="N", help="so many of the list")
     parser.add_argument("--out", type=Path, default=os.devnull, help="JSON Lines file")
-    parser.add_argument("--jobs", type=int, default=1, help="copies that are tested at once [1]")
     options = parser.parse_args()
-    selected = [d for d in defects() if options.only in (None, d.name)][: options.first]
+    selected = [defect for defect in defects() if options.only in (None, defect.name)]
     if lines := misfits(selected):
         parser.error("; ".join(lines))
+    unseen = []
     with tempfile.TemporaryDirectory() as folder, options.out.open("w", encoding="utf-8") as out:
-        copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
-        for number in range(options.jobs):
-            copies.put(copy_repository(Path(folder) / f"{number}"))
-
-        def examine(defect: Defect) -> bool:
-            copy = copies.get()
+        copy = copy_repository(Path(folder))
+        for defect in selected:
             line = outcome(defect, copy)
-            copies.put(copy)
             print(json.dumps(line), file=out, flush=True)
             print(defect.name, *line["tests"], sep="\n    ", flush=True)
-            return bool(line["tests"])
-
-        with ThreadPoolExecutor(options.jobs) as pool:
-            seen = list(pool.map(examine, selected))
-    unseen = [defect.name for defect, is_seen in zip(selected, seen, strict=True) if not is_seen]
-    print(f"found {sum(seen)} of {len(seen)}", *unseen, sep="\n  not found: ")
-    return int(not seen or not all(seen))
+            if not line["tests"]:
+                unseen.append(defect.name)
+    n_found = len(selected) - len(unseen)
+    print(f"found {n_found} of {len(selected)}", *unseen, sep="\n  not found: ")
+    return int(not selected or bool(unseen))
 
 
 if __name__ == "__main__":

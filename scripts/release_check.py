@@ -1,7 +1,6 @@
 """Build sdist and wheel, install each into an empty environment, and run the demo shortened.
 
-    python scripts/release_check.py              # make release-check
-    python scripts/release_check.py --keep DIR   # leave the archives and the runs there
+    python scripts/release_check.py    # make release-check
 
 Everything runs outside of the checkout, in a folder whose name has a space and an accent, and with
 a console that is not UTF-8. The answer is a line for each archive: its size and the seconds of
@@ -9,7 +8,6 @@ each step. Exit code 1 where a step fails. The wheel is then given the extra `se
 serve` must answer a request as `nmt translate` does.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -34,12 +32,9 @@ class StepError(Exception):
 
 def main() -> int:
     """Check both archives; the exit code."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--keep", type=Path, help="folder for archives and runs")
-    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        folder = (options.keep or Path(scratch)).resolve() / "à vérifier"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = Path(scratch).resolve() / "à vérifier"
+        folder.mkdir()
         try:
             for archive in build(folder):
                 size = f"{archive.stat().st_size / 1e6:.2f} MB"

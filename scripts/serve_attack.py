@@ -1,7 +1,6 @@
 """Attack a server on loopback while well-behaved clients use it.
 
     python scripts/serve_attack.py --run runs/starter --seconds 600
-    python scripts/serve_attack.py --run runs/starter --seconds 30 --only html
 
 For each attack it starts `nmt serve`, attacks it from another process for its share of the seconds,
 and meanwhile asks for /health and for translations of short sentences. The table has the answers to
@@ -51,16 +50,16 @@ def post(path: str, body: bytes, kind: str = "application/json", more: str = "")
     return f"{head}Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-def start_server(run: Path, *flags: str, **options: Any) -> tuple[subprocess.Popen[str], int]:
+def start_server(run: Path, **options: Any) -> tuple[subprocess.Popen[str], int]:
     """Start `nmt serve` on a free port, with options of Popen; return the process and the port.
 
-    Raises ValueError, with the process killed, if its first line has no port.
+    Raises ValueError, with the process killed, if its first line is no address on loopback.
     """
-    command = [sys.executable, "-m", "nmt", "serve", "--run", str(run), "--port", "0", *flags]
+    command = [sys.executable, "-m", "nmt", "serve", "--run", str(run), "--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
     assert server.stdout is not None
     try:
-        return server, int(server.stdout.readline().rpartition(":")[2])
+        return server, int(server.stdout.readline().removeprefix("http://127.0.0.1:"))
     except ValueError:
         server.kill()
         server.wait()
@@ -295,15 +294,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=600, help="of all attacks [600]")
-    parser.add_argument("--only", choices=ATTACKS, help="one attack")
     options = parser.parse_args()
-    names = [options.only] if options.only else list(ATTACKS)
     row = "{:<14}{:>8}{:>8}{:>9}{:>8}{:>7}{:>11}{:>9}".format
     titles = ("attack", "answers", "failed", "slowest", "median", "MiB", "log bytes", "SIGTERM")
     print(row(*titles), flush=True)
     has_faults = False
-    for name in names:
-        one = attack_server(options.run, name, options.seconds / len(names))
+    for name in ATTACKS:
+        one = attack_server(options.run, name, options.seconds / len(ATTACKS))
         slowest, median = f"{one.slowest:.2f}", f"{statistics.median_high(one.seconds or [0]):.2f}"
         counts = len(one.seconds), len(one.failed), slowest, median, one.rss >> 20
         print(row(name, *counts, f"{one.log_bytes:,}", f"{one.end_seconds:.1f}"), flush=True)

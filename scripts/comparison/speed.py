@@ -9,19 +9,15 @@ import copy
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 
 import torch
-from measuring import Material, forbid_end, in_turn
+from measuring import Material, decode, forbid_end, in_new_process, in_turn
 
 from nmt.config import RunConfig
 from nmt.device import process_bytes
 from nmt.models.catalog import build_model
-from nmt.search.search import search
-from nmt.search.search_config import SearchConfig
 from nmt.training.step import StepSettings, train_step
 
 _LENGTH_FACTOR = 1.2
@@ -77,8 +73,7 @@ def measure_speed(
 
 def memory_of(config: RunConfig, material: Material) -> int | None:
     """Return the memory that three updates add to a new process, model included, if known."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(_added_by_updates, config, material).result()
+    return in_new_process(_added_by_updates, config, material)
 
 
 def _added_by_updates(config: RunConfig, material: Material) -> int | None:
@@ -90,7 +85,7 @@ def _added_by_updates(config: RunConfig, material: Material) -> int | None:
     return None if before is None or peak is None else peak - before
 
 
-def works_of(config: RunConfig, material: Material) -> dict[str, Callable[[], None]]:
+def works_of(config: RunConfig, material: Material) -> dict[str, Callable[[], object]]:
     """Return what is timed of a new model: an update on each batch, and the two searches."""
     torch.manual_seed(config.seed)
     model = build_model(config.model, material.src_vocab, material.tgt_vocab).train()
@@ -102,10 +97,6 @@ def works_of(config: RunConfig, material: Material) -> dict[str, Callable[[], No
         for batch in material.batches:
             train_step(model, optimizer, [batch], settings)
 
-    def decode(beam: int) -> None:
-        options = SearchConfig(beam=beam, max_length_factor=_LENGTH_FACTOR, max_length_extra=0)
-        for batch in material.batches:
-            search(searched, batch.src_ids, batch.src_lengths, options)
-
+    searching = partial(decode, searched, "fp32", material, factor=_LENGTH_FACTOR)
     beams = {"greedy": 1, "beam": config.search.beam}
-    return {"training": update, **{name: partial(decode, beam) for name, beam in beams.items()}}
+    return {"training": update} | {name: partial(searching, beam) for name, beam in beams.items()}

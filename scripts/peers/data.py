@@ -15,6 +15,8 @@ from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.text.vocabulary import RESERVED
 from nmt.types import SentencePair
 
+CORPUS = "multi30k-en-fr"
+
 
 @dataclass(frozen=True)
 class Exported:
@@ -42,10 +44,10 @@ class Exported:
         return self.folder / f"vocab.{side}"
 
 
-def export(corpus: str, data: Path, folder: Path, vocabulary: int, seed: int) -> Exported:
-    """Write the corpus for all, without the training pairs that nmt leaves out as too long."""
-    settings = DataConfig(corpus=corpus, folder=data)
-    pairs = read_split(SplitConfig(corpus=corpus, split="train"), settings)
+def export(folder: Path, vocabulary: int, seed: int) -> Exported:
+    """Write Multi30k for all, without the training pairs that nmt leaves out as too long."""
+    settings = DataConfig(corpus=CORPUS, folder=Path("data"))
+    pairs = read_split(SplitConfig(corpus=CORPUS, split="train"), settings)
     config = SentencePieceConfig(model_type="bpe", vocab_size=vocabulary)
     tokenizers = train_tokenizers(config, pairs, settings.src_lang, settings.tgt_lang, seed)
     src = tokenizers.src.encode_batch([pair.src_text for pair in pairs])
@@ -57,7 +59,7 @@ def export(corpus: str, data: Path, folder: Path, vocabulary: int, seed: int) ->
     folder.mkdir(parents=True, exist_ok=True)
     _write_split(exported, "train", [pairs[i] for i in fit], tokenizers)
     for split in ("valid", "test"):
-        examples = read_examples(SplitConfig(corpus=corpus, split=split), settings)
+        examples = read_examples(SplitConfig(corpus=CORPUS, split=split), settings)
         some = [SentencePair(example.src_text, example.ref_texts[0]) for example in examples]
         _write_split(exported, split, some, tokenizers)
     for side, tokenizer in (("src", tokenizers.src), ("tgt", tokenizers.tgt)):

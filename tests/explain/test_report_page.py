@@ -52,11 +52,8 @@ def steps_of(run: Path) -> list[int]:
 
 
 def test_the_page_has_the_samples_of_each_validation(trained: Path) -> None:
-    log, page, steps = (
-        (trained / "train.log").read_text("utf-8"),
-        page_of(trained),
-        steps_of(trained),
-    )
+    log, page = (trained / "train.log").read_text("utf-8"), page_of(trained)
+    steps = steps_of(trained)
     assert len(steps) == len([*(trained / "samples").iterdir()]) == 2
     for step in steps:
         samples = read_samples(trained, step)
@@ -76,7 +73,6 @@ def test_the_page_has_the_samples_of_each_validation(trained: Path) -> None:
 def test_the_page_runs_its_own_script_and_loads_nothing(trained: Path) -> None:
     page = page_of(trained)
     assert re.findall(r"<script.*", page) == ["<script>" + web_file("report.js").split("\n")[0]]
-    assert "default-src 'none'" in page
     assert page.count("script-src 'sha256-") == 1
     assert not re.findall(r"\b(href|style|on\w+)=", page)
     sources = re.findall(r'\bsrc="([^"]*)"', page)

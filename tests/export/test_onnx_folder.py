@@ -47,6 +47,7 @@ MODELS: dict[str, dict[str, Any]] = {
     },
 }
 QUICK = ("transformer-tied", "bahdanau")
+DTYPES = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(bool)": "bool"}
 TOLERANCE = 1e-5
 """The largest difference of a log-probability, weight or tensor of the state that is allowed."""
 
@@ -179,17 +180,13 @@ def test_the_manifest_is_true(exported) -> None:
         for file in filter(None, (graph["file"], graph.get("int8"))):
             session = onnxruntime.InferenceSession(folder / file)
             inputs = [(port["name"], port["dtype"], port["shape"]) for port in graph["inputs"]]
-            assert [_described(port) for port in session.get_inputs()] == inputs
+            ports = session.get_inputs()
+            assert [(port.name, DTYPES[port.type], port.shape) for port in ports] == inputs
             outputs = [port.name for port in session.get_outputs()]
             assert outputs == [output["name"] for output in graph["outputs"]]
     with pytest.raises(DataError, match="it is there already"):
         export_onnx(run, "last", folder)
     assert not list(folder.parent.glob(f"{ASIDE}*"))
-
-
-def _described(port: Any) -> tuple[str, str, list[int | str]]:
-    types = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(bool)": "bool"}
-    return port.name, types[port.type], port.shape
 
 
 def test_int8_copies_translate_without_pytorch(exported) -> None:

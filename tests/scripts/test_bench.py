@@ -7,7 +7,7 @@ import bench
 import measuring
 import pytest
 import torch
-from bench import Plan, Sizes, fixed_shape, sizes_of
+from bench import Sizes, fixed_shape
 from measuring import Amount, Reading, Timed, forward_flops, in_turn, speedup
 from textbook import textbook_loss, textbook_of
 from torch.utils.flop_counter import FlopCounterMode
@@ -21,8 +21,6 @@ from nmt.optim.losses import cross_entropy
 from nmt.training.step import StepSettings
 
 SIZES = Sizes(batch=3, src=5, tgt=7, embedding=11, hidden=13, vocabulary=129)
-TINY = sizes_of("tiny", [])
-PLAN = Plan(TINY, torch.device("cpu"), rounds=1, ceiling_sizes=(16,))
 
 
 def test_rounds_take_turns_and_ratios_are_within_rounds() -> None:
@@ -119,4 +117,4 @@ def test_the_report_is_complete_and_strict_fails_when_busy(monkeypatch, capsys) 
     assert bench.main(["decoding", *options, "--strict"]) == 1
     busy = 0.0
     assert bench.main(["decoding", *options, "--strict"]) == 0
-    assert bench.main(["speed"]) == bench.main(["training", "--sizes", "huge"]) == 2
+    assert bench.main(["speed"]) == 2

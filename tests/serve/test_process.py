@@ -4,8 +4,6 @@ import json
 import signal
 import socket
 import subprocess
-import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ from typing import Any
 import pytest
 from cli.helpers import nmt, refusal, untrained_run, write_lines
 from serve.conftest import TEXTS
+from serve_attack import start_server
 from translation.small import PAIRS
 
 from nmt.cli.commands import serve as serve_command
@@ -34,14 +33,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def server(run: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A process, and its address."""
-    command = [sys.executable, "-m", "nmt", "serve", "--run", str(run), "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield process, process.stdout.readline().strip()
-    finally:
-        process.kill()
-        process.communicate()
+    process, port = start_server(run, stderr=subprocess.PIPE)
+    yield process, f"http://127.0.0.1:{port}"
+    process.kill()
+    process.communicate()
 
 
 def translated(run: Path) -> list[str]:
@@ -70,30 +65,17 @@ def load(url: str, lines: list[str], n_clients: int, n_requests: int) -> None:
 
 def test_answers_are_nmt_translates_and_sigterm_finishes_them(server, run) -> None:
     process, url = server
-    assert url.startswith("http://127.0.0.1:")
     lines = translated(run)
     load(url, lines, n_clients=8, n_requests=5)
     assert post(url, q="\n".join(TEXTS))["translatedText"] == "\n".join(lines)
-    answers: list[Any] = []
-    many = TEXTS * 28
-    asking = threading.Thread(target=lambda: answers.append(post(url, q=many)))
-    asking.start()
-    time.sleep(0.3)
-    process.send_signal(signal.SIGTERM)
-    asking.join(60)
-    assert [answer["translatedText"] for answer in answers] == [lines * 28]
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(post, url, q=TEXTS * 28)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGTERM)
+        assert answer.result(60)["translatedText"] == lines * 28
     assert process.wait(30) == 0
     assert process.stderr is not None
     assert process.stderr.read() == "tiny: en to fr\n"
-
-
-def test_libretranslate_s_client_works(server, run) -> None:
-    library = pytest.importorskip("libretranslatepy", reason="pip install libretranslatepy")
-    _, url = server
-    api = library.LibreTranslateAPI(url)
-    assert api.translate(TEXTS[0], "en", "fr") == translated(run)[0]
-    assert api.detect("Is") == [{"confidence": 0.0, "language": "en"}]
-    assert api.languages() == [{"code": "en", "name": "English", "targets": ["fr"]}]
 
 
 def test_without_the_extra_one_line_says_how_to_install_it(run, monkeypatch) -> None:

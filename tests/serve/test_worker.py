@@ -101,26 +101,19 @@ def test_a_text_that_raises_fails_alone(start, translating, place) -> None:
     assert results(futures) == [f"{text}1" for text in "ABCD"]
 
 
-def test_what_is_cancelled_while_it_waits_leaves_the_queue(start, translating) -> None:
+def test_a_full_queue_takes_all_of_a_request_or_nothing(start, translating) -> None:
     worker = start()
-    futures = worker.submit(list("abcd"), PLAIN)
-    assert worker.n_waiting == 4
-    assert futures.pop(1).cancel()
-    assert worker.n_waiting == 3
-    translating.go.set()
-    assert results(futures) == ["A1", "C1", "D1"]
-    assert translating.batches[1] == ["a", "c", "d"]
-
-
-def test_a_full_queue_takes_all_of_a_request_or_nothing(start) -> None:
-    worker = start()
-    futures = worker.submit(["x"] * 8, PLAIN)
+    futures = worker.submit(list("abcdefgh"), PLAIN)
     with pytest.raises(QueueFullError, match="too busy: 8 sentences wait already"):
         worker.submit(["y"] * 3, PLAIN)
     assert worker.n_waiting == 8
     worker.submit(["z"] * 2, PLAIN)
-    futures[0].cancel()
+    assert futures.pop(1).cancel()  # what is cancelled while it waits leaves the queue
+    assert worker.n_waiting == 9
     worker.submit(["z"], PLAIN)
+    translating.go.set()
+    assert results(futures) == [f"{letter}1" for letter in "ACDEFGH"]
+    assert "b" not in itertools.chain(*translating.batches)
 
 
 def test_the_last_places_are_for_small_requests(start, translating) -> None:

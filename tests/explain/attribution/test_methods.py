@@ -11,7 +11,6 @@ from laws.family import model_of
 from nmt.errors import ConfigError
 from nmt.explain.attribution.layers import value_zeroing
 from nmt.explain.attribution.methods import METHODS, Attributor
-from nmt.models.base import Seq2Seq
 from nmt.models.ensemble import Ensemble
 from nmt.models.recurrent.rnn import RNNSeq2Seq
 from nmt.names import AttributionMethod
@@ -26,17 +25,14 @@ OF_ALL = ("input-x-gradient", "integrated-gradients", "erasure")
 NOT_RECURRENT = ("rollout", "alti")
 
 
-def translator_of(model: Seq2Seq) -> Translator:
-    pairs = [SentencePair(text, text) for text in ("a b c d e f", "c b a d f e")]
-    tokenizers = train_tokenizers(WordConfig(min_freq=1), pairs, "en", "fr", seed=1)
-    return Translator(model, tokenizers, torch.device("cpu"))
-
-
 @pytest.fixture(scope="module")
 def translators() -> dict[str, Translator]:
+    pairs = [SentencePair(text, text) for text in ("a b c d e f", "c b a d f e")]
+    tokenizers = train_tokenizers(WordConfig(min_freq=1), pairs, "en", "fr", seed=1)
     models = {name: model_of(name).cpu() for name in ("rnn-multi-head", "transformer")}
     models["ensemble"] = Ensemble(list(models.values()), 29)
-    return {name: translator_of(model) for name, model in models.items()}
+    cpu = torch.device("cpu")
+    return {name: Translator(model, tokenizers, cpu) for name, model in models.items()}
 
 
 def test_the_names_are_those_of_the_options() -> None:
