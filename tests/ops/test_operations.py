@@ -48,9 +48,10 @@ def test_products_are_those_of_fp64(dtype: torch.dtype, tolerance: float) -> Non
                 assert result.dtype == dtype
                 assert torch.equal(product(left, right, bias), result)
                 assert_near([result], [expected], tolerance)
-    for rows in (0, 1):
-        assert product(torch.randn(rows, K), torch.randn(K, N)).shape == (rows, N)
-        assert product(torch.randn(M, K), torch.randn(K, rows)).shape == (M, rows)
+    for n in (0, 1):
+        assert product(torch.randn(n, K), torch.randn(K, N)).shape == (n, N)
+        assert product(torch.randn(M, K), torch.randn(K, n)).shape == (M, n)
+    assert torch.equal(product(torch.randn(M, 0), torch.randn(0, N)), torch.zeros(M, N))
 
 
 def test_without_the_private_product_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
