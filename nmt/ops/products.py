@@ -22,7 +22,7 @@ def product(
     left: Float[Tensor, "M K"], right: Float[Tensor, "K N"], bias: Float[Tensor, " N"] | None = None
 ) -> Float[Tensor, "M N"]:
     """Return left right + bias, without a derivative; fastest if rows of `left` are contiguous."""
-    if not is_for_onednn(left):
+    if not (is_for_onednn(left) and len(right)):  # oneDNN refuses a sum of no products
         return torch.mm(left, right) if bias is None else torch.addmm(bias, left, right)
     weight = right.t()
     if not (right.is_contiguous() or weight.is_contiguous()):

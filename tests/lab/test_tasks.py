@@ -69,8 +69,8 @@ def test_answers_are_digits_of_the_card_before_and_of_the_twin() -> None:
     assert torch.equal(letters.gather(1, CARDS.twins), letters)
     assert ((CARDS.twins >= n) == (torch.arange(2 * n) < n)).all()
     before = torch.cat([digits[:, :1], digits[:, :-1]], dim=1)
-    assert torch.equal(CARDS.answers[..., 0], before)
-    assert torch.equal(CARDS.answers[..., 1], digits.gather(1, CARDS.twins))
+    answers = torch.stack([before, digits.gather(1, CARDS.twins)], dim=2)
+    assert torch.equal(CARDS.answers, answers)
 
 
 def test_the_measures_of_heads_whose_weights_are_known() -> None:

@@ -1,19 +1,22 @@
-"""The small language, and translators of it with soft and hard attention."""
+"""Translators of the small language: soft and hard attention, and faithful attributions."""
 
 import math
 import random
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from nmt.explain.attribution import inputs
 from nmt.lab import translators as lab
+from nmt.lab import truth
 from nmt.lab.experiment import seeded
+from nmt.lab.faithfulness import agreement, area, curves, log_probs
 from nmt.lab.hard_soft import ARGMAX, SAMPLED, SOFT, WEIGHTINGS, HardSoftOptions, run
 from nmt.lab.small_language import draw_pair, translate
 from nmt.models.attention.weighting import SoftConfig
+from nmt.models.base import Seq2Seq
 from nmt.models.recurrent.rnn import RNNSeq2Seq
 from nmt.text.vocabulary import UNK_ID
 
@@ -42,12 +45,11 @@ def model() -> RNNSeq2Seq:
 
 
 def test_unknown_words_are_learned_where_they_occur() -> None:
-    one_update = TINY.model_copy(update={"updates": 1})
     first, known, unknown = (
-        lab.train(lab.gru_config(TINY), frozenset(PAIRS), options, share)
+        lab.train(lab.gru_config(TINY), frozenset(PAIRS), TINY.model_copy(update=update), share)
         .get_submodule("encoder.embedding")
         .weight[UNK_ID]
-        for options, share in ((one_update, 0.0), (TINY, 0.0), (TINY, 0.5))
+        for update, share in (({"updates": 1}, 0.0), ({}, 0.0), ({}, 0.5))
     )
     assert torch.equal(first, known)
     assert not torch.equal(first, unknown)
@@ -65,9 +67,8 @@ def test_sampled_weights_follow_the_softmax_in_eval_mode() -> None:
 
 def test_what_is_to_be_unseen_is_not_drawn() -> None:
     first = lab.draw_pairs(random.Random(1), 20, frozenset())
-    unseen = frozenset(first[::2])
-    later = lab.draw_pairs(random.Random(1), 20, unseen)
-    assert not unseen & set(later)
+    later = lab.draw_pairs(random.Random(1), 20, frozenset(first[::2]))
+    assert not {*first[::2]} & {*later}
     assert later[:10] == first[1::2]
 
 
@@ -79,14 +80,11 @@ def test_what_is_to_be_unseen_is_not_drawn() -> None:
         ("voiture rouge suit le grand chat ma", 5),  # all stand elsewhere
     ],
 )
-def test_words_are_right_at_their_place_only(
-    model: RNNSeq2Seq, second: str, n_right: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def hypotheses(french: str) -> list[Any]:
+def test_words_are_right_at_their_place_only(model, second: str, n_right: int, monkeypatch) -> None:
+    outputs = []
+    for french in ("le chien voit une vache", second):
         ids = tuple(lab._TGT_WORDS.index(word) for word in [*french.split(), "</s>"])
-        return [SimpleNamespace(ids=ids, attention=np.zeros((len(ids), 8), np.float32))]
-
-    outputs = [hypotheses("le chien voit une vache"), hypotheses(second)]
+        outputs.append([SimpleNamespace(ids=ids, attention=np.zeros((len(ids), 8), np.float32))])
     monkeypatch.setattr(lab, "search", lambda *_: outputs)
     judged = lab.evaluate(model, PAIRS)
     assert judged.word_accuracy == pytest.approx(100 * n_right / 12)
@@ -100,8 +98,7 @@ def test_looks_of_a_model_that_knows_nothing_are_even(model: RNNSeq2Seq) -> None
     looks = lab.measure_attention(blank, PAIRS)
     entropies = [math.log(len(pair.english) + 1) for pair in PAIRS for _ in pair.french]
     assert looks.entropy == pytest.approx(np.mean(entropies), rel=1e-5)
-    agreeing = [p.english for p in PAIRS for noun in p.nouns if noun is not None]
-    even = np.mean([1 / (len(english) + 1) for english in agreeing])
+    even = np.mean([1 / (len(p.english) + 1) for p in PAIRS for n in p.nouns if n is not None])
     assert (looks.on_source, looks.on_noun) == pytest.approx((even, even), rel=1e-5)
 
 
@@ -119,3 +116,75 @@ def test_every_model_is_decoded_in_every_way() -> None:
         assert soft.max() < 1
     first, second = (draw.first_weights for draw in result.models["soft"].decoded[SAMPLED])
     assert not np.array_equal(first, second)
+
+
+PAIR = translate("my big red car follows this cat")
+ENCODED = truth.encode_pair(PAIR)
+N_WORDS, N_SRC = len(PAIR.french), len(PAIR.english) + 1
+OPTIONS = truth.TruthOptions(hidden=8, embedding=4, updates=2, batch=3, sentences=2, models=2)
+
+
+@pytest.fixture(scope="module", params=OPTIONS.configs)
+def trained(request: pytest.FixtureRequest) -> Seq2Seq:
+    return lab.train(OPTIONS.configs[request.param], frozenset([PAIR]), OPTIONS, OPTIONS.unknown)
+
+
+def test_measures_of_known_attributions() -> None:
+    """The planted word has all of a one-hot one; the area is a mean over the share of words."""
+    sources = torch.tensor(PAIR.sources)
+    for shift in (0, 1):
+        hit, mass = agreement(torch.eye(N_SRC)[(sources + shift) % N_SRC], sources)
+        assert hit.tolist() == [shift == 0] * N_WORDS
+        assert mass.tolist() == [1.0 - shift] * N_WORDS
+    assert area(torch.full((2, 6), -3.0)).tolist() == [-3.0, -3.0]
+    assert area(torch.linspace(0, 1, 9)).item() == pytest.approx(0.5)
+
+
+def test_curves_end_at_the_source_and_at_unknown_words(trained: Seq2Seq) -> None:
+    src_ids = ENCODED.src_ids.repeat(2, 1)
+    src_ids[1, :-1] = UNK_ID
+    logits = trained(src_ids, src_ids >= 0, ENCODED.tgt_in.repeat(2, 1)).logits[:, :N_WORDS]
+    ends = logits.log_softmax(dim=-1)[:, torch.arange(N_WORDS), ENCODED.tgt_out[:-1]].detach()
+    deletion, insertion = curves(trained, ENCODED, torch.rand(3, N_WORDS, N_SRC))
+    assert deletion.shape == insertion.shape == (3, N_WORDS, N_SRC)
+    for curve, (start, end) in ((deletion, ends), (insertion, ends.flip(0))):
+        torch.testing.assert_close(curve[..., 0], start.expand(3, -1))
+        torch.testing.assert_close(curve[..., -1], end.expand(3, -1))
+
+
+def test_each_step_removes_or_restores_the_next_word(trained: Seq2Seq) -> None:
+    """The insertion is the deletion of the opposite scores, backwards."""
+    scores = torch.rand(N_WORDS, N_SRC)
+    deletion, insertion = curves(trained, ENCODED, scores)
+    order = scores[:, :-1].argsort(dim=-1, descending=True)
+    for t, words in enumerate(order):
+        keep = torch.ones(1, N_SRC, dtype=torch.bool)
+        for n_words in range(N_SRC):
+            keep[0, words[:n_words]] = False
+            expected = log_probs(trained, ENCODED, keep)[0, t]
+            torch.testing.assert_close(deletion[t, n_words], expected)
+    torch.testing.assert_close(insertion, curves(trained, ENCODED, -scores).deletion.flip(-1))
+
+
+def test_shares_sum_to_one_and_planted_words_come_first(trained: Seq2Seq) -> None:
+    shares = truth.attributions(trained, PAIR, torch.Generator().manual_seed(1))
+    assert {truth.PLANTED, "attention", "norms", "erasure", truth.RANDOM} <= set(shares)
+    for values in shares.values():
+        assert values.shape == (N_WORDS, N_SRC)
+        torch.testing.assert_close(values.sum(dim=-1), torch.ones(N_WORDS))
+    assert shares[truth.PLANTED].argmax(dim=-1).tolist() == list(PAIR.sources)
+    assert shares[truth.PLANTED][0, 3].item() == pytest.approx(1 / 3)  # "ma" agrees with "car"
+
+
+def test_a_run_measures_every_method_once_per_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "_POINTS", (2,))
+    result = truth.run(OPTIONS)
+    for name, methods in result.scores.items():
+        assert result.accuracy[name].shape == (2,)
+        np.testing.assert_array_equal(methods[truth.PLANTED].measures[:, :2], 1)
+        for scored in methods.values():
+            assert scored.measures.shape == (2, 5)
+            assert np.all(scored.measures[:, 0] <= scored.measures[:, 1])
+            ends = scored.curves[:, 0, [0, -1]], scored.curves[:, 1, [-1, 0]]
+            np.testing.assert_allclose(*ends, rtol=1e-5)
+    assert set(result.scores["Transformer"]) > set(result.scores["GRU, forward"])

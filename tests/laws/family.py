@@ -3,6 +3,7 @@
 A new kind, unless it is a score, is added to the list here and nowhere else in tests/laws.
 """
 
+from collections.abc import Sequence
 from itertools import product
 from typing import get_args
 
@@ -14,6 +15,7 @@ from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import ScoreKind
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import ModelConfig, build_model
+from nmt.text.vocabulary import EOS_ID
 
 QUERY, MEMORY = 7, 11
 """Kinds that need one size for both take MEMORY; see `query_size`."""
@@ -36,25 +38,14 @@ KINDS: dict[str, dict[str, object]] = {
 
 OPTIONS: dict[str, dict[str, object]] = {
     "": {},
-    "sparsemax": {"weights": {"kind": "sparsemax"}},
-    "hard": {"weights": {"kind": "hard"}},
-    "hard_gumbel": {"weights": {"kind": "hard_gumbel"}},
-    "local_m": {"span": {"kind": "local_m", "window": 2}},
-    "local_p": {"span": {"kind": "local_p", "window": 2}},
-    "sum": {"coverage": {"kind": "sum"}},
-    "location_sensitive": {"coverage": {"kind": "location_sensitive"}},
+    **{kind: {"weights": {"kind": kind}} for kind in ("sparsemax", "hard", "hard_gumbel")},
+    **{kind: {"span": {"kind": kind, "window": 2}} for kind in ("local_m", "local_p")},
+    **{kind: {"coverage": {"kind": kind}} for kind in ("sum", "location_sensitive")},
     "dropout_gate_penalty": {"dropout": 0.3, "gate": True, "doubly_stochastic": 0.7},
-    "sparsemax-local_p-sum": {
-        "weights": {"kind": "sparsemax"},
-        "span": {"kind": "local_p", "window": 3},
-        "coverage": {"kind": "sum"},
-    },
-    "hard-local_m-location_sensitive": {
-        "weights": {"kind": "hard"},
-        "span": {"kind": "local_m", "window": 1},
-        "coverage": {"kind": "location_sensitive"},
-    },
 }
+for combination in ("sparsemax-local_p-sum", "hard-local_m-location_sensitive"):
+    weights, span, coverage = combination.split("-")
+    OPTIONS[combination] = OPTIONS[weights] | OPTIONS[span] | OPTIONS[coverage]
 
 PAIRS: dict[str, tuple[str, ...]] = {
     "sparsemax": ("dot", "concat", "multi_head-additive"),
@@ -103,6 +94,7 @@ _LOCAL = {"kind": "general", "span": {"kind": "local_p", "window": 1}}
 _DEEP = {"kind": "deep", "size": 13}
 _TANH = {"kind": "deep", "size": 5, "activation": "tanh"}
 _LEARNED = {"kind": "learned", "max_length": 17}
+_DOT = {"kind": "dot"}
 
 
 def _rnn(**keys: object) -> dict[str, object]:
@@ -133,9 +125,7 @@ MODELS = {
         tie_embeddings="all",
     ),
     "rnn-multi-head": _rnn(attention={"kind": "multi_head", "heads": 7, "over": _additive()}),
-    "rnn-dot-three-layers": _rnn(
-        hidden=14, layers=3, encoder={"hidden": 7}, attention={"kind": "dot"}
-    ),
+    "rnn-dot-three-layers": _rnn(hidden=14, layers=3, encoder={"hidden": 7}, attention=_DOT),
     "rnn-hard": _rnn(attention=_additive(weights=_HARD)),
     "rnn-backward-tied-hard-gumbel": _rnn(
         encoder={"hidden": 3},
@@ -147,14 +137,10 @@ MODELS = {
         layers=2,
         encoder={"bidirectional": False},
         decoder={"kind": "bahdanau", "initial_state": "copy"},
-        attention=_additive(weights={"kind": "sparsemax"}, coverage=_SUM),
+        attention=_additive(**OPTIONS["sparsemax"], **OPTIONS["sum"]),
     ),
     "rnn-monotonic-location-sensitive": _rnn(
-        attention={
-            "kind": "general",
-            "span": {"kind": "local_m", "window": 1},
-            "coverage": {"kind": "location_sensitive"},
-        }
+        attention={"kind": "general", **OPTIONS["local_m"], **OPTIONS["location_sensitive"]}
     ),
     "rnn-luong-location": _rnn(
         decoder={"kind": "luong"}, attention={"kind": "location", "max_length": 5}
@@ -216,14 +202,18 @@ MODELS = {
 
 SRC_VOCAB = TGT_VOCAB = 29
 
+
+def sources(lengths: Sequence[int]) -> list[list[int]]:
+    """Random sentences of these lengths, which end with eos, always the same ones."""
+    drawn = torch.Generator().manual_seed(3)
+    return [
+        [*torch.randint(4, SRC_VOCAB, (n - 1,), generator=drawn).tolist(), EOS_ID] for n in lengths
+    ]
+
+
 RECORDED = (
-    "rnn",
-    "rnn-conditional-two-layers-gate",
-    "rnn-luong",
-    "rnn-hard",
-    "rnn-multi-head",
-    "lstm-copy-cosine-coverage-two-layers",
-    "transformer-relative",
+    *("rnn", "rnn-conditional-two-layers-gate", "rnn-luong", "rnn-hard", "rnn-multi-head"),
+    *("lstm-copy-cosine-coverage-two-layers", "transformer-relative"),
 )
 """The models whose CUDA graphs are tested."""
 
@@ -241,3 +231,11 @@ def model_of(name: str, seed: int = 1, **changes: object) -> Seq2Seq:
     """A model of MODELS with the first weights of a seed, on the device of the tests."""
     torch.manual_seed(seed)
     return build_model(config_of(name, **changes), SRC_VOCAB, TGT_VOCAB).to(DEVICE)
+
+
+def perturbed(model: Seq2Seq) -> Seq2Seq:
+    """The model in fp64 and evaluation mode, with no parameter at a value that hides a fault."""
+    with torch.no_grad():
+        for parameter in model.double().parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.3)
+    return model.eval()

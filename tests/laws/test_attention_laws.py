@@ -1,7 +1,8 @@
 """Laws that every kind of attention and every option obeys."""
 
+import pytest
 import torch
-from laws.family import MEMORY, QUERY
+from laws.family import ATTENTIONS, MEMORY, POSITIONAL, QUERY
 
 from nmt.models.attention.base import Attention
 from nmt.models.attention.scores import CosineAttention, DotAttention, GaussianAttention
@@ -9,18 +10,20 @@ from nmt.models.base import Memory
 from nmt.ops.masks import keep_from_lengths
 
 B, Q, S = 3, 5, 13
+LOOKING = [name for name in ATTENTIONS if name != "none"]
+"""Those whose weights depend on what they look at."""
+PLACELESS = [name for name in ATTENTIONS if not POSITIONAL & {*name.split("-")}]
+"""Those that do not know where in the source anything stands."""
 
 
 def _queries(attention: Attention) -> torch.Tensor:
     """Random queries of the size that this attention takes."""
-    torch.manual_seed(2)
     one_size = isinstance(attention, CosineAttention | DotAttention | GaussianAttention)
     return torch.randn(B, Q, MEMORY if one_size else QUERY)
 
 
 def _memory() -> Memory:
     """Annotations of three sentences, with large numbers in their padding."""
-    torch.manual_seed(3)
     keep = keep_from_lengths(torch.tensor([13, 1, 8]), S)
     values = torch.randn(B, S, MEMORY) * torch.where(keep, 1.0, 1e3).unsqueeze(-1)
     return Memory(values, keep, final=torch.randn(B, 1, MEMORY))
@@ -52,12 +55,13 @@ def test_context_is_the_weighted_sum_of_the_values(attention: Attention) -> None
     assert all(torch.equal(a, b) for a, b in zip(before, inputs, strict=True))
 
 
-def test_permuting_the_memory_permutes_the_weights(placeless: Attention) -> None:
-    query, memory = _queries(placeless), _memory()
+@pytest.mark.parametrize("attention", PLACELESS, indirect=True)
+def test_permuting_the_memory_permutes_the_weights(attention: Attention) -> None:
+    query, memory = _queries(attention), _memory()
     order = torch.randperm(S)
-    look = placeless(query, placeless.init_state(memory))
+    look = attention(query, attention.init_state(memory))
     mixed = Memory(memory.values[:, order], memory.keep[:, order], memory.final)
-    moved = placeless(query, placeless.init_state(mixed))
+    moved = attention(query, attention.init_state(mixed))
     torch.testing.assert_close(moved.context, look.context)
     torch.testing.assert_close(moved.heads, look.heads[..., order])
 
@@ -92,27 +96,28 @@ def test_a_batch_equals_its_sentences_one_by_one(attention: Attention) -> None:
         torch.testing.assert_close(look.heads, together.heads[row, ..., :length])
 
 
-def test_the_query_matters(looking: Attention) -> None:
-    torch.manual_seed(4)
-    query, state = _queries(looking), looking.init_state(_memory())
-    first = looking(query, state).heads[0]
-    others = (looking(5 * torch.randn_like(query), state).heads[0] for _ in range(9))
+@pytest.mark.parametrize("attention", LOOKING, indirect=True)
+def test_the_query_matters(attention: Attention) -> None:
+    query, state = _queries(attention), attention.init_state(_memory())
+    first = attention(query, state).heads[0]
+    others = (attention(5 * torch.randn_like(query), state).heads[0] for _ in range(9))
     assert any(not torch.allclose(first, other, atol=1e-3) for other in others)
 
 
-def test_every_parameter_gets_a_gradient(looking: Attention) -> None:
-    looking.train()
+@pytest.mark.parametrize("attention", LOOKING, indirect=True)
+def test_every_parameter_gets_a_gradient(attention: Attention) -> None:
+    attention.train()
     memory = _memory()
     memory.values.requires_grad_()  # some kinds have no parameters: the gradient goes further
-    query, state = _queries(looking), looking.init_state(memory)
-    look = looking(query, state)
+    query, state = _queries(attention), attention.init_state(memory)
+    look = attention(query, state)
     total = look.context.square().sum()
-    auxiliary_loss = looking.auxiliary_loss([look])
+    auxiliary_loss = attention.auxiliary_loss([look])
     if auxiliary_loss is not None:
         keep = torch.ones(B, Q, dtype=torch.bool)
         total = total + auxiliary_loss.loss_sum(keep, torch.randn(B, Q))
     total.backward()
-    for name, parameter in [("values", memory.values), *looking.named_parameters()]:
+    for name, parameter in [("values", memory.values), *attention.named_parameters()]:
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from laws.family import SRC_VOCAB, TGT_VOCAB
+from laws.family import TGT_VOCAB, sources
+from search.test_search import assert_all_same, assert_same
 
 from nmt.batches.batching import pad_ids
 from nmt.errors import ConfigError
@@ -14,29 +15,18 @@ from nmt.search.constraints import Constraint
 from nmt.search.forced import force_decode
 from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
-from nmt.text.vocabulary import EOS_ID
 from nmt.types import Hypothesis
 
 LENGTHS = (7, 3, 5)
 CONFIG = SearchConfig(beam=3, n_best=2, max_length=5, length_penalty=0.7)
 SEARCHED = [
-    "rnn",
-    "rnn-fixed-context",
-    "rnn-luong-two-layers-local",
-    "rnn-conditional-two-layers-gate",
-    "rnn-multi-head",
-    "rnn-hard",
-    "lstm-copy-cosine-coverage-two-layers",
-    "transformer",
-    "transformer-relative",
+    *("rnn", "rnn-fixed-context", "rnn-luong-two-layers-local", "rnn-conditional-two-layers-gate"),
+    *("rnn-multi-head", "rnn-hard", "lstm-copy-cosine-coverage-two-layers"),
+    *("transformer", "transformer-relative"),
 ]
 pytestmark = pytest.mark.parametrize("model", SEARCHED, indirect=True)
 
-_DRAWN = torch.Generator().manual_seed(3)
-SOURCES = [
-    [*torch.randint(4, SRC_VOCAB, (n - 1,), generator=_DRAWN).tolist(), EOS_ID] for n in LENGTHS
-]
-BATCH = pad_ids(SOURCES), torch.tensor(LENGTHS)
+BATCH = pad_ids(sources(LENGTHS)), torch.tensor(LENGTHS)
 
 
 def _search(model: Seq2Seq, constraints: list[Constraint] | None = None) -> list[list[Hypothesis]]:
@@ -52,29 +42,19 @@ def _pieces(hypothesis: Hypothesis) -> tuple[int, ...]:
     return hypothesis.ids[:-1] if hypothesis.finished else hypothesis.ids
 
 
-def _assert_same(one: Hypothesis, other: Hypothesis) -> None:
-    assert one.ids == other.ids
-    assert one.log_probs == pytest.approx(other.log_probs, abs=1e-4)
-    assert one.score == pytest.approx(other.score, abs=1e-4)
-    np.testing.assert_allclose(one.attention, other.attention, atol=1e-4)
-
-
 def test_after_a_prefix_the_score_is_that_of_forced_decoding(model: Seq2Seq) -> None:
     """An empty prefix is no constraint, and the prefix of the best gives the best."""
     free = _search(model)
+    for ours, theirs in zip(free, _search(model, [Constraint(())] * 3), strict=True):
+        assert_all_same(ours, theirs)
     for n in (0, 1, CONFIG.max_length - 1):
         prefixes = [_pieces(hypotheses[-1])[:n] for hypotheses in free]
         constrained = _search(model, [Constraint(prefix) for prefix in prefixes])
-        if n == 0:
-            for ours, theirs in zip(free, constrained, strict=True):
-                for one, other in zip(ours, theirs, strict=True):
-                    _assert_same(one, other)
         for rank in range(CONFIG.n_best):
             candidates = [hypotheses[min(rank, len(hypotheses) - 1)] for hypotheses in constrained]
+            assert_all_same(candidates, _force(model, candidates))
             for prefix, hypothesis in zip(prefixes, candidates, strict=True):
                 assert hypothesis.ids[: len(prefix)] == prefix
-            for one, other in zip(candidates, _force(model, candidates), strict=True):
-                _assert_same(one, other)
     best = [Constraint(_pieces(hypotheses[0])[: CONFIG.max_length - 2]) for hypotheses in free]
     for ours, theirs in zip(free, _search(model, best), strict=True):
         if ours[0].finished:  # a prefix moves the bound on length
@@ -95,13 +75,11 @@ def test_the_model_s_own_rows_change_nothing(model: Seq2Seq) -> None:
     prefixes = [_pieces(hypothesis)[:n] for hypothesis in free]
     constraints = []
     for prefix, forced in zip(prefixes, _force(model, free), strict=True):
-        heads = forced.heads
-        assert heads is not None
-        rows = {t: heads[:, t] for t in range(min(n + 1, heads.shape[1]))}
+        rows = dict(enumerate(forced.heads.swapaxes(0, 1)[: n + 1]))
         constraints.append(Constraint(prefix, rows))
     plain = _search(model, [Constraint(prefix) for prefix in prefixes])
     for ours, theirs in zip(plain, _search(model, constraints), strict=True):
-        _assert_same(ours[0], theirs[0])
+        assert_same(ours[0], theirs[0])
 
 
 def test_given_rows_are_what_the_model_uses(model: Seq2Seq) -> None:
@@ -112,7 +90,7 @@ def test_given_rows_are_what_the_model_uses(model: Seq2Seq) -> None:
     plain = _search(model, [Constraint(prefix)] * 3)
     steered = _search(model, [Constraint(prefix, {0: row, 1: row}), *[Constraint(prefix)] * 2])
     for ours, theirs in zip(plain[1:], steered[1:], strict=True):
-        _assert_same(ours[0], theirs[0])
+        assert_same(ours[0], theirs[0])
     for hypothesis in steered[0]:
         np.testing.assert_array_equal(hypothesis.attention[:2], row[:1].repeat(2, axis=0))
     same_weights = np.allclose(plain[0][0].attention[:2], steered[0][0].attention[:2], atol=1e-3)

@@ -41,23 +41,13 @@ def test_probabilities_are_the_weighted_mean(weights: tuple[float, ...] | None) 
         np.testing.assert_allclose(mixed.attention, weighted, atol=1e-6)
 
 
-def test_a_batch_is_its_sentences_with_scores_of_forced_decoding() -> None:
-    model = Ensemble([RNN, TRANSFORMER], VOCAB)
-    for source, together in zip(SOURCES, run(model, WIDE), strict=True):
-        [alone] = run(model, WIDE, [source])
-        assert_all_same(together, alone)
-        src = batch([source] * len(together))
-        assert_all_same(
-            together, force_decode(model, *src, [h.ids for h in together], length_penalty=0.6)
-        )
-
-
 @torch.no_grad()
 def test_an_ensemble_obeys_the_laws_and_heads_are_its_members() -> None:
     members = [model_of(name).double().eval() for name in ("rnn", "transformer")]
     model, inputs = Ensemble(members, TGT_VOCAB), (laws.SRC_IDS, laws.KEEP, laws.TGT_IN)
     laws.test_forward_equals_the_steps(model)
     laws.test_a_batch_equals_its_sentences_one_by_one(model)
+    laws.test_rows_of_a_sentence_part_and_meet_again(model)
     laws.test_weights_are_the_mean_of_the_heads_and_cost_no_change(model)
     output = model(*inputs, with_weights=True)
     torch.testing.assert_close(output.logits.exp().sum(2), torch.ones(inputs[2].shape))
@@ -83,13 +73,13 @@ def test_weights_are_positive_and_as_many_as_members(weights: tuple[float, ...])
 
 def test_the_loss_of_an_ensemble_is_on_its_device() -> None:
     """The meta device stands for a GPU: torch refuses a CPU tensor beside one of its own."""
-    torch.manual_seed(1)
-    ids = torch.randint(4, VOCAB, (2, 3))
-    keep = torch.ones(2, 3, dtype=torch.bool)
-    members = [varied_model(RNNConfig(embedding=5, hidden=6, backend="reference"))]
-    full = Ensemble(members, VOCAB)
-    loss = cross_entropy(full(ids, keep, ids), ids).loss_sum
-    torch.testing.assert_close(loss, cross_entropy(members[0](ids, keep, ids), ids).loss_sum)
-    member, gpu = (members[0].to("meta"), "meta") if IS_CPU else (members[0], DEVICE)
-    weight, bias = Ensemble([member], VOCAB).vocabulary.affine()
+    ids, keep = torch.randint(4, VOCAB, (2, 3)), torch.ones(2, 3, dtype=torch.bool)
+    member = varied_model(RNNConfig(embedding=5, hidden=6, backend="reference"))
+    loss, expected = (
+        cross_entropy(model(ids, keep, ids), ids).loss_sum
+        for model in (Ensemble([member], VOCAB), member)
+    )
+    torch.testing.assert_close(loss, expected)
+    gpu = "meta" if IS_CPU else DEVICE
+    weight, bias = Ensemble([member.to(gpu)], VOCAB).vocabulary.affine()
     assert weight.device.type == bias.device.type == gpu

@@ -24,9 +24,6 @@ from nmt.ops.masks import keep_from_lengths
 
 HAS_BIAS = pytest.mark.parametrize("has_bias", [True, False])
 INT8 = cpu_only("int8 is refused on a GPU")
-_RECURRENT = {"hidden": 67}
-SIZES = {"rnn": _RECURRENT, "lstm": _RECURRENT, "transformer": {"size": 68}}
-"""Larger sizes of models of MODELS: rounding errors have a mean of 0."""
 
 
 @HAS_BIAS
@@ -42,9 +39,8 @@ def test_a_layer_is_torchs(shape: tuple[int, ...], has_bias: bool, backend: Back
         torch.testing.assert_close(*outputs)
         learned = [tensor for tensor in (x, *layer.parameters()) if tensor.requires_grad]
         grad = torch.randn(expected.shape[::-1], dtype=dtype).permute(*range(x.dim())[::-1])
-        if x.numel():
-            gradients = (torch.autograd.grad(out, learned, grad) for out in outputs)
-            torch.testing.assert_close(*gradients)
+        gradients = (torch.autograd.grad(out, learned, grad) for out in outputs)
+        torch.testing.assert_close(*gradients)
         with torch.inference_mode():
             torch.testing.assert_close(layer(x), expected)
             with torch.autocast(DEVICE, dtype=torch.bfloat16):
@@ -55,7 +51,6 @@ def test_a_layer_is_torchs(shape: tuple[int, ...], has_bias: bool, backend: Back
 @HAS_BIAS
 def test_an_int8_layer_is_near_the_exact_one_at_any_size(has_bias: bool) -> None:
     """Numbers that int8 holds are exact; zeros give the bias."""
-    torch.manual_seed(0)
     exact = nn.Linear(131, 71, bias=has_bias)
     layer = Int8Linear(exact.weight, exact.bias)
     x = torch.randn(3, 5, 131) * torch.tensor([1e-3, 1.0, 1e3]).view(3, 1, 1)
@@ -71,7 +66,6 @@ def test_an_int8_layer_is_near_the_exact_one_at_any_size(has_bias: bool) -> None
 @INT8
 @pytest.mark.parametrize("n_numbers", [1, 300, 10**6])
 def test_some_rows_at_a_time_are_those_of_all(n_numbers: int) -> None:
-    torch.manual_seed(0)
     exact, features = VocabLinear(41, 130), torch.randn(7, 41)
     nn.init.normal_(exact.weight)
     for vocabulary in (exact, Int8VocabLinear(exact)):
@@ -85,7 +79,6 @@ def test_some_rows_at_a_time_are_those_of_all(n_numbers: int) -> None:
 @torch.inference_mode()
 def test_int8_layers_read_each_sentence_as_if_alone(kind: CellKind, bidirectional: bool) -> None:
     """To the last bit where units fill whole vectors: torch computes the rest of one otherwise."""
-    torch.manual_seed(0)
     layers = Int8Layers(RecurrentLayers(kind, 41, 64, 2, 0.0, bidirectional, "fused").eval())
     x, lengths = torch.randn(4, 7, 41), torch.tensor([3, 7, 1, 5])
     values, *finals = layers.read(x, lengths)
@@ -112,7 +105,9 @@ def test_int8_layers_read_each_sentence_as_if_alone(kind: CellKind, bidirectiona
 )
 @torch.inference_mode()
 def test_an_int8_model_is_near_the_exact_one_and_leaves_it_alone(name: str) -> None:
-    model = model_of(name, **SIZES[name.split("-")[0]]).eval()
+    # Larger than in MODELS: rounding errors have a mean of 0.
+    size = {"size": 68} if name.startswith("transformer") else {"hidden": 67}
+    model = model_of(name, **size).eval()
     src_ids, tgt_in = torch.randint(4, 29, (3, 7)), torch.randint(4, 29, (3, 5))
     keep = keep_from_lengths(torch.tensor([7, 2, 5]), 7)
     expected = model(src_ids, keep, tgt_in).logits
@@ -125,13 +120,12 @@ def test_an_int8_model_is_near_the_exact_one_and_leaves_it_alone(name: str) -> N
     assert torch.equal(model(src_ids, keep, tgt_in).logits, expected)
     logits = rounded(src_ids, keep, tgt_in).logits
     assert not torch.equal(logits, expected)
-    steps, state = [], rounded.init_state(rounded.encode(src_ids, keep))
+    state = rounded.init_state(rounded.encode(src_ids, keep))
     for last_ids in tgt_in.unbind(dim=1):
         step = rounded.step(last_ids, state)
-        steps.append(step.logits)
         state = step.state
-    for result in (logits, torch.stack(steps, dim=1)):
-        assert (result - expected).abs().max() < 0.1 * expected.abs().max()
+    for result, exact in ((logits, expected), (step.logits, expected[:, -1])):
+        assert (result - exact).abs().max() < 0.1 * expected.abs().max()
 
 
 PROGRAM = """
@@ -161,10 +155,10 @@ def test_without_vnni_int8_is_exact_and_an_lstm_in_bf16_runs() -> None:
     subprocess.run([sys.executable, "-c", PROGRAM], env=limited, check=True)
 
 
-@pytest.mark.parametrize(("n", "rows"), [(4, 64), (63, 64), (64, 64), (65, 128), (8003, 8064)])
-def test_tables_are_padded_to_a_multiple_of_64(n: int, rows: int) -> None:
-    assert padded_rows(n) == rows
-    assert len(PieceEmbedding(n, 2).weight) == len(VocabLinear(2, n).weight) == rows
+def test_tables_are_padded_to_a_multiple_of_64() -> None:
+    for n, rows in ((4, 64), (63, 64), (64, 64), (65, 128), (8003, 8064)):
+        assert padded_rows(n) == rows
+        assert len(PieceEmbedding(n, 2).weight) == len(VocabLinear(2, n).weight) == rows
 
 
 @pytest.mark.parametrize("int8", [False, pytest.param(True, marks=INT8)])
@@ -173,7 +167,7 @@ def test_no_result_has_a_row_that_pads_the_table(int8: bool) -> None:
     nn.init.normal_(exact.weight)
     nn.init.constant_(exact.bias[11:], 9.0)  # would make these rows the most probable
     layer = Int8VocabLinear(exact) if int8 else exact
-    features, targets = torch.randn(3, 5), torch.tensor([4, 10, 7])
+    features = torch.randn(3, 5)
     logits = layer(features)
     assert logits.shape == (3, 11)
     expected = logits.log_softmax(dim=1)
@@ -182,11 +176,6 @@ def test_no_result_has_a_row_that_pads_the_table(int8: bool) -> None:
     assert (log_probs[:, 9:] == -torch.inf).all()
     assert ids[:, :9].sort(dim=1).values.tolist() == [list(range(2, 11))] * 3
     torch.testing.assert_close(log_probs[:, :9], expected.gather(1, ids[:, :9]))
-    if not int8:  # it has no loss of its own: weights are rounded, features would be too
-        losses = layer.cross_entropy(features, targets, targets > 0, smoothing=0.3)
-        options = {"reduction": "sum", "label_smoothing": 0.3}
-        loss = nn.functional.cross_entropy(logits, targets, **options)
-        torch.testing.assert_close(losses, (loss, -expected[range(3), targets]))
 
 
 @pytest.mark.parametrize("vocab_size", [60, 6000])

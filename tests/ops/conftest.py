@@ -13,9 +13,9 @@ from nmt.ops.native.library import loaded_library
 _WHY_NOT = loaded_library().why_not if IS_CPU else "native code is for a CPU"
 NEEDS_NATIVE = pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT)
 
-HAS_TRITON = importlib.util.find_spec("triton") is not None
-NEEDS_TRITON = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
-
+NEEDS_TRITON = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="Triton is not installed"
+)
 
 FASTER = ["fused", pytest.param("native", marks=NEEDS_NATIVE)]
 """Names of the backends for a CPU but the reference."""

@@ -1,32 +1,76 @@
-"""The loss is a sum over real target tokens, against torch's own as the reference."""
+"""Losses are sums over real target tokens; those of two passes have known answers and gradients."""
+
+import math
 
 import pytest
 import torch
 from devices import DEVICE
-from torch import nn
+from laws.family import MODELS, TGT_VOCAB, model_of
+from torch import Tensor, nn
 
-from nmt.models.base import DecoderOutput
-from nmt.models.vocabulary import VocabLinear
-from nmt.optim.losses import cross_entropy
-from nmt.text.vocabulary import PAD_ID
+from nmt.batches.batching import Batch, make_batch
+from nmt.models.base import AuxiliaryLoss, DecoderOutput, Seq2Seq
+from nmt.models.vocabulary import PieceEmbedding, VocabLinear
+from nmt.ops.masks import keep_from_lengths
+from nmt.optim import consistency, losses
+from nmt.optim.consistency import cut_pieces, paired_loss, zero_pad_embeddings
+from nmt.optim.losses import CrossEntropy, Loss, LossSum, RDrop, SimCut, cross_entropy
+from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from nmt.training.step import StepSettings, train_step, translation_loss
 
-VOCAB = 29
+PAIRS = [((5, 6, 7, 11), (8,)), ((9,), (4, 5, 6, 7)), ((4, 4), (6, 5)), ((8, 7), (9, 9, 9))]
+FIXED = [n for n in MODELS if not any(word in n for word in ("hard", "dropout", "penalty"))]
+"""Models without a random choice."""
 
 
-def _inputs() -> tuple[DecoderOutput, torch.Tensor]:
+def batch(first: int = 0, last: int | None = None) -> Batch:
+    return make_batch(*zip(*PAIRS[first:last], strict=True))
+
+
+def measured(model: Seq2Seq, loss: Loss) -> tuple[LossSum, list[Tensor]]:
+    """The sums for a batch, and the gradients of all parameters that have one."""
+    model.zero_grad()
+    sums = translation_loss(model, batch(), StepSettings(loss=loss))
+    sums.loss_sum.backward()
+    return sums, [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+
+def cut_some(ids: Tensor, rate: float) -> Tensor:
+    """The cut without its draw."""
+    return ids.masked_fill((ids == 5) | (ids == 9), PAD_ID)
+
+
+@pytest.mark.parametrize(
+    ("loss", "divergence", "plain"),
+    [(RDrop(0.0, 2.0), (5 / 8 + 1 / 2) / 2, 2.5 + 2), (SimCut(0.0, 2.0), 2 * 5 / 8, 3 + 2)],
+)
+def test_two_distributions_have_the_known_loss(loss: Loss, divergence: float, plain: float) -> None:
+    """In multiples of log 2: KL(p || q) = 5/8, KL(q || p) = 1/2, CE(p) = 3, CE(q) = 2."""
+    vocabulary = VocabLinear(5, 5)
+    nn.init.eye_(vocabulary.weight)
+    p, q = [1 / 2, 1 / 8, 1 / 8, 1 / 8, 1 / 8], [1 / 8, 1 / 8, 1 / 4, 1 / 4, 1 / 4]
+    output = DecoderOutput(torch.tensor([[p, q], [q, q]]).log(), vocabulary)
+    sums = loss(output, loss.inputs(make_batch([(4,)], [(4,)])))
+    assert sums.loss_sum.item() == pytest.approx((plain + divergence) * math.log(2))
+    assert sums.nll_sum.item() == pytest.approx(plain * math.log(2))
+
+
+def paired_inputs() -> tuple[Tensor, VocabLinear, Tensor]:
+    """Features of 2 x 3 rows, the layer, and targets with padding at the end of two rows."""
     torch.manual_seed(0)
-    layer = VocabLinear(7, VOCAB)
+    layer = VocabLinear(7, TGT_VOCAB).double()
     nn.init.normal_(layer.weight)
     nn.init.normal_(layer.bias)
-    targets = torch.randint(4, VOCAB, (3, 5))
-    targets[0, 2:] = PAD_ID
-    return DecoderOutput(torch.randn(3, 5, 7).requires_grad_(), layer), targets
+    targets = torch.randint(4, TGT_VOCAB, (3, 5))
+    targets[1, 2:] = targets[2, 4:] = PAD_ID
+    return torch.randn(6, 5, 7, dtype=torch.float64), layer, targets.repeat(2, 1)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_equals_torchs_cross_entropy_over_the_real_rows(smoothing: float) -> None:
     """Also the plain cross-entropy beside a smoothed loss; padding gets no gradient."""
-    output, targets = _inputs()
+    features, layer, targets = paired_inputs()
+    output = DecoderOutput(features.requires_grad_(), layer)
     loss = cross_entropy(output, targets, smoothing)
     for actual, share in ((loss.loss_sum, smoothing), (loss.nll_sum, 0.0)):
         expected = nn.functional.cross_entropy(
@@ -38,21 +82,132 @@ def test_equals_torchs_cross_entropy_over_the_real_rows(smoothing: float) -> Non
         )
         torch.testing.assert_close(actual, expected)
     loss.loss_sum.backward()
-    of_features = output.features.grad
-    assert of_features is not None
-    assert (of_features[0, 2:] == 0).all()
-    assert (of_features[0, :2].abs().sum(-1) > 0).all()
-    for parameter in output.vocabulary.parameters():
-        assert parameter.grad is not None
-        assert (parameter.grad[VOCAB:] == 0).all()
-        assert (parameter.grad[:VOCAB] != 0).any()
+    assert torch.equal(features.grad.abs().sum(-1) > 0, targets != PAD_ID)
+    for parameter in layer.parameters():
+        assert (parameter.grad[TGT_VOCAB:] == 0).all()
+        assert (parameter.grad[:TGT_VOCAB] != 0).any()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_sums_are_in_fp32_under_autocast(dtype: torch.dtype) -> None:
-    output, targets = _inputs()
+    features, layer, targets = paired_inputs()
+    output = DecoderOutput(features.float(), layer.float())
     exact = cross_entropy(output, targets)
     with torch.autocast(DEVICE, dtype=dtype):
         loss = cross_entropy(output, targets)
     assert loss.loss_sum.dtype == loss.nll_sum.dtype == torch.float32
     torch.testing.assert_close(loss.loss_sum, exact.loss_sum, rtol=0.01, atol=0)
+
+
+def test_padding_is_invisible_and_has_no_gradient() -> None:
+    features, layer, targets = paired_inputs()
+    sums = []
+    for scale in (1.0, 100.0):
+        x = torch.where((targets == PAD_ID).unsqueeze(-1), scale, features).requires_grad_()
+        loss, nlls = paired_loss(DecoderOutput(x, layer), targets, 0.1, 2.0, 3.0)
+        loss.backward()
+        assert ((x.grad != 0).any(dim=-1) == (targets != PAD_ID)).all()
+        assert ((nlls != 0) == (targets != PAD_ID)).all()
+        sums.append(loss.item())
+    assert sums[0] == sums[1]
+
+
+@pytest.mark.parametrize("n_bytes", [1, 1000, 10**6])
+def test_chunks_have_the_gradient_of_finite_differences(monkeypatch, n_bytes: int) -> None:
+    """In features, weight and bias; both passes have gradients, also where one has no targets."""
+    monkeypatch.setattr(consistency, "_BYTES_AT_ONCE", {"cpu": n_bytes})
+    features, layer, targets = paired_inputs()
+    targets[3] = PAD_ID
+
+    def loss(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        layer.affine = lambda: (weight, bias)
+        return paired_loss(DecoderOutput(x, layer), targets, 0.1, 2.0, 3.0)[0]
+
+    leaves = [x.detach().requires_grad_() for x in (features, *layer.affine())]
+    assert torch.autograd.gradcheck(loss, leaves, fast_mode=True)
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_equal_passes_leave_the_cross_entropy(name: str) -> None:
+    """Also where the passes differ, but the divergence has no weight."""
+    model = model_of(name).double().train()
+    expected, gradients = measured(model, CrossEntropy(0.1))
+    for loss in (RDrop(0.1, 5.0), SimCut(0.1, 3.0, 0.0), SimCut(0.1, 0.0, 0.6)):
+        sums, others = measured(model, loss)
+        torch.testing.assert_close(sums, expected, rtol=1e-9, atol=0)
+        torch.testing.assert_close(others, gradients, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_a_cut_piece_is_a_position_with_an_embedding_of_zero(name: str) -> None:
+    model, pairs = model_of(name).double().train(), batch().to(torch.device(DEVICE))
+    keep = keep_from_lengths(pairs.src_lengths, pairs.src_ids.shape[1])
+    cut_ids = cut_some(pairs.src_ids, 1.0), keep, cut_some(pairs.tgt_in, 1.0)
+    with zero_pad_embeddings(model):
+        cut = model(*cut_ids)
+    words = pairs.tgt_out != PAD_ID
+    outside = model(*cut_ids)  # where PAD_ID has an embedding of its own
+    assert not cut.features[words].equal(outside.features[words])
+    hooks = [
+        part.register_forward_hook(lambda _, ids, x: x * (cut_some(*ids, 1.0) != 0).unsqueeze(-1))
+        for part in model.modules()
+        if isinstance(part, PieceEmbedding)
+    ]
+    assert len(hooks) == 2
+    by_hand = model(pairs.src_ids, keep, pairs.tgt_in)
+    torch.testing.assert_close(cut.features[words], by_hand.features[words])
+
+
+def test_pieces_are_cut_at_the_rate_but_never_bos_and_eos() -> None:
+    ids = torch.randint(4, 29, (300, 30))
+    ids[:, 0], ids[:, -1] = BOS_ID, EOS_ID
+    cut = cut_pieces(ids, 0.2)
+    is_cut = cut != ids
+    assert not is_cut[:, [0, -1]].any()
+    assert (cut[is_cut] == PAD_ID).all()
+    assert float(is_cut[:, 1:-1].float().mean()) == pytest.approx(0.2, abs=0.02)
+    assert cut_pieces(ids, 0.0).equal(ids)
+
+
+@pytest.mark.parametrize("loss", [RDrop(0.1, 5.0), SimCut(0.1, 3.0)])
+def test_micro_batches_are_the_whole_batch(monkeypatch: pytest.MonkeyPatch, loss: Loss) -> None:
+    monkeypatch.setattr(losses, "cut_pieces", cut_some)
+    weights, sums = [], []
+    for cuts in ([(0, 4)], [(0, 1), (1, 4)], [(0, 2), (2, 3), (3, 4)]):
+        model = model_of("rnn").train()
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        result = train_step(model, optimizer, [batch(*c) for c in cuts], StepSettings(loss=loss))
+        assert result.n_tokens == batch().n_tokens
+        sums.append(result.nll_sum)
+        weights.append(list(model.parameters()))
+        torch.testing.assert_close(weights[-1], weights[0], rtol=1e-4, atol=1e-6)
+    assert sums == pytest.approx(sums[:1] * 3)
+
+
+class Counted(AuxiliaryLoss):
+    """One nat a step, and the log-likelihood."""
+
+    def loss_sum(self, keep: Tensor, log_likelihoods: Tensor) -> Tensor:
+        return (keep + log_likelihoods).sum()
+
+
+@pytest.mark.parametrize("loss", [RDrop(), SimCut()])
+def test_an_auxiliary_loss_counts_each_target_once(loss: Loss) -> None:
+    pairs = loss.inputs(batch())
+    vocabulary = VocabLinear(7, TGT_VOCAB)
+    nn.init.zeros_(vocabulary.weight)
+    sums = loss(DecoderOutput(torch.randn(8, 5, 7), vocabulary, auxiliary_loss=Counted()), pairs)
+    assert sums.loss_sum.item() == pytest.approx(batch().n_tokens)
+    assert sums.nll_sum.item() == pytest.approx(batch().n_tokens * math.log(TGT_VOCAB))
+
+
+def test_the_two_passes_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their dropout, or by the pieces that are cut from the second."""
+    monkeypatch.setattr(losses, "cut_pieces", cut_some)
+    for dropout, one, two in (
+        (0.3, RDrop(0.0, 0.0), RDrop(0.0, 5.0)),
+        (0.0, CrossEntropy(0.0), SimCut(0.0, 3.0)),
+    ):
+        plain, paired = (measured(model_of("rnn", dropout=dropout), loss)[0] for loss in (one, two))
+        torch.testing.assert_close(plain.nll_sum, paired.nll_sum)
+        assert paired.loss_sum > 1.001 * plain.nll_sum

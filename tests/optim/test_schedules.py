@@ -5,14 +5,8 @@ import json
 import pytest
 import torch
 
-from nmt.optim.schedules import (
-    ConstantConfig,
-    CosineConfig,
-    InverseSqrtConfig,
-    PlateauConfig,
-    Schedule,
-    ScheduleConfig,
-)
+from nmt.optim import schedules
+from nmt.optim.schedules import ConstantConfig, CosineConfig, InverseSqrtConfig, PlateauConfig
 
 
 def _optimizer(*rates: float) -> torch.optim.Optimizer:
@@ -30,10 +24,10 @@ def _optimizer(*rates: float) -> torch.optim.Optimizer:
         (CosineConfig(floor=0.1), [2.0, 1.73640, 1.1, 0.46360, 0.2, 0.2]),
     ],
 )
-def test_the_rate_of_each_update(config: ScheduleConfig, rates: list[float]) -> None:
+def test_the_rate_of_each_update(config: schedules.ScheduleConfig, rates: list[float]) -> None:
     """Of four updates in all, after which a cosine stays at its floor."""
     optimizer = _optimizer()
-    schedule = Schedule(config, optimizer, 4)
+    schedule = schedules.Schedule(config, optimizer, 4)
     for rate in rates:
         assert optimizer.param_groups[0]["lr"] == pytest.approx(rate, abs=1e-5)
         optimizer.step()
@@ -48,30 +42,24 @@ def test_the_rate_of_each_update(config: ScheduleConfig, rates: list[float]) -> 
         (PlateauConfig(patience=0, metric="bleu"), [0.0, 3.0, 3.0, 4.0], [2.0, 2.0, 1.0, 1.0]),
     ],
 )
-def test_a_plateau_is_one_of_its_metric(
-    config: PlateauConfig, values: list[float], rates: list[float]
-) -> None:
+def test_a_plateau_is_one_of_its_metric(config, values: list[float], rates: list[float]) -> None:
     """A higher BLEU is better, a higher loss worse; updates change nothing."""
     optimizer = _optimizer()
-    schedule = Schedule(config, optimizer, None)
+    schedule = schedules.Schedule(config, optimizer, None)
     for value, rate in zip(values, rates, strict=True):
         schedule.after_update()
         schedule.after_validation({"loss": value, "bleu": value})
         assert optimizer.param_groups[0]["lr"] == rate
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        ConstantConfig(warmup=9),
-        InverseSqrtConfig(warmup=3),
-        PlateauConfig(patience=0),
-        PlateauConfig(patience=0, metric="bleu", floor=0.2),
-    ],
-)
-def test_a_schedule_continues_from_its_json(config: ScheduleConfig) -> None:
+PLATEAU_OF_BLEU = PlateauConfig(patience=0, metric="bleu", floor=0.2)
+WARMUPS = ConstantConfig(warmup=9), InverseSqrtConfig(warmup=3)
+
+
+@pytest.mark.parametrize("config", [*WARMUPS, PlateauConfig(patience=0), PLATEAU_OF_BLEU])
+def test_a_schedule_continues_from_its_json(config: schedules.ScheduleConfig) -> None:
     old, new = _optimizer(), _optimizer()
-    unbroken, resumed = Schedule(config, old, 20), Schedule(config, new, 20)
+    unbroken, resumed = schedules.Schedule(config, old, 20), schedules.Schedule(config, new, 20)
     for step in range(10):
         for schedule, optimizer in ((unbroken, old), (resumed, new))[: 1 + step // 5]:
             optimizer.step()
@@ -86,7 +74,7 @@ def test_a_schedule_continues_from_its_json(config: ScheduleConfig) -> None:
 
 def test_a_plateau_leaves_each_group_its_share_of_a_changed_rate() -> None:
     old, new = _optimizer(2.0, 0.5), _optimizer(4.0, 3.0)
-    before, after = (Schedule(PlateauConfig(patience=0), o, None) for o in (old, new))
+    before, after = (schedules.Schedule(PlateauConfig(patience=0), o, None) for o in (old, new))
     for loss in (1.0, 2.0):
         before.after_validation({"loss": loss})
     after.load_state_dict(before.state_dict(), old.state_dict()["param_groups"])

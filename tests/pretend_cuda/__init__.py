@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-TORCH = Path(importlib.util.find_spec("torch").origin).parent  # type: ignore[union-attr, arg-type]
+TORCH = Path(importlib.util.find_spec("torch").origin).parent
 
 
 def _load_device() -> None:
@@ -44,10 +44,9 @@ def _load_device() -> None:
 
 _load_device()
 
-import pytest  # noqa: E402
 import torch  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-from torch.utils._pytree import tree_leaves, tree_map  # noqa: E402
+from torch.utils._pytree import tree_leaves, tree_map_only  # noqa: E402
 
 from pretend_cuda import graphs  # noqa: E402
 
@@ -95,7 +94,7 @@ class CudaTensor(torch.Tensor):
     def __tensor_unflatten__(tensors: Any, *_: Any) -> "CudaTensor":
         return CudaTensor(tensors["cpu_tensor"])
 
-    def __repr__(self) -> str:  # type: ignore[override]
+    def __repr__(self) -> str:
         return f"CudaTensor({self.cpu_tensor})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
@@ -146,7 +145,7 @@ def dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
             func(*args, **kwargs)  # sizes and strides of the wrapper
     _count(func, args, tensors, to_cuda)
     wrappers = {id(x.cpu_tensor): x for x in tensors if isinstance(x, CudaTensor)}
-    args, kwargs = tree_map(_on_cpu, (args, kwargs))
+    args, kwargs = tree_map_only(CudaTensor, lambda x: x.cpu_tensor, (args, kwargs))
     kwargs = {name: value for name, value in kwargs.items() if name != "pin_memory"}
     if device is not None:
         kwargs["device"] = "cpu"
@@ -163,33 +162,19 @@ def dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if not to_cuda or operation is aten._local_scalar_dense:
         return output
 
-    def wrap(leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor):
-            return leaf
-        if id(leaf) in wrappers:
-            return wrappers[id(leaf)]
-        return CudaTensor(leaf)
+    def wrap(leaf: torch.Tensor) -> torch.Tensor:
+        return wrappers[id(leaf)] if id(leaf) in wrappers else CudaTensor(leaf)
 
-    return tree_map(wrap, output)
+    return tree_map_only(torch.Tensor, wrap, output)
 
 
-def _run(
-    func: Any,
-    args: Any,
-    kwargs: Any,
-    context: Callable[[], Any] = contextlib.nullcontext,
-    dtype: torch.dtype | None = None,
-) -> Any:
+def _run(func, args, kwargs, context=contextlib.nullcontext, dtype=None) -> Any:
     """Return the output of an operation on tensors of the CPU, as `dtype`; a graph records it."""
     if graphs.recording is not None:
         return graphs.recording.run(func, args, kwargs, context, dtype)
     with context():
         output = func(*args, **kwargs)
     return output if dtype is None else output.to(dtype)
-
-
-def _on_cpu(leaf: Any) -> Any:
-    return leaf.cpu_tensor if isinstance(leaf, CudaTensor) else leaf
 
 
 def _check_devices(operation: Any, args: Any, tensors: Sequence[torch.Tensor]) -> None:
@@ -247,7 +232,7 @@ def place() -> str:
         path = frame.f_code.co_filename
         if "/nmt/" in path and "/site-packages/" not in path and "/tests/" not in path:
             return f"{path.rpartition('/nmt/')[2]}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return "backward"
 
 
@@ -304,46 +289,25 @@ def _cudnn(layer: Callable[..., Any], name: str) -> Callable[..., Any]:
         dtype = torch.float16 if autocast else args[0].dtype
         dtype = None if dtype in (torch.float32, torch.float64) else dtype
         launches[f"cudnn.{name}"] += 1
-        inputs = tree_map(
-            lambda x: _ToCpu.apply(x, dtype) if isinstance(x, CudaTensor) else x, list(args)
-        )
-        outputs = layer(*inputs)
-        if isinstance(outputs, torch.Tensor):
-            return _ToCuda.apply(outputs, dtype)
-        return tuple(_ToCuda.apply(output, dtype) for output in outputs)
+        inputs = tree_map_only(CudaTensor, lambda x: _ToCpu.apply(x, dtype), args)
+        return tree_map_only(torch.Tensor, lambda x: _ToCuda.apply(x, dtype), layer(*inputs))
 
     return call
 
 
 ANSWERS: dict[str, Any] = {
-    "is_available": True,
-    "is_initialized": True,
+    **dict.fromkeys(("is_available", "is_initialized", "is_bf16_supported"), True),
+    **dict.fromkeys(("_is_in_bad_fork", "is_current_stream_capturing"), False),
+    **dict.fromkeys(("_lazy_init", "_lazy_call", "set_device", "synchronize", "empty_cache")),
+    "reset_peak_memory_stats": None,
     "device_count": 1,
     "current_device": 0,
     "get_device_capability": (9, 0),
     "get_device_name": "pretend GPU",
-    "is_bf16_supported": True,
     "memory_allocated": 2**30,
     "max_memory_allocated": 2**31,
-    "_is_in_bad_fork": False,
-    "is_current_stream_capturing": False,
-    **dict.fromkeys(("_lazy_init", "_lazy_call", "set_device", "synchronize", "empty_cache")),
-    "reset_peak_memory_stats": None,
 }
 """Return values of the functions of torch.cuda."""
-
-
-BEYOND = {
-    "test_the_reference_is_plain_torch_throughout": "its recurrent layers are autograd functions",
-    "test_weights_of_a_layer_are_in_one_block": "its tensors have no storage",
-}
-"""Tests that the pretend GPU cannot pass."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if reason := BEYOND.get(item.originalname):  # type: ignore[attr-defined]
-            item.add_marker(pytest.mark.skip(reason=f"the GPU is a pretend one: {reason}"))
 
 
 def _seed(number: int) -> None:
@@ -358,19 +322,19 @@ def install() -> None:
     """Replace what torch knows of GPUs, and dispatch the operations of this and later threads."""
     for name, answer in ANSWERS.items():
         setattr(torch.cuda, name, lambda *_, answer=answer, **__: answer)
-    torch.cuda.device = torch.cuda.device_of = lambda *_: contextlib.nullcontext()  # type: ignore
-    torch.cuda.Stream = torch.cuda.current_stream = graphs.Stream  # type: ignore
-    torch.cuda.stream = lambda _: contextlib.nullcontext()  # type: ignore
-    torch.cuda.CUDAGraph, torch.cuda.graph = graphs.PretendGraph, graphs.graph  # type: ignore
+    torch.cuda.device = torch.cuda.device_of = lambda *_: contextlib.nullcontext()
+    torch.cuda.Stream = torch.cuda.current_stream = graphs.Stream
+    torch.cuda.stream = lambda _: contextlib.nullcontext()
+    torch.cuda.CUDAGraph, torch.cuda.graph = graphs.PretendGraph, graphs.graph
     graphs.generator = _generator
     torch.cuda.manual_seed = torch.cuda.manual_seed_all = _seed
     torch.cuda.get_rng_state = lambda *_: torch.tensor(_generator, device="cpu").view(torch.uint8)
-    torch.cuda.set_rng_state = _set_rng_state  # type: ignore[assignment]
+    torch.cuda.set_rng_state = _set_rng_state
     for module in (torch.utils._foreach_utils, sys.modules["torch.optim.optimizer"]):
         module._foreach_supported_types.append(CudaTensor)
     for name in ("gru", "lstm", "gru_cell", "lstm_cell"):
         setattr(torch._VF, name, _cudnn(getattr(torch._VF, name), name))
-    torch.nn.RNNBase.flatten_parameters = lambda _: None  # type: ignore[method-assign]
+    torch.nn.RNNBase.flatten_parameters = lambda _: None
     torch.inference_mode = lambda mode=True: torch.no_grad() if mode else contextlib.nullcontext()
     find_spec = importlib.util.find_spec
     importlib.util.find_spec = lambda name, *rest: (
@@ -383,7 +347,7 @@ def install() -> None:
         with PretendMode():
             run(thread)
 
-    threading.Thread.run = run_in_mode  # type: ignore[method-assign]
+    threading.Thread.run = run_in_mode
     torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(..., device="cuda") copies visibly
     PretendMode().__enter__()
 

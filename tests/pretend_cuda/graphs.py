@@ -49,14 +49,7 @@ class PretendGraph:
         """Return a name for the memory of the graph."""
         return 0, 0
 
-    def run(
-        self,
-        func: Any,
-        args: Any,
-        kwargs: Any,
-        context: Callable[[], Any],
-        dtype: torch.dtype | None = None,
-    ) -> Any:
+    def run(self, func, args, kwargs, context: Callable[[], Any], dtype=None) -> Any:
         """Record an operation on tensors of the CPU, and return its output, as `dtype`."""
 
         def call() -> Any:
@@ -64,12 +57,12 @@ class PretendGraph:
                 output = func(*args, **kwargs)
                 return output if dtype is None else output.to(dtype)
 
+        arguments = {argument.name: argument.alias_info for argument in func._schema.arguments}
+        values = {**dict(zip(arguments, args, strict=False)), **kwargs}
         written = [
-            args[i] if i < len(args) else kwargs[argument.name]
-            for i, argument in enumerate(func._schema.arguments)
-            if argument.alias_info is not None
-            and argument.alias_info.is_write
-            and (i < len(args) or argument.name in kwargs)
+            values[name]
+            for name, alias in arguments.items()
+            if alias is not None and alias.is_write and name in values
         ]
         tensors = [x for x in tree_leaves(written) if isinstance(x, torch.Tensor)]
         is_outside = any(x.untyped_storage()._cdata not in self._storages for x in tensors)

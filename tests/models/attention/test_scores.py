@@ -1,6 +1,5 @@
 """Each score against its formula; windows, coverage and dropout; heads one by one."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -18,11 +17,10 @@ from nmt.models.attention.span import MonotonicSpan, PredictiveSpan
 from nmt.models.base import Memory
 from nmt.ops.masks import keep_from_lengths
 
-QUERY, MEMORY, SIZE = 3, 5, 7
+QUERY, MEMORY = 3, 5
 
 
 def _inputs(query_size: int = QUERY) -> tuple[torch.Tensor, Memory]:
-    torch.manual_seed(0)
     query, values = torch.randn(2, 3, query_size), torch.randn(2, 11, MEMORY)
     return query, Memory(values, keep_from_lengths(torch.tensor([11, 4]), 11), values[:, :1])
 
@@ -41,11 +39,11 @@ def _pairs(query: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     ("config", "formula"),
     [
         (
-            {"kind": "additive", "size": SIZE},
+            {"kind": "additive", "size": 7},
             lambda q, k, m: torch.tanh(m.W_q(q)[:, :, None] + m.W_k(k)[:, None]) @ m.w_v.weight[0],
         ),
         (
-            {"kind": "concat", "size": SIZE},
+            {"kind": "concat", "size": 7},
             lambda q, k, m: torch.tanh(m.W_a(_pairs(q, k))) @ m.v_a.weight[0],
         ),
         ({"kind": "general"}, lambda q, k, m: q @ m.W_a.weight @ k.mT),
@@ -68,9 +66,7 @@ def _pairs(query: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         ),
     ],
 )
-def test_the_score_is_its_formula(
-    config: dict[str, object], formula: Callable[..., torch.Tensor]
-) -> None:
+def test_the_score_is_its_formula(config: dict[str, object], formula) -> None:
     """With a gradient, and without one, where the tanh is 2 sigmoid(2 x) - 1."""
     is_square = config["kind"] not in ("additive", "concat", "general")
     query, memory = _inputs(MEMORY if is_square else QUERY)
@@ -205,9 +201,8 @@ def test_the_features_of_coverage_are_the_formulas() -> None:
     """W_f c; and W_f of a convolution over the last weights."""
     past, total, last = torch.rand(1, 6), SumCoverage(4), LocationSensitiveCoverage(4)
     torch.testing.assert_close(total(past)[0], past[0].unsqueeze(1) @ total.W_f.weight.t())
-    around = torch.nn.functional.pad(past[0], (3, 3)).unfold(0, 7, 1)
-    expected = around @ last.F.weight[:, 0].t() @ last.W_f.weight.t()
-    torch.testing.assert_close(last(past)[0], expected)
+    around = nn.functional.pad(past[0], (3, 3)).unfold(0, 7, 1) @ last.F.weight[:, 0].t()
+    torch.testing.assert_close(last(past)[0], around @ last.W_f.weight.t())
 
 
 @pytest.mark.parametrize("options", [{}, {"span": {"kind": "local_m", "window": 5}}])
@@ -217,8 +212,7 @@ def test_training_drops_weights_and_scales_the_others(options: dict[str, object]
     attention, queries = config.build(3, 5).train(), torch.randn(1, 1, 3).expand(1, 5000, 3)
     one_hot = torch.eye(5).unsqueeze(0)
     state = attention.init_state(Memory(one_hot, torch.ones(1, 5).bool(), one_hot[:, :1]))
-    look = attention(queries, state)
-    context, weights = look.context, look.heads[:, 0]
+    context, weights = (look := attention(queries, state)).context, look.heads[:, 0]
     torch.testing.assert_close(context, (weights / 0.6).where(context != 0, 0))
     assert float((context == 0).float().mean()) == pytest.approx(0.4, abs=0.02)
     evaluated = attention.eval()(queries, state)

@@ -5,25 +5,17 @@ from itertools import product
 
 import pytest
 import torch
-from laws.family import model_of
+from laws.family import model_of, perturbed
 from torch import nn
 
-from nmt.batches.batching import Batch, make_batch
+from nmt.batches.batching import make_batch
 from nmt.models.attention import weighting
 from nmt.models.attention.scores import AdditiveConfig
-from nmt.models.attention.weighting import (
-    HardConfig,
-    HardGumbelConfig,
-    HardWeighting,
-    Reinforce,
-    SampleStatistics,
-    SparsemaxWeighting,
-    masked_sparsemax,
-)
-from nmt.models.base import DecoderOutput, Memory, Seq2Seq
+from nmt.models.attention.weighting import HardConfig, HardGumbelConfig, Reinforce
+from nmt.models.base import DecoderOutput, Memory
 from nmt.models.vocabulary import VocabLinear
 from nmt.ops.masks import keep_from_lengths
-from nmt.optim.losses import LossSum, cross_entropy
+from nmt.optim.losses import cross_entropy
 from nmt.text.vocabulary import PAD_ID
 from nmt.training.step import StepSettings, translation_loss
 from tests.ops.conftest import FASTER
@@ -43,24 +35,22 @@ def _projection(z: torch.Tensor) -> torch.Tensor:
 def test_sparsemax_is_the_projection_on_the_simplex() -> None:
     by_hand = torch.tensor([[0.5, 0.3, -2.0], [3.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
     expected = torch.tensor([[0.6, 0.4, 0.0], [1.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3]])
-    torch.testing.assert_close(masked_sparsemax(by_hand, by_hand < 9), expected)
+    torch.testing.assert_close(weighting.masked_sparsemax(by_hand, by_hand < 9), expected)
     scores = 2 * torch.randn(100, 17, dtype=torch.float64)
-    weights = masked_sparsemax(scores, scores < 99)
+    weights = weighting.masked_sparsemax(scores, scores < 99)
     torch.testing.assert_close(weights, torch.stack([*map(_projection, scores)]))
     assert 0.1 < float((weights == 0).double().mean()) < 0.95
     scores = scores[:5, :7].requires_grad_()
-    assert torch.autograd.gradcheck(lambda z: masked_sparsemax(z, z < 99), scores)
+    assert torch.autograd.gradcheck(lambda z: weighting.masked_sparsemax(z, z < 99), scores)
     keep = torch.arange(1001) < torch.tensor([[1001], [1], [17]])
     for scale in (1e-4, 1e4):
-        weights = SparsemaxWeighting()(scale * torch.randn(3, 1, 5, 1001), keep).weights
+        weights = weighting.SparsemaxWeighting()(scale * torch.randn(3, 1, 5, 1001), keep).weights
         torch.testing.assert_close(weights.sum(-1), torch.ones(3, 1, 5))
         assert (weights[~keep[:, None, None].expand_as(weights)] == 0).all()
 
 
 @pytest.mark.parametrize("config", [HardConfig(soft_share=0.0), HardGumbelConfig()])
-def test_positions_are_drawn_as_often_as_they_are_likely(
-    config: HardConfig | HardGumbelConfig,
-) -> None:
+def test_positions_are_drawn_as_often_as_they_are_likely(config) -> None:
     """After training it is the most likely one."""
     scores = torch.tensor([0.0, 1.0, -1.0, 2.0]).expand(1, 1, 20_000, 4)
     keep = torch.tensor([[True, True, True, False]])
@@ -75,8 +65,7 @@ def test_positions_are_drawn_as_often_as_they_are_likely(
         entropy = -(expected * expected.log()).sum()
         torch.testing.assert_close(samples.entropies, entropy.expand(1, 20_000))
     best = config.build().eval()(scores[:, :, :1], keep)
-    assert best.weights.tolist() == [[[[0, 1, 0, 0]]]]
-    assert best.samples is None
+    assert (best.weights.tolist(), best.samples) == ([[[[0, 1, 0, 0]]]], None)
 
 
 def test_a_straight_through_choice_has_the_gradient_of_softmax() -> None:
@@ -109,14 +98,12 @@ def test_some_sentences_of_hard_attention_are_soft_at_all_steps() -> None:
 @CREDITS
 def test_the_loss_adds_the_auxiliary_term_of_steps_that_count(credit: str) -> None:
     """The baseline moves once a batch: by a tenth of the mean of sentences, or of pieces."""
-    torch.manual_seed(0)
     features, tgt_out = torch.randn(2, 3, 7), torch.tensor([[5, 6, 7], [8, PAD_ID, PAD_ID]])
     vocabulary = VocabLinear(7, 9)
     nn.init.normal_(vocabulary.weight)
-    config = {"reward": 2.0, "entropy": 0.5, "credit": credit}
-    hard = HardWeighting(HardConfig.model_validate(config))
+    hard = weighting.HardWeighting(HardConfig(reward=2.0, entropy=0.5, credit=credit))
     hard.baseline.fill_(-1.0)
-    samples = SampleStatistics(-torch.rand(2, 3), torch.rand(2, 3))
+    samples = weighting.SampleStatistics(-torch.rand(2, 3), torch.rand(2, 3))
     output = DecoderOutput(features, vocabulary)
     plain = cross_entropy(output, tgt_out)
     loss = cross_entropy(replace(output, auxiliary_loss=Reinforce(hard, samples)), tgt_out)
@@ -137,19 +124,14 @@ def test_the_loss_adds_the_auxiliary_term_of_steps_that_count(credit: str) -> No
 
 
 @CREDITS
-def test_the_mean_gradient_of_draws_is_that_of_the_lower_bound(
-    credit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_mean_gradient_of_draws_is_that_of_the_lower_bound(credit: str, monkeypatch) -> None:
     """L_s = sum_s p(s) log p(y | s), over the 9 ways to draw 3 positions in 2 steps.
 
     The mean over draws is computed exactly, as the sum of p(s) times the gradient that the training
     loss has when s is drawn. The second draw depends on the first through the decoder's state.
     """
     weights = {"kind": "hard", "credit": credit, "reward": 1.0, "soft_share": 0.0, "entropy": 0.0}
-    model = model_of("rnn", attention={"kind": "additive", "weights": weights}).double().train()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter))
+    model = perturbed(model_of("rnn", attention={"kind": "additive", "weights": weights})).train()
     drawn: list[int] = []
 
     def noise(scores: torch.Tensor) -> torch.Tensor:
@@ -179,25 +161,23 @@ def test_the_mean_gradient_of_draws_is_that_of_the_lower_bound(
 @pytest.mark.parametrize("backend", ["reference", *FASTER])
 def test_doubly_stochastic_penalty_is_the_papers_without_padding(backend: str) -> None:
     """It is the sum over the sentences, and of training only."""
-    pairs = make_batch([(4, 5, 6, 7), (8,)], [(5,), (4, 9, 10)])
-    halves = [make_batch([(4, 5, 6, 7)], [(5,)]), make_batch([(8,)], [(4, 9, 10)])]
-
-    def loss_of(model: Seq2Seq, batch: Batch = pairs) -> LossSum:
-        return translation_loss(model, batch, StepSettings())
-
+    sources, targets = [(4, 5, 6, 7), (8,)], [(5,), (4, 9, 10)]
+    pairs = make_batch(sources, targets)
     attention = {"kind": "additive", "doubly_stochastic": 0.3}
     model, reference = (
         model_of("rnn", attention=attention, backend=by).train() for by in (backend, "reference")
     )
-    loss = loss_of(model)
+    loss, expected_loss = (translation_loss(m, pairs, StepSettings()) for m in (model, reference))
     keep = keep_from_lengths(pairs.src_lengths, pairs.src_ids.shape[1])
     weights = model(pairs.src_ids, keep, pairs.tgt_in, with_weights=True).weights
     sums = weights[0, :2].sum(0)[:5], weights[1, :4].sum(0)[:2]
     penalty = sum((1 - column).square().sum() for column in sums)
     torch.testing.assert_close(loss.loss_sum - loss.nll_sum, 0.3 * penalty)
     gradients = torch.autograd.grad(loss.loss_sum, list(model.parameters()))
-    expected = torch.autograd.grad(loss_of(reference).loss_sum, list(reference.parameters()))
+    expected = torch.autograd.grad(expected_loss.loss_sum, list(reference.parameters()))
     torch.testing.assert_close(gradients, expected)
-    torch.testing.assert_close(sum(loss_of(model, half).loss_sum for half in halves), loss.loss_sum)
-    evaluated = loss_of(model.eval())
+    singles = (make_batch([src], [tgt]) for src, tgt in zip(sources, targets, strict=True))
+    total = sum(translation_loss(model, single, StepSettings()).loss_sum for single in singles)
+    torch.testing.assert_close(total, loss.loss_sum)
+    evaluated = translation_loss(model.eval(), pairs, StepSettings())
     torch.testing.assert_close(evaluated.loss_sum, evaluated.nll_sum)

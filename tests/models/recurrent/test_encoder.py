@@ -13,7 +13,6 @@ from nmt.models.recurrent import encoder
 from nmt.models.recurrent.cells import CELLS, CellKind
 from nmt.models.recurrent.encoder import RecurrentLayers, encoder_states, read_by_torch
 from nmt.models.recurrent.initial_state import InitialState, InitialStateKind
-from nmt.ops.backend import BackendName
 from nmt.ops.masks import keep_from_lengths
 
 LENGTHS = (4, 7, 1)
@@ -26,11 +25,8 @@ KINDS = pytest.mark.parametrize("kind", CELLS)
     ("backend", "bidirectional"),
     [("auto", True), ("auto", False), ("reference", True), ("fused", True)],
 )
-def test_each_sentence_is_read_as_torchs_layers_read_it_alone(
-    kind: CellKind, backend: BackendName, bidirectional: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_sentence_is_read_as_torchs_layers_do(kind, backend, bidirectional, monkeypatch):
     """Also step by step, as a cell that torch lacks; without a gradient, which is other code."""
-    torch.manual_seed(0)
     layers = RecurrentLayers(kind, 3, 5, 2, 0.0, bidirectional, backend).double()
     alone = TORCHS[kind](3, 5, num_layers=2, batch_first=True, bidirectional=bidirectional).double()
     alone.load_state_dict(layers.state_dict())
@@ -54,7 +50,6 @@ def test_each_sentence_is_read_as_torchs_layers_read_it_alone(
 @KINDS
 def test_padding_reaches_no_state_of_torchs_layers(kind: CellKind) -> None:
     """As on a GPU, where all positions of a batch are read."""
-    torch.manual_seed(0)
     layers = RecurrentLayers(kind, 3, 5, 1, 0.0, True).double()
     x = torch.randn(3, 7, 3, dtype=torch.float64, requires_grad=True)
     expected = layers.read(x, torch.tensor(LENGTHS))
@@ -82,12 +77,12 @@ def test_dropout_between_layers_is_torchs(kind: CellKind) -> None:
 def test_the_dtype_of_cudnn_is_autocasts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Torch's own autocast makes fp16 of it, whatever its dtype is."""
     dtype_of_layers = getattr(encoder._dtype_of_layers, "__wrapped__", encoder._dtype_of_layers)
+    monkeypatch.setattr(torch, "is_autocast_enabled", "cuda".__eq__)
     for dtype, version, expected in (
         (torch.bfloat16, 91300, torch.bfloat16),
         (torch.bfloat16, 91002, torch.float32),
         (torch.float16, 91300, None),
     ):
-        monkeypatch.setattr(torch, "is_autocast_enabled", "cuda".__eq__)
         monkeypatch.setattr(torch, "get_autocast_dtype", {"cuda": dtype}.get)
         monkeypatch.setattr(torch.backends.cudnn, "version", lambda number=version: number)
         assert dtype_of_layers(SimpleNamespace(is_cuda=True)) is expected
@@ -95,9 +90,7 @@ def test_the_dtype_of_cudnn_is_autocasts(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @KINDS
-def test_layers_in_bf16_are_near_fp32_and_learn(
-    kind: CellKind, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_layers_in_bf16_are_near_fp32_and_learn(kind: CellKind, monkeypatch) -> None:
     layers = RecurrentLayers(kind, 16, 16, 2, 0.0, True, "reference")
     x, results = torch.randn(3, 7, 16), []
     for _ in range(2):
@@ -110,6 +103,7 @@ def test_layers_in_bf16_are_near_fp32_and_learn(
         assert (rough - exact).norm() < 0.03 * exact.norm()
 
 
+@cpu_only("tensors of the pretend GPU have no storage")
 def test_weights_of_a_layer_are_in_one_block() -> None:
     """cuDNN's order, which it does not check: the matrices, then the biases."""
     (weights,) = RecurrentLayers("gru", 3, 5).weights(0)
@@ -148,8 +142,8 @@ def test_first_weights_are_drawn_gate_by_gate(kind: CellKind) -> None:
 @pytest.mark.parametrize("kind", ["copy", "tanh", "tanh_backward", "mean"])
 def test_first_states_are_the_formulas(kind: InitialStateKind) -> None:
     """The encoder's, or a layer over them, over their backward half, or over the mean."""
-    keep = keep_from_lengths(torch.tensor(LENGTHS), 7)
     final, final_cell = torch.randn(2, 3, 2, 14)
+    keep = keep_from_lengths(torch.tensor(LENGTHS), 7)
     memory = Memory(torch.randn(3, 7, 14), keep, final, final_cell)
     initial = InitialState(kind, 14, 14, 2, has_cell=True)
     if kind == "copy":

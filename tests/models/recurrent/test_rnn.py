@@ -1,7 +1,5 @@
 """The GRU encoder-decoder: the paper's size, its options, and what it refuses."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from laws.family import model_of
@@ -27,7 +25,7 @@ def test_parameters_of_rnnsearch_are_the_papers() -> None:
     output = 2 * l * (n + m + 2 * n) + K * l  # U_o, V_o, C_o; W_o
     expected = 2 * K * m + encoder + decoder + alignment + output
     assert expected == 80_401_000
-    config = load_config(Path(__file__).parents[3] / "configs/rnnsearch50.yaml")
+    config = load_config("rnnsearch50")
     assert config.tokenizer.max_size == K
     with torch.device("meta"):
         parameters = list(build_model(config.model, K, K).parameters())
@@ -58,11 +56,8 @@ def test_a_search_projects_once_annotations_nothing_else_reads() -> None:
 def test_maxout_takes_the_larger_of_each_two_units() -> None:
     readout = DeepReadout(DeepReadoutConfig(size=2), hidden=3, embedding=3, context=3)
     with torch.no_grad():
-        for parameter in readout.parameters():
-            parameter.zero_()
         readout.U_o.bias.copy_(torch.tensor([1.0, 4.0, 3.0, 2.0]))
-    zeros = torch.zeros(1, 3)
-    assert readout(zeros, zeros, zeros).tolist() == [[4.0, 3.0]]
+    assert readout(*torch.zeros(3, 1, 3)).tolist() == [[4.0, 3.0]]
 
 
 @pytest.mark.parametrize(
@@ -97,12 +92,10 @@ def test_a_decoder_layer_reads_the_state_of_the_layer_below() -> None:
 
 
 @pytest.mark.parametrize(("bidirectional", "layers"), [(True, 1), (False, 2), (True, 2)])
-def test_without_attention_the_context_is_the_directions_ends(
-    bidirectional: bool, layers: int
-) -> None:
+def test_without_attention_the_context_is_the_directions_ends(bidirectional, layers: int) -> None:
     """All the weight is on the end."""
-    options = {"encoder": {"bidirectional": bidirectional}, "layers": layers}
-    model = model_of("rnn", attention={"kind": "none"}, **options).eval()
+    encoder = {"bidirectional": bidirectional}
+    model = model_of("rnn-fixed-context", encoder=encoder, layers=layers).eval()
     keep = keep_from_lengths(torch.tensor([4, 2]), 4)
     memory = model.encode(torch.randint(4, 29, (2, 4)), keep)
     expected = memory.values[[0, 1], [3, 1]].clone()

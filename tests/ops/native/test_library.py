@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,13 @@ from tests.ops.conftest import NEEDS_NATIVE
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A copy of the libraries of this installation."""
-    for path in manifest.FOLDER.iterdir():
-        if path.is_file():
-            (tmp_path / path.name).write_bytes(path.read_bytes())
-    return tmp_path
+    return Path(shutil.copytree(manifest.FOLDER, tmp_path, dirs_exist_ok=True))
 
 
-def _manifest(folder: Path, **values: Any) -> dict[str, Any]:
+def _manifest(folder: Path, **values: object) -> dict[str, Any]:
     """The manifest with other values, written and returned."""
-    path = folder / manifest.NAME
-    content: dict[str, Any] = {**json.loads(path.read_text()), **values}
-    path.write_text(json.dumps(content))
+    content = {**json.loads((folder / manifest.NAME).read_text()), **values}
+    (folder / manifest.NAME).write_text(json.dumps(content))
     return content
 
 
@@ -42,9 +39,7 @@ def _why_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @NEEDS_NATIVE
-def test_the_first_library_that_the_processor_can_run_is_loaded(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_library_that_the_processor_can_run_is_loaded(folder: Path, monkeypatch) -> None:
     entry = _manifest(folder)["libraries"][0]
     wider = {**entry, "variant": "wider", "requires": ["avx1024"]}
     _manifest(folder, libraries=[wider, entry, {**entry, "variant": "last"}])
@@ -71,9 +66,7 @@ def test_a_copy_without_libraries_says_why(tmp_path: Path, monkeypatch: pytest.M
 
 @NEEDS_NATIVE
 @pytest.mark.parametrize("damage", ["cut", "flipped", "emptied"])
-def test_what_is_damaged_is_never_loaded(
-    damage: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_damaged_is_never_loaded(damage: str, folder: Path, monkeypatch) -> None:
     path = folder / _manifest(folder)["libraries"][0]["file"]
     content = bytearray(path.read_bytes())
     middle = 0 if damage == "emptied" else len(content) // 2
@@ -83,9 +76,7 @@ def test_what_is_damaged_is_never_loaded(
 
 
 @NEEDS_NATIVE
-def test_a_missing_library_and_a_missing_function_are_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_library_and_a_missing_function_are_named(folder: Path, monkeypatch) -> None:
     monkeypatch.setattr("nmt.ops.native.library._FUNCTIONS", {"gru_gates_fp32": "p", "other": "p"})
     library = load(folder)
     assert not library.functions
@@ -95,21 +86,16 @@ def test_a_missing_library_and_a_missing_function_are_named(
     assert _why_not(folder, monkeypatch).startswith(f"{path} cannot be loaded")
 
 
-@pytest.mark.parametrize(
-    ("text", "sets"),
-    [
+def test_instruction_sets_are_those_a_compiler_may_use(tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    assert manifest.instruction_sets(cpuinfo) == set()
+    for text, sets in (
         ("flags\t\t: fpu sse4_2 avx512_bf16 md_clear abm\n\nflags : x\n", "sse4_2 avx512_bf16 abm"),
         ("processor\t: 0\nFeatures\t: fp asimd sve2\n", "fp asimd sve2"),
         ("processor : 0\nisa : rv64gc\n", ""),
-    ],
-)
-def test_instruction_sets_are_those_a_compiler_may_use(
-    text: str, sets: str, tmp_path: Path
-) -> None:
-    cpuinfo = tmp_path / "cpuinfo"
-    assert manifest.instruction_sets(cpuinfo) == set()
-    cpuinfo.write_text(text)
-    assert manifest.instruction_sets(cpuinfo) == set(sets.split())
+    ):
+        cpuinfo.write_text(text)
+        assert manifest.instruction_sets(cpuinfo) == {*sets.split()}
 
 
 @NEEDS_NATIVE

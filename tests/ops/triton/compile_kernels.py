@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -20,19 +21,6 @@ from triton.runtime import JITFunction, driver
 
 from nmt.ops.reference import AdditiveMemory
 from nmt.ops.triton.operations import TritonAttention, TritonSteps, adadelta
-
-
-class Absent:
-    """A GPU that is not there."""
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, device: int) -> int:
-        return 0
-
-    def get_current_target(self) -> GPUTarget:
-        return GPUTarget("cuda", CAPABILITY, 32)
 
 
 def usage(ptx: str) -> dict[str, int]:
@@ -71,8 +59,7 @@ def everything(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
     def some(*shape: int) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype)
 
-    steps = TritonSteps(dtype)
-    keep = torch.ones(B, S, dtype=torch.bool)
+    steps, keep = TritonSteps(dtype), torch.ones(B, S, dtype=torch.bool)
     memory = AdditiveMemory(some(B, S, K), some(B, S, M), keep, torch.empty(K))
     outputs = torch.empty(T, B, K), torch.empty(T, B, S), some(T, B, M)
     attention = TritonAttention(steps, memory, *outputs)
@@ -91,7 +78,14 @@ def everything(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
 
 
 CAPABILITY = int(sys.argv[1])
-driver.set_active(Absent())
+# A GPU that is not there.
+driver.set_active(
+    SimpleNamespace(
+        get_current_device=lambda: 0,
+        get_current_stream=lambda device: 0,
+        get_current_target=lambda: GPUTarget("cuda", CAPABILITY, 32),
+    )
+)
 run, JITFunction.run = JITFunction.run, compile_only
 dtype = torch.float32
 for argument in sys.argv[2:]:
