@@ -77,9 +77,7 @@ def test_a_plan_is_its_definition(lengths: Lengths, size: int, unit: Unit, seed:
 
 
 @pytest.mark.parametrize(("size", "unit"), [(40, "sentences"), (700, "tokens")])
-def test_a_large_corpus_is_shuffled_by_numpy(
-    size: int, unit: Unit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_corpus_is_shuffled_by_numpy(size, unit, monkeypatch) -> None:
     monkeypatch.setattr(module, "LARGE", 1000)
     monkeypatch.setattr(module, "POOL_BATCHES", 16)
     rng = random.Random(1)
@@ -112,8 +110,8 @@ def test_a_batch_ends_sources_with_eos_and_shifts_targets() -> None:
 
 
 def test_links_share_a_piece_of_their_own_sentence_alone() -> None:
-    pairs = [[(0, 0), (1, 2)], [(0, 0), (1, 0)]]  # the last piece of one, the first of the next
-    links = batch_links([np.array(pair, np.int32) for pair in pairs])
+    # The last piece of one sentence, and the first of the next.
+    links = batch_links(list(np.array([[(0, 0), (1, 2)], [(0, 0), (1, 0)]], np.int32)))
     assert links.indices.tolist() == [[0, 0, 1, 1], [0, 2, 0, 0], [0, 1, 0, 1]]
     assert links.shares.tolist() == [1, 1, 0.5, 0.5]
     assert batch_links([]).indices.shape == (3, 0)
@@ -121,8 +119,7 @@ def test_links_share_a_piece_of_their_own_sentence_alone() -> None:
 
 def test_no_batch_has_more_positions_than_the_bound() -> None:
     chance = random.Random(1)
-    src, tgt = ([(4,) * chance.randint(1, 36) for _ in range(997)] for _ in range(2))
-    corpus = EncodedCorpus(src, tgt)
+    corpus = EncodedCorpus(*([(4,) * chance.randint(1, 36) for _ in range(997)] for _ in "st"))
     unit: Unit
     for unit, size in (("sentences", 17), ("sentences", 2000), ("tokens", 500), ("tokens", 20)):
         batcher = Batcher(corpus, size, unit, seed=1)

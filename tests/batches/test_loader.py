@@ -34,10 +34,8 @@ PAIRS = [
 PAIRS.append(  # room for others to be merged
     SentencePair(" ".join(p.src_text for p in PAIRS[:3]), " ".join(p.tgt_text for p in PAIRS[:3]))
 )
-DATA = {
-    "noise": {"upper": 0.5, "slip": 0.5, "copies": 0.5, "merge": 0.5},
-    "sampling": {"src": 0.3, "tgt": 0.3},
-}
+NOISE = {"upper": 0.5, "slip": 0.5, "copies": 0.5, "merge": 0.5}
+DATA = {"noise": NOISE, "sampling": {"src": 0.3, "tgt": 0.3}}
 
 
 @cache
@@ -85,8 +83,7 @@ def test_both_texts_get_the_same_token_to_copy() -> None:
     config = SentencePieceConfig(model_type="bpe", vocab_size=300, byte_fallback=True)
     sides = train_tokenizers(config, PAIRS, "en", "fr", seed=1)
     plain = encode_pairs(PAIRS, sides, 100)
-    noise = DataConfig.model_validate({"noise": {"copies": 1.0}})
-    resampling = Resampling.of(noise, sides, 1)
+    resampling = Resampling.of(DataConfig.model_validate({"noise": {"copies": 1.0}}), sides, 1)
     assert resampling is not None
     tokens = set()
     src_lengths, tgt_lengths = resampling.token_lengths(np.arange(len(PAIRS)), 0)
@@ -139,9 +136,7 @@ def test_merged_pairs_are_two_of_the_epoch_on_both_sides() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(share=st.floats(0, 1), start=st.integers(0, 10**9), epoch=st.integers(0, 99))
-def test_the_share_of_merged_pairs_is_that_of_any_range_of_rows(
-    share: float, start: int, epoch: int
-) -> None:
+def test_any_range_of_rows_has_the_share_of_merged_pairs(share, start, epoch) -> None:
     """Whether a pair is merged does not depend on the rows beside it."""
     resampling = corpus(noise={"merge": share, "upper": 0.1}).resampling
     assert resampling is not None

@@ -100,9 +100,7 @@ def test_large_vocabularies_have_ids_of_four_bytes(cache: Cache) -> None:
     assert corpus.tgt_ids[0] == tokenizers.tgt.encode("w65535 w69998").ids
 
 
-def test_whatever_ids_depend_on_makes_another_set(
-    cache: Cache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_ids_depend_on_makes_another_set(cache, monkeypatch) -> None:
     cache.corpus()
     other = train_tokenizers(WordConfig(min_freq=2), PAIRS, "en", "fr", seed=1)
     cache.corpus(max_pieces=7)
@@ -131,14 +129,9 @@ def test_a_flipped_byte_anywhere_is_not_trained_on(cache: Cache) -> None:
     check(cache.corpus())
 
 
-def as_fifo(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
 def test_a_damaged_set_is_encoded_again(cache: Cache) -> None:
     damages: list[Callable[[Path], object]] = [
-        as_fifo,
+        lambda path: (path.unlink(), os.mkfifo(path)),
         Path.unlink,
         lambda path: path.write_bytes(b""),
         lambda path: path.write_bytes(path.read_bytes()[:-3]),

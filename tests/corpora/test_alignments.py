@@ -6,14 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.corpora.alignments import (
-    Gold,
-    check_links,
-    parse_gold,
-    pharaoh_line,
-    stream_gold,
-    stream_links,
-)
+from nmt.corpora import alignments
+from nmt.corpora.alignments import Gold, check_links, parse_gold, pharaoh_line
 from nmt.errors import DataError
 
 LINKS = st.frozensets(st.tuples(st.integers(0, 30), st.integers(0, 30)))
@@ -44,6 +38,6 @@ def test_another_text_is_refused_by_line(tmp_path: Path) -> None:
     for text in ("0", "0-", "a-b", "0:0", "1-2-3", "-1-0", "0-0x"):
         path.write_text(f"0-0\n{text}\n")
         with pytest.raises(DataError, match=rf"links:2: got the link '{text}', allowed: i-j"):
-            list(stream_gold(path))
+            list(alignments.stream_gold(path))
     path.write_text("0-0 1p1\n\n")
-    assert list(stream_links(path)) == [{(0, 0), (1, 1)}, frozenset()]
+    assert list(alignments.stream_links(path)) == [{(0, 0), (1, 1)}, frozenset()]

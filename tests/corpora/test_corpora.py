@@ -5,18 +5,13 @@ import random
 from pathlib import Path
 
 import pytest
+from corpora.test_corpus_check import suspicions
 
-from nmt.corpora.corpora import (
-    read_examples,
-    read_split,
-    readable_splits,
-    resolve_split,
-    split_files,
-)
+from nmt.corpora import corpora
+from nmt.corpora.corpora import read_examples, read_split, resolve_split, split_files
 from nmt.corpora.entries import RUN_SPLITS, HashSplit, SplitName, load_catalog
 from nmt.corpora.located import part_of
 from nmt.corpora.sources import DataConfig, HeldOutConfig, SplitConfig, group_by_source
-from nmt.corpora.suspicions import Suspicions
 from nmt.errors import ConfigError, DataError
 from nmt.text.normalisation import sentence_key
 from nmt.types import EvalExample, SentencePair
@@ -51,6 +46,10 @@ def resolved(data: DataConfig, name: SplitName) -> SplitConfig:
     return split
 
 
+def parts_of(data: DataConfig) -> dict[SplitName, set[SentencePair]]:
+    return {name: set(read_split(resolved(data, name), data)) for name in RUN_SPLITS}
+
+
 def test_the_catalogue_names_licences_splits_and_checksums() -> None:
     entries = load_catalog(Path("nowhere"))
     for entry in entries.values():
@@ -60,8 +59,8 @@ def test_the_catalogue_names_licences_splits_and_checksums() -> None:
         for name in entry.split_names:
             named = {path.parts[0] for path in entry.texts(name)}
             assert entry.embedded or named <= set(entry.files), name
-    multi30k = entries["multi30k-en-fr"].files
-    assert all(str(file.sources[0].checksum).startswith("sha256:") for file in multi30k.values())
+    for file in entries["multi30k-en-fr"].files.values():
+        assert str(file.sources[0].checksum).startswith("sha256:")
 
 
 def test_a_users_entry_may_replace_a_builtin_one(data: DataConfig) -> None:
@@ -90,9 +89,7 @@ def test_a_users_entry_may_replace_a_builtin_one(data: DataConfig) -> None:
         ("../x: {}", r"'\.\./x' is not a plain file name"),
     ],
 )
-def test_a_malformed_catalogue_names_file_line_and_key(
-    tmp_path: Path, text: str, message: str
-) -> None:
+def test_a_malformed_catalogue_names_file_line_and_key(tmp_path, text, message) -> None:
     path = tmp_path / "catalog.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=message) as caught:
@@ -178,13 +175,11 @@ def test_a_corpus_not_on_disk_says_how_to_get_it(data: DataConfig) -> None:
         read_split(resolved(data, "train"), data)
 
 
-def test_readable_splits_are_those_with_all_their_files(
-    data: DataConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert readable_splits("village", data.folder) == ["train", "test"]
+def test_readable_splits_are_those_with_all_their_files(data, monkeypatch) -> None:
+    assert corpora.readable_splits("village", data.folder) == ["train", "test"]
     (data.folder / "village" / "test.2.de").unlink()
-    assert readable_splits("village", data.folder) == ["train"]
-    assert readable_splits("multi30k-en-fr", data.folder) == []
+    assert corpora.readable_splits("village", data.folder) == ["train"]
+    assert corpora.readable_splits("multi30k-en-fr", data.folder) == []
     monkeypatch.setenv("NMT_DATA", str(data.folder))
     elsewhere = data.model_copy(update={"folder": Path("elsewhere")})
     assert len(read_split(resolved(elsewhere, "train"), elsewhere)) == 3
@@ -192,8 +187,8 @@ def test_readable_splits_are_those_with_all_their_files(
 
 def test_near_identical_sentences_alone_share_key_and_split() -> None:
     half = HashSplit(valid=0.3, test=0.3)
-    near = [("Run!", "run ."), ("I'm  OK.", "I’m ok"), ("Un été", "UN E\u0301TE\u0301 !")]
-    for one, other in [*near, ("?!", " ?!")]:
+    marked = ("Un été", "UN E\u0301TE\u0301 !")
+    for one, other in (("Run!", "run ."), ("I'm  OK.", "I’m ok"), marked, ("?!", " ?!")):
         assert sentence_key(one) == sentence_key(other)
         assert part_of(one, half) == part_of(other, half)
     for one, other in (("He ran.", "She ran."), ("?", "!"), ("हिन", "हीन")):
@@ -214,20 +209,19 @@ def hashed(folder: Path, lines: list[str]) -> DataConfig:
 def test_a_hash_split_survives_reordering_growth_and_swap(tmp_path: Path) -> None:
     lines = [f"sentence {n}\tphrase {n}.{k}" for n in range(500) for k in range(2)]
     before = hashed(tmp_path, lines)
-    parts = {name: read_split(resolved(before, name), before) for name in RUN_SPLITS}
+    parts = parts_of(before)
     assert sum(map(len, parts.values())) == 1000
     assert 130 < len(parts["test"]) < 270
     assert 60 < len(parts["valid"]) < 140
     sources = {name: {pair.src_text for pair in pairs} for name, pairs in parts.items()}
     assert sum(map(len, sources.values())) == len(set.union(*sources.values()))
     back = before.model_copy(update={"src_lang": "fr", "tgt_lang": "en"})
-    for name in RUN_SPLITS:
-        swapped = {SentencePair(p.tgt_text, p.src_text) for p in parts[name]}
-        assert swapped == set(read_split(resolved(back, name), back))
+    swapped = parts_of(back)
     random.Random(1).shuffle(lines)
-    grown = hashed(tmp_path, [f"new {n}\tneuf {n}" for n in range(100)] + lines)
-    for name in RUN_SPLITS:
-        assert set(parts[name]) <= set(read_split(resolved(grown, name), grown))
+    grown = parts_of(hashed(tmp_path, [f"new {n}\tneuf {n}" for n in range(100)] + lines))
+    for name, pairs in parts.items():
+        assert swapped[name] == {SentencePair(p.tgt_text, p.src_text) for p in pairs}
+        assert grown[name] >= pairs
 
 
 HELD_OUT = [
@@ -243,10 +237,6 @@ def held_out(path: Path, pairs: list[SentencePair], **config: int) -> DataConfig
     return DataConfig(train=SplitConfig(file=path), held_out=HeldOutConfig(**config))
 
 
-def parts_of(data: DataConfig) -> dict[SplitName, set[SentencePair]]:
-    return {name: set(read_split(resolved(data, name), data)) for name in RUN_SPLITS}
-
-
 def test_held_out_parts_are_of_distinct_sentences(tmp_path: Path) -> None:
     """With all their pairs, whatever the order of the file, drawn by the seed."""
     path = tmp_path / "a.tsv"
@@ -260,26 +250,20 @@ def test_held_out_parts_are_of_distinct_sentences(tmp_path: Path) -> None:
     assert {SentencePair(e.src_text, ref) for e in examples for ref in e.ref_texts} == parts["test"]
     cut = data.model_copy(update={"train": SplitConfig(file=path, first=100)})
     assert set.union(*parts_of(cut).values()) == set(HELD_OUT[:100])
-    second = data.model_copy(update={"valid": SplitConfig(file=path)})
     with pytest.raises(ConfigError, match=r"data\.held_out\.valid: got 20, but there is a split"):
-        resolve_split(second, "valid")
-    shuffled = random.Random(1).sample(HELD_OUT, len(HELD_OUT))
-    assert parts_of(held_out(path, shuffled)) == parts
+        resolve_split(data.model_copy(update={"valid": SplitConfig(file=path)}), "valid")
+    assert parts_of(held_out(path, random.Random(1).sample(HELD_OUT, len(HELD_OUT)))) == parts
     assert parts_of(held_out(path, HELD_OUT, valid=20, test=30, seed=4)) != parts
     assert resolve_split(held_out(path, HELD_OUT, valid=5), "test") is None
     with pytest.raises(DataError, match=r"held_out: got 200 .* fewer than the 200 different ones"):
         parts_of(held_out(path, HELD_OUT, valid=150, test=50))
 
 
-CORPORA = os.environ.get("NMT_CORPORA")
-
-
-@pytest.mark.skipif(not CORPORA, reason="NMT_CORPORA names no folder")
+@pytest.mark.skipif("NMT_CORPORA" not in os.environ, reason="it names no folder")
 def test_the_real_corpora_have_their_known_sizes(tmp_path: Path) -> None:
     """And no sign that they are no translations, although Tatoeba is sorted by length."""
-    (tmp_path / "tatoeba-en-fr").mkdir()
-    (tmp_path / "tatoeba-en-fr" / "fra-eng.zip").symlink_to(f"{CORPORA}/tatoeba/fra-eng.zip")
-    (tmp_path / "multi30k-en-fr").symlink_to(f"{CORPORA}/multi30k")
+    for name in ("tatoeba", "multi30k"):
+        (tmp_path / f"{name}-en-fr").symlink_to(f"{os.environ['NMT_CORPORA']}/{name}")
     data = DataConfig(corpus="tatoeba-en-fr", folder=tmp_path)
     everything = read_split(SplitConfig(corpus="tatoeba-en-fr", split="all"), data)
     assert len(everything) == 142_787
@@ -292,7 +276,4 @@ def test_the_real_corpora_have_their_known_sizes(tmp_path: Path) -> None:
     parts = {name: read_split(resolved(data, name), data) for name in RUN_SPLITS}
     assert [len(pairs) for pairs in parts.values()] == [29_000, 1_014, 1_000]
     for pairs in (everything, parts["train"]):
-        suspicions = Suspicions("en", "fr")
-        for pair in pairs:
-            suspicions.add(pair)
-        assert suspicions.lines() == []
+        assert suspicions(pairs, "en", "fr") == []

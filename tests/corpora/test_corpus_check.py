@@ -195,14 +195,10 @@ def test_rules_may_be_off_and_duplicates_left_out() -> None:
         assert next(judge_pairs(cyrillic, CleaningRules("en", lang)))[1] == reason
 
 
-def test_clean_writes_the_pairs_that_pass_and_counts_the_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clean_writes_the_pairs_that_pass_and_counts_the_rest(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    src = ["A dog.", "", "A dog.", "A cat.\u2028x", "same"]
-    tgt = ["Un chien.", "vide", "Un chien.", "Un chat.\tx", "same"]
-    Path("raw.en").write_text("\n".join(src) + "\n", encoding="utf-8")
-    Path("raw.fr").write_text("\n".join(tgt) + "\n", encoding="utf-8")
+    Path("raw.en").write_text("A dog.\n\nA dog.\nA cat.\u2028x\nsame\n", encoding="utf-8")
+    Path("raw.fr").write_text("Un chien.\nvide\nUn chien.\nUn chat.\tx\nsame\n", "utf-8")
     files = ["raw.en", "raw.fr", "--out", "a.en", "--out", "a.fr", "--rejected", "bad.tsv"]
     result = nmt("corpus", "clean", *files)
     assert result.stdout.splitlines()[0] == "kept 2 of 5 pairs (40.00%)"

@@ -5,11 +5,12 @@ import hashlib
 import re
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from functools import partial
 from http.client import HTTPMessage
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
+from typing import ClassVar
 from urllib.request import Request
 
 import pytest
@@ -21,28 +22,19 @@ from nmt.errors import DataError
 BODY = b"".join(hashlib.sha256(bytes([n])).digest() for n in range(250)) * 25  # 200 kB
 
 
-@dataclass
-class Behaviour:
-    """How the server treats its requests, and what it was asked."""
-
-    body: bytes = BODY
-    cuts: list[int] = field(default_factory=list)  # bytes after which each next answer is cut
-    ranges: bool = True
-    length: bool = True
-    status: int = 200
-    location: str = ""
-    odd_range: str = ""  # what the next answer to a Range says it is, once
-    asked: list[str | None] = field(default_factory=list)  # the Range of every request
-
-
 class Handler(BaseHTTPRequestHandler):
-    behaviour = Behaviour()
+    """How a server of BODY treats its requests, and what it was asked."""
+
+    cuts: ClassVar[list[int]]  # bytes after which each next answer is cut
+    asked: ClassVar[list[str | None]]  # the Range of every request
+    ranges, length, status, location = True, True, 200, ""
+    odd_range = ""  # what the next answer to a Range says it is, once
 
     def log_message(self, format: str, *args: object) -> None:
         pass
 
     def do_GET(self) -> None:
-        says = self.behaviour
+        says = type(self)
         wanted = self.headers.get("Range")
         says.asked.append(wanted)
         if says.status != 200:
@@ -51,7 +43,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
-        start, size = 0, len(says.body)
+        start, size = 0, len(BODY)
         if wanted and says.ranges:
             start = int(wanted.removeprefix("bytes=").removesuffix("-"))
             self.send_response(206 if start < size else 416)
@@ -60,7 +52,7 @@ class Handler(BaseHTTPRequestHandler):
             says.odd_range = ""
         else:
             self.send_response(200)
-        body = says.body[start:]
+        body = BODY[start:]
         # Before the answer: behind it, the test may set the cuts of the next one.
         sent = body[: says.cuts.pop(0)] if says.cuts else body
         if says.length:
@@ -70,16 +62,21 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def says(monkeypatch: pytest.MonkeyPatch) -> Behaviour:
+def says() -> type[Handler]:
     """The behaviour of the server, for a test to set."""
-    monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setattr(Handler, "behaviour", Behaviour())
-    return Handler.behaviour
+    return type("Says", (Handler,), {"cuts": [], "asked": []})
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
 
 
 @contextlib.contextmanager
-def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
-    """Yield the address of a server that runs in a thread."""
+def serving(handler: Callable[..., BaseHTTPRequestHandler] | Path) -> Iterator[str]:
+    """Yield the address of a server that runs in a thread; of a folder, it serves the files."""
+    if isinstance(handler, Path):
+        handler = partial(Quiet, directory=str(handler))
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -90,8 +87,9 @@ def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 @pytest.fixture
-def url(says: Behaviour) -> Iterator[str]:
-    with serving(Handler) as address:
+def url(says: type[Handler], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("no_proxy", "*")
+    with serving(says) as address:
         yield f"{address}/file.zip"
 
 
@@ -101,7 +99,7 @@ def part(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("length", [True, False])
-def test_a_whole_download(url: str, part: Path, says: Behaviour, length: bool) -> None:
+def test_a_whole_download(url: str, part: Path, says: type[Handler], length: bool) -> None:
     """Without a checksum it does not go on from what is there; more than allowed is not kept."""
     part.write_bytes(b"something else")
     says.length = length
@@ -113,9 +111,7 @@ def test_a_whole_download(url: str, part: Path, says: Behaviour, length: bool) -
     assert list(part.parent.iterdir()) == []
 
 
-def test_a_cut_download_is_continued_where_it_was_cut(
-    url: str, part: Path, says: Behaviour
-) -> None:
+def test_a_cut_download_is_continued_where_it_was_cut(url, part, says) -> None:
     says.cuts = [70_000, 0, 50_000]
     download(url, part, len(BODY), resume=True)
     assert part.read_bytes() == BODY
@@ -130,9 +126,7 @@ def test_a_cut_download_is_continued_where_it_was_cut(
 
 
 @pytest.mark.parametrize("ranges", [True, False])
-def test_a_part_that_does_not_fit_is_dropped(
-    url: str, part: Path, says: Behaviour, ranges: bool
-) -> None:
+def test_a_part_that_does_not_fit_is_dropped(url, part, says, ranges) -> None:
     """The server ignores the range, has less than that, or answers another one."""
     says.ranges = ranges
     for content, odd in ((BODY + b"more", ""), (BODY[:1000], "bytes 7-8/9")):
@@ -143,7 +137,7 @@ def test_a_part_that_does_not_fit_is_dropped(
         part.unlink()
 
 
-def test_errors_name_the_address_and_the_reason(url: str, part: Path, says: Behaviour) -> None:
+def test_errors_name_the_address_and_the_reason(url: str, part: Path, says: type[Handler]) -> None:
     """Only https is allowed, and http on this machine."""
     says.status = 404
     with pytest.raises(DataError, match=rf"^{url}: HTTP 404 Not Found$"):
@@ -161,9 +155,7 @@ ELSEWHERE = ["file:///etc/passwd", "ftp://127.0.0.1/x", "https://x.invalid", "ht
 
 
 @pytest.mark.parametrize("location", [*ELSEWHERE, "/moved", "http://[", "/a b"])
-def test_a_redirect_elsewhere_is_refused_in_one_line(
-    url: str, part: Path, says: Behaviour, location: str
-) -> None:
+def test_a_redirect_elsewhere_is_refused_in_one_line(url, part, says, location) -> None:
     """Also one in a circle, or nowhere."""
     says.status, says.location = 302, location
     reason = f"{location}.*(refused|not allowed)" if location in ELSEWHERE else ""

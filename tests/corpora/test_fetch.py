@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
-from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,6 @@ from nmt.errors import ConfigError, DataError
 TEXTS = {"train": "a\nb\nc\n", "valid": "d\n", "test": "e\nf\n", "extra": "g\n"}
 NAMES = [f"{name}.{lang}.gz" for name in TEXTS for lang in ("en", "fr")]
 Fetch = Callable[..., tuple[Path, dict[str, int]]]
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
 
 @pytest.fixture
@@ -42,7 +36,7 @@ def shelf(tmp_path: Path) -> Path:
 def served(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a server of the shelf."""
     monkeypatch.setenv("no_proxy", "*")
-    with serving(partial(Quiet, directory=str(shelf))) as address:
+    with serving(shelf) as address:
         yield address
 
 
@@ -59,13 +53,13 @@ def fetch(tmp_path: Path, shelf: Path, served: str, said: list[str]) -> Fetch:
     for name in NAMES:
         checksum = f"sha256:{hashlib.sha256((shelf / name).read_bytes()).hexdigest()}"
         files[name] = {"sources": [{"url": f"{served}/{name}", "checksum": checksum}]}
-    entry = {"src_lang": "en", "tgt_lang": "fr", "splits": splits, "files": files}
-    write_catalog(tmp_path, {"small": entry})
+    write_catalog(tmp_path, "small", splits, files=files)
     return partial(fetch_corpus, "small", tmp_path / "data", said.append)
 
 
-def write_catalog(tmp_path: Path, entries: dict[str, Any]) -> None:
+def write_catalog(tmp_path: Path, name: str, splits: dict[str, Any], **keys: object) -> None:
     (tmp_path / "data").mkdir(exist_ok=True)
+    entries = {name: {"src_lang": "en", "tgt_lang": "fr", "splits": splits, **keys}}
     (tmp_path / "data" / "catalog.yaml").write_text(json.dumps(entries))  # JSON is YAML
 
 
@@ -81,9 +75,7 @@ def names_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_a_changed_file_is_fetched_once_it_is_removed(
-    fetch: Fetch, tmp_path: Path, said: list[str]
-) -> None:
+def test_a_changed_file_is_fetched_once_it_is_removed(fetch, tmp_path, said) -> None:
     """A link where a file belongs is replaced by the file."""
     home = tmp_path / "data" / "small"
     home.mkdir()
@@ -106,9 +98,7 @@ def test_a_changed_file_is_fetched_once_it_is_removed(
         assert sum("checksum right" in line for line in said) == n_fetched
 
 
-def test_a_wrong_checksum_is_refused_and_leaves_nothing(
-    fetch: Fetch, tmp_path: Path, shelf: Path
-) -> None:
+def test_a_wrong_checksum_is_refused_and_leaves_nothing(fetch, tmp_path, shelf) -> None:
     (shelf / "train.en.gz").write_bytes(gzip.compress(b"tampered\n", mtime=0))
     got = hashlib.sha256((shelf / "train.en.gz").read_bytes()).hexdigest()
     for origin in (None, shelf):
@@ -141,9 +131,7 @@ def test_a_file_that_cannot_be_had_names_address_and_way_out(
         fetch()
 
 
-def test_from_a_folder_leaves_out_absent_files(
-    fetch: Fetch, shelf: Path, said: list[str], tmp_path: Path
-) -> None:
+def test_from_a_folder_leaves_out_absent_files(fetch, shelf, said, tmp_path) -> None:
     (shelf / "extra.fr.gz").unlink()
     other = tmp_path / "shelf" / "another corpus" / "train.en.gz"
     other.parent.mkdir()
@@ -162,11 +150,8 @@ def test_from_a_folder_leaves_out_absent_files(
 
 def test_a_fifo_a_link_and_the_file_itself_are_no_source(tmp_path: Path) -> None:
     """The FIFO would be waited for; the file is written before it would be read."""
-    sources = [{"url": "https://example.invalid/x.zip"}]  # without a checksum
-    files = {"x.zip": {"sources": sources}}
-    splits = {"all": {"file": "x.zip"}}
-    entry = {"src_lang": "en", "tgt_lang": "fr", "splits": splits, "files": files}
-    write_catalog(tmp_path, {"zipped": entry})
+    files = {"x.zip": {"sources": [{"url": "https://x.invalid/x.zip"}]}}  # without a checksum
+    write_catalog(tmp_path, "zipped", {"all": {"file": "x.zip"}}, files=files)
     fetch_zip = partial(fetch_corpus, "zipped", tmp_path / "data", print)
     path = tmp_path / "Downloads" / "x.zip"
     path.parent.mkdir()
@@ -193,7 +178,6 @@ def test_corpora_without_files_are_not_fetched(tmp_path: Path, said: list[str]) 
     assert said[0] == "starter comes with the package: nothing to fetch"
     assert counts["test"] == 600
     assert list(tmp_path.iterdir()) == []
-    entry = {"src_lang": "en", "tgt_lang": "fr", "splits": {"train": {"file": "a.tsv"}}}
-    write_catalog(tmp_path, {"mine": entry})
+    write_catalog(tmp_path, "mine", {"train": {"file": "a.tsv"}})
     with pytest.raises(DataError, match="'mine': its entry lists no files"):
         fetch_corpus("mine", tmp_path / "data", print)

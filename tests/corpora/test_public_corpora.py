@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from corpora.test_corpora import resolved
 from corpora.test_download import serving
-from corpora.test_fetch import Quiet
 from corpora.test_text_files import write_zip
 
 from nmt.corpora import entries
@@ -32,7 +31,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     archive.parent.mkdir(parents=True)
     texts = {"Books.en-fr.en": "a\nb\nc\n", "Books.en-fr.fr": "x\ny\nz\n", "README": "r"}
     write_zip(archive, texts)
-    with serving(partial(Quiet, directory=str(tmp_path / "served"))) as address:
+    with serving(tmp_path / "served") as address:
         layout = entries.OPUS.replace("https://object.pouta.csc.fi", address)
         monkeypatch.setattr(entries, "OPUS", layout)
         yield archive
@@ -43,18 +42,15 @@ def test_a_corpus_of_opus_is_fetched_and_read_either_way(tmp_path: Path) -> None
     said: list[str] = []
     folder, counts = fetch_corpus("opus:Books/v1/fr-en", tmp_path, said.append)
     assert (folder, counts) == (tmp_path / "opus" / "Books" / "v1", {"train": 3})
-    for src_lang, tgt_lang, text in (("en", "fr", "a"), ("fr", "en", "x")):
-        languages = {"src_lang": src_lang, "tgt_lang": tgt_lang}
-        data = DataConfig.model_validate({**languages, "corpus": NAME, "folder": tmp_path})
+    for src, tgt, text in (("en", "fr", "a"), ("fr", "en", "x")):
+        data = DataConfig(src_lang=src, tgt_lang=tgt, corpus=NAME, folder=tmp_path)
         assert read_split(resolved(data, "train"), data)[0].src_text == text
         data = data.model_copy(update={"held_out": HeldOutConfig(valid=1, test=1)})
         assert len(read_split(resolved(data, "train"), data)) == 1
 
 
 @pytest.mark.parametrize("content", ["d\nb\nc\n", "another, longer text\nb\nc\n" * 9])
-def test_an_address_is_pinned_at_the_first_fetch(
-    archive: Path, tmp_path: Path, content: str
-) -> None:
+def test_an_address_is_pinned_at_the_first_fetch(archive, tmp_path, content) -> None:
     fetch = partial(fetch_corpus, NAME, tmp_path, lambda line: None)
     folder, _ = fetch()
     file, pin = folder / archive.name, folder / f"{archive.name}.pin.json"
@@ -84,9 +80,7 @@ def test_a_name_of_another_form_is_refused(tmp_path: Path) -> None:
             find_entry(name, tmp_path)
 
 
-def test_a_test_set_of_sacrebleu_has_its_references(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_test_set_of_sacrebleu_has_its_references(tmp_path, monkeypatch) -> None:
     from sacrebleu.dataset import DATASETS
 
     dataset = DATASETS["multi30k/2016"]
@@ -102,7 +96,7 @@ def test_a_test_set_of_sacrebleu_has_its_references(
     assert check_corpora(data) == []  # without a download
     with pytest.raises(ConfigError, match="allowed for multi30k/2016: en-fr"):
         check_corpora(data.model_copy(update={"src_lang": "fr", "tgt_lang": "en"}))
-    with serving(partial(Quiet, directory=str(tmp_path))) as address:
+    with serving(tmp_path) as address:
         monkeypatch.setattr(dataset, "data", [f"{address}/no"])
         with pytest.raises(DataError, match="sacreBLEU cannot get multi30k/2016"):
             read_examples(split, data)
@@ -133,5 +127,4 @@ def test_a_header_line_is_noted() -> None:
 def test_a_file_of_pairs_is_a_test_set(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"en": "a", "fr": "x"}\n{"en": "a", "fr": "y"}\n')
-    test_set = files_as_test_set(path, (), DataConfig())
-    assert test_set.examples == [EvalExample("a", ("x", "y"))]
+    assert files_as_test_set(path, (), DataConfig()).examples == [EvalExample("a", ("x", "y"))]

@@ -132,17 +132,15 @@ def test_wildcards_name_the_files_in_sorted_order() -> None:
             read_split(split(**keys), DATA)
 
 
-def write_parquet(name: str, columns: dict[str, list[object]], **options: object) -> None:
+def write_parquet(name: str, columns: Any, names: Any = None, **options: object) -> None:
     pyarrow, writer = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    writer.write_table(pyarrow.table(columns), name, **options)
+    writer.write_table(pyarrow.table(columns, names), name, **options)
 
 
 def test_parquet_holds_the_pairs_of_its_columns() -> None:
-    en: list[object] = [p.src_text for p in PAIRS]
-    fr: list[object] = [p.tgt_text for p in PAIRS]
-    both: list[object] = [{"en": a, "fr": b} for a, b in zip(en, fr, strict=True)]
-    numbers: list[object] = list(range(10))
-    write_parquet("1.parquet", {"id": numbers, "fr": fr, "en": en}, row_group_size=2)
+    en, fr = [p.src_text for p in PAIRS], [p.tgt_text for p in PAIRS]
+    both = [{"en": p.src_text, "fr": p.tgt_text} for p in PAIRS]
+    write_parquet("1.parquet", {"id": range(10), "fr": fr, "en": en}, row_group_size=2)
     write_parquet("2.parquet", {"translation": both}, row_group_size=2)
     write_parquet("3.parquet", {"x": en, "y": fr})
     for keys in (
@@ -151,21 +149,18 @@ def test_parquet_holds_the_pairs_of_its_columns() -> None:
         {"file": "3.parquet", "columns": ["x", "y"]},
         {"file": "2.parquet", "columns": ["translation.en", "translation.fr"]},
     ):
-        source = split(**keys)
-        assert read_split(source, DATA) == PAIRS
+        assert read_split(split(**keys), DATA) == PAIRS
     assert read_split(split(file="[12].parquet"), DATA) == PAIRS * 2
     with pytest.raises(DataError, match=r"a\.tsv: columns: "):
         read_split(split(file="a.tsv", columns=["x", "y"]), DATA)
 
 
 def test_a_faulty_parquet_file_names_row_or_column() -> None:
-    pyarrow, writer = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     write_parquet("3.parquet", {"x": ["a"], "y": ["b"]})
     write_parquet("4.parquet", {"en": ["a", None], "fr": ["b", "c"]})
     write_parquet("5.parquet", {"en": [1], "fr": [2]})
     Path("6.parquet").write_bytes(b"PAR1 no")
-    columns = [pyarrow.array([text]) for text in "abc"]
-    writer.write_table(pyarrow.Table.from_arrays(columns, names=["en", "en", "fr"]), "8.parquet")
+    write_parquet("8.parquet", [["a"], ["b"], ["c"]], ["en", "en", "fr"])
     for name, fault in (
         ("3", "got columns x, y, allowed: en and fr, each once; name two with columns"),
         ("4", "row 2: no text"),
@@ -195,11 +190,10 @@ def test_a_small_parquet_file_takes_little_memory(
     text: str, n_rows: int, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One text in every row, by a dictionary, compression or shared prefixes."""
-    pyarrow, writer = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pyarrow = pytest.importorskip("pyarrow")
     numbers = pyarrow.array([0]).take(pyarrow.array([0] * n_rows))
     column = pyarrow.DictionaryArray.from_arrays(numbers, [text]).dictionary_decode()
-    table = pyarrow.table({"en": column, "fr": column})
-    writer.write_table(table, "b.parquet", compression="zstd", **options)
+    write_parquet("b.parquet", {"en": column, "fr": column}, compression="zstd", **options)
     monkeypatch.setattr(text_files, "ALWAYS_ALLOWED_BYTES", 1 << 20)
     monkeypatch.setattr(base, "MAX_LINE_BYTES", 1 << 17)
     sizes = [0]

@@ -95,9 +95,7 @@ def test_lines_before_one_that_is_not_utf_8_are_read(tmp_path: Path) -> None:
         assert lines == before
 
 
-def test_a_file_that_is_no_text_or_not_there_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_no_text_or_not_there_is_named(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     for raw, hint in (
         ("Ça va".encode("utf-16"), "UTF-16"),
@@ -262,9 +260,7 @@ def test_a_hostile_tar_header_is_one_line(tmp_path: Path, content: bytes, messag
         assert "\n" not in str(caught.value)
 
 
-def test_a_bomb_before_a_member_or_in_it_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bomb_before_a_member_or_in_it_is_refused(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(text_files, "ALWAYS_ALLOWED_BYTES", 100_000)
     path = write_tar(tmp_path / "x.tgz", {"bomb": b"a\n" * 2_000_000, "a.en": b"one\n"})
     nested = write_tar(tmp_path / "y.tar", {"a.en.gz": gzip.compress(b"a\n" * 2_000_000)})

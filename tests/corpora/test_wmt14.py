@@ -6,12 +6,13 @@ were not downloaded here.
 
 import gzip
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import pytest
 from cli.helpers import nmt
 from corpora.test_corpora import resolved
+from corpora.test_corpus_check import STARTER
 from corpora.test_text_files import write_tar
 from sacrebleu.dataset import DATASETS
 
@@ -21,7 +22,6 @@ from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.corpora.text_files import read_lines
 
 NAME = "wmt14-en-fr"
-STARTER = Path(__file__).parents[2] / "data" / "starter"
 SIZES = {"europarl": 150, "commoncrawl": 100, "un": 80, "news_commentary": 20, "giga": 120}
 
 
@@ -52,19 +52,17 @@ def test_the_archives_become_the_splits(folder: Path) -> None:
     assert {split: count_pairs(NAME, split, folder) for split in sizes} == sizes
     data = DataConfig(corpus=NAME, folder=folder)
     train, valid = resolved(data, "train"), resolved(data, "valid")
-    parts = [SplitConfig(corpus=NAME, split=part) for part in SIZES]
-    pairs = [pair for part in parts for pair in stream_split(part, data)]
+    parts = (stream_split(SplitConfig(corpus=NAME, split=part), data) for part in SIZES)
+    pairs = list(chain.from_iterable(parts))
     assert read_split(train, data) == pairs
     assert len(read_split(train.model_copy(update={"first": 260}), data)) == 260
-    backwards = DataConfig(corpus=NAME, folder=folder, src_lang="fr", tgt_lang="en")
-    assert read_split(train, backwards)[-1].src_text == pairs[-1].tgt_text
+    back = DataConfig(corpus=NAME, folder=folder, src_lang="fr", tgt_lang="en")
+    assert read_split(train, back)[-1].src_text == pairs[-1].tgt_text
     assert len(read_examples(valid, data)) == 24
 
 
 @pytest.mark.slow
-def test_a_recipe_goes_from_the_archives_to_newstest2014(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recipe_goes_from_the_archives_to_newstest2014(folder, tmp_path, monkeypatch) -> None:
     """`nmt corpus check`, `train` and `eval`, as docs/scale.md has them."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NMT_DATA", str(folder))

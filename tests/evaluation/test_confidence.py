@@ -14,16 +14,7 @@ from translation.small import TEXTS, translator_of
 from nmt.errors import CheckpointError
 from nmt.evaluation import confidence
 from nmt.evaluation.attention_health import AttentionHealth, attention_health, health_of
-from nmt.evaluation.confidence import (
-    Calibration,
-    area_under_curve,
-    calibration_error,
-    features,
-    fit,
-    held_out,
-    probabilities,
-    read_calibration,
-)
+from nmt.evaluation.confidence import Calibration, fit, probabilities, read_calibration
 
 LOGITS = arrays(np.float64, 23, elements=st.floats(-1e300, 1e300))
 SEEDS = st.integers(0, 2**32 - 1)
@@ -74,19 +65,19 @@ def test_no_held_out_sentence_is_in_its_own_fit(monkeypatch) -> None:
         return np.array([1.0, 0, 0, 0])
 
     monkeypatch.setattr(confidence, "fit", recorded)
-    assert held_out(x, y) == pytest.approx(probabilities(x, np.array([1.0, 0, 0, 0])))
+    assert confidence.held_out(x, y) == pytest.approx(probabilities(x, np.array([1.0, 0, 0, 0])))
     left_out = [set(x[:, 0]) - part for part in fits]
     assert sorted(itertools.chain(*left_out)) == sorted(x[:, 0])
 
 
 def test_calibration_error_of_known_probabilities() -> None:
     y = np.arange(200) % 2 == 0
-    assert calibration_error(np.where(y, 1.0, 0.0), y) == 0
-    assert calibration_error(np.full(200, 0.5), y) == 0
-    assert calibration_error(np.full(200, 0.9), y) == pytest.approx(0.4)
-    assert calibration_error(np.where(y, 0.0, 1.0), y) == 1
+    assert confidence.calibration_error(np.where(y, 1.0, 0.0), y) == 0
+    assert confidence.calibration_error(np.full(200, 0.5), y) == 0
+    assert confidence.calibration_error(np.full(200, 0.9), y) == pytest.approx(0.4)
+    assert confidence.calibration_error(np.where(y, 0.0, 1.0), y) == 1
     high = np.arange(200) < 100  # ten bins: five at 0.8 and five at 0.2; shares 0.5
-    assert calibration_error(np.where(high, 0.8, 0.2), y) == pytest.approx(0.3)
+    assert confidence.calibration_error(np.where(high, 0.8, 0.2), y) == pytest.approx(0.3)
 
 
 @settings(max_examples=30, deadline=None)
@@ -95,16 +86,15 @@ def test_the_area_is_the_share_of_ordered_pairs(seed: int, n_values: int) -> Non
     rng = np.random.default_rng(seed)
     values, y = rng.integers(n_values, size=41) / 7, np.arange(41) < 13
     pairs = [(a > b) + (a == b) / 2 for a in values[y] for b in values[~y]]
-    assert area_under_curve(values, y) == pytest.approx(np.mean(pairs))
+    assert confidence.area_under_curve(values, y) == pytest.approx(np.mean(pairs))
 
 
 def test_features_of_known_attention(make_translation) -> None:
     weights = np.array([[1, 0, 0], [1, 0, 0], [0, 0, 1]], np.float32)
-    [row] = features(make_translation("the cat", ["le chat"], weights))
-    log_probs = np.array([-0.1, -0.11, -0.12])
-    expected = [-np.sqrt(0.11), np.exp(log_probs).mean(), 0, 1 / 2]
-    assert row == pytest.approx(expected)
-    assert features(make_translation("", [])).shape == (0, 4)
+    [row] = confidence.features(make_translation("the cat", ["le chat"], weights))
+    p = np.exp([-0.1, -0.11, -0.12])
+    assert row == pytest.approx([-np.sqrt(0.11), p.mean(), 0, 1 / 2])
+    assert confidence.features(make_translation("", [])).shape == (0, 4)
 
 
 ERRORS: Any = {"threshold": 60, "sentences": 101, "good": 41, "ece": 0.031, "auc": 0.83}

@@ -25,47 +25,41 @@ def faults(source: str, output: str, ref: str | None = None) -> dict[str, list[s
     return {k: [text for _, text in count.faults] for k, count in counts.items() if count.faults}
 
 
-RIGHT = {
-    "3.5 km": "3,5 km",
-    "at 18:10": "à 18\u00a0h\u00a010",
-    "at 6:10 p.m.": "à 18H10",
-    "at 09:00": "à 9 h 00",
-    "1,234,567 and 1,234.50": "1\u202f234\u202f567 et 1.234,50",
-    "in 2010, 300 people": "300 personnes en 2010",
-    "the 20th, R2D2": "le 20e, R2D2",
-    "٣ ٤٥": "3 45",
-    "3 cats, 12 dogs": "trois chats, douze chiens",
-    "2010-05-12": "12/05/2010",
-    "see https://a.org/x_(1)?q=2.": "voir https://a.org/x_(1)?q=2\u202f!",
-    "Mail a.b+c@d-e.co.uk, please.": "Écrivez à a.b+c@d-e.co.uk.",
-    "%s of %(n)d, ${x} {0} %1$s $HOME": "$HOME %1$s {0} ${x} %(n)d de %s",
-    "50% of them": "50 % d’entre eux",
-    "We met.": "Nous nous sommes vus, vous vous.",
-    "": "quelque chose",
-}
-
-
-WRONG = {
-    ("13 cats", "des chats"): {"lost_numbers": ["13"]},
-    ("3 cats", "4 chats"): {"lost_numbers": ["3"]},
-    ("3.5", "35"): {"lost_numbers": ["3.5"]},
-    ("1998 1998", "1998"): {"lost_numbers": ["1998"]},
-    ("18:10", "18h15"): {"lost_numbers": ["6:10"]},
-    ("www.a.org/1 13", "13"): {"lost_addresses": ["www.a.org/1"]},
-    ("a@b.org", "a@b.com"): {"lost_addresses": ["a@b.org"]},
-    ("%d files {n}", "% d fichiers {n}"): {"lost_placeholders": ["%d"]},
-    ("%5.2f", "5.2"): {"lost_placeholders": ["%5.2f"]},
-    ("white hair", "des cheveux des Cheveux."): {"repetitions": ["des cheveux"]},
-    ("brown dogs", "les chiens bruns, bruns, bruns"): {"repetitions": ["bruns"]},
-    ("a cat", " \u00a0"): {"empty_translations": ["a cat"]},
-}
-
-
 @pytest.mark.parametrize(
-    ("texts", "expected"), [*((texts, {}) for texts in RIGHT.items()), *WRONG.items()]
+    ("source", "output", "expected"),
+    [
+        ("3.5 km", "3,5 km", {}),
+        ("at 18:10", "à 18\u00a0h\u00a010", {}),
+        ("at 6:10 p.m.", "à 18H10", {}),
+        ("at 09:00", "à 9 h 00", {}),
+        ("1,234,567 and 1,234.50", "1\u202f234\u202f567 et 1.234,50", {}),
+        ("in 2010, 300 people", "300 personnes en 2010", {}),
+        ("the 20th, R2D2", "le 20e, R2D2", {}),
+        ("٣ ٤٥", "3 45", {}),
+        ("3 cats, 12 dogs", "trois chats, douze chiens", {}),
+        ("2010-05-12", "12/05/2010", {}),
+        ("see https://a.org/x_(1)?q=2.", "voir https://a.org/x_(1)?q=2\u202f!", {}),
+        ("Mail a.b+c@d-e.co.uk, please.", "Écrivez à a.b+c@d-e.co.uk.", {}),
+        ("%s of %(n)d, ${x} {0} %1$s $HOME", "$HOME %1$s {0} ${x} %(n)d de %s", {}),
+        ("50% of them", "50 % d’entre eux", {}),
+        ("We met.", "Nous nous sommes vus, vous vous.", {}),
+        ("", "quelque chose", {}),
+        ("13 cats", "des chats", {"lost_numbers": ["13"]}),
+        ("3 cats", "4 chats", {"lost_numbers": ["3"]}),
+        ("3.5", "35", {"lost_numbers": ["3.5"]}),
+        ("1998 1998", "1998", {"lost_numbers": ["1998"]}),
+        ("18:10", "18h15", {"lost_numbers": ["6:10"]}),
+        ("www.a.org/1 13", "13", {"lost_addresses": ["www.a.org/1"]}),
+        ("a@b.org", "a@b.com", {"lost_addresses": ["a@b.org"]}),
+        ("%d files {n}", "% d fichiers {n}", {"lost_placeholders": ["%d"]}),
+        ("%5.2f", "5.2", {"lost_placeholders": ["%5.2f"]}),
+        ("white hair", "des cheveux des Cheveux.", {"repetitions": ["des cheveux"]}),
+        ("brown dogs", "les chiens bruns, bruns, bruns", {"repetitions": ["bruns"]}),
+        ("a cat", " \u00a0", {"empty_translations": ["a cat"]}),
+    ],
 )
-def test_faults_are_known_and_what_is_right_is_not_flagged(texts, expected) -> None:
-    assert faults(*texts) == expected
+def test_faults_are_known_and_what_is_right_is_not_flagged(source, output, expected) -> None:
+    assert faults(source, output) == expected
 
 
 def test_what_the_reference_writes_otherwise_does_not_count() -> None:

@@ -6,8 +6,8 @@ import unicodedata
 from copy import copy
 from pathlib import Path
 
-import numpy as np
 import pytest
+from documents.texts import answer
 from sacrebleu.metrics.bleu import BLEU
 from translation.small import PAIRS, translator_of
 
@@ -20,7 +20,7 @@ from nmt.evaluation.score_report import EvalReport, length_line
 from nmt.evaluation.tuning import search_grid
 from nmt.evaluation.typography import typography_of, write_as
 from nmt.search.search_config import SamplingConfig
-from nmt.types import Encoded, EvalExample, Hypothesis, TranslatedHypothesis, Translation
+from nmt.types import EvalExample, Translation
 
 ENGLISH = ["The man is in the garden.", "Summer has come!"]
 FRENCH_PLAIN = ["L'homme est dans le jardin.", "C'est l'été qui est venu !"]
@@ -30,24 +30,16 @@ FRENCH_PRINTED = ["L’homme est dans le jardin.", "C’est l’été qui est ve
 class Phrasebook:
     """Translates by looking up, as the Translator does in print; nothing for what it lacks."""
 
-    def __init__(self, answers: dict[str, str]) -> None:
-        self.answers = answers
-
     def translate(self, texts) -> list[Translation]:
-        nothing = Encoded((), (), (), ())
-        empty = Hypothesis((), (), 0.0, np.zeros((0, 1), np.float32), finished=False)
-        answers = [[self.answers[text]] if text in self.answers else [] for text in texts]
-        return [
-            Translation(text, nothing, tuple(TranslatedHypothesis(a, nothing, empty) for a in some))
-            for text, some in zip(texts, answers, strict=True)
-        ]
+        known = {en: [fr] for en, fr in zip(ENGLISH, FRENCH_PRINTED, strict=True)}
+        return [answer(text, *known.get(text, [])) for text in texts]
 
 
 def examples_of(french) -> list[EvalExample]:
     return [EvalExample(en, (fr,)) for en, fr in zip(ENGLISH, french, strict=True)]
 
 
-PHRASEBOOK = Phrasebook(dict(zip(ENGLISH, FRENCH_PRINTED, strict=True)))
+PHRASEBOOK = Phrasebook()
 EXAMPLES = examples_of(FRENCH_PLAIN)
 SCORING = Scoring("fr", ("bleu", "chrf"), n_bootstrap=0)
 
@@ -63,8 +55,7 @@ def test_output_in_print_is_scored_in_the_form_of_the_references():
     assert ["2 of 2 translations" in note for note in read.compared.notes()] == [True]
     printed = evaluate(PHRASEBOOK, examples_of(FRENCH_PRINTED), SCORING)
     assert (printed.scores["bleu"].score, printed.hyp_texts) == (100, tuple(FRENCH_PRINTED))
-    as_is = Scoring("fr", n_bootstrap=0, as_is=True)
-    read = score_translations(FRENCH_PRINTED, EXAMPLES, as_is)
+    read = score_translations(FRENCH_PRINTED, EXAMPLES, Scoring("fr", n_bootstrap=0, as_is=True))
     assert read.hyp_texts == tuple(FRENCH_PRINTED)
     assert read.scores["bleu"].score < 70
     assert (read.compared.typography, read.compared.notes()) == (None, [])
@@ -115,19 +106,17 @@ def test_buckets_part_at_their_edges_and_leave_none_out():
     assert bleu_by_length(["a"], [EvalExample("", ("a",))]) == ()
 
 
-OWN = SplitConfig(src=Path("en"), tgt=Path("fr"))
-
-
 def test_a_split_is_the_runs_own_or_one_of_the_corpus_it_names():
-    data = DataConfig(corpus="multi30k-en-fr", test=OWN)
-    assert split_named(data, "test") == OWN
-    named = DataConfig(train=OWN, test=SplitConfig(corpus="multi30k-en-fr", split="test"))
+    files = SplitConfig(src=Path("en"), tgt=Path("fr"))
+    data = DataConfig(corpus="multi30k-en-fr", test=files)
+    assert split_named(data, "test") == files
+    expected = SplitConfig(corpus="multi30k-en-fr", split="test_2017_flickr")
+    named = DataConfig(train=files, test=expected.model_copy(update={"split": "test"}))
     for any_data in (data, named):
-        expected = SplitConfig(corpus="multi30k-en-fr", split="test_2017_flickr")
         assert split_named(any_data, "test_2017_flickr") == expected
     for name, message in (("test", "no test set"), ("dev", "got 'dev', allowed: train, valid, t")):
         with pytest.raises(ConfigError, match=message):
-            split_named(DataConfig(train=OWN), name)
+            split_named(DataConfig(train=files), name)
 
 
 def test_every_line_has_all_its_references_unaltered(tmp_path):

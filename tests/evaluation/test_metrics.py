@@ -60,6 +60,7 @@ def test_score_interval_and_signature_are_sacrebleus(metrics, flags, tmp_path):
     lines = sacrebleu_command(tmp_path, {"ref": REFS, "hyp": WORSE}, flags).splitlines()
     for metric, line in zip(metrics, lines, strict=True):
         result = score(metric, WORSE, ONE_EACH, "fr")
+        assert result.low < result.score < result.high
         mean, half = (result.high + result.low) / 2, (result.high - result.low) / 2
         assert half > 0.5
         name = result.name.removesuffix("-lc")
@@ -67,14 +68,10 @@ def test_score_interval_and_signature_are_sacrebleus(metrics, flags, tmp_path):
         assert line.strip().startswith(expected)
 
 
-def test_the_interval_is_reproducible_and_within_the_scale():
-    first, again = (score("bleu", WORSE, ONE_EACH, "fr") for _ in range(2))
-    assert first == again
-    assert first.low < first.score < first.high
+def test_the_interval_is_within_the_scale_and_may_be_left_out():
     result = score("bleu", WORSE, ONE_EACH, "fr", n_bootstrap=0)
     assert (result.low, result.high, result.n_bootstrap) == (None, None, 0)
-    hyps = [*REFS[:39], "rien"]
-    assert score("chrf", hyps, ONE_EACH[:40], "fr", n_bootstrap=100).high <= 100
+    assert score("chrf", [*REFS[:39], "rien"], ONE_EACH[:40], "fr", n_bootstrap=100).high <= 100
 
 
 @pytest.mark.parametrize("metric", ["chrf", "ter"])
@@ -82,8 +79,7 @@ def test_resamples_without_counts_are_part_of_the_interval(metric):
     """Where every line of a resample is empty, sacreBLEU scores in another type of number."""
     refs = [("",), ("le chat",), ("",)]
     result = score(metric, ["", "le chat", "z"], refs, "fr", n_bootstrap=100)
-    assert result.low < result.score
-    assert result.low < result.high
+    assert result.low < min(result.score, result.high)
 
 
 def test_what_cannot_be_scored_is_refused(monkeypatch):
@@ -99,13 +95,10 @@ def test_what_cannot_be_scored_is_refused(monkeypatch):
             score("bleu", WORSE, ONE_EACH, "fr")
 
 
-CORPORA = os.environ.get("NMT_CORPORA")
-
-
-@pytest.mark.skipif(CORPORA is None, reason="NMT_CORPORA names no folder")
+@pytest.mark.skipif("NMT_CORPORA" not in os.environ, reason="it names no folder")
 def test_our_references_differ_from_the_published_in_no_line():
     for name in ("val", "test_2016_flickr"):
-        path = Path(CORPORA or "") / "multi30k" / name
+        path = Path(os.environ["NMT_CORPORA"]) / "multi30k" / name
         raw = gzip.decompress(path.with_suffix(".fr.gz").read_bytes()).decode().split("\n")
         published = path.with_suffix(".lc.norm.tok.fr").read_bytes().decode().split("\n")
         assert len(raw) > 1000

@@ -22,8 +22,7 @@ def drawn(n: int = 400, text: str = TEXT, **probabilities: float) -> Counter[str
 def test_casings_exclude_each_other_and_have_their_probability() -> None:
     title = 'A Man\'s Dog Says "Hello" To The Children.'
     expected = {TEXT.lower(): 0.1, TEXT.upper(): 0.25, title: 0.45, TEXT: 0.2}
-    counts = drawn(lower=0.1, upper=0.25, title=0.45)
-    shares = {text: n / 400 for text, n in counts.items()}
+    shares = {text: n / 400 for text, n in drawn(lower=0.1, upper=0.25, title=0.45).items()}
     assert shares == pytest.approx(expected, abs=0.08)  # at least 3 standard deviations
     with pytest.raises(ValidationError, match=r"exclude each other: got a sum of 1\.2"):
         NoiseConfig(lower=0.6, upper=0.6)

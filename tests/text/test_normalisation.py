@@ -16,9 +16,6 @@ from nmt.corpora.text_files import read_lines
 from nmt.text.case_markup import MARKS, mark_case, restore_case
 from nmt.text.normalisation import compose_unicode, normalise, restore, sentence_key
 
-CORPORA = os.environ.get("NMT_CORPORA")
-needs_corpora = pytest.mark.skipif(not CORPORA, reason="NMT_CORPORA names no folder")
-
 LANGS = st.sampled_from(["en", "fr", "de"])
 # Random characters seldom meet a rule, so half of the texts are made of what the rules are about.
 TEXTS = st.text(st.characters(exclude_categories=())) | st.text(
@@ -115,10 +112,10 @@ def test_the_time_grows_with_the_text_and_no_faster(unit: str) -> None:
     assert time.process_time() - start < 10  # about a second; quadratic, it is a minute
 
 
-@needs_corpora
+@pytest.mark.skipif("NMT_CORPORA" not in os.environ, reason="it names no folder")
 def test_every_french_mark_of_the_corpora_is_printed_right() -> None:
     """Only `???`, `?!`, times of day and the corpus's "4 :10" have no U+202F or U+00A0 before."""
-    folder = Path(str(CORPORA))
+    folder = Path(os.environ["NMT_CORPORA"])
     lines = [line.split("\t")[1] for line in read_lines(folder / "tatoeba" / "fra-eng.zip")]
     for name in ("train", "val", "test_2016_flickr"):
         lines += read_lines(folder / "multi30k" / f"{name}.fr.gz")

@@ -23,8 +23,7 @@ N = 3000
 @cache
 def trained(model_type: str, case: str) -> SentencePieceTokenizer:
     size = 60 if model_type == "bpe" else None  # None: as many as the text allows
-    values = {"model_type": model_type, "case": case, "vocab_size": size}
-    config = SentencePieceConfig.model_validate(values)
+    config = SentencePieceConfig(model_type=model_type, case=case, vocab_size=size)
     return config.build(config.train(TEXTS, "en", seed=1), "en")
 
 

@@ -71,9 +71,7 @@ TEXTS = st.lists(st.text(st.characters(exclude_categories=())), max_size=5)
 
 
 @given(TEXTS, st.text())
-def test_the_words_of_texts_are_recorded_and_no_others(
-    tmp_path_factory: pytest.TempPathFactory, texts: list[str], other: str
-) -> None:
+def test_words_are_recorded_and_no_others(tmp_path_factory, texts, other) -> None:
     folder = tmp_path_factory.getbasetemp()
     record_words(folder, texts)
     seen = recorded_words(folder)
