@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import torch
 
@@ -44,6 +44,7 @@ _IDLE_FIELDS = (3, 4)  # idle, iowait
 _GUEST_FIELDS = 8  # guest times come after it, and are in user and nice already
 
 Work = Callable[[], object]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -265,7 +266,7 @@ def decode(
     return n_pieces
 
 
-def in_new_process(function: Callable[..., Any], *arguments: object) -> Any:
+def in_new_process(function: Callable[..., T], *arguments: object) -> T:
     """Return the result of a call in a process of its own, whose memory nothing else has used."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
