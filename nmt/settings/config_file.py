@@ -18,7 +18,7 @@ from nmt.settings.messages import Place, Places, fault_lines
 from nmt.settings.yaml_text import YamlDocument, plain_value, read_text
 
 Tree = dict[str, Any]
-"""The values of a config as YAML has them."""
+"""The values of a config, in the types that YAML can express."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -117,8 +117,8 @@ def _checked(tree: Tree, overrides: Overrides, places: Places, config_class: typ
         _apply(override, rank, tree, places, config_class)
         _fill_in(tree, config_class)
     try:
-        # From JSON, pydantic's strict mode takes text for a path and an int for a float, but
-        # no text for a number.
+        # From JSON, pydantic's strict mode accepts text as a path and an int as a float, but not
+        # text as a number.
         return config_class.model_validate_json(json.dumps(tree), strict=True)
     except ValidationError as error:
         lines = fault_lines(error.errors(include_url=False), tree, places, config_class)
@@ -128,7 +128,7 @@ def _checked(tree: Tree, overrides: Overrides, places: Places, config_class: typ
 def _fill_in(tree: Tree, root: object) -> None:
     """Expand the short forms of sections, in place.
 
-    `attention: dot` becomes `{kind: dot}`, an empty section `{}`. The default kind is filled in.
+    `attention: dot` becomes `{kind: dot}`. An empty section becomes `{}`, with the default kind.
     """
     for _, classes, section in sections(root, tree):
         for name, field in select_classes(classes, section)[0].model_fields.items():
@@ -144,13 +144,13 @@ def _fill_in(tree: Tree, root: object) -> None:
 
 
 def _kinds_first(override: Override) -> tuple[bool, int]:
-    """Return a sort key that puts kinds first, outermost first: they decide which keys exist."""
+    """Return a sort key that puts kinds first, outermost first, since kinds define the keys."""
     is_kind = override.key.rpartition(".")[2] == "kind"
     return not is_kind, override.key.count(".") if is_kind else 0
 
 
 def _apply(override: Override, rank: int, tree: Tree, places: Places, root: object) -> None:
-    """Set the key of an override, in place. A new kind drops the keys that it does not have."""
+    """Set the key of an override, in place. A new kind removes the keys that it lacks."""
     path = tuple(override.key.split("."))
     place = Place(override.origin, rank)
     section = tree
@@ -160,7 +160,7 @@ def _apply(override: Override, rank: int, tree: Tree, places: Places, root: obje
             places[path[:depth]] = place
         section = section[part]
         if not isinstance(section, dict):
-            raise ConfigError(f"{override.origin}: '{'.'.join(path[:depth])}' is no section here")
+            raise ConfigError(f"{override.origin}: '{'.'.join(path[:depth])}' is not a section")
     for stale in [known for known in places if known[: len(path)] == path]:
         del places[stale]
     places[path] = place

@@ -1,4 +1,4 @@
-"""Recipes: the configs that come with nmt, which are loaded by name, such as `family/dot`."""
+"""Recipes: configs that come with nmt, and are loaded by a name such as `family/dot`."""
 
 from pathlib import Path
 
@@ -15,9 +15,9 @@ def recipes() -> dict[str, Path]:
 
 
 def config_path(path: Path) -> Path:
-    """Return the file of the recipe called `path`, or `path` if it can only be a file.
+    """Return the file of the recipe called `path`, or `path` itself if it is not a recipe's name.
 
-    The file may be missing. Raises ConfigError for a folder, and for the unknown name of a recipe.
+    The file may be missing. Raises ConfigError for a folder, or for an unknown name of a recipe.
     """
     known = recipes()
     if path.suffix and not path.exists():
@@ -31,7 +31,7 @@ def config_path(path: Path) -> Path:
     inside = path / "config.yaml"
     if path.is_dir() and (path.suffix or not path.name or inside.is_file()):
         hint = f"; did you mean '{inside}'?" if inside.is_file() else ""
-        raise ConfigError(f"{path}: a folder, and a config is a YAML file{hint}")
+        raise ConfigError(f"{path}: got a folder, allowed: a YAML file{hint}")
     below = [name for name in known if path in Path(name).parents and path != Path()]
     names = below or [name for name in known if Path(name).parent == path.parent]
     if not names:
@@ -39,5 +39,5 @@ def config_path(path: Path) -> Path:
     problem = "a folder" if path.is_dir() else "no such file"
     hint = "" if below else did_you_mean(path.as_posix().lower(), names)
     raise ConfigError(
-        f"{path}: {problem}, and no recipe that comes with nmt: {', '.join(names)}{hint}"
+        f"{path}: {problem}, and not a recipe that comes with nmt: {', '.join(names)}{hint}"
     )

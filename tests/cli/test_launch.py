@@ -123,7 +123,7 @@ def test_a_killed_rank_ends_all_with_one_line(folder: Path) -> None:
     code, _, err = ended(process)
     assert code == 128 + signal.SIGKILL
     [line] = [line for line in err.splitlines() if line.startswith("error: ")]
-    assert line.startswith("error: process 1 was ended by SIGKILL; the same command goes on from")
+    assert line.startswith("error: process 1 was ended by SIGKILL; the same command continues from")
 
 
 def test_a_storm_of_signals_stops_once(monkeypatch: pytest.MonkeyPatch) -> None:
