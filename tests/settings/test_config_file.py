@@ -177,7 +177,7 @@ def test_the_last_override_of_a_key_wins_and_may_be_odd(file: Path) -> None:
         ("rate.x=3", "'rate' is not a section"),
         ("inner.zzz=3", "inner.zzz: unknown key, allowed here: size, flag, pa"),
         ("inner.shape.kind=sqare", "inner.shape.kind: got 'sqare', allowed: 'round', 'square'"),
-        ("inner.shape.radius=1", "inner.shape.radius: unknown key for kind 'square', 'round' has"),
+        ("inner.shape.radius=1", "inner.shape.radius: unknown key for kind 'square'; it is a key"),
     ],
 )
 def test_each_fault_of_an_override_names_it(file: Path, override: str, message: str) -> None:
