@@ -38,8 +38,8 @@ def register(new: _Class) -> _Class:
     """
     base = next((base for base in _KEYS if issubclass(new, base)), None)
     kind = getattr(new, "kind", None)
-    if (declared := getattr(new, "model_fields", {}).get("kind")) is not None:
-        kind = declared.default if get_args(declared.annotation) == (declared.default,) else None
+    if (literal := getattr(new, "model_fields", {}).get("kind")) is not None:
+        kind = literal.default if get_args(literal.annotation) == (literal.default,) else None
     if base is None or kind is None or kind in _BUILT_IN:
         raise ConfigError(
             f"register: got {new.__name__} of kind {kind!r}, allowed: a config of an attention or "
@@ -54,6 +54,6 @@ def register(new: _Class) -> _Class:
     else:
         others = (one for one in config_classes(field.annotation) if kind_of(one) != kind)
         field.annotation = Union[(*others, new)]
-    for changed in (section, RunConfig):
-        changed.model_rebuild(force=True)
+    for config_class in (section, RunConfig):
+        config_class.model_rebuild(force=True)
     return new

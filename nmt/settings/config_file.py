@@ -65,12 +65,12 @@ def load_text(text: str, path: Path, overrides: Overrides, config_class: type[Mo
         raise ConfigError(f"{path}:1: got {got}, allowed: lines of `key: value`")
     places = {key: Place(document.place(line), line) for key, line in document.lines.items()}
     places[()] = Place(str(path), 0)
-    return _checked(tree or {}, overrides, places, config_class)
+    return _validate(tree or {}, overrides, places, config_class)
 
 
 def load_overrides(overrides: Overrides, config_class: type[Model]) -> Model:
     """Apply `overrides` to the defaults of `config_class`. Raises as `load_file` does."""
-    return _checked({}, overrides, {(): Place("overrides", 0)}, config_class)
+    return _validate({}, overrides, {(): Place("overrides", 0)}, config_class)
 
 
 def with_overrides(config: Model, overrides: Overrides) -> Model:
@@ -78,7 +78,7 @@ def with_overrides(config: Model, overrides: Overrides) -> Model:
     if not overrides:
         return config
     values = config.model_dump(mode="json")
-    return _checked(values, overrides, {(): Place("overrides", 0)}, type(config))
+    return _validate(values, overrides, {(): Place("overrides", 0)}, type(config))
 
 
 def load_values(values: Mapping[str, object], config_class: type[Model], where: str) -> Model:
@@ -86,7 +86,7 @@ def load_values(values: Mapping[str, object], config_class: type[Model], where: 
     if not isinstance(values, Mapping):
         raise ConfigError(f"{where}: got {reprlib.repr(values)}, allowed: a dict of keys")
     tree: Any = plain_value(dict(values), where)
-    return _checked(tree, (), {(): Place(where, 0)}, config_class)
+    return _validate(tree, (), {(): Place(where, 0)}, config_class)
 
 
 @functools.cache
@@ -109,7 +109,7 @@ def _read(path: Path) -> str:
         raise ConfigError(missing_file_message(path)) from None
 
 
-def _checked(tree: Tree, overrides: Overrides, places: Places, config_class: type[Model]) -> Model:
+def _validate(tree: Tree, overrides: Overrides, places: Places, config_class: type[Model]) -> Model:
     load_plugins()
     _fill_in(tree, config_class)
     typed = [Override.parse(one) if isinstance(one, str) else one for one in overrides]
@@ -161,8 +161,8 @@ def _apply(override: Override, rank: int, tree: Tree, places: Places, root: obje
         section = section[part]
         if not isinstance(section, dict):
             raise ConfigError(f"{override.origin}: '{'.'.join(path[:depth])}' is not a section")
-    for stale in [known for known in places if known[: len(path)] == path]:
-        del places[stale]
+    for old_key in [known for known in places if known[: len(path)] == path]:
+        del places[old_key]
     places[path] = place
     section[path[-1]] = plain_value(override.value, f"{override.origin}: {override.key}")
     if path[-1] == "kind":

@@ -52,14 +52,14 @@ def show(*, run: RunOption) -> None:
     from nmt.runs.run_list import run_row
     from nmt.runs.trained_run import TrainedRun
 
-    opened = TrainedRun.open(_path(run))
-    directory = opened.directory
+    opened_run = TrainedRun.open(_path(run))
+    directory = opened_run.directory
     row, folder = run_row(directory), directory.checkpoint_folder
     labels: dict[int, str] = {}
     for label, step in folder.labels().items():
         labels[step] = f"{labels.get(step, '')}  {label}"
     lines = [
-        ("run", opened.name),
+        ("run", opened_run.name),
         ("state", row.state),
         ("updates", f"{row.step:,}"),
         ("best", "" if row.best is None else f"{row.metric} {row.best[0]:.2f} at {row.best[1]:,}"),
@@ -96,11 +96,11 @@ def pack(
     from nmt.runs.pack import pack as write_pack
     from nmt.runs.trained_run import TrainedRun
 
-    opened = TrainedRun.open(_path(run))
-    opened.check_folder("this run is packed already")
-    folder = opened.path.resolve()
+    opened_run = TrainedRun.open(_path(run))
+    opened_run.check_folder("this run is packed already")
+    folder = opened_run.path.resolve()
     out = out or folder.with_name(f"{folder.name}.zip")
-    write_pack(opened.directory, checkpoint or "best", out, int8=int8)
+    write_pack(opened_run.directory, checkpoint or "best", out, int8=int8)
     print_path(out)
 
 

@@ -134,10 +134,10 @@ class ModelOptions:
         """Load the translator of the runs that `open` returned, with the rerankers of `rerank`."""
         from nmt.runs.find import split_checkpoint
 
-        named = [split_checkpoint(path) for path in rerank.rerank or ()]
-        rerankers = [open_run(path) for path, _ in named]
+        pairs = [split_checkpoint(path) for path in rerank.rerank or ()]
+        rerankers = [open_run(path) for path, _ in pairs]
         translator = compute.load(runs, self.checkpoint, self.weights, search)
-        checkpoints = [checkpoint or "best" for _, checkpoint in named]
+        checkpoints = [checkpoint or "best" for _, checkpoint in pairs]
         translator.rerank_by(rerankers, rerank.rerank_weights, checkpoints)
         return translator
 
