@@ -30,9 +30,9 @@ def search(
     compute: ComputeOptions,
     as_json: Json = False,
 ) -> None:
-    """Score each combination of beam size and length penalty on the validation set.
+    """Compare beam sizes and length penalties on the validation set.
 
-    Prints a row for each setting, the best setting, and the options that select it. The test set is
+    Prints a row for each combination, the best one, and the options that select it. The test set is
     never read.
     """
     from nmt.evaluation.metrics import check_metrics, validation_scoring
