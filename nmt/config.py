@@ -30,7 +30,7 @@ from nmt.types import FilePath, MetricName
 class TrainConfig(Config):
     """Length, speed and method of the training.
 
-    At least one of epochs, steps and max_minutes is required. The first limit reached ends it.
+    At least one of epochs, steps and max_minutes is required. Training ends at the first limit.
     """
 
     init_from: str | None = Field(
@@ -87,7 +87,7 @@ class TrainConfig(Config):
     device: str = Field(
         default="auto",
         pattern="^(auto|cpu|cuda|cuda:[0-9]+|mps)$",
-        description="auto, cpu, cuda, cuda:N or mps; auto takes CUDA, then MPS, then the CPU",
+        description="auto, cpu, cuda, cuda:N or mps; auto prefers CUDA, then MPS, then the CPU",
     )
     log_every: int = Field(default=50, gt=0, description="updates between lines of metrics.jsonl")
     save_every: int | None = Field(
@@ -105,7 +105,7 @@ class TrainConfig(Config):
         default=2, gt=0, description="number of latest checkpoints kept, besides the best ones"
     )
     keep_best: int = Field(
-        default=1, gt=0, description="number of best checkpoints kept, by valid.metric"
+        default=1, gt=0, description="number of best checkpoints kept, ranked by valid.metric"
     )
 
     @property
@@ -115,7 +115,7 @@ class TrainConfig(Config):
 
 
 BleuTokenisation = Literal["13a", "intl", "char", "none", "zh", "ja-mecab", "ko-mecab"]
-"""sacreBLEU's tokenisations, without those that download a model when first used."""
+"""sacreBLEU's tokenisations, except those that download a model on first use."""
 
 
 class ValidConfig(Config):
@@ -124,7 +124,7 @@ class ValidConfig(Config):
     metric: MetricName = Field(
         default="bleu",
         description="metric that selects the best checkpoint: the loss, or a metric of `nmt eval`; "
-        "of checkpoints with equal scores, the one with the lower loss is best",
+        "between checkpoints with equal scores, the lower loss decides",
     )
     comet: UserPath | None = Field(
         default=None, description="checkpoint of the COMET model; required for metric `comet`"
@@ -141,14 +141,14 @@ class ValidConfig(Config):
     )
     bleu_tokenize: BleuTokenisation | None = Field(
         default=None,
-        description="sacreBLEU tokenisation for BLEU, here and in `nmt eval`; null: by "
-        "data.tgt_lang (zh: zh, ja: ja-mecab, ko: ko-mecab, others: 13a)",
+        description="sacreBLEU tokenisation for BLEU, here and in `nmt eval`; null: the one "
+        "for data.tgt_lang (zh: zh, ja: ja-mecab, ko: ko-mecab, others: 13a)",
     )
     samples: int = Field(default=3, ge=0, description="translations shown at each validation")
     attention_health: bool = Field(
         default=True,
-        description="measure entropy, coverage, weight on </s> and diagonality of the scored "
-        "translations' attention, and warn once if it collapses (docs/alignment.md)",
+        description="measure the attention of the scored translations (entropy, coverage, weight "
+        "on </s>, diagonality), and warn once if the attention collapses (docs/alignment.md)",
     )
     patience: int | None = Field(
         default=None,
@@ -159,7 +159,7 @@ class ValidConfig(Config):
 
 
 class RunConfig(Config):
-    """A run: its corpora, its model, how the model learns, and how it translates."""
+    """The config of a run: corpora, tokenizer, model, training, validation and search."""
 
     name: str = Field(
         pattern=r"^\w[\w.+-]*$", description="the run's name; the run is stored in runs/NAME"
@@ -247,7 +247,7 @@ def _stages(config: RunConfig) -> Iterator[Conflict]:
         yield "train.epochs", problem
     for number, stage in enumerate(data.stages):
         if data.in_stage(number + 1) == data.in_stage(number):
-            problem = "changes nothing: give other weights, noise or sampling than before"
+            problem = "changes nothing: give weights, noise or sampling that differ from before"
             yield f"data.stages.{number}", problem
         if train.steps is not None and stage.from_step >= train.steps:
             problem = f"got {stage.from_step}, allowed: less than train.steps ({train.steps})"
@@ -272,9 +272,9 @@ def _resampling(config: RunConfig) -> Iterator[Conflict]:
     parts |= {f"data.stages.{number}": stage for number, stage in enumerate(data.stages)}
     for key, part in parts.items():
         if part.noise and part.noise.is_on and not tokenizer.is_lossless:
-            yield f"{key}.noise", f"requires pieces that give the text back, {got}"
+            yield f"{key}.noise", f"requires a lossless tokenizer, {got}"
         if part.sampling and part.sampling.is_on and not tokenizer.can_sample:
-            yield f"{key}.sampling", f"requires words of several pieces, {got}"
+            yield f"{key}.sampling", f"requires a tokenizer that can sample, {got}"
 
 
 def _guided_alignment(config: RunConfig) -> Iterator[Conflict]:
@@ -284,17 +284,18 @@ def _guided_alignment(config: RunConfig) -> Iterator[Conflict]:
     if data.cache is not None:
         yield key, "'guided_alignment' reads pairs in memory: leave out data.cache"
     if data.noise.is_on or data.sampling.is_on:
-        problem = "'guided_alignment' has links for plain text: leave out data.noise, data.sampling"
+        problem = "'guided_alignment' requires unaltered text: leave out data.noise, data.sampling"
         yield key, problem
     if data.stages:
-        yield key, "'guided_alignment' has links for one plain corpus: leave out data.stages"
+        yield key, "'guided_alignment' requires the same pairs throughout: leave out data.stages"
     if model.kind == "rnn":
         attention = model.attention
         if attention.kind == "none":
             yield key, "'guided_alignment' requires attention: got model.attention.kind 'none'"
         elif attention.weights.kind != "soft":
-            problem = "guided_alignment requires weights above 0 that have a gradient: take 'soft'"
-            yield "model.attention.weights.kind", f"got '{attention.weights.kind}'; {problem}"
+            problem = "requires differentiable attention weights above 0: use 'soft'"
+            got = f"got '{attention.weights.kind}'"
+            yield "model.attention.weights.kind", f"{got}; guided_alignment {problem}"
 
 
 def _model(config: RunConfig) -> Iterator[Conflict]:

@@ -18,7 +18,7 @@ Precision = Literal["fp32", "bf16", "fp16"]
 
 CACHED_NUMBERS = 2**18
 """fp32 numbers in 1 MiB, about the size of a core's L2 cache. Computations whose results are read
-again at once run in blocks of this size."""
+again immediately run in blocks of this size."""
 
 _AUTOCAST_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -26,9 +26,9 @@ _AUTOCAST_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 def resolve_device(name: str | torch.device) -> torch.device:
     """Return the device called `name`: `auto`, `cpu`, `cuda`, `cuda:N`, `mps`, or a torch.device.
 
-    `auto` prefers CUDA, then MPS, then the CPU. `cuda` is the current GPU of the calling thread;
-    the result has the index of this GPU, because other threads may use another. Raises ConfigError
-    if this machine lacks the device: there is no silent fallback.
+    `auto` prefers CUDA, then MPS, then the CPU. For `cuda`, the result has the index of the calling
+    thread's current GPU, because the current GPU can differ between threads. Raises ConfigError if
+    this machine lacks the device: there is no silent fallback.
     """
     if name == "auto":
         available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
@@ -72,7 +72,7 @@ def cudnn_rnn_uses_tf32(device: torch.device) -> bool:
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
-    """Return the autocast context for `precision`; a context without effect for fp32."""
+    """Return the autocast context for `precision`, or a null context for fp32."""
     if precision == "fp32":
         return nullcontext()
     return torch.autocast(device.type, dtype=_AUTOCAST_DTYPES[precision])
@@ -89,7 +89,7 @@ def describe_device(device: torch.device) -> str:
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Current and peak memory use in bytes: of torch on a CUDA GPU, else of this process."""
+    """Current and peak bytes used by torch on a CUDA GPU, or else by this process."""
 
     now: int
     peak: int
@@ -140,8 +140,8 @@ def process_bytes(field: str, pid: int | None = None) -> int | None:
 def release_freed_memory() -> None:
     """Return the pages of freed blocks to the system if the C library is glibc.
 
-    Long-lived blocks lie between freed blocks of many sizes, which glibc keeps. Without regular
-    calls of this function, the process therefore grows for hours.
+    glibc keeps freed blocks that lie between long-lived ones. Without regular calls of this
+    function, the memory use of a long process therefore grows for hours.
     """
     library = glibc()
     if library is not None:
@@ -157,7 +157,7 @@ def glibc() -> ctypes.CDLL | None:
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether `error` means that the machine or the GPU ran out of memory.
 
-    Torch's CPU allocator, cuBLAS, cuDNN and NCCL report this only in the message.
+    Torch's CPU allocator, cuBLAS, cuDNN and NCCL report this only in the text of the error.
     """
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True

@@ -12,7 +12,7 @@ AttributionMethod = Literal[
     "rollout",
     "alti",
 ]
-"""A method that attributes a prediction to the pieces read (nmt/explain/attribution/)."""
+"""A method that attributes a prediction to the pieces read so far (nmt/explain/attribution/)."""
 
 DocumentFormat = Literal["text", "html", "markdown", "srt", "po"]
-"""A format of texts to translate: `srt` has subtitles, `po` messages (nmt/documents/files.py)."""
+"""A format of texts to translate, such as `srt` for subtitles (nmt/documents/files.py)."""

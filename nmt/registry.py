@@ -1,4 +1,4 @@
-"""Kinds of attention, losses and metrics from outside of the package."""
+"""Register kinds of attention, losses and metrics that are defined outside the package."""
 
 from typing import Any, Literal, TypeVar, Union, get_args
 
@@ -20,7 +20,7 @@ _KEYS: dict[type, tuple[type[Config], str]] = {
     LossOptions: (TrainConfig, "loss"),
     Metric: (ValidConfig, "metric"),
 }
-"""The section and the key that choose a kind, by the base class of the kinds."""
+"""For each base class, the config section and the key that select one of its kinds."""
 
 _BUILT_IN = {
     kind if isinstance(kind, str) else kind_of(kind)
@@ -30,20 +30,20 @@ _BUILT_IN = {
 
 
 def register(new: _Class) -> _Class:
-    """Let configs choose a class by its kind. A decorator: returns the class.
+    """Register a class under its kind, so that configs can select it. Use it as a decorator.
 
     The class is the config of an attention (AttentionOptions) or of a loss (LossOptions) with a
     field `kind: Literal["NAME"] = "NAME"`, or a Metric with a `kind`. It replaces a class that was
-    registered for the same kind. Raises ConfigError for another class or a kind of nmt itself.
+    registered for the same kind. Raises ConfigError for any other class, or for a built-in kind.
     """
     base = next((base for base in _KEYS if issubclass(new, base)), None)
     kind = getattr(new, "kind", None)
-    if (declared := getattr(new, "model_fields", {}).get("kind")) is not None:
-        kind = declared.default if get_args(declared.annotation) == (declared.default,) else None
+    if (literal := getattr(new, "model_fields", {}).get("kind")) is not None:
+        kind = literal.default if get_args(literal.annotation) == (literal.default,) else None
     if base is None or kind is None or kind in _BUILT_IN:
         raise ConfigError(
             f"register: got {new.__name__} of kind {kind!r}, allowed: a config of an attention or "
-            "loss, or a metric, of a kind that nmt does not have"
+            "loss, or a metric, of a kind that is not built in"
         )
     section, key = _KEYS[base]
     field: Any = section.model_fields[key]
@@ -54,6 +54,6 @@ def register(new: _Class) -> _Class:
     else:
         others = (one for one in config_classes(field.annotation) if kind_of(one) != kind)
         field.annotation = Union[(*others, new)]
-    for changed in (section, RunConfig):
-        changed.model_rebuild(force=True)
+    for config_class in (section, RunConfig):
+        config_class.model_rebuild(force=True)
     return new

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from nmt.names import AttributionMethod
 
 FilePath = str | os.PathLike[str]
-"""The type of a path argument of any function that reads or writes a file or folder."""
+"""A path argument of any function that reads or writes a file or folder."""
 
 Ids = tuple[int, ...]
 """The ids of a sentence's pieces, without bos and eos."""
@@ -78,12 +78,12 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """The scores, for each of T predicted pieces, of the pieces that the model had read.
+    """Attribution scores of the pieces that the model had read, for each of T predicted pieces.
 
-    `scores` (T, S) has the scores of the source pieces, eos included; with some methods they may be
-    negative. `prefix_scores` (T, L) has the scores of bos and the pieces of the translation, 0 for
-    pieces not yet read. It is (T, 0) if the method does not score the prefix. `contrast` is the
-    word that the predictions are compared with, or None.
+    `scores` (T, S) has the scores of the source pieces, eos included. Some methods give negative
+    scores. `prefix_scores` (T, L) has the scores of bos and the pieces of the translation, with 0
+    for pieces not yet read. Its shape is (T, 0) if the method does not score the prefix. `contrast`
+    is the word that the predictions are compared with, or None.
     """
 
     method: AttributionMethod
@@ -100,13 +100,13 @@ class Attribution:
 class Hypothesis:
     """A hypothesis of the search for one source sentence.
 
-    `ids` ends with eos if `finished`; otherwise the length bound cut it. `log_probs[t]` is the
-    natural-log probability of `ids[t]` given the ids before it. `score` is the sum of `log_probs`
-    divided by the length penalty (search/search.py). After reranking it is the weighted mean of the
-    scores of the search and the rerankers (translation/reranking.py).
+    `ids` ends with eos if `finished`; otherwise it was cut at the length bound. `log_probs[t]` is
+    the log probability of `ids[t]` in nats, given the ids before it. `score` is the sum of
+    `log_probs` divided by the length penalty (search/search.py). After reranking it is the weighted
+    mean of the scores of the search and the rerankers (translation/reranking.py).
 
-    Row t of `attention` (T, S) is the attention distribution over the S source positions, eos
-    included, when `ids[t]` was predicted: the mean over the model's `averaged_heads`. If
+    Row t of `attention` (T, S) is the attention distribution at the prediction of `ids[t]`, over
+    the S source positions, eos included. It is the mean over the model's `averaged_heads`. If
     `attribution` was requested, row t has the shares of the absolute attribution scores instead.
     `heads` (N, T, S) has all heads over the source, if requested. `self_heads` is empty unless
     requested. It has the self-attention of the "encoder" (N, S, S) over the source with eos, and of

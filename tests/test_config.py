@@ -98,7 +98,7 @@ def test_a_bare_name_is_a_recipe_unless_a_file_has_it(
     for name, message in (
         ("family/dto", r"family/dto: no such file, .*: family/additive, .* mean 'family/dot'\?"),
         ("configs/starter.yaml", r"configs/starter\.yaml: .*; the recipe .* is 'starter'"),
-        ("data", "data: a folder, and no recipe that comes with nmt: .*"),
+        ("data", "data: a folder, and not a recipe that comes with nmt: .*"),
     ):
         with pytest.raises(ConfigError, match=f"^{message}$"):
             load_config(name)

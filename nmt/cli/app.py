@@ -39,7 +39,7 @@ from nmt.storage.terminal import terminal_stream
 
 
 class Group(TyperGroup):
-    """The root command: prints errors that the user can fix on stderr, and exits with code 2.
+    """The root command. Prints user-fixable errors on stderr, and exits with code 2.
 
     Ctrl-C exits with code 130 (by Typer), a closed pipe with 141; neither prints anything.
     """
@@ -89,7 +89,7 @@ _GROUPS: dict[str, tuple[str, list[Callable[..., None]]]] = {
     "vocab": ("Inspect the vocabularies of a run.", [vocab.show]),
     "config": ("List, check and show configs.", [config.show, config.list_, config.check]),
 }
-"""The help of each group and its functions, which name its commands."""
+"""The help text and the functions of each group. A command has the name of its function."""
 
 
 def _version(is_given: bool) -> None:
@@ -119,7 +119,7 @@ app = typer.Typer(
     name="nmt",
     cls=Group,
     no_args_is_help=True,
-    # rich takes longer to import than everything else here, and plain help is as clear.
+    # rich takes longer to import than everything else here, and plain help is clear enough.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -144,7 +144,7 @@ def _open_standard_streams() -> None:
         pass
     os.close(descriptor)
     sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-    # A file name's bytes are written to stdout unchanged.
+    # The bytes of a file name are written to stdout unchanged, even if they are not UTF-8.
     sys.stdout = terminal_stream(1, "surrogateescape", line_buffering=os.isatty(1))
     sys.stderr = terminal_stream(2, "backslashreplace", line_buffering=True)
 

@@ -18,7 +18,7 @@ from nmt.settings.messages import Place, Places, fault_lines
 from nmt.settings.yaml_text import YamlDocument, plain_value, read_text
 
 Tree = dict[str, Any]
-"""The values of a config as YAML has them."""
+"""The values of a config, in the types that YAML can express."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -65,12 +65,12 @@ def load_text(text: str, path: Path, overrides: Overrides, config_class: type[Mo
         raise ConfigError(f"{path}:1: got {got}, allowed: lines of `key: value`")
     places = {key: Place(document.place(line), line) for key, line in document.lines.items()}
     places[()] = Place(str(path), 0)
-    return _checked(tree or {}, overrides, places, config_class)
+    return _validate(tree or {}, overrides, places, config_class)
 
 
 def load_overrides(overrides: Overrides, config_class: type[Model]) -> Model:
     """Apply `overrides` to the defaults of `config_class`. Raises as `load_file` does."""
-    return _checked({}, overrides, {(): Place("overrides", 0)}, config_class)
+    return _validate({}, overrides, {(): Place("overrides", 0)}, config_class)
 
 
 def with_overrides(config: Model, overrides: Overrides) -> Model:
@@ -78,7 +78,7 @@ def with_overrides(config: Model, overrides: Overrides) -> Model:
     if not overrides:
         return config
     values = config.model_dump(mode="json")
-    return _checked(values, overrides, {(): Place("overrides", 0)}, type(config))
+    return _validate(values, overrides, {(): Place("overrides", 0)}, type(config))
 
 
 def load_values(values: Mapping[str, object], config_class: type[Model], where: str) -> Model:
@@ -86,7 +86,7 @@ def load_values(values: Mapping[str, object], config_class: type[Model], where: 
     if not isinstance(values, Mapping):
         raise ConfigError(f"{where}: got {reprlib.repr(values)}, allowed: a dict of keys")
     tree: Any = plain_value(dict(values), where)
-    return _checked(tree, (), {(): Place(where, 0)}, config_class)
+    return _validate(tree, (), {(): Place(where, 0)}, config_class)
 
 
 @functools.cache
@@ -109,7 +109,7 @@ def _read(path: Path) -> str:
         raise ConfigError(missing_file_message(path)) from None
 
 
-def _checked(tree: Tree, overrides: Overrides, places: Places, config_class: type[Model]) -> Model:
+def _validate(tree: Tree, overrides: Overrides, places: Places, config_class: type[Model]) -> Model:
     load_plugins()
     _fill_in(tree, config_class)
     typed = [Override.parse(one) if isinstance(one, str) else one for one in overrides]
@@ -117,8 +117,8 @@ def _checked(tree: Tree, overrides: Overrides, places: Places, config_class: typ
         _apply(override, rank, tree, places, config_class)
         _fill_in(tree, config_class)
     try:
-        # From JSON, pydantic's strict mode takes text for a path and an int for a float, but
-        # no text for a number.
+        # From JSON, pydantic's strict mode accepts text as a path and an int as a float, but not
+        # text as a number.
         return config_class.model_validate_json(json.dumps(tree), strict=True)
     except ValidationError as error:
         lines = fault_lines(error.errors(include_url=False), tree, places, config_class)
@@ -128,7 +128,7 @@ def _checked(tree: Tree, overrides: Overrides, places: Places, config_class: typ
 def _fill_in(tree: Tree, root: object) -> None:
     """Expand the short forms of sections, in place.
 
-    `attention: dot` becomes `{kind: dot}`, an empty section `{}`. The default kind is filled in.
+    `attention: dot` becomes `{kind: dot}`. An empty section becomes `{}`, with the default kind.
     """
     for _, classes, section in sections(root, tree):
         for name, field in select_classes(classes, section)[0].model_fields.items():
@@ -144,13 +144,13 @@ def _fill_in(tree: Tree, root: object) -> None:
 
 
 def _kinds_first(override: Override) -> tuple[bool, int]:
-    """Return a sort key that puts kinds first, outermost first: they decide which keys exist."""
+    """Return a sort key that puts kinds first, outermost first, since kinds define the keys."""
     is_kind = override.key.rpartition(".")[2] == "kind"
     return not is_kind, override.key.count(".") if is_kind else 0
 
 
 def _apply(override: Override, rank: int, tree: Tree, places: Places, root: object) -> None:
-    """Set the key of an override, in place. A new kind drops the keys that it does not have."""
+    """Set the key of an override, in place. A new kind removes the keys that it lacks."""
     path = tuple(override.key.split("."))
     place = Place(override.origin, rank)
     section = tree
@@ -160,9 +160,9 @@ def _apply(override: Override, rank: int, tree: Tree, places: Places, root: obje
             places[path[:depth]] = place
         section = section[part]
         if not isinstance(section, dict):
-            raise ConfigError(f"{override.origin}: '{'.'.join(path[:depth])}' is no section here")
-    for stale in [known for known in places if known[: len(path)] == path]:
-        del places[stale]
+            raise ConfigError(f"{override.origin}: '{'.'.join(path[:depth])}' is not a section")
+    for old_key in [known for known in places if known[: len(path)] == path]:
+        del places[old_key]
     places[path] = place
     section[path[-1]] = plain_value(override.value, f"{override.origin}: {override.key}")
     if path[-1] == "kind":

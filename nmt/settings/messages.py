@@ -31,7 +31,7 @@ ALLOWED = {
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
     **dict.fromkeys(("list_type", "tuple_type"), "a list"),
     **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "a section of keys"),
-    "string_type": "text (put it in quotes if it is)",
+    "string_type": "text (put quotes around it)",
     "path_type": "a path",
     "literal_error": "{expected}",
     "greater_than": "> {gt}",
@@ -78,7 +78,7 @@ def fault_lines(
         for path, some in problems.items()
     ]
     more = len(faults) - MAX_FAULTS
-    return [*lines, f"{places[()].shown}: {more:,} more such faults"] if more > 0 else lines
+    return [*lines, f"{places[()].shown}: {more:,} more faults"] if more > 0 else lines
 
 
 def _faults(error: ErrorDetails, tree: object) -> Iterator[tuple[KeyPath, ErrorDetails | str]]:
@@ -87,7 +87,7 @@ def _faults(error: ErrorDetails, tree: object) -> Iterator[tuple[KeyPath, ErrorD
     if error["type"] == "conflict":
         for key, problem in context["conflicts"]:
             yield (*path, *(int(k) if k.isdigit() else k for k in key.split("."))), problem
-    # pydantic drops invalid items and then also reports the list as too short: skip that.
+    # pydantic drops invalid items and then also reports that the list is too short: skip that.
     elif error["type"] != "too_short" or context["actual_length"] == len(error["input"]):
         yield path, error
 
@@ -140,7 +140,7 @@ def value_problem(error: ErrorDetails, allowed: Mapping[str, str] = ALLOWED) -> 
     if kind == "value_error":
         return str(context["error"])
     if kind == "union_tag_not_found":
-        return "missing: it says which keys the section has"
+        return "missing: the kind defines which keys the section has"
     if kind == "union_tag_invalid":
         return f"got {_shortened(context['tag'])}, allowed: {context['expected_tags']}"
     if kind in allowed:
@@ -153,14 +153,14 @@ def _readable(item: tuple[str, Any]) -> tuple[str, object]:
     """Describe the pattern in an entry of pydantic's context, and turn whole floats into ints."""
     name, value = item
     if name == "pattern":
-        return name, _PATTERNS.get(value, f"what matches {value}")
+        return name, _PATTERNS.get(value, f"text that matches {value}")
     if isinstance(value, float) and value.is_integer():
         return name, int(value)
     return name, value
 
 
 def _shortened(value: object) -> str:
-    """Return a value as YAML has it, cut if it is long."""
+    """Return a value as it looks in YAML, cut to 60 characters."""
     text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -174,7 +174,7 @@ def _unknown_key(path: KeyPath, tree: object, root: object) -> str:
     kind = select_classes(kinds, section)[0]
     for other in kinds:
         if key in other.model_fields:
-            return f"unknown key for kind '{kind_of(kind)}', '{kind_of(other)}' has it"
+            return f"unknown key for kind '{kind_of(kind)}'; it is a key of '{kind_of(other)}'"
     names = kind.model_fields
     near = nearest_key(str(key), [_dotted((*around, name)) for name in names], list(all_keys(root)))
     if near:

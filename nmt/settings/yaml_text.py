@@ -133,7 +133,7 @@ class YamlDocument:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
             if error.context_mark and (mark is None or not text[mark.index :].strip("\0 \n")):
-                mark = error.context_mark  # the start of the construct without an end
+                mark = error.context_mark  # the start of the unclosed construct
             line = mark.line + 1 if mark else 1
             if type(error) is yaml.MarkedYAMLError:  # raised by _Loader
                 problem = str(error.problem)
@@ -196,7 +196,7 @@ def _scalar(node: yaml.Node) -> object:
 
 def _int(text: str) -> int:
     if len(text) > _MAX_DIGITS:
-        raise ValueError(f"got a number of {len(text)} digits")
+        raise ValueError(f"got a number of {len(text)} digits, allowed: {_MAX_DIGITS}")
     number = int(text)
     if abs(number) >= _MAX_INT:
         raise ValueError(f"got {number}, allowed: less than 2^63")

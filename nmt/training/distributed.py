@@ -67,7 +67,7 @@ class Ranks:
         """Read RANK, WORLD_SIZE and LOCAL_RANK, as torchrun sets them.
 
         Without RANK and WORLD_SIZE, `world` is 1. Otherwise raises ConfigError if one of the three
-        is missing or not an integer.
+        is missing, not an integer or out of range, or if several ranks have no address to meet at.
         """
         if "WORLD_SIZE" not in environment and "RANK" not in environment:
             return cls()
@@ -78,6 +78,13 @@ class Ranks:
             raise ConfigError(
                 f"{', '.join(names)}: got {error}, allowed: all three, as torchrun sets them"
             ) from None
+        if not 0 <= rank < world or local_rank < 0:
+            raise ConfigError(
+                f"{', '.join(names)}: got {rank}, {world} and {local_rank}, allowed: RANK from 0 "
+                "to WORLD_SIZE - 1, and LOCAL_RANK from 0"
+            )
+        if world > 1 and not {"MASTER_ADDR", "MASTER_PORT"} <= environment.keys():
+            raise ConfigError("MASTER_ADDR, MASTER_PORT: not set, allowed: both, as torchrun does")
         return cls(rank, world, local_rank)
 
     @property

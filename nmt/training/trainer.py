@@ -207,8 +207,11 @@ class Trainer:
 
     def _validate_and_save(self) -> bool:
         """Validate this step, if it was not, and save it. Return False if interrupted."""
-        if not self.state.progress.is_validated and not self._validate():
-            return False
+        if not self.state.progress.is_validated:
+            if not self._validate():
+                return False
+            if self.saved_step == self.state.step:  # saved before its validation
+                self.save()
         self._save_scheduled()
         return True
 

@@ -30,12 +30,12 @@ def test_show_prints_what_loads_as_the_same_config() -> None:
 def test_check_reads_every_file_and_reports_every_fault() -> None:
     write("bad.yaml", "{corpus: starter}", "{lr: no, epocs: 1}")
     result = nmt("config", "check", "bad.yaml", "x.yaml", "none.yaml", ".", code=2)
-    assert result.stdout == "x.yaml: right\n"
+    assert result.stdout == "x.yaml: valid\n"
     assert [line.partition(": got")[0] for line in result.stderr.splitlines()] == [
         "error: bad.yaml:3: train.lr",
         "error: bad.yaml:3: train.epocs: unknown key; did you mean 'train.epochs'?",
         f"error: none.yaml: no such file; relative paths start in {Path.cwd()}",
-        "error: .: a folder, and a config is a YAML file",
+        "error: .: got a folder, allowed: a YAML file",
     ]
     Path("run").mkdir()
     Path("run/config.yaml").write_text("name: x\n")

@@ -39,7 +39,7 @@ def test_a_corpus_is_listed_fetched_and_checked(
     assert "not on disk; pairs as published: train, valid, test, extra" in small()
     extra = Path("shelf/extra.tsv").rename("extra.tsv")
     nmt("corpus", "fetch", "small", "--from", "shelf")
-    assert "on disk but for extra; pairs" in small()
+    assert "on disk except extra; pairs" in small()
     extra.rename("shelf/extra.tsv")
     result = nmt("corpus", "fetch", "small", "--from", "shelf")
     assert result.stdout == "small in data/small: train 4, valid 2, test 1, extra 1 pairs\n"

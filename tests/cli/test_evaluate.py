@@ -96,7 +96,7 @@ def test_other_scores_of_the_same_translations_stay() -> None:
     nmt("eval", "--bleu", "--baseline", "old")
     assert set(report()["against_baseline"]) == {"bleu"}
     RunDirectory(Path("runs/tiny")).checkpoint_folder.update_labels({"best": 5})
-    assert "dropped there: " in quick("--bleu").stderr
+    assert "removed from the run: " in quick("--bleu").stderr
     assert list(report()["scores"]) == ["bleu"]
     Path("runs/tiny/eval/test.json").write_text("{")
     quick("--chrf")

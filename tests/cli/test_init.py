@@ -118,7 +118,7 @@ def test_messy_files_train_and_what_is_wrong_is_said() -> None:
     assert "\x1b" not in "".join(lines)
     nmt(*notes[-1].partition("the pairs that pass: nmt ")[2].split())
     init("clean.en", "clean.fr", "--out", "clean.yaml")
-    assert nmt("config", "check", "clean.yaml").stdout == "clean.yaml: right\n"
+    assert nmt("config", "check", "clean.yaml").stdout == "clean.yaml: valid\n"
     quick = ("--set", "valid.max_examples=5", "--set", "model.hidden=16")
     trained = nmt("train", "clean.yaml", "--steps", "1", "--run", "runs/t", "--device=cpu", *quick)
     assert "finished at step 1" in trained.stderr

@@ -21,14 +21,18 @@ from nmt.config import dump_config
 TIMEOUT = 400
 
 
+def write_config(folder: Path, epochs: int, every: int) -> None:
+    """Write toy.yaml: five updates an epoch, with dropout; a validation after `every` of them."""
+    write_reversal(folder, n_train=160, n_test=20)
+    settings = {"batch_size": 32, "log_every": 1, "save_every": 4, "keep_last": 9}
+    train = {"epochs": epochs, **settings}
+    config = toy_config(folder, model={"dropout": 0.3}, train=train, valid={"every": every})
+    (folder / "toy.yaml").write_text(dump_config(config), encoding="utf-8")
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with toy.yaml: forty epochs of five updates, with dropout."""
-    write_reversal(tmp_path, n_train=160, n_test=20)
-    settings = {"batch_size": 32, "log_every": 1, "save_every": 4, "keep_last": 9}
-    train = {"epochs": 40, **settings}
-    config = toy_config(tmp_path, model={"dropout": 0.3}, train=train, valid={"every": 30})
-    (tmp_path / "toy.yaml").write_text(dump_config(config), encoding="utf-8")
+    write_config(tmp_path, epochs=40, every=30)
     return tmp_path
 
 
@@ -113,7 +117,7 @@ def test_a_killed_rank_ends_all_with_one_line(folder: Path) -> None:
     code, _, err = ended(process)
     assert code == 128 + signal.SIGKILL
     [line] = [line for line in err.splitlines() if line.startswith("error: ")]
-    assert line.startswith("error: process 1 was ended by SIGKILL; the same command goes on from")
+    assert line.startswith("error: process 1 was ended by SIGKILL; the same command continues from")
 
 
 def test_a_storm_of_signals_stops_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,10 @@ def lines(tree: dict[str, object]) -> list[str]:
     [
         ({"file": 3}, "f: file: got 3, allowed: a path or a list"),
         ({"shape": {"kind": "step", "gamma": 2}}, "f:2: shape.gamma: got 2.0, more than step"),
-        ({"shape": {"gamma": 1}}, "f:2: shape.kind: missing: it says which keys the section has"),
+        (
+            {"shape": {"gamma": 1}},
+            "f:2: shape.kind: missing: the kind defines which keys the section has",
+        ),
         ({"short": "x" * 80, "zzz": 1}, "f: zzz: unknown key, allowed here: file, shape, short"),
         ({"many": [1, 2, 3]}, "f: many: got [1, 2, 3]: list should have at most 2 items after"),
         ({"short": "plain"}, "f: the whole is odd"),
@@ -93,4 +96,4 @@ def test_of_many_faults_the_first_are_told_and_the_rest_counted() -> None:
     assert time.process_time() - start < 10  # a tenth of a second; each told, it is half a minute
     assert len(shown) == 21
     assert shown[0].startswith("f: odd0: unknown key")
-    assert shown[-1] == "f: 19,980 more such faults"
+    assert shown[-1] == "f: 19,980 more faults"

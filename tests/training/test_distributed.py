@@ -97,11 +97,14 @@ def test_shares_are_a_partition_by_cost(costs: list[int], world: int) -> None:
 
 def test_the_ranks_are_those_of_torchrun() -> None:
     assert Ranks.from_environment({}) == Ranks.from_environment({"LOCAL_RANK": "0"}) == Ranks()
-    environment = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}
+    names = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}
+    environment = {**names, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
     assert Ranks.from_environment(environment) == Ranks(3, 4, 1)
-    for malformed in ({"RANK": "0"}, {**environment, "WORLD_SIZE": "two"}):
+    for malformed in ({"RANK": "0"}, *({**environment, "WORLD_SIZE": n} for n in ("two", "3"))):
         with pytest.raises(ConfigError, match=r"^RANK, WORLD_SIZE, LOCAL_RANK: got .*$"):
             Ranks.from_environment(malformed)
+    with pytest.raises(ConfigError, match=r"^MASTER_ADDR, MASTER_PORT: not set"):
+        Ranks.from_environment(names)
 
 
 def test_each_rank_has_a_gpu_or_the_one_that_it_sees(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,7 +200,7 @@ def test_bad_weights_are_neither_saved_nor_validated(corpus, monkeypatch, every,
         if next(calls) >= first_bad:
             self.param_groups[0]["params"][0].data[0] = torch.nan
 
-    saved = "from the last one, of step 2" if n_records else "nothing was saved yet"
+    saved = r"from the last one \(step 2\)" if n_records else "no checkpoint was saved"
     with monkeypatch.context() as patch:
         patch.setattr(torch.optim.Adam, "step", poisoned)
         with pytest.raises(NMTError, match=rf"NaN or infinite after step {first_bad}; .*{saved}"):

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training.toy import assert_resumes, assert_same_run, log_of, records, spy, train_tiny
+from training.toy import (
+    assert_resumes,
+    assert_same_run,
+    last_checkpoint,
+    log_of,
+    records,
+    spy,
+    train_tiny,
+)
 
 from nmt.errors import ConfigError, DataError
 from nmt.models.base import Seq2Seq
@@ -94,6 +102,16 @@ def test_a_finished_run_that_goes_on_is_the_longer_run(corpus: Path, valid: dict
     train_tiny(corpus, **sections)
     assert_same_run(corpus / "whole", corpus / "run")
     assert RunDirectory(corpus / "run").load_config().train.epochs == 2
+
+
+def test_a_validation_of_a_saved_step_is_saved_too(corpus: Path) -> None:
+    """The last step is saved by `save_every`, and validated only because the run ends."""
+    sections: dict[str, Any] = {"train": {"epochs": None, "steps": 6, "save_every": 3}}
+    for _ in range(2):
+        outcome = train_tiny(corpus, **sections, valid={"every": 4, "metric": "loss"})
+        progress = last_checkpoint(corpus / "run").state["progress"]
+        assert progress["validated_step"] == outcome.step == 6
+    assert [line["step"] for line in records(corpus / "run", "valid")] == [4, 6]
 
 
 def test_the_seed_decides(corpus: Path) -> None:

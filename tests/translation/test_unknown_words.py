@@ -100,7 +100,7 @@ def test_a_lexicon_is_read_and_a_malformed_line_named(tmp_path) -> None:
         ("a\tb\nc d e\n", "2: .* got 1 fields"),
         ("a\t \n", "1: .* got 'a' and ' '"),
         ("a b\tc\n", "1: .* got 'a b' and 'c'"),
-        ("a\tb\nd\te\na\tc\n", "3: 'a' has another translation"),
+        ("a\tb\nd\te\na\tc\n", "3: 'a' has a different translation"),
     ):
         path.write_text(content, encoding="utf-8")
         with pytest.raises(DataError, match=f"^{path}:{reason}"):

@@ -32,7 +32,7 @@ class ExtractionOptions:
         Option(
             min=0,
             max=2,
-            help="Read weights this many steps later, when the word is the decoder's input.",
+            help="Read weights N steps later, when the word is the decoder's input.",
         ),
     ] = 0
     method: Method = "attention"
@@ -41,7 +41,7 @@ class ExtractionOptions:
     )
 
     def weight_options(self) -> "WeightOptions":
-        """Return these options as WeightOptions of the library."""
+        """Return these options as the library's WeightOptions."""
         from nmt.explain.aligner import WeightOptions
 
         return WeightOptions(self.shift, self.method, self.heads)
@@ -66,10 +66,10 @@ def align(
         float | None,
         Option(min=0, max=1, help="Smallest weight of a link.", show_default="only the greatest"),
     ] = None,
-    reading: ExtractionOptions,
+    extraction: ExtractionOptions,
     tokenized: Annotated[bool, "The files are tokenised; the model reads plain text."] = False,
     gold: Annotated[
-        Path | None, "Gold links, `i-j` sure, `ipj` possible: print AER, precision and recall."
+        Path | None, "Gold links (`i-j` sure, `ipj` possible), to print AER, precision and recall."
     ] = None,
     gold_from: Annotated[int, Option(min=0, max=1, help="Number of the first word in --gold.")] = 0,
     out: OutFile = None,
@@ -80,13 +80,13 @@ def align(
     """Align the words of sentence pairs by attention.
 
     Each pair becomes a line of links `i-j` between source word i and target word j, in the Pharaoh
-    format. Words are separated by spaces and numbered from 0. With --gold, AER,
-    precision and recall are printed, and the links are written only to --out.
+    format. Words are separated by spaces and numbered from 0. With --gold, AER, precision and
+    recall are printed, and the links are written only if --out is given.
     """
     if symmetrise is not None and reverse is None:
         raise ConfigError("--symmetrise requires --reverse, a run of the opposite direction")
     if as_json and gold is None:
-        raise ConfigError("--json requires --gold: it prints scores")
+        raise ConfigError("--json requires --gold, whose scores it prints")
     runs = models.open(compute)
     reverse_run = None if reverse is None else compute.with_search(open_run(reverse))
 
@@ -96,7 +96,7 @@ def align(
 
     aligner = Aligner(
         models.load(runs, compute),
-        reading.weight_options(),
+        extraction.weight_options(),
         threshold,
         None if reverse_run is None else compute.load([reverse_run], models.checkpoint),
         symmetrise or Aligner.symmetrisation,
@@ -127,7 +127,7 @@ def lexicon(
     first: First = None,
     min_count: Annotated[int, Option(min=1, help="Smallest number of links of an entry.")] = 2,
     per_word: Annotated[int, Option(min=1, help="Largest number of translations of a word.")] = 5,
-    reading: ExtractionOptions,
+    extraction: ExtractionOptions,
     out: OutFile = None,
     checkpoint: Checkpoint = None,
     compute: ComputeOptions,
@@ -147,7 +147,7 @@ def lexicon(
     translator = compute.load([trained], checkpoint)
     data = trained.config.data
     pairs = islice(stream_split(split_named(data, split), data), first)
-    entries = entries_of(translator, pairs, reading.weight_options(), min_count, per_word)
+    entries = entries_of(translator, pairs, extraction.weight_options(), min_count, per_word)
     write_lines((entry.line() for entry in entries), out or STDIN_OR_STDOUT)
     say(f"{len(entries):,} entries for {len({entry.source for entry in entries}):,} words")
 

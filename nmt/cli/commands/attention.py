@@ -35,7 +35,8 @@ def attention(
     split: Annotated[str | None, split_option(None)] = None,
     first: First = None,
     target: Annotated[
-        list[str] | None, "Translation to explain instead of a search; repeated for each sentence."
+        list[str] | None,
+        "Translation to explain, instead of searching; repeat it for each sentence.",
     ] = None,
     format: Annotated[
         Literal["jsonl", "npz", "png", "svg", "pdf", "html", "text"] | None,
@@ -62,10 +63,10 @@ def attention(
     ] = None,
     scale: Annotated[
         float | None,
-        Option(help="Weight of the darkest colour of a picture.", show_default="the greatest"),
+        Option(help="Weight drawn in the darkest colour.", show_default="the greatest"),
     ] = None,
     numbers: Annotated[bool, "Write each weight into its cell of a picture."] = False,
-    side_by_side: Annotated[bool, "Draw the maps of each --run in a picture; no ensemble."] = False,
+    side_by_side: Annotated[bool, "Draw the maps of all --run side by side; no ensemble."] = False,
     models: ModelOptions,
     search: SearchOptions,
     n_best: Annotated[
@@ -168,7 +169,7 @@ def _attributor(
 
 
 def _check_side_by_side(format: str, models: ModelOptions, heads: str, n_best: int | None) -> None:
-    """Raise ConfigError unless there are several runs and each has one map of a picture."""
+    """Raise ConfigError unless several runs are given, each with one map, drawn as a picture."""
     if format not in formats.PICTURES:
         raise ConfigError(f"--side-by-side: allowed with --format {', '.join(formats.PICTURES)}")
     paths = models.run or []
@@ -185,7 +186,7 @@ def _check_side_by_side(format: str, models: ModelOptions, heads: str, n_best: i
 def _translations(
     translator: "Translator", options: formats.MapOutputOptions, attributor: "Attributor | None"
 ) -> Iterator["Translation"]:
-    """Yield the translations, computed a chunk at a time, and print the number of empty sources."""
+    """Yield the translations, computed in chunks, and note the number of empty sources."""
     n_empty, sources, targets = 0, options.sources, options.targets
     attentions = {head.attention for head in options.heads if head.index is not None}
     n_heads = sum(len(translator.model.names_by_attention[kind]) for kind in attentions)

@@ -28,8 +28,8 @@ _SUFFIXES = {f".{name}": name for name in ("jsonl", "npz", "html", *PICTURES)} |
 class MapOutputOptions:
     """Options for writing `n_maps` attention maps to the file or folder `out`.
 
-    `targets` are translations of the user to explain, instead of a search. `scale` and `numbers`
-    are as in MapStyle.
+    `targets` are translations by the user, which are explained instead of searching. `scale` and
+    `numbers` are as in MapStyle.
     """
 
     sources: list[str]
@@ -48,7 +48,7 @@ Picture = tuple[str, "Figure", tuple[str, ...]]
 
 
 def format_of(format: str | None, out: Path | None, is_terminal: bool) -> str:
-    """Return `format`, or if it is None, the format by the suffix of `out`.
+    """Return `format`, or for None the format that the suffix of `out` names.
 
     For stdout, it is text on a terminal, else jsonl. Raises ConfigError for an unknown suffix, and
     for npz without `out`.
@@ -124,7 +124,7 @@ def write_side_by_side(
 def _write_pictures(
     format: str, pictures: Iterable[Picture], options: MapOutputOptions, first: str
 ) -> None:
-    """Write one picture to a file, or several into a folder, where `first` must be free."""
+    """Write one picture to a file, or several to a folder in which no file `first` may exist."""
     from nmt.explain.fonts import font_hint
     from nmt.explain.heatmap import write_map
     from nmt.storage.output import check_output, is_direct

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.cli.shared.messages import kept_lines, note_languages, say
+from nmt.cli.shared.messages import note_languages, say, summary_lines
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, RerankOptions, SearchOptions
 from nmt.cli.shared.options import Force, MaxRatio, OutFolder, SourceFile
 from nmt.cli.shared.sentences import file_lines, with_progress
@@ -30,8 +30,8 @@ def augment(
 ) -> None:
     """Make new training pairs: texts and their translations.
 
-    Translates each different source sentence of the run's training set, or of --file. A pair is a
-    sentence and its translation; with --back, the translation and its sentence, for a model of the
+    Translates each distinct source sentence of the run's training set, or of --file. A pair is a
+    sentence and its translation. With --back the translation is the source, for a model of the
     opposite direction. --n-best above 1 and sampling give several pairs per sentence. With --rerank
     the score of a translation is the weighted mean of the scores of all models.
 
@@ -72,5 +72,5 @@ def augment(
         return with_progress(translations, None, out, count)
 
     rules = PairRules(back, max_ratio, min_score)
-    for line in kept_lines(*write_pairs(translator, texts, out, rules, force, show_progress)):
+    for line in summary_lines(*write_pairs(translator, texts, out, rules, force, show_progress)):
         typer.echo(line)

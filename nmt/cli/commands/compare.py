@@ -72,7 +72,7 @@ def compare(
 
         by_length = {name: evaluation.by_length for name, evaluation in evaluations.items()}
         if not all(by_length.values()):  # without BLEU, or without the source texts
-            raise ConfigError("--plot: got no BLEU by length, allowed: with --bleu and --src")
+            raise ConfigError("--plot: got no BLEU by length, which requires --bleu and --src")
         write_map(draw_by_length(by_length), plot)
         say(f"wrote {plot}")
     if as_json:
@@ -86,7 +86,7 @@ def _open_runs(
 ) -> "dict[Path, tuple[TrainedRun, str | None]]":
     """Open the systems that are runs.
 
-    Raises DataError if another system is no file, and ConfigError for options that do not apply.
+    Raises DataError if any other system is not a file, and ConfigError for unsuitable options.
     """
     from nmt.corpora.text_files import archive_of
     from nmt.runs.find import find_run, is_run, split_checkpoint
@@ -106,7 +106,7 @@ def _open_runs(
     if paths and options.ref and not options.src:
         raise ConfigError("--ref requires --src if a system is a run")
     if not paths and compute != ComputeOptions():
-        raise ConfigError("compare: got options of a model, allowed: with a run")
+        raise ConfigError("compare: got only files, but options of models require a run")
     runs = {}
     for system, (folder, checkpoint) in paths.items():
         run = TrainedRun.open(find_run(folder))

@@ -20,7 +20,7 @@ def show(*, config: ConfigOptions) -> None:
 
 
 def list_() -> None:
-    """List the recipes that come with nmt. Their names can be given to --config."""
+    """List the recipes that come with nmt. --config accepts their names."""
     from nmt.settings.recipes import recipes
 
     typer.echo("\n".join(recipes()))
@@ -44,12 +44,12 @@ def check(files: Annotated[list[Path], Argument(help="Config files, in YAML.")])
             faults.append(str(error))
             continue
         try:
-            absent = check_corpora(config.data)
+            notes = check_corpora(config.data)
             check_scoring(config)
         except ConfigError as error:
             faults.extend(f"{file}: {line}" for line in str(error).split("\n"))
         else:
-            message = f"{file}: right" + "".join(f", but {line}" for line in absent)
+            message = f"{file}: valid" + "".join(f", but {line}" for line in notes)
             typer.echo(with_flags(message, {"from_path": "--from"}))
     if faults:
         raise ConfigError("\n".join(faults))

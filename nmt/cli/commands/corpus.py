@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.messages import complain, kept_lines, print_json, say
+from nmt.cli.shared.messages import complain, print_json, say, summary_lines
 from nmt.cli.shared.options import ConfigOptions, Data, Json, MaxRatio, language_option
 from nmt.errors import ConfigError, DataError
 
@@ -30,7 +30,7 @@ def list_(data: Data = Path("data")) -> None:
     readable = {name: readable_splits(name, data) for name in entries}
     for name, entry in entries.items():
         missing = [split for split in entry.split_names if split not in readable[name]]
-        state = f"on disk but for {', '.join(missing)}" if missing else "on disk"
+        state = f"on disk except {', '.join(missing)}" if missing else "on disk"
         state = state if readable[name] else "not on disk"
         sizes = ", ".join(
             f"{split} {entry.pairs[split]:,}" if split in entry.pairs else split
@@ -46,7 +46,7 @@ def fetch(
     name: Annotated[str, Argument(help="Name in `nmt corpus list`, or opus:NAME/vVERSION/en-fr.")],
     from_path: Annotated[
         Path | None,
-        Option("--from", help="Take the files from this file or folder instead of downloading."),
+        Option("--from", help="Copy from this file or folder instead of downloading."),
     ] = None,
     force: Annotated[bool, "Fetch existing files again."] = False,
     data: Data = Path("data"),
@@ -125,7 +125,7 @@ def clean(
 
     Pairs are written unchanged; rejected pairs are counted by reason. The reasons are an empty
     side, damaged characters, the same text on both sides, too many words, lengths that do not
-    match, another script, other placeholders, and a repeated pair.
+    match, an unexpected script, different placeholders, and a repeated pair.
 
     Files are read line by line, so they may be larger than memory.
     """
@@ -143,10 +143,10 @@ def clean(
     for path in out or ():
         if is_packed(path) or not is_text(path):
             raise ConfigError(f"--out: got {path}, allowed: a plain text file, such as x.tsv")
-    is_pair = len(files) == 1
-    split = SplitConfig(file=files[0]) if is_pair else SplitConfig(src=files[0], tgt=files[1])
+    has_one_file = len(files) == 1
+    split = SplitConfig(file=files[0]) if has_one_file else SplitConfig(src=files[0], tgt=files[1])
     langs = [src_lang or "", tgt_lang or ""]
-    if not is_pair:
+    if not has_one_file:
         langs = [lang or language_of(file) for lang, file in zip(langs, files, strict=True)]
     elif "" in langs and not is_text(files[0]):
         raise ConfigError(f"{files[0]}: requires `src_lang` and `tgt_lang`, such as en and fr")
@@ -163,7 +163,7 @@ def clean(
     counts = _write(split, rules, out or [], rejected)
     # If pairs go to stdout, the counts go to stderr.
     print_line = complain if Path("-") in (*(out or ()), rejected) else typer.echo
-    for line in kept_lines(counts.pop(""), counts):
+    for line in summary_lines(counts.pop(""), counts):
         print_line(line)
 
 

@@ -32,7 +32,7 @@ def evaluate(
     baseline: Annotated[
         Path | None, "Earlier translations, or an evaluated run, for a paired bootstrap test."
     ] = None,
-    no_bootstrap: Annotated[bool, "No confidence interval."] = False,
+    no_bootstrap: Annotated[bool, "Compute no confidence intervals."] = False,
     fail_under: Annotated[
         float | None, Option(min=0, max=100, help="Exit with code 1 if BLEU is lower.")
     ] = None,
@@ -206,7 +206,7 @@ def _show(report: "EvalReport", as_json: bool, on_stderr: bool) -> None:
 
 
 def _keep(report: "EvalReport", run: Path) -> None:
-    """Save the report in its run. A failure is only noted on stderr."""
+    """Save the report in its run. A failure gives only a note on stderr."""
     from nmt.evaluation.score_report import report_path
 
     try:
@@ -216,4 +216,4 @@ def _keep(report: "EvalReport", run: Path) -> None:
         return
     say(f"scores: {report_path(run, report.name)}")
     if dropped:
-        say(f"dropped there: {', '.join(dropped)}, scores of translations that have changed")
+        say(f"removed from the run: {', '.join(dropped)}, scores of translations that have changed")

@@ -50,7 +50,7 @@ def init(
     """Write a config for your sentence pairs, with suitable sizes.
 
     Reads and checks the pairs, learns a tokenizer, and times some training updates. Notes on stderr
-    tell what looks wrong in the files; no pair is removed.
+    describe what looks wrong in the files; no pair is removed.
 
     The path of the config is printed on stdout.
     """
@@ -120,7 +120,7 @@ def _data(
     src_lang: str | None,
     tgt_lang: str | None,
 ) -> "tuple[DataConfig, bool]":
-    """Return the data section, and whether it is certain which language is the source."""
+    """Return the data section, and whether the order of the two languages is certain."""
     from nmt.corpora.languages import language_of, language_pair_of
     from nmt.corpora.sources import DataConfig
     from nmt.settings.config_file import load_values

@@ -41,8 +41,8 @@ def curve(
     if len(set(paths)) < len(paths):
         raise ConfigError(f"--run: got {', '.join(map(str, paths))}, allowed: different runs")
     trained = [open_run(path) for path in paths or (None,)]
-    for opened in trained:
-        opened.check_folder("a packed run has no curves; use the run's folder")
+    for opened_run in trained:
+        opened_run.check_folder("a packed run has no curves; use the run's folder")
     from nmt.explain.curve import draw_curve, draw_curves
     from nmt.explain.heatmap import write_map
 

@@ -24,8 +24,8 @@ def list_(
 ) -> None:
     """List the runs of a folder: state, updates, best score, age, size.
 
-    The run that was changed last is listed last. In state `killed`, training ended without a
-    record of how. The command that began a run also continues a stopped or killed run.
+    The run that was changed last is listed last. The state is `killed` if training ended without
+    recording how. The command that began a run also continues a stopped or killed run.
     """
     from nmt.lab.numbers import columns
     from nmt.runs.run_list import list_runs
@@ -45,21 +45,21 @@ def list_(
 
 
 def show(*, run: RunOption) -> None:
-    """Show a run: its checkpoints, its trainings and how they ended.
+    """Show a run: its checkpoints, its trainings, and how each ended.
 
     The file run.json of a run also has the versions, the hardware and the data.
     """
     from nmt.runs.run_list import run_row
     from nmt.runs.trained_run import TrainedRun
 
-    opened = TrainedRun.open(_path(run))
-    directory = opened.directory
+    opened_run = TrainedRun.open(_path(run))
+    directory = opened_run.directory
     row, folder = run_row(directory), directory.checkpoint_folder
     labels: dict[int, str] = {}
     for label, step in folder.labels().items():
         labels[step] = f"{labels.get(step, '')}  {label}"
     lines = [
-        ("run", opened.name),
+        ("run", opened_run.name),
         ("state", row.state),
         ("updates", f"{row.step:,}"),
         ("best", "" if row.best is None else f"{row.metric} {row.best[0]:.2f} at {row.best[1]:,}"),
@@ -96,11 +96,11 @@ def pack(
     from nmt.runs.pack import pack as write_pack
     from nmt.runs.trained_run import TrainedRun
 
-    opened = TrainedRun.open(_path(run))
-    opened.check_folder("this run is packed already")
-    folder = opened.path.resolve()
+    opened_run = TrainedRun.open(_path(run))
+    opened_run.check_folder("this run is packed already")
+    folder = opened_run.path.resolve()
     out = out or folder.with_name(f"{folder.name}.zip")
-    write_pack(opened.directory, checkpoint or "best", out, int8=int8)
+    write_pack(opened_run.directory, checkpoint or "best", out, int8=int8)
     print_path(out)
 
 
@@ -111,7 +111,7 @@ def push(
     card: Annotated[Path | None, Option(help="README.md to upload.", show_default="a card")] = None,
     checkpoint: Checkpoint = None,
 ) -> None:
-    """Upload a run, packed, and its model card to the Hugging Face Hub.
+    """Pack a run, and upload it with its model card to the Hugging Face Hub.
 
     A missing repository is created, as a public one. `hf auth login` stores the token. Commands
     that translate accept hf:USER/NAME as --run. The address of the commit is printed on stdout.
@@ -148,9 +148,9 @@ def average(
 ) -> None:
     """Average the weights of several checkpoints of a run.
 
-    The mean becomes a new checkpoint of the run, which other commands take by --checkpoint.
-    Training keeps as many checkpoints as train.keep_last and train.keep_best say. The path of the
-    new checkpoint is printed on stdout.
+    The mean is saved as a new checkpoint of the run, which --checkpoint of other commands accepts.
+    train.keep_last and train.keep_best set how many checkpoints training keeps. The path of the new
+    checkpoint is printed on stdout.
     """
     path = run.run or run.run_argument
     if run.run is not None and run.run_argument is not None:  # then the argument is a checkpoint
@@ -190,7 +190,7 @@ def _worst_to_best(run: "TrainedRun") -> list[int]:
 
 
 def _path(run: RunOption) -> Path:
-    """Return the named run, which may have no checkpoint yet, or the newest with a model."""
+    """Return the path of the named run, which may lack a checkpoint, or of the newest model run."""
     from nmt.runs.find import find_run
 
     path = run.path

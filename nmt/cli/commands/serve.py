@@ -24,7 +24,8 @@ def serve(
         Path | None, "File of API keys, one a line; translations then need a key."
     ] = None,
     cors: Annotated[
-        list[str] | None, "Origin whose pages may call the server, as https://example.org; *: any."
+        list[str] | None,
+        "Origin whose pages may call the server, as https://example.org, or * for any.",
     ] = None,
     max_characters: Annotated[
         int, Option(min=1, help="Maximum characters of a request.")
@@ -33,7 +34,7 @@ def serve(
         int, Option(min=1, help="Maximum sentences of a request.")
     ] = ServerOptions.sentences,
     max_waiting: Annotated[
-        int, Option(min=1, help="Maximum sentences waiting for a model; others get 429.")
+        int, Option(min=1, help="Maximum sentences waiting for a model; more get status 429.")
     ] = ServerOptions.waiting,
     time_limit: Annotated[
         float, Option(min=0.1, help="Maximum seconds of a request.")

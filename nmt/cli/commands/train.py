@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nmt.training.distributed import Ranks
 
 _SECONDS_TO_BE_ENDED = 5.0
-"""The delay of an error of rank 1 and up: rank 0 may report it first, and end all ranks."""
+"""Seconds that ranks above 0 wait to report an error, which rank 0 usually reports first."""
 
 _SIGNALS = [s for s in signal.Signals if s.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 
@@ -46,7 +46,7 @@ def train(
         int,
         Option(
             min=1,
-            help="Train in N processes of this machine, each with a GPU or a share of the CPU "
+            help="Train in N processes on this machine, each with a GPU or a share of the CPU "
             "threads. An update then has N times train.accumulate batches.",
         ),
     ] = 1,
@@ -56,8 +56,8 @@ def train(
 
     The path of the run directory is printed on stdout. Ctrl-C, SIGTERM and SIGHUP save the state
     and end the training; the same command continues it. A run that ended in another way continues
-    from its last checkpoint. --processes trains in several processes of this machine, and torchrun
-    on several machines.
+    from its last checkpoint. --processes trains in several processes on this machine; torchrun
+    trains on several machines.
     """
     for number in _SIGNALS:
         if number.name != "SIGHUP" or signal.getsignal(number) != signal.SIG_IGN:
@@ -89,7 +89,7 @@ def train(
 
 
 class _StopSignal:
-    """Tells training whether Ctrl-C, SIGTERM or SIGHUP came. A second signal ends the process.
+    """Tells training whether it got Ctrl-C, SIGTERM or SIGHUP. A second signal ends the process.
 
     Until training first calls this object there is nothing to save, and a signal ends the process
     at once. A Python handler would run only when a library call returns, which can take minutes
@@ -108,7 +108,7 @@ class _StopSignal:
         if not self._is_watching:
             self._is_watching = True
             for number in _SIGNALS:
-                # Under `nohup` SIGHUP is ignored, and stays so.
+                # SIGHUP stays ignored under `nohup`.
                 if number.name != "SIGHUP" or signal.getsignal(number) != signal.SIG_IGN:
                     signal.signal(number, self._note)
         return self.number != 0
@@ -120,7 +120,7 @@ class _StopSignal:
 
     @contextlib.contextmanager
     def one_report(self) -> Iterator[None]:
-        """Report an error in this block by one rank only.
+        """Let only one rank report an error in this block.
 
         Rank 0 reports its error. The other ranks, and a rank that lost its peer, wait until the
         launcher ends them. A rank that is not ended within seconds reports its error too.

@@ -79,21 +79,21 @@ def translate(
 
     Each input line gives one output line. Its sentences are translated one by one, and the white
     space between them stays as it is. A sentence with more pieces than any sentence of the training
-    (data.max_pieces) is cut at the end of a clause. With --lines a line is one sentence, however
-    long; so it is with --json, --confidence, --show-attention, --n-best above 1, --prefix and
-    --must.
+    (data.max_pieces) is cut at the end of a clause. With --lines, each line is one sentence of any
+    length. --json, --confidence, --show-attention, --n-best above 1, --prefix and --must imply
+    --lines.
 
     A --file that ends in .html, .md, .srt (subtitles) or .po (messages) gives the same file,
     translated. In a .po file, only messages without a translation are translated, and marked as
     fuzzy. --format reads texts, stdin and files of other endings in the same way.
 
-    With --n-best above 1 a line gives one line per translation, the best first: the number of the
-    line (from 1), the score and the translation, separated by tabs.
+    With --n-best above 1, each input line gives one output line per translation, best first. It has
+    the number of the input line (from 1), the score and the translation, separated by tabs.
 
     --temperature, --top-k, --top-p and --seed sample translations instead of searching. A sample
     depends only on the seed and the sentence. --must uses dynamic beam allocation, so --beam should
-    be larger than the number of pieces in the required words. So does --glossary, for the terms of
-    each sentence that its translation otherwise lacks; stderr says how many terms were met.
+    be larger than the number of pieces in the required words. --glossary uses it too, for terms
+    that a translation would otherwise lack. A note on stderr says how many terms were met.
 
     A score is the log-probability of the translation divided by the length penalty. With --rerank
     it is the weighted mean of the scores of all models. With --json each line is an object with
@@ -102,7 +102,7 @@ def translate(
 
     A translation has at most as many pieces as its source times search.max_length_factor, plus
     search.max_length_extra, and at most search.max_length. A note on stderr counts the translations
-    that were cut at this bound. Another one names words that no source of the training has.
+    that were cut at this bound. Another note lists source words that the training set lacks.
     """
     if sentences and file:
         raise ConfigError("got sentences and --file, allowed: one of them")
@@ -162,8 +162,8 @@ def translate(
         results = (d.translated(islice(translations, len(d.sentences)))[0] for d in documents)
         print_content("".join(text + end for text in results), out)
     elif not arguments and file is None and sys.stdin.isatty():
-        typed = _prompted(f"{translator.languages[0]}> ")
-        print_lines((answer for line in typed for answer in answers([line])), out)
+        typed_lines = _prompted(f"{translator.languages[0]}> ")
+        print_lines((answer for line in typed_lines for answer in answers([line])), out)
     else:
         source = iter(arguments) if arguments else file_lines(file or STDIN_OR_STDOUT)
         print_lines(with_progress(answers(source), file, out), out)

@@ -1,4 +1,4 @@
-"""`nmt tune search` and `nmt calibrate`: beam, length penalty and confidence by validation."""
+"""`nmt tune search` and `nmt calibrate`: choose search settings, and calibrate confidence."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,13 +26,13 @@ def search(
     penalties: Annotated[
         Any, numbers_option("Length penalties to try.", "0,0.4,0.6,0.8,1,1.2,1.4")
     ] = None,
-    metric: Annotated[str, "Metric that the best setting maximises."] = "bleu",
+    metric: Annotated[str, "Metric that selects the best setting."] = "bleu",
     compute: ComputeOptions,
     as_json: Json = False,
 ) -> None:
-    """Score each beam with each length penalty on the validation set.
+    """Compare beam sizes and length penalties on the validation set.
 
-    Prints a row for each setting, the best setting, and the options that select it. The test set is
+    Prints a row for each combination, the best one, and the options that select it. The test set is
     never read.
     """
     from nmt.evaluation.metrics import check_metrics, validation_scoring
@@ -75,7 +75,9 @@ def search(
 def calibrate(
     *,
     models: ModelOptions,
-    good: Annotated[float, Option(min=0, max=100, help="Smallest chrF2 that is good.")] = 60.0,
+    good: Annotated[
+        float, Option(min=0, max=100, help="Smallest chrF2 of a good translation.")
+    ] = 60.0,
     rerank: RerankOptions,
     search: SearchOptions,
     compute: ComputeOptions,
@@ -83,8 +85,8 @@ def calibrate(
     """Calibrate the confidence of a run on its validation set.
 
     The confidence is the probability that the chrF2 of a translation against a reference is at
-    least --good. The first run keeps the calibration for nmt translate --confidence, nmt serve
-    and nmt card. Other weights need another calibration; other search settings give a note. The
+    least --good. The calibration is stored in the first run, for nmt translate --confidence, nmt
+    serve and nmt card. With other weights, calibrate again; other search settings give a note. The
     expected calibration error and the AUC are measured by cross-validation.
     """
     from nmt.evaluation.confidence import calibrate as fit_confidence
@@ -115,7 +117,7 @@ def _validation_set(run: "TrainedRun") -> "list[EvalExample]":
 
 
 def _show(grid: "SearchGrid", metric: str, current: "SearchConfig") -> None:
-    """Print a row for each setting, with a * at the best, and the flags for the best."""
+    """Print a row for each setting, with * at the best one, and the flags that select it."""
     from nmt.lab.numbers import columns
 
     best = grid.best(metric)

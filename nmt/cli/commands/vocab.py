@@ -15,7 +15,7 @@ def show(
     run: Run = None,
     side: Annotated[
         Literal["src", "tgt"] | None,
-        Option(help="Side to show.", show_default="both; for TEXT src"),
+        Option(help="Side to show.", show_default="both; with TEXT src"),
     ] = None,
     first: First = 20,
 ) -> None:

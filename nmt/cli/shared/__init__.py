@@ -1,1 +1,1 @@
-"""Options, errors, input and output."""
+"""Options, errors, input and output that the commands share."""

@@ -1,4 +1,4 @@
-"""The class of all commands, which checks options and outputs and puts flags in errors."""
+"""The class of all commands. It checks options and outputs, and names flags in errors."""
 
 import contextlib
 import inspect
@@ -51,7 +51,7 @@ class Command(TyperCommand):
 
 
 def path_parameters(callback: Callable[..., object]) -> dict[str, Any]:
-    """Return Typer's info of each path parameter, by name; `writable` is true for outputs."""
+    """Return Typer's info for each path parameter, by name. Outputs have `writable` set."""
     return {
         name: parameter.annotation.__metadata__[0]
         for name, parameter in inspect.signature(callback).parameters.items()

@@ -44,7 +44,7 @@ def _error_lines(error: Exception) -> list[str]:
     if "UsageError" in names and "NoArgsIsHelpError" not in names:
         return [_usage_line(error)]
     if isinstance(error, NMTError):
-        # Only a ConfigError has a fault a line; other messages may quote line ends of any file.
+        # Only a ConfigError has one fault per line; other messages may quote line ends of a file.
         return str(error).split("\n") if isinstance(error, ConfigError) else [str(error)]
     if isinstance(error, UnicodeEncodeError):  # from a library that accepts only UTF-8 names
         return [f"{error.object}: a name that is not UTF-8 cannot be used here"]
@@ -62,7 +62,7 @@ def _error_lines(error: Exception) -> list[str]:
 
 
 def _usage_line(error: Any) -> str:
-    """Return one line: the command, and what is wrong with its arguments."""
+    """Return a line that names the command and says what is wrong with its arguments."""
     kind, problem = type(error).__name__, error.format_message()
     parameters = error.ctx.command.params if error.ctx else []
     is_group = bool(error.ctx) and hasattr(error.ctx.command, "commands")
@@ -84,7 +84,7 @@ def option_name(parameter: Any) -> str:
 
 
 def _bad_value(error: Any) -> str:
-    """Return the bad value and the allowed ones. Typer checks some types with pydantic."""
+    """Return the bad value and the allowed values. Typer checks some types with pydantic."""
     pattern = r"(?:Value error, )?'(.*)' is not one of (.*?)\.?$"
     if choice := re.match(pattern, error.message, re.DOTALL):
         allowed = choice[2].replace("'", "")

@@ -16,7 +16,7 @@ _QUOTED = re.compile(r"`([a-z_][a-z0-9_.]*)(?:=([^`]+))?`")
 
 
 def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Override]":
-    """Return an override in `section` ("": the top level) for each flag that is not None."""
+    """Return an override in `section` ("" is the top level) for each flag that is not None."""
     from nmt.settings.config_file import Override
 
     prefix = f"{section}." if section else ""
@@ -24,7 +24,7 @@ def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Override]":
 
 
 def _typed(name: str, value: object) -> str:
-    """Return a flag as typed: --mbr for mbr.samples, --top-k for sampling.top_k."""
+    """Return a flag as the user typed it: --mbr 8 for mbr.samples, --top-k 5 for sampling.top_k."""
     flag = f"--{name.removeprefix('sampling.').partition('.')[0].replace('_', '-')}"
     return flag if value is True else f"{flag} {value}"
 

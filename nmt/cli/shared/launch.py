@@ -1,4 +1,4 @@
-"""`nmt train --processes N`: run the ranks by torch's elastic launcher."""
+"""`nmt train --processes N`: run the ranks with torch's elastic launcher."""
 
 import logging
 import os
@@ -19,11 +19,11 @@ _LAUNCHED = "NMT_PROCESSES"
 _SIGNALS = [s for s in signal.Signals if s.name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")]
 
 _SECONDS_TO_SAVE = 600
-"""The seconds from a signal until a process that has not ended is killed."""
+"""Seconds after a signal when a process that is still running is killed."""
 
 
 def check_processes(processes: int, ranks: "Ranks") -> None:
-    """Raise ConfigError if torchrun started this process and `processes` asks to start others."""
+    """Raise ConfigError if torchrun started this process and `processes` asks for others too."""
     if processes > 1 and ranks.world > 1 and os.environ.get(_LAUNCHED) != str(processes):
         raise ConfigError(
             f"`processes`: got {processes} in one of the {ranks.world} processes that torchrun "
@@ -32,7 +32,7 @@ def check_processes(processes: int, ranks: "Ranks") -> None:
 
 
 def launch(processes: int) -> int:
-    """Run this command in several processes of this machine, and return the exit code.
+    """Run this command in several processes on this machine, and return the exit code.
 
     Each process gets an equal share of torch's threads, unless OMP_NUM_THREADS is set. If a signal
     ended a process, a line on stderr says so; other processes have printed their own errors.
@@ -69,8 +69,8 @@ def launch(processes: int) -> int:
         if failure.exitcode < 0:
             name = signal.Signals(-failure.exitcode).name
             complain(
-                f"error: process {rank} was ended by {name}; the same command goes on from the "
-                "last checkpoint"
+                f"error: process {rank} was ended by {name}; the same command continues from "
+                "the last checkpoint"
             )
             return 128 - failure.exitcode
         return failure.exitcode

@@ -49,8 +49,8 @@ def note_languages(
         say(f"note: {note}")
 
 
-def kept_lines(n_kept: int, dropped: Counter[str]) -> list[str]:
-    """Return lines for the user: the number of pairs kept, and of pairs dropped by reason."""
+def summary_lines(n_kept: int, dropped: Counter[str]) -> list[str]:
+    """Return lines with the number of pairs kept, and of pairs dropped for each reason."""
     n_all = n_kept + dropped.total()
     return [
         f"kept {n_kept:,} of {n_all:,} pairs ({n_kept / max(1, n_all):.2%})",

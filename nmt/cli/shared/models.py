@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Keys = Mapping[str, object] | None
-"""Flags by their keys in SearchConfig; a None changes nothing."""
+"""Values of flags, by key in SearchConfig. A value of None leaves the key unchanged."""
 
 NBest = Annotated[
     int | None, Option(min=1, help="Translations per sentence.", show_default="the run's")
@@ -47,9 +47,9 @@ class ComputeOptions:
     set_: SetKeys = None
 
     def with_search(self, run: "TrainedRun", keys: Keys = None) -> "TrainedRun":
-        """Return the run with its search config changed by --set, then by the flags in `keys`.
+        """Return the run with --set, and then the flags in `keys`, applied to its search config.
 
-        A None in `keys` changes nothing. A `beam` below the run's `n_best` also becomes `n_best`.
+        Without `n_best` in `keys`, a `beam` below the run's `n_best` lowers `n_best` to `beam`.
         Raises ConfigError for an invalid value, or a key outside `search`.
         """
         for override in self.set_ or ():
@@ -62,8 +62,8 @@ class ComputeOptions:
         run = run.with_config([*(self.set_ or ()), *overrides_of("search", changes)])
         if beam is not None and run.config.search.uses_sampling:
             raise ConfigError(
-                f"--beam: got {beam}, but translations are sampled; leave it out, or set no "
-                "sampling (search.mbr=null, search.sampling=null)"
+                f"--beam: got {beam}, but translations are sampled; leave it out, or "
+                "turn sampling off (search.mbr=null, search.sampling=null)"
             )
         return run
 
@@ -74,7 +74,7 @@ class ComputeOptions:
         weights: Sequence[float] | None = None,
         search: "SearchConfig | None" = None,
     ) -> "Translator":
-        """Load the translator of opened runs (several are an ensemble), and set torch's threads."""
+        """Load a translator of the opened runs, several as an ensemble, and set torch's threads."""
         from nmt.cli.shared.process import configure_process
         from nmt.translation.translator import Translator
 
@@ -90,7 +90,7 @@ class RerankOptions:
     rerank: Annotated[
         list[Path] | None,
         "Run that also scores the hypotheses of the beam, of the same or the opposite direction; "
-        "RUN@last for another checkpoint than best; may be repeated.",
+        "RUN@last for the checkpoint last instead of best; may be repeated.",
     ] = None
     rerank_weights: Annotated[
         Any,
@@ -102,12 +102,12 @@ class RerankOptions:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """The runs of a command and their checkpoint. In most commands several are an ensemble."""
+    """The runs of a command and their checkpoint. In most commands, several form an ensemble."""
 
     run: Runs = None
     weights: Annotated[
         Any,
-        numbers_option("Weight of each --run, as in 2,1; several are an ensemble.", "all the same"),
+        numbers_option("Weight of each --run in the ensemble, as in 2,1.", "all the same"),
     ] = None
     checkpoint: Checkpoint = None
 
@@ -134,10 +134,10 @@ class ModelOptions:
         """Load the translator of the runs that `open` returned, with the rerankers of `rerank`."""
         from nmt.runs.find import split_checkpoint
 
-        named = [split_checkpoint(path) for path in rerank.rerank or ()]
-        rerankers = [open_run(path) for path, _ in named]
+        pairs = [split_checkpoint(path) for path in rerank.rerank or ()]
+        rerankers = [open_run(path) for path, _ in pairs]
         translator = compute.load(runs, self.checkpoint, self.weights, search)
-        checkpoints = [checkpoint or "best" for _, checkpoint in named]
+        checkpoints = [checkpoint or "best" for _, checkpoint in pairs]
         translator.rerank_by(rerankers, rerank.rerank_weights, checkpoints)
         return translator
 
@@ -172,7 +172,7 @@ class SearchOptions:
     top_k: Annotated[int | None, Option(min=1, help="Sample from the K likeliest pieces.")] = None
     top_p: Annotated[
         float | None,
-        "Sample from the likeliest pieces up to this probability: above 0, at most 1.",
+        "Sample from the likeliest pieces with this total probability: above 0, at most 1.",
     ] = None
     seed: Annotated[
         int | None, Option(min=0, help="Seed of sampling.", show_default="the run's, or 1")
@@ -193,9 +193,9 @@ class SearchOptions:
 
 
 def open_run(run: Path | None, builtin: bool = False) -> "TrainedRun":
-    """Open the run at a path. For None, open the newest run with a model; stderr shows its path.
+    """Open the run at a path, or for None the newest run with a model, and note its path.
 
-    With `builtin`, None stands for a built-in model if there are no runs.
+    The note goes to stderr. With `builtin`, None opens a built-in model if there are no runs.
     """
     from nmt.runs.builtin import DEFAULT, builtin_runs
     from nmt.runs.find import find_run

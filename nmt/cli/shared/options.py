@@ -44,14 +44,14 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
     keyword = inspect.Parameter.KEYWORD_ONLY
     is_writer = any(map(_is_written, parameters.values()))
     flags = {"force": Force, "quiet": Quiet} if is_writer else {"quiet": Quiet}
-    silent = [name for name in flags if name not in parameters]
-    for name in silent:
+    extra_flags = [name for name in flags if name not in parameters]
+    for name in extra_flags:
         flag = inspect.Parameter(name, keyword, default=False, annotation=flags[name])
         parameters[name] = flag
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
-        for name in silent:
+        for name in extra_flags:
             del values[name]
         for name, group in groups.items():
             values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
@@ -64,7 +64,7 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _as_option(parameter: inspect.Parameter) -> inspect.Parameter:
-    """Return a parameter with an Option for a help text. A bool gets no second flag --no-NAME."""
+    """Turn a help text in an annotation into an Option. A bool gets no second flag --no-NAME."""
     kind, text = parameter.annotation, getattr(parameter.annotation, "__metadata__", (None,))[0]
     if not isinstance(text, str):
         return parameter
@@ -73,13 +73,13 @@ def _as_option(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def _is_written(parameter: inspect.Parameter) -> bool:
-    """Return whether a parameter is a file that the command writes. Most folders must be new."""
+    """Return whether a parameter is a file that the command writes. Folders do not count."""
     option: Any = getattr(parameter.annotation, "__metadata__", (None,))[0]
     return option is not None and option.writable and option.file_okay
 
 
 def language_option(side: str, show_default: str) -> Any:
-    """An option for the ISO 639 code of a language."""
+    """Build an option for the ISO 639 code of a language."""
 
     def code(value: str | None) -> str | None:
         if value is None:
@@ -105,7 +105,7 @@ OutFile = Annotated[
     Path | None,
     Option("--out", "-o", writable=True, help="File to write; - is stdout.", show_default="stdout"),
 ]
-"""`writable` marks what a command writes. The class Command keeps it from replacing files."""
+"""`writable` marks an output. Command lets it replace an existing file only with --force."""
 Picture = Annotated[Path, Option("--out", "-o", writable=True, help="File to write; - is stdout.")]
 OutFolder = Annotated[
     Path, Option("--out", "-o", file_okay=False, writable=True, help="Folder to write.")
@@ -115,7 +115,8 @@ SourceFile = Annotated[Path | None, Option(help="Source text, one sentence a lin
 GlossaryFile = Annotated[
     Path | None,
     Option(
-        "--glossary", help="Terms: lines of source, tab, target; | between forms, or no target."
+        "--glossary",
+        help="Terms: lines of source, tab, target; | separates forms; no target: copy.",
     ),
 ]
 Run = Annotated[
@@ -138,19 +139,19 @@ First = Annotated[int | None, Option(min=1, help="Only the first N.")]
 
 
 def split_option(default: str | None) -> object:
-    """The option --split of a command; the help shows `default`, or none for None."""
+    """Build the option --split. The help shows `default`, or no default for None."""
     help = "Split of the run's data: test, valid, train or another."
     return Option(help=help, show_default=default or False)
 
 
 def set_option(what: str, example: str) -> Any:
-    """The option --set for the keys of `what`, with an example; its values are Overrides."""
+    """Build the option --set for the keys of `what`, with an example. It parses Overrides."""
     help = f"Set {what}, as in {example}; may be repeated."
     return Option("--set", metavar="KEY=VALUE", help=help, parser=_override)
 
 
 def numbers_option(help: str, show_default: str, kind: Callable[[str], float] = float) -> Any:
-    """An option whose value is a list of numbers, which the user separates by commas."""
+    """Build an option for a list of numbers separated by commas."""
 
     def numbers(text: str) -> Sequence[int | float]:
         try:
@@ -174,7 +175,7 @@ Method = Annotated[
 ]
 
 SetKeys = Annotated[list[Any] | None, set_option("a key of the config", "search.beam=5")]
-"""A command that trains nothing takes keys of `search` only (ComputeOptions.with_search)."""
+"""Commands that do not train accept only keys of `search` (ComputeOptions.with_search)."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ class ConfigOptions:
 
     @property
     def path(self) -> Path:
-        """The file or recipe. Raises ConfigError if there is none, or two different ones."""
+        """The file or recipe. Raises ConfigError if none is given, or two different ones."""
         path = _one("--config", self.config_argument, self.config)
         if path is None:
             from nmt.settings.recipes import recipes
@@ -209,7 +210,7 @@ class ConfigOptions:
         return path
 
     def load(self, *more: "Override") -> "RunConfig":
-        """Load the config, changed by --set and then by `more`. Raises ConfigError."""
+        """Load the config with --set and then `more` applied. Raises as `load_config` does."""
         from nmt.config import load_config
 
         return load_config(self.path, [*(self.set_ or ()), *more])
@@ -230,5 +231,5 @@ class RunOption:
 
     @property
     def path(self) -> Path | None:
-        """The path of the run; None for the newest. Raises ConfigError for two different ones."""
+        """The path of the run, or None for the newest. Raises ConfigError if two paths differ."""
         return _one("--run", self.run_argument, self.run)

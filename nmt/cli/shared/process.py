@@ -34,8 +34,8 @@ def configure_garbage_collector() -> None:
 def configure_signals() -> None:
     """Make SIGTERM and SIGHUP raise SystemExit, so that temporary files are deleted.
 
-    A repeated signal ends the process at once, as does Ctrl-C until `raise_interrupts`. Signals
-    that are ignored, as under `nohup`, stay ignored.
+    A second signal ends the process at once. So does Ctrl-C until `raise_interrupts` is called.
+    Signals that are ignored, as under `nohup`, stay ignored.
     """
     for number in filter(None, (signal.SIGTERM, getattr(signal, "SIGHUP", None))):
         if signal.getsignal(number) == signal.SIG_DFL:
@@ -56,7 +56,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def configure_process(threads: int | None = None) -> None:
-    """Set the allocator and torch's threads (None: torch's choice), before any matrix product."""
+    """Set up the allocator, and torch's threads unless None. Call before any matrix product."""
     import torch
 
     from nmt.translation.parallel import divide_threads
@@ -81,7 +81,7 @@ def configure_memory() -> None:
     library = glibc()
     if library is None or any(name in os.environ for name in _MALLOC_VARIABLES):
         return
-    # Older glibc refuses more than 32 MiB. Setting one option only leaves the other limit too low.
+    # Older glibc refuses more than 32 MiB. Setting only one option leaves the other limit too low.
     if any(library.mallopt(_M_MMAP_THRESHOLD, limit) for limit in (1 << 30, 1 << 25)):
         library.mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
 
@@ -90,18 +90,18 @@ def configure_memory() -> None:
 def deterministic(is_wanted: bool) -> Iterator[None]:
     """If `is_wanted`, allow only bitwise reproducible torch operations in this block.
 
-    An operation without a deterministic form raises RuntimeError. The block must begin before any
-    matrix product on a GPU, when cuBLAS reads CUBLAS_WORKSPACE_CONFIG.
+    An operation without a deterministic version raises RuntimeError. The block must begin before
+    the first matrix product on a GPU, because cuBLAS then reads CUBLAS_WORKSPACE_CONFIG.
     """
     import torch
 
     if not is_wanted:
         yield
         return
-    before = torch.are_deterministic_algorithms_enabled()
+    was_deterministic = torch.are_deterministic_algorithms_enabled()
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        torch.use_deterministic_algorithms(was_deterministic)

@@ -46,7 +46,7 @@ class ScoreOptions:
     ] = None
     split: Annotated[str | None, split_option("test")] = None
     src: Annotated[
-        Path | None, "Source text, one sentence a line; or a file with both sides, without --ref."
+        Path | None, "Source text, one sentence a line, or without --ref a file with both sides."
     ] = None
     ref: Annotated[list[Path] | None, "Reference translation of the source; may be repeated."] = (
         None
@@ -80,7 +80,7 @@ class ScoreOptions:
     ) -> "Scoring":
         """Return the scoring for the test set of a run, or of files if `config` is None.
 
-        `default` are the metrics unless options request any. COMET runs on `device`. Raises
+        The metrics are `default` if no option requests one. COMET runs on `device`. Raises
         ConfigError for an unknown tokenisation or unusable metric.
         """
         from nmt.corpora.languages import language_of
@@ -109,8 +109,8 @@ class ScoreOptions:
     def test_set(self, config: "RunConfig | None", has_hypotheses: bool) -> "TestSet":
         """Read the test set from --src and --ref, or else from a split of the run's data.
 
-        `has_hypotheses`: whether a file has the translations, so that --src is not required. Raises
-        ConfigError for options that do not fit, and DataError for unreadable files.
+        If `has_hypotheses`, the translations are in a file, and --src is not required. Raises
+        ConfigError for contradictory options, and DataError for unreadable files.
         """
         from nmt.corpora.readers import is_text
         from nmt.evaluation.examples import files_as_test_set, split_as_test_set
@@ -120,7 +120,7 @@ class ScoreOptions:
         if self.ref and not (self.src or has_hypotheses):
             raise ConfigError("--ref: requires --src (text to translate) or --hyp (a translation)")
         if self.split and (self.src or self.ref):
-            raise ConfigError("--split: does not apply with --src or --ref, which are a test set")
+            raise ConfigError("--split: allowed without --src and --ref, which give the test set")
         if self.src or self.ref:
             data = None if config is None else config.data
             test_set = files_as_test_set(self.src, self.ref or (), data)
@@ -146,7 +146,7 @@ def translate_test_set(
         f"(beam {translator.search.beam}, {describe_device(translator.device)})"
     )
     evaluation = evaluate(translator, test_set.examples, scoring)
-    # A run's translations always get the references' typography, so that is not noted.
+    # A run's translations always get the references' typography: that needs no note.
     note_altered(replace(evaluation.compared, n_retyped=0), test_set.corpus)
     return evaluation
 
@@ -169,7 +169,7 @@ def note_altered(compared: "Comparable", what: object) -> None:
 
 
 def note_untested(evaluation: "Evaluation", comparisons: "Mapping[str, Comparison]") -> None:
-    """Print on stderr which metrics have scores but no significance test."""
+    """Print on stderr the metrics that have scores but no significance test."""
     for name, result in evaluation.scores.items():
         if name not in comparisons:
             say(f"{result.name} has no significance test")

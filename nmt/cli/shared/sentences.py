@@ -29,14 +29,14 @@ def checked_arguments(sentences: Sequence[str]) -> list[str]:
 
 
 def file_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a file (decompressed), or of stdin for `-`. Raises DataError."""
+    """Yield the decompressed lines of a file, or of stdin (`-`). Raises DataError if unreadable."""
     from nmt.corpora.text_files import stream_lines
 
     yield from _stdin().lines() if str(path) == "-" else stream_lines(path)
 
 
 def file_content(path: Path) -> str:
-    """Return the text of a file (decompressed), or of stdin for `-`. Raises DataError."""
+    """Return the decompressed text of a file, or of stdin (`-`). Raises DataError if unreadable."""
     from nmt.corpora.text_files import open_text
 
     if str(path) == "-":
@@ -73,7 +73,7 @@ def _sentence_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
 
 
 def print_lines(lines: Iterable[str], out: Path | None) -> None:
-    """Print lines as they come, or write them to the file `out`, which is created at the end."""
+    """Print each line at once, or write all to the file `out`, which is created at the end."""
     if out is None or str(out) == "-":
         for line in lines:
             typer.echo(line)
@@ -82,7 +82,7 @@ def print_lines(lines: Iterable[str], out: Path | None) -> None:
 
 
 def print_content(text: str, out: Path | None) -> None:
-    """Write a text as it is, to `out` or stdout. On a terminal, control characters are escaped."""
+    """Write a text unchanged to `out` or stdout. On a terminal, escape control characters."""
     path = out or STDIN_OR_STDOUT
     if path == STDIN_OR_STDOUT and sys.stdout.isatty():
         typer.echo(text, nl=False)
