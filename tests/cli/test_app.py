@@ -111,7 +111,7 @@ def test_python_m_nmt_is_nmt_for_any_name_and_console(tmp_path: Path) -> None:
     (folder / right).write_text("name: x\ndata: {corpus: starter}\ntrain: {epochs: 1}\n")
     names = (right, "a.yaml", b"/nowhere/\xff.yaml")
     done = ended(*MODULE, "config", "check", *names, cwd=folder, env=environment)
-    assert (done.returncode, done.stdout) == (2, b"x\\u0007.yaml: right\n")
+    assert (done.returncode, done.stdout) == (2, b"x\\u0007.yaml: valid\n")
     first, second = done.stderr.decode("utf-8").splitlines()
     assert name in first
     assert second == "error: /nowhere/\\udcff.yaml: no such file"
