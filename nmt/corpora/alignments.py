@@ -50,10 +50,7 @@ def parse_gold(line: str, where: str, first: int = 0) -> Gold:
 
 
 def stream_gold(path: Path, first: int = 0) -> Iterator[Gold]:
-    """Yield the gold alignment of each line, parsed by `parse_gold`.
-
-    Raises DataError, with the file and the line, for a malformed line.
-    """
+    """Yield the gold alignment of each line. Raises DataError, with its place, for a bad line."""
     for number, line in enumerate(stream_lines(path), start=1):
         yield parse_gold(line, f"{path}:{number}", first)
 

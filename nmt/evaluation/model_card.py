@@ -33,10 +33,7 @@ used for that. A translation may be fluent and wrong. Write here what you know."
 
 
 class SavedReport(BaseModel):
-    """The keys that a model card needs from an EvalReport saved in the run's eval/.
-
-    Other keys are ignored.
-    """
+    """Keys of an EvalReport in the run's eval/ that a model card needs. Others are ignored."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 

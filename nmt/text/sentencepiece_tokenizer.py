@@ -117,10 +117,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
         return DEFAULT_SIZE if self.vocab_size is None else None
 
     def build_from_file(self, content: bytes, lang: str) -> "SentencePieceTokenizer":
-        """Build a tokenizer from the content of a user's model file.
-
-        The tokenizer's config describes that model.
-        """
+        """Build a tokenizer from a user's model file, with a config that describes the model."""
         tokenizer = self.build(content, lang)
         update = {
             "model_type": tokenizer.model_type,

@@ -127,10 +127,7 @@ class Glossary:
 
 
 def number_terms(text: str, tokenizers: Tokenizers) -> list[Term]:
-    """Return the numbers that a source text writes in digits, as terms.
-
-    Numbers that the target vocabulary cannot write are left out.
-    """
+    """Return as terms the numbers, in digits, of a text that the target vocabulary can write."""
     tgt, is_reversed, terms = tokenizers.tgt, tokenizers.reverse_target, []
     for forms in number_forms(text):
         words = tuple(filter(None, (word_of(tgt, form, is_reversed) for form in forms)))

@@ -73,10 +73,7 @@ def address(tensor: Tensor | None) -> int | None:
 
 
 def load(folder: Path) -> Library:
-    """Load the best library in `folder` that this processor can run.
-
-    If there is none, return a Library without functions, whose `why_not` says why.
-    """
+    """Load the best library in `folder` for this processor, or a Library with its `why_not`."""
     try:
         content = json.loads((folder / manifest.NAME).read_text(encoding="utf-8"))
         if reason := content.get("why_not"):
