@@ -80,6 +80,6 @@ def test_the_loss_of_an_ensemble_is_on_its_device() -> None:
         for model in (Ensemble([member], VOCAB), member)
     )
     torch.testing.assert_close(loss, expected)
-    gpu = "meta" if IS_CPU else DEVICE
-    weight, bias = Ensemble([member.to(gpu)], VOCAB).vocabulary.affine()
+    member, gpu = (member.to("meta"), "meta") if IS_CPU else (member, DEVICE)
+    weight, bias = Ensemble([member], VOCAB).vocabulary.affine()
     assert weight.device.type == bias.device.type == gpu
