@@ -48,7 +48,7 @@ def test_every_command_shown_exists() -> None:
 
 
 def test_every_setting_shown_is_right() -> None:
-    """But those of the generated page of commands, which are general: `--set seed=N`."""
+    """Every `--set KEY=VALUE`, except in the generated commands.md, which has general forms."""
     settings: set[tuple[str, str]] = set()  # the experiment of the laboratory or nothing first
     for page in (page for page in PAGES if page.name != "commands.md"):
         for line in page.read_text(encoding="utf-8").split("\n"):
@@ -67,8 +67,10 @@ def test_every_experiment_has_its_page_and_its_picture() -> None:
     for name in EXPERIMENTS:
         assert f"](lab/{name}.md)" in index
         page = (ROOT / "docs" / "lab" / f"{name}.md").read_text(encoding="utf-8")
+        assert page.startswith(f"# {name}\n")
         assert f"\nnmt lab {name}\n" in page
         assert f"]({name}.png)" in page
+        assert (ROOT / "docs" / "lab" / f"{name}.png").stat().st_size < 250_000
 
 
 @pytest.mark.parametrize(

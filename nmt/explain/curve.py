@@ -55,8 +55,8 @@ def metric_panel(lines: Sequence[MetricsLine], metric: str) -> Panel:
 def all_panels(lines: Sequence[MetricsLine]) -> Iterator[Panel]:
     """Yield panels of the loss, metrics, other validation measurements, learning rate and speed.
 
-    A panel without values is left out, except that of the loss. At most _MAX_PANELS panels are of
-    metrics and validation measurements.
+    The loss always has a panel. Any other panel is left out if it has no values. Metrics and
+    validation measurements have at most _MAX_PANELS panels.
     """
     yield loss_panel(lines)
     keys = dict.fromkeys(key for line in lines if line.kind == "valid" for key in line.record)

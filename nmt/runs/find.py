@@ -59,7 +59,8 @@ def is_run(path: Path) -> bool:
 
     if is_hub_name(path) or str(path) in builtin_runs():
         return True
-    return os.path.isfile(path / "config.yaml") or (os.path.isfile(path) and is_packed_run(path))
+    config_path = RunDirectory(path).config_path
+    return os.path.isfile(config_path) or (os.path.isfile(path) and is_packed_run(path))
 
 
 def split_checkpoint(path: Path) -> tuple[Path, str | None]:

@@ -196,7 +196,7 @@ def _scalar(node: yaml.Node) -> object:
 
 def _int(text: str) -> int:
     if len(text) > _MAX_DIGITS:
-        raise ValueError(f"got a number of {len(text)} digits, allowed: {_MAX_DIGITS}")
+        raise ValueError(f"got a number of {len(text)} digits, allowed: at most {_MAX_DIGITS}")
     number = int(text)
     if abs(number) >= _MAX_INT:
         raise ValueError(f"got {number}, allowed: less than 2^63")

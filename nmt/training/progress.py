@@ -73,7 +73,7 @@ class Progress:
                 fault = error.errors()[0]
                 key = ".".join(map(str, ("progress", *fault["loc"])))
                 raise ValueError(f"{key}: {fault['msg']}") from None
-        raise ValueError("progress: its keys differ from those of this version of nmt")
+        raise ValueError("progress: unknown or missing keys; it is from another version of nmt")
 
     @property
     def last_epoch(self) -> int:

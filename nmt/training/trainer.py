@@ -207,12 +207,10 @@ class Trainer:
 
     def _validate_and_save(self) -> bool:
         """Validate this step, if it was not, and save it. Return False if interrupted."""
-        if not self.state.progress.is_validated:
-            if not self._validate():
-                return False
-            if self.saved_step == self.state.step:  # saved before its validation
-                self.save()
-        self._save_scheduled()
+        validated_step = self.state.progress.validated_step
+        if not self.state.progress.is_validated and not self._validate():
+            return False
+        self._save_scheduled(is_changed=self.state.progress.validated_step != validated_step)
         return True
 
     def _validate(self) -> bool:
@@ -275,8 +273,13 @@ class Trainer:
         state.ranks.wait()
         self.saved_step = state.step
 
-    def _save_scheduled(self) -> None:
-        """Write a checkpoint that is kept while it is among the newest or the best."""
-        if self.state.step not in self.state.progress.kept_steps:
+    def _save_scheduled(self, is_changed: bool = False) -> None:
+        """Write a checkpoint that is kept while it is among the newest or the best.
+
+        If this step has one already, it is written again only if the state `is_changed`.
+        """
+        is_kept = self.state.step in self.state.progress.kept_steps
+        if not is_kept:
             self.state.keep_step(self.config.train.keep_last)
+        if is_changed or not is_kept:
             self.save()

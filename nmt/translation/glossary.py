@@ -127,7 +127,7 @@ class Glossary:
 
 
 def number_terms(text: str, tokenizers: Tokenizers) -> list[Term]:
-    """Return as terms the numbers, in digits, of a text that the target vocabulary can write."""
+    """Return the numbers in digits of a text that the target vocabulary can write, as terms."""
     tgt, is_reversed, terms = tokenizers.tgt, tokenizers.reverse_target, []
     for forms in number_forms(text):
         words = tuple(filter(None, (word_of(tgt, form, is_reversed) for form in forms)))

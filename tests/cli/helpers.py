@@ -22,11 +22,18 @@ from nmt.runs.directory import RunDirectory
 from nmt.text.tokenizer import train_tokenizers
 
 ENGLISH = [
-    *("the man sleeps.", "the cat is here!", "he is late", "it's summer", "she's in the garden"),
+    "the man sleeps.",
+    "the cat is here!",
+    "he is late",
+    "it's summer",
+    "she's in the garden",
 ]
 FRENCH = [
-    *("l'homme dort.", "le chat est ici !", "il est en retard"),
-    *("c'est l'été", "elle est dans le jardin"),
+    "l'homme dort.",
+    "le chat est ici !",
+    "il est en retard",
+    "c'est l'été",
+    "elle est dans le jardin",
 ]
 
 COMMAND = typer.main.get_command(app)

@@ -1,10 +1,11 @@
 """Laws of the command line: options that are read alike everywhere, and are everywhere."""
 
+import re
 from collections import defaultdict
 from typing import Any
 
 import typer
-from cli.helpers import COMMAND, members
+from cli.helpers import COMMAND, members, nmt
 
 from nmt.cli.shared.flags import flags_of
 
@@ -13,7 +14,7 @@ OF_THEIR_OWN = {
     *(("--out", f"nmt {name}") for name in ("init", "augment", "lab")),  # a config, or folders
     ("--seed", "nmt lab"),
 }
-"""Options whose values are others than those of the same name elsewhere."""
+"""Options that take other values than the options of the same name in other commands."""
 
 COMMANDS = {name: member for name, member in members() if not hasattr(member, "commands")}
 
@@ -57,3 +58,10 @@ def test_commands_have_the_shared_options() -> None:
     drawn = {"--temperature", "--top-k", "--top-p", "--seed", "--must", "--must-not", "--precision"}
     for name in ("translate", "eval", "attention", "augment"):
         assert drawn <= _options(COMMANDS[f"nmt {name}"]).keys()
+
+
+def test_help_of_all_is_complete() -> None:
+    """It cuts no summary in the list of commands, and names no file that a wheel lacks."""
+    for name, _ in members():
+        result = nmt(*name.split()[1:], "--help")
+        assert not re.search(r"docs/|configs/|[a-z]\.\.\.\n", result.stdout), name

@@ -94,3 +94,6 @@ def test_json_has_six_digits_and_a_line_for_each_row() -> None:
     assert readable_json(content).splitlines() == lines
     with pytest.raises(ValueError, match="JSON"):
         readable_json({"x": np.array([1.0, np.inf])})
+    table = {"share": 0.25, "by": {"a": {"n": 1000, "x": 0.5}, "b": {"n": 2, "x": 1e-9}}}
+    lines = ["share  0.25", "", "by      n      x", "a   1,000    0.5", "b       2  1e-09"]
+    assert summary(table) == lines

@@ -1,4 +1,4 @@
-"""Layers of sequences and what they cost, counted and measured, are those of the theory."""
+"""Layers of sequences: connections, paths, operations and measured costs agree with theory."""
 
 import itertools
 

@@ -11,9 +11,9 @@ from nmt.ops.masks import keep_from_lengths
 
 B, Q, S = 3, 5, 13
 LOOKING = [name for name in ATTENTIONS if name != "none"]
-"""Those whose weights depend on what they look at."""
+"""Kinds whose weights depend on the annotations."""
 PLACELESS = [name for name in ATTENTIONS if not POSITIONAL & {*name.split("-")}]
-"""Those that do not know where in the source anything stands."""
+"""Kinds whose weights do not depend on positions in the source."""
 
 
 def _queries(attention: Attention) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Losses are sums over real target tokens; those of two passes have known answers and gradients."""
+"""Losses sum over the target tokens without padding; losses of two passes have known answers."""
 
 import math
 

@@ -39,9 +39,9 @@ def weights_of(run: Path, which: str = "last") -> dict[str, torch.Tensor]:
 
 
 def test_a_training_begins_where_the_other_run_ended(begun: Path, tmp_path: Path) -> None:
-    """With a vanishing learning rate the weights stay those of the named checkpoint.
+    """With a vanishing learning rate, the weights stay equal to the named checkpoint.
 
-    The path of a run may have an at sign.
+    The path of the other run has an at sign.
     """
     run, link = tmp_path / "run", tmp_path / "first@last"
     link.symlink_to(begun / "first")

@@ -104,14 +104,24 @@ def test_a_finished_run_that_goes_on_is_the_longer_run(corpus: Path, valid: dict
     assert RunDirectory(corpus / "run").load_config().train.epochs == 2
 
 
-def test_a_validation_of_a_saved_step_is_saved_too(corpus: Path) -> None:
+def test_a_validation_of_a_saved_step_is_saved_too(corpus: Path, monkeypatch) -> None:
     """The last step is saved by `save_every`, and validated only because the run ends."""
-    sections: dict[str, Any] = {"train": {"epochs": None, "steps": 6, "save_every": 3}}
+    saves: list[int] = []
+    spy(monkeypatch, Trainer, "save", lambda trainer: saves.append(trainer.state.step))
+    sections: dict[str, Any] = {
+        "train": {"epochs": None, "steps": 6, "save_every": 3},
+        "valid": {"every": 4, "metric": "loss"},
+    }
     for _ in range(2):
-        outcome = train_tiny(corpus, **sections, valid={"every": 4, "metric": "loss"})
+        outcome = train_tiny(corpus, **sections)
         progress = last_checkpoint(corpus / "run").state["progress"]
         assert progress["validated_step"] == outcome.step == 6
     assert [line["step"] for line in records(corpus / "run", "valid")] == [4, 6]
+    assert saves == [3, 4, 6, 6]
+    train_tiny(corpus, "stopped", stop_after=4, **sections)
+    saves.clear()
+    train_tiny(corpus, "stopped", **sections)
+    assert saves == [4, 6, 6]
 
 
 def test_the_seed_decides(corpus: Path) -> None:

@@ -190,7 +190,7 @@ def _worst_to_best(run: "TrainedRun") -> list[int]:
 
 
 def _path(run: RunOption) -> Path:
-    """Return the path of the named run, which may lack a checkpoint, or of the newest model run."""
+    """Return the named run, which may lack a checkpoint, or the newest run with a checkpoint."""
     from nmt.runs.find import find_run
 
     path = run.path

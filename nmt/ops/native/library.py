@@ -73,7 +73,7 @@ def address(tensor: Tensor | None) -> int | None:
 
 
 def load(folder: Path) -> Library:
-    """Load the best library in `folder` for this processor, or a Library with its `why_not`."""
+    """Load the best library in `folder` for this processor; `why_not` says why there is none."""
     try:
         content = json.loads((folder / manifest.NAME).read_text(encoding="utf-8"))
         if reason := content.get("why_not"):
