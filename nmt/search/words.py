@@ -154,10 +154,7 @@ class WordHistory:
         return [list(zip(forms, matches, strict=False)) for forms in self.words[row].must]
 
     def blocked_pieces(self) -> tuple[list[int], list[int]]:
-        """Return parallel lists of rows and of pieces that would complete a forbidden word there.
-
-        A row with several such pieces has several entries.
-        """
+        """Return parallel lists of rows and of pieces that would complete a forbidden word."""
         pairs = [
             (row, id_)
             for row, words in enumerate(self.words)

@@ -29,7 +29,7 @@ class PairFile:
     max_bytes: int | None = None
 
     def find_columns(self, names: Sequence[str], place: str) -> tuple[str, str]:
-        """Return source and target column. Raises DataError (at `place`) unless each occurs once."""
+        """Return the two columns. Raises DataError, with `place`, if one is absent or repeated."""
         columns = self.columns or find_sides(tuple(names), self.languages)
         if columns is None or [names.count(name) for name in columns] != [1, 1]:
             wanted = " and ".join(self.columns or self.languages)

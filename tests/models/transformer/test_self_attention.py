@@ -56,6 +56,8 @@ def test_sinusoids_are_the_formula_and_may_begin_anywhere() -> None:
     for first, atol in ((0, 1e-14), (5, 1e-14), (1_000_000, 1e-9)):
         expected = torch.tensor([_waves(first + i) for i in range(T)], dtype=torch.float64)
         torch.testing.assert_close(sinusoids(T, D, first=first), expected, rtol=0, atol=atol)
+    far = sinusoids(2, D, first=1_000_000)
+    assert far[1, 0].item() == pytest.approx(math.sin(1_000_001), abs=1e-12)
     for size in (7, 0, -2):  # a sine without its cosine
         for refusing in (sinusoids, rotation):
             with pytest.raises(ConfigError, match=f"got size {size}, allowed: an even number"):
@@ -139,10 +141,7 @@ def test_bf16_attention_computes_in_fp32_on_a_cpu(is_autocast: bool, monkeypatch
 @cpu_only("the profile is of its memory")
 def test_no_vector_of_each_pair_is_made() -> None:
     config = _config(size=192, positions=RELATIVE)
-    attention, x = (
-        SelfAttention(config, causal=False),
-        torch.randn(B, 50, 192, requires_grad=True),
-    )
+    attention, x = SelfAttention(config, causal=False), torch.randn(B, 50, 192, requires_grad=True)
     inputs = self_attention.encoder_attention_inputs(config, x, _all(50))
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         attention(x, inputs)[0].sum().backward()
