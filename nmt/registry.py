@@ -1,4 +1,4 @@
-"""Register kinds of attention, losses and metrics that are defined outside the package."""
+"""Registration of kinds of attention, losses and metrics that are defined outside the package."""
 
 from typing import Any, Literal, TypeVar, Union, get_args
 
