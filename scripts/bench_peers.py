@@ -23,19 +23,18 @@ from measuring import machine_card
 from peers.data import Exported, export
 from peers.rounds import Place, decoding_table, train_in_turn, training_table, translate_in_turn
 from peers.toolkit import Settings, Toolkit
-from peers.toolkits import JoeyNMT, Marian, OpenNMT, Own
+from peers.toolkits import JoeyNMT, OpenNMT, Own
 
 from nmt.errors import ConfigError, NMTError
 from nmt.settings.config_file import load_overrides
 from nmt.storage.atomic import write_json
 
-_DEFAULT = ("nmt", "opennmt", "joeynmt", "marian")
+_DEFAULT = ("nmt", "opennmt", "joeynmt")
 
 
-def toolkits(threads: int) -> dict[str, Toolkit]:
+def toolkits() -> dict[str, Toolkit]:
     ours = [Own("fp32"), Own("bf16"), Own("fp32", int8=True)]
-    others = [OpenNMT(), JoeyNMT(), JoeyNMT(helped=False), Marian(threads)]
-    return {toolkit.name: toolkit for toolkit in (*ours, *others)}
+    return {toolkit.name: toolkit for toolkit in (*ours, OpenNMT(), JoeyNMT())}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,8 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _chosen(names: Sequence[str], threads: int) -> list[Toolkit]:
-    known = toolkits(threads)
+def _chosen(names: Sequence[str]) -> list[Toolkit]:
+    known = toolkits()
     for name in names:
         if name not in known:
             raise ConfigError(f"toolkit: got '{name}', allowed: {', '.join(known)}")
@@ -73,7 +72,7 @@ def _chosen(names: Sequence[str], threads: int) -> list[Toolkit]:
 
 
 def _setup(options: argparse.Namespace) -> None:
-    for toolkit in _chosen(options.only, options.threads):
+    for toolkit in _chosen(options.only):
         if toolkit.environment is not None:
             print(toolkit.environment.set_up(options.envs))
 
@@ -86,7 +85,7 @@ def _prepared(options: argparse.Namespace) -> tuple[Place, Exported, Settings]:
 
 
 def _train(options: argparse.Namespace) -> None:
-    selected = _chosen(options.only, options.threads)
+    selected = _chosen(options.only)
     place, data, settings = _prepared(options)
     measured = train_in_turn(selected, place, data, settings, options.rounds)
     print(training_table(measured, data.both_by_target))
@@ -97,7 +96,7 @@ def _decode(options: argparse.Namespace) -> None:
     pairs = [model.partition("=") for model in options.models]
     if not pairs or not all(path for _, _, path in pairs):
         raise ConfigError(f"--models: got {options.models}, allowed: NAME=PATH, one or more")
-    selected = _chosen([name for name, _, _ in pairs], options.threads)
+    selected = _chosen([name for name, _, _ in pairs])
     paths = [Path(path).absolute() for _, _, path in pairs]
     for path in paths:
         if not path.exists():

@@ -12,20 +12,16 @@ capitals of the reference, so the first measure says most.
     slip       Two neighbouring letters of one wrod are exchanged.
     typed      lower case, no full stop and a slpi
     keyboard   One letter of a word is its neighbpur on a QWERTY keyboard.
-    one-word   a word
-    two-words  two words
     number     A number ends the sentence, and the reference too. (1,234)
     emoji      An emoji ends the sentence, and the reference too. 🎉
     merged     The next sentence follows. It does so in the reference too.
 
-The last two columns are the share of translated words that the reference has, which is what counts
-for one-word and two-words, and the number of lost numbers (nmt/evaluation/counts.py).
+The last column is the number of lost numbers (nmt/evaluation/counts.py).
 The choices for line N depend on SEED, the form and N only.
 """
 
 import argparse
 import random
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -82,14 +78,6 @@ def with_neighbour(text: str, rng: random.Random) -> str:
     return text[:i] + (letter.upper() if text[i].isupper() else letter) + text[i + 1 :]
 
 
-def some_words(text: str, rng: random.Random, count: int) -> str:
-    """Return `count` adjacent words of `text`, the first of MIN_LETTERS or more, or the text."""
-    words = re.findall(r"[^\W\d_]+", text)
-    starts = [i for i in range(len(words) - count + 1) if len(words[i]) >= MIN_LETTERS]
-    start = rng.choice(starts) if starts else None
-    return text if start is None else " ".join(words[start : start + count])
-
-
 FORMS: dict[str, Callable[[str, random.Random], str]] = {
     "as it is": lambda text, _: text,
     "capitals": lambda text, _: text.upper(),
@@ -98,8 +86,6 @@ FORMS: dict[str, Callable[[str, random.Random], str]] = {
     "slip": with_slip,
     "typed": lambda text, rng: with_slip(without_stop(text.lower()), rng),
     "keyboard": with_neighbour,
-    "one-word": lambda text, rng: some_words(text, rng, 1),
-    "two-words": lambda text, rng: some_words(text, rng, 2),
     "number": lambda text, rng: f"{text} ({rng.choice(NUMBERS)})",
     "emoji": lambda text, rng: f"{text} {rng.choice(EMOJI)}",
 }
@@ -131,32 +117,17 @@ def disturbed_examples(examples: Sequence[EvalExample], form: str, seed: int) ->
     return list(map(EvalExample, sources, refs))
 
 
-def words_in_reference(texts: Sequence[str], examples: Sequence[EvalExample]) -> float:
-    """Return the share of the words in `texts` that their references have, in per cent."""
-    n_all = n_in = 0
-    for text, example in zip(texts, examples, strict=True):
-        expected = set(words_of(" ".join(example.ref_texts)))
-        words = words_of(text)
-        n_all, n_in = n_all + len(words), n_in + sum(word in expected for word in words)
-    return 100 * n_in / max(1, n_all)
-
-
-def words_of(text: str) -> list[str]:
-    return re.findall(r"[^\W_]+", text.casefold())
-
-
 def measure(options: argparse.Namespace) -> Iterator[list[str]]:
-    """Yield each form with its scores by MEASURES, the words in the reference, lost numbers."""
+    """Yield each form with its scores by MEASURES and its lost numbers."""
     run = TrainedRun.open(options.run)
     examples = read_examples(split_named(run.config.data, options.split), run.config.data)
     translator = Translator.load(run)
     scoring = Scoring(run.config.data.tgt_lang, tuple(MEASURES), n_bootstrap=0)
     for form in (*FORMS, "merged"):
         evaluation = evaluate(translator, disturbed_examples(examples, form, SEED), scoring)
-        share = words_in_reference(evaluation.hyp_texts, evaluation.compared.examples)
         scores = (f"{evaluation.scores[key].score:.2f}" for key in MEASURES)
         lost = len(evaluation.counts["lost_numbers"].faults)
-        yield [form, *scores, f"{share:.1f}", str(lost)]
+        yield [form, *scores, str(lost)]
 
 
 def main() -> int:
@@ -169,7 +140,7 @@ def main() -> int:
     except NMTError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    titles = ["source", *MEASURES.values(), "words in reference, %", "numbers lost"]
+    titles = ["source", *MEASURES.values(), "numbers lost"]
     print(markdown_table(titles, rows))
     return 0
 

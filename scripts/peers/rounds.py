@@ -96,11 +96,11 @@ def translate_in_turn(
     Loading is not counted: the time for the first sentence alone is subtracted. BLEU is
     measured in the last round. Raises NMTError if all sentences take no longer than one.
     """
-    orders: dict[Toolkit, list[int]] = {}
+    counts: dict[Toolkit, int] = {}
     jobs: dict[tuple[Toolkit, int], tuple[Job, Job]] = {}
     for toolkit, model in models.items():
         folder = place.folder(toolkit)
-        orders[toolkit] = _write_sources(toolkit, folder, data, settings.sentences)
+        counts[toolkit] = _write_sources(toolkit, folder, data, settings.sentences)
         for size in batch_sizes:
             job = Job(model, folder / "test.src", folder / f"test-{size}.tgt", size, settings.beam)
             one = replace(job, src=folder / "first.src", out=job.out.with_suffix(".first"))
@@ -111,30 +111,26 @@ def translate_in_turn(
             watch = Watch()
             loading = _translate(toolkit, place, one)  # so that both find its files in memory
             seconds = _translate(toolkit, place, job) - loading
-            load, n = watch.look(), len(orders[toolkit])
+            load, n = watch.look(), counts[toolkit]
             if seconds <= 0:
                 raise NMTError(f"{toolkit.name}: {n} sentences took no longer than one; give more")
             figures[toolkit, size].append(((n - 1) / seconds, load))
     measured = {}
     for (toolkit, size), (job, _) in jobs.items():
-        texts = _texts(toolkit, job.out, orders[toolkit])
+        lines = read_lines(job.out)
+        texts = [text_of(line, "fr") for line in lines] if toolkit.reads_pieces else lines
         bleu = bleu_of(texts, data.text("test", "tgt"))
         measured[toolkit.name, size] = _measured(figures[toolkit, size], bleu)
     return measured
 
 
-def _write_sources(
-    toolkit: Toolkit, folder: Path, data: Exported, sentences: int | None
-) -> list[int]:
-    """Write test.src and, with its first sentence, first.src; return the order of the former."""
+def _write_sources(toolkit: Toolkit, folder: Path, data: Exported, sentences: int | None) -> int:
+    """Write test.src and, with its first sentence, first.src; return the length of the former."""
     path = data.pieces("test", "src") if toolkit.reads_pieces else data.text("test", "src")
-    lines = read_lines(path)
-    order = list(range(len(lines)))[:sentences]
-    if not toolkit.sorts:
-        order.sort(key=lambda i: lines[i].count(" "))
-    write_lines((lines[i] for i in order), folder / "test.src", force=True)
+    lines = read_lines(path)[:sentences]
+    write_lines(lines, folder / "test.src", force=True)
     write_lines(lines[:1], folder / "first.src", force=True)
-    return order
+    return len(lines)
 
 
 def _translate(toolkit: Toolkit, place: Place, job: Job) -> float:
@@ -144,12 +140,6 @@ def _translate(toolkit: Toolkit, place: Place, job: Job) -> float:
     started = time.perf_counter()
     _run(command, place, out, source)
     return time.perf_counter() - started
-
-
-def _texts(toolkit: Toolkit, out: Path, order: Sequence[int]) -> list[str]:
-    """Return the translations as text, in the order of the test set."""
-    in_order = [line for _, line in sorted(zip(order, read_lines(out), strict=True))]
-    return [text_of(line, "fr") for line in in_order] if toolkit.reads_pieces else in_order
 
 
 def _run(command: Sequence[str], place: Place, out: Path, source: Path | None = None) -> None:

@@ -126,8 +126,6 @@ class Toolkit(abc.ABC):
     """Whether input and output are pieces; else text."""
     streams = False
     """Whether it reads sentences from stdin and writes to stdout; else files by name."""
-    sorts = True
-    """Whether it sorts sentences by length itself; else its input is sorted."""
 
     def python(self, envs: Path) -> Path:
         """Return the interpreter that runs it. Raises NMTError where it was not set up."""

@@ -1,7 +1,6 @@
-"""nmt as its user runs it, OpenNMT-py 3.5.1, JoeyNMT 2.3.0, and Marian 1.12 through pymarian."""
+"""nmt as its user runs it, OpenNMT-py 3.5.1, and JoeyNMT 2.3.0."""
 
 import json
-import random
 import re
 from datetime import datetime
 from itertools import pairwise
@@ -9,12 +8,9 @@ from pathlib import Path
 
 import yaml
 
-from nmt.corpora.sources import DataConfig
 from nmt.corpora.text_files import read_lines
 from nmt.device import Precision
-from nmt.storage.atomic import write_json, write_text
-from nmt.storage.output import write_lines
-from nmt.text.vocabulary import EOS_ID, RESERVED, UNK_ID
+from nmt.storage.atomic import write_text
 from peers.data import Exported
 from peers.toolkit import LENGTH_PENALTY, Environment, Job, Settings, Toolkit, Window, write_config
 
@@ -95,10 +91,9 @@ class JoeyNMT(Toolkit):
     """JoeyNMT: attention of Bahdanau's form with input feeding, and a layer before the output.
 
     Its batches take the next sentences of any length, so that half of their positions are padding.
-    Hence two forms: unchanged, and with files sorted into batches of similar lengths and without
-    shuffling.
     """
 
+    name = "joeynmt"
     environment = Environment(
         "joeynmt",
         "numpy pyyaml tensorboard sacrebleu sacremoses sentencepiece subword-nmt matplotlib "
@@ -109,22 +104,13 @@ class JoeyNMT(Toolkit):
     train = "-m joeynmt train {config} --skip-test"
     streams = True  # it has no options for files
 
-    def __init__(self, helped: bool = True) -> None:
-        self.helped = helped
-        self.sorts = not helped  # it sorts nothing; the unchanged form gets unsorted sentences
-        self.name = "joeynmt" if helped else "joeynmt-as-it-is"
-
     def write(self, folder: Path, data: Exported, settings: Settings) -> None:
-        train = (folder if self.helped else data.folder) / "train"
-        if self.helped:
-            _write_in_batches(train, data, settings)
         write_config(
             "joeynmt", folder, data, settings,
-            train=train.resolve(),
+            train=(data.folder / "train").resolve(),
             valid=(data.folder / "valid").resolve(),
             length_penalty=LENGTH_PENALTY,
             never=max(settings.report_every * 10_000, settings.steps),
-            shuffle=str(not self.helped).lower(),
         )  # fmt: skip
 
     def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
@@ -148,61 +134,3 @@ class JoeyNMT(Toolkit):
         path = folder / f"translate-{job.batch}.yaml"
         write_text(path, yaml.safe_dump(config, sort_keys=False))
         return [str(python), "-m", "joeynmt", "translate", str(path)]
-
-
-def _write_in_batches(to: Path, data: Exported, settings: Settings) -> None:
-    """Write the training set in batches of similar lengths, the batches in random order.
-
-    A batch that is not full comes last, so that the others keep their bounds.
-    """
-    sides = (read_lines(data.pieces("train", side)) for side in ("src", "tgt"))
-    chance = random.Random(settings.seed)
-    pairs = list(zip(*sides, strict=True))
-    chance.shuffle(pairs)
-    pairs.sort(key=lambda pair: (pair[1].count(" "), pair[0].count(" ")))
-    full = len(pairs) // settings.batch * settings.batch
-    batches = [pairs[at : at + settings.batch] for at in range(0, full, settings.batch)]
-    chance.shuffle(batches)
-    ordered = [pair for batch in batches for pair in batch] + pairs[full:]
-    for i, side in enumerate(("src", "tgt")):
-        write_lines((pair[i] for pair in ordered), to.with_suffix(f".{side}"), force=True)
-
-
-class Marian(Toolkit):
-    """The RNN model 's2s', in its own defaults but for the sizes.
-
-    Its decoder cell is Nematus' conditional GRU, two steps of a GRU around attention, and its layer
-    before the output is deep. Its threads share a batch out among them.
-    """
-
-    name = "marian"
-    train = "-m pymarian train --config {config}"
-    translate = (
-        "-m pymarian decode --models {model} --vocabs {folder}/vocab.src.yml "
-        "{folder}/vocab.tgt.yml --input {src} --output {out} --beam-size {beam} "
-        "--mini-batch {batch} --maxi-batch 100 --maxi-batch-sort src --normalize {penalty} "
-        "--max-length-factor {factor} --quiet-translation --cpu-threads "
-    )
-    environment = Environment("marian", "numpy pyyaml pymarian==1.12.42")
-
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
-        self.translate += str(threads)
-
-    def write(self, folder: Path, data: Exported, settings: Settings) -> None:
-        vocabularies = {}
-        for side in ("src", "tgt"):  # its own list: a mapping with the end mark and unk first
-            entries = [RESERVED[EOS_ID], RESERVED[UNK_ID], *read_lines(data.vocabulary(side))]
-            path = folder / f"vocab.{side}.yml"
-            write_json(path, {piece: i for i, piece in enumerate(entries)})  # JSON is YAML
-            vocabularies[f"vocab_{side}"] = path.resolve()
-        longest = DataConfig().max_pieces + 1
-        write_config(
-            "marian", folder, data, settings, **vocabularies,
-            max_length=longest, threads=self.threads,
-        )  # fmt: skip
-
-    def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
-        """Labels are target pieces, end marks included."""
-        matches = re.findall(r"\* ([\d,]+) @ .*? : Time ([\d.]+)s", log)
-        return [Window(int(n.replace(",", "")), float(seconds)) for n, seconds in matches]

@@ -3,7 +3,6 @@
 import random
 
 import disturb
-import pytest
 
 from nmt.text.noise import NEIGHBOURS
 from nmt.types import EvalExample
@@ -26,14 +25,6 @@ def test_new_forms_change_the_references_alike() -> None:
             addition = example.src_text.removeprefix(text)
             assert addition.startswith(" ")
             assert all(ref.endswith((addition, addition.upper())) for ref in example.ref_texts)
-    for form, count in (("one-word", 1), ("two-words", 2)):
-        words = disturb.disturbed(TEXTS, form, 1)[0].split()
-        assert len(words) == count
-        assert " ".join(words) in TEXTS[0]
-        [example, *_] = disturb.disturbed_examples(examples, form, 1)
-        assert example.ref_texts == examples[0].ref_texts
-    pair = EvalExample("", ("c", "B b"))
-    assert disturb.words_in_reference(["A b c", ""], [pair, pair]) == pytest.approx(200 / 3)
 
 
 def test_slips_are_neighbours_by_seed_and_line() -> None:
