@@ -42,7 +42,7 @@ class Paths:
 
     `hops[h][i, p]` is True if hop h + 1 leads from position p to i. The first hop leads from inputs
     to outputs. `lengths[i, j]` is the number of hops from j to i, or 0 if they are not connected.
-    `within_layer` is True if later hops are steps of the same layer, False if they are layers.
+    `within_layer` is True if later hops are steps of one layer, and False for a stack of layers.
     """
 
     hops: tuple[Connections, ...]
@@ -85,7 +85,7 @@ def shortest_paths(layer: sequence_layers.SequenceLayer, n: int, size: int) -> P
     """Return the shortest paths, found hop by hop until no further pair of positions is connected.
 
     If the outputs of the layer depend on each other, all hops are within this layer. Otherwise,
-    each hop is a layer of a stack of such layers.
+    each hop is one layer of the stack that `layer.above` continues.
     """
     edges, steps = connections(layer, n, size)
     within = bool(steps.any())
