@@ -1,1 +1,1 @@
-"""Small experiments from the attention literature, a file each."""
+"""Small experiments from the attention literature, one file each."""

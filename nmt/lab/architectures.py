@@ -1,4 +1,4 @@
-"""Connections of four layers: a convolution, a dilated convolution, a GRU, and self-attention.
+"""Connections between positions: convolution, dilated convolution, GRU and self-attention.
 
 Connections are computed from gradients, and paths are followed hop by hop. A hop is one application
 of a layer: one stacked layer, or one step of a recurrence (arXiv 1706.03762, section 4).
@@ -18,7 +18,7 @@ from pydantic import Field
 from nmt.errors import format_count
 from nmt.explain.colours import GREY, ORANGE
 from nmt.lab import sequence_layers
-from nmt.lab.experiment import Experiment, Odd, Options, Result, seeded
+from nmt.lab.experiment import Experiment, OddInt, Options, Result, seeded
 from nmt.lab.figure import new_figure
 
 _SIZE = 4  # size of a vector; it does not affect the connections
@@ -28,7 +28,7 @@ class ArchitecturesOptions(Options):
     """The sequence length and the kernel width."""
 
     positions: int = Field(default=8, ge=3, le=16, description="n: length of the sequence")
-    kernel: Odd = Field(default=3, ge=3, le=9, description="k: kernel width of convolutions; odd")
+    kernel: OddInt = Field(default=3, ge=3, le=9, description="k: odd kernel width")
 
 
 Point = tuple[int, int]
@@ -42,15 +42,15 @@ class Paths:
 
     `hops[h][i, p]` is True if hop h + 1 leads from position p to i. The first hop leads from inputs
     to outputs. `lengths[i, j]` is the number of hops from j to i, or 0 if they are not connected.
-    `within` is True if later hops are steps of the same layer, and not further layers.
+    `within_layer` is True if later hops are steps of one layer, and False for a stack of layers.
     """
 
     hops: tuple[Connections, ...]
     lengths: npt.NDArray[np.int64]
-    within: bool
+    within_layer: bool
 
     @property
-    def longest(self) -> int:
+    def max_length(self) -> int:
         """The largest number of hops between two connected positions."""
         return int(self.lengths.max())
 
@@ -66,10 +66,10 @@ class Paths:
 def connections(
     layer: sequence_layers.SequenceLayer, n: int, size: int
 ) -> tuple[Connections, Connections]:
-    """Return which of n inputs each output reads directly, and which outputs of the same layer.
+    """Return the direct connections of n outputs: with n inputs, and with other outputs.
 
-    Output i reads position j if, in one `layer.sweep`, its gradient with respect to position j is
-    not 0. Inputs and previous outputs are random vectors of `size` numbers.
+    Output i reads position j directly if, in one `layer.sweep`, its gradient with respect to
+    position j is not 0. Inputs and previous outputs are random vectors of `size` numbers.
     """
     vectors = torch.randn(2, n, n, size).to(next(layer.parameters()))
     x, previous = (sequences.requires_grad_() for sequences in vectors)
@@ -85,20 +85,20 @@ def shortest_paths(layer: sequence_layers.SequenceLayer, n: int, size: int) -> P
     """Return the shortest paths, found hop by hop until no further pair of positions is connected.
 
     If the outputs of the layer depend on each other, all hops are within this layer. Otherwise,
-    each hop is a layer of a stack of such layers.
+    each hop is one layer of the stack that `layer.above` continues.
     """
     edges, steps = connections(layer, n, size)
     within = bool(steps.any())
     lengths = np.zeros((n, n), dtype=np.int64)
-    reached, hops = edges, [edges]
-    while np.any(new := reached & (lengths == 0)):
-        lengths[new] = len(hops)
+    pairs, hops = edges, [edges]
+    while np.any(new_pairs := pairs & (lengths == 0)):
+        lengths[new_pairs] = len(hops)
         if within:
             edges = steps
         elif (above := layer.above()) is not layer:
             layer, edges = above, connections(above, n, size)[0]
         hops.append(edges)
-        reached = (edges.astype(np.float32) @ reached.astype(np.float32)) > 0
+        pairs = (edges.astype(np.float32) @ pairs.astype(np.float32)) > 0
     return Paths(tuple(hops[:-1]), lengths, within)
 
 
@@ -114,15 +114,15 @@ def sequential_steps(layer: sequence_layers.SequenceLayer, n: int, size: int) ->
 
 @dataclass(frozen=True)
 class Architecture:
-    """The paths of a layer over n positions, and its number of sequential steps."""
+    """The paths of a layer over n positions, and the number of its sequential steps."""
 
     paths: Paths
     steps: int
 
     @property
     def n_layers(self) -> int:
-        """The number of stacked layers that connect every pair of positions a stack can connect."""
-        return 1 if self.paths.within else self.paths.longest
+        """The number of stacked layers beyond which no further pair of positions is connected."""
+        return 1 if self.paths.within_layer else self.paths.max_length
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class ArchitecturesResult(Result):
     def content(self) -> dict[str, object]:
         return {
             name: {
-                "longest_path": architecture.paths.longest,
+                "longest_path": architecture.paths.max_length,
                 "sequential_steps": architecture.steps,
                 "layers": architecture.n_layers,
                 "positions_of_a_path": architecture.paths.between(0, self.n - 1),
@@ -177,14 +177,14 @@ def _draw_connections(axes: Axes, architecture: Architecture, n: int) -> None:
     """Draw inputs below, outputs above, connections in grey, and a path from 1 to n in orange."""
     paths, top = architecture.paths, architecture.n_layers
     for level in range(top):
-        for i, j in np.argwhere(paths.hops[0 if paths.within else level]):
+        for i, j in np.argwhere(paths.hops[0 if paths.within_layer else level]):
             axes.plot([j, i], [level, level + 1], color="0.72", linewidth=0.7, zorder=1)
-    if paths.within:
+    if paths.within_layer:
         for i, j in np.argwhere(paths.hops[1]).tolist():
             _arrow(axes, (j, 1), (i, 1), "0.6", 0.9)
     path, level = paths.between(0, n - 1), 0
     for hop, (start, end) in enumerate(itertools.pairwise(path)):
-        next_level = 1 if paths.within else hop + 1
+        next_level = 1 if paths.within_layer else hop + 1
         _arrow(axes, (start, level), (end, next_level), ORANGE, 2.0)
         level = next_level
     for level in range(top + 1):
@@ -196,7 +196,7 @@ def _draw_connections(axes: Axes, architecture: Architecture, n: int) -> None:
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     steps = format_count(architecture.steps, "step")
-    text = f"{format_count(top, 'layer')}, {steps} per layer\nlongest path: {paths.longest}"
+    text = f"{format_count(top, 'layer')}, {steps} per layer\nlongest path: {paths.max_length}"
     axes.set_xlabel(text, color="0.1")
 
 

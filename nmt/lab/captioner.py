@@ -1,4 +1,4 @@
-"""Captioning: the recurrent decoder of the translation models over annotations of any input.
+"""Captioning: the translation models' recurrent decoder attends to annotations of any input.
 
 An encoder turns the input, such as a picture (arXiv 1502.03044), into a Memory, to which the
 unchanged decoder attends. docs/features.md explains how to use it with other features.
@@ -28,7 +28,7 @@ from nmt.text.vocabulary import EOS_ID, PAD_ID
 from nmt.training.step import StepSettings, train_step
 from nmt.types import Hypothesis
 
-_BETA2 = 0.98  # 0.999 averages over 1,000 updates, about as many as a short run has
+_BETA2 = 0.98  # 0.999 averages over 1,000 updates, about the length of a short run
 _WARMUP = 0.05  # share of the updates
 _FINAL_LR = 0.02  # share of the peak learning rate
 _CLIP_NORM = 1.0
@@ -36,13 +36,13 @@ _CLIP_NORM = 1.0
 
 @dataclass(frozen=True)
 class Features(BatchFirst):
-    """Feature vectors of S positions; `keep` is False at padding and True at least once per row."""
+    """Feature vectors of S positions. `keep` is False at padding, but never in an entire row."""
 
     values: Float[Tensor, "B S D"]
     keep: Bool[Tensor, "B S"]
 
     @classmethod
-    def padded(cls, sequences: Sequence[Float[Tensor, "_ D"]]) -> "Features":
+    def from_sequences(cls, sequences: Sequence[Float[Tensor, "_ D"]]) -> "Features":
         """Pad sequences of different lengths into one batch."""
         lengths = torch.tensor([len(sequence) for sequence in sequences])
         values = pad_sequence(list(sequences), batch_first=True)
@@ -50,10 +50,11 @@ class Features(BatchFirst):
 
 
 class FeatureEncoder(nn.Module):
-    """Encodes feature vectors as ReLU(W feature + b); the mean initialises the decoder (Xu et al.).
+    """An encoder of feature vectors: the annotation of a feature vector is ReLU(W feature + b).
 
-    `normalise` first applies layer normalisation (arXiv 1607.06450) to each feature vector. This
-    suits features of unknown scale, such as activations of a network, but discards their norms.
+    The mean annotation initialises the decoder (arXiv 1502.03044). `normalise` first applies layer
+    normalisation (arXiv 1607.06450) to each feature vector. This suits features of unknown scale,
+    such as activations of a network, but discards their norms.
     """
 
     def __init__(
@@ -76,11 +77,11 @@ class FeatureEncoder(nn.Module):
 
 
 class PictureEncoder(nn.Module):
-    """Encodes a picture as one annotation per 8 by 8 pixels: a grid of cells, row by row.
+    """An encoder of pictures, with one annotation for each cell of 8 by 8 pixels, row by row.
 
-    Three convolutions of stride 2 and one of stride 1, each with batch normalisation (arXiv
-    1502.03167) and a ReLU. Each cell has a receptive field of 38 by 38 pixels, centred on it since
-    the strided kernels are even. A learned vector per cell encodes its position.
+    It has three convolutions of stride 2 and one of stride 1, each with batch normalisation (arXiv
+    1502.03167) and a ReLU. The receptive field of a cell is 38 by 38 pixels. It is centred on the
+    cell, since the strided kernels are even. A learned vector per cell encodes its position.
     """
 
     def __init__(self, n_positions: int, size: int) -> None:
@@ -90,7 +91,7 @@ class PictureEncoder(nn.Module):
         for channels, kernel, stride in [(16, 4, 2), (32, 4, 2), (64, 4, 2), (size, 3, 1)]:
             layers += [
                 nn.Conv2d(in_channels, channels, kernel, stride, padding=1, bias=False),
-                nn.BatchNorm2d(channels),  # it adds the bias
+                nn.BatchNorm2d(channels),  # this layer adds the bias
                 nn.ReLU(),
             ]
             in_channels = channels
@@ -145,7 +146,7 @@ class Captioner(nn.Module):
 
 @dataclass(frozen=True)
 class CaptionBatch:
-    """Inputs and sentences that describe them: sentence i describes input `rows[i]`."""
+    """Inputs, and sentences that describe them. Sentence i describes input `rows[i]`."""
 
     inputs: Tensor | Features
     rows: Int[Tensor, " R"]
@@ -156,10 +157,10 @@ class CaptionBatch:
     def of(
         cls, inputs: Tensor | Features, rows: Sequence[int], sentences: Sequence[Sequence[int]]
     ) -> "CaptionBatch":
-        """Build a batch. A sentence is the decoder's first input, the words and eos, as ids."""
-        padded = pad_ids(sentences)
-        tgt_in = padded[:, :-1].masked_fill(padded[:, :-1] == EOS_ID, PAD_ID)
-        return cls(inputs, torch.tensor(rows), tgt_in, padded[:, 1:])
+        """Build a batch. Each sentence has the ids of the decoder's first input, words and eos."""
+        ids = pad_ids(sentences)
+        tgt_in = ids[:, :-1].masked_fill(ids[:, :-1] == EOS_ID, PAD_ID)
+        return cls(inputs, torch.tensor(rows), tgt_in, ids[:, 1:])
 
     @property
     def n_tokens(self) -> int:
@@ -176,7 +177,7 @@ def caption_loss(model: Captioner, batch: CaptionBatch, settings: StepSettings) 
 def train(
     model: Captioner, batches: Iterable[CaptionBatch], updates: int, lr: float
 ) -> Iterator[float]:
-    """Train `model` by Adam for `updates` batches, and yield the loss of each in nats per word.
+    """Train `model` with Adam for `updates` batches; yield each loss in nats per word.
 
     The learning rate rises linearly to the peak `lr`, then falls as a cosine.
     """
@@ -204,7 +205,7 @@ def describe(
 ) -> list[Hypothesis]:
     """Return the best sentence for each row of the memory, found by beam search.
 
-    The `attention` of a hypothesis has a row for each word, eos included, and S columns.
+    The `attention` of a hypothesis has a row for each word and eos, and a column per position.
     """
     n_positions = memory.keep.shape[1]
     state = model.eval().init_state(memory)

@@ -1,7 +1,7 @@
 """Show, Attend and Tell (Xu et al. 2015, arXiv 1502.03044) with the translation models' decoder.
 
 Pictures of coloured shapes, in arrangements that do not occur in training, are captioned in English
-and French. The unchanged decoder attends to the grid cells of a picture instead of words.
+and French. The unchanged decoder attends to the grid cells of a picture instead of source words.
 """
 
 import random
@@ -54,7 +54,7 @@ class CaptionsOptions(Options):
     tests: int = Field(
         default=1600,
         ge=4,
-        description="maximum number of unseen arrangements; a quarter for new kinds",
+        description="unseen arrangements to test, at most; a quarter as many new kinds",
     )
     beam: int = Field(default=1, ge=1, description="beam size of the search; 1 is greedy")
 
@@ -70,9 +70,9 @@ class CaptionsOptions(Options):
 def training_batches(
     arrangements: Sequence[Arrangement], options: CaptionsOptions, vocabulary: CaptionVocabulary
 ) -> Iterator[CaptionBatch]:
-    """Yield endless batches of new pictures with their captions in every language.
+    """Yield batches of new pictures with their captions in every language, without end.
 
-    A relation is drawn before the arrangement; else pictures of a single thing would be rare.
+    The relation of a picture is drawn first; otherwise, pictures of a single thing would be rare.
     """
     rng = random.Random(f"lessons {options.seed}")
     by_relation: dict[str, list[Arrangement]] = {}
@@ -94,7 +94,7 @@ def generate(
     vocabulary: CaptionVocabulary,
     rng: random.Random,
 ) -> Iterator[GeneratedCaption]:
-    """Yield captions of one new picture of each arrangement, in every language, by beam search."""
+    """Draw a picture of each arrangement, and yield its beam-search captions in every language."""
     config = SearchConfig(beam=options.beam, max_length_factor=0, max_length_extra=_MAX_WORDS)
     for start in range(0, len(arrangements), _SEARCH_BATCH):
         contents = arrangements[start : start + _SEARCH_BATCH]
@@ -114,7 +114,7 @@ def generate(
 
 @dataclass(frozen=True)
 class CaptionsResult(Result):
-    """The generated captions of the arrangements in `Split.unseen` and `Split.new_kinds`.
+    """The generated captions of samples of `Split.unseen` and `Split.new_kinds`.
 
     `losses` has the loss of each update, in nats per word. `n_seen` is the number of arrangements
     in `Split.seen`. `seconds` is the time of training, including the drawing of pictures.
@@ -173,7 +173,7 @@ def run(options: CaptionsOptions) -> CaptionsResult:
         encoder = PictureEncoder(GRID**2, options.annotation)
         model = Captioner(encoder, config, options.annotation, len(vocabulary.vocab))
     started = time.perf_counter()
-    with seeded(options.seed):  # only hard attention, which samples, uses this generator
+    with seeded(options.seed):  # used by hard attention, which samples, and by attention dropout
         batches = training_batches(arrangements.seen, options, vocabulary)
         losses = list(train(model, batches, options.updates, options.lr))
     seconds = time.perf_counter() - started
@@ -204,12 +204,12 @@ def draw(result: CaptionsResult) -> Figure:
 
 
 def _clarity(pair: Sequence[GeneratedCaption]) -> tuple[bool, bool, bool]:
-    """Return a sort key: correct captions, then things of different shapes, colours and genders."""
+    """Return a sort key: correct captions, then shapes and colours that differ, then genders."""
     things = pair[0].arrangement.things
     shapes, colours = ({getattr(t, name) for t in things} for name in ("shape", "colour"))
     genders = {word.text[-3:] for word in pair[-1].reference if word.aspect == "number"}
-    differ = len(shapes) == len(colours) == len(things)
-    return all(caption.is_correct for caption in pair), differ, len(genders) == len(things)
+    are_distinct = len(shapes) == len(colours) == len(things)
+    return all(caption.is_correct for caption in pair), are_distinct, len(genders) == len(things)
 
 
 EXPERIMENT = Experiment(CaptionsOptions, run, draw)

@@ -1,7 +1,8 @@
 """A task that requires both near and distant positions, and an encoder trained on the task.
 
-Each half of a sequence has a card of every letter, in random order, with a random digit. Every
-position answers two digits: of the previous card, and of the same letter in the other half.
+Each half of a sequence has one card per letter, in random order, each with a random digit. The
+answers at a position are the digit of the previous card, and the digit of the card with the same
+letter in the other half.
 """
 
 from dataclasses import dataclass
@@ -25,15 +26,15 @@ class CardOptions(Options):
     layers: int = Field(default=1, gt=0, le=8, description="encoder layers")
     updates: int = Field(default=800, gt=0, description="training updates of each encoder")
     batch: int = Field(default=32, gt=0, description="new sequences per update")
-    lr: float = Field(default=0.01, gt=0, description="initial learning rate of Adam; falls to 0")
+    lr: float = Field(default=0.01, gt=0, description="initial learning rate of Adam, falling to 0")
 
 
 @dataclass(frozen=True)
 class Cards:
     """B sequences of n cards; the id of a card is letter * digits + digit.
 
-    The twin of a card is the other card with the same letter; `twins` has its position. `answers`
-    are the digit of the previous card (for the first card: its own digit) and of the twin.
+    The twin of a card is the other card with the same letter, at the position in `twins`. `answers`
+    has two digits per card: that of the previous card (its own for the first), and of the twin.
     """
 
     ids: Int[Tensor, "B n"]

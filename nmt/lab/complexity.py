@@ -1,6 +1,6 @@
 """Costs of convolution, recurrence, self-attention and local attention by sequence length.
 
-Measured time and memory, beside table 1 of arXiv 1706.03762. Local: arXiv 1508.04025, section 3.2.
+They are compared with table 1 of arXiv 1706.03762. Local attention: arXiv 1508.04025, section 3.2.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 from nmt.explain.colours import BLUE, GREEN, GREY, ORANGE, PURPLE
 from nmt.lab import sequence_layers
 from nmt.lab.costs import FORWARD, TRAINING, Amounts, Costs, Curve, crossing, draw_growth, measure
-from nmt.lab.experiment import Experiment, Odd, Options, Result, one_thread, seeded
+from nmt.lab.experiment import Experiment, OddInt, Options, Result, one_thread, seeded
 from nmt.lab.figure import new_figure
 
 SHORTEST = 32
@@ -21,7 +21,7 @@ CONVOLUTION, DILATED, RECURRENCE = "convolution", "dilated convolution", "recurr
 ATTENTION, LOCAL = "self-attention", "local attention"
 ALL_WEIGHTS = f"{ATTENTION}, with weights"
 _LINES: dict[str, tuple[Any, ...]] = {
-    CONVOLUTION: (GREEN, "-", 3.2),  # wide, since another curve may cover it
+    CONVOLUTION: (GREEN, "-", 3.2),  # wide, to remain visible below another curve
     DILATED: (GREEN, "--"),
     RECURRENCE: (ORANGE, "-", 3.2),
     ATTENTION: (BLUE, "-"),
@@ -38,9 +38,9 @@ class ComplexityOptions(Options):
         default=4096, ge=256, le=65536, description="longest sequence: 32 times a power of 2"
     )
     size: int = Field(default=64, ge=2, le=1024, description="d: size of a position's vector")
-    kernel: Odd = Field(default=7, ge=3, le=255, description="k: kernel width of convolutions; odd")
+    kernel: OddInt = Field(default=7, ge=3, le=255, description="k: odd kernel width")
     window: int = Field(default=10, gt=0, description="D: reach of local attention to each side")
-    repetitions: int = Field(default=5, gt=0, description="timings; their median is reported")
+    repetitions: int = Field(default=5, gt=0, description="minimum number of timings for a median")
 
     @field_validator("longest")
     @classmethod
@@ -68,7 +68,7 @@ class ComplexityResult(Result):
         """Return the lengths above which self-attention costs more than other layers.
 
         `cost` selects the costs. Keys name the compared layers: `self-attention / local attention`.
-        A value is None if self-attention does not cost more at the longest length measured.
+        A value is None if self-attention does not cost more at the longest measured length.
         """
         return {
             f"{first} / {second}": crossing(
@@ -78,17 +78,17 @@ class ComplexityResult(Result):
         }
 
     def content(self) -> dict[str, object]:
-        """Return the content of the JSON file; all but `timed` is equal in every run."""
+        """Return the content of the JSON file. Every entry except `timed` is equal in every run."""
         longest = self.lengths[-1]
         return {
             "lengths": self.lengths,
             "layers": {
-                name: self.theory[name].at(longest) | costs.counted()
+                name: self.theory[name].at(longest) | costs.counts()
                 for name, costs in self.layers.items()
             },
             "macs_crossings": self.crossings(lambda costs: costs.macs),
             "timed": {
-                "layers": {name: costs.timed() for name, costs in self.layers.items()},
+                "layers": {name: costs.timings() for name, costs in self.layers.items()},
                 "crossings": {
                     FORWARD: self.crossings(lambda costs: costs.seconds[FORWARD]),
                     TRAINING: self.crossings(lambda costs: costs.seconds[TRAINING]),

@@ -23,19 +23,19 @@ _MIN_SECONDS = 0.03  # short work is repeated for this long: single timings are 
 
 Amounts = Sequence[int | float]
 
-UPPER = 3
-"""A slope is fitted to this number of the largest sizes; small sizes measure overhead."""
+SLOPE_SIZES = 3
+"""The number of largest sizes to which a slope is fitted. Smaller sizes measure overhead."""
 
 
 def upper_slope(sizes: Sequence[int], costs: Amounts) -> float:
     """Return the exponent p of cost ~ size^p, fitted to the largest sizes on logarithmic axes."""
-    return float(np.polyfit(np.log(sizes[-UPPER:]), np.log(costs[-UPPER:]), 1)[0])
+    return float(np.polyfit(np.log(sizes[-SLOPE_SIZES:]), np.log(costs[-SLOPE_SIZES:]), 1)[0])
 
 
 def crossing(sizes: Sequence[int], costs: Amounts, others: Amounts) -> float | None:
     """Return the size above which `costs` exceed `others`, or None if they do not at the last size.
 
-    It is the first size if they do at all sizes. Costs are interpolated on logarithmic axes.
+    If they do at all sizes, return the first size. Costs are interpolated on logarithmic axes.
     """
     gaps = np.log(costs) - np.log(others)
     below = np.flatnonzero(gaps <= 0)
@@ -63,9 +63,9 @@ def median_seconds(work: Callable[[], object], repetitions: int) -> float:
 
 
 def peak_tensor_bytes(work: Callable[[], object]) -> int:
-    """Return the peak number of bytes in tensors created by `work`, which is equal in every run.
+    """Return the peak number of bytes in tensors that `work` creates.
 
-    Older tensors and the temporary memory inside a kernel are not counted.
+    It is equal in every run. Older tensors, and temporary memory inside a kernel, are not counted.
     """
     with _LiveBytes() as live:
         result = work()
@@ -75,7 +75,7 @@ def peak_tensor_bytes(work: Callable[[], object]) -> int:
 
 
 class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the bytes of each new storage that an operator returns, until the storage is freed."""
+    """A dispatch mode that counts the bytes of storages that operators return and that are live."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -120,7 +120,7 @@ class Costs:
     peak_bytes: list[int]
     seconds: dict[str, list[float]]
 
-    def counted(self) -> dict[str, object]:
+    def counts(self) -> dict[str, object]:
         """Return the costs that are equal in every run, with their slopes."""
         return {
             "macs": self.macs,
@@ -129,7 +129,7 @@ class Costs:
             "bytes_slope": upper_slope(self.sizes, self.peak_bytes),
         }
 
-    def timed(self) -> dict[str, object]:
+    def timings(self) -> dict[str, object]:
         """Return the costs that vary between runs, with their slopes."""
         slopes = {name: upper_slope(self.sizes, row) for name, row in self.seconds.items()}
         return {"seconds": self.seconds, "seconds_slope": slopes}
@@ -172,11 +172,11 @@ def draw_growth(axes: Axes, sizes: list[int], curves: Sequence[Curve]) -> None:
     axes.grid(color="0.9", linewidth=0.5)
     low, high = axes.get_ylim()
     min_gap, height = math.log(high / low) / 17, -math.inf
-    labelled: list[tuple[str, Amounts]] = []
+    labelled_curves: list[tuple[str, Amounts]] = []
     for costs, colour, _, _ in sorted(curves, key=lambda curve: curve.costs[-1]):
-        if (colour, costs) in labelled:
-            continue  # a curve of this colour has the same costs
-        labelled.append((colour, costs))
+        if (colour, costs) in labelled_curves:
+            continue  # an earlier curve of this colour has the same costs
+        labelled_curves.append((colour, costs))
         height = max(math.log(costs[-1]), height + min_gap)
         text = f"{upper_slope(sizes, costs):.2f}"
         axes.text(sizes[-1] * 1.15, math.exp(height), text, color=colour, va="center", fontsize=8)

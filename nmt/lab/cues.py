@@ -1,7 +1,7 @@
 """Volitional and nonvolitional cues: what layers attend to with and without a query.
 
-The task is one kind of item, such as a book, and the answer is the digit on this item. Attention
-gets the task as its query; other layers see the items only (docs/lab/cues.md).
+The task is one kind of item, such as a book, and the answer is the digit on this item. The task is
+the query of attention, and a further feature of every item for other layers (docs/lab/cues.md).
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from nmt.models.attention.scores import GeneralAttention
 
 KINDS = ("newspaper", "paper", "cup", "notebook", "book", "pen", "phone", "lamp")
 LAYERS = ("average pooling", "max pooling", "convolution", "fully connected", "attention")
-SALIENT = KINDS.index("cup")
+SALIENT_KIND = KINDS.index("cup")
 _DIGITS = 8
 FEATURES = ("brightness", *KINDS, *(f"digit {digit}" for digit in range(_DIGITS)))
 _FEATURES = len(FEATURES)
@@ -35,13 +35,13 @@ class CuesOptions(Options):
 
     items: int = Field(default=5, ge=5, le=len(KINDS), description="items per scene")
     salient: float = Field(
-        default=0.4, ge=0, le=1, description="share of scenes with a salient task"
+        default=0.4, ge=0, le=1, description="share of scenes whose task is the salient item"
     )
     hidden: int = Field(default=64, gt=0, description="units of each layer except attention")
     updates: int = Field(default=1000, gt=0, description="updates of Adam for each network")
     batch: int = Field(default=128, gt=0, description="new scenes per update")
     lr: float = Field(default=0.01, gt=0, description="initial learning rate; falls linearly to 0")
-    tests: int = Field(default=20_000, gt=0, description="scenes in the test of accuracy")
+    tests: int = Field(default=20_000, gt=0, description="scenes to measure the accuracy")
 
 
 @dataclass(frozen=True)
@@ -71,14 +71,15 @@ def draw_scenes(n_scenes: int, options: CuesOptions, generator: torch.Generator)
     size = options.items
     kinds = torch.rand(n_scenes, len(KINDS), generator=generator).argsort(dim=1)[:, :size]
     digits = torch.randint(_DIGITS, (n_scenes, size), generator=generator)
-    salient = torch.randint(size, (n_scenes, 1), generator=generator)
+    salient_item = torch.randint(size, (n_scenes, 1), generator=generator)
     brightness = torch.rand(n_scenes, size, generator=generator) / 2
-    brightness.scatter_(1, salient, 1.0)
-    other_item = (salient + torch.randint(1, size, (n_scenes, 1), generator=generator)) % size
+    brightness.scatter_(1, salient_item, 1.0)
+    offsets = torch.randint(1, size, (n_scenes, 1), generator=generator)
+    other_item = (salient_item + offsets) % size
     is_salient = torch.rand(n_scenes, 1, generator=generator) < options.salient
-    position = torch.where(is_salient, salient, other_item)
+    position = torch.where(is_salient, salient_item, other_item)
     shares = torch.full((n_scenes, size), (1 - options.salient) / (size - 1))
-    shares.scatter_(1, salient, options.salient)
+    shares.scatter_(1, salient_item, options.salient)
     probabilities = torch.zeros(n_scenes, _DIGITS).scatter_add_(1, digits, shares)
     return Scenes(
         items=make_items(brightness, kinds, digits),
@@ -91,9 +92,9 @@ def draw_scenes(n_scenes: int, options: CuesOptions, generator: torch.Generator)
 class Reader(nn.Module):
     """A layer over the items of a scene, then a linear layer that predicts the digit.
 
-    `layer` is one of LAYERS except attention (AttentionReader). If `with_task`, the one-hot task is
-    appended to the features of every item. A linear layer on single items precedes pooling. Max
-    pooling follows the convolution, which has width 3.
+    `layer` is one of LAYERS except attention, for which see AttentionReader. If `with_task`, the
+    one-hot task is appended to the features of every item. Before pooling, a linear layer maps each
+    item separately. The convolution has width 3, and max pooling follows it.
     """
 
     def __init__(self, layer: str, with_task: bool, options: CuesOptions) -> None:
@@ -147,7 +148,7 @@ def _one_hot_kinds(kinds: Int[Tensor, "*B"]) -> Float[Tensor, "*B kinds"]:
 
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """The test accuracy, the number of parameters and the `influence` of a trained network."""
+    """The test accuracy of a trained network, its number of parameters, and its `influence`."""
 
     accuracy: float
     parameters: int
@@ -160,8 +161,7 @@ class CuesResult(Result):
 
     `ceiling_without_the_task` is the accuracy that no network can exceed on average without the
     task. `desk` has the kinds of items in the scene for which `influence` is computed. The scores
-    are the `feature_scores` of the attention without the task, which has a constant query, and with
-    the task, which has a query per task.
+    are the `feature_scores` of attention, whose query is constant without the task.
     """
 
     ceiling_without_the_task: float
@@ -174,7 +174,7 @@ class CuesResult(Result):
 
 
 def run(options: CuesOptions) -> CuesResult:
-    """Train every layer with and without the task; measure its accuracy and influence."""
+    """Train every layer without and with the task, and measure accuracy and influence."""
     generator = torch.Generator().manual_seed(options.seed)
     tests = draw_scenes(options.tests, options, generator)
     scenes = draw_scenes(options.updates * options.batch, options, generator)
@@ -225,10 +225,10 @@ def influence(network: nn.Module, with_task: bool, n_items: int) -> Float[Tensor
 
     The digit of one item at a time is replaced. The change of the answer is the total variation
     distance, averaged over the item's other digits. The scene is the desk: the first `n_items` of
-    KINDS with different digits, where only the cup is bright. Without a task there is one row.
+    KINDS with different digits, where only the cup is bright. Without the task, there is one row.
     """
     kinds = torch.arange(n_items)
-    brightness = torch.where(kinds == SALIENT, 1.0, 0.2)
+    brightness = torch.where(kinds == SALIENT_KIND, 1.0, 0.2)
     increments = torch.eye(n_items, dtype=torch.long).unsqueeze(1) * torch.arange(_DIGITS)[:, None]
     digits = (kinds + increments) % _DIGITS  # (S, digits, S): the digit of item s plus 0 to 7
     items = make_items(brightness.expand(digits.shape), kinds.expand(digits.shape), digits)
@@ -268,7 +268,7 @@ def _draw_influence(axes: Axes, result: CuesResult) -> None:
     names = [*LAYERS[:-1], "attention, constant query"]
     names += [f"attention, query: {kind}" for kind in result.desk]
     axes.set_yticks(range(len(table)), names)
-    desk = ["red cup" if kind == KINDS[SALIENT] else kind for kind in result.desk]
+    desk = ["red cup" if kind == KINDS[SALIENT_KIND] else kind for kind in result.desk]
     axes.set_xticks(range(len(desk)), desk, rotation=20)
     axes.axhline(len(LAYERS) - 0.5, color=GREY, linewidth=1.2)
     axes.set(title="Influence of each item on answers about the desk")

@@ -27,12 +27,12 @@ from nmt.models.transformer.positions import sinusoids
 from nmt.ops.masks import masked_softmax
 from nmt.settings.base import conflict_error
 
-BARE = "softmax(X Xᵀ) X"
+BARE_ATTENTION = "softmax(X Xᵀ) X"
 ATTENTION = "self-attention"
 POSITIONS = "self-attention with positions"
 RECURRENCE = "recurrence (GRU)"
-FULL = "fully connected"
-_TITLES = {BARE: "weights", RECURRENCE: "gradients", FULL: "one weight of each block"}
+DENSE = "fully connected"
+_TITLES = {BARE_ATTENTION: "weights", RECURRENCE: "gradients", DENSE: "one weight of each block"}
 _ROW_TITLE: dict[str, Any] = {"x": 0.01, "ha": "left", "fontsize": 10.5, "fontweight": "bold"}
 BARE_SCORES, ONE_MATRIX, TWO_MATRICES = "X Xᵀ", "X W (X W)ᵀ", "X W_q (X W_k)ᵀ"
 
@@ -68,8 +68,8 @@ class LayerMeasurements:
     """Measurements of a layer f. `max_difference` is max |f(PX) - P f(X)| over all permutations P.
 
     `weights` (S, S) has the weight of each input (column) in each output (row). `shuffled_weights`
-    and `difference`, |f(PX) - P f(X)| (S, D), are of one permutation. `shorter_input` is "works" if
-    the layer accepts one word less, and otherwise the error.
+    and `difference`, |f(PX) - P f(X)| (S, D), are for one permutation. `shorter_input` is "works"
+    if the layer accepts an input with one word fewer; otherwise, it is the error message.
     """
 
     parameters: int
@@ -84,7 +84,7 @@ class LayerMeasurements:
 class ScoreMeasurements:
     """Scores S of all pairs of words before the softmax, summed over heads.
 
-    `asymmetry` is max |S - S^T| / max |S|. `self_weights` has the weight of each word on itself.
+    `asymmetry` is max |S - S^T| / max |S|. `self_weights` has the attention of each word to itself.
     """
 
     scores: npt.NDArray[np.float32]
@@ -135,7 +135,7 @@ def run(options: EquivarianceOptions) -> EquivarianceResult:
             return self_attention(x + sinusoids(*x.shape).to(x))
 
         def recurrence(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
-            """The weights are the norms of the gradients of the summed outputs."""
+            """Return the output, with the gradient norms of each summed output as weights."""
             with torch.enable_grad():
                 x = x.clone().requires_grad_()
                 y = gru(x)[0]
@@ -143,16 +143,16 @@ def run(options: EquivarianceOptions) -> EquivarianceResult:
             return y.detach(), torch.stack(gradients).norm(dim=-1)
 
         def fully_connected(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
-            """Return the weight between the first units of two positions, one of size^2."""
+            """Return the output, with one of the size^2 weights between every two positions."""
             weights = full.weight.view(length, size, length, size)[:, 0, :, 0].abs()
             return full(x.flatten()).view_as(x), weights
 
         layers: dict[str, tuple[Layer, nn.Module | None]] = {
-            BARE: (bare_attention, None),
+            BARE_ATTENTION: (bare_attention, None),
             ATTENTION: (self_attention, attention),
             POSITIONS: (attention_with_positions, attention),
             RECURRENCE: (recurrence, gru),
-            FULL: (fully_connected, full),
+            DENSE: (fully_connected, full),
         }
         queries, keys = attention.W_q(x), attention.W_k(x)
         return EquivarianceResult(
@@ -204,7 +204,7 @@ def _measure_scores(scores: Float[Tensor, "S S"]) -> ScoreMeasurements:
 def draw(result: EquivarianceResult) -> Figure:
     """Draw a row per layer: weights before and after the permutation, and the difference.
 
-    The last row has scores. A box marks the pair of words with the largest weight.
+    The last row has scores. A box marks the two words with the largest self-attention weight.
     """
     figure = new_figure(9.0, 11.9)
     rows = figure.subfigures(6, 1, squeeze=False, height_ratios=[1, 0.9, 0.9, 1, 1.25, 1.25]).flat
@@ -215,7 +215,7 @@ def draw(result: EquivarianceResult) -> Figure:
     limit = max(float(layer.difference.max()) for layer in result.layers.values())
     for row, (name, layer) in zip(rows, result.layers.items(), strict=False):
         left, middle, right = row.subplots(1, 3)
-        difference, is_last = layer.max_difference, name == FULL
+        difference, is_last = layer.max_difference, name == DENSE
         is_same = difference < 1e-3
         text = f"equivariant (to {difference:.0e})" if is_same else f"differs by {difference:.2f}"
         length = "" if layer.shorter_input == "works" else "; this length only"
@@ -237,7 +237,7 @@ def draw(result: EquivarianceResult) -> Figure:
         label = "gradient" if name == RECURRENCE else "weight"
         row.colorbar(image, ax=[left, middle], label=label, pad=0.015)
         image = heat_map(right, layer.difference, limit)
-        right.set(title="|f(PX) - P f(X)|" if name == BARE else "", yticks=[])
+        right.set(title="|f(PX) - P f(X)|" if name == BARE_ATTENTION else "", yticks=[])
         right.set_xlabel("component of the vector" if is_last else None)
         right.tick_params(labelbottom=is_last)
         row.colorbar(image, ax=right, label="difference")

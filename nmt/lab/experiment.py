@@ -1,6 +1,6 @@
 """The framework of experiments: options, a run that returns numbers, a figure, and output files.
 
-An experiment is `EXPERIMENT` in nmt/lab/NAME.py, with a line of description in experiments.py.
+The experiment NAME is `EXPERIMENT` in nmt/lab/NAME.py, with a description in experiments.py.
 """
 
 import contextlib
@@ -38,11 +38,11 @@ def _odd(value: int) -> int:
     return value
 
 
-Odd = Annotated[int, AfterValidator(_odd)]
+OddInt = Annotated[int, AfterValidator(_odd)]
 """An odd number, such as the width of a centred window."""
 
 ItemT = TypeVar("ItemT")
-NonEmpty = Annotated[tuple[ItemT, ...], Field(min_length=1)]
+NonEmptyTuple = Annotated[tuple[ItemT, ...], Field(min_length=1)]
 """A tuple of at least one item."""
 
 
@@ -77,7 +77,7 @@ class Experiment(Generic[OptionsT, ResultT]):
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's global generator in the block, and restore its state afterwards.
+    """Seed torch's global CPU generator in the block, and restore its state afterwards.
 
     This is for code that accepts no generator, such as the initialisation of a layer.
     """
@@ -109,8 +109,8 @@ class Report:
 def perform(name: str, overrides: Overrides, folder: Path, force: bool = False) -> Report:
     """Run an experiment with `overrides` (`key=value`); write NAME.json and NAME.png to `folder`.
 
-    Existing files are replaced only with `force`. Raises ConfigError for an unknown name or option,
-    DataError if `folder` cannot be written, and NMTError if a number is NaN or infinite.
+    Raises ConfigError for an unknown name or option, and for an existing file without `force`.
+    Raises DataError if `folder` cannot be written, and NMTError if a number is NaN or infinite.
     """
     experiment = find(name)
     options = load_overrides(overrides, experiment.options)
@@ -147,7 +147,7 @@ def perform(name: str, overrides: Overrides, folder: Path, force: bool = False) 
 def describe_options(name: str) -> list[str]:
     """Return a line for each option of an experiment: its key, its default and its description.
 
-    The default of a section is displayed as its `kind`. Raises ConfigError for an unknown name.
+    A section is displayed as the `kind` of its default. Raises ConfigError for an unknown name.
     """
     defaults = find(name).options()
     rows = [

@@ -1,4 +1,4 @@
-"""The names and descriptions of all experiments. Imports nothing heavy."""
+"""The names and descriptions of all experiments, without imports of heavy packages."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -9,18 +9,18 @@ if TYPE_CHECKING:
     from nmt.lab.experiment import Experiment
 
 EXPERIMENTS = {
-    "cues": "what layers attend to with a query and, by salience alone, without one",
+    "cues": "what layers attend to with a query, and without a query by salience alone",
     "retrieval": "query, key and value as a soft look-up, by dot product and by cosine",
     "kernel-regression": "attention as kernel regression, with a fixed and a learned width",
-    "masks": "padding masks, causal masks and windows: masked positions change no output",
-    "positions": "sinusoidal positions: a counter and a rotation, beside other counters",
-    "equivariance": "self-attention ignores the order of its input, a dense layer does not",
+    "masks": "padding masks, causal masks and windows: masked positions affect no output",
+    "positions": "sinusoidal positions as a counter and as rotations, compared with other counters",
+    "equivariance": "self-attention ignores the order of its input, but a dense layer does not",
     "complexity": "operations, time and memory of five layers by sequence length",
-    "architectures": "which positions four layers connect, and the length of the paths",
-    "hard-soft": "one trained model decoded with soft, sampled and argmax attention",
+    "architectures": "the positions that four layers connect, and the length of the paths",
+    "hard-soft": "trained models, each decoded with soft, sampled and argmax attention",
     "scaling": "why scores are divided by the square root of d, and which attention needs this",
     "key-size": "additive and dot-product attention by key size, after training",
-    "heads": "near and distant attention: several heads compared with one",
+    "heads": "near and distant attention with several heads, compared with one head",
     "truth": "attribution methods scored by a known alignment, by deletion and by insertion",
     "captions": "captions of pictures in two languages, by the translation models' decoder",
 }
@@ -28,7 +28,7 @@ EXPERIMENTS = {
 
 
 def find(name: str) -> "Experiment[Any, Any]":
-    """Return the experiment called `name`. Raises ConfigError, with the nearest name, for none."""
+    """Return an experiment. Raises ConfigError for an unknown name, with the nearest name."""
     if name not in EXPERIMENTS:
         near = did_you_mean(name.replace("_", "-").lower(), EXPERIMENTS)
         hint = near or f"; allowed: {', '.join(EXPERIMENTS)}"

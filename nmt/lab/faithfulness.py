@@ -1,8 +1,8 @@
 """Measures of an attribution: agreement with a planted alignment, deletion and insertion.
 
-Deletion replaces source words by unk, the highest score first, and insertion restores them in this
-order (arXiv 1806.07421; for text arXiv 1911.03429). If it is faithful, the reference's
-log-probability falls early in deletion and rises early in insertion.
+Deletion replaces source words with unk, the highest score first. Insertion restores them in the
+same order (arXiv 1806.07421; for text arXiv 1911.03429). If the attribution is faithful, the
+reference's log-probability falls early in deletion and rises early in insertion.
 """
 
 from typing import NamedTuple
@@ -28,9 +28,9 @@ class Curves(NamedTuple):
 def agreement(
     shares: Float[Tensor, "T S"], sources: Int[Tensor, " T"]
 ) -> tuple[Bool[Tensor, " T"], Float[Tensor, " T"]]:
-    """Return for each row t whether `sources[t]` has the largest share, and its share.
+    """Return for each row t whether source `sources[t]` has the largest share, and this share.
 
-    Of several equal shares, the first is the largest.
+    If several sources have the largest share, the first of them counts.
     """
     rows = torch.arange(len(sources))
     return shares.argmax(dim=-1) == sources, shares[rows, sources]
@@ -38,7 +38,7 @@ def agreement(
 
 @torch.inference_mode()
 def log_probs(model: Seq2Seq, pair: Pair, keep: Bool[Tensor, "R S"]) -> Float[Tensor, "R T"]:
-    """Return log p(tgt_out[t]), teacher-forced, with unk for each source piece outside `keep`."""
+    """Return the teacher-forced log p(tgt_out[t]), with unk for source pieces outside `keep`."""
     unique, inverse = keep.unique(dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
     values = []
     for rows in unique.split(_MAX_ROWS):
@@ -52,8 +52,8 @@ def log_probs(model: Seq2Seq, pair: Pair, keep: Bool[Tensor, "R S"]) -> Float[Te
 def curves(model: Seq2Seq, pair: Pair, scores: Float[Tensor, "*M T S"]) -> Curves:
     """Return the curves of M attributions of the first T target pieces.
 
-    Words are removed or restored by falling scores; words with equal scores keep their order. The
-    last piece of the source, eos, is never removed.
+    Words are removed or restored in order of falling scores; equal scores keep the order of the
+    words. The last piece of the source, eos, is never removed.
     """
     order = scores[..., :-1].argsort(dim=-1, descending=True, stable=True)
     return Curves(_deletion(model, pair, order), _deletion(model, pair, order.flip(-1)).flip(-1))
@@ -73,5 +73,5 @@ def _deletion(
 
 
 def area(curve: Float[Tensor, "*L n"]) -> Float[Tensor, "*L"]:
-    """Return the area under a curve whose x goes from 0 to 1: the curve's mean value."""
+    """Return the area under a curve whose x goes from 0 to 1, which is its mean value."""
     return torch.trapezoid(curve, dim=-1) / (curve.shape[-1] - 1)

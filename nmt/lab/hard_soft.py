@@ -1,7 +1,7 @@
-"""One trained model decoded with soft, sampled and argmax attention.
+"""Trained models, each decoded with soft, sampled and argmax attention.
 
-Soft attention averages over all positions. Hard attention takes one position: a sample from the
-same distribution, or the most probable one (arXiv 1502.03044, section 4).
+Soft attention averages over all positions. Hard attention selects one position: a sample from
+the same distribution, or the most probable position (arXiv 1502.03044, section 4).
 """
 
 import random
@@ -38,7 +38,7 @@ class HardSoftOptions(translators.TranslatorOptions):
 
     bidirectional: bool = Field(
         default=False,
-        description="bidirectional encoder; otherwise it reads an article before its noun",
+        description="bidirectional encoder; a forward encoder reads an article before its noun",
     )
     sentences: int = Field(default=200, gt=0, description="unseen sentences to translate")
     draws: int = Field(default=5, gt=1, description="repetitions of sampled decoding")
@@ -48,11 +48,11 @@ class HardSoftOptions(translators.TranslatorOptions):
 class ModelMeasurements:
     """Measurements of a trained model. `attention` measures its soft attention.
 
-    `decoded` has the accuracy and an example for each way of decoding: one entry per draw for
-    sampled decoding, otherwise one entry.
+    `translations` has the accuracy and an example for each way of decoding. Sampled decoding has an
+    entry per draw, and the other ways have one entry.
     """
 
-    decoded: dict[str, list[translators.Translations]]
+    translations: dict[str, list[translators.Translations]]
     attention: translators.AttentionMeans
 
     def content(self) -> dict[str, object]:
@@ -61,26 +61,26 @@ class ModelMeasurements:
             "weight_on_source_word": self.attention.on_source,
             "weight_on_agreeing_noun": self.attention.on_noun,
         }
-        for way, draws in self.decoded.items():
+        for way, draws in self.translations.items():
             mean, spread = _mean_and_spread(draws)
             numbers[f"decoded_{way}"] = {
                 "word_accuracy": mean,
                 **({} if spread is None else {"word_accuracy_spread": spread}),
-                "example": " ".join(draws[0].first),
+                "example": " ".join(draws[0].first_words),
                 "example_weights": draws[0].first_weights,
             }
         return numbers
 
 
 def _mean_and_spread(draws: Sequence[translators.Translations]) -> tuple[float, float | None]:
-    """Return the mean word accuracy in %, and its standard deviation, or None for one draw."""
+    """Return the mean word accuracy in %, and its standard deviation (None for one draw)."""
     values = [translations.word_accuracy for translations in draws]
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
 @dataclass(frozen=True)
 class HardSoftResult(Result):
-    """The models by the name of the weighting in training (keys of WEIGHTINGS)."""
+    """The models by the name of their weighting in training, a key of WEIGHTINGS."""
 
     models: dict[str, ModelMeasurements]
 
@@ -94,12 +94,12 @@ class HardSoftResult(Result):
 def run(options: HardSoftOptions) -> HardSoftResult:
     """Train each model on the same sentences, and decode it in each of the three ways."""
     rng = random.Random(options.seed)
-    unseen = [EXAMPLE, *translators.draw_pairs(rng, options.sentences, frozenset([EXAMPLE]))]
+    test_pairs = [EXAMPLE, *translators.draw_pairs(rng, options.sentences, frozenset([EXAMPLE]))]
     models: dict[str, ModelMeasurements] = {}
     with one_thread():
         for name, weights in WEIGHTINGS.items():
             config = translators.gru_config(options, weights, options.bidirectional)
-            trained = translators.train(config, frozenset(unseen), options)
+            trained = translators.train(config, frozenset(test_pairs), options)
             assert isinstance(trained, RNNSeq2Seq)
             ways = (
                 weighting.SoftConfig().build(),
@@ -107,12 +107,13 @@ def run(options: HardSoftOptions) -> HardSoftResult:
                 weighting.HardConfig().build(),
             )
             soft, sampled, argmax = (translators.with_weighting(trained, way) for way in ways)
-            decoded = {SOFT: [translators.evaluate(soft, unseen)], SAMPLED: []}
+            results = {SOFT: [translators.evaluate(soft, test_pairs)], SAMPLED: []}
             for draw in range(options.draws):
                 with seeded(options.seed + draw):
-                    decoded[SAMPLED].append(translators.evaluate(sampled, unseen))
-            decoded[ARGMAX] = [translators.evaluate(argmax, unseen)]
-            models[name] = ModelMeasurements(decoded, translators.measure_attention(soft, unseen))
+                    results[SAMPLED].append(translators.evaluate(sampled, test_pairs))
+            results[ARGMAX] = [translators.evaluate(argmax, test_pairs)]
+            attention = translators.measure_attention(soft, test_pairs)
+            models[name] = ModelMeasurements(results, attention)
     return HardSoftResult(models)
 
 
@@ -123,7 +124,7 @@ def draw(result: HardSoftResult) -> Figure:
     for (name, model), (bars, *maps) in zip(result.models.items(), panels, strict=True):
         _draw_bars(bars, model)
         bars.set_title(f"trained {name.replace('_', ', ')}", fontweight="bold")
-        for axes, (way, draws) in zip(maps, model.decoded.items(), strict=True):
+        for axes, (way, draws) in zip(maps, model.translations.items(), strict=True):
             _draw_map(axes, draws[0])
             entropy = f"; entropy {model.attention.entropy:.2f}" if way == SOFT else ""
             axes.set_title(f"decoded {way}{entropy}", color=_COLOURS[way])
@@ -137,7 +138,7 @@ def draw(result: HardSoftResult) -> Figure:
 
 def _draw_bars(axes: Axes, model: ModelMeasurements) -> None:
     for x, (way, colour) in enumerate(_COLOURS.items()):
-        mean, spread = _mean_and_spread(model.decoded[way])
+        mean, spread = _mean_and_spread(model.translations[way])
         text = f"{mean:.1f}" if spread is None else f"{mean:.1f} ± {spread:.1f}"
         axes.bar(x, mean, color=colour, width=0.65)
         axes.text(x, mean + 1.5, text, ha="center", fontsize=7.5)
@@ -147,8 +148,8 @@ def _draw_bars(axes: Axes, model: ModelMeasurements) -> None:
 
 
 def _draw_map(axes: Axes, translations: translators.Translations) -> None:
-    """Draw the weights for the example sentence, a row per target word. Wrong words are red."""
-    words = translations.first
+    """Draw the attention weights of the example, a row per target word. Wrong words are red."""
+    words = translations.first_words
     heat_map(axes, translations.first_weights, 1.0)
     source, reference = ([*words, RESERVED[EOS_ID]] for words in (EXAMPLE.english, EXAMPLE.french))
     axes.set_xticks(range(len(source)), source, rotation=60, fontsize=7.5)

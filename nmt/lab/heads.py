@@ -1,6 +1,7 @@
 """Near and distant attention: self-attention with one head and with several heads.
 
-Each position must attend to a near and to a far card (nmt/lab/cards.py; arXiv 1706.03762, 3.2.2).
+Each position must attend to a near card and to a far card (nmt/lab/cards.py). Heads: arXiv
+1706.03762, section 3.2.2.
 """
 
 import math
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from nmt.explain.colours import CYCLE, GREY
 from nmt.lab.cards import CardOptions, CardReader, Cards, draw_cards, losses, train
-from nmt.lab.experiment import Experiment, NonEmpty, Result, one_thread
+from nmt.lab.experiment import Experiment, NonEmptyTuple, Result, one_thread
 from nmt.lab.figure import heat_map, new_figure
 from nmt.settings.base import conflict_error
 
@@ -30,7 +31,7 @@ _MAX_MAPS = 4
 class HeadsOptions(CardOptions):
     """Settings of the task, the encoders and their training."""
 
-    heads: NonEmpty[Annotated[int, Field(gt=0)]] = Field(
+    heads: NonEmptyTuple[Annotated[int, Field(gt=0)]] = Field(
         default=(1, 2, 4, 8), description="numbers of heads to compare; each must divide `size`"
     )
 
@@ -45,10 +46,10 @@ class HeadsOptions(CardOptions):
 
 @dataclass(frozen=True)
 class EncoderMeasurements:
-    """Measurements of a trained encoder and of its N heads (of all layers).
+    """Measurements of a trained encoder and of the N heads of all its layers, sorted by distance.
 
     `loss` (nats per answer) and `accuracy` have one value per question. Each of `measures` has one
-    value per head. `weights` (N, n, n) are of the first sequence. Heads are sorted by distance.
+    value per head. `weights` (N, n, n) are the attention weights in the first test sequence.
     """
 
     parameters: int
@@ -71,15 +72,15 @@ class HeadsResult(Result):
     twin_distance: float
 
     @property
-    def equal_distance(self) -> float:
-        """The mean attention distance of uniform weights: (n^2 - 1) / 3n."""
+    def uniform_distance(self) -> float:
+        """The mean attention distance of uniform attention weights: (n^2 - 1) / 3n."""
         n = len(self.cards)
         return (n * n - 1) / (3 * n)
 
     def content(self) -> dict[str, object]:
         numbers: dict[str, object] = {
             "distance_of_twins": self.twin_distance,
-            "distance_of_equal_weights": self.equal_distance,
+            "distance_of_equal_weights": self.uniform_distance,
             "loss_of_random_guess": math.log(self.options.digits),
         }
         for n, heads in self.encoders.items():
@@ -122,9 +123,9 @@ def _test(model: CardReader, test: Cards) -> EncoderMeasurements:
 def measure(
     weights: Float[Tensor, "B N n n"], twins: Int[Tensor, "B n"]
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Return the measures of the heads by name, with shape (N,): the distance in positions, the
-    entropy in nats, and the weights on the previous card and on the twin. They are means over
-    sequences and positions.
+    """Return the measures of the N heads by name, as means over sequences and positions.
+
+    Distances are in positions and entropies in nats.
     """
     positions = torch.arange(weights.shape[-1])
     previous = (positions - 1).clamp(min=0).expand_as(twins)
@@ -171,7 +172,7 @@ def _draw_heads(axes: Axes, result: HeadsResult) -> None:
     for name, distance in (
         ("previous card", 1.0),
         ("twin", result.twin_distance),
-        ("equal weights", result.equal_distance),
+        ("equal weights", result.uniform_distance),
     ):
         axes.axvline(distance, color=GREY, linestyle=":", linewidth=1.2)
         axes.text(distance, top, f" {name}", va="top", fontsize=8, color="0.3")
@@ -181,7 +182,7 @@ def _draw_heads(axes: Axes, result: HeadsResult) -> None:
 
 
 def _draw_maps(figure: SubFigure, result: HeadsResult) -> None:
-    """Draw the heads of the smallest encoder and of the largest with at most _MAX_MAPS heads."""
+    """Draw the heads of two encoders: with the fewest heads, and with the most up to _MAX_MAPS."""
     candidates = {n for n in result.encoders if n <= _MAX_MAPS} or {min(result.encoders)}
     encoders = [result.encoders[n] for n in sorted({min(candidates), max(candidates)})]
     maps = [

@@ -1,7 +1,7 @@
-"""Attention before neural networks: kernel regression, with a fixed and with a learned width.
+"""Attention before neural networks: kernel regression with a fixed and a learned width.
 
-y = 2 sin x + x^0.8 + noise is predicted at new x (queries) by an average of the training y (values)
-with weights K(w |x - x_i|), where x_i are the training x (keys). SGD learns w (d2l.ai, 11.2).
+y = 2 sin x + x^0.8 + noise is predicted at new x (queries) as a mean of the training y (values).
+Its weights are K(w |x - x_i|), where x_i are the training x (keys). SGD learns w (d2l.ai, 11.2).
 """
 
 import math
@@ -37,16 +37,16 @@ class KernelOptions(Options):
 
     seed: int = Field(default=16, ge=0, lt=2**48, description="seed of the points in the picture")
     draws: int = Field(
-        default=20, gt=0, le=1000, description="seeds for the range of errors: 1 to `draws`"
+        default=20, gt=0, le=1000, description="number of seeds, from 1, for the range of errors"
     )
     points: int = Field(default=50, ge=5, le=1000, description="training points in [0, 5)")
     noise: float = Field(default=0.5, ge=0, description="standard deviation of the noise on y")
     kernel: Kernel = Field(
         default="gaussian", description="fixed kernel: gaussian, boxcar, epanechnikov or constant"
     )
-    width: float = Field(default=1.0, gt=0, description="w in K(w |x - x_i|); initial value of SGD")
+    width: float = Field(default=1.0, gt=0, description="w in K(w |x - x_i|); SGD starts from it")
     epochs: int = Field(default=40, gt=0, description="passes over the points to learn w")
-    batch: int = Field(default=10, gt=0, description="points in an update")
+    batch: int = Field(default=10, gt=0, description="points per update")
     lr: float = Field(default=0.25, gt=0, description="learning rate of SGD, falling linearly to 0")
 
 
@@ -55,7 +55,7 @@ class Estimate:
     """The weights and the predictions (`curve`) of a kernel at QUERIES, and their errors.
 
     `rmse` is the error against the true function. `loss` is the leave-one-out mean squared error at
-    the noisy points. `n_isolated` counts the queries without a point in the range of the kernel.
+    the training points. `n_isolated` counts the queries without a point in the kernel's range.
     """
 
     weights: Float64[Tensor, "Q S"]
@@ -96,7 +96,7 @@ class Learning:
 class KernelResult(Result):
     """The training points (x, y), the three estimates by name, and the course of `learning`.
 
-    They are for the option `seed`. `draws` has the estimates for the seeds 1 to the option `draws`.
+    These are for `options.seed`. `draws` has the estimates for the seeds 1 to `options.draws`.
     """
 
     options: KernelOptions
@@ -136,7 +136,7 @@ def _range(estimates: list[Estimate]) -> dict[str, float]:
 
 
 def run(options: KernelOptions) -> KernelResult:
-    """Draw random points for each seed, predict in three ways, and measure the errors."""
+    """Draw random points for each seed, predict y in three ways, and measure the errors."""
     x, y, learning, estimates = _estimates(options)
     seeds = range(1, options.draws + 1)
     draws = [_estimates(options.model_copy(update={"seed": seed}))[-1] for seed in seeds]
@@ -162,8 +162,8 @@ def _estimates(options: KernelOptions) -> tuple[Points, Points, Learning, Estima
 def learn_width(x: Points, y: Points, options: KernelOptions, rng: torch.Generator) -> Learning:
     """Learn the width of a Gaussian kernel by SGD on the leave-one-out loss.
 
-    If points could attend to themselves, the narrowest kernel would have the smallest loss. Raises
-    DivergedError if the learned width is not positive and finite.
+    A point does not attend to itself; otherwise, the narrowest kernel would have the smallest loss.
+    Raises DivergedError if the learned width is not positive and finite.
     """
     attention = GaussianConfig(width=options.width).build(1, 1).double()
     assert isinstance(attention, GaussianAttention)
@@ -190,7 +190,7 @@ def learn_width(x: Points, y: Points, options: KernelOptions, rng: torch.Generat
 
 
 def estimate(x: Points, y: Points, kernel: Kernel, width: float) -> Estimate:
-    """Predict y at the queries with a kernel of this width, and measure the errors."""
+    """Predict y at QUERIES with a kernel of this width, and measure the errors."""
     no_mask = torch.ones(_N_QUERIES, len(x), dtype=torch.bool)
     weights, n_isolated = kernel_weights(QUERIES, x, no_mask, kernel, width)
     others = ~torch.eye(len(x), dtype=torch.bool)
@@ -209,7 +209,7 @@ def kernel_weights(
 ) -> tuple[Float64[Tensor, "Q S"], int]:
     """Return the weights K(w |q - k|), normalised over the keys where `keep` is True.
 
-    Also return the number of queries without a key in range, which have uniform weights.
+    Also return the number of queries without a key in range. Their weights are uniform.
     """
     if kernel == "gaussian":
         gaussian = GaussianConfig(width=width).build(1, 1).double()
@@ -229,7 +229,7 @@ def _attend(
     keys: Points,
     keep: Bool[Tensor, "Q S"],
 ) -> Float64[Tensor, "Q S"]:
-    """Return the weights of an attention of nmt.models; all queries attend to the same keys."""
+    """Return the attention weights of queries that all attend to the same keys."""
     memory = keys.view(1, -1, 1).expand(len(queries), -1, -1)
     return attention.attend(queries.view(-1, 1, 1), memory, memory, keep).weights.squeeze(1)
 

@@ -1,7 +1,8 @@
 """Trained additive attention compared with dot products, for several sizes d of queries and keys.
 
-A memory has items with different names and answers; a query requests the answer of a name. Queries
-and keys start from N(0, 1), so q^T k has variance d (arXiv 1706.03762, 1703.03906, section 4.4).
+A memory has items with different names, and each item has an answer. A query requests the answer of
+a name. Queries and keys start from N(0, 1), so q^T k has variance d (arXiv 1706.03762; arXiv
+1703.03906, section 4.4).
 """
 
 import math
@@ -36,7 +37,7 @@ class KeySizeOptions(Options):
     kinds: Kinds = Field(
         default=("dot", "scaled_dot", "additive"), description="attention scores to compare"
     )
-    sizes: Sizes = Field(default=(4, 16, 64, 256, 512), description="sizes d of q and k")
+    sizes: Sizes = Field(default=(4, 16, 64, 256, 512), description="sizes d of queries and keys")
     names: int = Field(default=64, ge=2, description="number of different names")
     items: int = Field(default=16, ge=2, description="items in a memory, at most `names`")
     draws: int = Field(default=3, ge=2, le=100, description="trainings of each model, one per seed")
@@ -53,7 +54,7 @@ class KeySizeOptions(Options):
 
 
 class Retrieval(nn.Module):
-    """Attention over items, whose keys depend on their names, then a linear layer over answers."""
+    """Attention over items with a key per name, then a linear layer that predicts the answer."""
 
     def __init__(self, kind: Kind, size: int, options: KeySizeOptions) -> None:
         super().__init__()
@@ -86,7 +87,7 @@ def draw_memories(count: int, options: KeySizeOptions, generator: torch.Generato
 
 @dataclass(frozen=True)
 class KindResult:
-    """The test losses (nats per answer) and accuracies of a kind of attention: (sizes, draws)."""
+    """The test losses (nats per answer) and accuracies of an attention, both (sizes, draws)."""
 
     loss: npt.NDArray[np.float64]
     accuracy: npt.NDArray[np.float64]

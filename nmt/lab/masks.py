@@ -1,4 +1,4 @@
-"""Masks restrict the positions that a query attends to; other positions do not affect its output.
+"""Attention masks: positions that a query may not attend to do not affect its output.
 
 The key and the value of each position are replaced in turn, to measure the change of every output.
 """
@@ -37,7 +37,7 @@ class MasksOptions(Options):
 
     sentence: str = Field(default="the cat sat on the mat", description="words, one per position")
     padding: int = Field(default=2, ge=0, le=12, description="padding positions after the words")
-    reach: int = Field(default=1, ge=0, description="positions on each side within the window")
+    reach: int = Field(default=1, ge=0, description="positions of the window on each side")
     size: int = Field(default=8, gt=0, description="size of queries, keys and values")
 
     @field_validator("sentence")
@@ -52,7 +52,7 @@ class MasksOptions(Options):
 class MaskedAttention:
     """Attention under one mask. `keep[q, s]` is True if query q may attend to position s.
 
-    `change[q, s]` is the maximum change of output q if position s has another key and value.
+    `change[q, s]` is the maximum change of output q when key and value s are replaced.
     """
 
     keep: Bool[Tensor, "Q S"]
@@ -82,7 +82,7 @@ class MaskedAttention:
 class MasksResult(Result):
     """The measurements of each mask by name.
 
-    `fully_masked` maps ways of masking to each weight of a fully masked query, as text.
+    `fully_masked` maps ways of masking to the weight, as text, of positions that are all masked.
     """
 
     words: tuple[str, ...]
@@ -98,7 +98,7 @@ class MasksResult(Result):
 
 
 def run(options: MasksOptions) -> MasksResult:
-    """Compute attention under every mask, and replace every position in turn."""
+    """Compute attention under every mask, and its change when a position is replaced."""
     words = (*options.sentence.split(), *[_PAD] * options.padding)
     generator = torch.Generator().manual_seed(options.seed)
     shape = (3, 1, len(words), options.size)
@@ -119,7 +119,7 @@ def run(options: MasksOptions) -> MasksResult:
 
 
 def make_masks(options: MasksOptions, generator: torch.Generator) -> dict[str, Bool[Tensor, "Q S"]]:
-    """Return the masks by name; True if a position may be attended to."""
+    """Return the masks by name. They are True where query q may attend to position s."""
     n_words = len(options.sentence.split())
     size = n_words + options.padding
     cpu = torch.device("cpu")
@@ -140,7 +140,7 @@ def _measure(
     replacements: Float[Tensor, "2 1 S D"],
     keep: Bool[Tensor, "Q S"],
 ) -> MaskedAttention:
-    """Replace the key and the value of each position; `vectors` are queries, keys and values."""
+    """Measure attention under a mask. `vectors` are the queries, keys and values."""
     weights, output = _attend(vectors, keep)
     changes = []
     for position in range(vectors.shape[2]):
@@ -180,7 +180,7 @@ def draw(result: MasksResult) -> Figure:
 
 
 def _draw_row(part: SubFigure, result: MasksResult, tables: list[tuple[Tensor, Tensor]]) -> None:
-    """Draw each table (values, crosses) as a heat map, with a cross in cells marked as True."""
+    """Draw each table (values, crosses) as a heat map, with a cross where `crosses` is True."""
     panels = part.subplots(1, len(tables), sharey=True)
     limit = max(float(table.max()) for table, _ in tables)
     positions = range(len(result.words))

@@ -32,7 +32,7 @@ def readable_json(value: object, indent: str = "") -> str:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows of cells as aligned lines, the first column to the left, the others right."""
+    """Return a line per row, with the first column left-aligned and the others right-aligned."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for first, *others in rows:
@@ -42,13 +42,13 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def summary(numbers: Mapping[str, object]) -> list[str]:
-    """Return scalars as lines, and dicts that share the same keys as tables. Omit lists."""
+    """Return scalars as lines, and dicts with equal keys as the rows of a table. Omit lists."""
     lines = [line for section in _sections(numbers, "") for line in ("", *columns(section))]
     return [line.replace("_", " ") for line in lines[1:]]
 
 
 def _sections(numbers: Mapping[str, object], title: str) -> Iterator[list[tuple[str, ...]]]:
-    """Yield tables: first the scalars under `title`, then the inner dicts grouped by keys."""
+    """Yield tables: first the scalars, under `title`, then the inner dicts, grouped by keys."""
     if scalars := _scalars(numbers):
         yield [*([(title, "")] if title else []), *scalars.items()]
     groups: dict[tuple[str, ...], dict[str, Mapping[str, object]]] = {}

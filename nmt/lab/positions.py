@@ -1,4 +1,4 @@
-"""Sinusoidal positional encoding: a counter of waves, whose steps are rotations, beside others."""
+"""Sinusoidal positions as a counter of waves and as rotations, compared with other encodings."""
 
 from dataclasses import asdict, dataclass
 from typing import Annotated
@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from nmt.explain.colours import GREY, ORANGE
-from nmt.lab.experiment import Experiment, NonEmpty, Options, Result
+from nmt.lab.experiment import Experiment, NonEmptyTuple, Options, Result
 from nmt.lab.figure import new_figure, signed_heat_map
 from nmt.models.transformer.positions import rotation, sinusoids
 from nmt.settings.base import conflict_error
@@ -36,8 +36,8 @@ class PositionsOptions(Options):
         multiple_of=2,
         description="size of an encoding: sine and cosine of size / 2 waves",
     )
-    columns: NonEmpty[Annotated[int, Field(ge=0)]] = Field(
-        default=(6, 7, 8, 9), description="columns of the encoding to draw as curves, from 0"
+    columns: NonEmptyTuple[Annotated[int, Field(ge=0)]] = Field(
+        default=(6, 7, 8, 9), description="0-based columns of the encoding to draw as curves"
     )
     positions: int = Field(default=1000, ge=2, le=4000, description="positions in the statistics")
 
@@ -54,9 +54,9 @@ class EncodingStatistics:
     """Statistics of an encoding p of n positions. Distances and norms are Euclidean.
 
     `nearest` is the smallest distance between two positions, and `norm` the largest norm.
-    `unevenness` is the maximum over d of (max - min) / max of |p(i + d) - p(i)| over i; it is 0 if
-    the distance depends on d only. `shift` is the largest change of a p(i) when the text becomes
-    twice as long.
+    `unevenness` is the largest value over d of (max - min) / max, where max and min are those of
+    |p(i + d) - p(i)| over i. It is 0 if the distance depends on d only. `shift` is the largest
+    change of any p(i) when the text becomes twice as long.
     """
 
     n: int
@@ -70,10 +70,10 @@ class EncodingStatistics:
 class PositionsResult(Result):
     """Measurements of the encoding PE (T, D). Its `wavelengths` (D/2) are in positions.
 
-    `residuals` are the errors of PE(i + d) = PE(i) R(d) for each offset d. `wrong_residuals` are
-    the errors with R(d + 1) instead. `similarity[d]` is PE(i) . PE(i + d) / (D/2), averaged over i;
-    `similarity_spread` is the largest difference of this product between two positions i. `codes`
-    has the statistics of several encodings by name, and `columns` the columns to draw.
+    `residuals` has the error of PE(i + d) = PE(i) R(d) for each d in OFFSETS. `wrong_residuals` has
+    the error with R(d + 1) instead. `similarity[d]` is PE(i) . PE(i + d) / (D/2), averaged over i.
+    `similarity_spread` is the largest difference of this product between two positions i with the
+    same d. `codes` has the statistics of several encodings by name. `columns` are to be drawn.
     """
 
     encoding: npt.NDArray[np.float64]
@@ -149,7 +149,7 @@ def _residual(encoding: Tensor, offset: int, angle: int) -> float:
 
 
 def _bits() -> npt.NDArray[np.int64]:
-    """Return the bits of n in row n, the least significant first; PE has its fastest wave first."""
+    """Return the bits of n in row n, least significant first, as PE has its fastest wave first."""
     return np.arange(_COUNT)[:, None] >> np.arange(_BITS) & 1
 
 

@@ -1,7 +1,7 @@
 """Query, key and value as retrieval: attention as a soft look-up in a dictionary.
 
-The text that a customer types is the query, the description of a product a key, and its price a
-value. Attention returns the mean of the values, weighted by softmax(score / temperature).
+The text that a customer types is the query. The description of a product is a key, and its price is
+the value. Attention returns the mean of the values, weighted by softmax(score / temperature).
 """
 
 import textwrap
@@ -28,7 +28,7 @@ SHOP = {
     "white summer dress": 50.0,
     "thin thick red blue winter summer jacket sale": 10.0,
 }
-"""Descriptions and prices. The last description has many words, which match many queries."""
+"""Descriptions and prices. The last description has many words and matches many queries."""
 
 Score = Literal["dot", "cosine"]
 Query = Float64[Tensor, "1 D"]
@@ -36,7 +36,7 @@ Keys = Float64[Tensor, "S D"]
 Scores = Float64[Tensor, " S"]
 SCORES: tuple[Score, ...] = ("dot", "cosine")
 _COLOURS = {"dot": ORANGE, "cosine": BLUE}
-_TEMPERATURES = [0.01, 0.1, 0.3, 1.0, 100.0]  # of the weights in the picture
+_TEMPERATURES = [0.01, 0.1, 0.3, 1.0, 100.0]  # of the weight maps
 _GRID = torch.logspace(-2.5, 2.0, 91, dtype=torch.float64)
 
 
@@ -57,12 +57,12 @@ class RetrievalOptions(Options):
 class RetrievalResult(Result):
     """The scores of all products, and the results of soft look-ups at several temperatures.
 
-    `exact` is the price found by an exact look-up, or None if the query is not a key. The lengths
-    are norms of vectors. `weights` has a row per temperature of the picture, and `prices` the
-    retrieved price for each temperature of a finer grid.
+    `exact_price` is the price of an exact look-up, or None if the query is not a key. Lengths are
+    norms of vectors. `weights` has a row per temperature of the picture, and `prices` has the
+    retrieved price at each temperature of a finer grid.
     """
 
-    exact: float | None
+    exact_price: float | None
     scores: dict[Score, Scores]
     lengths: Scores
     query_length: float
@@ -77,7 +77,7 @@ class RetrievalResult(Result):
 
     def content(self) -> dict[str, object]:
         return {
-            "exact_price": self.exact,
+            "exact_price": self.exact_price,
             "average_price": _prices().mean().item(),
             "query_length": self.query_length,
             "products": {
@@ -89,14 +89,14 @@ class RetrievalResult(Result):
                 for i, (name, price) in enumerate(SHOP.items())
             },
             "dot_minus_lengths_times_cosine": self.identity_error,
-            "best": {score: self.best(score) for score in SCORES},
+            "best": {score: self.best_product(score) for score in SCORES},
             "weights": {score: values.numpy() for score, values in self.weights.items()},
             "grid_of_temperatures": _GRID.numpy(),
             "prices": {score: values.numpy() for score, values in self.prices.items()},
         }
 
-    def best(self, score: Score) -> str:
-        """Return the product with the largest score, or the first of several."""
+    def best_product(self, score: Score) -> str:
+        """Return the product with the largest score, or the first such product."""
         return list(SHOP)[int(self.scores[score].argmax())]
 
 
@@ -136,7 +136,7 @@ def run(options: RetrievalOptions) -> RetrievalResult:
         return torch.stack([look_up(query, keys, score, t) for t in temperatures])
 
     return RetrievalResult(
-        exact=SHOP.get(options.query),
+        exact_price=SHOP.get(options.query),
         scores={score: compare(query, keys, score) for score in SCORES},
         lengths=keys.norm(dim=1),
         query_length=float(query.norm()),

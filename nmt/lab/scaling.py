@@ -1,7 +1,7 @@
 """Why scores are divided by sqrt(d): the softmax of q^T k as the size d of the vectors grows.
 
-If the d components of queries and keys are independent with variance 1, q^T k has variance d, and
-the softmax nears a choice of one key, with a small gradient (arXiv 1706.03762, footnote 4).
+If the d components of queries and keys are independent with variance 1, q^T k has variance d. For
+large d, the softmax is almost one-hot, with a small gradient (arXiv 1706.03762, footnote 4).
 """
 
 import math
@@ -18,15 +18,15 @@ from pydantic import Field
 from torch import Tensor
 
 from nmt.explain.colours import CYCLE
-from nmt.lab.experiment import Experiment, NonEmpty, Options, Result, seeded
+from nmt.lab.experiment import Experiment, NonEmptyTuple, Options, Result, seeded
 from nmt.lab.figure import new_figure
 from nmt.models.attention import scores as attention_scores
 from nmt.models.attention.base import Attention
 from nmt.models.catalog import initialise
 
-Sizes = NonEmpty[Annotated[int, Field(gt=0, le=4096)]]
+Sizes = NonEmptyTuple[Annotated[int, Field(gt=0, le=4096)]]
 Kind = Literal["dot", "scaled_dot", "additive", "general", "concat", "gaussian", "cosine"]
-Kinds = NonEmpty[Kind]
+Kinds = NonEmptyTuple[Kind]
 CONFIGS = {
     "dot": attention_scores.DotConfig(),
     "scaled_dot": attention_scores.ScaledDotConfig(),
@@ -55,7 +55,7 @@ class ScalingOptions(Options):
 
 @dataclass(frozen=True)
 class ScalingResult(Result):
-    """The MEASURES of each kind of attention, with the shape (MEASURES, sizes, draws)."""
+    """The MEASURES of each kind of attention, in arrays (MEASURES, sizes, draws)."""
 
     options: ScalingOptions
     kinds: dict[Kind, npt.NDArray[np.float64]]
@@ -96,9 +96,10 @@ def _scores(kind: Kind, size: int, seed: int) -> Float[Tensor, "Q S"]:
 
 
 def measure(scores: Float[Tensor, "Q S"]) -> dict[str, float]:
-    """Return MEASURES by name: the variance of a query's scores, the entropy (nats) of its weights
-    p, and the Frobenius norm of the Jacobian diag(p) - p p^T. All are means over the queries;
-    `median_gradient` is the median of the norm.
+    """Return MEASURES by name: means over the queries, and the median of the gradient.
+
+    MEASURES are the variance of a query's scores, the entropy (nats) of its weights p, and its
+    gradient: the Frobenius norm of the Jacobian diag(p) - p p^T.
     """
     p = scores.softmax(dim=-1)
     squares, cubes = p.square().sum(dim=-1), p.pow(3).sum(dim=-1)

@@ -38,7 +38,7 @@ class TheoreticalCosts:
     path: Callable[[int], int]
 
     def at(self, n: int) -> dict[str, object]:
-        """Return the orders, and the number of steps and the path length for length n."""
+        """Return the orders and the exponent, and the steps and the path length for length n."""
         return {
             "operations_order": self.order,
             "expected_slope": self.exponent,
@@ -55,14 +55,14 @@ class SequenceLayer(nn.Module):
     theory: TheoreticalCosts
 
     def sweep(self, x: Vectors, previous: Vectors) -> Vectors:
-        """Take one sequential step at every position; `previous` are the outputs of the last sweep.
+        """Take one sequential step at every position, given the outputs of the `previous` sweep.
 
-        By default, outputs do not depend on other outputs, and a sweep is the forward pass.
+        By default, outputs do not depend on other outputs, and one sweep is the forward pass.
         """
         return self(x)
 
     def above(self) -> "SequenceLayer":
-        """Return the layer above this one in a stack; by default, this layer again."""
+        """Return the next layer of a stack. By default, this is the same layer."""
         return self
 
 
@@ -132,7 +132,7 @@ class Recurrence(SequenceLayer):
 
 
 class SelfAttention(SequenceLayer):
-    """One head of the self-attention of the Transformer: every position attends to all positions.
+    """Transformer self-attention with one head: every position attends to all positions.
 
     Without `with_weights`, fused attention computes the n x n weights block by block.
     """
@@ -179,12 +179,12 @@ class LocalAttention(SequenceLayer):
 
 
 def memory_of(x: Vectors) -> Memory:
-    """Wrap a sequence as the memory of an attention, without padding."""
+    """Return a sequence without padding as the memory of an attention."""
     return Memory(x, torch.ones(x.shape[:2], dtype=torch.bool), x[:, :1])
 
 
 def _layers_across(n: int, reach: int) -> int:
-    """Return the number of layers that connect n positions, each with `reach` to either side."""
+    """Return the number of layers that connect n positions, with `reach` to each side per layer."""
     return -(-(n - 1) // reach)
 
 

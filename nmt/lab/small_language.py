@@ -20,7 +20,7 @@ _NOUNS = (
     {"dog": "chien", "cat": "chat", "horse": "cheval", "boat": "bateau", "book": "livre"},
     {"house": "maison", "car": "voiture", "table": "table", "cow": "vache", "mouse": "souris"},
 )
-"""Masculine and feminine nouns. None begins with a vowel, which would change the article."""
+"""Masculine and feminine nouns. No noun has an initial vowel, which would change the article."""
 _VERBS = {"sees": "voit", "seeks": "cherche", "finds": "trouve", "follows": "suit"}
 _CONJUNCTIONS = {"and": "et", "but": "mais"}
 
@@ -34,14 +34,14 @@ FRENCH = sorted(
 )
 
 FrenchWord = tuple[str, int, int | None]
-"""A form, and the positions of the word that it translates and of the noun it agrees with."""
+"""A form, the position of the word it translates, and the position of the noun it agrees with."""
 
 
 @dataclass(frozen=True)
 class Pair:
     """A sentence and its translation. French word i translates English word `sources[i]`.
 
-    If word i is an article or an adjective, it agrees with the noun `nouns[i]`; else that is None.
+    An article or adjective i agrees with English noun `nouns[i]`, which is None for other words.
     """
 
     english: tuple[str, ...]
@@ -51,7 +51,7 @@ class Pair:
 
 
 def translate(english: str) -> Pair:
-    """Translate a sentence of the grammar; there is exactly one correct translation."""
+    """Translate a sentence of the grammar. Every sentence has exactly one correct translation."""
     words = english.split()
     french: list[FrenchWord] = []
     modifiers: list[int] = []  # positions of the words before the noun of a noun phrase

@@ -1,4 +1,4 @@
-"""Small translation models of nmt.lab.small_language, with a replaceable attention weighting."""
+"""Small translation models for nmt.lab.small_language, with replaceable attention weighting."""
 
 import copy
 import random
@@ -52,7 +52,7 @@ class TranslatorOptions(Options):
 
 
 class SampledWeighting(Weighting):
-    """weights = one_hot(position), position ~ softmax(scores), in training and in decoding."""
+    """One-hot attention weights at a position drawn from softmax(scores), also in decoding."""
 
     def forward(
         self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]
@@ -65,7 +65,7 @@ class SampledWeighting(Weighting):
 def gru_config(
     options: TranslatorOptions, weights: WeightingConfig | None = None, bidirectional: bool = False
 ) -> RNNConfig:
-    """Return a GRU with additive attention; `weights` is its weighting, by default the softmax."""
+    """Return the configuration of a GRU with additive attention; `weights` defaults to softmax."""
     encoder_hidden = options.hidden // (2 if bidirectional else 1)
     return RNNConfig(
         embedding=options.embedding,
@@ -77,11 +77,11 @@ def gru_config(
 
 
 def train(
-    config: ModelConfig, unseen: frozenset[Pair], options: TranslatorOptions, unknown: float = 0.0
+    config: ModelConfig, tests: frozenset[Pair], options: TranslatorOptions, unk_rate: float = 0.0
 ) -> Seq2Seq:
-    """Train a model on random pairs that are not in `unseen`, with seed `options.seed`.
+    """Train a model on random pairs that are not in `tests`, with seed `options.seed`.
 
-    Each source word is replaced by unk with probability `unknown`.
+    Each source word is replaced with unk with probability `unk_rate`.
     """
     with seeded(options.seed):
         model = build_model(config, len(_SRC_WORDS), len(_TGT_WORDS)).train()
@@ -91,21 +91,21 @@ def train(
         for update in range(options.updates):
             for group in optimizer.param_groups:
                 group["lr"] = options.lr * min(1.0, 2 * (1 - update / options.updates))
-            batch = encode(draw_pairs(rng, options.batch, unseen))
-            if unknown:
+            batch = encode(draw_pairs(rng, options.batch, tests))
+            if unk_rate:
                 is_word = batch.src_ids >= len(RESERVED)
-                is_unknown = is_word & (torch.rand(batch.src_ids.shape) < unknown)
+                is_unknown = is_word & (torch.rand(batch.src_ids.shape) < unk_rate)
                 batch = replace(batch, src_ids=batch.src_ids.masked_fill(is_unknown, UNK_ID))
             train_step(model, optimizer, [batch], settings)
         return model.eval()
 
 
-def draw_pairs(rng: random.Random, count: int, unseen: frozenset[Pair]) -> list[Pair]:
-    """Draw `count` pairs that are not in `unseen`."""
+def draw_pairs(rng: random.Random, count: int, excluded_pairs: frozenset[Pair]) -> list[Pair]:
+    """Draw `count` pairs that are not in `excluded_pairs`."""
     pairs: list[Pair] = []
     while len(pairs) < count:
         pair = draw_pair(rng)
-        if pair not in unseen:
+        if pair not in excluded_pairs:
             pairs.append(pair)
     return pairs
 
@@ -119,7 +119,7 @@ def encode(pairs: Sequence[Pair]) -> Batch:
 
 
 def with_weighting(model: RNNSeq2Seq, weighting: Weighting) -> RNNSeq2Seq:
-    """Return a copy of the model with another attention weighting."""
+    """Return a copy of the model with this attention weighting."""
     model = copy.deepcopy(model)
     model.decoder.attention.weighting = weighting.eval()
     return model
@@ -127,15 +127,15 @@ def with_weighting(model: RNNSeq2Seq, weighting: Weighting) -> RNNSeq2Seq:
 
 @dataclass(frozen=True)
 class Translations:
-    """The word accuracy in %, and the first translation with its attention, eos included."""
+    """The word accuracy in %, and the words and attention of the first translation, with eos."""
 
     word_accuracy: float
-    first: list[str]
+    first_words: list[str]
     first_weights: npt.NDArray[np.float32]
 
 
 def evaluate(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Translations:
-    """Translate the English sides greedily, and compare with the French sides word by word."""
+    """Translate the English sides greedily, and compare each word with the French side."""
     batch = encode(pairs)
     results = search(model, batch.src_ids, batch.src_lengths, _SEARCH)
     best = [hypotheses[0] for hypotheses in results]
@@ -148,7 +148,7 @@ def evaluate(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Translations:
     ]
     return Translations(
         word_accuracy=100 * float(np.mean(is_correct)),
-        first=[_TGT_WORDS[i] for i in best[0].ids],
+        first_words=[_TGT_WORDS[i] for i in best[0].ids],
         first_weights=best[0].attention[:, : batch.src_lengths[0]],
     )
 
@@ -157,8 +157,8 @@ def evaluate(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Translations:
 class AttentionMeans:
     """Means of a model's attention over the words of reference translations.
 
-    `entropy` (nats) is over all words. For articles and adjectives, `on_source` is the weight on
-    the word that they translate, and `on_noun` the weight on the noun that they agree with.
+    `entropy` (nats) is over all words. `on_source` and `on_noun` are over articles and adjectives:
+    the weight on the word that they translate, and the weight on the noun that they agree with.
     """
 
     entropy: float

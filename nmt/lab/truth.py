@@ -1,6 +1,6 @@
 """Attribution methods compared with the known alignment of nmt/lab/small_language.py.
 
-They are scored by their agreement with it, and by deletion and insertion (nmt/lab/faithfulness.py).
+The measures are agreement with it, deletion, and insertion (nmt/lab/faithfulness.py).
 """
 
 import random
@@ -40,7 +40,7 @@ class TruthOptions(TranslatorOptions):
 
     updates: int = Field(default=250, gt=0, description="training updates of each model")
     unknown: float = Field(
-        default=0.2, gt=0, lt=1, description="share of source words replaced by unk in training"
+        default=0.2, gt=0, lt=1, description="share of source words replaced with unk in training"
     )
     sentences: int = Field(default=10, gt=0, description="unseen sentences to explain")
     models: int = Field(default=3, gt=1, description="models of each kind, with consecutive seeds")
@@ -57,8 +57,10 @@ class TruthOptions(TranslatorOptions):
 
 @dataclass(frozen=True)
 class MethodScores:
-    """Scores of a method by seed: MEASURES (seeds, measures), and the curves of deletion and
-    insertion at _GRID (seeds, 2, points).
+    """Scores of a method by seed.
+
+    `measures` has the shape (seeds, MEASURES). `curves` (seeds, 2, points) has the curves of
+    deletion and insertion at _GRID.
     """
 
     measures: npt.NDArray[np.float64]
@@ -119,7 +121,7 @@ def encode_pair(pair: Pair) -> EncodedPair:
 
 @torch.inference_mode()
 def _accuracy(model: Seq2Seq, pairs: list[Pair]) -> float:
-    """Return the share of words that are the most probable ones after the correct prefix."""
+    """Return the share of French words that are the most probable after the correct prefix."""
     is_correct: list[bool] = []
     for pair in map(encode_pair, pairs):
         best = model(pair.src_ids[None], pair.src_keep, pair.tgt_in[None]).logits[0].argmax(dim=-1)
@@ -128,7 +130,7 @@ def _accuracy(model: Seq2Seq, pairs: list[Pair]) -> float:
 
 
 def attributions(model: Seq2Seq, pair: Pair, generator: torch.Generator) -> dict[str, Tensor]:
-    """Return the shares (words, S) by method: planted, every applicable method, and random.
+    """Return the shares (words, S) by method: planted, attention, applicable METHODS, and random.
 
     The planted shares of a word are 1 for the word that it translates and 1/2 for the noun that it
     agrees with, divided by their sum. The shares of a method are proportional to the absolute
@@ -156,7 +158,7 @@ def attributions(model: Seq2Seq, pair: Pair, generator: torch.Generator) -> dict
 def _score(
     model: Seq2Seq, pairs: list[Pair], seed: int
 ) -> dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
-    """Return the means over all target words by method: MEASURES, and both curves at _GRID."""
+    """Return MEASURES and both curves at _GRID by method, as means over all target words."""
     generator = torch.Generator().manual_seed(seed)
     measures: dict[str, list[Tensor]] = {}
     points: dict[str, list[npt.NDArray[np.float64]]] = {}

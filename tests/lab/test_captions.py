@@ -150,7 +150,7 @@ def model_of() -> lab.Captioner:
 
 
 def features(*lengths: int) -> lab.Features:
-    return lab.Features.padded([torch.rand(length, 13) for length in lengths])
+    return lab.Features.from_sequences([torch.rand(length, 13) for length in lengths])
 
 
 def test_the_page_of_features_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,7 +187,10 @@ def test_masked_places_are_invisible_wherever_they_are() -> None:
     results = lab.describe(model, lab.annotate(model, lab.Features(values, holes)), firsts, config)
     for masked, places, keep in zip(results, values, holes, strict=True):
         [alone] = lab.describe(
-            model, lab.annotate(model, lab.Features.padded([places[keep]])), firsts[:1], config
+            model,
+            lab.annotate(model, lab.Features.from_sequences([places[keep]])),
+            firsts[:1],
+            config,
         )
         assert masked.ids == alone.ids
         assert masked.score == pytest.approx(alone.score, abs=1e-5)

@@ -54,7 +54,7 @@ def test_operations_paths_and_steps_are_those_of_the_theory(layer, n: int) -> No
         layer(torch.randn(1, n, D).double())
     assert counter.get_total_flops() == 2 * layer.theory.macs(n)
     paths = shortest_paths(layer, n, D)
-    assert paths.longest == layer.theory.path(n)
+    assert paths.max_length == layer.theory.path(n)
     assert sequential_steps(layer, n, D) == layer.theory.steps(n)
     if isinstance(layer, lab.DilatedConvolution | lab.Recurrence):
         assert np.array_equal(paths.lengths > 0, np.tri(n, dtype=bool))

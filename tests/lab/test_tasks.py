@@ -8,7 +8,7 @@ import torch
 
 from nmt.lab import heads
 from nmt.lab.cards import CardOptions, draw_cards
-from nmt.lab.cues import KINDS, LAYERS, SALIENT, CuesOptions, draw_scenes, run, train
+from nmt.lab.cues import KINDS, LAYERS, SALIENT_KIND, CuesOptions, draw_scenes, run, train
 
 
 @pytest.mark.slow
@@ -23,7 +23,7 @@ def test_a_query_decides_and_without_one_salience_does() -> None:
     assert told.parameters == untold.parameters - len(KINDS)
     np.testing.assert_allclose(told.influence, np.eye(5), atol=0.05)
     [influence] = untold.influence
-    assert influence[SALIENT] > 3 * np.delete(influence, SALIENT).max()
+    assert influence[SALIENT_KIND] > 3 * np.delete(influence, SALIENT_KIND).max()
     assert result.scores_for_the_constant_query.argmax() == 0
     best = result.scores_for_each_query[:, 1 : 1 + len(KINDS)].argmax(axis=1)
     np.testing.assert_array_equal(best, np.arange(len(KINDS)))

@@ -117,7 +117,7 @@ def test_no_name_stands_twice_in_a_memory() -> None:
 def test_a_cold_look_up_by_cosine_is_the_exact_one() -> None:
     for name, price in retrieval.SHOP.items():
         result = retrieval.run(retrieval.RetrievalOptions(query=name))
-        assert (result.exact, result.best("cosine")) == (price, name)
+        assert (result.exact_price, result.best_product("cosine")) == (price, name)
         assert result.prices["cosine"][0].item() == pytest.approx(price, abs=1e-6)
 
 
@@ -137,21 +137,25 @@ def test_weights_are_a_softmax_and_even_when_hot(score: retrieval.Score) -> None
 def test_a_dot_product_is_both_lengths_times_the_cosine() -> None:
     result = retrieval.run(retrieval.RetrievalOptions())
     assert result.identity_error < 1e-14
-    assert result.exact is None
-    assert result.best("dot") == list(retrieval.SHOP)[int(result.lengths.argmax())]
-    assert result.best("cosine") == "red winter jacket"
+    assert result.exact_price is None
+    assert result.best_product("dot") == list(retrieval.SHOP)[int(result.lengths.argmax())]
+    assert result.best_product("cosine") == "red winter jacket"
 
 
 @pytest.mark.parametrize("options", [{}, {"seed": 2, "size": 38, "heads": 19}, {"heads": 1}])
 def test_only_attention_without_positions_is_equivariant(options: dict[str, int]) -> None:
     result = lab.run(lab.EquivarianceOptions(permutations=10, **options))
     greatest = {name: layer.max_difference for name, layer in result.layers.items()}
-    assert max(greatest[lab.BARE], greatest[lab.ATTENTION]) < 5e-6
+    assert max(greatest[lab.BARE_ATTENTION], greatest[lab.ATTENTION]) < 5e-6
     assert greatest[lab.RECURRENCE] > 0.05
     assert greatest[lab.POSITIONS] > 0.3
-    assert greatest[lab.FULL] > 1
+    assert greatest[lab.DENSE] > 1
     assert not np.triu(result.layers[lab.RECURRENCE].weights, 1).any()
-    attention, full, order = result.layers[lab.ATTENTION], result.layers[lab.FULL], [*result.order]
+    attention, full, order = (
+        result.layers[lab.ATTENTION],
+        result.layers[lab.DENSE],
+        [*result.order],
+    )
     assert sorted(order) != order
     shuffled = attention.weights[np.ix_(order, order)]
     np.testing.assert_allclose(attention.shuffled_weights, shuffled, atol=1e-6)
@@ -164,7 +168,7 @@ def test_scores_are_symmetric_unless_queries_and_keys_differ(seed: int) -> None:
     result = lab.run(lab.EquivarianceOptions(seed=seed, permutations=1, heads=1))
     bare, one, two = map(result.scores.get, (lab.BARE_SCORES, lab.ONE_MATRIX, lab.TWO_MATRICES))
     assert max(bare.asymmetry, one.asymmetry) < 1e-6 < 0.1 < two.asymmetry
-    diagonal = result.layers[lab.BARE].weights.diagonal()
+    diagonal = result.layers[lab.BARE_ATTENTION].weights.diagonal()
     np.testing.assert_allclose(bare.self_weights, diagonal, atol=1e-6)
     assert two.self_weights.mean() < diagonal.mean()
     weights = torch.tensor(two.scores).softmax(dim=1)
@@ -176,8 +180,11 @@ def test_only_the_full_layer_depends_on_the_length() -> None:
         lab.run(lab.EquivarianceOptions(sentence=sentence, permutations=1)).layers
         for sentence in ("one two", "one two three four")
     )
-    assert (short[lab.FULL].parameters, long[lab.FULL].parameters) == (32 * 33, 64 * 65)
-    assert "48" in long[lab.FULL].shorter_input  # three words of 16 numbers; the layer takes 64
+    assert (short[lab.DENSE].parameters, long[lab.DENSE].parameters) == (
+        32 * 33,
+        64 * 65,
+    )
+    assert "48" in long[lab.DENSE].shorter_input  # three words of 16 numbers; the layer takes 64
     for name in (lab.ATTENTION, lab.POSITIONS):
         assert short[name].parameters == long[name].parameters
         assert long[name].shorter_input == "works"

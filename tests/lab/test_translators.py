@@ -88,7 +88,7 @@ def test_words_are_right_at_their_place_only(model, second: str, n_right: int, m
     monkeypatch.setattr(lab, "search", lambda *_: outputs)
     judged = lab.evaluate(model, PAIRS)
     assert judged.word_accuracy == pytest.approx(100 * n_right / 12)
-    assert judged.first == ["le", "chien", "voit", "une", "vache", "</s>"]
+    assert judged.first_words == ["le", "chien", "voit", "une", "vache", "</s>"]
     assert judged.first_weights.shape == (6, 6)
 
 
@@ -107,14 +107,14 @@ def test_every_model_is_decoded_in_every_way() -> None:
     result = run(HardSoftOptions(updates=2, sentences=3, draws=2, **sizes))
     assert list(result.models) == list(WEIGHTINGS)
     for model in result.models.values():
-        counts = {way: len(draws) for way, draws in model.decoded.items()}
+        counts = {way: len(draws) for way, draws in model.translations.items()}
         assert counts == {SOFT: 1, SAMPLED: 2, ARGMAX: 1}
-        for draw in (*model.decoded[SAMPLED], *model.decoded[ARGMAX]):
+        for draw in (*model.translations[SAMPLED], *model.translations[ARGMAX]):
             assert set(np.unique(draw.first_weights)) <= {0.0, 1.0}
-        soft = model.decoded[SOFT][0].first_weights
+        soft = model.translations[SOFT][0].first_weights
         np.testing.assert_allclose(soft.sum(axis=1), 1, atol=1e-5)
         assert soft.max() < 1
-    first, second = (draw.first_weights for draw in result.models["soft"].decoded[SAMPLED])
+    first, second = (draw.first_weights for draw in result.models["soft"].translations[SAMPLED])
     assert not np.array_equal(first, second)
 
 

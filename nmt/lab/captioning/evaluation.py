@@ -1,4 +1,4 @@
-"""Generated captions: their accuracy, the attention of their words, and a figure."""
+"""Generated captions: their accuracy, the attention for their words, and a figure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Picture = npt.NDArray[np.uint8]
 GRID = SIDE // 8
 """Cells along each side of the grid that the captioner attends to."""
 
-_MIN_COVERAGE = 0.1  # a thing occupies a cell if it covers this share of its 8 by 8 pixels
+_MIN_COVERAGE = 0.1  # a thing occupies a cell if it covers this share of the cell's area
 _PANEL_INCHES = 0.94
 _MIN_BRIGHTNESS = 0.15  # of pixels without attention
 _LEVELS = 24  # of brightness; more are not visible and make the file larger
@@ -30,8 +30,8 @@ _LEVELS = 24  # of brightness; more are not visible and make the file larger
 class GeneratedCaption:
     """A caption that the model generated for one picture in one language.
 
-    `picture` (H, W, 3) lacks the noise of the model's input. `attention` has a row for each word
-    and a last row for eos, and a column for each grid cell.
+    `picture` (H, W, 3) is without the noise that is added for the model. `attention` has a row for
+    each word, a last row for eos, and a column for each grid cell.
     """
 
     arrangement: Arrangement
@@ -62,10 +62,10 @@ def accuracy(captions: Captions) -> float:
 
 @dataclass(frozen=True)
 class AttentionShares:
-    """The mean attention of `n_words` words of one aspect.
+    """Mean shares of attention for `n_words` words of one aspect, such as colour.
 
-    `on_thing` is the share of attention on the cells of the thing that the word describes.
-    `on_other` is the share on other things' cells. `uniform` is `on_thing` of uniform attention.
+    `on_thing` is the share on the cells of the thing that the word describes, and `on_other` the
+    share on the cells of other things. `uniform` is `on_thing` of uniform attention.
     """
 
     on_thing: float
@@ -75,9 +75,9 @@ class AttentionShares:
 
 
 def attention_shares(captions: Captions, aspect: Aspect) -> AttentionShares | None:
-    """Return the mean attention of words of `aspect` in correct captions, or None without words.
+    """Return the mean shares for words of `aspect` in correct captions, or None without any.
 
-    Wrong captions are left out, since their words need not describe one of the things.
+    Wrong captions are left out, since their words may describe no thing of the picture.
     """
     rows = []
     for generated in captions:
@@ -96,17 +96,17 @@ def attention_shares(captions: Captions, aspect: Aspect) -> AttentionShares | No
 
 
 def occupied_cells(scene: Scene, arrangement: Arrangement) -> npt.NDArray[np.bool_]:
-    """Return a row for each thing: whether its copies occupy each grid cell (column)."""
+    """Return whether a thing (row), or a copy of it, occupies each grid cell (column)."""
     shares = nn.functional.avg_pool2d(coverage(scene).unsqueeze(1), SIDE // GRID).flatten(1)
-    occupied, drawn = (shares >= _MIN_COVERAGE).numpy(), np.array(arrangement.drawn)
-    return np.stack([occupied[drawn == i].any(axis=0) for i in range(len(arrangement.things))])
+    is_occupied, indices = (shares >= _MIN_COVERAGE).numpy(), np.array(arrangement.thing_indices)
+    return np.stack([is_occupied[indices == i].any(axis=0) for i in range(len(arrangement.things))])
 
 
 def draw_captions(strips: Sequence[Sequence[GeneratedCaption]]) -> Figure:
     """Draw a strip per picture, with a row for each of its captions and a panel for each word.
 
     The brightness of a panel is the word's attention, upsampled from the grid. All panels share
-    one scale: full brightness is the largest weight of any word on a cell.
+    one scale: full brightness is the largest weight of any word on any cell.
     """
     captions = [generated for strip in strips for generated in strip]
     largest = max(float(c.attention[: len(c.words)].max(initial=0)) for c in captions) or 1.0
@@ -129,7 +129,7 @@ def draw_captions(strips: Sequence[Sequence[GeneratedCaption]]) -> Figure:
 
 
 def _draw_word(axes: Axes, picture: Picture, word: str, shares: Float[np.ndarray, "Y X"]) -> None:
-    """Draw the picture with the brightness of a word's attention, as `shares` of the largest."""
+    """Draw the picture, bright where `shares` (attention / largest attention) are large."""
     table = torch.from_numpy(shares.copy())[None, None]
     upsampled = nn.functional.interpolate(table, size=picture.shape[:2], mode="bicubic")[0, 0]
     light = np.sqrt(upsampled.numpy().clip(min=0, max=1))  # screens roughly square the values

@@ -29,8 +29,8 @@ COLOURS = {
 }
 
 _RADII = {True: (10.0, 13.0), False: (6.0, 7.5)}  # of a big and of a small thing
-_GAP = 2.0  # smallest gap between two things; the gap to the edge is half of it
-_MAX_TILT = 0.4  # largest angle between `above` etc. and the axis; pi/4 would be ambiguous
+_GAP = 2.0  # smallest gap between two things; at least half of it is left for a random shift
+_MAX_TILT = 0.4  # largest angle, in radians, between a direction and its axis; pi/4 is ambiguous
 _MAX_ROTATION = 0.2  # of a thing, in radians
 _COLOUR_DEVIATION = 0.05  # standard deviation of each channel of a thing's colour
 _BACKGROUND = (0.8, 1.0)  # range of the background's grey
@@ -110,7 +110,7 @@ class Thing:
 
     shape: str
     colour: str
-    big: bool
+    is_big: bool
 
 
 @dataclass(frozen=True, order=True)
@@ -118,16 +118,16 @@ class Arrangement:
     """The content of a picture, which its caption describes.
 
     With the relation `alone`, one thing is drawn once, and with `alike` twice. With every other
-    relation, `things` are a big and a small one: the big thing is `above`, `below`, `left` or
-    `right` of the small one, or `between` two copies of it.
+    relation, `things` are a big and a small one. The big thing is `above`, `below`, to the `left`
+    or to the `right` of the small one, or `between` two copies of it.
     """
 
     relation: Relation
     things: tuple[Thing, ...]
 
     @property
-    def drawn(self) -> tuple[int, ...]:
-        """The index in `things` of each shape in the picture; a copy has the same index."""
+    def thing_indices(self) -> tuple[int, ...]:
+        """The index in `things` of each shape in the picture. Copies have the same index."""
         if self.relation == "alike":
             return (0, 0)
         return (0, 1, 1) if self.relation == "between" else tuple(range(len(self.things)))
@@ -137,9 +137,9 @@ class Arrangement:
 class Split:
     """Three disjoint sets of arrangements. `seen` is the training set.
 
-    The things in `unseen` occur in training, but not in the same combination: two things never
-    occur together in any relation, or one thing never occurs in its relation, `alone` or `alike`.
-    `new_kinds` has things with a combination of colour and shape that never occurs in training.
+    The things in `unseen` occur in training, but in other combinations. Two things never occur
+    there together in any relation, and a single thing never in the same relation (`alone` or
+    `alike`). `new_kinds` has things whose colour and shape never occur there in combination.
     """
 
     seen: tuple[Arrangement, ...]
@@ -187,14 +187,14 @@ class PlacedThing:
 
 
 Scene = tuple[PlacedThing, ...]
-"""The things of one picture, in the order of `Arrangement.drawn`."""
+"""The things of one picture, in the order of `Arrangement.thing_indices`."""
 
 
 def draw_scene(arrangement: Arrangement, rng: random.Random) -> Scene:
     """Place the things at random so that the relation holds, with a gap between any two things."""
-    sizes = [rng.uniform(*_RADII[thing.big]) for thing in arrangement.things]
-    things = [arrangement.things[i] for i in arrangement.drawn]
-    radii = [sizes[i] for i in arrangement.drawn]
+    sizes = [rng.uniform(*_RADII[thing.is_big]) for thing in arrangement.things]
+    things = [arrangement.things[i] for i in arrangement.thing_indices]
+    radii = [sizes[i] for i in arrangement.thing_indices]
     offsets = _offsets(arrangement.relation, radii, rng)
     x, y = (_shift([offset[axis] for offset in offsets], radii, rng) for axis in (0, 1))
     return tuple(
@@ -204,7 +204,7 @@ def draw_scene(arrangement: Arrangement, rng: random.Random) -> Scene:
 
 
 def _offsets(relation: Relation, radii: Sequence[float], rng: random.Random) -> list[Point]:
-    """Return the centres relative to the first centre; all centres lie on one line."""
+    """Return the centres, which lie on one line, relative to the first centre."""
     if relation in _DIRECTIONS:
         angle = _DIRECTIONS[relation] + rng.uniform(-_MAX_TILT, _MAX_TILT)
     else:
@@ -219,7 +219,7 @@ def _offsets(relation: Relation, radii: Sequence[float], rng: random.Random) -> 
 
 
 def _shift(offsets: Sequence[float], radii: Sequence[float], rng: random.Random) -> float:
-    """Return a random coordinate of the first thing with which all things are in the picture."""
+    """Return a random coordinate of the first thing for which all things are in the picture."""
     low = max(radius - offset for offset, radius in zip(offsets, radii, strict=True))
     high = min(SIDE - radius - offset for offset, radius in zip(offsets, radii, strict=True))
     return rng.uniform(low, high)

@@ -24,7 +24,7 @@ class Word:
     thing: int | None
 
 
-_ENGLISH_PLURALS = {"cross": "crosses"}  # the other plurals end with s
+_ENGLISH_PLURALS = {"cross": "crosses"}  # the other plurals add s
 
 _FRENCH_NOUNS = {  # singular, plural, whether feminine
     "circle": ("cercle", "cercles", False),
@@ -71,24 +71,24 @@ def caption(arrangement: Arrangement, language: Language) -> list[Word]:
     return words
 
 
-def _phrase(thing: Thing, index: int, plural: bool, language: Language) -> list[Word]:
-    """Return the words for a thing, or for two copies if `plural`, in the language's order."""
-    size = "big" if thing.big else "small"
+def _phrase(thing: Thing, index: int, is_plural: bool, language: Language) -> list[Word]:
+    """Return the words for a thing, or for two copies if `is_plural`, in the language's order."""
+    size = "big" if thing.is_big else "small"
     texts: dict[Aspect, str]
     if language == "en":
         plural_noun = _ENGLISH_PLURALS.get(thing.shape, f"{thing.shape}s")
-        number, shape = ("two", plural_noun) if plural else ("a", thing.shape)
+        number, shape = ("two", plural_noun) if is_plural else ("a", thing.shape)
         texts = {"number": number, "size": size, "colour": thing.colour, "shape": shape}
     else:
-        singular, plural_noun, feminine = _FRENCH_NOUNS[thing.shape]
+        singular, plural_noun, is_feminine = _FRENCH_NOUNS[thing.shape]
 
         def adjective(name: str) -> str:
-            return _FRENCH_ADJECTIVES[name][feminine] + "s" * (plural and name != "orange")
+            return _FRENCH_ADJECTIVES[name][is_feminine] + "s" * (is_plural and name != "orange")
 
         texts = {
-            "number": "deux" if plural else "une" if feminine else "un",
+            "number": "deux" if is_plural else "une" if is_feminine else "un",
             "size": adjective(size),
-            "shape": plural_noun if plural else singular,
+            "shape": plural_noun if is_plural else singular,
             "colour": adjective(thing.colour),
         }
     return [Word(text, aspect, index) for aspect, text in texts.items()]
@@ -97,7 +97,7 @@ def _phrase(thing: Thing, index: int, plural: bool, language: Language) -> list[
 class CaptionVocabulary:
     """The vocabulary of both languages, with a start token for each language.
 
-    The decoder's first input is the start token instead of bos, which selects the language.
+    Instead of bos, the decoder's first input is a start token, which selects the language.
     """
 
     def __init__(self) -> None:
