@@ -153,7 +153,7 @@ def measure(options: argparse.Namespace) -> Iterator[list[str]]:
     scoring = Scoring(run.config.data.tgt_lang, tuple(MEASURES), n_bootstrap=0)
     for form in (*FORMS, "merged"):
         evaluation = evaluate(translator, disturbed_examples(examples, form, SEED), scoring)
-        share = words_in_reference(evaluation.hyp_texts, evaluation.compared.examples)
+        share = words_in_reference(evaluation.hyp_texts, evaluation.texts.examples)
         scores = (f"{evaluation.scores[key].score:.2f}" for key in MEASURES)
         lost = len(evaluation.counts["lost_numbers"].faults)
         yield [form, *scores, f"{share:.1f}", str(lost)]
