@@ -53,7 +53,7 @@ class Calibration(Config):
 
     @classmethod
     def read(cls, run: Path, models: Sequence[str]) -> "Calibration":
-        """Read a run's calibration. Raises CheckpointError if missing, damaged or not of `models`."""
+        """Read a run's calibration, or raise CheckpointError unless it is valid for `models`."""
         path = run / CONFIDENCE
         stay_inside(path, run, CheckpointError)
         try:

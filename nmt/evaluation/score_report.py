@@ -62,13 +62,13 @@ class EvalReport:
         check_tree(run, ("eval",))
         path = report_path(run, self.name)
         content, before = self.as_json(), _read(path)
-        lost_metrics = [key for key in section(before, "scores") if key not in self.evaluation.scores]
+        dropped = [key for key in section(before, "scores") if key not in self.evaluation.scores]
         if before and _texts_of(before) == _texts_of(content):
-            content, lost_metrics = _merged(content, before), []
+            content, dropped = _merged(content, before), []
         if self.evaluation.seconds is not None:
             _write(self.evaluation.hyp_texts, path.with_suffix(".txt"))
         _write([json.dumps(content, indent=1, ensure_ascii=False)], path)
-        return lost_metrics
+        return dropped
 
 
 def report_path(run: Path, name: str) -> Path:

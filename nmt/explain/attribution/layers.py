@@ -214,7 +214,7 @@ def _parts(
 def _contributions(layer: SubLayer, parts: Float[Tensor, "Q C D"]) -> Float[Tensor, "Q C"]:
     """Return the contributions of the parts of the residual sum.
 
-    Post-normalisation centres parts and divides them by the deviation of y_i (2203.04212, eq. 5).
+    Post-normalisation centres parts and divides them by the sum's std (2203.04212, eq. 5).
     """
     total = layer.x + layer.result
     if not layer.residual.pre:
