@@ -46,7 +46,7 @@ def export_folder(
             "write its translations backwards"
         )
     if os.path.lexists(out):
-        raise DataError(f"cannot write {out}: it exists already; give the name of a new folder")
+        raise DataError(f"cannot write {out}: it already exists; give the name of a new folder")
     check_output(out)
     reference = run.with_config(["model.backend=reference"])
     loaded = reference.load_model(checkpoint, torch.device("cpu"))
