@@ -1,4 +1,4 @@
-"""Statistics of attention over translations: how sharp it is, how much of the source it covers."""
+"""Statistics of attention over translations, such as its sharpness and coverage of the source."""
 
 import math
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ class AttentionHealth:
 
     - `entropy`: mean entropy of a row, divided by the entropy of uniform weights. 0: all weight is
       on one position; 1: the weights are uniform.
-    - `coverage`: mean over the source pieces of min(1, column sum). Never attended: 0.
+    - `coverage`: mean over the source pieces of min(1, column sum). 0: no piece is attended to.
     - `end_mass`: mean weight on the source's eos.
     - `diagonality`: 1 minus the weighted mean distance between the relative positions of target and
-      source piece. 1: attention follows the diagonal; 2/3: uniform weights.
+      source piece. 1: attention follows the diagonal; 2/3: the weights are uniform.
 
-    The row that predicts eos is left out of all four.
+    All four leave out the row that predicts eos.
     """
 
     entropy: float
@@ -29,7 +29,7 @@ class AttentionHealth:
     end_mass: float
     diagonality: float
 
-    def measured(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Return the statistics by their keys in metrics.jsonl, such as `attention_entropy`."""
         return {f"attention_{name}": value for name, value in vars(self).items()}
 
@@ -45,7 +45,7 @@ class AttentionHealth:
 
 
 def attention_health(translations: Iterable[Translation]) -> AttentionHealth | None:
-    """Average the statistics of the best hypotheses; return None if no hypothesis has a piece."""
+    """Average the statistics of the best hypotheses. Return None if no hypothesis has a piece."""
     rows = []
     for translation in translations:
         for output in translation.hypotheses[:1]:

@@ -41,7 +41,7 @@ class Comet(Metric):
     def score(self, hyps: Sequence[str], examples: Examples, scoring: Scoring) -> MetricResult:
         check_lines(hyps, [example.ref_texts for example in examples])
         if not all(example.src_text for example in examples):
-            raise ConfigError("`comet` reads the source of each sentence: give `src`")
+            raise ConfigError("`comet` needs the source of each sentence; give `src`")
         checkpoint, gpu, n_bootstrap = _checkpoint(scoring), scoring.gpu, scoring.n_bootstrap
         lines, samples = [], []
         for line, (hyp, example) in enumerate(zip(hyps, examples, strict=True)):
@@ -58,8 +58,8 @@ class Comet(Metric):
         totals = np.bincount(lines, weights=np.asarray(prediction["scores"], dtype=np.float64))
         scores = 100 * totals / np.bincount(lines)
         low, high = mean_interval(scores, n_bootstrap) if n_bootstrap else (None, None)
-        about = f"model:{_name(checkpoint)}|times:100|bs:{n_bootstrap}|seed:{SEED}"
-        signature = f"{about}|version:{_version()}"
+        settings = f"model:{_name(checkpoint)}|times:100|bs:{n_bootstrap}|seed:{SEED}"
+        signature = f"{settings}|version:{_version()}"
         return MetricResult(self.title, float(scores.mean()), signature, low, high, n_bootstrap)
 
 
@@ -74,7 +74,7 @@ def _checkpoint(scoring: Scoring) -> Path:
 
 @functools.lru_cache(maxsize=1)
 def _load(checkpoint: Path) -> Any:
-    """Load a model, and cache it. Raises DataError if the file is not a COMET checkpoint."""
+    """Load a model and cache it. Raises DataError if the file is not a COMET checkpoint."""
     from comet import load_from_checkpoint
 
     try:
@@ -85,7 +85,7 @@ def _load(checkpoint: Path) -> Any:
 
 
 def _name(checkpoint: Path) -> str:
-    """Return the name of a model; FOLDER/checkpoints/model.ckpt is named FOLDER/model.ckpt."""
+    """Return the name of a model, FOLDER/model.ckpt for FOLDER/checkpoints/model.ckpt."""
     folder = checkpoint.absolute().parent
     folder = folder.parent if folder.name == "checkpoints" else folder
     return f"{folder.name}/{checkpoint.name}"

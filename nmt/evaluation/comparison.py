@@ -1,4 +1,4 @@
-"""Comparison of the first of several systems with each of the others, on one test set."""
+"""Comparison of each of several systems with the first one, on one test set."""
 
 from dataclasses import asdict, dataclass
 
@@ -9,9 +9,9 @@ from nmt.evaluation.significance import Comparison
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A sentence that a system and the first system translate differently; `line` counts from 1.
+    """A sentence that a system and the first system translate differently.
 
-    `gain` is the chrF2 of `text` minus the chrF2 of `first_text`, in points.
+    `line` is its number, from 1. `gain` is the chrF2 of `text` minus that of `first_text`.
     """
 
     line: int
@@ -26,7 +26,8 @@ class Change:
 class System:
     """A system's evaluation, and its Comparison with the first system by each paired metric.
 
-    `changes` holds the largest gains, then the largest losses. Both are empty for the first one.
+    `changes` lists the largest gains, then the largest losses. `against_first` and `changes` are
+    empty for the first system.
     """
 
     name: str
@@ -57,22 +58,22 @@ def compare_systems(
     (first_name, first), *others = evaluations.items()
     systems = [System(first_name, first, {}, ())]
     for name, other in others:
-        if other.compared.refs != first.compared.refs:
+        if other.texts.refs != first.texts.refs:
             raise DataError(
-                f"compare: {name} was scored on other sentences than {first_name}; "
+                f"compare: {name} and {first_name} have different references; "
                 "all systems must translate the same lines"
             )
-        comparisons = compare_evaluations(first.compared, other.compared, scoring)
+        comparisons = compare_evaluations(first.texts, other.texts, scoring)
         systems.append(System(name, other, comparisons, _changes(first, other, n_changes)))
     return systems
 
 
 def _changes(first: Evaluation, other: Evaluation, n_changes: int) -> tuple[Change, ...]:
-    """Return the sentences whose chrF2 changed most: largest gains first, then largest losses."""
+    """Return the sentences whose chrF2 changes most: the largest gains, then the largest losses."""
     from sacrebleu.metrics.chrf import CHRF
 
     scorer, changes = CHRF(), []
-    lines = zip(first.compared.examples, first.hyp_texts, other.hyp_texts, strict=True)
+    lines = zip(first.texts.examples, first.hyp_texts, other.hyp_texts, strict=True)
     for line, (example, before, after) in enumerate(lines, start=1):
         if before == after:
             continue

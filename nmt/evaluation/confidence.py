@@ -36,10 +36,10 @@ _Number = Annotated[float, Field(ge=-1e12, le=1e12)]
 class Calibration(Config):
     """A logistic model of the probability that the chrF2 of a sentence is at least `threshold`.
 
-    `models` has the SHA-256 of each run's weights, and `settings` what else changes features.
-    `good` of `sentences` translations reach the threshold. `ece` is the expected calibration error
-    on held-out sentences, and `auc` the area under the ROC curve for a chrF2 above the median.
-    `weights` ends with the bias.
+    `models` lists the SHA-256 of each run's weights, and `settings` has the other settings that
+    change the features. `good` of `sentences` translations reach the threshold. `ece` is the
+    expected calibration error on held-out sentences, and `auc` the area under the ROC curve for a
+    chrF2 above the median. `weights` ends with the bias.
     """
 
     models: tuple[str, ...]
@@ -53,7 +53,7 @@ class Calibration(Config):
 
     @classmethod
     def read(cls, run: Path, models: Sequence[str]) -> "Calibration":
-        """Read a run's calibration. Raises CheckpointError if it is not for weights `models`."""
+        """Read a run's calibration, or raise CheckpointError unless it is valid for `models`."""
         path = run / CONFIDENCE
         stay_inside(path, run, CheckpointError)
         try:
@@ -63,7 +63,7 @@ class Calibration(Config):
         except ValidationError as error:
             raise CheckpointError(f"{path}: damaged: {first_fault(error)}") from None
         if calibration.models != tuple(models):
-            raise CheckpointError(f"{path}: for another checkpoint or ensemble; calibrate again")
+            raise CheckpointError(f"{path}: of a different checkpoint or ensemble; calibrate again")
         return calibration
 
     def rows(self) -> list[tuple[str, str]]:
@@ -83,8 +83,8 @@ class Calibration(Config):
 def features(translation: Translation) -> Features:
     """Return four features of each hypothesis.
 
-    They are minus the root of the mean negative log-probability, the mean probability of a piece,
-    and the entropy and the coverage of the attention (AttentionHealth, but with the row of eos).
+    They are the negative square root of the mean negative log-probability, the mean probability of
+    a piece, and the entropy and coverage of attention (AttentionHealth, with the row of eos).
     """
     rows = []
     for hypothesis in (output.hypothesis for output in translation.hypotheses):
@@ -102,22 +102,22 @@ def probabilities(x: Features, weights: Values) -> Values:
 def read_calibration(
     translator: Translator, say: Callable[[str], None] = lambda note: None
 ) -> Calibration:
-    """Read a translator's calibration; `say` gets a note on other settings. Raises as `read`."""
+    """Read a translator's calibration as Calibration.read does. Changed settings are noted."""
     if not translator.runs:
-        raise CheckpointError("confidence: got a translator without a run, allowed: one of a run")
+        raise CheckpointError("confidence: got a translator without a run, allowed: one with a run")
     run, (models, settings) = translator.runs[0], binding_of(translator)
     if not (run.path / CONFIDENCE).exists():
         run.check_folder(f"has no calibration; unzip {run.archive}, and `nmt calibrate` the folder")
     with run.naming():
         calibration = Calibration.read(run.path, models)
-    changed = [key for key, value in settings.items() if calibration.settings.get(key) != value]
-    if changed:
-        say(f"note: confidence was calibrated with another {', '.join(changed)}; calibrate again")
+    changes = [key for key, value in settings.items() if calibration.settings.get(key) != value]
+    if changes:
+        say(f"note: settings changed after calibration: {', '.join(changes)}; calibrate again")
     return calibration
 
 
 def find_calibration(translator: Translator, say: Callable[[str], None]) -> Calibration | None:
-    """Read the calibration of a translator's run, if there is one; `say` gets a note on a fault."""
+    """Read a translator's calibration, if there is one. `say` gets a note if it is unusable."""
     if not translator.runs or not (translator.runs[0].path / CONFIDENCE).exists():
         return None
     try:
@@ -128,7 +128,7 @@ def find_calibration(translator: Translator, say: Callable[[str], None]) -> Cali
 
 
 def binding_of(translator: Translator) -> tuple[tuple[str, ...], dict[str, object]]:
-    """Return the SHA-256 of each run's weights, and the other settings that change features."""
+    """Return the SHA-256 of each run's weights, and the settings that change the features."""
     folders = [run.directory.checkpoint_folder for run in translator.runs]
     settings = translator.search.model_dump(mode="json", exclude={"batch_size", "n_best"})
     settings |= {key: getattr(translator, key) for key in ("weights", "int8", "precision")}
@@ -139,7 +139,7 @@ def binding_of(translator: Translator) -> tuple[tuple[str, ...], dict[str, objec
 def calibrate(translator: Translator, examples: Examples, threshold: float) -> Calibration:
     """Fit the confidence to translations of `examples`, and measure it on held-out folds.
 
-    Raises DataError unless MIN_SENTENCES translations reach the threshold, and as many do not.
+    Raises DataError unless MIN_SENTENCES translations reach the threshold and as many miss it.
     """
     models, settings = binding_of(translator)
     x, scores = scored_features(translator, examples)
@@ -147,9 +147,9 @@ def calibrate(translator: Translator, examples: Examples, threshold: float) -> C
     if not MIN_SENTENCES <= n_good <= len(y) - MIN_SENTENCES:
         raise DataError(
             f"chrF2 >= {threshold:g}: got {n_good:,} of {len(y):,} translations, allowed: at least "
-            f"{MIN_SENTENCES}, and as many below; calibrate to another chrF2, or on more sentences"
+            f"{MIN_SENTENCES} and as many below; use a different threshold or more sentences"
         )
-    confidence = held_out(x, y)
+    confidence = held_out_probabilities(x, y)
     is_better = scores > min(np.median(scores), np.nextafter(scores.max(), 0))
     return Calibration(
         models=models,
@@ -164,20 +164,20 @@ def calibrate(translator: Translator, examples: Examples, threshold: float) -> C
 
 
 def scored_features(translator: Translator, examples: Examples) -> tuple[Features, Values]:
-    """Return features and chrF2 of the translation of each example whose source has pieces."""
+    """Return the features and the chrF2 of the translation of each source that has pieces."""
     scoring = Scoring(translator.languages[1], ("chrf",), n_bootstrap=0)
     translations = translator.translate([example.src_text for example in examples])
     x = np.concatenate([features(translation)[:1] for translation in translations])
-    compared = make_comparable([t.text for t in translations], examples, scoring)
+    texts = make_comparable([t.text for t in translations], examples, scoring)
     score = PAIRED["chrf"].scorer(scoring).sentence_score
-    lines = zip(translations, compared.hyp_texts, compared.refs, strict=True)
+    lines = zip(translations, texts.hyp_texts, texts.refs, strict=True)
     return x, np.array([score(hyp, refs).score for t, hyp, refs in lines if t.hypotheses])
 
 
 def fit(x: Features, y: Labels) -> Values:
     """Return the weights and the bias of a ridge logistic regression on standardised features.
 
-    As in Böhning and Lindsay 1988, each update decreases the loss: the Hessian is at most `bound`.
+    Each update decreases the loss, because `bound` bounds the Hessian (Böhning and Lindsay 1988).
     """
     mean, deviation = x.mean(axis=0), x.std(axis=0)
     scale = np.where(deviation > 1e-9, deviation, 1.0)  # a constant feature gets the weight 0
@@ -191,9 +191,9 @@ def fit(x: Features, y: Labels) -> Values:
     return np.append(weights, beta[-1] - weights @ mean)
 
 
-def held_out(x: Features, y: Labels) -> Values:
-    """Return the probability of each sentence by a model that was fitted without its fold."""
-    order = np.lexsort((np.random.default_rng(1).random(len(y)), y))  # folds have equal shares of y
+def held_out_probabilities(x: Features, y: Labels) -> Values:
+    """Return the probability of each sentence, from a model fitted without its fold."""
+    order = np.lexsort((np.random.default_rng(1).random(len(y)), y))  # stratified folds
     results = np.empty(len(y))
     for fold in range(FOLDS):
         test = order[fold::FOLDS]
@@ -208,7 +208,7 @@ def calibration_error(confidence: Values, y: Labels) -> float:
 
 
 def area_under_curve(values: Values, y: Labels) -> float:
-    """Return the share of pairs, one with and one without `y`, that `values` orders correctly."""
-    others = np.sort(values[~y])  # equal values count as half
-    below = [np.searchsorted(others, values[y], side).mean() for side in ("left", "right")]
-    return float(sum(below)) / 2 / len(others)
+    """Return the share of pairs (y true, y false) that `values` orders correctly."""
+    negatives = np.sort(values[~y])  # a tie counts as half
+    below = [np.searchsorted(negatives, values[y], side).mean() for side in ("left", "right")]
+    return float(sum(below)) / 2 / len(negatives)

@@ -1,4 +1,4 @@
-"""Counts of faults that scores hardly show: lost numbers, invented words, repetitions, no text."""
+"""Counts of faults that scores barely show, such as lost numbers and invented words."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ from nmt.types import EvalExample
 _ADDRESS, _PLACEHOLDER = re.compile(ADDRESS), re.compile(VARIABLE)
 _REPETITION = re.compile(r"(?<!\S)(\S.{4,}?)(?: \1)+(?!\S)")
 _MAX_SEARCHED = 2000
-"""Characters of a line in which repetitions are searched, in quadratic time."""
+"""Characters of a line that are searched for repetitions, which takes quadratic time."""
 
 _Row = tuple[int, str, tuple[str, ...]]
 """The number of a line, its translation, and its source followed by its references."""
@@ -24,7 +24,7 @@ _Row = tuple[int, str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The faults of a kind among `total` items, each with its line from 1 and its text."""
+    """The faults of one kind among `total` items: line numbers, from 1, and texts."""
 
     faults: tuple[tuple[int, str], ...]
     total: int
@@ -36,31 +36,31 @@ def count_faults(
     """Count the faults of translations by kind.
 
     A number, address or placeholder of a source counts if a reference has it too. A word is
-    invented if neither the training targets, whose words are `tgt_words`, nor its source or
-    reference have it. Invented words are left out if `tgt_words` is None.
+    invented if it is in neither `tgt_words`, the words of the training targets, nor the source or
+    references of its line. Invented words are not counted if `tgt_words` is None.
     """
     texts = ((example.src_text, *example.ref_texts) for example in examples)
     rows = [(n, *row) for n, row in enumerate(zip(hyps, texts, strict=True), start=1)]
     loops = ((n, _repetition(hyp), texts) for n, hyp, texts in rows)
-    repeated = [(n, loop) for n, loop, texts in loops if loop and not any(map(_repetition, texts))]
-    empty = [(n, texts[0]) for n, hyp, texts in rows if not hyp.strip() and "".join(texts).strip()]
+    repeats = [(n, loop) for n, loop, texts in loops if loop and not any(map(_repetition, texts))]
+    gaps = [(n, texts[0]) for n, hyp, texts in rows if not hyp.strip() and "".join(texts).strip()]
     counts = {
         "lost_numbers": _lost(rows, canonical_numbers),
         "lost_addresses": _lost(rows, _ADDRESS.findall),
         "lost_placeholders": _lost(rows, _PLACEHOLDER.findall),
-        "repetitions": Count(tuple(repeated), len(rows)),
-        "empty_translations": Count(tuple(empty), len(rows)),
+        "repetitions": Count(tuple(repeats), len(rows)),
+        "empty_translations": Count(tuple(gaps), len(rows)),
     }
     words = [(n, word) for n, hyp, _ in rows for word in letter_words(hyp.casefold())]
     if tgt_words is not None:
-        near = [{*letter_words(" ".join(texts).casefold())} for *_, texts in rows]
-        invented = [(n, w) for n, w in words if w not in tgt_words and w not in near[n - 1]]
-        counts["invented_words"] = Count(tuple(invented), len(words))
+        line_words = [{*letter_words(" ".join(texts).casefold())} for *_, texts in rows]
+        faults = [(n, w) for n, w in words if w not in tgt_words and w not in line_words[n - 1]]
+        counts["invented_words"] = Count(tuple(faults), len(words))
     return counts
 
 
 def count_lines(counts: Mapping[str, Count]) -> Iterator[str]:
-    """Yield a line for each kind of fault that occurs, with the first three."""
+    """Yield a line for each kind of fault that occurs, with its first three faults."""
     for name, count in counts.items():
         if count.faults:
             first = ", ".join(f"line {line}: {text[:40]}" for line, text in count.faults[:3])
@@ -68,7 +68,7 @@ def count_lines(counts: Mapping[str, Count]) -> Iterator[str]:
 
 
 def _lost(rows: Sequence[_Row], find: Callable[[str], list[str]]) -> Count:
-    """Count the items of the sources that references have, and those that translations lack."""
+    """Count the source items that a reference has too, and those that the translation lacks."""
     faults, total = [], 0
     for n, hyp, (src_text, *ref_texts) in rows:
         source, output = Counter(find(src_text)), Counter(find(hyp))
@@ -79,7 +79,7 @@ def _lost(rows: Sequence[_Row], find: Callable[[str], list[str]]) -> Count:
 
 
 def target_words(data: DataConfig) -> set[str] | None:
-    """Return the words of the training targets; None if not on disk or above MAX_READ_BYTES."""
+    """Return the training targets' words, or None if files are missing or above MAX_READ_BYTES."""
     try:
         split = resolve_split(data, "train")
         files = [] if split is None else split_files(split, data)
@@ -91,7 +91,7 @@ def target_words(data: DataConfig) -> set[str] | None:
 
 
 def _repetition(text: str) -> str:
-    """Return words, of at least five characters, that follow themselves in a text, or ""."""
+    """Return a phrase, of at least five characters, that a text repeats immediately, or ""."""
     words = " ".join(map(core, text[:_MAX_SEARCHED].casefold().split()))
     match = _REPETITION.search(words)
     return match[1] if match else ""

@@ -11,11 +11,11 @@ from nmt.evaluation.metric import MetricResult
 from nmt.evaluation.metric import Scoring as Scoring
 from nmt.evaluation.metrics import METRICS, PAIRED, corpus_bleu
 from nmt.evaluation.significance import Comparison, compare
-from nmt.evaluation.typography import Comparable, make_comparable
+from nmt.evaluation.typography import ComparableTexts, make_comparable
 from nmt.types import Examples, Translation
 
 BUCKET_WORDS = (5, 10, 15, 20, 30, 40)
-"""Upper bounds of all length buckets but the last, in whitespace-separated source words."""
+"""Upper bounds of all length buckets except the last, in whitespace-separated source words."""
 
 
 @runtime_checkable
@@ -28,7 +28,7 @@ class SupportsTranslate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """BLEU of the sentences with `lowest` to `highest` source words; `highest` None: no limit."""
+    """BLEU of the sentences with `lowest` to `highest` (None: no limit) source words."""
 
     lowest: int
     highest: int | None
@@ -45,7 +45,7 @@ class Bucket:
 class Evaluation:
     """The scored texts, the score by each metric, BLEU by source length, and translation time."""
 
-    compared: Comparable
+    texts: ComparableTexts
     scores: dict[str, MetricResult]
     by_length: tuple[Bucket, ...]
     seconds: float | None = None  # None: the translations were read from a file
@@ -54,11 +54,11 @@ class Evaluation:
     @property
     def hyp_texts(self) -> tuple[str, ...]:
         """The translations as scored, after any conversion of their typography."""
-        return self.compared.hyp_texts
+        return self.texts.hyp_texts
 
     @property
     def sentences_per_second(self) -> float | None:
-        """Translation speed without start-up; None if `seconds` is None."""
+        """Translation speed without start-up, or None if `seconds` is None."""
         return len(self.hyp_texts) / self.seconds if self.seconds else None
 
 
@@ -80,28 +80,28 @@ def evaluate(translator: SupportsTranslate, examples: Examples, scoring: Scoring
 def score_translations(
     hyp_texts: Sequence[str], examples: Examples, scoring: Scoring
 ) -> Evaluation:
-    """Score `hyp_texts[i]` as the translation of `examples[i]`; raises as `evaluate` does."""
-    compared = make_comparable(hyp_texts, examples, scoring)
-    scores = scores_of(compared, scoring)
-    texts = compared.hyp_texts, compared.examples
-    by_length = bleu_by_length(*texts, tokenize=scoring.tokenisation) if "bleu" in scores else ()
-    return Evaluation(compared, scores, by_length, counts=count_faults(*texts, scoring.tgt_words))
+    """Score `hyp_texts[i]` as the translation of `examples[i]`. Raises as `evaluate` does."""
+    texts = make_comparable(hyp_texts, examples, scoring)
+    scores = scores_of(texts, scoring)
+    sides = texts.hyp_texts, texts.examples
+    by_length = bleu_by_length(*sides, tokenize=scoring.tokenisation) if "bleu" in scores else ()
+    return Evaluation(texts, scores, by_length, counts=count_faults(*sides, scoring.tgt_words))
 
 
-def scores_of(compared: Comparable, scoring: Scoring) -> dict[str, MetricResult]:
-    """Return the result of each metric; if NFC changed a text, signatures end in `|unicode:nfc`."""
-    hyps, examples = compared.hyp_texts, compared.examples
+def scores_of(texts: ComparableTexts, scoring: Scoring) -> dict[str, MetricResult]:
+    """Return the result of each metric. If NFC changed a text, signatures end in `|unicode:nfc`."""
+    hyps, examples = texts.hyp_texts, texts.examples
     scores = {name: METRICS[name].score(hyps, examples, scoring) for name in scoring.metrics}
-    if compared.n_not_nfc or compared.n_refs_not_nfc:
+    if texts.n_not_nfc or texts.n_refs_not_nfc:
         for name, result in scores.items():
             scores[name] = replace(result, signature=f"{result.signature}|unicode:nfc")
     return scores
 
 
 def compare_evaluations(
-    baseline: Comparable, system: Comparable, scoring: Scoring
+    baseline: ComparableTexts, system: ComparableTexts, scoring: Scoring
 ) -> dict[str, Comparison]:
-    """Test the difference of two systems' scores, by each metric of `scoring` that is in PAIRED."""
+    """Test the difference between two systems' scores by each metric of `scoring` in PAIRED."""
     texts = baseline.hyp_texts, system.hyp_texts, baseline.refs
     target = scoring.tgt_lang, scoring.tokenisation
     return {name: compare(name, *texts, *target) for name in scoring.metrics if name in PAIRED}

@@ -15,9 +15,10 @@ from nmt.types import EvalExample
 
 @dataclass(frozen=True, slots=True)
 class TestSet:
-    """Examples to score. `corpus` names their origin in messages, `about` describes it in reports.
+    """Examples to score.
 
-    Names of reports begin with `name`.
+    `corpus` names their origin in messages, and `about` describes it in reports. Names of reports
+    begin with `name`.
     """
 
     __test__ = False  # pytest: not a test class
@@ -31,7 +32,7 @@ class TestSet:
 def files_as_test_set(
     src: Path | None, refs: Sequence[Path], data: DataConfig | None = None
 ) -> TestSet:
-    """Read a test set from parallel files; if `src` is None, the source texts are empty.
+    """Read a test set from parallel files. If `src` is None, the source texts are empty.
 
     Without `refs`, `src` has both sides, in the languages of `data`. Raises DataError if the files
     are empty or have different numbers of lines.
@@ -55,7 +56,7 @@ def files_as_test_set(
 
 
 def split_as_test_set(name: str, data: DataConfig) -> TestSet:
-    """Read a split of a run's data as a test set; raises what split_named or read_examples does."""
+    """Read a split of a run's data. Raises the errors of split_named and read_examples."""
     split = split_named(data, name)
     files = split.sacrebleu or split.file or split.src
     corpus = f"{split.corpus} {split.split}" if split.corpus else str(files)
@@ -65,7 +66,7 @@ def split_as_test_set(name: str, data: DataConfig) -> TestSet:
 
 
 def split_named(data: DataConfig, name: str) -> SplitConfig:
-    """Return a split of the run (RUN_SPLITS) or else of its corpus. Raises ConfigError for none."""
+    """Return a split of the run (RUN_SPLITS) or of its corpus. Raises ConfigError if not found."""
     for run_split in RUN_SPLITS:
         if name == run_split:
             split = resolve_split(data, run_split)
@@ -80,7 +81,7 @@ def split_named(data: DataConfig, name: str) -> SplitConfig:
     if corpus is None:
         raise ConfigError(
             f"`split`: got '{name}', allowed: {', '.join(RUN_SPLITS)} "
-            "(the run uses no registered corpus, which could have other splits)"
+            "(other splits are possible only if the run uses a registered corpus)"
         )
     return SplitConfig(corpus=corpus, split=name)
 

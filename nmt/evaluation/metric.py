@@ -16,7 +16,7 @@ from nmt.types import Examples, References
 
 DEFAULT_BOOTSTRAP = 1000
 SEED = 12345
-"""Seed of the bootstrap resamples, the same as sacreBLEU's."""
+"""The seed of bootstrap resamples, which is also sacreBLEU's."""
 
 TOKENISATIONS: tuple[str, ...] = get_args(BleuTokenisation)
 
@@ -29,7 +29,7 @@ class MetricResult:
     """The score of a set of translations by one metric. Most metrics have a scale from 0 to 100.
 
     `signature` lists the settings and versions that the score depends on. `low` and `high` are the
-    bounds of the 95 % confidence interval from `n_bootstrap` resamples; None for 0 resamples.
+    bounds of the 95 % confidence interval from `n_bootstrap` resamples, or None without resamples.
     """
 
     name: str
@@ -46,10 +46,10 @@ class Scoring:
 
     - `tgt_lang`: the target language, or "" if it is unknown.
     - `n_bootstrap`: bootstrap resamples, at least 2, or 0 for no confidence interval.
-    - `tokenize`: sacreBLEU's tokenisation for BLEU; None: the default of the target language.
+    - `tokenize`: sacreBLEU's tokenisation for BLEU, by default that of the target language.
     - `as_is`: do not convert typography and Unicode form before scoring (see typography.py).
-    - `comet`: checkpoint of a COMET model; `gpu`: index of its GPU, None for the CPU.
-    - `tgt_words`: words of a run's training targets, which show invented ones (counts.py).
+    - `comet`: checkpoint of a COMET model; `gpu`: index of its GPU, or None for the CPU.
+    - `tgt_words`: words of a run's training targets, for the count of invented words (counts.py).
     """
 
     tgt_lang: str
@@ -71,7 +71,7 @@ class Scoring:
 
 
 class Metric(ABC):
-    """A metric of translations. `title` is its printed name; see also nmt.types.LOWER_IS_BETTER.
+    """A metric of translations. `title` is its printed name. See also nmt.types.LOWER_IS_BETTER.
 
     `kind` and `lower_is_better` are for registered metrics only (nmt/registry.py).
     """
@@ -81,7 +81,7 @@ class Metric(ABC):
     lower_is_better = False
 
     def check(self, scoring: Scoring, where: str) -> None:  # noqa: B027 - most need nothing
-        """Raise ConfigError if the metric cannot be computed; the error names the key `where`."""
+        """Raise ConfigError if the metric cannot be computed. The error names the key `where`."""
 
     def load(self, scoring: Scoring) -> None:  # noqa: B027
         """Load the metric's model, if any, so that errors appear before hours of translation."""

@@ -18,7 +18,7 @@ PAIRED: dict[str, SacreBleuMetric] = {
     "ter": SacreBleuMetric("TER", "TER", highest=None),
     "multi30k": Multi30kBleu(),
 }
-"""Metrics with paired significance tests, which need sacreBLEU's statistics of each line."""
+"""Metrics with paired significance tests, which need sacreBLEU's statistics per line."""
 
 METRICS: dict[str, Metric] = {**PAIRED, "comet": Comet()}
 
@@ -29,7 +29,7 @@ def title_of(metric: str) -> str:
 
 
 def corpus_bleu(hyps: Sequence[str], refs: References, tokenize: str | None = None) -> float:
-    """Return sacreBLEU's cased BLEU, from 0 to 100; raises as Metric.score."""
+    """Return sacreBLEU's cased BLEU, from 0 to 100. Raises as Metric.score does."""
     examples = [EvalExample("", line_refs) for line_refs in refs]
     return PAIRED["bleu"].score(hyps, examples, Scoring("", ("bleu",), 0, tokenize)).score
 
@@ -41,7 +41,7 @@ def check_metrics(scoring: Scoring, where: str) -> None:
 
 
 def validation_scoring(config: RunConfig, names: Sequence[str] = ()) -> Scoring:
-    """Return the settings that score the validation set by BLEU and `names`, without intervals.
+    """Return settings that score the validation set by BLEU and `names`, without intervals.
 
     If `names` is empty, the metrics that choose the best checkpoint and the learning rate are used.
     """

@@ -1,7 +1,7 @@
 """Model cards: a run's model described in Markdown with Hugging Face's metadata.
 
 The metadata is the YAML front matter of huggingface/hub-docs, modelcard.md, with the scores as
-`model-index`. File names come without their folders, because a card is published.
+`model-index`. File names appear without folders, because a card is published.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ used for that. A translation may be fluent and wrong. Write here what you know."
 
 
 class SavedReport(BaseModel):
-    """Keys of an EvalReport in the run's eval/ that a model card needs. Others are ignored."""
+    """The keys of an EvalReport that a model card needs. Other keys are ignored."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -55,7 +55,7 @@ class SavedReport(BaseModel):
 
     @property
     def method(self) -> str:
-        """The beam size and the number format of the search: `beam 5` or `beam 5, int8`."""
+        """The beam size and the number format of the search, such as `beam 5, int8`."""
         return f"beam {self.search.get('beam', '?')}" + ", int8" * self.int8
 
 
@@ -65,7 +65,8 @@ Reports = Sequence[SavedReport]
 def read_reports(run: Path, step: int | None, say: Callable[[str], None]) -> list[SavedReport]:
     """Read the reports in eval/ on translations by the run's model alone, after `step` updates.
 
-    A damaged one is skipped with a note to `say`. Raises CheckpointError for a link out of the run.
+    Damaged reports are skipped, with a note to `say`. Raises CheckpointError if a path leads out of
+    the run.
     """
     reports = []
     for path in sorted((run / "eval").glob("*.json")):
@@ -88,11 +89,11 @@ def model_card(
     licence: str | None = None,
     name: str | None = None,
 ) -> str:
-    """Return the card of the checkpoint of a translator as Markdown, front matter first.
+    """Return the card of a translator's checkpoint as Markdown, front matter first.
 
     `say` is called with notes on missing scores. `licence` is the licence of the weights, as an
-    identifier such as `mit`; None leaves it out of the card. `name` is what the card's example
-    gives to --run (None: the run's name).
+    identifier such as `mit`. None leaves it out of the card. `name` is the value of --run in the
+    card's example, by default the run's name.
     """
     run = translator.runs[0]
     config, run_json = run.config, read_card(run.directory)
@@ -184,13 +185,13 @@ def _model_rows(translator: Translator, run_json: Json) -> list[Sequence[object]
 
 
 def _data(data: DataConfig, run_json: Json) -> list[str]:
-    """Describe each named corpus with its licence, and tabulate the files."""
+    """Return a paragraph on each named corpus and its licence, and a table of the files."""
     parts = []
     splits = [split for split in (data.train, data.valid) if split]
     corpora = [data.corpus, *(part.corpus for split in splits for part in split.corpora)]
     for name in dict.fromkeys(filter(None, corpora)):
         facts = [f"Corpus {name}"]
-        with contextlib.suppress(ConfigError):  # the corpus is in no catalogue here
+        with contextlib.suppress(ConfigError):  # no catalogue here has the corpus
             entry = find_entry(name, data_folder(data.folder))
             facts += [entry.description, f"licence: {entry.licence}"]
             facts += [entry.attribution] if entry.attribution else []
@@ -220,7 +221,7 @@ def _scores(reports: Reports) -> str:
 
 
 def _table(rows: Sequence[Sequence[object]]) -> str:
-    """Return a Markdown table; the first row is the header."""
+    """Return a Markdown table, whose header is the first row."""
     head, *others = ([_cell(cell) for cell in row] for row in rows)
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *others))
 

@@ -1,8 +1,8 @@
 """The tokenised, lower-cased BLEU of the Multi30k papers.
 
 The steps follow the data set's script (github.com/multi30k/dataset,
-scripts/task1-tokenize.sh): lower-case, normalise the punctuation, tokenise. The last two use
-sacremoses, a port of the Moses scripts. For the French validation and test_2016_flickr sets the
+scripts/task1-tokenize.sh): lower-case, normalise the punctuation and tokenise. The last two use
+sacremoses, a port of the Moses scripts. For the French validation and test_2016_flickr sets, the
 preprocessed lines equal the published files (tests/evaluation/test_metrics.py).
 """
 
@@ -22,7 +22,7 @@ class Multi30kBleu(SacreBleuMetric):
     """
 
     def __init__(self) -> None:
-        # force: no warning that the text looks tokenised, which is intended.
+        # force suppresses the warning that the text looks tokenised, as it must be.
         super().__init__("BLEU-lc-norm-tok", "BLEU", {"tokenize": "none", "force": True})
 
     def check(self, scoring: Scoring, where: str) -> None:

@@ -33,8 +33,8 @@ class SacreBleuMetric(Metric):
 
     `highest` is the top of the metric's scale, or None if it has no top. Intervals are
     reproducible: resamples are drawn with the seed in the environment variable SACREBLEU_SEED
-    (default 12345), unless that is `none`. As in sacreBLEU, an interval is centred on the mean
-    score of the resamples; its width is the range of the middle 95 % of their scores.
+    (default 12345), unless it is `none`. As in sacreBLEU, an interval is centred on the mean
+    score of the resamples, and its width is the range of the middle 95 % of their scores.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class SacreBleuMetric(Metric):
             ) from None
 
     def prepare(self, lines: Sequence[str], scoring: Scoring) -> Sequence[str]:
-        """Preprocess translations or references; by default they are unchanged."""
+        """Preprocess translations or references. By default they are unchanged."""
         return lines
 
     def sign(self, signature: str, scoring: Scoring) -> str:
-        """Add the steps of `prepare` to sacreBLEU's signature; by default there are none."""
+        """Add the steps of `prepare` to sacreBLEU's signature. By default there are none."""
         return signature
 
     def score(self, hyps: Sequence[str], examples: Examples, scoring: Scoring) -> MetricResult:
@@ -120,15 +120,15 @@ class SacreBleuMetric(Metric):
 def _with_float_scores(scorer: "SacreBleuScorer") -> "SacreBleuScorer":
     """Make `scorer` return Python floats.
 
-    In resamples, sacreBLEU's scores are NumPy float32, but a Python float if nothing matched.
-    sacreBLEU takes their `statistics.mean`, which refuses the mixture.
+    The scores of sacreBLEU's resamples are NumPy float32, or Python floats if nothing matches.
+    sacreBLEU takes their `statistics.mean`, which rejects mixed types.
     """
     compute = scorer._compute_score_from_stats
 
-    def computed(stats: Sequence[int] | Sequence[float] | Real[np.ndarray, " n"]) -> "Score":
+    def compute_float(stats: Sequence[int] | Sequence[float] | Real[np.ndarray, " n"]) -> "Score":
         result: Score = compute(cast("list[int]", stats))
         result.score = float(result.score)
         return result
 
-    scorer._compute_score_from_stats = computed  # type: ignore[method-assign]
+    scorer._compute_score_from_stats = compute_float  # type: ignore[method-assign]
     return scorer

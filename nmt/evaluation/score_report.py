@@ -17,14 +17,14 @@ from nmt.storage.output import atomic_stream
 from nmt.storage.run_files import check_tree
 
 _FEW_SENTENCES = 10
-"""BLEU of a bucket with fewer sentences is not printed, only written to the JSON."""
+"""BLEU of a bucket with fewer sentences is written to the JSON but not printed."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvalReport:
     """An evaluation to be saved in a run's eval/, and the name of its file.
 
-    `comparisons` has the Comparison with a baseline by metric, if there is a baseline. `about`
+    `comparisons` maps each metric to its Comparison with a baseline, if there is one. `about`
     records what was scored and how it was translated.
     """
 
@@ -41,8 +41,8 @@ class EvalReport:
             "sentences": len(evaluation.hyp_texts),
             "seconds": evaluation.seconds,
             "sentences_per_second": evaluation.sentences_per_second,
-            "typography": evaluation.compared.typography,
-            "altered_for_scoring": evaluation.compared.notes(),
+            "typography": evaluation.texts.typography,
+            "altered_for_scoring": evaluation.texts.notes(),
             "scores": {metric: asdict(result) for metric, result in evaluation.scores.items()},
             "bleu_by_source_words": [asdict(bucket) for bucket in evaluation.by_length],
             "counts": {kind: asdict(count) for kind, count in evaluation.counts.items()},
@@ -57,7 +57,7 @@ class EvalReport:
         Scores by other metrics in an earlier NAME.json are kept if translations, references and
         target language are the same. Otherwise they are dropped. Returns the names of the dropped
         metrics. Each file is written atomically. Raises DataError if writing fails, and
-        CheckpointError if eval/ has a link.
+        CheckpointError if eval/ contains a link.
         """
         check_tree(run, ("eval",))
         path = report_path(run, self.name)
@@ -72,7 +72,7 @@ class EvalReport:
 
 
 def report_path(run: Path, name: str) -> Path:
-    """Return the path of the report `name` in a run; its translations have the suffix .txt."""
+    """Return the path of the report `name` in a run. Its translations have the suffix .txt."""
     return run / "eval" / f"{name}.json"
 
 
@@ -92,7 +92,7 @@ def _write(lines: Iterable[str], path: Path) -> None:
 
 
 def _read(path: Path) -> dict[str, object]:
-    """Read the earlier report at `path`; return {} if it is missing or damaged."""
+    """Read the earlier report at `path`. Return {} if it is missing or damaged."""
     try:
         value = read_json(path, DataError)
     except (FileNotFoundError, DataError):
@@ -101,7 +101,7 @@ def _read(path: Path) -> dict[str, object]:
 
 
 def _texts_of(report: Mapping[str, object]) -> tuple[object, ...]:
-    """Return a key that is equal for reports on the same translations and references."""
+    """Return a key that identifies the translations, references and language of a report."""
     sums = section(report, "sha256")
     return sums.get("hypotheses"), sums.get("references"), report.get("tgt_lang")
 
@@ -112,16 +112,17 @@ def _merged(content: dict[str, object], before: Mapping[str, object]) -> dict[st
     Earlier comparisons are added if `content` has the same baseline or none.
     """
     keys = ["scores"]
-    sums, earlier = section(content, "sha256"), section(before, "sha256")
-    merged = dict(content)
-    if sums.get("baseline") in (None, earlier.get("baseline")):
+    sums, old_sums = section(content, "sha256"), section(before, "sha256")
+    report = dict(content)
+    if sums.get("baseline") in (None, old_sums.get("baseline")):
         keys.append("against_baseline")
-        merged |= {"baseline": content.get("baseline") or before.get("baseline"), "sha256": earlier}
-    return merged | {key: {**section(before, key), **section(content, key)} for key in keys}
+        baseline = content.get("baseline") or before.get("baseline")
+        report |= {"baseline": baseline, "sha256": old_sums}
+    return report | {key: {**section(before, key), **section(content, key)} for key in keys}
 
 
 def score_line(result: MetricResult) -> str:
-    """Return `BLEU 61.23 [59.80, 62.71] (95 % bootstrap, n=1000)  nrefs:1|...`."""
+    """Return a line such as `BLEU 61.23 [59.80, 62.71] (95 % bootstrap, n=1000)  nrefs:1|...`."""
     interval = ""
     if result.low is not None and result.high is not None:
         interval = f" [{result.low:.2f}, {result.high:.2f}]"
@@ -130,7 +131,7 @@ def score_line(result: MetricResult) -> str:
 
 
 def comparison_line(comparison: Comparison, baseline: object) -> str:
-    """Return `BLEU +1.13 against 60.10 of old.txt, p = 0.012 (paired bootstrap), 0.011 (...)`."""
+    """Return a line such as `BLEU +1.13 against 60.10 of old.txt, p = 0.012 (...), 0.011 (...)`."""
     return (
         f"{comparison.name} {comparison.score - comparison.baseline:+.2f} against "
         f"{comparison.baseline:.2f} of {baseline}, p = {comparison.p_value:.3f} "
@@ -140,7 +141,7 @@ def comparison_line(comparison: Comparison, baseline: object) -> str:
 
 
 def length_line(evaluation: Evaluation) -> str:
-    """Return a line with BLEU by source length; "" if there are fewer than two buckets."""
+    """Return a line with BLEU by source length, or "" if there are fewer than two buckets."""
     buckets = evaluation.by_length
     if len(buckets) < 2:
         return ""
@@ -153,7 +154,7 @@ def length_line(evaluation: Evaluation) -> str:
 
 
 def speed_line(evaluation: Evaluation) -> str:
-    """Return a line with the translation time; "" if the translations were read from a file."""
+    """Return a line with the translation time, or "" if translations were read from a file."""
     if evaluation.seconds is None:
         return ""
     return (

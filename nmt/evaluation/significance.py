@@ -31,8 +31,8 @@ class Comparison:
     `p_value` is from sacreBLEU's paired bootstrap. It is the share of `n_bootstrap` resamples whose
     absolute difference, minus the mean over all resamples, exceeds the observed difference. If only
     a few lines differ, all resamples agree, and a small value means nothing. `p_randomisation` is
-    from approximate randomisation: each trial swaps random lines between the systems, and the value
-    is the share of trials whose difference is at least the observed one. If k lines differ, all in
+    from approximate randomisation. It is the share of trials, each of which swaps random lines
+    between the systems, whose difference is at least the observed one. If k lines differ, all in
     favour of one system, it is about 2^(1 - k). Both p-values are 1 if the scores are equal. By
     convention, systems differ if p < 0.05.
     """
@@ -55,8 +55,8 @@ def compare(
 ) -> Comparison:
     """Test `hyps` against `baseline_hyps` by paired bootstrap and approximate randomisation.
 
-    `metric` is a key of PAIRED; `tokenize` is BLEU's tokenisation (None: the default of the
-    language). The random seed is sacreBLEU's. Raises DataError as `check_lines` does.
+    `metric` is a key of PAIRED, and `tokenize` is BLEU's tokenisation, by default that of the
+    language. The random seed is sacreBLEU's. Raises DataError as `check_lines` does.
     """
     from sacrebleu.significance import PairedTest, Result
 
@@ -70,8 +70,8 @@ def compare(
     results = next(column for title, column in columns.items() if title != "System")
     baseline, system = cast("list[Result]", results)
     assert system.p_value is not None  # only the baseline has none
-    # sacreBLEU counts resamples strictly beyond the observed difference. For equal systems there
-    # are none, which would give p = 1/(n + 1).
+    # sacreBLEU counts only resamples that exceed the observed difference. Equal systems have none,
+    # which would give p = 1/(n + 1).
     is_equal = system.score == baseline.score
     return Comparison(
         name=paired.title,
@@ -88,8 +88,8 @@ def _p_of_swaps(
 ) -> float:
     """Return the p-value of approximate randomisation.
 
-    sacreBLEU counts only trials that differ by more than observed. If few lines differ, many trials
-    differ by exactly as much, and sacreBLEU's p-value comes near 0.
+    sacreBLEU counts only trials whose difference exceeds the observed one. If few lines differ, it
+    is equal in many trials, and sacreBLEU's p-value comes near 0.
     """
     first, second = (line_stats(scorer, hyps, streams) for hyps in (baseline_lines, lines))
     observed, total, change = first.sum(axis=0), (first + second).sum(axis=0), second - first

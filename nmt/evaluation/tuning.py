@@ -34,7 +34,7 @@ class SearchGrid:
     seconds: dict[int, float]
 
     def best(self, metric: str) -> SearchSetting:
-        """Return the setting with the best score by `metric`; among equals, the smallest beam."""
+        """Return the setting with the best score by `metric`. Ties go to the smallest beam."""
         return max(self.settings, key=lambda setting: rank_of(metric, setting.scores[metric].score))
 
 
@@ -49,8 +49,8 @@ def search_grid(
     """Score the translations of all examples for every beam size and every length penalty.
 
     Other search settings are the translator's, but without sampling and `mbr`
-    (SearchConfig.plain_beam). After each beam size, `on_beam` gets the size and its seconds. Raises
-    ConfigError, before any search, for a value not allowed in SearchConfig, and DataError as
+    (SearchConfig.plain_beam). After each beam, `on_beam` gets its size and its seconds. Raises
+    ConfigError, before any search, for a value that SearchConfig rejects, and DataError as
     `evaluate` does.
     """
 

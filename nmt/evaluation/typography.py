@@ -2,7 +2,7 @@
 
 Models write normalised text (text/normalisation.py). Some references have the printed form `l’été`,
 others the plain form `l'été`, and to BLEU these are different words. Therefore translations are
-converted to the form of the references; references are never converted. Because an accented letter
+converted to the form of the references. References are never converted. Because an accented letter
 may be one code point or two, both sides are scored in NFC.
 """
 
@@ -31,12 +31,12 @@ _ELISION = re.compile(r"(?<=[^\W\d_])'(?=[^\W_])")
 
 
 @dataclass(frozen=True, slots=True)
-class Comparable:
+class ComparableTexts:
     """Translations and references in the form that is scored, and the numbers of changed texts.
 
-    `typography` is the form of the translations; None if `Scoring.as_is` forbids conversion.
-    `n_retyped` is the number of translations that had another typography. `n_not_nfc` translations
-    and `n_refs_not_nfc` references were not in NFC.
+    `typography` is the form of the translations, or None if `Scoring.as_is` forbids conversion.
+    `n_retyped` is the number of translations whose typography changed. `n_not_nfc` translations and
+    `n_refs_not_nfc` references were not in NFC.
     """
 
     hyp_texts: tuple[str, ...]
@@ -69,19 +69,21 @@ class Comparable:
         return lines
 
 
-def make_comparable(hyp_texts: Sequence[str], examples: Examples, scoring: Scoring) -> Comparable:
+def make_comparable(
+    hyp_texts: Sequence[str], examples: Examples, scoring: Scoring
+) -> ComparableTexts:
     """Convert all translations to the references' prevailing typography, and all texts to NFC.
 
-    If `scoring.as_is` is set, translations and references stay unchanged.
+    If `scoring.as_is` is set, all texts stay unchanged.
     """
     if scoring.as_is:
-        return Comparable(tuple(hyp_texts), tuple(examples))
+        return ComparableTexts(tuple(hyp_texts), tuple(examples))
     lang = language_code(scoring.tgt_lang)
     refs = [ref for example in examples for ref in example.ref_texts]
     typography = typography_of(refs, lang)
     nfc_texts = [compose_unicode(text) for text in hyp_texts]
     outputs = write_as(typography, nfc_texts, lang)
-    return Comparable(
+    return ComparableTexts(
         hyp_texts=tuple(outputs),
         examples=tuple(
             replace(example, ref_texts=tuple(map(compose_unicode, example.ref_texts)))
@@ -95,11 +97,11 @@ def make_comparable(hyp_texts: Sequence[str], examples: Examples, scoring: Scori
 
 
 def typography_of(texts: Sequence[str], lang: str) -> Typography:
-    """Return the form that more of the texts have, plain or printed; plain if there is a tie.
+    """Return the more frequent form of the texts, plain or printed. A tie gives plain.
 
     The plain form is the output of `normalise`. The printed form is the output of `restore` or, in
-    a language without typographic rules, has ’ between letters. The choice is one for all
-    references, so it reveals nothing about the translation of a sentence.
+    a language without typographic rules, has ’ between letters. The choice is made once
+    for all references, so it reveals nothing about the translation of a single sentence.
     """
     nfc_texts = [compose_unicode(text) for text in texts]
     plain = [normalise(text, lang) for text in nfc_texts]

@@ -1,1 +1,1 @@
-"""Explanations of a run: maps, pages, pictures, word alignments, curves, its report."""
+"""Explanations of a run: attention maps, pages, word alignments, curves and a report."""

@@ -28,12 +28,12 @@ EncodedLines = tuple[list[Encoded], list[WordPieces]]
 
 @dataclass(frozen=True)
 class WeightOptions:
-    """Options of `piece_weights`: the weights of a forced pass that an alignment is made from.
+    """Options of `piece_weights`, which returns the weights that alignments are computed from.
 
-    `method` is `attention` or an attribution method (explain/attribution/). `shift` is the number
-    of steps by which attention is read later (`alignment_weights`). `heads` selects heads of
-    cross-attention, as in `source_heads`. Raises ConfigError if `shift` or `heads` is set for a
-    method other than `attention` and `norms`.
+    `method` is `attention` or an attribution method (explain/attribution/). The attention of piece
+    t is read at step t + `shift` (`alignment_weights`). `heads` selects cross-attention heads in
+    the syntax of `source_heads`. Raises ConfigError if `shift` or `heads` is set and the method is
+    neither `attention` nor `norms`.
     """
 
     shift: int = 0
@@ -51,7 +51,7 @@ class WeightOptions:
         return self.method in ("attention", "norms")
 
     def head_indices(self, translator: Translator) -> tuple[int, ...] | None:
-        """Return the indices of `heads` (None: mean). Raises ConfigError for unknown heads."""
+        """Return the indices of `heads`, or None for mean. Raises ConfigError for unknown heads."""
         return source_heads(self.heads, translator.model.names_by_attention)
 
 
@@ -91,7 +91,7 @@ class Aligner:
     a weight of at least `threshold`. If `reverse`, a translator of the opposite direction, is set,
     the method `symmetrisation` (a key of SYMMETRISATIONS) merges the links of both directions.
     `align` counts differences between words and pieces in `mismatches`. Raises ConfigError if the
-    languages of `reverse` do not match, or if a model does not have the selected heads.
+    languages of `reverse` do not match, or if a model lacks the selected heads.
     """
 
     translator: Translator
@@ -143,7 +143,7 @@ class Aligner:
             if translator is self.translator:
                 self.mismatches.update(_mismatches(src, tgt))
             columns = np.pad(src.shares, ((0, 1), (0, 1)))
-            columns[-1, -1] = 1  # eos is a word of its own
+            columns[-1, -1] = 1  # eos counts as a word
             words = merge_words(matrix, tgt.shares, columns)
             if self.threshold is None:
                 links.append(strongest_links(words))
@@ -156,7 +156,7 @@ def _mismatches(src: WordPieces, tgt: WordPieces) -> dict[str, int]:
     n_inexact = int(not (src.is_exact and tgt.is_exact))
     n_without_piece = sum(int((~side.shares.any(axis=1)).sum()) for side in (src, tgt))
     return {
-        "sentence pairs have other letters than their pieces": n_inexact,
+        "sentence pairs have letters that differ from those of their pieces": n_inexact,
         "words share a piece with another word": src.n_sharing_words + tgt.n_sharing_words,
         "words have no piece, hence no link": n_without_piece,
     }

@@ -1,4 +1,4 @@
-"""Word alignment links: from attention weights, symmetrised, and scored with gold links."""
+"""Word alignment: links from attention weights, symmetrisation, and scores against gold links."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 def strongest_links(weights: Float32[np.ndarray, "T S_and_eos"]) -> Links:
     """Link each target position j to the source position i = argmax_s weights[j, s].
 
-    Positions are numbered from 0. Of several largest weights, the first counts. The last column is
-    the source's eos. A position has no link if its largest weight is on eos, or all are 0.
+    Positions are numbered from 0. Among equal largest weights, the first counts. The last column
+    is the source's eos. A position has no link if its largest weight is on eos or if all are 0.
     """
     eos_column = weights.shape[1] - 1
     strongest = [(int(row.argmax()), j) for j, row in enumerate(weights) if row.any()]
@@ -58,8 +58,8 @@ def grow_diag_final(one: Links, other: Links, needs_both: bool = False) -> Links
     links = set(grow_diag(one, other))
     sources, targets = _words(links)
     for i, j in (*sorted(one), *sorted(other)):
-        unlinked = i not in sources, j not in targets
-        if all(unlinked) if needs_both else any(unlinked):
+        is_free = i not in sources, j not in targets
+        if all(is_free) if needs_both else any(is_free):
             links.add((i, j))
             sources.add(i)
             targets.add(j)
@@ -86,7 +86,7 @@ SYMMETRISATIONS: dict[str, Callable[[Links, Links], Links]] = {
 class AlignmentScore:
     """Counts of links over a corpus, and the rates computed from them.
 
-    A are the predicted links, S the sure gold links, and P the possible ones, which include S.
+    A is the set of predicted links, S of sure gold links, and P of possible ones, including S.
     `n_links` is |A|, `n_sure` is |S|, `n_sure_found` is |A and S|, `n_possible_found` is |A and P|.
     """
 

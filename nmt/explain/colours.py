@@ -1,7 +1,7 @@
 """The colours of all pictures; web/attention.css has the colours of web pages.
 
-A map in a picture is on white, so a colour map of several hues can order the weights. A page has
-the reader's light or dark theme, so there the opacity of one colour is the weight.
+Pictures have a white background, so a colour map of several hues can represent the weights. Pages
+follow the reader's light or dark theme, so they represent a weight by the opacity of one colour.
 """
 
 BLUE, ORANGE, GREEN, PURPLE, RED = "#2a6fbb", "#d9772b", "#2f8f5b", "#7a4fa3", "#c0392b"
@@ -11,6 +11,6 @@ CYCLE = (BLUE, ORANGE, GREEN, PURPLE, RED, TEAL, PINK)
 """Colours of curves, in order. They also differ in lightness."""
 
 COLOUR_MAP = "magma_r"
-"""The perceptually uniform colour map of values from 0: pale is little attention, dark is much."""
+"""The perceptually uniform colour map of values >= 0: pale is little attention, dark is much."""
 SIGNED_MAP = "RdBu_r"
 """The colour map of values around 0: blue is negative, red is positive."""

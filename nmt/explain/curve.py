@@ -1,4 +1,4 @@
-"""Pictures of the curves of runs over their updates: loss, metrics and other measurements."""
+"""Curves of runs over their updates: loss, metrics and other measurements."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,16 +20,16 @@ _PERPLEXITIES = (1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 10_000,
 _MIN_TICK_GAP = 0.06  # between two perplexities, as a share of the height
 _PANEL_INCHES = (4.6, 3.4)
 _MAX_PANELS = 24
-_LINE_STYLES = ("-", "--", ":")  # a further one each time the colours are exhausted
+_LINE_STYLES = ("-", "--", ":")  # the next one each time the colours are exhausted
 _MAX_NAME_WIDTH, _MAX_TITLE_WIDTH = 40, 60
 _OTHER_FIELDS = {"type", "step", "epoch", "seconds", "lr", "loss", "perplexity"}
-"""Fields of a validation that have other panels, or none."""
+"""Fields of a validation that `all_panels` draws elsewhere or not at all."""
 
 Points = Float64[np.ndarray, "N 2"]
 
 
 class Panel(NamedTuple):
-    """Values of training and of validation as points (update, value); either may be empty."""
+    """Training and validation values as points (update, value). Either array may be empty."""
 
     title: str
     training: Points
@@ -67,13 +67,13 @@ def all_panels(lines: Sequence[MetricsLine]) -> Iterator[Panel]:
         if key not in _OTHER_FIELDS | METRICS.keys()
     ]
     yield from [panel for panel in panels if len(panel.validation)][:_MAX_PANELS]
-    for key, title in (("lr", "Learning rate"), ("tokens_per_second", "Target tokens a second")):
+    for key, title in (("lr", "Learning rate"), ("tokens_per_second", "Target tokens per second")):
         if len(values := points(lines, "train", key)):
             yield Panel(title, values, points((), "valid", key))
 
 
 def draw_curve(run: Path, metric: str = "bleu") -> Figure:
-    """Draw the loss of a run, and the `metric` of its validations if they have it.
+    """Draw the loss of a run, and the `metric` of its validations if they include it.
 
     With the metric `loss`, the second panel is BLEU. Perplexity is the right-hand scale of the
     loss. The best validation by `metric` is marked. Raises CheckpointError if the run's
@@ -86,10 +86,10 @@ def draw_curve(run: Path, metric: str = "bleu") -> Figure:
 
 
 def draw_curves(runs: Mapping[str, Path], metric: str = "bleu") -> Figure:
-    """Draw the losses and the `metric` of several runs, in one colour per run.
+    """Draw the losses and the `metric` of several runs, with one colour per run.
 
-    `runs` maps names to folders. With the metric `loss`, the second panel is BLEU. The thin lines
-    are training losses. Raises CheckpointError as `draw_curve` does.
+    `runs` maps names to folders. With the metric `loss`, the second panel is BLEU. Thin lines are
+    training losses. Raises CheckpointError as `draw_curve` does.
     """
     metric = "bleu" if metric == "loss" else metric
     lines = {name: metrics_of(path, trained=True) for name, path in runs.items()}
@@ -135,7 +135,7 @@ def _panel_row(n_panels: int) -> tuple[Figure, list[Axes]]:
 
 
 def _finish(axes: Axes, title: str) -> None:
-    """Add the title and the axes. The scale to the right of a loss is its exponential."""
+    """Add the title, the axes and, for a loss, the perplexity as the right-hand scale."""
     # parse_math=False keeps matplotlib from typesetting the text after a $ as a formula.
     axes.set_title(picture_label(title, _MAX_TITLE_WIDTH), fontsize=10, parse_math=False)
     axes.set(xlabel="updates", xlim=(0, None), ylim=(0, None))

@@ -22,27 +22,27 @@ _NO_GLYPH = "□"
 
 
 def font(points: float) -> FontProperties:
-    """Return the font of labels in this size, with fallbacks for other scripts."""
+    """Return the font of labels at this size, with fallbacks for other scripts."""
     return FontProperties(family=list(_families()), size=points)
 
 
-def drawable(text: str) -> str:
-    """Return `text` with `□` for each character without a glyph, or nothing if its width is 0."""
-    replaced = {char: _NO_GLYPH if display_width(char) else "" for char in _without_glyph(text)}
-    return "".join(replaced.get(char, char) for char in text)
+def replace_missing_glyphs(text: str) -> str:
+    """Replace each character without a glyph by `□`, or remove it if its width is 0."""
+    substitutes = {char: _NO_GLYPH if display_width(char) else "" for char in _without_glyph(text)}
+    return "".join(substitutes.get(char, char) for char in text)
 
 
 def picture_label(text: str, width: int) -> str:
     """Return `text` as a label that the fonts can draw, cut to `width` cells."""
-    return shorten(drawable(label(text)), width)
+    return shorten(replace_missing_glyphs(label(text)), width)
 
 
 def font_hint(texts: Iterable[str]) -> str:
     """Return a line that names the characters without a glyph, or "" if there are none."""
-    missing = [char for char in _without_glyph(label("".join(texts))) if display_width(char)]
-    if not missing:
+    characters = [char for char in _without_glyph(label("".join(texts))) if display_width(char)]
+    if not characters:
         return ""
-    examples = " ".join(missing[:8])
+    examples = " ".join(characters[:8])
     return f"no font has a glyph for {examples}, drawn as {_NO_GLYPH}; install a Noto font"
 
 
@@ -53,8 +53,8 @@ def _without_glyph(text: str) -> list[str]:
 @functools.cache
 def _families() -> tuple[str, ...]:
     """Return FAMILY, then the installed fallbacks."""
-    present = {entry.name for entry in font_manager.fontManager.ttflist}
-    return (FAMILY, *(name for name in _FALLBACKS if name in present))
+    family_names = {entry.name for entry in font_manager.fontManager.ttflist}
+    return (FAMILY, *(name for name in _FALLBACKS if name in family_names))
 
 
 @functools.cache

@@ -1,7 +1,7 @@
-"""Attention maps as a picture: keys along the top, queries down the side; heads in a grid.
+"""Attention maps as pictures, with keys along the top and queries down the side.
 
-Figures are created without pyplot, so no global state changes. The same map gives the same bytes
-with the same version of matplotlib.
+Figures are created without pyplot, so no global state changes. With one version of matplotlib,
+equal maps give equal files.
 """
 
 import math
@@ -37,9 +37,9 @@ from nmt.translation.heads import MEAN, Head
 from nmt.translation.words import AttentionTable, Level, attention_table, colour_scale_maximum
 from nmt.types import AttentionKind, FilePath, Translation
 
-_LENGTHS, _CELL_INCHES = (12, 60), (0.34, 0.19)  # a cell's side by pieces of the longer side
-_GRID_CELL_INCHES = (0.24, 0.115)  # greatest and smallest side of a cell in a grid of maps
-_NUMBERED_CELL_INCHES = 0.24  # smallest side of a cell that has space for a number
+_LENGTHS, _CELL_INCHES = (12, 60), (0.34, 0.19)  # side of a cell in maps of 12 and of 60 pieces
+_GRID_CELL_INCHES = (0.24, 0.115)  # largest and smallest side of a cell in a grid of maps
+_NUMBERED_CELL_INCHES = 0.24  # smallest side of a cell with space for a number
 _GRID_INCHES = 20.0  # longer side of a grid, unless the smallest cells need more
 _MAX_INCHES = 40.0  # longer side of a picture, however long the sentence
 _HEADING_INCHES = 0.5  # height of a heading between two grids
@@ -96,8 +96,8 @@ def write_map(
 ) -> None:
     """Write a figure to a file, with all its labels. The file must be new unless `force`.
 
-    `format` is png, svg or pdf, by default the suffix of `path`. Raises ConfigError for another
-    format, or if the file exists.
+    `format` is png, svg or pdf, by default the suffix of `path`. Raises ConfigError for a different
+    suffix or if the file exists.
     """
     path = Path(path)
     format = format or format_of(path)
@@ -112,11 +112,11 @@ def draw_heatmap(
     columns: str = "source",
     style: MapStyle = PLAIN,
 ) -> Figure:
-    """Draw square cells, the labels of rows and columns, a colour bar, and a title.
+    """Draw a map of square cells with row and column labels, a colour bar and a title.
 
     `rows` and `columns` name the axes. The colour bar ends at `style.scale`. Each line of `title`
     is cut at about the picture's width. Characters without a glyph become `□`. If the cells are too
-    small for every label, only one label in two, three, ... is drawn.
+    small for all labels, only every second, third, ... label is drawn.
     """
     n_pieces = max(table.weights.shape)
     cell = min(float(np.interp(n_pieces, _LENGTHS, _CELL_INCHES)), _MAX_INCHES / n_pieces)
@@ -128,7 +128,7 @@ def draw_heatmap(
 def draw_grids(grids: Sequence[MapGrid], title: str = "", style: MapStyle = PLAIN) -> Figure:
     """Draw grids of small maps of one sentence, one grid below the other.
 
-    The name of a map is below it. All maps of a grid have the same colour scale. Column labels are
+    Each map has its name below it. All maps of a grid have the same colour scale. Column labels are
     above the first line of maps in a grid, and row labels to the left of every line.
     """
     n_rows = sum(len(grid.first.rows) * len(grid.lines) for grid in grids)
@@ -164,7 +164,8 @@ def _draw(
 ) -> Figure:
     """Draw grids, each with labels, a heading, and a colour bar to the right of its first line.
 
-    `n_cells` is their number on the longer side. Raises ConfigError if they cannot have numbers.
+    `n_cells` is the number of cells on the longer side. Raises ConfigError if they are too many for
+    `style.numbers`.
     """
     if style.numbers:
         limit = int(_MAX_INCHES / _NUMBERED_CELL_INCHES)
@@ -216,7 +217,7 @@ def _draw_grid(figure: Figure, grid: MapGrid, top: float, cell: float, style: Ma
 
 
 def _height_above(grid: MapGrid, cell: float) -> float:
-    """Return the inches that the heading and the column labels of a grid take."""
+    """Return the height of a grid's heading and column labels, in inches."""
     points, _ = _label_size(cell)
     widths = (display_width(picture_label(text, _MAX_LABEL_WIDTH)) for text in grid.first.columns)
     return max(widths) * points * _LABEL_EM / 72 + _HEADING_INCHES
@@ -225,7 +226,7 @@ def _height_above(grid: MapGrid, cell: float) -> float:
 def _draw_map(axes: Axes, table: AttentionTable, end: float) -> AxesImage:
     image = axes.imshow(table.weights, cmap=COLOUR_MAP, vmin=0.0, vmax=end, aspect="auto")
     n_rows, n_columns = table.weights.shape
-    # Two collections of lines are faster than a grid of minor ticks, which draws them one by one.
+    # Two line collections are faster than a grid of minor ticks, which are drawn one by one.
     axes.vlines(np.arange(n_columns) - 0.5, -0.5, n_rows - 0.5, colors="0.9", linewidths=0.5)
     axes.hlines(np.arange(n_rows) - 0.5, -0.5, n_columns - 0.5, colors="0.9", linewidths=0.5)
     axes.tick_params(length=0, pad=3)
@@ -248,7 +249,7 @@ def _label_axis(axis: Axis, texts: Sequence[str], cell: float, rotation: int = 0
 
 
 def _label_size(cell: float) -> tuple[float, int]:
-    """Return the font size of labels, and the step from a labelled cell to the next."""
+    """Return the font size of labels, and the number of cells from one label to the next."""
     points = min(11.0, cell * 72 * 0.62)
     return max(points, _MIN_POINTS), math.ceil(_MIN_POINTS / points)
 
@@ -256,9 +257,9 @@ def _label_size(cell: float) -> tuple[float, int]:
 def _draw_bars(
     figure: Figure, table: AttentionTable, image: AxesImage, edge: tuple[float, float, float]
 ) -> None:
-    """Draw the source's share of each row, if there is one, then the colour bar.
+    """Draw bars of the source's share of each row, if the table has shares, then the colour bar.
 
-    `edge` is the right edge of the map, its lower end and its height, as shares of the figure.
+    `edge` is the right edge of the map, its bottom and its height, as shares of the figure.
     """
     right, bottom, height = edge
     inch = 1 / figure.get_figwidth()

@@ -4,7 +4,7 @@ import unicodedata
 
 from nmt.text.normalisation import compose_unicode
 
-WORD_MARK = "▁"  # U+2581, by which SentencePiece marks the beginning of a word
+WORD_MARK = "▁"  # U+2581, SentencePiece's mark of the beginning of a word
 ELLIPSIS = "…"
 
 _MODIFIERS = {*range(0x1F3FB, 0x1F400), *range(0xFE00, 0xFE10)}
@@ -12,7 +12,7 @@ _MODIFIERS = {*range(0x1F3FB, 0x1F400), *range(0xFE00, 0xFE10)}
 
 
 def label(text: str) -> str:
-    """Return `text` for one line: composed (NFC), without control or format characters.
+    """Return `text` as one line in NFC, without control or format characters.
 
     The word mark becomes `_`, which fonts and terminals draw as one narrow character. Emoji lose
     their presentation selectors and skin tones, whose width differs from terminal to terminal.
@@ -34,7 +34,7 @@ def display_width(text: str) -> int:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return `text` cut to `width` >= 1 cells; an ellipsis stands for the rest."""
+    """Return `text` cut to `width` >= 1 cells, with an ellipsis at the cut."""
     if display_width(text) <= width:
         return text
     head, cells_left = "", width - 1

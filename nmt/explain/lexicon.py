@@ -1,4 +1,4 @@
-"""A bilingual dictionary from attention: the words that are often linked in sentence pairs."""
+"""A bilingual dictionary from attention: pairs of words that are often linked."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,28 +42,28 @@ def lexicon(
 ) -> list[Entry]:
     """Return the entries of a dictionary, sorted by source word, then from frequent to rare.
 
-    Words are the tokenizers' words without the punctuation around them; `replace_unknown` looks up
-    such words. Each target word is linked to the source word with the largest weight. A source word
+    Words are the tokenizers' words without surrounding punctuation, as `replace_unknown` looks them
+    up. Each target word is linked to the source word with the largest weight. A source word
     has at most `best` entries, each with at least `min_count` links.
     """
     counts: Counter[tuple[str, str]] = Counter()
     iterator = iter(pairs)
     while chunk := list(islice(iterator, _CHUNK)):
         counts.update(_linked_words(translator, chunk, options or WeightOptions()))
-    ranked = sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0][1]))
+    ranking = sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0][1]))
     entries = []
-    for source, group in groupby(ranked, key=lambda item: item[0][0]):
+    for source, group in groupby(ranking, key=lambda item: item[0][0]):
         links = [(target, count) for (_, target), count in group]
         total = sum(count for _, count in links)
-        frequent = [(target, count) for target, count in links[:best] if count >= min_count]
-        entries += [Entry(source, target, count / total, count) for target, count in frequent]
+        best_links = [(target, count) for target, count in links[:best] if count >= min_count]
+        entries += [Entry(source, target, count / total, count) for target, count in best_links]
     return entries
 
 
 def _linked_words(
     translator: Translator, pairs: Sequence[SentencePair], options: WeightOptions
 ) -> Iterator[tuple[str, str]]:
-    """Yield the two words of each link, unless one of them has no letter or digit."""
+    """Yield the two words of each link if both have a letter or digit."""
     sides = translator.tokenizers
     sources = [sides.src.encode(pair.src_text) for pair in pairs]
     targets = [sides.tgt.encode(pair.tgt_text) for pair in pairs]

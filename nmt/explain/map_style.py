@@ -1,4 +1,4 @@
-"""The arrangement of the maps in a picture, the scale of their colours, numbers, and formats."""
+"""Layout and style of the maps in a picture: grids, colour scale, numbers and file formats."""
 
 import io
 import itertools
@@ -25,7 +25,7 @@ FORMATS: Mapping[str, Mapping[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-"""The formats of pictures, each with the metadata to omit, so that files are reproducible."""
+"""The file formats, each with the metadata to omit so that files are reproducible."""
 
 NAME_POINTS = 8.0
 EM = 0.53  # average width of a character, relative to the font size
@@ -40,8 +40,8 @@ _MIN_NUMBER = 0.005  # the smallest weight that two decimals can represent
 class MapStyle:
     """The style of a picture.
 
-    `scale` is the weight that the darkest colour represents. None stands for the greatest weight of
-    each grid of maps, rounded up to a tenth. If `numbers`, cells display weights of 0.005 or more.
+    `scale` is the weight that the darkest colour represents, by default the greatest weight of each
+    grid of maps, rounded up to a tenth. If `numbers` is set, cells display weights >= 0.005.
     """
 
     scale: float | None = None
@@ -68,7 +68,7 @@ def format_of(path: Path) -> str:
 
 
 def picture(figure: Figure, format: str) -> bytes:
-    """Return the bytes of a figure's file, with all labels; equal figures give equal bytes."""
+    """Return a figure as an image file with all its labels. Equal figures give equal bytes."""
     stream = io.BytesIO()
     with mpl.rc_context({"svg.hashsalt": "nmt"}):  # by default, the ids in an SVG are random
         figure.savefig(
@@ -100,10 +100,10 @@ NamedMap = tuple[AttentionTable, str]
 
 @dataclass(frozen=True)
 class MapGrid:
-    """A grid of maps with the same labels, each with its name, below a heading.
+    """A grid of named maps with the same labels, and a heading.
 
-    `lines` are the rows of the grid; none is longer than the first. The methods' argument `cell` is
-    the width and height of one cell of a map. All lengths are in inches.
+    `lines` are the rows of the grid. No line is longer than the first. The argument `cell` of the
+    methods is the width and height of one cell of a map. All lengths are in inches.
     """
 
     lines: Sequence[Sequence[NamedMap]]
@@ -120,7 +120,7 @@ class MapGrid:
         return max(float(m.weights.max(initial=0.0)) for m, _ in itertools.chain(*self.lines))
 
     def step_x(self, cell: float) -> float:
-        """Return the distance from a map to the next in its line. Their names do not touch."""
+        """Return the distance from a map to the next in its line, with space for their names."""
         n_characters = max(len(name) for _, name in itertools.chain(*self.lines))
         name_width = n_characters * NAME_POINTS * EM / 72
         map_width = len(self.first.columns) * cell
@@ -141,12 +141,12 @@ def map_grid(maps: Sequence[NamedMap], heading: str = "", across: int | None = N
     """Return a grid with `across` maps in each line.
 
     By default, the heads of a layer form a line. If all maps are of one layer, or if there is one
-    map per layer, the grid is about a square.
+    map per layer, the grid is roughly square.
     """
     layers = itertools.groupby(maps, lambda entry: entry[1].rpartition(" head ")[0])
     lines = [list(line) for _, line in layers]
     if across is None and 1 < len(lines) < len(maps):
-        # The first line has the column labels, so it must be the longest.
+        # Only the first line has column labels, so it must be the longest.
         return MapGrid(sorted(lines, key=len, reverse=True), heading)
     n_across = across or math.ceil(len(maps) / math.isqrt(len(maps)))
     lines = [list(maps[first : first + n_across]) for first in range(0, len(maps), n_across)]

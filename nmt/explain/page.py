@@ -1,4 +1,4 @@
-"""Attention records as one HTML page that loads nothing: a list of sentences and their maps.
+"""Attention records as one self-contained HTML page: a list of sentences and their maps.
 
 docs/attention-dump.md describes the page and the data in it.
 """
@@ -26,17 +26,17 @@ from nmt.types import Encoded, FilePath
 def write_page(
     records: Iterable[AttentionRecord], path: FilePath, level: Level = "word", force: bool = False
 ) -> None:
-    """Write the page of records of level "piece". The records of a sentence must be consecutive.
+    """Write a page of records of level "piece". The records of a sentence must be consecutive.
 
     The records are read one sentence at a time. `level` is the level that the page displays first.
-    `path` must be new unless `force`. Raises DataError if it cannot be written.
+    `path` must be new unless `force`. Raises the errors of `atomic_output`.
     """
     with atomic_output(Path(path), force) as stream:
         stream.writelines(map(encode_utf8, _page(records, level)))
 
 
 def html_head(title: str, style: str, script: str) -> str:
-    """Return the HTML before the body. Its policy allows only this style and this script."""
+    """Return the HTML before the body, with a policy that allows only this style and script."""
     policy = (
         f"default-src 'none'; style-src {_source(style)}; script-src {_source(script)}; "
         "img-src blob: data:; base-uri 'none'; form-action 'none'"
@@ -73,7 +73,7 @@ def _page(records: Iterable[AttentionRecord], level: Level) -> Iterator[str]:
 
 
 def _source(text: str) -> str:
-    """Return the source expression of a policy that allows an inline script or style."""
+    """Return the hash by which a Content-Security-Policy allows an inline script or style."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
@@ -111,10 +111,10 @@ def _side(text: str, encoded: Encoded) -> dict[str, object]:
 
 
 def pack(weights: Float32[np.ndarray, "T S"]) -> dict[str, str]:
-    """Return `scales`, the greatest weight of each row, and `weights`, a byte each, in base64.
+    """Return `scales`, the greatest weight of each row, and `weights`, one byte each, in base64.
 
     A byte counts steps of 1/255 of the row's greatest weight. The error of a weight is at most
-    1/510 of the greatest weight: less than 0.002 for weights up to 1.
+    1/510 of that greatest weight, which is less than 0.002 for weights up to 1.
     """
     scales = weights.max(axis=1, initial=0.0).astype("<f4")
     factors = np.divide(255, scales, where=scales > 0, out=np.zeros(len(scales)), dtype=float)

@@ -1,4 +1,4 @@
-"""A run as one HTML page that loads nothing: curves, samples, card (docs/report.md)."""
+"""A run as one self-contained HTML page: curves, samples and card (docs/report.md)."""
 
 import base64
 import html
@@ -29,16 +29,16 @@ from nmt.translation.words import AttentionTable
 from nmt.types import FilePath
 
 _MAX_VALIDATIONS = 30
-"""The number of validations whose samples the page has."""
+"""The largest number of validations whose samples the page shows."""
 
 
 def write_report(run: TrainedRun, path: FilePath, force: bool = False) -> None:
     """Write the page of a run to `path`, which must be new unless `force`.
 
     The run may still be in training. Raises CheckpointError if it has no training loss yet or if
-    its files are damaged, and DataError if `path` cannot be written.
+    its files are damaged, and the errors of `atomic_output`.
     """
-    parts = list(_page(run))  # before a pipe is written, in case of an error
+    parts = list(_page(run))  # all of them first, so that a pipe gets nothing if there is an error
     with atomic_output(Path(path), force) as stream:
         stream.writelines(map(encode_utf8, parts))
 
@@ -81,7 +81,7 @@ def _samples(run: TrainedRun, lines: Sequence[MetricsLine]) -> Iterator[str]:
     steps = sorted({line.step for line in lines if line.kind == "valid"})
     by_step = [(step, samples) for step in steps if (samples := read_samples(run.path, step))]
     if not by_step:
-        yield "<p>The run has kept no sample translations.</p>\n"
+        yield "<p>The run has no sample translations.</p>\n"
         return
     selection = [*evenly_spaced(by_step[:-1], _MAX_VALIDATIONS - 1), by_step[-1]]
     yield "<section>\n<h2>Samples of validations</h2>\n"

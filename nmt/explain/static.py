@@ -11,13 +11,13 @@ from nmt.translation.words import AttentionTable, attention_table, colour_scale_
 from nmt.types import Translation
 
 _MAX_LABEL_WIDTH = 24
-_EM = 0.62  # width of most characters, at most, relative to the font size
+_EM = 0.62  # greatest width of most characters, relative to the font size
 _MIN_WEIGHT = 0.005  # smaller weights are invisible, so their cells are omitted
 _MAX_CELLS = 2500  # in larger maps, cells are smaller and have no titles
 
 
 def translation_html(translation: Translation) -> str:
-    """Return an element with the texts of a translation and the map of its best hypothesis by word.
+    """Return an HTML element with a translation's texts and the word map of its best hypothesis.
 
     It has no scripts, style sheets or references, and inherits the text colour.
     """
@@ -34,8 +34,8 @@ def map_svg(table: AttentionTable) -> str:
     """Return the heat map as an SVG element: rows down the left, columns along the top.
 
     The opacity of a cell is proportional to its weight. The greatest weight, rounded up to a tenth,
-    is opaque, and weights below 0.005 are omitted. In a map of at most 2,500 cells, the title of a
-    cell has its words and its weight.
+    is opaque, and weights below 0.005 are omitted. In a map of at most 2,500 cells, each cell has a
+    title with its labels and its weight.
     """
     n_rows, n_columns = table.weights.shape
     is_small = n_rows * n_columns <= _MAX_CELLS
@@ -61,7 +61,7 @@ def map_svg(table: AttentionTable) -> str:
         x, y = left + (i + 0.5) * cell + 2, top - 5
         parts.append(f'<text x="{x:.1f}" y="{y:.1f}" transform="rotate(-45 {x:.1f} {y:.1f})">')
         parts.append(f"{html.escape(text)}</text>")
-    # The colour is visible on white and on black; a page's style sheet may override it.
+    # The colour is visible on white and on black. A page's style sheet may override it.
     parts.append(f'</g><g class="nmt-ink" fill="{BLUE}" shape-rendering="crispEdges">')
     end = colour_scale_maximum(float(table.weights.max(initial=0.0)))
     for row, column in np.argwhere(table.weights >= _MIN_WEIGHT):
@@ -78,13 +78,13 @@ def map_svg(table: AttentionTable) -> str:
 
 
 def _label(text: str) -> str:
-    """Return a label of limited width. One that is read from right to left is isolated.
+    """Return a label of limited width, isolated if it is read from right to left.
 
-    Isolation keeps the word mark at its beginning, on the right.
+    Isolation keeps the word mark at the beginning of the label, on the right.
     """
-    short = shorten(label(text), _MAX_LABEL_WIDTH)
-    strong = next((b for b in map(unicodedata.bidirectional, short) if b in ("L", "R", "AL")), "L")
-    return short if strong == "L" else f"\u2067{short}\u2069"
+    text = shorten(label(text), _MAX_LABEL_WIDTH)
+    side = next((b for b in map(unicodedata.bidirectional, text) if b in ("L", "R", "AL")), "L")
+    return text if side == "L" else f"\u2067{text}\u2069"
 
 
 def _text(text: str) -> str:

@@ -43,11 +43,11 @@ def render_terminal(
 ) -> str:
     """Return the map of hypothesis `rank`, in lines of at most `width` cells.
 
-    `width` is at least MIN_WIDTH; None is the width of the terminal. With `level` None, pieces are
-    displayed if they fit, else words. A map that is still too wide gets cells without gaps and
-    shorter labels, then several blocks of columns, one below the other. Each row ends with the
-    source's share of its attribution, if it has one and the width suffices. The map of an empty
-    translation is an empty string. There are no colour codes and no trailing newline.
+    `width` is at least MIN_WIDTH, by default the width of the terminal. Without `level`, pieces are
+    displayed if they fit, otherwise words. A map that is still too wide gets cells without gaps and
+    shorter labels, then several blocks of columns, one below the other. If the map has the source's
+    share of each row's attribution and the width suffices, each row ends with its share. The map of
+    an empty translation is an empty string. There are no colour codes and no trailing newline.
     """
     if not translation.hypotheses:
         return ""
@@ -78,7 +78,7 @@ def render_terminal(
 def legend() -> str:
     """Return a line that explains the shades. SHARE_LEGEND explains the percentages."""
     steps = (f"{shade} {low:.2f}" for shade, low in zip(SHADES[1:], THRESHOLDS, strict=True))
-    return f"{SHADES[0]} below; from: " + "  ".join(steps)
+    return f"{SHADES[0]} below {THRESHOLDS[0]}; at least: " + "  ".join(steps)
 
 
 def _labels(texts: Iterable[str]) -> list[str]:
@@ -90,7 +90,7 @@ def _widest(labels: Iterable[str]) -> int:
 
 
 def _block(table: AttentionTable, cell: int, width: int) -> str:
-    """Return column labels as a staircase, then a line per row; labels are cut to `width`."""
+    """Return column labels as a staircase, then a line per row, with labels cut to `width`."""
     row_labels = _labels(table.rows)
     min_columns_width = cell * (len(table.columns) - 1) + _MIN_LABEL_WIDTH
     row_width = min(_widest(row_labels), max(width - 1 - min_columns_width, width // 3))
@@ -108,13 +108,13 @@ def _block(table: AttentionTable, cell: int, width: int) -> str:
 
 
 def _share(share: float) -> str:
-    """Return a bar of at most _BAR cells, and the share as a percentage."""
+    """Return the share as a bar of at most _BAR cells and as a percentage."""
     full, eighths = divmod(round(share * _BAR * 8), 8)
     bar = "█" * full + _EIGHTHS[eighths].strip()
     return f" {pad(bar, _BAR)} {share:4.0%}"
 
 
 def _shade(weight: float, cell: int) -> str:
-    """Return a cell of the weight's shade, which ends with a space if it is wide enough."""
+    """Return a cell in the weight's shade. A cell of at least two characters ends with a space."""
     shade = SHADES[int(np.searchsorted(THRESHOLDS, weight, side="right"))]
     return pad(shade if shade == SHADES[0] else shade * max(cell - 1, 1), cell)

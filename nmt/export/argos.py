@@ -19,9 +19,9 @@ from nmt.text.tokenizer import Tokenizer
 def export_argos(run: TrainedRun, checkpoint: str, out: Path, card: str) -> None:
     """Write a checkpoint as the package `out`, a zip archive with `card` as its README.md.
 
-    Argos Translate segments with one SentencePiece model, here the source's, and joins target
-    pieces by their marks of spaces. Raises ConfigError for other tokenizers and for case markup,
-    and the errors of `export_ctranslate2` and `atomic_output`.
+    Argos Translate segments the source with its one SentencePiece model and joins target pieces at
+    their space marks. Raises ConfigError for other tokenizers and for case markup, and the errors
+    of `export_ctranslate2` and `atomic_output`.
     """
     check_exportable(run.config)
     tokenizers = run.tokenizers()
@@ -33,14 +33,14 @@ def export_argos(run: TrainedRun, checkpoint: str, out: Path, card: str) -> None
             raise ConfigError(
                 f"cannot export tokenizer: got {got}, allowed: kind 'sentencepiece' with case "
                 "'keep', because Argos Translate restores no capitals; train with "
-                "tokenizer.case=keep, or take format ctranslate2"
+                "tokenizer.case=keep, or use format ctranslate2"
             )
         code = language_code(side.lang)
         metadata |= {f"{end}_code": code, f"{end}_name": NAMES.get(code, code)}
-    longer = run.with_config(["search.max_length=1024"])  # the pieces that CTranslate2 reads
+    long_run = run.with_config(["search.max_length=1024"])  # CTranslate2's limit on a source
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder, f"translate-{metadata['from_code']}_{metadata['to_code']}-1_0")
-        export_ctranslate2(longer, checkpoint, package / "model")
+        export_ctranslate2(long_run, checkpoint, package / "model")
         (package / "metadata.json").write_text(json.dumps(metadata, indent=1), encoding="utf-8")
         (package / "README.md").write_text(card, encoding="utf-8")
         (package / "sentencepiece.model").write_bytes(_with_rules(tokenizers.src))
@@ -52,8 +52,8 @@ def export_argos(run: TrainedRun, checkpoint: str, out: Path, card: str) -> None
 def _with_rules(tokenizer: Tokenizer) -> bytes:
     """Return a SentencePiece model with the rules of `normalise` for single characters.
 
-    A mark before which `normalise` puts a space always gets one. The parser of protocol buffers
-    joins two messages that follow one another.
+    The marks `?`, `!` and `»` always get the space that `normalise` may put before them. Parsers of
+    Protocol Buffers merge concatenated messages, so the rules are appended to the model.
     """
     spaced = {mark: normalise(f"a{mark}", tokenizer.lang)[1:] for mark in "?!»"}
     rules = {a: b for a, b in {**CHARACTERS, **spaced}.items() if a not in (b, "\0")}

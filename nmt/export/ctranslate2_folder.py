@@ -26,7 +26,7 @@ _POSITIONS = ("sinusoidal", "learned", "none", "rotary")
 
 
 def export_ctranslate2(run: TrainedRun, checkpoint: str, out: Path) -> Path:
-    """Export a checkpoint for CTranslate2 to a new folder `out`; return the path of the manifest.
+    """Export a checkpoint for CTranslate2 to a new folder `out`. Return the manifest's path.
 
     CTranslate2 reads positional encodings from a table. A table of sinusoids covers the larger of
     `search.max_length` and `data.max_pieces`. Raises ConfigError if CTranslate2 does not support a

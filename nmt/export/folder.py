@@ -22,10 +22,10 @@ TOKENIZER = "tokenizer"
 
 
 def check_packages(format_: str, *packages: str) -> None:
-    """Raise ConfigError if a package is missing; `format_` is the extra that installs it."""
+    """Raise ConfigError if a package is missing. `format_` is the extra that installs it."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
-            raise ConfigError(f"format {format_}: needs {package}: {pip_install(format_)}")
+            raise ConfigError(f"format {format_} needs {package}: {pip_install(format_)}")
 
 
 @contextlib.contextmanager
@@ -46,7 +46,7 @@ def export_folder(
             "write its translations backwards"
         )
     if os.path.lexists(out):
-        raise DataError(f"cannot write {out}: it is there already; give the name of a new folder")
+        raise DataError(f"cannot write {out}: it already exists; give the name of a new folder")
     check_output(out)
     reference = run.with_config(["model.backend=reference"])
     loaded = reference.load_model(checkpoint, torch.device("cpu"))
@@ -72,7 +72,7 @@ def export_folder(
 
 
 def _manifest(run: TrainedRun, loaded: LoadedModel) -> dict[str, object]:
-    """Return the manifest entries that all formats have."""
+    """Return the manifest entries that all formats share."""
     config, tokenizers = loaded.config, loaded.tokenizers
     positions = getattr(config.model, "positions", None)
     return {

@@ -22,12 +22,12 @@ from nmt.ops.masks import keep_from_lengths
 from nmt.text.vocabulary import BOS_ID, EOS_ID
 
 _SIZES = {(3, 4): "sentences", (5, 6): "source", (2, 3): "target"}
-"""The variable axes of two examples: the size in each example gives the name of an axis."""
+"""Names of the variable axes, by the size of an axis in each of two examples."""
 
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of a graph; `shape` has the name of an axis of variable size."""
+    """An input or output of a graph. In `shape`, an axis of variable size has a name."""
 
     name: str
     dtype: str
@@ -62,10 +62,10 @@ class EncoderGraph(nn.Module):
 
 
 class StepGraph(nn.Module):
-    """One decoder step of R rows; row i translates the sentence `sentences[i]`.
+    """One decoder step of R rows. Row i translates the sentence `sentences[i]`.
 
-    `state` provides the values of the decoder state that are not tensors. `names` lists all its
-    tensors in order. `row_names` lists those with a row per hypothesis, not per sentence.
+    `state` provides the values of the decoder state that are not tensors. `names` lists its tensors
+    in order. `row_names` lists the tensors with a row per hypothesis instead of per sentence.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class StepGraph(nn.Module):
     def forward(
         self, last_ids: Int[Tensor, " R"], sentences: Int[Tensor, " R"], tensors: tuple[Tensor, ...]
     ) -> tuple[Float[Tensor, "R V"], Float[Tensor, "R S"], tuple[Tensor, ...]]:
-        """Return log-probabilities, weights over the source, and the row tensors after the step.
+        """Return log-probabilities, attention weights, and the row tensors after the step.
 
         `tensors` are the state tensors before the step, in the order of `names`.
         """
@@ -89,7 +89,7 @@ class StepGraph(nn.Module):
                 for name, tensor in zip(self.names, tensors, strict=True)
             },
         )
-        if isinstance(state, TransformerState):  # a graph would fix the length, a Python int
+        if isinstance(state, TransformerState):  # an int would be a constant of the graph
             state = replace(state, length=state.layers[0].target.keys.shape[2])
         out = self.model.step(last_ids, state)
         after = named_tensors(out.state)
@@ -103,26 +103,26 @@ def graphs_of(model: Seq2Seq) -> tuple[Graph, Graph]:
 
     The model must be on the CPU, in evaluation mode, with backend `reference`.
     """
-    (small, sources), (large, _) = (_example(model, n) for n in (0, 1))
-    larger, row_names = named_tensors(large), row_tensor_names(small)
+    (state, sources), (large_state, _) = (_example(model, n) for n in (0, 1))
+    large, row_names = named_tensors(large_state), row_tensor_names(state)
     ports = [
-        Port(name, _dtype(tensor), _axes(tensor, larger[name], name in row_names))
-        for name, tensor in named_tensors(small).items()
+        Port(name, _dtype(tensor), _axes(tensor, large[name], name in row_names))
+        for name, tensor in named_tensors(state).items()
         if _is_read(model, name)
     ]
     names = [port.name for port in ports]
     row_ports = [port for port in ports if port.name in row_names]
     rows = torch.tensor([0, 0, 1, 2, 2, 1, 1])
-    selected = named_tensors(small.select(rows))
-    traced = copy.deepcopy(model)
-    if isinstance(traced, RNNSeq2Seq) and isinstance(traced.encoder.rnn, RecurrentLayers):
-        traced.encoder.rnn = OnnxLayers(traced.encoder.rnn)  # type: ignore[assignment]
-    module = StepGraph(traced, small, names, [port.name for port in row_ports])
-    example = torch.full_like(rows, EOS_ID), rows, tuple(selected[name] for name in names)
+    tensors = named_tensors(state.select(rows))
+    model = copy.deepcopy(model)
+    if isinstance(model, RNNSeq2Seq) and isinstance(model.encoder.rnn, RecurrentLayers):
+        model.encoder.rnn = OnnxLayers(model.encoder.rnn)  # type: ignore[assignment]
+    module = StepGraph(model, state, names, [port.name for port in row_ports])
+    example = torch.full_like(rows, EOS_ID), rows, tuple(tensors[name] for name in names)
     n_pieces = module(*example)[0].shape[1]
     encoder = Graph(
         "encoder",
-        EncoderGraph(traced, names),
+        EncoderGraph(model, names),
         sources,
         (
             Port("src_ids", "int64", ("sentences", "source")),
@@ -152,7 +152,7 @@ def write_graph(graph: Graph, path: Path) -> None:
         tuple(next(axes) for _ in tensor) if isinstance(tensor, tuple) else next(axes)
         for tensor in graph.example
     )
-    with quiet():
+    with suppress_warnings():
         program = torch.onnx.export(
             graph.module.eval(),
             graph.example,
@@ -171,7 +171,7 @@ def write_graph(graph: Graph, path: Path) -> None:
 
 
 def _example(model: Seq2Seq, n: int) -> tuple[State, tuple[Tensor, Tensor]]:
-    """Return the decoder state of example `n` after some steps, and its source; see _SIZES."""
+    """Return the decoder state of example `n` of _SIZES after some steps, and its source."""
     n_sentences, source, target = (sizes[n] for sizes in _SIZES)
     src_ids = torch.full((n_sentences, source), EOS_ID)
     src_lengths = torch.full((n_sentences,), source)
@@ -188,9 +188,9 @@ def _axes(small: Tensor, large: Tensor, is_of_row: bool) -> tuple[int | str, ...
     return tuple("rows" if is_of_row and axis == "sentences" else axis for axis in axes)
 
 
-def _with_axes(port: Port, others: dict[int | str, int | str]) -> Port:
-    """Return a port whose axes are replaced as in `others`."""
-    return replace(port, shape=tuple(others.get(axis, axis) for axis in port.shape))
+def _with_axes(port: Port, new_axes: dict[int | str, int | str]) -> Port:
+    """Return a port with its axes replaced according to `new_axes`."""
+    return replace(port, shape=tuple(new_axes.get(axis, axis) for axis in port.shape))
 
 
 def _dtype(tensor: Tensor) -> str:
@@ -202,15 +202,15 @@ def _dynamic_axes(port: Port) -> dict[int, str]:
 
 
 def _is_read(model: Seq2Seq, name: str) -> bool:
-    """Return whether a step reads the tensor; only a window reads the number of queries."""
+    """Return whether a step reads the tensor. Only windows read the number of queries."""
     if name != "attention.queries" or not isinstance(model, RNNSeq2Seq):
         return True
     return model.decoder.attention.span is not None
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Suppress warnings and log messages up to WARNING, such as a hint to install torchvision."""
+def suppress_warnings() -> Iterator[None]:
+    """Suppress warnings, and log messages up to WARNING, such as a hint to install torchvision."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

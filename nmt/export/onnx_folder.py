@@ -6,7 +6,7 @@ from pathlib import Path
 from nmt.config import RunConfig
 from nmt.errors import ConfigError
 from nmt.export.folder import MANIFEST, check_packages, export_folder
-from nmt.export.graphs import graphs_of, quiet, write_graph
+from nmt.export.graphs import graphs_of, suppress_warnings, write_graph
 from nmt.export.onnx_layers import ONNX_CELLS, OPSET
 from nmt.models.recurrent.cells import CELLS
 from nmt.models.recurrent.rnn import RNNConfig
@@ -14,7 +14,7 @@ from nmt.runs.trained_run import TrainedRun
 
 
 def export_onnx(run: TrainedRun, checkpoint: str, out: Path, int8: bool = False) -> Path:
-    """Export a checkpoint as ONNX graphs to a new folder `out`; return the path of the manifest.
+    """Export a checkpoint as ONNX graphs to a new folder `out`. Return the manifest's path.
 
     `int8` adds copies of the graphs with int8 matrices (ONNX Runtime's dynamic quantization).
     Raises ConfigError if a model option cannot be exported (the message names its key) or a package
@@ -49,17 +49,17 @@ def check_exportable(config: RunConfig) -> None:
     if isinstance(model, RNNConfig):
         decoder = model.decoder
         if CELLS[model.encoder.cell] not in ONNX_CELLS:
-            reason = f"encoder.cell: got '{model.encoder.cell}', which ONNX has no operator for"
+            reason = f"encoder.cell: got '{model.encoder.cell}', for which ONNX has no operator"
         elif decoder.initial_state == "copy" and CELLS[decoder.cell].has_cell_state:
             reason = (
                 f"decoder.initial_state: got 'copy' with decoder.cell '{decoder.cell}', allowed: "
-                "another initial_state"
+                "a different initial_state"
             )
         elif model.attention.kind == "location":
             reason = "attention.kind: got 'location', whose keys depend on the source's length"
     elif model.self_attention_window is not None:
         got = model.self_attention_window
-        reason = f"self_attention_window: got {got}, allowed: null; the cache has no fixed length"
+        reason = f"self_attention_window: got {got}, allowed: null; its cache has no fixed length"
     if reason:
         raise ConfigError(f"cannot export model.{reason}")
 
@@ -67,5 +67,5 @@ def check_exportable(config: RunConfig) -> None:
 def _quantize(path: Path, out: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    with quiet():  # ONNX Runtime recommends a step that needs more packages
+    with suppress_warnings():  # ONNX Runtime recommends a step that needs more packages
         quantize_dynamic(path, out, weight_type=QuantType.QInt8)

@@ -11,20 +11,20 @@ ONNX_CELLS: dict[type[Cell], tuple[str, tuple[int, ...]]] = {
     GRUCell: ("GRU", (1, 0, 2)),
     LSTMCell: ("LSTM", (0, 3, 1, 2)),
 }
-"""The ONNX operator of each cell, and the index in the cell's weights of each gate of ONNX.
+"""The ONNX operator of each cell, and the index of each ONNX gate among the cell's gates.
 
-ONNX orders the gates of a GRU as z, r, n, and of an LSTM as i, o, f, g.
+ONNX orders the gates of a GRU as z, r, n, and those of an LSTM as i, o, f, g.
 """
 
 OPSET = 18
-"""The ONNX operator set of every graph: version 18 of 2022, which all engines read."""
+"""The ONNX operator set of every graph. Version 18 is from 2022, so most engines read it."""
 
 
 class OnnxLayers(nn.Module):
     """RecurrentLayers in evaluation mode, as ONNX operators, which torch can export but not run.
 
-    torch's exporter unrolls torch's own recurrent layers to the length of an example. The ONNX
-    operators take the lengths of the sentences, and skip padding in both directions.
+    torch's exporter unrolls recurrent layers to the length of an example. The ONNX operators take
+    the lengths of the sentences, and skip padding in both directions.
     """
 
     def __init__(self, layers: RecurrentLayers) -> None:

@@ -66,7 +66,7 @@ class ValidationResult:
             "loss": self.loss,
             "perplexity": self.perplexity,
             **{name: result.score for name, result in self.scores.items()},
-            **({} if self.health is None else self.health.measured()),
+            **({} if self.health is None else self.health.metrics()),
         }
 
     def describe(self) -> str:

@@ -65,7 +65,7 @@ def test_sentences_are_counted_and_the_file_is_repeatable(calibrated: Path) -> N
     assert all(value in section for value in ("chrF2", *shown[:1], f"{calibration.good} of"))
     other = nmt("card", calibrated, "--checkpoint", "last")
     assert "## Confidence" not in other.stdout
-    assert "for another checkpoint" in other.stderr
+    assert "of a different checkpoint" in other.stderr
 
 
 def test_text_json_and_python_have_the_same_confidence(calibrated: Path) -> None:
@@ -89,11 +89,11 @@ def test_text_json_and_python_have_the_same_confidence(calibrated: Path) -> None
 def test_other_weights_are_refused_and_settings_noted(calibrated: Path) -> None:
     ask = ("translate", "--run", calibrated, *SET, "--confidence", TEXT)
     assert "note" not in nmt(*ask, "--batch-size", 3).stderr
-    assert "another beam, int8;" in nmt(*ask, "--beam", 1, "--int8").stderr
-    assert "for another checkpoint" in refusal(*ask, "--checkpoint", "last")
-    assert "for another checkpoint" in refusal(*ask, "--run", calibrated)
+    assert "after calibration: beam, int8;" in nmt(*ask, "--beam", 1, "--int8").stderr
+    assert "of a different checkpoint" in refusal(*ask, "--checkpoint", "last")
+    assert "of a different checkpoint" in refusal(*ask, "--run", calibrated)
     nmt("average", calibrated, "best", "last", "--name", "mean")
-    assert "for another checkpoint" in refusal(*ask, "--checkpoint", "mean")
+    assert "of a different checkpoint" in refusal(*ask, "--checkpoint", "mean")
     (calibrated / "confidence.json").unlink()
     assert "nmt calibrate" in refusal(*ask)
 
@@ -108,7 +108,7 @@ def test_an_ensemble_that_is_reranked_has_a_confidence(calibrated: Path) -> None
     nmt("calibrate", *models)
     assert "note" not in nmt("translate", *models, "--confidence", TEXT).stderr
     other = nmt("translate", *models, "--rerank-weights", "1", "--confidence", TEXT)
-    assert "another rerank;" in other.stderr
+    assert "after calibration: rerank;" in other.stderr
 
 
 def test_a_run_without_validation_set_is_refused(calibrated: Path) -> None:

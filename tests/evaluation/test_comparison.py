@@ -48,7 +48,7 @@ def test_the_largest_gains_and_then_losses_are_displayed() -> None:
     assert [change.line for change in other.changes] == [3, 8]
     assert other.changes[0].gain > 0 > other.changes[1].gain
     others = [EvalExample(e.src_text, ("autre chose",)) for e in EXAMPLES]
-    with pytest.raises(DataError, match="b was scored on other sentences than a"):
+    with pytest.raises(DataError, match="b and a have different references"):
         compare_systems({"a": _evaluation(RIGHT), "b": _evaluation(RIGHT, others)}, SCORING)
 
 

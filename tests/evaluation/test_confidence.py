@@ -65,7 +65,8 @@ def test_no_held_out_sentence_is_in_its_own_fit(monkeypatch) -> None:
         return np.array([1.0, 0, 0, 0])
 
     monkeypatch.setattr(confidence, "fit", recorded)
-    assert confidence.held_out(x, y) == pytest.approx(probabilities(x, np.array([1.0, 0, 0, 0])))
+    expected = probabilities(x, np.array([1.0, 0, 0, 0]))
+    assert confidence.held_out_probabilities(x, y) == pytest.approx(expected)
     left_out = [set(x[:, 0]) - part for part in fits]
     assert sorted(itertools.chain(*left_out)) == sorted(x[:, 0])
 
@@ -118,7 +119,7 @@ def test_a_calibration_is_read_as_written(tmp_path) -> None:
     (tmp_path / "confidence.json").write_text(CALIBRATION.model_dump_json())
     assert Calibration.read(tmp_path, ["ab"]) == CALIBRATION
     for models in (["ac"], ["ab", "ab"], []):
-        with pytest.raises(CheckpointError, match=r"confidence\.json: for another checkpoint"):
+        with pytest.raises(CheckpointError, match=r"confidence\.json: of a different checkpoint"):
             Calibration.read(tmp_path, models)
 
 
@@ -174,4 +175,4 @@ def test_the_row_of_eos_does_not_count(make_translation) -> None:
     end = make_translation("the cat", ["le chat"], np.eye(3, dtype=np.float32)[[2, 2, 2]])
     mean = attention_health([diagonal, end])
     assert (mean.coverage, mean.end_mass) == (0.5, 0.5)
-    assert mean.measured()["attention_end_mass"] == 0.5
+    assert mean.metrics()["attention_end_mass"] == 0.5

@@ -49,16 +49,16 @@ def test_output_in_print_is_scored_in_the_form_of_the_references():
     evaluated = evaluate(PHRASEBOOK, EXAMPLES, SCORING)
     assert (evaluated.scores["bleu"].score, evaluated.hyp_texts) == (100, tuple(FRENCH_PLAIN))
     read = score_translations(FRENCH_PRINTED, EXAMPLES, SCORING)
-    for name in ("compared", "scores", "by_length"):
+    for name in ("texts", "scores", "by_length"):
         assert getattr(read, name) == getattr(evaluated, name)
     assert (read.seconds, read.sentences_per_second) == (None, None)
-    assert ["2 of 2 translations" in note for note in read.compared.notes()] == [True]
+    assert ["2 of 2 translations" in note for note in read.texts.notes()] == [True]
     printed = evaluate(PHRASEBOOK, examples_of(FRENCH_PRINTED), SCORING)
     assert (printed.scores["bleu"].score, printed.hyp_texts) == (100, tuple(FRENCH_PRINTED))
     read = score_translations(FRENCH_PRINTED, EXAMPLES, Scoring("fr", n_bootstrap=0, as_is=True))
     assert read.hyp_texts == tuple(FRENCH_PRINTED)
     assert read.scores["bleu"].score < 70
-    assert (read.compared.typography, read.compared.notes()) == (None, [])
+    assert (read.texts.typography, read.texts.notes()) == (None, [])
 
 
 def test_the_unicode_form_of_either_side_changes_no_score():
@@ -71,7 +71,7 @@ def test_the_unicode_form_of_either_side_changes_no_score():
         is_altered = "NFD" in (of_hyps, of_refs)
         for metric in result.scores.values():
             assert metric.signature.endswith("|unicode:nfc") == is_altered
-        assert bool(result.compared.notes()) == is_altered
+        assert bool(result.texts.notes()) == is_altered
 
 
 def test_bleu_counts_tokens_of_the_target_language():

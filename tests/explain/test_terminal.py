@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nmt.explain.fonts import drawable, font_hint
+from nmt.explain.fonts import font_hint, replace_missing_glyphs
 from nmt.explain.labels import display_width
 from nmt.explain.terminal import MIN_WIDTH, SHADES, legend, render_terminal
 from nmt.translation.heads import Head
@@ -28,7 +28,7 @@ def test_the_map_of_a_short_sentence(make_translation) -> None:
         "s     ·  ▒▒ ▓▓ ▒▒",
         "</s>  ·  ·  ▒▒ ██",
     ]
-    assert legend() == "· below; from: ░ 0.05  ▒ 0.25  ▓ 0.50  █ 0.75"
+    assert legend() == "· below 0.05; at least: ░ 0.05  ▒ 0.25  ▓ 0.50  █ 0.75"
 
 
 def test_wide_characters_and_accents_stay_aligned(make_translation) -> None:
@@ -93,7 +93,7 @@ def test_the_hypothesis_and_the_head_asked_for_are_shown(make_translation) -> No
 def test_a_missing_glyph_becomes_a_box_unless_it_has_no_width() -> None:
     """Private-use characters, which no font draws, stand for those that a system lacks."""
     french = "Où ça, l’œuvre naïve « été » ÀÉÈÊËÎÏÔÛÜÇ…"
-    assert drawable(french) == french
-    assert drawable("a\U0010fffdb\U000e0100") == "a□b"
+    assert replace_missing_glyphs(french) == french
+    assert replace_missing_glyphs("a\U0010fffdb\U000e0100") == "a□b"
     assert font_hint([french, "▁a\u200bb"]) == ""
     assert "\U0010fffd" in font_hint(["a\U0010fffdb", "c\U0010fffdd"])

@@ -184,7 +184,7 @@ def test_the_manifest_is_true(exported) -> None:
             assert [(port.name, DTYPES[port.type], port.shape) for port in ports] == inputs
             outputs = [port.name for port in session.get_outputs()]
             assert outputs == [output["name"] for output in graph["outputs"]]
-    with pytest.raises(DataError, match="it is there already"):
+    with pytest.raises(DataError, match="it already exists"):
         export_onnx(run, "last", folder)
     assert not list(folder.parent.glob(f"{ASIDE}*"))
 

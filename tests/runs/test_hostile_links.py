@@ -17,7 +17,7 @@ from training.toy import copy_begun, toy_config, write_reversal
 from nmt.errors import NMTError
 from nmt.evaluation.evaluate import Evaluation
 from nmt.evaluation.score_report import EvalReport
-from nmt.evaluation.typography import Comparable
+from nmt.evaluation.typography import ComparableTexts
 from nmt.runs.trained_run import TrainedRun
 from nmt.storage.atomic import remove
 from nmt.storage.run_files import WRITTEN, check_tree
@@ -34,7 +34,7 @@ def go_on(folder: Path, steps: int) -> int:
 
 def keep(run: Path) -> None:
     """As `nmt eval` does."""
-    EvalReport("test", Evaluation(Comparable(("a",), ()), {}, (), 0.5), {}, {}).save(run)
+    EvalReport("test", Evaluation(ComparableTexts(("a",), ()), {}, (), 0.5), {}, {}).save(run)
 
 
 @pytest.fixture(scope="module")

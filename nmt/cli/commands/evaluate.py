@@ -159,7 +159,7 @@ def _report(
     from nmt.evaluation.score_report import EvalReport, checksum, report_path
     from nmt.evaluation.typography import make_comparable
 
-    examples = evaluation.compared.examples
+    examples = evaluation.texts.examples
     sums = {
         "hypotheses": checksum(evaluation.hyp_texts),
         "references": checksum([example.ref_texts for example in examples]),
@@ -172,7 +172,7 @@ def _report(
         lines = read_translations(file, len(examples), test_set.corpus)
         sums["baseline"] = checksum(lines)
         earlier = make_comparable(lines, examples, scoring)
-        comparisons = compare_evaluations(earlier, evaluation.compared, scoring)
+        comparisons = compare_evaluations(earlier, evaluation.texts, scoring)
         for note in earlier.notes():
             say(f"{baseline}: {note}")
         note_untested(evaluation, comparisons)

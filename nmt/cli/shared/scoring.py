@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nmt.evaluation.examples import TestSet
     from nmt.evaluation.metric import Scoring
     from nmt.evaluation.significance import Comparison
-    from nmt.evaluation.typography import Comparable
+    from nmt.evaluation.typography import ComparableTexts
     from nmt.translation.translator import Translator
 
 
@@ -147,7 +147,7 @@ def translate_test_set(
     )
     evaluation = evaluate(translator, test_set.examples, scoring)
     # A run's translations always get the references' typography: that needs no note.
-    note_altered(replace(evaluation.compared, n_retyped=0), test_set.corpus)
+    note_altered(replace(evaluation.texts, n_retyped=0), test_set.corpus)
     return evaluation
 
 
@@ -158,13 +158,13 @@ def score_file(path: Path, test_set: "TestSet", scoring: "Scoring") -> "Evaluati
 
     texts = read_translations(path, len(test_set.examples), test_set.corpus)
     evaluation = score_translations(texts, test_set.examples, scoring)
-    note_altered(evaluation.compared, path)
+    note_altered(evaluation.texts, path)
     return evaluation
 
 
-def note_altered(compared: "Comparable", what: object) -> None:
+def note_altered(texts: "ComparableTexts", what: object) -> None:
     """Print notes on stderr, beginning with `what`, about what scoring changes in the texts."""
-    for note in compared.notes():
+    for note in texts.notes():
         say(f"{what}: {note}; --as-is leaves both sides as they are")
 
 

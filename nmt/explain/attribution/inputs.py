@@ -1,8 +1,8 @@
 """Attribution to input embeddings, by gradients or by erasure.
 
-torch.func.functional_call replaces the embedding tables for one call, by tables that have a row for
-each position of the batch. The output of every model is thus a differentiable function of the
-embeddings of source and prefix, without a change to the model.
+For one call, torch.func.functional_call replaces the embedding tables by tables with a row for each
+position of the batch. The output of every model is thus a differentiable function of the source and
+prefix embeddings, without a change to the model.
 """
 
 from collections.abc import Mapping
@@ -19,19 +19,19 @@ from nmt.models.vocabulary import PieceEmbedding
 
 _MAX_ROWS = 256
 _MAX_CELLS = 2**20
-"""Limits on the memory of a pass: its rows, and its rows times the square of the longer side."""
+"""Limits on a pass, for memory: its rows, and rows times the square of the longer length."""
 
 _POINTS = (32, 64, 128, 256, 512)
 _TOLERANCE = 0.01
-"""Numbers of quadrature points that integrated gradients try in turn. The largest error of a row's
-sum is _TOLERANCE times F(x) - F(0) or times one nat, whichever is larger."""
+"""Numbers of quadrature points that integrated gradients try in turn. The allowed error of a row's
+sum is _TOLERANCE times the larger of |F(x) - F(0)| and one nat."""
 
 
 class EmbeddedPair:
     """A sentence pair as the embeddings of its pieces.
 
     `vectors` maps the name of each embedding table of the model to the embeddings of its side. An
-    ensemble has several tables for each side; their attributions are summed.
+    ensemble has several tables per side, whose attributions are summed.
     """
 
     def __init__(self, model: Seq2Seq, pair: Pair) -> None:
@@ -43,7 +43,7 @@ class EmbeddedPair:
                 self.vectors[f"{path}.weight"] = module(ids).detach()
 
     def forward(self, vectors: Mapping[str, Float[Tensor, "R _ _"]]) -> DecoderOutput:
-        """Return the output of a teacher-forced pass over R variants of the embeddings."""
+        """Return the output of one teacher-forced pass over R variants of the embeddings."""
         n_rows = len(next(iter(vectors.values())))
         device = self.pair.src_ids.device
         sides = self.pair.src_ids, self.pair.tgt_in
@@ -67,7 +67,7 @@ class EmbeddedPair:
     def scores(self, totals: Mapping[str, Float[Tensor, "T _"]]) -> Scores:
         """Return the scores of source and prefix, each summed over the tables of its side.
 
-        `totals` maps the name of each table to its scores; an ensemble has several on a side.
+        `totals` maps the name of each table to its scores.
         """
         sides: tuple[list[Tensor], list[Tensor]] = [], []
         for name, total in totals.items():

@@ -44,7 +44,7 @@ class SubLayer:
     """An attention with the residual sum around it: y_i = x_i + sum_j T_i(v_j) + b.
 
     `parts[i, j]` is T_i(v_j) = sum_n alpha_nij W_o^n v_nj, where alpha are the `weights`. `result`
-    is the sum of the parts over j, plus the bias b. A cross-attention after it reads `cache`.
+    is the sum of the parts over j, plus the bias b. A subsequent cross-attention reads `cache`.
     """
 
     x: Float[Tensor, "Q D"]
@@ -72,7 +72,7 @@ Mix = Callable[[SubLayer, SubLayer | None], Float[Tensor, "Q Q_and_S"]]
 
 
 def rollout_mix(attention: SubLayer, cross: SubLayer | None) -> Float[Tensor, "Q Q_and_S"]:
-    """Return M = (A + I) / 2, with the mean weights A of the heads (arXiv 2005.00928, section 3).
+    """Return M = (A + I) / 2, with attention A averaged over heads (arXiv 2005.00928, section 3).
 
     The paper treats encoders only. Cross-attention C has a residual sum too, so half of the output
     of a decoder layer comes from the source: M = [(A + I) / 2, C] / 2.
@@ -214,7 +214,7 @@ def _parts(
 def _contributions(layer: SubLayer, parts: Float[Tensor, "Q C D"]) -> Float[Tensor, "Q C"]:
     """Return the contributions of the parts of the residual sum.
 
-    Post-normalisation centres parts and divides them by the sum's deviation (2203.04212, eq. 5).
+    Post-normalisation centres parts and divides them by the sum's std (2203.04212, eq. 5).
     """
     total = layer.x + layer.result
     if not layer.residual.pre:
@@ -227,7 +227,7 @@ def _contributions(layer: SubLayer, parts: Float[Tensor, "Q C D"]) -> Float[Tens
 
 
 def _distances(layer: SubLayer) -> Float[Tensor, "Q S"]:
-    """Return 1 - cos of the layer's output with and without the value of each position."""
+    """Return 1 - cos(output, output without the value of position j) of the layer, for each j."""
     output = layer.output(layer.x, layer.result).unsqueeze(1)
     results = layer.result.unsqueeze(1) - layer.parts
     outputs = layer.output(layer.x.unsqueeze(1).expand_as(results), results)

@@ -47,7 +47,7 @@ METHODS: dict[AttributionMethod, Callable[[Any, Pair], Scores]] = {
     "rollout": layers.rollout,
     "alti": layers.alti,
 }
-"""All methods except `attention`, which reads the weights of the forward pass."""
+"""All methods except `attention`, which reads the attention weights of the forward pass."""
 
 
 def applicable_methods(model: Seq2Seq) -> tuple[str, Iterable[AttributionMethod]]:
@@ -82,7 +82,7 @@ class Attributor:
             raise ConfigError(f"`method`: got {self.method}, allowed for {kind}: {allowed}")
         if self.contrast is not None and self.method not in _OF_INPUTS:
             allowed = ", ".join(_OF_INPUTS)
-            raise ConfigError(f"`contrast`: got {self.method}, allowed methods: {allowed}")
+            raise ConfigError(f"`contrast`: got method {self.method}, allowed: {allowed}")
         if self.contrast is not None and self._contrast_id in (None, UNK_ID):
             allowed = "a word of the target vocabulary"
             raise ConfigError(f"`contrast`: got '{self.contrast}', allowed: {allowed}")

@@ -13,7 +13,7 @@ class Pair:
     """A sentence pair in a teacher-forced pass, without padding.
 
     `src_ids` end with eos. At step t the decoder has read `tgt_in[: t + 1]`, which starts with bos,
-    and predicts `tgt_out[t]`. `contrast` is the id of a piece y' to compare y with, or None.
+    and predicts `tgt_out[t]`. `contrast` is the id of a piece y' to compare with, or None.
     """
 
     src_ids: Int[Tensor, " S"]

@@ -1,1 +1,1 @@
-"""A recurrent model as one HTML page that translates, and explains how, without a server."""
+"""A recurrent model in one HTML page that translates and explains each step, without a server."""

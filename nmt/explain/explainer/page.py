@@ -1,4 +1,4 @@
-"""A model's weights, tokenizers and translator in JavaScript, in one file (docs/export.md)."""
+"""One HTML file with a model's weights, tokenizers and a JavaScript translator (docs/export.md)."""
 
 import base64
 from collections.abc import Iterator
@@ -32,8 +32,8 @@ def write_explainer(
 ) -> None:
     """Write the page of a checkpoint to `path`, with matrices in the number format `numbers`.
 
-    `path` must be new unless `force`. Raises ConfigError as `check_explainable` does, DataError if
-    `path` cannot be written, and the errors of `TrainedRun.load_model`.
+    `path` must be new unless `force`. Raises ConfigError as `check_explainable` does, and the
+    errors of `atomic_output` and `TrainedRun.load_model`.
     """
     check_explainable(run.config)
     with atomic_output(Path(path), force) as stream:

@@ -9,9 +9,9 @@ from nmt.text.tokenizer import Tokenizer
 from nmt.text.word_tokenizer import mark_sets
 
 _UNUSED = 5
-"""SentencePiece's type of pieces that its encoder splits into smaller ones."""
+"""SentencePiece's code of a piece that its encoder splits into smaller ones."""
 
-_WORD = r"\p{L}\p{N}_"  # the class \w of Python; JavaScript's \w is ASCII only
+_WORD = r"\p{L}\p{N}_"  # Python's class \w; JavaScript's is ASCII only
 _CLASSES = {
     r"[^\W_]": r"[\p{L}\p{N}]",
     r"[^\W\d]": r"[\p{L}\p{Nl}\p{No}_]",
@@ -22,10 +22,10 @@ _UNITS = re.compile(r"\[(?:\\.|[^\]\\])*\]|\(\?P|\\.|[*+?}]\+|.", re.DOTALL)
 
 
 def tokenizer_data(tokenizer: Tokenizer) -> dict[str, object]:
-    """Return the data of tokenizer.js, as values of JSON.
+    """Return the data that tokenizer.js reads, as JSON values.
 
-    Raises ConfigError for a SentencePiece model that the script does not implement, and DataError
-    for a malformed one.
+    Raises ConfigError for a SentencePiece model that the script does not support, and DataError for
+    a malformed one.
     """
     config = tokenizer.config
     patterns = None
@@ -64,10 +64,10 @@ def tokenizer_data(tokenizer: Tokenizer) -> dict[str, object]:
 
 
 def _in_javascript(pattern: str) -> str:
-    """Return a regular expression of Python as one of JavaScript, for the flag `u`.
+    """Translate a Python regular expression into a JavaScript one with the flag `u`.
 
-    A possessive quantifier becomes a greedy one, which must not change what the pattern matches. A
-    `\\b` must stand at the beginning of a word.
+    Possessive quantifiers become greedy, which must not change what the pattern matches. `\\b` must
+    mark the beginning of a word.
     """
     return _UNITS.sub(lambda match: _unit(match[0]), pattern)
 

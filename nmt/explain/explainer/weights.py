@@ -1,4 +1,4 @@
-"""The weights of a model as the bytes of a page, and a model with the values of those bytes."""
+"""The weights of a model as the bytes of a page, and a model with these rounded weights."""
 
 import copy
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ from nmt.ops import Operations
 from nmt.storage.tensor_file import first_names
 
 Numbers = Literal["int8", "fp16"]
-"""The number format of a page's matrices; vectors, such as biases, are in fp32."""
+"""The number format of a page's matrices. Vectors, such as biases, are in fp32."""
 
 _ALIGNMENT = 4
-"""The offset of each tensor is a multiple of this many bytes, which JavaScript's arrays require."""
+"""The offset of each tensor is a multiple of 4 bytes, as JavaScript's typed arrays require."""
 
 
 class PackedTensor(NamedTuple):
@@ -30,7 +30,7 @@ class PackedTensor(NamedTuple):
 
 
 def packed_tensors(model: Seq2Seq, numbers: Numbers) -> Iterator[tuple[str, PackedTensor]]:
-    """Yield each tensor of a model on the CPU once, with the first of its names."""
+    """Yield each tensor of a model once, with its first name. The model must be on the CPU."""
     tensors = model.state_dict(keep_vars=True)
     for name in dict.fromkeys(first_names(tensors).values()):
         yield name, _pack(tensors[name].detach().float(), numbers)
@@ -52,7 +52,7 @@ def _bytes(tensor: Tensor) -> bytes:
 
 
 def layout_and_bytes(model: Seq2Seq, numbers: Numbers) -> tuple[dict[str, object], bytes]:
-    """Return the layout of a model's tensors, and the bytes of all of them.
+    """Return the layout of a model's tensors, and their bytes.
 
     The layout maps each name to the shape, the number format and the byte offset of its tensor. A
     shared tensor is stored once, and all its names have the same entry.

@@ -1,6 +1,6 @@
 """Scripts and style sheet of attention maps in browsers, to embed in a page or to serve.
 
-heat_map.js documents the functions of the scripts: data in, DOM element out.
+heat_map.js documents the functions of the scripts.
 """
 
 from importlib.resources import files
@@ -9,7 +9,7 @@ _SCRIPTS = ("weights", "drawing", "heat_map", "word_lines")  # a script requires
 
 
 def map_script() -> str:
-    """Return the scripts that draw attention maps, as one that defines `nmtAttention`."""
+    """Return the concatenated scripts that draw attention maps and define `nmtAttention`."""
     return "".join(web_file(f"{name}.js") for name in _SCRIPTS)
 
 

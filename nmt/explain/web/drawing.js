@@ -1,4 +1,4 @@
-/* What the heat map and the lines share: labels, SVG, a frame with a tip, the picture as PNG. */
+/* Shared functions of the heat map and the lines: labels, SVG, a frame with a tooltip, and PNG. */
 "use strict";
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
@@ -7,12 +7,12 @@
   const RTL = /^[^\p{L}]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/u;
   const COLOURS = ["ink", "paper", "text", "line", "mark"].map((name) => `--attention-${name}`);
 
-  /* A text without the characters that cannot be drawn, or would turn the text around them. */
+  /* A text without characters that cannot be drawn or that change the direction of writing. */
   const clean = (text) =>
     text.normalize("NFC").replace(/\s/g, " ")
       .replace(/[\p{Cc}\p{Cs}\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]/gu, "");
 
-  /* A label as nmt's pictures have it, with `_` for the mark of a word. */
+  /* A label as in nmt's pictures, with `_` for the word mark. */
   function shown(text) {
     let label = clean(text).replaceAll("▁", "_");
     const chars = Array.from(label);
@@ -23,7 +23,7 @@
 
   const pen = document.createElement("canvas").getContext("2d");
 
-  /* In bold, as a label is drawn while it is chosen. */
+  /* The largest width of the labels in bold, the style of a selected label. */
   function widest(labels, font) {
     pen.font = `bold ${font}px ${FONT}`;
     return Math.max(0, ...labels.map((label) => pen.measureText(label).width));
@@ -34,7 +34,7 @@
   function make(name, attributes = {}, style = {}) {
     const element = document.createElementNS(SVG, name);
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-    // By the object model: a policy against inline styles allows this.
+    // A policy against inline styles allows changes through the object model.
     for (const [key, value] of Object.entries(style)) element.style.setProperty(key, value);
     return element;
   }
@@ -45,7 +45,7 @@
     return parent.appendChild(element);
   }
 
-  /* One path for each of the 255 shades, however many cells there are. */
+  /* Draw one path for each of the 255 shades instead of one per cell. */
   function drawCells(parent, weights, end, cell, left = 0, top = 0, high = cell) {
     const shades = new Map();
     weights.forEach((of, row) => {
@@ -103,7 +103,7 @@
       image.src = url;
       await image.decode();
       const [width, height] = ["width", "height"].map((name) => +svg.getAttribute(name));
-      const by = Math.min(scale, 16000 / Math.max(width, height)); // browsers' largest canvas
+      const by = Math.min(scale, 16000 / Math.max(width, height)); // the largest canvas of browsers
       const canvas = document.createElement("canvas");
       [canvas.width, canvas.height] = [Math.ceil(width * by), Math.ceil(height * by)];
       const context = canvas.getContext("2d");

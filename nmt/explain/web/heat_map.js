@@ -1,32 +1,32 @@
-/* Attention maps in a browser: data in, element out. Needs attention.css; no network, no library.
+/* Attention maps in a browser. They need attention.css, but neither a network nor a library.
 
 A map is {rows, columns, weights}: the labels of the rows (queries: pieces or words of the
-translation) and of the columns (keys: of the source), and weights[row][column] in 0 to 1, as
-arrays or Float32Arrays. Labels are any strings; they are only ever shown as text.
+translation) and of the columns (keys: of the source), and weights[row][column] from 0 to 1, in
+arrays or Float32Arrays. Labels may be any strings, because they are inserted as text only.
 
-  nmtAttention.heatMap(map, options)    an element: coloured cells, labels, a scale
-  nmtAttention.wordLines(map, options)  an element: columns left, rows right, lines between them
+  nmtAttention.heatMap(map, options)    an element with coloured cells, labels and a scale
+  nmtAttention.wordLines(map, options)  an element with columns left, rows right, and lines between
   nmtAttention.thumbnail(map, end)      a small <svg> of the cells alone
-  nmtAttention.mergeWords(weights, rowEnds, columnEnds)   the weights of words, from pieces
+  nmtAttention.mergeWords(weights, rowEnds, columnEnds)   the weights of words, from those of pieces
   nmtAttention.unpack({scales, weights}, nColumns)        the weights of nmt's packed maps
-  nmtAttention.csv(map)                 the weights with their labels as text
+  nmtAttention.csv(map)                 the weights and their labels as text
   nmtAttention.png(element)             a promise of the drawing as a Blob
 
-options, all optional: rowsName, columnsName: what the labels are ("translation", "source");
-weightName: what the scale is of ("weight"); label: the element's name for screen readers;
-end: the weight of full ink (the greatest weight, rounded up to a tenth); width: the pixels to
-fit into (the cells shrink to 13, then the map scrolls); widest: the most pixels of a cell's width,
-if a cell may be wider than high; shares: for each row a number in 0 to 1,
-drawn as a bar beside it, and sharesName: what has these shares ("source").
+Options and their defaults: rowsName ("translation") and columnsName ("source"), the names of the
+axes; weightName ("weight"), the title of the scale; label, the element's name for screen readers;
+end, the weight of full ink (the greatest weight, rounded up to a tenth); width, the width to fit, in
+pixels (cells shrink to 13 pixels, then the map scrolls); widest, the maximum width of a cell in
+pixels, if cells may be wider than high; shares, a number from 0 to 1 for each row, drawn as a bar
+beside it; sharesName ("source"), the title of these bars.
 
-Both elements send events that bubble: `attention-cell` when the pointer or an arrow key comes to a
-cell or a word, `attention-pick` at a click, a tap or Enter. Their detail is {row, column, weight}; row
-or column is null for a word of the other side, and all three are null when the pointer has left. The
-label of a heat map's row stands for the cell with the row's greatest weight. */
+Both elements send events that bubble: `attention-cell` when the pointer or an arrow key reaches a
+cell or a word, and `attention-pick` at a click, a tap or Enter. Their detail is {row, column, weight}.
+For a word of one side, the index of the other side is null. All three are null when the pointer has
+left. The label of a heat map's row stands for the cell with the row's greatest weight. */
 "use strict";
 (() => {
   const { make, write, shown, widest, short, frame, sheet, drawCells, scaleEnd } = nmtAttention;
-  const SHARE = 44; // pixels of a bar that is full
+  const SHARE = 44; // width of a full bar, in pixels
 
   function thumbnail({ weights }, end = scaleEnd(weights), side = 72) {
     const longest = Math.max(weights.length, weights[0]?.length ?? 0, 1);
@@ -117,7 +117,7 @@ label of a heat map's row stands for the cell with the row's greatest weight. */
     svg.addEventListener("keydown", (event) => {
       const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
       if (event.key === "Enter" && at) {
-        event.preventDefault(); // else the key acts on what gets the focus
+        event.preventDefault(); // otherwise the key also acts on the next focused element
         send("attention-pick", at);
       }
       if (event.key === "Escape" && at) show(null);
@@ -125,8 +125,8 @@ label of a heat map's row stands for the cell with the row's greatest weight. */
       event.preventDefault();
       event.stopPropagation();
       const { row, column } = at ?? { row: -step[0], column: -step[1] };
-      const held = (value, count) => Math.min(Math.max(value, 0), count - 1);
-      show(held(row + step[0], rows.length), held(column + step[1], columns.length));
+      const clamp = (value, count) => Math.min(Math.max(value, 0), count - 1);
+      show(clamp(row + step[0], rows.length), clamp(column + step[1], columns.length));
       const x = left + at.column * cell;
       if (x < scroll.scrollLeft) scroll.scrollLeft = x - cell;
       if (x + cell > scroll.scrollLeft + scroll.clientWidth) scroll.scrollLeft = x + 2 * cell - scroll.clientWidth;

@@ -1,7 +1,7 @@
-/* The page of `nmt attention --format html`: a list of sentences and the maps of the chosen one.
+/* The page of `nmt attention --format html`: a list of sentences and the maps of the selected one.
 
-Its data stand in the element `data` (docs/attention-dump.md). Weights are unpacked when a sentence
-is shown, so opening the page costs the list alone. */
+The element `data` contains the data (docs/attention-dump.md). The weights of a sentence are unpacked
+when it is shown, so opening the page only builds the list. */
 "use strict";
 (() => {
   const { heatMap, wordLines, thumbnail, mergeWords, unpack, csv, png, scaleEnd, clean } = nmtAttention;
@@ -10,7 +10,7 @@ is shown, so opening the page costs the list alone. */
   const options = [];
   let matching = sentences.map((_, i) => i);
   let [chosen, rank, head] = [-1, 0, 0];
-  let folded = null; // the texts as the search compares them, made at the first search
+  let searchTexts = null; // texts without case and accents, computed at the first search
 
   const fold = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
 
@@ -46,10 +46,10 @@ is shown, so opening the page costs the list alone. */
   }
 
   function filter() {
-    folded ??= sentences.map(({ source, hypotheses }) =>
+    searchTexts ??= sentences.map(({ source, hypotheses }) =>
       fold([source.text, ...hypotheses.map((each) => each.text)].join("\n")));
     const wanted = fold($("search").value).split(/\s+/).filter(Boolean);
-    const found = (i) => wanted.every((word) => folded[i].includes(word));
+    const found = (i) => wanted.every((word) => searchTexts[i].includes(word));
     matching = sentences.map((_, i) => i).filter(found);
     const shown = new Set(matching);
     options.forEach((option, i) => { option.hidden = !shown.has(i); });
@@ -68,7 +68,7 @@ is shown, so opening the page costs the list alone. */
     if (matching.length) choose(matching[Math.min(Math.max(place, 0), matching.length - 1)]);
   }
 
-  /* ---- The chosen sentence ---- */
+  /* ---- The selected sentence ---- */
 
   function choose(index) {
     options[chosen]?.setAttribute("aria-selected", "false");
@@ -99,13 +99,13 @@ is shown, so opening the page costs the list alone. */
 
   const hypothesis = () => sentences[chosen].hypotheses[rank];
 
-  /* The rows' and the columns' side of a map: {pieces, words, ends} each. */
+  /* The sides of a map, rows first, each as {pieces, words, ends}. */
   function sides({ attention }) {
     const { source } = sentences[chosen];
     const target = hypothesis();
     if (attention === "encoder") return [source, source];
     if (attention === "cross") return [target, source];
-    const n = target.finished ? -1 : undefined; // it was read with <s>, without </s>
+    const n = target.finished ? -1 : undefined; // the decoder reads <s> but not </s>
     const read = {
       pieces: ["<s>", ...target.pieces.slice(0, n)],
       words: ["<s>", ...target.words.slice(0, n)],
@@ -159,7 +159,7 @@ is shown, so opening the page costs the list alone. */
     const room = $("maps").clientWidth;
     const common = { rowsName, columnsName, end: scaleEnd(map.weights) };
     $("heat").replaceChildren(heatMap(map, { ...common, shares: shares(packed), width: room }));
-    const beside = room - $("heat").offsetWidth - 40; // beside the map if there is room, else below
+    const beside = room - $("heat").offsetWidth - 40; // beside the map if there is space, otherwise below
     $("lines").replaceChildren(wordLines(map, { ...common, width: beside > 330 ? beside : room }));
     $("head").value = head;
     [...$("thumbnails").children].forEach((button, i) =>
@@ -195,7 +195,7 @@ is shown, so opening the page costs the list alone. */
     }
   }
 
-  /* ---- Beginning ---- */
+  /* ---- Start ---- */
 
   fillList();
   tellCount();

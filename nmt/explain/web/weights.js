@@ -1,10 +1,10 @@
-/* Weights of attention: unpacked, merged into words, written as CSV. See heat_map.js. */
+/* Attention weights: unpacking, merging into words, and CSV. See heat_map.js. */
 "use strict";
 (() => {
   const LEVELS = 255;
   const bytesOf = (base64) => Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
 
-  /* Row t is bytes * scales[t] / 255: each weight is within scales[t] / 510 of the model's. */
+  /* Row t is bytes * scales[t] / 255. Each weight is within scales[t] / 510 of the model's. */
   function unpack({ scales, weights }, nColumns) {
     const view = new DataView(bytesOf(scales).buffer);
     const bytes = bytesOf(weights);
@@ -15,7 +15,7 @@
     });
   }
 
-  /* Sums over the columns of a word, averages over the rows of a word; `ends` are exclusive. */
+  /* Sum over the columns of a word and average over the rows of a word. Ends are exclusive. */
   function mergeWords(weights, rowEnds, columnEnds) {
     return rowEnds.map((rowEnd, v) => {
       const first = v ? rowEnds[v - 1] : 0;
@@ -28,7 +28,7 @@
     });
   }
 
-  /* The fewest digits that give the float32 back. */
+  /* The fewest digits that represent the float32 exactly. */
   function digits(weight) {
     for (let n = 1; n < 9; n++)
       if (Math.fround(+weight.toPrecision(n)) === weight) return String(+weight.toPrecision(n));

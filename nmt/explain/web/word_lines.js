@@ -29,7 +29,7 @@
     const values = svg.appendChild(make("g", { "font-size": 11 }, { fill: "var(--attention-mark)" }));
     const { element, send } = frame(
       options.label ?? `lines of attention from ${sides.rows.length} words (${rowsName}) to ` +
-        `${sides.columns.length} (${columnsName}); the arrow keys choose a word`, svg);
+        `${sides.columns.length} (${columnsName}); the arrow keys select a word`, svg);
     let at = null;
     function show(place) {
       const old = at && labels[at.side][at.i];
@@ -39,8 +39,8 @@
       values.replaceChildren();
       const [from, to, half] = [x.columns + 8, x.rows - 8, gap / 2];
       weights.forEach((of, row) => of.forEach((weight, column) => {
-        const its = !at || (at.side === "rows" ? at.i === row : at.i === column);
-        if (!its || weight < 0.02) return;
+        const isSelected = !at || (at.side === "rows" ? at.i === row : at.i === column);
+        if (!isSelected || weight < 0.02) return;
         const d = `M${from} ${y(column)}C${from + half} ${y(column)} ${to - half} ${y(row)} ${to} ${y(row)}`;
         const shade = Math.min(weight / (options.end ?? 1), 1).toFixed(3);
         lines.append(make("path", { d, "stroke-opacity": shade, "stroke-width": (0.5 + 3.5 * weight).toFixed(2) }));
@@ -73,7 +73,7 @@
     });
     svg.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && at) {
-        event.preventDefault(); // else the key acts on what gets the focus
+        event.preventDefault(); // otherwise the key also acts on the next focused element
         send("attention-pick", detail());
       }
       if (event.key === "Escape" && at) show(null);

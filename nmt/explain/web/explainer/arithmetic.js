@@ -1,6 +1,6 @@
-/* Tensors, and the operations of a recurrent translation model: sums in fp64, results in fp32.
+/* Tensors and operations of a recurrent translation model, with sums in fp64 and results in fp32.
 
-A matrix is {data, columns}: rows one after another, as torch.nn.Linear has them. Vectors are
+A matrix is {data, columns}, in row-major order as in torch.nn.Linear. Vectors are
 Float32Arrays. The equations follow nmt/ops/reference.py and nmt/models/recurrent/cells.py. */
 "use strict";
 (() => {
@@ -13,7 +13,7 @@ Float32Arrays. The equations follow nmt/ops/reference.py and nmt/models/recurren
     return bytes;
   }
 
-  /* The number of 16 bits in IEEE 754's half precision. */
+  /* The number that 16 bits represent in IEEE 754's half precision. */
   function fromHalf(bits) {
     const [sign, exponent, fraction] = [bits & 0x8000 ? -1 : 1, (bits >> 10) & 31, bits & 1023];
     if (exponent === 31) return fraction ? NaN : sign * Infinity;
@@ -31,7 +31,7 @@ Float32Arrays. The equations follow nmt/ops/reference.py and nmt/models/recurren
     return values;
   }
 
-  /* The tensors of a model by name, dequantised at their first use; tied names share one. */
+  /* The tensors of a model by name, dequantised at their first use. Tied names share a tensor. */
   class Tensors {
     constructor(layout, base64) {
       this.layout = layout;
@@ -39,7 +39,7 @@ Float32Arrays. The equations follow nmt/ops/reference.py and nmt/models/recurren
       this.byOffset = new Map();
     }
 
-    /* Undefined where the model has none of this name, such as a bias. */
+    /* The tensor, or undefined if the model has none of this name, such as a bias. */
     get(name) {
       const entry = this.layout[name];
       if (entry && !this.byOffset.has(entry.offset))
@@ -56,11 +56,11 @@ Float32Arrays. The equations follow nmt/ops/reference.py and nmt/models/recurren
 
   const rowOf = ({ data, columns }, i) => data.subarray(i * columns, (i + 1) * columns);
 
-  /* W x + b, of the first `rows` rows. */
+  /* The first `rows` rows of W x + b. */
   function affine({ data, columns }, x, bias = null, rows = data.length / columns) {
     const y = new Float32Array(rows);
     for (let i = 0, at = 0; i < rows; i++) {
-      let a = bias ? bias[i] : 0; // by itself: an array of five makes the loop twice as slow
+      let a = bias ? bias[i] : 0; // four variables, because an array of sums makes the loop twice as slow
       let b = 0, c = 0, d = 0, j = 0;
       for (; j + 3 < columns; j += 4, at += 4) {
         a += data[at] * x[j];
@@ -107,7 +107,7 @@ Float32Arrays. The equations follow nmt/ops/reference.py and nmt/models/recurren
     return logits.map((logit) => logit - shift);
   }
 
-  /* The k greatest values with their ids, greatest first, equal ones by id, without `banned`. */
+  /* The k greatest values with their ids, except `banned`, in decreasing order, ties by id. */
   function largest(values, k, banned = []) {
     const best = [];
     for (let id = 0; id < values.length; id++) {
@@ -121,7 +121,7 @@ Float32Arrays. The equations follow nmt/ops/reference.py and nmt/models/recurren
     return best;
   }
 
-  /* The next [hidden, cell] from the parts of the gates by input and by state. */
+  /* The next [hidden, cell], from the contributions of input and state to the gates. */
   const CELLS = {
     gru(x, h, [hidden]) {
       const size = hidden.length;

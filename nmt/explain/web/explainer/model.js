@@ -49,7 +49,7 @@ conditional GRU (arXiv 1703.04357) and of Luong (arXiv 1508.04025). */
     }
   }
 
-  /* The score of a head: `key` is applied to annotations once, `against` to a query each step. */
+  /* The score of a head: `key` is applied once to the annotations, `against` to the query at each step. */
   function scoreOf(kind, tensors, name, size) {
     if (kind === "additive") {
       const [query, key] = [tensors.linear(`${name}.W_q`), tensors.linear(`${name}.W_k`)];
@@ -88,7 +88,7 @@ conditional GRU (arXiv 1703.04357) and of Luong (arXiv 1508.04025). */
       return x.subarray(n * size, (n + 1) * size);
     }
 
-    /* Keys and values of each head, once a sentence. */
+    /* The keys and values of each head, computed once per sentence. */
     prepare(annotations) {
       const [keys, values] = [annotations.map(this.key), annotations.map(this.value)];
       return {
@@ -97,8 +97,8 @@ conditional GRU (arXiv 1703.04357) and of Luong (arXiv 1508.04025). */
       };
     }
 
-    /* weights = softmax(scores / temperature); context = sum of the values by the weights.
-       `change.scores[n][s]`, where it is a number, stands in place of a score. */
+    /* weights = softmax(scores / temperature); context = the weighted sum of the values.
+       A number in `change.scores[n][s]` replaces the score of head n at position s. */
     attend(query, { keys, values }, change) {
       const projected = this.query(query);
       const scores = this.heads.map(({ against }, n) => {
@@ -118,7 +118,7 @@ conditional GRU (arXiv 1703.04357) and of Luong (arXiv 1508.04025). */
     return { input, context, next: (gates, state) => CELLS[kind](gates, hidden(state[0]), state) };
   }
 
-  /* One step by the kind of decoder: what the readout reads, the attention, the state after it. */
+  /* One step of each kind of decoder: the input of the readout, attention, and the next state. */
   const ADVANCE = {
     bahdanau(decoder, embedded, state, attend) {
       const attended = attend(state.layers.at(-1)[0]);
@@ -189,7 +189,7 @@ conditional GRU (arXiv 1703.04357) and of Luong (arXiv 1508.04025). */
     }
   }
 
-  /* A model by `encode` and `step`, as in nmt/models/base.py. */
+  /* A model with `encode` and `step`, as in nmt/models/base.py. */
   class Model {
     constructor(config, tensors, nPieces) {
       this.nPieces = nPieces;
@@ -201,13 +201,13 @@ conditional GRU (arXiv 1703.04357) and of Luong (arXiv 1508.04025). */
       this.bias = tensors.get("decoder.output.bias").data;
     }
 
-    /* What is known of a source, and the decoder's first state. */
+    /* The keys and values of a source, and the decoder's first state. */
     encode(ids) {
       const read = this.encoder.read(ids);
       return { ids, ...this.decoder.attention.prepare(read.values), first: this.decoder.begin(read) };
     }
 
-    /* One step after the piece `lastId`; `change` as in Attention.attend. */
+    /* One step after the piece `lastId`. `change` is as in Attention.attend. */
     step(lastId, state, memory, change = {}) {
       const { decoder } = this;
       const embedded = rowOf(decoder.embedding, lastId);

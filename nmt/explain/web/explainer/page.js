@@ -1,11 +1,11 @@
-/* The page with a model inside: what is typed is translated here, and everything opens on it. */
+/* The explainer page: it translates the typed text and displays each step of the translation. */
 "use strict";
 (() => {
   const { Translator, StepView, treeView, element, probability, decimal, idsOf, say, CARDS, LANGUAGES } = nmtExplainer;
   const { heatMap, wordLines, mergeWords, scaleEnd, shown } = nmtAttention;
   const $ = (id) => document.getElementById(id);
   const PAUSE = 150; // milliseconds after the last key
-  const MARKED = 3000; // milliseconds for which a part is marked
+  const MARK_TIME = 3000; // milliseconds for which a part is marked
   const BEAMS = [1, 2, 3, 4, 5, 6, 8, 10];
 
   class Page {
@@ -58,7 +58,7 @@
       });
     }
 
-    /* All labels in the chosen language. */
+    /* Set all labels in the selected language. */
     speak() {
       document.documentElement.lang = $("language").value;
       for (const labelled of document.querySelectorAll("[data-say]"))
@@ -70,7 +70,7 @@
       if (this.translation) this.show();
     }
 
-    /* `prefix` are the ids that the translation has to begin with. */
+    /* `prefix` lists the ids with which the translation must begin. */
     translate(prefix = []) {
       const start = performance.now();
       const text = $("text").value;
@@ -103,7 +103,7 @@
         button.style.setProperty("--share", p);
         button.addEventListener("click", () => {
           this.openStep(t);
-          this.point("step-view", false); // the keyboard goes on to the next piece
+          this.point("step-view", false); // the keyboard focus stays on the pieces
         });
         return button;
       });
@@ -154,13 +154,13 @@
         button.setAttribute("aria-label", `${say("show")}: ${title[n]}`);
         button.addEventListener("click", () => this.point(at));
         card.append(element("p", text[n]));
-        if (!$(at).matches("label[hidden]")) card.append(button); // one head has no list
+        if (!$(at).matches("label[hidden]")) card.append(button); // the list is hidden if there is one head
         return card;
       });
       $("cards").replaceChildren(...cards);
     }
 
-    /* Open, scroll to and mark a part of the page; without a translation go to the text. */
+    /* Open, scroll to and mark a part of the page. Without a translation, focus the text. */
     point(id, movesFocus = true) {
       if (!this.translation) return $("text").focus();
       const part = $(id);
@@ -168,7 +168,7 @@
       for (const pointed of document.querySelectorAll(".pointed")) pointed.classList.remove("pointed");
       part.classList.add("pointed");
       clearTimeout(this.pointing);
-      this.pointing = setTimeout(() => part.classList.remove("pointed"), MARKED);
+      this.pointing = setTimeout(() => part.classList.remove("pointed"), MARK_TIME);
       part.scrollIntoView({ block: part.offsetHeight > innerHeight ? "start" : "center" });
       if (!movesFocus) return;
       const focusable = part.matches("input, button") ? part : part.querySelector("summary, select, button, [tabindex]");

@@ -1,9 +1,9 @@
-/* Greedy and beam search by the rules of nmt/search, which keeps all candidates as a tree.
+/* Greedy and beam search with the rules of nmt/search. All candidates are kept as a tree.
 
 A node is a hypothesis: {id, logProb, total, parent, depth, fate, children}. Its fate is "extended",
 "pruned" (not among the `beam` best), "hopeless" (can no longer come before a finished one),
-"finished" or "cut" (at the length bound). Nodes that were extended have their `state` and the
-`weights` of their step. */
+"finished" or "cut" (at the length bound). Each node has the decoder's `state`. Extended nodes also
+have the `weights` of their step. */
 "use strict";
 (() => {
   const { largest } = nmtExplainer;
@@ -17,7 +17,7 @@ A node is a hypothesis: {id, logProb, total, parent, depth, fate, children}. Its
     return Math.max(1, Math.min(Math.max(bound, settings.min_length + 1), settings.max_length));
   }
 
-  /* How often in a row a source has the same pieces; a repetition that has begun counts. */
+  /* How often in a row a source repeats the same pieces. An incomplete repetition counts. */
   function repetitions(ids) {
     let most = 1;
     for (let period = 1; period < ids.length; period++) {
@@ -32,19 +32,19 @@ A node is a hypothesis: {id, logProb, total, parent, depth, fate, children}. Its
 
   /* The pieces that would begin a repetition beyond `allowed`, or repeat an n-gram. */
   function blockedAfter(ids, allowed, n) {
-    const blocked = [];
+    const blockedIds = [];
     for (let period = 1; allowed && period <= Math.floor(ids.length / allowed); period++) {
       const end = ids.slice(ids.length - allowed * period);
-      if (end.slice(period).every((id, i) => id === end[i])) blocked.push(ids.at(-period));
+      if (end.slice(period).every((id, i) => id === end[i])) blockedIds.push(ids.at(-period));
     }
     for (let start = 0; n && start + n <= ids.length; start++) {
       const tail = ids.slice(ids.length - n + 1);
-      if (tail.every((id, i) => id === ids[start + i])) blocked.push(ids[start + n - 1]);
+      if (tail.every((id, i) => id === ids[start + i])) blockedIds.push(ids[start + n - 1]);
     }
-    return blocked;
+    return blockedIds;
   }
 
-  /* The nodes from the first piece on. */
+  /* The nodes from the first piece to `node`. */
   function pathOf(node) {
     const path = [];
     for (let at = node; at.parent; at = at.parent) path.unshift(at);
@@ -53,7 +53,7 @@ A node is a hypothesis: {id, logProb, total, parent, depth, fate, children}. Its
 
   const idsOf = (node) => pathOf(node).map(({ id }) => id);
 
-  /* The tree from its root, and the ended hypotheses, best first. `prefix` are ids to begin with. */
+  /* The root of the tree, and the ended hypotheses, best first. All begin with the ids `prefix`. */
   function search(model, memory, settings, prefix = []) {
     const { beam, length_penalty: alpha, n_best: nBest } = settings;
     const bound = Math.max(lengthBound(settings, memory.ids.length), prefix.length + 1);
@@ -79,7 +79,7 @@ A node is a hypothesis: {id, logProb, total, parent, depth, fate, children}. Its
       return row.children;
     }
 
-    let [rows, best] = [[root], new Array(nBest).fill(-Infinity)]; // best scores of finished ones
+    let [rows, best] = [[root], new Array(nBest).fill(-Infinity)]; // best scores of finished hypotheses
     const ends = [];
     for (let length = 1; length <= bound && rows.length; length++) {
       const candidates = rows.flatMap(extend).sort((a, b) => b.total - a.total).slice(0, beam);

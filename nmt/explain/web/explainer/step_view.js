@@ -1,4 +1,4 @@
-/* One decoder step opened: query, scores, weights, context, readout and candidates, with sliders. */
+/* One decoder step: query, scores, weights, context, readout and candidates, with sliders. */
 "use strict";
 (() => {
   const { largest, say, dot, equationsOf, PAD, BOS } = nmtExplainer;
@@ -12,10 +12,10 @@
 
   const probability = (p) => (p < 1e-3 ? p.toExponential(0) : p.toFixed(p < 0.1 ? 3 : 2));
 
-  /* A number with so many decimals; a zero has no sign. */
+  /* A number with `digits` decimals. A zero has no sign. */
   const decimal = (value, digits) => value.toFixed(digits).replace(/^-(?=[0.]+$)/, "");
 
-  /* A bar of a share of the width, and a tick where it stood before a change. */
+  /* A bar that fills a share of the width, with a tick at the share before a change. */
   function bar(share, before = null, isNegative = false) {
     const track = element("span", "", { className: "track" });
     const place = (name, style, value) => {
@@ -27,7 +27,7 @@
     return track;
   }
 
-  /* A vector as a row of bars up (positive) and down. */
+  /* A vector as a row of bars, upward if positive and downward if negative. */
   function strip(values) {
     const half = 18;
     const end = values.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-9);
@@ -43,7 +43,7 @@
   }
 
   class StepView {
-    /* `page` has the translator and the current translation; `force` gets the ids to begin with. */
+    /* `page` has the translator and the current translation. `force` is called with a prefix. */
     constructor(page, force) {
       Object.assign(this, { page, force, node: null });
       for (const [part, equation] of Object.entries(equationsOf(page.data.model)))
@@ -56,7 +56,7 @@
       $("head-part").hidden = (page.data.model.attention.heads ?? 1) === 1;
     }
 
-    /* The step that wrote the last piece of a node. */
+    /* Show the step that wrote the last piece of a node. */
     open(node) {
       this.node = node;
       this.changes = [];

@@ -1,9 +1,9 @@
-/* Text as the model reads it and as a reader gets it: nmt/text/normalisation.py and case_markup.py.
+/* Normalisation and restoration of text, as in nmt/text/normalisation.py and case_markup.py.
 
-The characters and the patterns are the Python module's, as data of the page. */
+The page's data contain the characters and patterns of the Python module. */
 "use strict";
 (() => {
-  // The characters that Python's str.split takes for spaces; JavaScript's \s has others.
+  // The characters at which Python's str.split splits; JavaScript's \s differs.
   const SPACES = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/u;
   const wordsOf = (text) => text.split(SPACES).filter(Boolean);
 
@@ -51,13 +51,13 @@ The characters and the patterns are the Python module's, as data of the page. */
   const lower = (text) => text.toLowerCase();
   const upper = (text) => text.toUpperCase();
 
-  /* The lower case of a word in capitals, or null where it does not give the word back. */
+  /* The lower case of a word in capitals, or null if the word cannot be restored from it. */
   function loweredWord(word) {
     const low = lower(word);
     return low !== word && upper(low) === word && !low.includes(UNKNOWN) ? low : null;
   }
 
-  /* The word with its only capital, its first letter, in lower case, or null. */
+  /* The word with its first letter in lower case, or null unless this is its only capital. */
   function firstLowered(word) {
     const chars = Array.from(word);
     const first = chars.findIndex((char) => lower(char) !== upper(char));
@@ -100,7 +100,7 @@ The characters and the patterns are the Python module's, as data of the page. */
     return marked;
   }
 
-  /* The words without marks and in their case. */
+  /* The words without case marks, in their original case. */
   function restoreCase(words) {
     let [isUpper, isCapital] = [false, false];
     return words.map((word) => {

@@ -1,6 +1,6 @@
-/* Text to pieces and ids, and back: nmt/text/word_tokenizer.py, and SentencePiece's two algorithms.
+/* Text to pieces and ids, and back, by nmt/text/word_tokenizer.py or SentencePiece's two algorithms.
 
-An encoded text is {pieces, ids, words, ends}; word w covers the pieces up to ends[w]. */
+An encoded text is {pieces, ids, words, ends}. Word w ends before piece ends[w]. */
 "use strict";
 (() => {
   const { Typography, wordsOf, markCase, restoreCase, MARKS, PAD, UNK, BOS, EOS } = nmtExplainer;
@@ -85,7 +85,7 @@ An encoded text is {pieces, ids, words, ends}; word w covers the pieces up to en
       return this.encoded(...this.withUnknown(pieces));
     }
 
-    /* The most probable segmentation (arXiv 1804.10959), in the precision of the library. */
+    /* The most probable segmentation (arXiv 1804.10959), in SentencePiece's precision. */
     mostProbable(chars) {
       const ends = Array.from({ length: chars.length + 1 }, () => ({ score: 0, start: -1 }));
       const reach = (end, start, score) => {
@@ -98,7 +98,7 @@ An encoded text is {pieces, ids, words, ends}; word w covers the pieces up to en
           piece += chars[end - 1];
           const id = this.ids.get(piece);
           if (id === undefined) continue;
-          // A symbol of the user is always taken: it is as good as its bytes at the best score.
+          // A user-defined symbol always wins: it scores like its bytes at the best score of a piece.
           const bytes = () => new TextEncoder().encode(piece).length;
           reach(end, start, this.types[id] === NORMAL ? this.scores[id] : Math.fround(bytes() * this.most) - 0.1);
         }
@@ -110,7 +110,7 @@ An encoded text is {pieces, ids, words, ends}; word w covers the pieces up to en
       return pieces;
     }
 
-    /* Merges of the best neighbours until none is left (arXiv 1508.07909). */
+    /* Merge the best pair of neighbours until no pair is a piece (arXiv 1508.07909). */
     merged(chars) {
       const parts = [];
       for (let at = 0; at < chars.length; ) {
@@ -136,7 +136,7 @@ An encoded text is {pieces, ids, words, ends}; word w covers the pieces up to en
       }
     }
 
-    /* Unknown characters as one piece where they follow each other, or as their bytes. */
+    /* Join consecutive unknown characters into one piece, or replace them by their bytes. */
     withUnknown(segments) {
       const [pieces, ids] = [[], []];
       for (const segment of segments) {
@@ -161,7 +161,7 @@ An encoded text is {pieces, ids, words, ends}; word w covers the pieces up to en
       return { pieces, ids, ends, words: this.case === "markup" ? restoreCase(words) : words };
     }
 
-    /* The text of pieces; byte pieces are joined. */
+    /* The text of pieces, with byte pieces decoded. */
     surface(pieces) {
       if (!this.byte_fallback) return pieces.join("");
       const escaped = pieces.map((piece) => (/^<0x[0-9A-F]{2}>$/.test(piece) ? `%${piece.slice(3, 5)}` : encodeURIComponent(piece)));

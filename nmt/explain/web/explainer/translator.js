@@ -1,10 +1,10 @@
-/* A sentence to its translations, with all that the views show. */
+/* Translation of a sentence, with all data that the views display. */
 "use strict";
 (() => {
   const { Tensors, Model, tokenizerOf, search, pathOf, idsOf, EOS } = nmtExplainer;
 
   class Translator {
-    /* `data` as nmt/explain/explainer/page.py writes it, and the weights in base64. */
+    /* `data` is as nmt/explain/explainer/page.py writes it, and `weights` is in base64. */
     constructor(data, weights) {
       this.settings = data.search;
       this.source = tokenizerOf(data.tokenizers.src);
@@ -12,7 +12,7 @@
       this.model = new Model(data.model, new Tensors(data.tensors, weights), this.target.pieces.length);
     }
 
-    /* null for a text without pieces. `ends` are finished before cut hypotheses, then by score. */
+    /* null for a text without pieces. `ends`: finished, then cut hypotheses, each best first. */
     translate(text, { beam = this.settings.beam, prefix = [] } = {}) {
       const source = this.source.encode(text);
       if (!source.ids.length) return null;
@@ -22,7 +22,7 @@
       return { source: withEnd(source, true), memory, root, ends, prefix };
     }
 
-    /* One of the ended hypotheses: its nodes, their side of a map, its text. */
+    /* The nodes, the side of a map and the text of an ended hypothesis. */
     hypothesis(end) {
       const ids = idsOf(end);
       const side = withEnd(this.target.fromIds(ids), end.fate === "finished");
@@ -34,7 +34,7 @@
     pieceOf = (id) => this.target.pieces[id];
   }
 
-  /* A side of a map, with the end of the sentence as a piece and a word. */
+  /* A side of a map, with </s> as a piece and a word if the sentence has ended. */
   function withEnd({ pieces, words, ends }, isEnded) {
     if (!isEnded) return { pieces, words, ends };
     return { pieces: [...pieces, "</s>"], words: [...words, "</s>"], ends: [...ends, pieces.length + 1] };

@@ -1,6 +1,6 @@
 /* The beam as a tree: columns are steps, with the best hypothesis in the first row.
 
-Nodes are buttons of an ARIA tree with one tab stop; the arrow keys go along branches and rows. */
+Nodes are buttons of an ARIA tree with one tab stop. The arrow keys move along branches and within a column. */
 "use strict";
 (() => {
   const { say, element, decimal, pathOf } = nmtExplainer;
@@ -8,8 +8,8 @@ Nodes are buttons of an ARIA tree with one tab stop; the arrow keys go along bra
   const [COLUMN, ROW, WIDTH, HEIGHT] = [122, 42, 88, 36];
   const SIGNS = { extended: "", pruned: "×", hopeless: "×", finished: "●", cut: "…" };
 
-  /* The row of each node that is shown, depth first: then no lines cross, and no row is empty. */
-  function placed(root, onBest, showsPruned) {
+  /* Assign rows to the displayed nodes depth first, so that no lines cross and no row is empty. */
+  function placeNodes(root, onBest, showsPruned) {
     const [nodes, filled] = [[], []];
     const visit = (node) => {
       filled[node.depth] = (filled[node.depth] ?? 0) + 1;
@@ -25,7 +25,7 @@ Nodes are buttons of an ARIA tree with one tab stop; the arrow keys go along bra
 
   function treeView({ root, best, translator, showsPruned, pick }) {
     const onBest = new Set(pathOf(best));
-    const { nodes, nRows } = placed(root, onBest, showsPruned);
+    const { nodes, nRows } = placeNodes(root, onBest, showsPruned);
     const depth = Math.max(...nodes.map(({ node }) => node.depth));
     const [width, height] = [(depth + 1) * COLUMN, nRows * ROW];
     const tree = element("div", "", { className: "tree" });
