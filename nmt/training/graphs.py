@@ -21,7 +21,7 @@ PassFunction = Callable[[Batch, Tensor], Tensor]
 """A function that runs the forward and the backward pass of a batch and returns the sum of -log p.
 The second argument is the token count of the update, by which the loss is divided."""
 
-_CAPTURE_AT = 3  # a shape is recorded at its third batch: it takes as long as dozens of updates
+_CAPTURE_AT = 3  # records a shape's third batch; a recording takes as long as dozens of updates
 _MOST_GRAPHS = 128  # the largest number of graphs; batches of further shapes run without a graph
 
 

@@ -18,7 +18,7 @@ _MAX_NAMES = 5  # the largest number of tensor names in a line
 def run_named(init_from: str) -> tuple[TrainedRun, str]:
     """Return the run and the checkpoint that train.init_from = `init_from` names.
 
-    The form is RUN or RUN@CHECKPOINT, by default `best`. Raises CheckpointError for a missing run.
+    It is RUN or RUN@CHECKPOINT (`best` by default). Raises CheckpointError if the run is missing.
     """
     path, checkpoint = split_checkpoint(Path(init_from).expanduser())
     return TrainedRun.open(find_run(path)), checkpoint or "best"

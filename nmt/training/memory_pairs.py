@@ -34,9 +34,8 @@ def store_pairs(config: RunConfig, run: Path, splits: Mapping[str, Pairs | None]
             path = run / "pairs" / f"{name}.tsv"
             if not path.exists() or path.read_bytes() != text.encode():
                 if path.exists() and has_checkpoint(RunDirectory(run)):
-                    problem = f"differ from the pairs that {run} was begun with"
                     cure = "give the same pairs, or train in another `run`"
-                    raise DataError(f"{name} pairs: {problem}; {cure}")
+                    raise DataError(f"{name} pairs: differ from the pairs of {run}; {cure}")
                 path.parent.mkdir(exist_ok=True)
                 write_text(path, text)
             overrides.append(Override(f"data.{name}", {"file": str(path)}, f"{name} pairs"))

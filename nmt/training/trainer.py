@@ -44,7 +44,7 @@ _READ_EVERY = 10  # updates on a GPU before the host waits for their results
 class Update:
     """An update of the weights. `loss`, in nats per target token, was measured before the update.
 
-    On a GPU, results are read in groups of up to ten, so `model` may be nine updates past `step`.
+    On a GPU, up to ten results are read at once, so `model` may be nine updates past `step`.
     """
 
     step: int
@@ -168,7 +168,7 @@ class Trainer:
 
     @property
     def _must_read(self) -> bool:
-        """Whether results must be read: for the log, a validation or a save, or at a full queue."""
+        """Whether results must be read: for the log, a validation, a save or a full queue."""
         is_logged = self.state.step % self.config.train.log_every == 0
         is_due = self._is_validation_due or self._is_save_due
         return is_logged or is_due or len(self._unread) >= self._read_every

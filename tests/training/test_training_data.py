@@ -116,7 +116,7 @@ def test_pairs_in_memory_train_as_their_files_do(corpus: Path) -> None:
     assert train_pairs(corpus, "memory", stop_after=2, seen=[updates.append]).reason is None
     other = [("a b", "b a"), *pairs_of(corpus, "train")]
     for name, split in (("pairs", "train"), ("valid", "valid")):
-        with pytest.raises(DataError, match=f"^{split} pairs: differ from the pairs that "):
+        with pytest.raises(DataError, match=f"^{split} pairs: differ from the pairs of "):
             train_pairs(corpus, "memory", **{name: other})
     (corpus / "memory" / "pairs" / "train.tsv").unlink()
     with pytest.raises(ZeroDivisionError):
