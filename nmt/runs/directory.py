@@ -112,6 +112,6 @@ def load_checksummed_config(path: Path) -> RunConfig:
     if head.startswith(_CHECKSUM_PREFIX) and add_checksum(below) != text:
         raise CheckpointError(
             f"{path}: changed since nmt wrote it; give other settings to the command "
-            "(`search.beam=3`), or keep the edit by deleting the first line, which is the checksum"
+            "(`search.beam=3`), or delete the first line, the checksum, to keep the edit"
         )
     return load_text(text, path, (), RunConfig)
