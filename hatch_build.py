@@ -1,7 +1,7 @@
 """Compile nmt's C++ while nmt is installed; in a checkout, `python hatch_build.py` does the same.
 
 From source it is compiled for this machine's processor. With NMT_PORTABLE_WHEEL=1 the wheel gets
-one library for each variant in manifest.PORTABLE, for other machines. Without a compiler nmt
+one library for each of manifest.PORTABLE_VARIANTS, for other machines. Without a compiler nmt
 installs all the same, and `nmt doctor` says why there is no native code.
 
 With NMT_NATIVE=0 nothing is compiled, for a wheel that any system takes.
@@ -137,7 +137,7 @@ def variants(portable: bool) -> dict[str, set[str]]:
         raise CompilationError(f"native code is for Linux only, and this is {platform.system()}")
     flags = manifest.instruction_sets()
     native: dict[str, set[str]] = {"native": flags} if flags else {}
-    known = manifest.PORTABLE.get(platform.machine(), {}) if portable else native
+    known = manifest.PORTABLE_VARIANTS.get(platform.machine(), {}) if portable else native
     if not known:
         raise CompilationError(f"native code is not known to run on {platform.machine()}")
     return known

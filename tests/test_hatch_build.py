@@ -65,7 +65,7 @@ def test_a_portable_build_has_one_for_each_variant_best_first(
     hook: ModuleType, sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hook.build(tmp_path, portable=True, sources=sources)
-    variants = manifest.PORTABLE[platform.machine()]
+    variants = manifest.PORTABLE_VARIANTS[platform.machine()]
     libraries = _written(tmp_path)["libraries"]
     assert [entry["variant"] for entry in libraries] == list(variants)
     assert [set(entry["requires"]) for entry in libraries] == list(variants.values())

@@ -18,7 +18,7 @@ from nmt.config import dump_config
 from nmt.ops.native import manifest
 
 ROOT = Path(__file__).parents[1]
-PORTABLE = manifest.PORTABLE.get(platform.machine(), {})
+PORTABLE = manifest.PORTABLE_VARIANTS.get(platform.machine(), {})
 pytestmark = pytest.mark.slow
 
 

@@ -17,7 +17,7 @@ from nmt.errors import DataError
 from nmt.settings.config_file import load_file
 from nmt.storage.atomic import digest, flush, replace, write_json
 from nmt.storage.bounded import check_regular, stay_inside
-from nmt.storage.output import check_apart
+from nmt.storage.output import check_not_input
 from nmt.storage.run_files import check_outside_runs
 
 
@@ -132,7 +132,7 @@ class _File:
                 continue
             check_regular(path.stat().st_mode, path)
             self.target.parent.mkdir(parents=True, exist_ok=True)
-            check_apart(self._part, {"`from_path`": [path]}, "the file that is written first")
+            check_not_input(self._part, {"`from_path`": [path]}, "the file that is written first")
             self._part.unlink(missing_ok=True)
             shutil.copyfile(path, self._part)
             try:

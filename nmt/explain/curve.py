@@ -79,7 +79,7 @@ def draw_curve(run: Path, metric: str = "bleu") -> Figure:
     loss. The best validation by `metric` is marked. Raises CheckpointError if the run's
     metrics.jsonl has no training loss yet.
     """
-    lines = metrics_of(run, trained=True)
+    lines = metrics_of(run, require_loss=True)
     scores = metric_panel(lines, "bleu" if metric == "loss" else metric)
     panels = [loss_panel(lines), *([scores] if len(scores.validation) else [])]
     return draw_panels(panels, best_of(lines, metric))
@@ -92,7 +92,7 @@ def draw_curves(runs: Mapping[str, Path], metric: str = "bleu") -> Figure:
     training losses. Raises CheckpointError as `draw_curve` does.
     """
     metric = "bleu" if metric == "loss" else metric
-    lines = {name: metrics_of(path, trained=True) for name, path in runs.items()}
+    lines = {name: metrics_of(path, require_loss=True) for name, path in runs.items()}
     losses = {name: loss_panel(rows) for name, rows in lines.items()}
     scores = {name: metric_panel(rows, metric) for name, rows in lines.items()}
     panels = {loss_panel(()).title: losses}

@@ -44,7 +44,7 @@ def write_report(run: TrainedRun, path: FilePath, force: bool = False) -> None:
 
 
 def _page(run: TrainedRun) -> Iterator[str]:
-    lines = metrics_of(run.path, trained=True)
+    lines = metrics_of(run.path, require_loss=True)
     style = f"{map_style()}{web_file('report.css')}"
     script = web_file("report.js")
     yield html_head(f"{run.config.name}: report of a run", style, script)

@@ -18,19 +18,19 @@ _Inputs = tuple[Tensor, Tensor, AdditiveMemory, DecoderWeights]
 
 
 def check(build: Callable[[], Operations], device: torch.device, dtype: torch.dtype) -> str:
-    """Return why operations must not be used; empty if they agree with the reference.
+    """Return why operations must not be used, or "" if they agree with the reference.
 
-    Values and gradients of `attentional_gru` are compared on small tensors. If they differ or an
-    exception is raised, a warning is given too. `dtype` is the dtype of matrix products; a 16-bit
-    dtype is computed under autocast. Products in fp32 do not use TF32, even if the process allows
-    it. The states of torch's generators and the caller's gradient mode do not change.
+    Values and gradients of `attentional_gru` are compared on small tensors. A difference or an
+    exception also causes a warning. `dtype` is the dtype of matrix products; 16-bit products are
+    computed under autocast. Products in fp32 do not use TF32, even if the process allows it. The
+    states of torch's generators and the caller's gradient mode do not change.
     """
     matmul = torch.backends.cuda.matmul
     precision, matmul.fp32_precision = matmul.fp32_precision, "ieee"
     try:
         with torch.inference_mode(False), torch.enable_grad():
             reason = _disagreement(build(), device, dtype)
-    except Exception as failure:  # whatever importing, building or compiling it raises
+    except Exception as failure:  # importing, building or compiling a backend may raise anything
         reason = f"{type(failure).__name__}: {failure}".splitlines()[0]
     finally:
         matmul.fp32_precision = precision
@@ -40,7 +40,7 @@ def check(build: Callable[[], Operations], device: torch.device, dtype: torch.dt
 
 
 def _disagreement(operations: Operations, device: torch.device, dtype: torch.dtype) -> str:
-    """Return how `attentional_gru` differs from the reference, in one line; empty if it agrees."""
+    """Return how `attentional_gru` differs from the reference, in a line, or "" if it agrees."""
     is_half = torch.finfo(dtype).bits < 32
     for inputs in _cases(device, torch.float32 if is_half else dtype):
         with torch.autocast(device.type, enabled=False):
@@ -59,7 +59,7 @@ def _relative_error(computed: Tensor, expected: Tensor) -> float:
 
 
 def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[_Inputs]:
-    """Yield inputs of a decoder without and with a transition; one sentence is all padding."""
+    """Yield inputs without and with a transition. One of the sentences is all padding."""
     generator = torch.Generator("cpu").manual_seed(0)
 
     def draw(*shape: int) -> Tensor:

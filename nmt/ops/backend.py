@@ -27,8 +27,8 @@ BackendName = Literal["auto", "reference", "fused", "native", "triton"]
 
 BACKEND_DESCRIPTION = (
     "implementation of the operations: reference (plain torch), fused (torch with hand-written "
-    "backward passes), native (C++, on a CPU), triton (on a CUDA GPU); auto: the fastest that can "
-    "run; all give the same numbers up to rounding"
+    "backward passes), native (C++, on a CPU), triton (on a CUDA GPU), or auto (the fastest of "
+    "these that can run); their results are equal up to rounding"
 )
 """The description of the key in every model's config."""
 
@@ -38,7 +38,7 @@ _BY_SPEED: dict[BackendName, str | None] = {
     "fused": None,
     "reference": None,
 }
-"""The backends, fastest first, each with the only device type that it supports (None: any)."""
+"""The backends, fastest first, with the only device type that each supports, or None for any."""
 
 
 class Backend(NamedTuple):
@@ -63,27 +63,27 @@ def choose_backend(requested: BackendName, device: torch.device, dtype: torch.dt
 
     `auto` takes the fastest backend that can run. Raises ConfigError if a named backend cannot run.
     """
-    here = [name for name, kind in _BY_SPEED.items() if kind in (None, device.type)]
+    candidates = [name for name, kind in _BY_SPEED.items() if kind in (None, device.type)]
     if requested == "auto":
-        name = next(name for name in here if not why_not(name, device, dtype))
-        faster = here[: here.index(name)]
+        name = next(name for name in candidates if not why_not(name, device, dtype))
+        faster = candidates[: candidates.index(name)]
         why = "; ".join(f"no {other}: {why_not(other, device, dtype)}" for other in faster)
         return Backend(name, build(name, device, dtype), why or f"the fastest on {device.type}")
     reason = f"it is for {_BY_SPEED[requested]} devices"
-    if requested in here:
+    if requested in candidates:
         reason = why_not(requested, device, dtype)
     if reason:
-        able = ", ".join(name for name in here if not why_not(name, device, dtype))
+        names = ", ".join(name for name in candidates if not why_not(name, device, dtype))
         raise ConfigError(
             f"model.backend: got '{requested}', which cannot compute on {device.type}: {reason}; "
-            f"allowed here: auto, {able}"
+            f"allowed here: auto, {names}"
         )
     return Backend(requested, build(requested, device, dtype), "named by model.backend")
 
 
 @functools.cache
 def why_not(name: BackendName, device: torch.device, dtype: torch.dtype) -> str:
-    """Return why a backend cannot compute products of `dtype` on `device`; empty if it can."""
+    """Return why a backend cannot compute products of `dtype` on `device`, or "" if it can."""
     if name == "native":
         no_code = "" if dtype in DTYPES else f"not compiled for {str(dtype).removeprefix('torch.')}"
         return loaded_library().why_not or no_code
@@ -97,13 +97,13 @@ def why_not(name: BackendName, device: torch.device, dtype: torch.dtype) -> str:
 
 
 def why_no_triton() -> str:
-    """Return why Triton's kernels cannot run here; empty if they can."""
+    """Return why Triton's kernels cannot run here, or "" if they can."""
     if not torch.cuda.is_available():
         return "there is no CUDA device"
     if importlib.util.find_spec("triton") is None:
         return "Triton is not installed"
     if "CC" not in os.environ and not any(map(shutil.which, ("gcc", "clang"))):
-        return "Triton needs a C compiler to start kernels, and there is none (CC, gcc or clang)"
+        return "Triton needs a C compiler to start kernels, but found none (CC, gcc or clang)"
     return ""
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def keep_from_lengths(lengths: Int[Tensor, "*L"], size: int) -> Bool[Tensor, "*L {size}"]:
-    """Return a mask, True at 0 .. length-1; lengths are per sentence (B,) or per query (B, Q)."""
+    """Return masks that are True at 0 .. length - 1, for lengths (B,) or, per query, (B, Q)."""
     positions = torch.arange(size, device=lengths.device)
     return positions < lengths.unsqueeze(-1)
 
@@ -18,14 +18,14 @@ def keep_from_lengths(lengths: Int[Tensor, "*L"], size: int) -> Bool[Tensor, "*L
 def broadcastable_keep(
     keep: Bool[Tensor, "B *_ S"], scores: Float[Tensor, "B *L S"]
 ) -> Bool[Tensor, "..."]:
-    """Add dimensions to `keep`, which is per sentence or per query, to broadcast with `scores`."""
+    """Add dimensions to `keep` (per sentence or per query) so that it broadcasts with `scores`."""
     while keep.dim() < scores.dim():
         keep = keep.unsqueeze(1)
     return keep
 
 
 def offsets(past: int, n_queries: int, device: torch.device) -> Int[Tensor, "Q S"]:
-    """Return j - i for key j and query i, S = past + Q; the queries are the last Q positions."""
+    """Return j - i for query i and key j. The queries are the last Q of S = past + Q positions."""
     positions = torch.arange(past + n_queries, device=device)
     return positions - positions[past:].unsqueeze(1)
 
@@ -33,16 +33,16 @@ def offsets(past: int, n_queries: int, device: torch.device) -> Int[Tensor, "Q S
 def causal_keep(
     past: int, n_queries: int, device: torch.device, window: int | None = None
 ) -> Bool[Tensor, "Q S"]:
-    """Return a mask that is True at a query's own position and before it, S = past + Q.
+    """Return a mask that is True at each query's own position and before it, S = past + Q.
 
-    The Q queries follow `past` positions. With `window`, each sees at most so many before its own.
+    The Q queries follow `past` positions. If set, `window` limits the number of earlier positions.
     """
     behind = offsets(past, n_queries, device)
     return behind <= 0 if window is None else (behind <= 0) & (behind >= -window)
 
 
 def window_keep(size: int, window: int, device: torch.device) -> Bool[Tensor, "S S"]:
-    """Return a mask that is True up to `window` positions before and after a query's own."""
+    """Return a mask that is True up to `window` positions before and after each query's own."""
     return offsets(0, size, device).abs() <= window
 
 
@@ -64,7 +64,7 @@ def masked_softmax(
     scores: Float[Tensor, "B Q S"],
     lengths: Int[Tensor, " B"] | Int[Tensor, "B Q"] | None = None,
 ) -> Float[Tensor, "B Q S"]:
-    """Compute a softmax over the first `lengths` positions of S; None means over all positions.
+    """Compute a softmax over the first `lengths` positions of S, or over all if `lengths` is None.
 
     `lengths` counts the positions that may be attended, per sentence (B,) or per query (B, Q).
     """

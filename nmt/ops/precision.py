@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:
-    """Return autocast's dtype if it applies (it leaves fp64 alone), otherwise the dtype of `x`."""
+    """Return autocast's dtype if it is enabled and `x` is not fp64, otherwise the dtype of `x`."""
     kind = x.device.type
     if x.dtype != torch.float64 and torch.is_autocast_enabled(kind):
         return torch.get_autocast_dtype(kind)
@@ -19,7 +19,7 @@ def compute_dtype(x: Tensor) -> torch.dtype:
 def accumulate_dtype(compute: torch.dtype) -> torch.dtype:
     """Return the dtype of sums and of all other arithmetic for products in `compute`.
 
-    It is fp32 or, for fp64, fp64. oneDNN and cuBLAS also sum products of bf16 factors in fp32.
+    It is fp64 for fp64, otherwise fp32. oneDNN and cuBLAS also sum products of bf16 in fp32.
     """
     return torch.promote_types(compute, torch.float32)
 

@@ -1,9 +1,9 @@
-"""Matrix products on a CPU by oneDNN: in fp32, where torch itself uses BLAS, and in int8.
+"""Matrix products by oneDNN on a CPU: in fp32, where torch itself uses BLAS, and in int8.
 
 If a factor has few columns, as at each step of a recurrent network, oneDNN takes a third less time
-than torch.mm (docs/benchmarks.md). torch offers oneDNN's product in fp32 by a private operation,
+than torch.mm (docs/benchmarks.md). torch offers oneDNN's fp32 product as a private operation,
 `mkldnn::_linear_pointwise`. `torch._int_mm`, a private product of 8-bit integers, is exact on some
-processors only. Without these two, public operations compute the same.
+processors only. Where one of the two cannot be used, public operations compute the same product.
 tests/ops/test_operations.py names the versions of torch that have both.
 """
 
@@ -37,7 +37,7 @@ def is_for_onednn(x: Tensor) -> bool:
 
 
 def int8_product(left: Int8[Tensor, "N I"], right: Int8[Tensor, "I O"]) -> Int32[Tensor, "N O"]:
-    """Return the exact product of `left` and `right`, which is summed in fp32 if torch lacks it."""
+    """Return the exact product of `left` and `right`, summed in fp32 if torch has no exact one."""
     # With a single column in `left`, torch leaves the product unset (pytorch issue 195066).
     if len(right) > 1 and has_exact_int_mm():
         return torch._int_mm(left, right)
@@ -49,7 +49,7 @@ def int8_product(left: Int8[Tensor, "N I"], right: Int8[Tensor, "I O"]) -> Int32
 
 @functools.cache
 def has_exact_int_mm() -> bool:
-    """Return whether torch has a matrix product in int8 that is exact here.
+    """Return whether torch has an int8 matrix product that is exact on this processor.
 
     On x86 without VNNI it is not: oneDNN adds pairs of products in saturating 16-bit arithmetic.
     """

@@ -72,7 +72,7 @@ class Operations:
 
         `weights` are weight_ih, weight_hh, bias_ih and bias_hh of each of 1 or 2 directions.
         Returns the states at every position, 0 at padding, and each direction's state after its
-        last word. Directions are concatenated, forward first. Both have autocast's dtype, if any.
+        last word. Directions are concatenated, forward first. Under autocast, both have its dtype.
         """
         return read_directions(x, lengths, [partial(_read_gru, direction) for direction in weights])
 
@@ -118,7 +118,7 @@ class Operations:
         sentences: Int[Tensor, " R"],
         memory: AdditiveMemory,
     ) -> tuple[Float[Tensor, "R M"], Float[Tensor, "R S"]]:
-        """Return contexts and weights for one projected query per row; row r reads `sentences[r]`.
+        """Return contexts and attention weights. Row r is the projected query for `sentences[r]`.
 
             weights = softmax over the kept s of v . tanh(query + keys_s)
             context = sum_s weights_s values_s
@@ -140,12 +140,12 @@ class Operations:
         n_real: int,
         smoothing: float,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "*L"]]:
-        """Return the training loss, summed over rows, and each row's -log p(target); in nats.
+        """Return the training loss, summed over rows, and -log p(target) of each row, in nats.
 
-        -log p(target) is detached. Rows where `keep` is False count 0. The logits are table x +
-        bias. With smoothing e the loss is against (1 - e) one-hot + e uniform over the first
+        -log p(target) is detached. Rows where `keep` is False count as 0. The logits are table x +
+        bias. Smoothing e makes the target distribution (1 - e) one-hot + e uniform over the first
         `n_real` rows of the table (arXiv 1512.00567, section 7). Under autocast the logits have its
-        dtype, the sums fp32.
+        dtype, and sums are in fp32.
         """
         logits = nn.functional.linear(x, table, bias)
         log_probs = logits.to(accumulate_dtype(logits.dtype)).log_softmax(dim=-1)
@@ -161,9 +161,9 @@ class Operations:
     ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
         """Return the k largest log-probabilities of each row and their ids, largest first.
 
-        Equal log-probabilities are ordered by id. Ids in `banned_ids` and from `n_real` on are
-        excluded; if fewer than k <= V remain, the last values are -infinity. `logits` may be
-        overwritten. A row's result does not depend on the other rows.
+        Equal log-probabilities are ordered by id. Ids in `banned_ids` and ids >= `n_real` are
+        excluded. If fewer than k ids remain (k <= V), the last values are -infinity. `logits` may
+        be overwritten. A row's result does not depend on the other rows.
         """
         log_probs = allowed_log_probs(logits, banned_ids, n_real)
         best = log_probs.sort(dim=1, descending=True, stable=True)
@@ -172,7 +172,7 @@ class Operations:
     def quantize_rows(
         self, x: Float[Tensor, "N I"]
     ) -> tuple[Int8[Tensor, "N I"], Float[Tensor, "N 1"]]:
-        """Return integers from -127 to 127 and one scale per row: x is about integers * scale.
+        """Return integers from -127 to 127 and a scale per row; integers * scale approximates x.
 
         The scale is the row's largest magnitude / 127.
         """
@@ -208,9 +208,9 @@ def gru_cell(
 
 
 def _tanh(a: Tensor) -> Tensor:
-    """Return tanh(a) as 2 sigmoid(2 a) - 1: torch's tanh takes six times as long on a CPU.
+    """Return tanh(a), as 2 sigmoid(2 a) - 1 because torch's tanh takes six times as long on a CPU.
 
-    The absolute error is about the dtype's epsilon. In 16 bits that would be too much.
+    The absolute error is about the dtype's epsilon, too much in 16 bits, where torch.tanh is used.
     """
     return torch.tanh(a) if _is_half(a) else 2 * torch.sigmoid(2 * a) - 1
 
@@ -237,7 +237,7 @@ def additive_scores(
 def allowed_log_probs(
     logits: Float[Tensor, "R V"], banned_ids: Int[Tensor, " N"], n_real: int
 ) -> Float[Tensor, "R V"]:
-    """Return log_softmax over V in fp32; `banned_ids` and ids from `n_real` on get -infinity."""
+    """Return log_softmax over V in fp32, with -infinity at `banned_ids` and at ids >= `n_real`."""
     log_probs = logits.float().log_softmax(dim=1)
     log_probs.index_fill_(1, banned_ids, -torch.inf)
     log_probs[:, n_real:] = -torch.inf
@@ -247,7 +247,7 @@ def allowed_log_probs(
 def _read_gru(
     weights: tuple[Tensor, ...], n_steps: int, x: Float[Tensor, "N I"]
 ) -> Float[Tensor, "N H"]:
-    """Return every state of one direction, N = S B, steps first, from a state of 0."""
+    """Return all states of a direction from a state of 0; row t B + b is step t of sentence b."""
     w_ih, w_hh, b_ih, b_hh = weights
     gates = nn.functional.linear(x, w_ih, b_ih).unflatten(0, (n_steps, -1))
     states = [gates.new_zeros(gates.shape[1], w_hh.shape[1])]
@@ -258,7 +258,7 @@ def _read_gru(
 
 
 Reader = Callable[[int, Float[Tensor, "N I"]], Float[Tensor, "N H"]]
-"""Maps (S, inputs) to the states after each of S steps, from 0; N = S B, steps first."""
+"""Maps (S, inputs) to all states from a state of 0. Row t B + b is step t of sentence b."""
 
 
 def read_directions(

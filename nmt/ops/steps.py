@@ -1,8 +1,8 @@
 """The operations of one time step of a GRU with attention; `native/` and `triton/` override them.
 
-At a step, tensors have units before rows, (H, B) and not (B, H): a CPU multiplies a weight by few
-columns faster than few rows by a weight. Sizes: G = 3 H, F = 4 H. tanh(x) is computed as 2
-sigmoid(2 x) - 1, which takes a sixth of the time on a CPU.
+At a step, tensors have units before rows, (H, B) instead of (B, H), because a CPU computes a weight
+times few columns faster than few rows times a weight. Sizes: G = 3 H, F = 4 H. tanh(x) is computed
+as 2 sigmoid(2 x) - 1, which takes a sixth of the time on a CPU.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class AdditiveSteps:
         self._set_memory(memory)
 
     def _set_memory(self, memory: AdditiveMemory) -> None:
-        """Store the memory in the dtypes of the steps, with what all steps need of it."""
+        """Store the memory in the dtypes of the steps, and compute what all steps share."""
         self.keep = memory.keep
         keys, self.values, self.v = (x.to(self.weights.dtype) for x in (*memory[:2], memory.v))
         self.keys2, self.v2 = keys * 2, self.v * 2
@@ -60,7 +60,7 @@ class AdditiveSteps:
         return torch.add(self.keys2, query.unsqueeze(1), alpha=2, out=self.energies).sigmoid_()
 
     def begin_backward(self, grad_contexts: _PerStep, grad_weights: _PerStep) -> None:
-        """Store the gradients of all contexts (in compute_dtype) and weights; allocate sums."""
+        """Store the gradients of all contexts (in compute_dtype) and weights, and allocate sums."""
         self.grad_contexts, self.grad_weights = grad_contexts, grad_weights
         self.grad_context_sums = torch.empty_like(self.contexts, dtype=self.weights.dtype)
         self._set_sums()
@@ -107,10 +107,10 @@ class Steps:
         r = sigmoid(x_r + h_r);  z = sigmoid(x_z + h_z);  n = tanh(x_n + r h_n)
         h' = (1 - z) n + z h
 
-    as in torch.nn.GRUCell. The state's pre-activations have the order [h_n; h_r; h_z], the input's
-    pre-activations the order [x_r; x_z; x_n]. The gradients of r and z are the same for both.
-    Therefore one tensor of F = 4 H has all gradients, in the order [h_n; r; z; x_n]: the first 3 H
-    are the state's, the last 3 H the input's.
+    as in torch.nn.GRUCell. The pre-activations from the state have the order [h_n; h_r; h_z], and
+    those from the input have the order [x_r; x_z; x_n]. The gradients of r and z are the same for
+    both. One tensor of F = 4 H rows therefore holds all gradients, in the order [h_n; r; z; x_n]:
+    the first 3 H rows belong to the state, and the last 3 H rows belong to the input.
     """
 
     attention_type = AdditiveSteps
@@ -119,11 +119,11 @@ class Steps:
         self.compute_dtype, self.accumulate_dtype = dtype, accumulate_dtype(dtype)
 
     def empty(self, like: Tensor, *shape: int, units_dim: int = 0) -> Tensor:
-        """Allocate a tensor; a backend may store the dimension `units_dim` contiguously."""
+        """Allocate a tensor. A backend may store the dimension `units_dim` contiguously."""
         return like.new_empty(shape)
 
     def empty_products(self, like: Tensor, *shape: int) -> Float[Tensor, "T B F"] | None:
-        """Allocate `out` of `product` for all steps; None if `product` does not use `out`."""
+        """Allocate the `out` of `product` for all steps, or return None if `product` ignores it."""
         return None
 
     def product(
@@ -132,9 +132,9 @@ class Steps:
         x: Float[Tensor, "K N"],
         out: Float[Tensor, "N M"] | None = None,
     ) -> Float[Tensor, "M N"]:
-        """Return weight x in compute_dtype; `weight` is contiguous.
+        """Return the product weight x in compute_dtype; `weight` must be contiguous.
 
-        A backend may write the transposed product into `out`, which is from `empty_products`.
+        A backend may write the transposed product into `out`, which comes from `empty_products`.
         """
         return product(weight, x)
 
@@ -184,12 +184,12 @@ class Steps:
         grad_gates_copy: Float[Tensor, "F B"],
         grad_bias: Float[Tensor, " F"],
     ) -> Float[Tensor, "H B"]:
-        """Return the gradient of the state `previous`, except its part through the gates' product.
+        """Return the gradient of the state `previous`, without the part that flows through `h`.
 
         The gradient of the next state is `grad_direct` + `grad_product` + `grad_out`; the latter
         two are in compute_dtype. The gradients of [h_n; r; z; x_n] are written into `grad_gates`
-        and `grad_gates_copy`: the first 3 H rows belong to `h`, the last 3 H to `x` and
-        `context`. Their sums over rows are added to `grad_bias`, or are left to `bias_gradient`.
+        and `grad_gates_copy`: the first 3 H rows belong to `h`, the last 3 H to `x` and `context`.
+        Their sums over sentences are added to `grad_bias`, or `bias_gradient` computes them.
         """
         grad = grad_direct if grad_product is None else grad_direct + grad_product
         if grad_out is not None:
@@ -210,7 +210,7 @@ class Steps:
     def bias_gradient(
         self, grad_bias: Float[Tensor, " F"], grad_gates: Float[Tensor, "F T B"]
     ) -> Float[Tensor, " F"]:
-        """Return the gradient of the bias: `grad_bias`, or a backend's own sum of `grad_gates`."""
+        """Return the gradient of the bias: `grad_bias`, or the sum of `grad_gates` in a backend."""
         return grad_bias
 
 

@@ -19,9 +19,9 @@ from nmt.storage.run_files import check_tree
 def write_average(run: TrainedRun, checkpoints: Sequence[str], name: str) -> tuple[Path, list[int]]:
     """Write the mean of `checkpoints` as the checkpoint `name` of the run, replacing an older one.
 
-    Returns the folder of the new checkpoint and the steps of `checkpoints`, ascending. A training
-    does not continue from the new checkpoint, delete it or label it. The sum is fp64, so that the
-    order of `checkpoints` hardly matters. One checkpoint at a time is loaded.
+    Returns the folder of the new checkpoint and the steps of `checkpoints`, ascending. Trainings
+    neither continue from the new checkpoint nor delete or label it. The sum is fp64, so that the
+    order of `checkpoints` hardly matters. Checkpoints are loaded one at a time.
 
     Raises CheckpointError if a checkpoint is missing, damaged or listed twice, if `name` is not
     allowed, or if a training is writing to the run.
@@ -35,7 +35,7 @@ def write_average(run: TrainedRun, checkpoints: Sequence[str], name: str) -> tup
         for which in checkpoints:
             step, tensors = run.load_tensors(which, tokenizers)
             if step in steps:
-                raise CheckpointError(f"{run.path}: {which}: step {step} is among them already")
+                raise CheckpointError(f"{run.path}: {which}: step {step} is listed twice")
             steps.append(step)
             for key, tensor in tensors.items():
                 sums[key] = sums[key] + tensor if key in sums else tensor.double()

@@ -14,5 +14,5 @@ def builtin_runs() -> dict[str, Path]:
 
 
 def resolve(run: Path) -> Path:
-    """Return the packed run of the built-in model `run`, or `run` if it exists or names none."""
+    """Return the packed run of a built-in model, or `run` if it exists or names no such model."""
     return run if run.exists() else builtin_runs().get(str(run), run)

@@ -62,8 +62,8 @@ def run_card(
 class Training(Config):
     """One call of `train` on a run. Times are ISO 8601, UTC.
 
-    `step` is the last update, and `how` a phrase that says how the training ended. Both and `ended`
-    are None while the training runs, and stay None if it was killed.
+    `step` is the last update, and `how` is a phrase that says how the training ended. `ended`,
+    `step` and `how` are None while the training runs, and stay None if it is killed.
     """
 
     command: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 model.safetensors holds the weights, and state.safetensors the other tensors of the training state.
 In a packed run (runs/pack.py), matrices may be int8, and state.safetensors is missing. state.json
-holds the state's JSON values, the checksums of the other files, and its own: the seal.
+holds the state's JSON values, the checksums of the other files, and the seal: its own checksum.
 """
 
 import errno
@@ -32,7 +32,7 @@ from nmt.storage.tensor_file import (
 )
 
 FORMAT = 2
-"""The version of the checkpoint format. nmt reads only checkpoints of its own version."""
+"""The version of the checkpoint format. nmt reads only checkpoints of this version."""
 
 Tensors = dict[str, Tensor]
 State = Mapping[str, object]
@@ -74,9 +74,9 @@ def write_files(
         names = set(first_names(tensors).values())
         # Cloned, because safetensors refuses tensors that share memory.
         copies = {n: tensors[n].detach().cpu().contiguous().clone() for n in names}
-        raw = safetensors.torch.save(copies)
-        files[file] = hashlib.sha256(raw).hexdigest()
-        write_bytes(folder / file, raw)
+        content_bytes = safetensors.torch.save(copies)
+        files[file] = hashlib.sha256(content_bytes).hexdigest()
+        write_bytes(folder / file, content_bytes)
     content = {"format": FORMAT, "step": step, "sha256": files, "state": dict(state)}
     write_json(folder / JSON, content | {"seal": _seal(content)}, allow_nan=True)
     flush(folder)
@@ -114,9 +114,9 @@ def read_state(path: Path) -> StateFile:
 def read_tensors(path: Path, content: StateFile, expected: Specs | None = None) -> Tensors:
     """Return the tensors of the file `path`, after a check of its checksum in `content`.
 
-    Raises DamagedCheckpointError if the file is damaged or a weight is NaN or infinite. Raises
-    CheckpointError for a link out of the run and, before tensors are loaded, if they do not match
-    `expected` (None allows any tensors). An int8 matrix with scales is dequantized to fp32.
+    An int8 matrix with scales is dequantized to fp32. Raises DamagedCheckpointError if the file is
+    damaged or a weight is NaN or infinite. Raises CheckpointError for a link out of the run. Also
+    raises it, before loading tensors, if they differ from `expected`; None allows any tensors.
     """
     stay_inside(path, _run_of(path), CheckpointError)
     try:
@@ -143,8 +143,8 @@ def _run_of(path: Path) -> Path:
 
 def _seal(content: Mapping[str, object]) -> str:
     """Return the checksum of the values in state.json without the seal."""
-    sealed = {key: value for key, value in content.items() if key != "seal"}
-    return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
+    values = {key: value for key, value in content.items() if key != "seal"}
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _unreadable(path: Path, error: OSError) -> CheckpointError:

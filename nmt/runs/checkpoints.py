@@ -87,7 +87,7 @@ class CheckpointFolder:
         return self.path / f"step-{step:06d}"
 
     def clear_leftovers(self) -> None:
-        """Remove the files of killed saves, and restore a checkpoint that one was replacing."""
+        """Remove the files of killed saves, and restore a checkpoint that such a save had moved."""
         if not self.path.is_dir():
             return
         for entry in list(self.path.iterdir()):
@@ -116,8 +116,8 @@ class CheckpointFolder:
         """
         if not _OWN_NAME.fullmatch(name):
             raise CheckpointError(
-                f"{self.path}: got {name!r} as a checkpoint's name, allowed: a-z, 0-9 and '-', a "
-                "letter first, at most 64; none of best, last, step-, damaged-"
+                f"{self.path}: got {name!r} as a checkpoint's name, allowed: at most 64 of a-z, "
+                "0-9 and '-', a letter first, but not best, last, step-... or damaged-..."
             )
         final = self.path / name
         if final.exists() and not (final / MODEL).is_file():
@@ -160,9 +160,10 @@ class CheckpointFolder:
         self.set_labels({**others, **labels})
 
     def prune(self, keep: Iterable[int]) -> None:
-        """Delete every checkpoint that has no label, no name of its own, and no step in `keep`.
+        """Delete the checkpoints without a label whose steps are not in `keep`.
 
-        On Windows, a checkpoint that another process is reading stays until the next call.
+        Named checkpoints stay. On Windows, a checkpoint that another process is reading also stays
+        until the next call.
         """
         for step in sorted({*self.steps()} - {*keep, *self.labels().values()}):
             folder = self.folder_of(step)
@@ -212,23 +213,23 @@ class CheckpointFolder:
         )
 
     def _step_of(self, which: str) -> int | None:
-        """Return the step of a label, `step-000123` or `123`; None for any other text."""
+        """Return the step of a label, `step-000123` or `123`, or None for a name or unset label."""
         if which in LABELS:
             return self.labels().get(which)
         match = STEP_NAME.fullmatch(which) or _NUMBER.fullmatch(which)
         return int(match[1]) if match else None
 
     def load(self, which: str) -> CheckpointState:
-        """Load and check all files of a checkpoint. Raises as `load_weights` does."""
+        """Load and check all files of a checkpoint. Raises CheckpointError if it is not intact."""
         return _load(self.find(which))
 
     def load_weights(self, which: str, expected: Specs | None = None) -> tuple[int, Tensors]:
         """Return the step and the model's tensors, which suffice for translation.
 
         If a training moves the label `which` and deletes the folder during the read, the label is
-        read again. Raises CheckpointError if the checkpoint is missing or damaged; no other one is
-        tried, since its translations would differ. Also raises CheckpointError, before tensors are
-        loaded, if they do not match `expected` (None allows any tensors).
+        read again. Raises CheckpointError if the checkpoint is missing or damaged or, before
+        tensors are loaded, if they differ from `expected` (None allows any tensors). No other
+        checkpoint is used instead, since its translations would differ.
         """
         while True:
             step = self._step_of(which)
@@ -241,13 +242,14 @@ class CheckpointFolder:
                     raise
 
     def checksum(self, which: str) -> str:
-        """Return the SHA-256 of a checkpoint's weights. Raises CheckpointError."""
+        """Return the SHA-256 of a checkpoint's weights. Raises CheckpointError if it is missing."""
         return _content(self.find(which)).sha256.get(MODEL, "")
 
     def load_newest(self) -> tuple[CheckpointState, dict[int, str]]:
         """Load the newest intact checkpoint; also return the faults of newer ones, by step.
 
-        Raises CheckpointError if none is intact, or a newer one is unreadable or of another nmt.
+        Raises CheckpointError if none is intact, or if a newer one is unreadable or of a different
+        version of nmt.
         """
         faults: dict[int, str] = {}
         for step in reversed(self.steps()):

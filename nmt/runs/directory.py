@@ -1,4 +1,4 @@
-"""The run directory: a self-contained folder with all results of a training, free to be copied.
+"""The run directory: a self-contained folder with all results of a training, which can be copied.
 
 runs/NAME/config.yaml   the resolved config        run.json       versions, command, hardware
           tokenizer/    the tokenizers             metrics.jsonl, train.log
@@ -102,7 +102,7 @@ def add_checksum(text: str) -> str:
 def load_checksummed_config(path: Path) -> RunConfig:
     """Read a run's config.yaml. Raises CheckpointError if it does not match its checksum.
 
-    A file without a checksum line is not checked, so that a user can delete it and edit the file.
+    Without a checksum line there is no check: a user can delete that line and edit the file.
     """
     try:
         text = read_text(path, regular=True)

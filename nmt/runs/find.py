@@ -12,10 +12,10 @@ from nmt.runs.hub import is_hub_name
 
 
 def find_run(run: Path | None, root: Path = Path("runs"), default: Path | None = None) -> Path:
-    """Return `run` after checking it, or if None the run in `root` with the newest checkpoint.
+    """Check and return `run`; if None, return the run in `root` with the newest checkpoint.
 
-    `run` is a run directory or a packed run; the name of a built-in model or of a run on the Hub is
-    returned as it is. `default` is returned if `run` is None and `root` has no runs. Raises
+    `run` is a run directory or a packed run. The name of a built-in model or of a run on the Hub is
+    returned unchecked. If `run` is None and `root` has no runs, `default` is returned. Raises
     CheckpointError, suggesting a similar name, if there is no such run or it has no checkpoint.
     """
     if run is not None and (is_hub_name(run) or resolve(run) != run):
@@ -55,7 +55,7 @@ def find_run(run: Path | None, root: Path = Path("runs"), default: Path | None =
 
 def is_run(path: Path) -> bool:
     """Return whether `path` names a run: a folder, a packed run, a built-in model or a Hub run."""
-    from nmt.runs.pack import is_packed_run  # here, because it imports torch
+    from nmt.runs.pack import is_packed_run  # not at the top, because it imports torch
 
     if is_hub_name(path) or str(path) in builtin_runs():
         return True
@@ -64,7 +64,7 @@ def is_run(path: Path) -> bool:
 
 
 def split_checkpoint(path: Path) -> tuple[Path, str | None]:
-    """Return (RUN, CHECKPOINT) of RUN@CHECKPOINT; else (path, None), as for a path that exists."""
+    """Split RUN@CHECKPOINT in two. Other paths, existing paths and Hub names give (path, None)."""
     run, _, checkpoint = str(path).rpartition("@")
     if not run or path.exists() or is_hub_name(path):
         return path, None

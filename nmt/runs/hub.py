@@ -19,9 +19,9 @@ def is_hub_name(run: FilePath) -> bool:
 
 
 def download(name: FilePath) -> Path:
-    """Return the path of a packed run in huggingface_hub's cache, downloaded if it is not there.
+    """Return the path of a packed run in huggingface_hub's cache, after a download if necessary.
 
-    Raises CheckpointError if that fails, and ConfigError if huggingface_hub is not installed.
+    Raises CheckpointError if the download fails, and ConfigError without huggingface_hub.
     """
     repository, _, tag = Path(name).as_posix().removeprefix(PREFIX).partition("@")
     with _hub_errors(name):
@@ -42,7 +42,7 @@ def download(name: FilePath) -> Path:
 def push(run: RunDirectory, checkpoint: str, card: str, repository: str) -> str:
     """Upload a packed run, with `card` as README.md; return the address of the commit.
 
-    A missing repository is created, as a public one. Raises the errors of `download` and `pack`.
+    A missing repository is created as a public one. Raises the errors of `download` and `pack`.
     """
     with tempfile.TemporaryDirectory() as folder:
         pack(run, checkpoint, Path(folder, _FILE))
@@ -63,7 +63,7 @@ def _hub_errors(name: FilePath) -> Iterator[None]:
         raise ConfigError(f"{name}: needs huggingface_hub: {pip_install('hub')}") from None
     except Exception as error:
         reason = " ".join(str(error).split())
-        # Compares names, because some versions use httpx and others httpx2.
+        # Class names are compared, because some versions use httpx and others httpx2.
         if "TransportError" in {kind.__name__ for kind in type(error).__mro__}:
             raise CheckpointError(
                 f"{name}: the Hugging Face Hub cannot be reached ({reason}); check the network, or "

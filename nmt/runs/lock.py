@@ -14,7 +14,7 @@ from nmt.storage.atomic import NO_FOLLOW, lock
 from nmt.storage.bounded import BINARY
 
 LOCK_NAME = "run.lock"
-"""The lock file in the run directory. It remains after a training; only a lock on it counts."""
+"""The lock file in the run directory. It stays after a training, unlocked."""
 
 _INSTANT_SECONDS = 0.05
 
@@ -23,7 +23,7 @@ _INSTANT_SECONDS = 0.05
 class RunLock:
     """A lock that this process holds on the file `path`, open as `descriptor`.
 
-    `missing` is None if the lock works, or a line that says that the file system has no locks.
+    `missing` is a warning that the file system has no locks, or None if the lock works.
     """
 
     path: Path
@@ -31,13 +31,13 @@ class RunLock:
     missing: str | None
 
     def check(self) -> None:
-        """Raise CheckpointError if the lock file is gone, so that others could lock the run."""
+        """Raise CheckpointError if the lock file is gone: another process could lock a new one."""
         with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(self.descriptor), os.stat(self.path)):
                 return
         raise CheckpointError(
-            f"{self.path}: deleted or replaced while this process trains, so another process may "
-            "train there too; nothing more is saved, and the same command goes on from the last "
+            f"{self.path}: deleted or replaced during this training, so another process may train "
+            "in the same run; nothing more is saved, and the same command continues from the last "
             "checkpoint"
         )
 
@@ -111,7 +111,7 @@ def _lock(descriptor: int, folder: Path) -> str | None:
 def _owner(descriptor: int) -> str:
     """Return a description of the locking process, from what it wrote to the lock file."""
     try:
-        os.lseek(descriptor, 1, os.SEEK_SET)  # its first byte cannot be read on Windows
+        os.lseek(descriptor, 1, os.SEEK_SET)  # the locked first byte cannot be read on Windows
         owner = json.loads(os.read(descriptor, 4096))
         pid, host = int(owner["pid"]), str(owner["host"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Reading of metrics.jsonl, the measurements of a training."""
+"""Functions that read metrics.jsonl, the measurements of a training."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from nmt.types import rank_of
 
 METRICS = "metrics.jsonl"
 WALL_CLOCK = ("seconds", "tokens_per_second")
-"""Fields that measure time, and so differ even between identical runs."""
+"""Fields that measure time, which differs even between identical runs."""
 
 Record = dict[str, float | int | str | None]
 
@@ -51,11 +51,11 @@ def read_metrics(path: Path) -> Iterator[MetricsLine]:
             yield MetricsLine(text, step, kind, record)
 
 
-def metrics_of(run: Path, trained: bool = False) -> list[MetricsLine]:
+def metrics_of(run: Path, require_loss: bool = False) -> list[MetricsLine]:
     """Return the lines of a run's metrics.jsonl.
 
-    Raises CheckpointError if the file is missing or cannot be read. If `trained`, also raises
-    CheckpointError if the file has no training loss yet.
+    Raises CheckpointError if the file is missing or cannot be read. With `require_loss`, also
+    raises CheckpointError if the file has no training loss yet.
     """
     path = run / METRICS
     stay_inside(path, run, CheckpointError)
@@ -63,7 +63,7 @@ def metrics_of(run: Path, trained: bool = False) -> list[MetricsLine]:
         lines = list(read_metrics(path))
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file") from None
-    if trained and not len(points(lines, "train", "loss")):
+    if require_loss and not len(points(lines, "train", "loss")):
         raise CheckpointError(f"{path}: no training loss yet; train the run further")
     return lines
 
@@ -81,7 +81,7 @@ def points(lines: Sequence[MetricsLine], kind: str, name: str) -> npt.NDArray[np
 
 
 def ranks_of(lines: Iterable[MetricsLine], metric: str) -> dict[int, tuple[float, float]]:
-    """Return a sort key for each validated step. The best by `metric`, then by loss, is highest."""
+    """Return a sort key for each validated step: the highest is best by `metric`, then by loss."""
     ranks = {}
     for line in lines:
         score, loss = line.record.get(metric), line.record.get("loss")

@@ -1,11 +1,11 @@
-"""Packed runs: a zip archive with what translation needs, which commands accept as a run.
+"""Packed runs: zip archives with all that translation needs, which commands accept as runs.
 
-The archive holds the config, the run card, the tokenizers, the calibration of confidence, if any,
+An archive holds the config, the run card, the tokenizers, the calibration of confidence, if any,
 and the weights of one checkpoint, but no other training state. Unzipped, it is a run directory.
 
-In an int8 archive, each matrix of fp32 is stored as int8 with one scale for each row, the row's
-largest magnitude / 127, and the members are deflated. Other tensors stay as they are. The loaded
-model computes in fp32; the layers of an --int8 search have the same integers as before.
+In an int8 archive, each fp32 matrix is stored as int8 with one scale for each row, the row's
+largest magnitude / 127, and the members are deflated. Other tensors are unchanged. The loaded model
+computes in fp32. An --int8 search uses the same integers with the archive as with the run.
 """
 
 import atexit
@@ -49,15 +49,15 @@ def pack(
     """Write a run with one of its checkpoints to the archive `out`.
 
     In the archive, this checkpoint is `best` and `last`. With `int8`, matrices are stored as int8,
-    and the calibration of confidence, which is for the exact weights, is left out. `out` must not
-    exist unless `force` is set. Raises CheckpointError if the checkpoint is missing, damaged or has
-    a name of its own, and DataError if `out` cannot be written.
+    and the calibration of confidence, which is valid for the exact weights, is left out. `out` must
+    not exist unless `force` is set. Raises CheckpointError if the checkpoint is missing, damaged or
+    a named one, and DataError if `out` cannot be written.
     """
     folder = run.checkpoint_folder
     step, tensors = folder.load_weights(checkpoint)  # checks the checksums
     path = folder.find(checkpoint)
     if not STEP_NAME.fullmatch(path.name):
-        raise CheckpointError(f"{path}: allowed: best, last or step-NNNNNN")
+        raise CheckpointError(f"{path}: a named checkpoint; allowed: best, last or step-NNNNNN")
     top = run.path.resolve().name
     confidence = run.path / CONFIDENCE
     files = [run.config_path, run.path / CARD]
@@ -86,7 +86,7 @@ def pack(
 
 
 def quantize(tensors: Tensors) -> Tensors:
-    """Return the tensors with each matrix of fp32 as int8, beside the scales of its rows."""
+    """Return the tensors with each fp32 matrix as int8, followed by the scales of its rows."""
     stored = dict(tensors)
     for name, tensor in tensors.items():
         if tensor.dim() == 2 and tensor.dtype == torch.float32:
@@ -109,7 +109,7 @@ def is_packed_run(path: Path) -> bool:
 def unpack(archive: Path) -> Path:
     """Unpack a packed run to a folder that is deleted at exit; return the run directory in it.
 
-    Raises CheckpointError if `pack` did not write `archive`.
+    Raises CheckpointError if `archive` is damaged or has content that `pack` does not write.
     """
     folder = Path(tempfile.mkdtemp(prefix="nmt-run-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -127,7 +127,7 @@ def unpack(archive: Path) -> Path:
 
 
 def _checked(zip_file: zipfile.ZipFile, archive: Path) -> Iterator[zipfile.ZipInfo]:
-    """Yield the members. Raises CheckpointError if they are not those that `pack` writes."""
+    """Yield the members. Raises CheckpointError for names or sizes that `pack` does not write."""
     members = zip_file.infolist()
     if len(members) > MAX_MEMBERS:
         raise CheckpointError(
@@ -140,8 +140,8 @@ def _checked(zip_file: zipfile.ZipFile, archive: Path) -> Iterator[zipfile.ZipIn
     for member in members:
         if not _MEMBER.fullmatch(member.filename) or member.compress_type not in _METHODS:
             raise CheckpointError(
-                f"{archive}: not a packed run: {member.filename!r} is none of its files; "
-                "`nmt runs pack` writes one"
+                f"{archive}: not a packed run: it contains {member.filename!r}; `nmt runs pack` "
+                "writes packed runs"
             )
     n_bytes = archive.stat().st_size
     largest = min(MAX_BYTES, MAX_RATIO * n_bytes)

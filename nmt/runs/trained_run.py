@@ -38,8 +38,8 @@ class LoadedModel:
 class TrainedRun:
     """A run directory, opened for reading, and its config.
 
-    `name` is what `open` was called with, for messages. `archive` is the file of a packed run,
-    whose directory is a temporary one; None for a folder.
+    `name` is the argument of `open`, for messages. `archive` is the file of a packed run, whose
+    `directory` is temporary, or None if `open` got a folder.
     """
 
     directory: RunDirectory
@@ -49,11 +49,11 @@ class TrainedRun:
 
     @classmethod
     def open(cls, path: FilePath) -> "TrainedRun":
-        """Open the run at `path`: a folder, a packed run (runs/pack.py), or the name of a built-in
-        model or of a run on the Hub.
+        """Open a run.
 
-        Raises CheckpointError if there is no run or its config.yaml was edited, and ConfigError if
-        the config is invalid.
+        `path` is a folder, a packed run (runs/pack.py), or the name of a built-in model or of a run
+        on the Hub. Raises CheckpointError if there is no run or its config.yaml was edited, and
+        ConfigError if the config is invalid.
         """
         name = str(Path(path))
         path = download(path) if is_hub_name(path) else resolve(Path(path))
@@ -74,12 +74,12 @@ class TrainedRun:
         return _naming(self.name, self.path)
 
     def check_folder(self, reason: str) -> None:
-        """Raise CheckpointError with `reason` if the run is packed, and so lacks files."""
+        """Raise CheckpointError with `reason` if the run is packed and therefore lacks files."""
         if self.archive is not None:
             raise CheckpointError(f"{self.name}: {reason}")
 
     def with_config(self, overrides: Overrides) -> "TrainedRun":
-        """Return the run with `overrides` applied to its config. Raises ConfigError."""
+        """Return the run with `overrides` in its config. Raises ConfigError if they are invalid."""
         return replace(self, config=with_overrides(self.config, overrides))
 
     def tokenizers(self) -> Tokenizers:
@@ -106,12 +106,13 @@ class TrainedRun:
     def load_tensors(self, checkpoint: str | int, tokenizers: Tokenizers) -> tuple[int, Tensors]:
         """Return the step and the weights of a checkpoint.
 
-        Raises CheckpointError if they do not fit the config and `tokenizers`, and as `load_model`.
+        Raises CheckpointError if a file is missing or damaged, or if the weights do not fit the
+        config and `tokenizers`.
         """
         sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
         try:
             weights = meta_model(self.config.model, *sizes).state_dict(keep_vars=True)
-        except RuntimeError as error:  # more numbers than can be counted
+        except RuntimeError as error:  # the number of elements overflows
             reason = str(error).partition("\n")[0]
             raise CheckpointError(
                 f"{self.name}: model: no such model can be built: {reason}"
@@ -142,7 +143,7 @@ def load_models(
         if other.tokenizers.reverse_target != first.tokenizers.reverse_target:
             raise ConfigError(
                 f"{run.name}: its data.reverse_target differs from that of {runs[0].name}; "
-                "rerank by it instead: an ensemble writes in one direction"
+                "rerank with it instead, since an ensemble writes in one direction"
             )
         for side in ("src", "tgt"):
             ours, theirs = getattr(first.tokenizers, side), getattr(other.tokenizers, side)

@@ -34,8 +34,8 @@ _TRIES, _TRY_SECONDS = 20, 0.1  # on Windows, where a reader may have the file o
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
-def _open_anew(path: Path) -> int:
-    """Return the descriptor of an empty file to write; other hard links keep the old content."""
+def _open_empty(path: Path) -> int:
+    """Open an empty file for writing. Other hard links to the file keep the old content."""
     with contextlib.suppress(OSError):
         if path.lstat().st_nlink > 1:
             path.unlink()
@@ -44,7 +44,7 @@ def _open_anew(path: Path) -> int:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file and flush it to the disk. Not atomic: see `replacing`."""
-    descriptor = _open_anew(path)
+    descriptor = _open_empty(path)
     try:
         with named_errors(path):
             rest = memoryview(content)
@@ -56,8 +56,8 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def open_no_follow(path: Path, append: bool) -> BinaryIO:
-    """Open a file to append to it, or else to overwrite it. Raises OSError for a symbolic link."""
-    descriptor = os.open(path, _OWN_FILE | os.O_APPEND, 0o666) if append else _open_anew(path)
+    """Open a file to append to it or to overwrite it. Raises OSError for a symbolic link."""
+    descriptor = os.open(path, _OWN_FILE | os.O_APPEND, 0o666) if append else _open_empty(path)
     return os.fdopen(descriptor, "ab" if append else "wb")
 
 
@@ -94,7 +94,7 @@ def replacing(path: Path, aside: Path | None = None, is_new: bool = False) -> It
     The block must write and flush the temporary file. `aside` is the temporary path; it must be
     unique if several processes may write `path` at once. If `is_new`, raises FileExistsError
     instead of replacing `path`. After an error or Ctrl-C the temporary file is removed. An OSError
-    that names the temporary file or no file names `path` instead.
+    that names the temporary file or no file gets the name `path`.
     """
     aside = aside or path.with_name(f"{ASIDE}{path.name}")
     try:
@@ -142,7 +142,7 @@ def write_json(path: Path, value: object, allow_nan: bool = False) -> None:
 
 @contextlib.contextmanager
 def named_errors(path: Path) -> Iterator[None]:
-    """Add `path` to an OSError in the block that names no file, such as for a full disk."""
+    """Add `path` to an OSError in this block that names no file, such as that of a full disk."""
     try:
         yield
     except OSError as error:
@@ -168,7 +168,7 @@ def flush(path: Path) -> None:
 
 
 def sync(descriptor: int) -> None:
-    """Flush an open file to the disk; on macOS also the disk's own cache, which fsync does not."""
+    """Flush an open file to the disk. On macOS, fsync alone would not flush the disk's cache."""
     if sys.platform == "darwin":
         import fcntl
 
@@ -180,9 +180,9 @@ def sync(descriptor: int) -> None:
 def lock(descriptor: int) -> str | None:
     """Lock an open file for this process until the file is closed or the process dies.
 
-    Uses flock(2), or on Windows LockFileEx, which also forbids others to read the first byte.
-    Returns None if the file is locked now, or the system's message if this file system, such as
-    some network file systems, has no locks. Raises BlockingIOError if another lock exists.
+    Uses flock(2), or on Windows LockFileEx, which also prevents others from reading the first byte.
+    Returns None if the file is locked now, or the system's message if the file system has no locks,
+    like some network file systems. Raises BlockingIOError if the file is locked already.
     """
     from filelock import lock_descriptor
 

@@ -1,7 +1,7 @@
 """Reads of untrusted files, with limits.
 
-A file that is too large, not regular, outside its folder or not JSON raises an error of one line,
-instead of exhausting the memory or blocking the process.
+A file that is too large, not regular, outside its folder or not JSON causes an error of one line.
+It can neither exhaust the memory nor block the process.
 """
 
 import errno
@@ -18,13 +18,13 @@ MAX_JSON_BYTES = 4 << 20  # the largest JSON files of a run are about 1 MB
 
 MAX_ZIP_TABLE_BYTES = 16 << 20
 
-BINARY = getattr(os, "O_BINARY", 0)  # on Windows, without translation of line ends
+BINARY = getattr(os, "O_BINARY", 0)  # flag of os.open: no translation of line ends on Windows
 
 
 def open_regular(path: Path) -> BufferedReader:
     """Open a file for reading in binary mode. Raises OSError if it is not a regular file.
 
-    With O_NONBLOCK, because opening a FIFO would otherwise wait for a writer.
+    Uses O_NONBLOCK, because opening a FIFO would otherwise wait for a writer.
     """
     descriptor = os.open(path, os.O_RDONLY | BINARY | getattr(os, "O_NONBLOCK", 0))
     try:
@@ -51,8 +51,8 @@ def read_bytes(path: Path, max_bytes: int, error: type[NMTError], regular: bool 
     """Return the content of a file of at most `max_bytes`.
 
     If `regular` is False, the file may also be a device or a pipe, and the read waits for its
-    writer. Raises FileNotFoundError if the file is missing. Raises `error` if the file is larger,
-    or, with the OSError as its cause, if it cannot be read.
+    writer. Raises FileNotFoundError if the file is missing. Raises `error` if the file is larger or
+    cannot be read; in the latter case, the OSError is its cause.
     """
     try:
         with open_regular(path) if regular else path.open("rb") as file:
@@ -68,18 +68,18 @@ def read_bytes(path: Path, max_bytes: int, error: type[NMTError], regular: bool 
 
 
 def read_json(path: Path, error: type[NMTError]) -> object:
-    """Return the value of a JSON file. Raises as `read_bytes`, and `error` if it is not JSON."""
+    """Return the value of a JSON file. Raises as `read_bytes`, and `error` for invalid JSON."""
     return parse_json(read_bytes(path, MAX_JSON_BYTES, error), str(path), error)
 
 
 def section(value: object, key: str) -> dict[str, object]:
-    """Return the JSON object at `key` of the JSON value `value`, or {} without one."""
+    """Return the JSON object at `key` of the JSON value `value`, or {} if there is none."""
     child = value.get(key) if isinstance(value, dict) else None
     return child if isinstance(child, dict) else {}
 
 
 def parse_json(content: bytes, source: str, error: type[NMTError]) -> object:
-    """Parse JSON in UTF-8. Raises `error`, whose message begins with `source`, if it is invalid."""
+    """Parse UTF-8 JSON. Raises `error`, whose message begins with `source`, for invalid JSON."""
     try:
         value: object = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as problem:
@@ -91,7 +91,7 @@ def parse_json(content: bytes, source: str, error: type[NMTError]) -> object:
 def open_zip(path: Path) -> zipfile.ZipFile:
     """Open a zip archive for reading. Raises BadZipFile if it is damaged or its table is too large.
 
-    zipfile loads the table of contents into memory, and a small sparse file may claim a huge one.
+    zipfile loads the table into memory, and a small sparse file may claim a huge table.
     """
     with path.open("rb") as file:
         end = zipfile._EndRecData(file)  # type: ignore[attr-defined]

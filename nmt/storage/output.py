@@ -49,7 +49,7 @@ def atomic_output(path: Path, force: bool = False) -> Iterator[BinaryIO]:
 
     After an error or Ctrl-C `path` is unchanged. `path` must not exist unless `force` is set.
     Missing folders are created and links are followed. A pipe, a device or `-` (stdout) is written
-    directly. Raises ConfigError as `check_output` does, and DataError if `path` cannot be written.
+    directly. Raises the errors of `check_output`, and DataError if `path` cannot be written.
     """
     with output_errors(path):
         check_output(path, force=force)
@@ -61,8 +61,8 @@ def atomic_output(path: Path, force: bool = False) -> Iterator[BinaryIO]:
 def atomic_stream(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
     """Yield a stream as `atomic_output` does, but without calling `check_output`.
 
-    Used alone for files in a run directory. If `is_new`, a file that exists at the end of the block
-    is not replaced, and DataError is raised. Pipes, devices and `-` ignore `is_new`.
+    For files in a run directory, which `check_output` refuses. If `is_new`, raises DataError if the
+    file exists at the end of the block. Pipes, devices and `-` ignore `is_new`.
     """
     with output_errors(path):
         if path == STDIN_OR_STDOUT:
@@ -80,7 +80,7 @@ def atomic_stream(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
         aside = target.with_name(f"{ASIDE}{target.name}.{secrets.token_hex(4)}")
         with replacing(target, aside, is_new), open_no_follow(aside, append=False) as stream:
             if hasattr(os, "fchmod"):  # not on Windows
-                with contextlib.suppress(OSError):  # no `target`, or another user's
+                with contextlib.suppress(OSError):  # `target` is missing or another user owns it
                     os.fchmod(stream.fileno(), stat.S_IMODE(target.stat().st_mode))
             yield stream
             stream.flush()
@@ -120,9 +120,9 @@ def follow_links(path: Path) -> Path:
 
 @contextlib.contextmanager
 def output_errors(path: Path) -> Iterator[None]:
-    """Turn an OSError in the block about `path` or its parent folders into a DataError.
+    """Convert an OSError about `path` or its parent folders in this block to a DataError.
 
-    BrokenPipeError (a closed pipe) is passed on: a command then ends quietly.
+    BrokenPipeError (a closed pipe) is not converted: it ends a command without a message.
     """
     try:
         yield
@@ -139,27 +139,27 @@ def output_errors(path: Path) -> Iterator[None]:
 
 
 def may_replace(force: bool) -> bool:
-    """Return whether an output may replace a file: by `force`, or by --force of the command."""
+    """Return whether an output may replace a file, due to `force` or the --force of the command."""
     return force or _command.get().force
 
 
 def check_output(out: Path, name: str = "`out`", force: bool = False) -> None:
     """Raise ConfigError if an output at `out` would overwrite a protected file.
 
-    Protected are the inputs of the running command, the files of runs (nmt/storage/run_files.py)
-    and, unless `may_replace(force)`, every existing file. Raises DataError if `out` is a folder or
+    The inputs of the running command, the files of runs (nmt/storage/run_files.py) and, unless
+    `may_replace(force)`, all existing files are protected. Raises DataError if `out` is a folder or
     a loop of links. `name` names `out` in the message.
     """
-    check_apart(out, _command.get().inputs, name)
+    check_not_input(out, _command.get().inputs, name)
     if is_direct(out):
         return
     target = follow_links(out)
     check_outside_runs(out, name)
     if os.path.lexists(target) and not may_replace(force):
-        raise ConfigError(f"{out}: is there already; `force` replaces it; or give another `out`")
+        raise ConfigError(f"{out}: already exists; `force` replaces it, or give another `out`")
 
 
-def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`out`") -> None:
+def check_not_input(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`out`") -> None:
     """Raise ConfigError if `out` is one of the files in `inputs`, or a link to one.
 
     The message calls `out` by `name`, and the files by their keys in `inputs`.
@@ -172,12 +172,12 @@ def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`o
             other = _status(path, "stdin")
             if other is not None and os.path.samestat(status, other):
                 what = "stdout" if out == STDIN_OR_STDOUT else str(out)
-                problem = f"is read as well ({input_name}: {path})"
-                raise ConfigError(f"{name}: {what} {problem}; one of the two must be another file")
+                problem = f"is also an input ({input_name}: {path})"
+                raise ConfigError(f"{name}: {what} {problem}; give two different files")
 
 
 def _status(path: Path, standard: Literal["stdin", "stdout"]) -> os.stat_result | None:
-    """Return os.stat of `path`, or of the `standard` stream if it is `-`; None if it is absent."""
+    """Return os.stat of `path`, or of the `standard` stream for `-`, or None if it is absent."""
     try:
         if path == STDIN_OR_STDOUT:
             return os.fstat(getattr(sys, standard).fileno())

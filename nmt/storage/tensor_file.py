@@ -21,7 +21,7 @@ from nmt.storage.bounded import open_regular
 from nmt.storage.terminal import one_line
 
 MAX_HEADER_BYTES = 4 << 20  # the maximum size of a header, enough for about 30,000 tensors
-SCALES = ":scales"  # after the name of an int8 matrix: its scales, one fp32 number a row
+SCALES = ":scales"  # added to the name of an int8 matrix for its scales, one fp32 number per row
 
 MISFIT = "does not fit config.yaml and tokenizer"
 
@@ -97,9 +97,9 @@ def read_safetensors(path: Path, expected: Specs | None, error: type[NMTError]) 
     """Return the content of a safetensors file in a checkpoint's folder after checking its header.
 
     Raises CheckpointError, before the tensors are read, if their names and specs differ from
-    `expected` (None allows any). Where a matrix of fp32 is expected, the file may have one of int8
-    and its scales. Raises `error` if the header is too large, malformed or does not match the file,
-    and OSError as `open_regular` does.
+    `expected` (None allows any). Instead of an fp32 matrix, the file may have an int8 matrix with
+    scales. Raises `error` if the header is too large, malformed or does not match the file, and
+    OSError if the file cannot be read.
     """
     with open_regular(path) as file:
         head = file.read(8)
@@ -145,5 +145,5 @@ def _specs_of_file(path: Path, error: type[NMTError]) -> Specs:
     for name, spec in specs.items():
         sizes_fit = len(spec.shape) <= _MAX_DIMENSIONS and max(spec.shape, default=0) <= _MAX_SIZE
         if spec.dtype not in _KNOWN or not sizes_fit:
-            raise error(f"{path}: damaged: {name[:99]!r}: got {str(spec)[:99]}, not a tensor here")
+            raise error(f"{path}: damaged: {name[:99]!r}: got {str(spec)[:99]}, not supported")
     return specs

@@ -43,8 +43,8 @@ def terminal_stream(descriptor: int, errors: str, line_buffering: bool) -> Termi
 def discard_output(stream: TextIO) -> None:
     """Redirect a standard stream to /dev/null, after a write to it has failed.
 
-    The reader may have closed the pipe, or the disk may be full. Python's flush at exit would fail
-    again. A stream without a descriptor stays as it is.
+    The reader may have closed the pipe, or the disk may be full. Without the redirection, Python's
+    flush at exit would fail again. A stream without a descriptor is unchanged.
     """
     with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())

@@ -52,7 +52,7 @@ class InterruptedWorkError(Exception):
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among the `world` processes of a training, and communication between them.
+    """One of the `world` processes of a training, and its communication with the others.
 
     `rank` is the index of this process over all machines, `local_rank` its index on this machine.
     With `world` 1 there is no process group, and all methods work without communication.
@@ -67,7 +67,8 @@ class Ranks:
         """Read RANK, WORLD_SIZE and LOCAL_RANK, as torchrun sets them.
 
         Without RANK and WORLD_SIZE, `world` is 1. Otherwise raises ConfigError if one of the three
-        is missing, not an integer or out of range, or if several ranks have no address to meet at.
+        is missing, not an integer or out of range. With several ranks, also raises ConfigError if
+        MASTER_ADDR or MASTER_PORT, the address at which the ranks meet, is missing.
         """
         if "WORLD_SIZE" not in environment and "RANK" not in environment:
             return cls()
@@ -75,16 +76,18 @@ class Ranks:
         try:
             rank, world, local_rank = (int(environment[name]) for name in names)
         except (KeyError, ValueError) as error:
+            problem = f"no {error.args[0]}" if isinstance(error, KeyError) else error
             raise ConfigError(
-                f"{', '.join(names)}: got {error}, allowed: all three, as torchrun sets them"
+                f"{', '.join(names)}: got {problem}, allowed: three integers, as torchrun sets them"
             ) from None
         if not 0 <= rank < world or local_rank < 0:
             raise ConfigError(
                 f"{', '.join(names)}: got {rank}, {world} and {local_rank}, allowed: RANK from 0 "
                 "to WORLD_SIZE - 1, and LOCAL_RANK from 0"
             )
-        if world > 1 and not {"MASTER_ADDR", "MASTER_PORT"} <= environment.keys():
-            raise ConfigError("MASTER_ADDR, MASTER_PORT: not set, allowed: both, as torchrun does")
+        lacks = [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in environment]
+        if world > 1 and lacks:
+            raise ConfigError(f"{', '.join(lacks)}: not set; start the processes with torchrun")
         return cls(rank, world, local_rank)
 
     @property
@@ -95,9 +98,9 @@ class Ranks:
     def device(self, name: str) -> torch.device:
         """Return the device of this rank for the setting train.device = `name`.
 
-        Of several GPUs on a machine, each rank there gets its own; a rank that sees only one GPU
-        uses it. Raises ConfigError if a machine has too few GPUs, or if `name` has a GPU's number
-        and there are several ranks.
+        On a machine with several GPUs, each rank uses a GPU of its own. A rank that sees only one
+        GPU uses that one. Raises ConfigError if a machine has too few GPUs, or if there are several
+        ranks and `name` contains the number of a GPU.
         """
         device = resolve_device(name)
         if self.world == 1 or device.type != "cuda":
@@ -139,7 +142,7 @@ class Ranks:
     def _fresh_store(self) -> Store:
         """Return a namespace of torchrun's key-value store that no earlier ranks have written to.
 
-        Torchrun keeps its store when it restarts the ranks, with the addresses of the old ones. The
+        When torchrun restarts the ranks, its store still holds the addresses of the old ranks. The
         first rank therefore makes up a session name. The others request it, each under a new key.
         """
         store, _, _ = next(rendezvous("env://", self.rank, self.world, timeout=_TIMEOUT))
@@ -162,18 +165,18 @@ class Ranks:
 
     @contextlib.contextmanager
     def first_alone(self) -> Iterator[None]:
-        """Run this block on the first rank, and then on the others, which find its files."""
+        """Run this block on the first rank, then on the others, which read the files it wrote."""
         if self.world == 1:
             yield
             return
         with _lost_ranks():
-            patient = dist.new_group(backend="gloo", timeout=_PATIENCE)
+            group = dist.new_group(backend="gloo", timeout=_PATIENCE)
             if not self.is_first:
-                dist.barrier(patient)
+                dist.barrier(group)
         yield
         if self.is_first:
             with _lost_ranks():
-                dist.barrier(patient)
+                dist.barrier(group)
 
     def wait(self) -> None:
         if self.world > 1:
@@ -183,15 +186,15 @@ class Ranks:
     def share(self, costs: Sequence[int]) -> list[int]:
         """Split items with these costs over the ranks; return the indices of this rank's items.
 
-        Greedy: items in decreasing cost go to the rank with the smallest load.
+        Greedy: each item, in order of decreasing cost, goes to the rank with the smallest load.
         """
-        loads, mine = [0] * self.world, []
+        loads, indices = [0] * self.world, []
         for item in sorted(range(len(costs)), key=lambda item: (-costs[item], item)):
             rank = loads.index(min(loads))
             loads[rank] += max(1, costs[item])
             if rank == self.rank:
-                mine.append(item)
-        return sorted(mine)
+                indices.append(item)
+        return sorted(indices)
 
     def sum(self, *values: Number) -> list[Number]:
         """Return the sum of each value over the ranks, in fp64 (exact for integers below 2^53)."""
@@ -222,18 +225,18 @@ class Ranks:
         """Apply `work` to all items, shared among the ranks; return all results in order.
 
         `fetch` copies the results of a rank from the device; it is not called for an empty list.
-        Raises InterruptedWorkError on all ranks if `interrupted()`, called before each item, is
-        True on any.
+        `interrupted()` is called before each item. If it returns True on one rank, all ranks raise
+        InterruptedWorkError.
         """
         results: list[_Result] = []
-        mine: list[_Fetched] | None = None
+        fetched_results: list[_Fetched] | None = None
         for item in items[self.rank :: self.world]:
             if interrupted():
                 break
             results.append(work(item))
         else:
-            mine = fetch(results) if results else []
-        parts = [part for part in self.gather(mine) if part is not None]
+            fetched_results = fetch(results) if results else []
+        parts = [part for part in self.gather(fetched_results) if part is not None]
         if len(parts) < self.world:
             raise InterruptedWorkError
         return [parts[i % self.world][i // self.world] for i in range(len(items))]
@@ -250,7 +253,7 @@ class Ranks:
                     )
 
     def broadcast_model(self, model: nn.Module) -> None:
-        """Copy the first rank's weights and buffers to all ranks: processors round differently."""
+        """Copy the first rank's weights and buffers to all ranks (processors round differently)."""
         if self.world > 1:
             with _lost_ranks(), torch.no_grad():
                 for tensor in model.state_dict().values():
@@ -259,7 +262,7 @@ class Ranks:
     def sum_gradients(self, parameters: Sequence[nn.Parameter], model: nn.Module) -> None:
         """Sum the gradients over the ranks, and average the floating-point buffers of the model.
 
-        If only some ranks have a gradient for a parameter, it counts as 0 on the others. An
+        If only some ranks have a gradient for a parameter, the others contribute zeros. An
         example of a buffer is the baseline of sampled attention, which every forward pass updates.
         """
         if self.world == 1:
@@ -284,7 +287,7 @@ ALONE = Ranks()  # a single process, without a process group
 
 
 def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """Yield lists of parameters of one dtype, with at most `_BUCKET` elements or one parameter."""
+    """Yield lists of parameters of one dtype, of up to `_BUCKET` elements or a single parameter."""
     bucket: list[nn.Parameter] = []
     size = 0
     for parameter in parameters:
@@ -300,7 +303,7 @@ def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]
 
 @contextlib.contextmanager
 def _lost_ranks() -> Iterator[None]:
-    """Turn the RuntimeError of a collective into a LostRankError, except for out of memory."""
+    """Convert a RuntimeError in a collective to LostRankError, except an out-of-memory error."""
     try:
         yield
     except RuntimeError as error:
@@ -308,5 +311,5 @@ def _lost_ranks() -> Iterator[None]:
             raise
         raise LostRankError(
             "another process of this training has ended or cannot be reached; the same command "
-            "goes on from the last checkpoint"
+            "continues from the last checkpoint"
         ) from error

@@ -14,7 +14,7 @@ from nmt.training.state import TrainingState
 from nmt.training.step import StepSettings, train_step
 from nmt.types import SentencePair
 
-_N_UPDATES = 8  # after as many to warm up: the first update of each shape is slower
+_N_UPDATES = 8  # timed after an equal number of warm-up updates, since first calls are slower
 
 
 def epoch_seconds(
@@ -22,7 +22,7 @@ def epoch_seconds(
 ) -> float:
     """Estimate the seconds of an epoch of `n_pairs` sentence pairs, without validation.
 
-    `pairs` are a sample of the sentence pairs. Raises DataError if none of it is fit for training.
+    `pairs` is a sample of these pairs. Raises DataError if no pair of it is fit for training.
     """
     device = resolve_device(config.train.device)
     precision, _ = choose_precision(config.train.precision, device)
@@ -48,7 +48,7 @@ def epoch_seconds(
 def spread_batches(batcher: Batcher, n_batches: int) -> tuple[Batch, ...]:
     """Return at most `n_batches` batches of the first epoch, evenly spread over their sizes.
 
-    Sizes are in pieces. Only full batches, with `batcher.size` pairs, are returned if there is one.
+    Sizes are in pieces. If there are full batches, with `batcher.size` pairs, only those are used.
     """
     corpus = batcher.corpus
 
@@ -56,6 +56,6 @@ def spread_batches(batcher: Batcher, n_batches: int) -> tuple[Batch, ...]:
         return sum(len(corpus.src_ids[row]) + len(corpus.tgt_ids[row]) for row in rows)
 
     plan = batcher.plan(0)[:]
-    full = sorted((rows for rows in plan if len(rows) == batcher.size), key=n_pieces) or plan
-    n = min(n_batches, len(full))
-    return tuple(corpus.batch(full[(2 * i + 1) * len(full) // (2 * n)]) for i in range(n))
+    batches = sorted((rows for rows in plan if len(rows) == batcher.size), key=n_pieces) or plan
+    n = min(n_batches, len(batches))
+    return tuple(corpus.batch(batches[(2 * i + 1) * len(batches) // (2 * n)]) for i in range(n))

@@ -21,17 +21,17 @@ PassFunction = Callable[[Batch, Tensor], Tensor]
 """A function that runs the forward and the backward pass of a batch and returns the sum of -log p.
 The second argument is the token count of the update, by which the loss is divided."""
 
-_CAPTURE_AT = 3  # the batch of a shape that is recorded, which costs dozens of updates
+_CAPTURE_AT = 3  # records a shape's third batch; a recording takes as long as dozens of updates
 _MOST_GRAPHS = 128  # the largest number of graphs; batches of further shapes run without a graph
 
 
 @dataclass
-class _Recorded:
+class _Recording:
     graph: torch.cuda.CUDAGraph
     batch: Batch
     n_tokens: Tensor
     nll_sum: Tensor
-    trained: list[nn.Parameter]
+    parameters: list[nn.Parameter]
 
 
 class TrainingGraphs:
@@ -48,7 +48,7 @@ class TrainingGraphs:
         self._device = self._parameters[0].device
         self._gradients: dict[nn.Parameter, Tensor] = {}
         self._counts: Counter[Hashable] = Counter()
-        self._graphs: dict[Hashable, _Recorded] = {}
+        self._graphs: dict[Hashable, _Recording] = {}
         self._pool: Any = None
         self._can_record = True
 
@@ -62,27 +62,27 @@ class TrainingGraphs:
         `key` identifies everything that `passes` depends on, apart from the shape of the batch.
         """
         shape = key, batch.src_ids.shape, batch.tgt_in.shape
-        recorded = self._graphs.get(shape)
-        if recorded is None:
+        recording = self._graphs.get(shape)
+        if recording is None:
             self._counts[shape] += 1
             is_due = self._counts[shape] >= _CAPTURE_AT and len(self._graphs) < _MOST_GRAPHS
             inputs = batch.to(self._device), torch.full((), float(n_tokens), device=self._device)
             if self._can_record and is_due and batch.links is None:
                 with torch.cuda.device(self._device):
-                    recorded = self._record(passes, *inputs)
-            if recorded is None:
+                    recording = self._record(passes, *inputs)
+            if recording is None:
                 return passes(*inputs)
-            self._graphs[shape] = recorded
-        self._begin_gradients(recorded.trained)
-        recorded.batch.copy_(batch)
-        recorded.n_tokens.fill_(n_tokens)
-        recorded.graph.replay()
-        return recorded.nll_sum.clone()
+            self._graphs[shape] = recording
+        self._begin_gradients(recording.parameters)
+        recording.batch.copy_(batch)
+        recording.n_tokens.fill_(n_tokens)
+        recording.graph.replay()
+        return recording.nll_sum.clone()
 
-    def _begin_gradients(self, trained: list[nn.Parameter]) -> None:
-        """Move the gradients so far to the tensors that the graphs add to."""
+    def _begin_gradients(self, parameters: list[nn.Parameter]) -> None:
+        """Copy the gradients accumulated so far to the tensors to which the graphs add."""
         zeros = []
-        for parameter in trained:
+        for parameter in parameters:
             gradient = self._gradients[parameter]
             if parameter.grad is None:
                 zeros.append(gradient)
@@ -92,9 +92,9 @@ class TrainingGraphs:
         if zeros:
             torch._foreach_zero_(zeros)
 
-    def _record(self, passes: PassFunction, batch: Batch, n_tokens: Tensor) -> _Recorded | None:
-        """Record the launches of a pass without running it. Returns None if that is impossible."""
-        before = [parameter.grad for parameter in self._parameters]
+    def _record(self, passes: PassFunction, batch: Batch, n_tokens: Tensor) -> _Recording | None:
+        """Record the launches of a pass. Returns None if the pass cannot be recorded."""
+        gradients = [parameter.grad for parameter in self._parameters]
         for parameter in self._parameters:
             if parameter not in self._gradients:
                 self._gradients[parameter] = torch.zeros_like(parameter)
@@ -103,8 +103,8 @@ class TrainingGraphs:
         try:
             graph = torch.cuda.CUDAGraph()
             # The optimiser must not update parameters without a gradient.
-            trained = self._trained(passes, inputs, n_tokens)
-            for parameter in trained:
+            parameters = self._warm_up(passes, inputs, n_tokens)
+            for parameter in parameters:
                 parameter.grad = self._gradients[parameter]
             # Another thread pins memory for the next batches at the same time.
             with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
@@ -117,15 +117,15 @@ class TrainingGraphs:
             warnings.warn(f"training without CUDA graphs: {reason}", RuntimeWarning, stacklevel=2)
             return None
         finally:
-            for parameter, gradient in zip(self._parameters, before, strict=True):
+            for parameter, gradient in zip(self._parameters, gradients, strict=True):
                 parameter.grad = gradient
         self._pool = self._pool or graph.pool()
-        return _Recorded(graph, inputs, n_tokens, nll_sum, trained)
+        return _Recording(graph, inputs, n_tokens, nll_sum, parameters)
 
-    def _trained(self, passes: PassFunction, batch: Batch, n_tokens: Tensor) -> list[nn.Parameter]:
+    def _warm_up(self, passes: PassFunction, batch: Batch, n_tokens: Tensor) -> list[nn.Parameter]:
         """Run a pass on a side stream, as capture requires; return the parameters with gradients.
 
-        Afterwards the random generators and the buffers are restored.
+        The random generators and the buffers are restored afterwards.
         """
         buffers = [buffer.clone() for buffer in self._buffers]
         stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
@@ -133,9 +133,9 @@ class TrainingGraphs:
         with torch.random.fork_rng([self._device]), torch.cuda.stream(stream):
             passes(batch, n_tokens)
         torch.cuda.current_stream(self._device).wait_stream(stream)
-        for buffer, before in zip(self._buffers, buffers, strict=True):
-            buffer.copy_(before)
-        trained = [parameter for parameter in self._parameters if parameter.grad is not None]
-        for parameter in trained:
+        for buffer, copy in zip(self._buffers, buffers, strict=True):
+            buffer.copy_(copy)
+        parameters = [parameter for parameter in self._parameters if parameter.grad is not None]
+        for parameter in parameters:
             parameter.grad = None
-        return trained
+        return parameters

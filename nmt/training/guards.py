@@ -15,7 +15,7 @@ from nmt.training.step import DivergedError
 
 @contextlib.contextmanager
 def explain_update_errors(step: int, train: TrainConfig, saved_step: int | None) -> Iterator[None]:
-    """Add advice to an out-of-memory error or DivergedError of update `step` in this block."""
+    """Add advice to an out-of-memory error or a DivergedError of update `step` in this block."""
     try:
         yield
     except DivergedError as error:
@@ -69,7 +69,7 @@ def _way_out(saved_step: int | None) -> str:
 def collapse_note(health: AttentionHealth | None) -> str | None:
     """Return a warning if attention has collapsed, else None.
 
-    Ignore the warning in the first validation: the model may not have learned to attend yet.
+    Callers ignore the first validation, since the model may not have learned to attend yet.
     """
     collapse = None if health is None else health.collapse()
     return collapse and (

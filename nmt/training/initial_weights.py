@@ -16,9 +16,9 @@ _MAX_NAMES = 5  # the largest number of tensor names in a line
 
 
 def run_named(init_from: str) -> tuple[TrainedRun, str]:
-    """Return the run and the checkpoint of train.init_from = `init_from`, RUN or RUN@CHECKPOINT.
+    """Return the run and the checkpoint that train.init_from = `init_from` names.
 
-    The default checkpoint is `best`. Raises CheckpointError if there is no such run.
+    It is RUN or RUN@CHECKPOINT (`best` by default). Raises CheckpointError if the run is missing.
     """
     path, checkpoint = split_checkpoint(Path(init_from).expanduser())
     return TrainedRun.open(find_run(path)), checkpoint or "best"
@@ -44,10 +44,10 @@ def copy_initial_weights(model: nn.Module, config: RunConfig) -> list[str]:
             weights[name].copy_(tensors[name])
     lines = [f"first weights {run.name}, step {step:,}: {len(names)} tensors"]
     if run.config.data.reverse_target != config.data.reverse_target:
-        lines.append("              of the other direction: its data.reverse_target differs")
+        lines.append("              of a model with the other value of data.reverse_target")
     if others := [name for name in weights if name not in names]:
         more = f" and {len(others) - _MAX_NAMES} more" if len(others) > _MAX_NAMES else ""
-        lines.append(f"              drawn anew: {', '.join(others[:_MAX_NAMES])}{more}")
+        lines.append(f"              drawn at random: {', '.join(others[:_MAX_NAMES])}{more}")
     return lines
 
 
@@ -63,7 +63,7 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
         if not names:
             raise ConfigError(
                 f"train.freeze: {pattern!r}: no weight has such a name"
-                f"{did_you_mean(pattern, weights)}; there are {', '.join(weights)}"
+                f"{did_you_mean(pattern, weights)}; the names are {', '.join(weights)}"
             )
         for name in names:
             weights[name].requires_grad_(False)

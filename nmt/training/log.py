@@ -69,14 +69,14 @@ class RunLog:
 
         NaN and infinity, such as the gradient norm of an update that fp16 skips, become null.
         """
-        finite = {
+        values = {
             name: None if isinstance(value, float) and not math.isfinite(value) else value
             for name, value in record.items()
         }
         with named_errors(self._path):
-            self._metrics.write(json.dumps(finite, allow_nan=False) + "\n")
+            self._metrics.write(json.dumps(values, allow_nan=False) + "\n")
             self._metrics.flush()
-        self._count(finite)
+        self._count(values)
 
     def write(self, name: str, text: str) -> None:
         if self._folder is None:
@@ -102,9 +102,9 @@ class RunLog:
         """Delete damaged lines and the records that a run resumed after `step` will write again.
 
         These are the records after `step` and, unless `validated`, the validation at `step`. Call
-        this once, before the first record. Returns a warning, in a list, if the remaining records
-        do not match the `checksum` in the checkpoint (None: not checked), else an empty list.
-        Raises CheckpointError if the file cannot be read.
+        this once, before the first record. Returns a list with a warning if the remaining records
+        do not match `checksum`, the checkpoint's value, and an empty list if they match or
+        `checksum` is None. Raises CheckpointError if the file cannot be read.
         """
         if self._folder is None:
             return []
@@ -153,7 +153,7 @@ class RunLog:
 
     @contextlib.contextmanager
     def _stderr(self) -> Iterator[None]:
-        """After an OSError within this block, write nothing to stderr again; do not raise it."""
+        """Suppress an OSError in this block, and write nothing more to stderr after it."""
         try:
             yield
         except OSError as error:
@@ -162,11 +162,11 @@ class RunLog:
             if self._bar is not None:
                 self._bar.disable = True
                 self._bar = None
-            self._write_log(f"stderr: {error.strerror}: messages are kept here only")
+            self._write_log(f"stderr: {error.strerror}: further messages are in this file only")
 
     def _write_log(self, text: str) -> None:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
         with named_errors(self._log_path):
-            lines = escape_controls(text).split("\n")  # it will be shown on a terminal too
+            lines = escape_controls(text).split("\n")  # users show train.log on a terminal too
             self._log.writelines(f"{stamp} {line}\n" for line in lines)
             self._log.flush()

@@ -196,7 +196,7 @@ def _resume(state: TrainingState, run: RunDirectory, log: RunLog) -> list[str]:
 def _fit_and_record(
     trainer: Trainer, interrupted: Callable[[], bool], command: Sequence[str]
 ) -> str | None:
-    """Call `_fit`, and record its begin and its end in run.json."""
+    """Call `_fit`, and record its start and its end in run.json."""
     run, state = trainer.run, trainer.state
     if not state.ranks.is_first:
         return _fit(trainer, interrupted)

@@ -1,4 +1,4 @@
-"""Sentence pairs that the caller of `train` has in memory, kept as files of the run."""
+"""Sentence pairs that are passed to `train` in memory, which the run keeps as files."""
 
 import re
 import reprlib
@@ -21,20 +21,21 @@ def store_pairs(config: RunConfig, run: Path, splits: Mapping[str, Pairs | None]
     """Write the pairs of each split to a file of the locked run; return `config` with the files.
 
     Raises TypeError for an item that is not a pair of str. Raises DataError for a text that a TSV
-    cannot hold, and for pairs that differ from those of the training so far. Raises ConfigError if
-    `config` contradicts the splits.
+    cannot hold, and for pairs that differ from the pairs that the run was begun with. Raises
+    ConfigError if `config` contradicts the splits.
     """
     check_tree(run)
     overrides = []
     for name, pairs in splits.items():
         if pairs is not None:
             lines = [_line(pair, f"{name} pairs[{index}]") for index, pair in enumerate(pairs)]
-            text = "".join(["\ufeff", *lines])  # readers remove one, and a text may begin with one
+            # Readers remove one byte order mark, and a text may begin with another.
+            text = "".join(["\ufeff", *lines])
             path = run / "pairs" / f"{name}.tsv"
             if not path.exists() or path.read_bytes() != text.encode():
                 if path.exists() and has_checkpoint(RunDirectory(run)):
-                    problem = "give the same pairs, or train in another `run`"
-                    raise DataError(f"{name} pairs: not those that {run} was begun with; {problem}")
+                    cure = "give the same pairs, or train in another `run`"
+                    raise DataError(f"{name} pairs: differ from the pairs of {run}; {cure}")
                 path.parent.mkdir(exist_ok=True)
                 write_text(path, text)
             overrides.append(Override(f"data.{name}", {"file": str(path)}, f"{name} pairs"))

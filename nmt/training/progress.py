@@ -43,7 +43,7 @@ class Progress:
     `validated_step` is the last validated step. `best` are the train.keep_best best validations,
     best first. `bad_validations` counts the validations since the best one.
 
-    `kept_steps` are the steps of the scheduled checkpoints that stay. They do not include a
+    `kept_steps` are the steps of the scheduled checkpoints that are not deleted. They exclude a
     checkpoint written only because the run was stopped, so that a resumed run leaves the same
     checkpoints as an uninterrupted run.
     """
@@ -97,7 +97,7 @@ class Progress:
     def after_validation(
         self, measured: Mapping[str, float], metric: str, keep_best: int
     ) -> "Progress":
-        """Return the progress after a validation. `best` has the `keep_best` best by `metric`."""
+        """Return the progress after a validation, with the `keep_best` best ones by `metric`."""
         new = ValidationRecord(self.step, rank_of(metric, measured[metric]), measured["loss"])
         # BLEU is 0 at the beginning: equal scores are ranked by loss.
         ranked = sorted((*self.best, new), key=lambda validated: (-validated.score, validated.loss))
@@ -125,7 +125,7 @@ def total_steps(train: TrainConfig, batcher: Batcher, world: int) -> int | None:
 
 
 def epoch_name(train: TrainConfig, epoch: int) -> str:
-    """Return the name of epoch 3, say: `epoch 3`, or `epoch 3/20` if train.epochs is 20."""
+    """Return a name such as `epoch 3`, or `epoch 3/20` if train.epochs is 20."""
     of_all = "" if train.epochs is None else f"/{train.epochs}"
     return f"epoch {epoch}{of_all}"
 
@@ -133,11 +133,11 @@ def epoch_name(train: TrainConfig, epoch: int) -> str:
 def seconds_left(
     train: TrainConfig, progress: Progress, n_batches: int, group_size: int, update_seconds: float
 ) -> float | None:
-    """Return the seconds until the first of the limits train.steps, train.epochs and
-    train.max_minutes is reached; None if none is set.
+    """Return the seconds until the first limit is reached, or None if no limit is set.
 
-    An epoch has `n_batches` batches, and an update uses `group_size` of them. `update_seconds` is
-    the mean time of an update, including validations. valid.patience may end the run earlier.
+    The limits are train.steps, train.epochs and train.max_minutes; valid.patience may end the run
+    earlier. An epoch has `n_batches` batches, and an update uses `group_size` of them.
+    `update_seconds` is the mean time of an update, including validations.
     """
     left = []
     if train.steps is not None:
@@ -151,7 +151,7 @@ def seconds_left(
 
 
 def end_reason(config: RunConfig, progress: Progress) -> str | None:
-    """Return the reason why the run ends (steps, epochs, minutes, patience); None if it goes on."""
+    """Return why the run ends (steps, epochs, minutes or patience), or None if it continues."""
     train, valid = config.train, config.valid
     if train.steps is not None and progress.step >= train.steps:
         return f"{format_count(train.steps, 'step')} done"

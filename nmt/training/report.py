@@ -1,4 +1,4 @@
-"""Lines of a training for its user: a summary at the start, then loss, speed, remaining time."""
+"""Reports of a training: a summary at the start, then the loss, speed and remaining time."""
 
 import time
 from collections.abc import Mapping
@@ -25,8 +25,8 @@ _RELEASE_EVERY = 200
 peak of memory is estimated after the first release, when most matrix shapes have been cached."""
 
 _HEAP_GROWTH = 2.0
-"""How much more memory updates need in a long training on a CPU than in the first `_RELEASE_EVERY`
-updates, as a factor. glibc's heap becomes fragmented (docs/log/2026-11-24-memory.md)."""
+"""The memory of updates in a long training on a CPU, relative to the first `_RELEASE_EVERY`
+updates. It grows because glibc's heap becomes fragmented (docs/log/2026-11-24-memory.md)."""
 
 
 @dataclass(eq=False)
@@ -152,10 +152,10 @@ def summary(
     hardware: Mapping[str, str],
     seconds: float,
 ) -> str:
-    """Return the summary that a training logs at its start, as lines of a label and a value.
+    """Return the summary that a training logs at its start: lines with a label and a value.
 
-    `hardware` has the device, the precision and the backend, and the number of processes if there
-    are several. `seconds` is the time that the preparation took.
+    `hardware` describes the device, the precision, the backend and, if there are several, the
+    number of processes. `seconds` is the time that the preparation took.
     """
     train, tokenizers, batcher = config.train, data.tokenizers, data.batcher
     n_parameters = sum(p.numel() for p in model.parameters())
@@ -190,5 +190,5 @@ def _describe_pairs(corpus: EncodedCorpus, validator: Validator | None) -> str:
     if validator is not None:
         text += f", {len(validator.examples):,} sentences for validation"
         if n_empty := sum(validator.corpus.dropped.values()):
-            text += f" ({n_empty:,} pairs with an empty side count in its BLEU, not in its loss)"
+            text += f" ({n_empty:,} pairs with an empty side count in BLEU, but not in the loss)"
     return text

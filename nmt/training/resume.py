@@ -21,7 +21,7 @@ from nmt.training.progress import Progress
 
 
 class Verdict(Enum):
-    """The consequence of a changed config key for continuing a run. The value is for messages."""
+    """Whether a run can continue after a config key changed. The values are texts for messages."""
 
     SAFE = "may change"
     ASK = "needs `allow_change`: the results then come from two configurations"
@@ -93,7 +93,7 @@ def _verdict(key: str, new: RunConfig) -> Verdict:
 
 
 def _begun_stages(config: RunConfig, step: int) -> list[object]:
-    """Return what determines the position in an epoch: the begin and the shares of each stage."""
+    """Return the start and the mixture of each begun stage, which determine epoch positions."""
     stages = config.data.stages[: config.data.stage_at(step)]
     return [(stage.from_step, stage.weights) for stage in stages]
 
@@ -173,7 +173,7 @@ def has_checkpoint(run: RunDirectory) -> bool:
 def restore_checkpoints(
     run: RunDirectory, progress: Progress, faults: Mapping[int, str]
 ) -> list[str]:
-    """Restore the labels and the checkpoints of the run at `progress`. Return lines for the log.
+    """Make the labels and the checkpoints agree with `progress`. Return lines for the log.
 
     `faults` maps the step of each newer, damaged checkpoint to its fault. These checkpoints are
     renamed. The labels on disk are outdated if the last save was killed before it wrote them.
@@ -196,7 +196,7 @@ def restore_checkpoints(
 
 
 def _check_data(run: RunDirectory, data_files: Mapping[Path, str]) -> None:
-    """Raise DataError unless the checksums equal those in run.json. Paths may differ.
+    """Raise DataError unless the files' checksums equal those in run.json. Paths may differ.
 
     The position in the epoch at which a run continues is only valid for the same corpus.
     """

@@ -39,9 +39,9 @@ def samples_text(samples: Sequence[Sample]) -> str:
 
 
 def read_samples(run: Path, step: int) -> list[SavedSample]:
-    """Return the samples of the validation after `step` updates; an empty list without such a file.
+    """Return the samples of the validation after `step` updates.
 
-    Raises CheckpointError if the file was not written by `samples_text`.
+    A missing file gives an empty list. Raises CheckpointError if the file is no sample file.
     """
     path = run / sample_file(step)
     stay_inside(path, run, CheckpointError)
@@ -63,5 +63,5 @@ def _sample(line: bytes, where: str) -> SavedSample:
     if record.level != "word" or not isinstance(reference, str):
         raise CheckpointError(f"{where}: not a sample: not at level word, or without a reference")
     if not ((record.weights >= 0) & (record.weights <= 1.001)).all():
-        raise CheckpointError(f"{where}: a weight is not between 0 and 1")
+        raise CheckpointError(f"{where}: an attention weight is not between 0 and 1")
     return SavedSample(record, reference)

@@ -23,7 +23,7 @@ from nmt.training.step import StepResult
 
 Json = dict[str, Any]
 
-WEIGHTS = "weights."  # prefix of the trained weights next to averages (train.ema)
+WEIGHTS = "weights."  # prefix of the trained weights, saved only beside averages (train.ema)
 
 _MISFITS = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, CheckpointError)
 """Errors raised while loading a checkpoint that does not fit the run."""
@@ -33,9 +33,10 @@ _MISFITS = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, Ch
 class TrainingState:
     """The state of a training. A restored training continues bit for bit as if uninterrupted.
 
-    `state_dict` reads torch's random generators of all `ranks` too, and `load_checkpoint` sets
-    them; everything else is equal on all ranks. `averages` has a copy of the model with averaged
-    weights, or is None without train.ema. Only methods of this class change `progress`.
+    The states of torch's random generators differ between the `ranks`. `state_dict` collects them,
+    and `load_checkpoint` restores this rank's. Everything else is equal on all ranks. `averages`
+    holds a copy of the model with averaged weights, or is None without train.ema. Only methods of
+    this class change `progress`.
     """
 
     model: Seq2Seq
@@ -204,7 +205,7 @@ class TrainingState:
 
 
 def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors whose names begin with `prefix`, and remove it from their names."""
+    """Return the tensors whose names begin with `prefix`, under the names without the prefix."""
     n = len(prefix)
     return {name[n:]: x for name, x in tensors.items() if name.startswith(prefix)}
 

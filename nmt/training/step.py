@@ -41,9 +41,9 @@ class StepSettings:
     """Settings of an update.
 
     `precision` is the number format of the forward pass; weights stay fp32. `clip_norm` is the
-    maximum L2 norm of the gradient; None does not clip. `scaler` scales the loss so that small fp16
-    gradients do not become 0; None does not scale. `ranks` share the update. `graphs` replays the
-    forward and backward passes as CUDA graphs; None runs them without graphs.
+    maximum L2 norm of the gradient, or None to disable clipping. `scaler` scales the loss so that
+    small fp16 gradients do not become 0, or is None to disable scaling. `ranks` share the update.
+    `graphs` replays the forward and backward passes as CUDA graphs, or is None to disable graphs.
     """
 
     precision: Precision = "fp32"
@@ -106,7 +106,7 @@ def train_step(
     settings: StepSettings,
     loss_function: LossFunction = translation_loss,
 ) -> StepResult:
-    """Update the weights once, by the mean loss per token over all micro-batches of all ranks.
+    """Update the weights once, from the mean loss per token over all micro-batches of all ranks.
 
     `micro_batches` is the share of this rank, and may be empty. The loss of each micro-batch is a
     sum, divided by the token count of the whole update. The gradient is therefore independent of
@@ -120,8 +120,8 @@ def train_step(
     """
     scaler = _scaler(model, settings)
     try:
-        unread = _add_gradients(model, optimizer, micro_batches, settings, scaler, loss_function)
-        (result,) = read_results([unread], settings.ranks)
+        pending = _add_gradients(model, optimizer, micro_batches, settings, scaler, loss_function)
+        (result,) = read_results([pending], settings.ranks)
         scaler.step(optimizer)
         scaler.update()
     finally:
@@ -141,12 +141,12 @@ def queue_step(
     """
     scaler = _scaler(model, settings)
     try:
-        unread = _add_gradients(model, optimizer, micro_batches, settings, scaler)
+        pending = _add_gradients(model, optimizer, micro_batches, settings, scaler)
         scaler.step(optimizer)
         scaler.update()
     finally:
         optimizer.zero_grad(set_to_none=True)
-    return unread
+    return pending
 
 
 def _scaler(model: nn.Module, settings: StepSettings) -> torch.amp.GradScaler:
@@ -181,7 +181,7 @@ def _add_gradients(
         else:
             nll_sums.append(graphs.run(settings.loss, passes, batch, n_tokens))
     if not micro_batches and scaler.is_enabled():
-        # unscale_ needs the scale on the device, where otherwise the backward pass puts it.
+        # unscale_ needs the scale on the device, where the backward pass would have put it.
         scaler.scale(torch.zeros((), device=device))
     ranks.sum_gradients(parameters, model)
     scaler.unscale_(optimizer)
@@ -190,14 +190,15 @@ def _add_gradients(
     return PendingResult(torch.stack([nll_sum, grad_norm]), n_tokens, scaler.is_enabled())
 
 
-def read_results(unread: Sequence[PendingResult], ranks: Ranks = ALONE) -> list[StepResult]:
+def read_results(queue: Sequence[PendingResult], ranks: Ranks = ALONE) -> list[StepResult]:
     """Wait for the device, and read the measurements of several updates in one transfer.
 
-    Raises DivergedError if a loss is NaN or infinite, or a gradient norm without a GradScaler.
+    Raises DivergedError if a loss is NaN or infinite. Without a GradScaler, also raises it for a
+    gradient norm that is NaN or infinite.
     """
-    rows = torch.stack([result.numbers for result in unread]).tolist()
+    rows = torch.stack([result.numbers for result in queue]).tolist()
     results = []
-    for (nll_sum, grad_norm), pending in zip(rows, unread, strict=True):
+    for (nll_sum, grad_norm), pending in zip(rows, queue, strict=True):
         result = StepResult(ranks.sum(nll_sum)[0], pending.n_tokens, grad_norm)
         if not math.isfinite(result.nll_sum):
             raise DivergedError(f"loss is {result.nll_sum}")

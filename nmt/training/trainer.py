@@ -42,9 +42,9 @@ _READ_EVERY = 10  # updates on a GPU before the host waits for their results
 
 @dataclass(frozen=True)
 class Update:
-    """An update of the weights; `loss`, in nats per target token, was measured before it.
+    """An update of the weights. `loss`, in nats per target token, was measured before the update.
 
-    On a GPU `model` may be up to ten updates past `step`, because results are read together.
+    On a GPU, up to ten results are read at once, so `model` may be nine updates past `step`.
     """
 
     step: int
@@ -54,7 +54,7 @@ class Update:
 
 @dataclass(eq=False)
 class Trainer:
-    """Trains `state` on `data` by `config`, starting from the progress of `state`."""
+    """Trains `state` on `data` according to `config`, starting from the progress of `state`."""
 
     config: RunConfig
     state: TrainingState
@@ -168,13 +168,13 @@ class Trainer:
 
     @property
     def _must_read(self) -> bool:
-        """Whether the results of updates are due: for the log, a validation or a checkpoint."""
+        """Whether results must be read: for the log, a validation, a save or a full queue."""
         is_logged = self.state.step % self.config.train.log_every == 0
         is_due = self._is_validation_due or self._is_save_due
         return is_logged or is_due or len(self._unread) >= self._read_every
 
     def _read(self) -> None:
-        """Wait for the updates so far. Raises DivergedError as `read_results` does."""
+        """Wait for the queued updates. Raises DivergedError as `read_results` does."""
         unread, self._unread = self._unread, []
         first = self.state.step - len(unread) + 1
         with explain_update_errors(first, self.config.train, self.saved_step):
@@ -206,7 +206,7 @@ class Trainer:
             self._save_scheduled()
 
     def _validate_and_save(self) -> bool:
-        """Validate this step, if it was not, and save it. Return False if interrupted."""
+        """Validate this step unless it is validated, and save it. Return False if interrupted."""
         validated_step = self.state.progress.validated_step
         if not self.state.progress.is_validated and not self._validate():
             return False
@@ -214,7 +214,7 @@ class Trainer:
         return True
 
     def _validate(self) -> bool:
-        """Validate this step and report. Return False, without any record, if interrupted."""
+        """Validate this step and report it. If interrupted, return False and write no record."""
         state, metric = self.state, self.config.valid.metric
         if self.data.validator is None:
             return True
@@ -276,7 +276,7 @@ class Trainer:
     def _save_scheduled(self, is_changed: bool = False) -> None:
         """Write a checkpoint that is kept while it is among the newest or the best.
 
-        If this step has one already, it is written again only if the state `is_changed`.
+        If this step has such a checkpoint, it is written again only if the state `is_changed`.
         """
         is_kept = self.state.step in self.state.progress.kept_steps
         if not is_kept:

@@ -38,14 +38,14 @@ from nmt.training.validation import Validator
 from nmt.translation.heads import source_heads
 from nmt.types import SentencePair
 
-_NO_LIMIT = 10**9  # pieces of a validation pair, so many that none is left out
+_NO_LIMIT = 10**9  # max_pieces of validation pairs, so that no pair is left out for its length
 _SAMPLED_PAIRS = 1000  # pairs checked for unknown tokens and for their language
 _MANY_UNKNOWN = 0.2  # share of unknown tokens in the training text above which the user is told
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The tokenizers of a run, its encoded corpus, cut into batches, and its validation set.
+    """The tokenizers of a run, its encoded corpus in batches, and its validation set.
 
     `batchers[0]` makes the batches before the first of data.stages, and `batchers[i]` the batches
     in stage i, counted from 1.
@@ -103,7 +103,7 @@ def _tokenizers_and_corpus(
     elif guided is None:
         corpus = _joined([encode_pairs(pairs, tokenizers, data.max_pieces) for pairs in texts])
     elif len(texts) > 1:
-        raise ConfigError("train.loss: guided_alignment reads one corpus: leave out data.train.mix")
+        raise ConfigError("train.loss: guided_alignment needs one corpus: remove data.train.mix")
     else:
         split = resolve_split(data, "train")
         is_cut = split is not None and split.first is not None
@@ -111,7 +111,7 @@ def _tokenizers_and_corpus(
     if not len(corpus):
         reasons = ", ".join(f"{count} {reason}" for reason, count in corpus.dropped.items())
         what = f"none of {sum(corpus.dropped.values())} pairs is fit for training"
-        raise DataError(f"data.train: {what}: {reasons or 'it has none'}")
+        raise DataError(f"data.train: {what}: {reasons or 'there are no pairs'}")
     return tokenizers, corpus
 
 
@@ -137,9 +137,9 @@ def _mixture(data: DataConfig, sizes: tuple[int, ...], seed: int) -> Mixture | N
 
 
 def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
-    """Build the validator, with a pair per reference for the loss; None without validation set.
+    """Return the validator, or None without a validation set.
 
-    Raises ConfigError if there is none and a setting needs it.
+    The loss counts one pair per reference. Raises ConfigError if a setting needs the missing set.
     """
     split = resolve_split(config.data, "valid")
     if split is None:
@@ -148,10 +148,9 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
             ("train.schedule.kind 'plateau'", config.train.schedule.kind == "plateau"),
         ):
             if is_set:
-                raise ConfigError(
-                    f"{setting} needs a validation set, and corpus '{config.data.corpus}' has no "
-                    "split valid; give data.valid"
-                )
+                name = config.data.corpus
+                lack = f"corpus '{name}' has no split valid" if name else "there is none"
+                raise ConfigError(f"{setting} needs a validation set, but {lack}; give data.valid")
         return None
     examples = read_examples(split, config.data)
     corpus = encode_pairs(pairs_of(examples), tokenizers, _NO_LIMIT)
@@ -170,8 +169,8 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
 def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
     """Return the indices of the heads train.loss.heads, which guided alignment trains.
 
-    Returns None for the mean over the model's shown heads, and if the loss is not guided alignment.
-    Raises ConfigError if the model lacks one of the heads.
+    Returns None if the loss is not guided alignment, or if it trains the mean of the model's shown
+    heads. Raises ConfigError if the model lacks one of the heads.
     """
     guided = config.train.guided
     if guided is None:
@@ -186,7 +185,7 @@ def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
 def vocabulary_notes(
     config: TokenizerConfig, tokenizers: Tokenizers, corpus: EncodedCorpus
 ) -> list[str]:
-    """Return warnings: small vocabularies, many unknown tokens, text in a wrong language."""
+    """Return warnings of small vocabularies, many unknown tokens and text in a wrong language."""
     notes = size_notes(tokenizers)
     every = max(1, len(corpus) // _SAMPLED_PAIRS)
     texts: list[list[str]] = []
@@ -225,23 +224,24 @@ def run_tokenizers(
 
     At most data.vocab_pairs pairs are used. If `config` names tokenizer files or the run
     train.init_from, their tokenizers are saved instead. Raises ConfigError if the tokenizers do not
-    fit the config. Also records the source words of `pairs()` and of the other run.
+    fit the config. Also records the source words of `pairs()` and of the run train.init_from.
     """
-    others: frozenset[int] = frozenset()
+    other_words: frozenset[int] = frozenset()
     if (run.tokenizer_path / MANIFEST_NAME).is_file():
         tokenizers = Tokenizers.load(run.tokenizer_path)
-        _check_tokenizers(tokenizers, config, f"{run.tokenizer_path}:", has_checkpoint(run))
+        what = f"{run.tokenizer_path}: these tokenizers"
+        _check_tokenizers(tokenizers, config, what, has_checkpoint(run))
         return tokenizers
     if config.train.init_from is not None:
-        first, _ = run_named(config.train.init_from)
-        tokenizers, others = first.tokenizers(), recorded_words(first.directory.tokenizer_path)
-        _check_tokenizers(tokenizers, config, f"train.init_from: {first.name}: its tokenizers were")
+        other, _ = run_named(config.train.init_from)
+        tokenizers, other_words = other.tokenizers(), recorded_words(other.directory.tokenizer_path)
+        _check_tokenizers(tokenizers, config, f"train.init_from: {other.name}: its tokenizers")
     else:
         data, settings = config.data, config.tokenizer
         sample = () if settings.model_files is not None else _spaced(pairs, data.vocab_pairs)
         tokenizers = train_tokenizers(settings, sample, data.src_lang, data.tgt_lang, config.seed)
-    if config.train.init_from is None or others:
-        record_words(run.tokenizer_path, (pair.src_text for pair in pairs()), others)
+    if config.train.init_from is None or other_words:
+        record_words(run.tokenizer_path, (pair.src_text for pair in pairs()), other_words)
     tokenizers.save(run.tokenizer_path)  # last: from then on the folder is complete
     return tokenizers
 
@@ -255,7 +255,7 @@ def _spaced(pairs: Callable[[], Iterable[SentencePair]], count: int) -> Iterator
 def _check_tokenizers(
     tokenizers: Tokenizers, config: RunConfig, what: str, has_learned: bool = False
 ) -> None:
-    """Raise ConfigError, beginning with `what`, if the tokenizers do not fit the config.
+    """Raise ConfigError if the tokenizers do not fit the config. `what` begins the message.
 
     If the config names tokenizer files, the tokenizers must come from these files. If the run
     `has_learned`, a missing file is no error, since the run has a copy.
@@ -269,8 +269,8 @@ def _check_tokenizers(
         expected = tokenizer_from_file(settings, file, side.lang)
         if (expected.config, expected.model_bytes) != (side.config, side.model_bytes):
             raise ConfigError(
-                f"{what} not of the file that tokenizer.{key} names, {path}; bring the file back "
-                "as it was, or train in another `run`"
+                f"{what} differ from the file that tokenizer.{key} names, {path}; restore the "
+                "file, or train in another `run`"
             )
     old_values = tokenizers.src.config.model_dump()
     new_values = old_values if settings.model_files is not None else settings.model_dump()
@@ -280,5 +280,5 @@ def _check_tokenizers(
     difference = next(differences(old_sections, new_sections), None)
     if difference is not None:
         key, old, new = difference
-        got = f"{what} learned with another {key} ({old}, the config has {new})"
+        got = f"{what} were made with {key} = {old}, but the config has {new}"
         raise ConfigError(f"{got}; use the old value, or another `run`")

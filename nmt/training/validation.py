@@ -47,7 +47,7 @@ class Sample:
 class ValidationResult:
     """The measurements of a validation. `loss` is in nats per target token, including eos.
 
-    `scores` and `health`, the state of the attention, are measured on the translations. `health` is
+    `scores` and `health` are measured on the translations. `health` describes the attention, or is
     None if it was not measured.
     """
 
@@ -126,11 +126,11 @@ class Validator:
             unpack_rng(generators, device)
         scoring = replace(self.scoring, gpu=device.index if device.type == "cuda" else None)
         hyp_texts = [translation.text for translation in translations]
-        compared = make_comparable(hyp_texts, examples, scoring)
-        scores = scores_of(compared, scoring)
+        scored_texts = make_comparable(hyp_texts, examples, scoring)
+        scores = scores_of(scored_texts, scoring)
         is_measured = self.has_attention and self.config.attention_health
         health = attention_health(translations) if is_measured else None
-        lines = list(zip(examples, compared.hyp_texts, translations, strict=True))
+        lines = list(zip(examples, scored_texts.hyp_texts, translations, strict=True))
         samples = [
             Sample(example.src_text, example.ref_texts[0], hyp_text, translation)
             for example, hyp_text, translation in evenly_spaced(lines, self.config.samples)
@@ -148,7 +148,7 @@ def mean_loss(
 ) -> float:
     """Return the mean cross-entropy in nats per target token, without label smoothing.
 
-    The ranks share the batches. Raises InterruptedWorkError as Ranks.map does.
+    The ranks share the batches. Raises InterruptedWorkError if `interrupted()` is True on a rank.
     """
 
     def nll_sum(rows: Sequence[int]) -> Tensor:
@@ -170,7 +170,7 @@ def mean_loss(
 def _translate(
     translator: Translator, texts: Sequence[str], interrupted: Callable[[], bool], ranks: Ranks
 ) -> list[Translation]:
-    """Translate in batches shared among the ranks. Raises InterruptedWorkError as `mean_loss`."""
+    """Translate batches, shared by the ranks. Raises InterruptedWorkError as `mean_loss` does."""
     size = translator.search.batch_size
     order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
     batches = [order[start : start + size] for start in range(0, len(order), size)]
@@ -183,7 +183,7 @@ def _translate(
 def evenly_spaced(items: Sequence[_Item], count: int | None) -> list[_Item]:
     """Return `count` equally spaced items in order, or all if `count` is None or too large.
 
-    Corpora are often sorted by length, so that the first items would be easier than the average.
+    Corpora are often sorted by length, so the first items would be easier than the average.
     """
     if count is None or count >= len(items):
         return list(items)

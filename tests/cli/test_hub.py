@@ -114,7 +114,7 @@ def test_what_the_hub_refuses_is_one_line(commits: list[dict[str, bytes]]) -> No
         archive.writestr("run/../../evil.py", "")
     commits.extend([{"README.md": b""}, {"run.zip": forged.getvalue()}])
     reasons = {"hf:ana/other": "Repository Not Found", NONE: "Revision Not Found"}
-    reasons |= {SECOND: "Entry Not Found", THIRD: "is none of its files"}
+    reasons |= {SECOND: "Entry Not Found", THIRD: "not a packed run: it contains"}
     reasons |= dict.fromkeys(("hf:", "hf:../a", "hf:a/\udc80\n\0"), "Repo id")
     for name, reason in reasons.items():
         with pytest.raises(CheckpointError, match=reason) as error:

@@ -51,7 +51,7 @@ def test_two_files_give_a_config_that_trains() -> None:
     assert "written by: nmt init 'my news.en' 'my news.fr'" in text
     assert re.search(r"\n# The training takes about .+ on \w+.*, 1 min per epoch", text)
     write_lines(Path("fra-eng.tsv"), ROWS)  # the text decides on the name of the config
-    assert "en-fr.yaml: is there already; --force" in refusal("init", "fra-eng.tsv")
+    assert "en-fr.yaml: already exists; --force" in refusal("init", "fra-eng.tsv")
     assert Path("en-fr.yaml").read_text(encoding="utf-8") == text
 
 

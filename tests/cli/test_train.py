@@ -79,7 +79,7 @@ def test_a_terminal_that_closes_ends_it_saved_but_for_nohup(ignored: bool) -> No
         process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=120) == 128 + (signal.SIGTERM if ignored else signal.SIGHUP)
     assert log_lines()[-1].startswith(f"stopped: saved at step {max(trained_steps()):,}; ")
-    assert "stderr: Input/output error: messages are kept here only" in log_lines()
+    assert "stderr: Input/output error: further messages are in this file only" in log_lines()
 
 
 def test_a_second_process_on_the_run_is_refused_in_a_line() -> None:

@@ -163,7 +163,7 @@ def test_a_fifo_a_link_and_the_file_itself_are_no_source(tmp_path: Path) -> None
     home.mkdir(exist_ok=True)
     path = write_zip(home / "x.zip.part", {"fra.txt": "line\tligne\n"})
     before = path.read_bytes()
-    with pytest.raises(ConfigError, match=r"x.zip.part is read as well \(`from_path`: "):
+    with pytest.raises(ConfigError, match=r"x.zip.part is also an input \(`from_path`: "):
         fetch_zip(from_path=path)
     assert path.read_bytes() == before
     home.rename(elsewhere)

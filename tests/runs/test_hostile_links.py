@@ -20,7 +20,7 @@ from nmt.evaluation.score_report import EvalReport
 from nmt.evaluation.typography import ComparableTexts
 from nmt.runs.trained_run import TrainedRun
 from nmt.storage.atomic import remove
-from nmt.storage.run_files import WRITTEN, check_tree
+from nmt.storage.run_files import RUN_FILES, check_tree
 from nmt.training.loop import train
 
 Plant = Callable[[Path], object]
@@ -83,7 +83,7 @@ def as_socket(path: Path) -> None:
 
 STEP = "checkpoints/step-000003"
 NAMES = [
-    *WRITTEN,
+    *RUN_FILES,
     *(STEP, f"{STEP}/model.safetensors", f"{STEP}/state.safetensors", f"{STEP}/state.json"),
     *("checkpoints/.tmp-step-000004", "checkpoints/.old-step-000003", "checkpoints/labels.json"),
     *("checkpoints/.tmp-labels.json", "tokenizer/tokenizer.json", "tokenizer/src.vocab.txt"),
@@ -140,8 +140,8 @@ def test_reading_waits_for_no_special_file(folder: Path, name: str) -> None:
 def test_a_linked_run_with_a_link_that_nmt_never_writes_goes_on(
     folder: Path, outside: Path
 ) -> None:
-    """WRITTEN names all that a run writes, so that no other link is in the way."""
-    assert {path.name for path in (folder / "run").iterdir()} == set(WRITTEN)
+    """RUN_FILES names all that a run writes, so that no other link is in the way."""
+    assert {path.name for path in (folder / "run").iterdir()} == set(RUN_FILES)
     os.rename(folder / "run", folder / "elsewhere")
     (folder / "run").symlink_to(folder / "elsewhere")
     (folder / "run" / "notes").symlink_to(outside)

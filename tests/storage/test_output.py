@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import ConfigError, DataError
-from nmt.storage.output import atomic_output, check_apart, is_direct, write_lines
+from nmt.storage.output import atomic_output, check_not_input, is_direct, write_lines
 
 OPEN_FILES = Path("/proc/self/fd")
 
@@ -100,9 +100,9 @@ def test_an_input_is_no_output_whatever_it_is_called(tmp_path: Path) -> None:
     (tmp_path / "hardlink").hardlink_to(path)
     for name in ("read", f"../{tmp_path.name}/read", "symlink", "hardlink"):
         out = tmp_path / name
-        message = rf"^`out`: {out} is read as well \(--file: {path}\); one of the two must be"
+        message = rf"^`out`: {out} is also an input \(--file: {path}\); give two different files"
         with pytest.raises(ConfigError, match=message):
-            check_apart(out, {"--lexicon": [], "--file": [path]}, "`out`")
+            check_not_input(out, {"--lexicon": [], "--file": [path]}, "`out`")
 
 
 @pytest.mark.skipif(not OPEN_FILES.is_dir(), reason="needs Linux's /proc")

@@ -74,7 +74,7 @@ def test_what_does_not_fit_is_drawn_anew_or_refused(begun, tmp_path, monkeypatch
     monkeypatch.chdir(begun)
     model = {"hidden": 7, "decoder": {"kind": "luong"}}
     train(config(begun, model=model), tmp_path / "run", quiet=True)
-    assert "drawn anew: encoder." in log_of(tmp_path / "run")
+    assert "drawn at random: encoder." in log_of(tmp_path / "run")
     shutil.copytree(begun / "first", tmp_path / "forged")
     checkpoint = max((tmp_path / "forged" / "checkpoints").glob("step-*"))
     forge_tensors(checkpoint, "model", lambda t: t.update({TABLE: t[TABLE][:5].clone()}))
@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_drawn_anew_or_refused(begun, tmp_path, monkeypatch
     sections: dict[str, Any]
     for sections, error, words in (
         ({"model": TRANSFORMER}, ConfigError, "none of its matrices"),
-        ({"tokenizer": {"kind": "word", "max_size": 8}}, ConfigError, "another tokenizer"),
+        ({"tokenizer": {"kind": "word", "max_size": 8}}, ConfigError, "made with tokenizer"),
         ({"train": {"init_from": "absent"}}, CheckpointError, "no such run"),
         ({"train": {"init_from": "first@step-9"}}, CheckpointError, "no checkpoint 'step-9'"),
         ({"train": {"freeze": ["encodr.*"]}}, ConfigError, "no weight has such a name"),

@@ -113,8 +113,8 @@ def test_a_folder_that_is_no_run_is_left_as_it_is(corpus: Path) -> None:
 def test_vocabularies_must_be_those_of_the_config(corpus: Path) -> None:
     pairs = [SentencePair("a b", "b a")] * 2
     for min_freq, lang, problem in (
-        (2, "de", r"another tokenizer\.min_freq \(2, .* 1\);"),
-        (1, "fr", r"another data\.tgt_lang \(fr, .* de\);"),
+        (2, "de", r"made with tokenizer\.min_freq = 2, .* 1;"),
+        (1, "fr", r"made with data\.tgt_lang = fr, .* de;"),
         (1, "de", None),
     ):
         tokenizers = train_tokenizers(WordConfig(min_freq=min_freq), pairs, "en", lang, 1)

@@ -42,7 +42,7 @@ class GRU(torch.autograd.Function):
                 hidden, factor = steps.gru_gates(
                     gates[:, t], None, h, bias, hidden, saved[t], states[t + 1]
                 )
-        ctx.save_for_backward(rows, w_ih, w_hh, states, saved)  # unlike ctx, freed after backward
+        ctx.save_for_backward(rows, w_ih, w_hh, states, saved)  # not on ctx, which lives longer
         ctx.steps = steps
         return states[1:].flatten(0, 1)
 
@@ -130,7 +130,7 @@ class AttentionalGRU(torch.autograd.Function):
                     x_t, context, query_and_h[n_keys:], bias, current, saved[t], states[t + 1]
                 )
         results = queries, weights, contexts, states, saved, query_states, saved_inner
-        # No tensor on ctx itself, which outlives the backward pass.
+        # No tensors are stored on ctx itself, which outlives the backward pass.
         ctx.save_for_backward(*memory, *results, W_c_factor, W_s, W_transition)
         ctx.steps = steps
         ctx.set_materialize_grads(False)
@@ -207,5 +207,5 @@ class AttentionalGRU(torch.autograd.Function):
 
 
 def _bias(b_h: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the bias of [h_n; r; z; x_n] from the state's bias of [r; z; n]."""
+    """Return the bias [h_n; r; z; x_n] from the state's bias [r; z; n]."""
     return torch.cat([n_first(b_h), b_h.new_zeros(len(b_h) // 3)]).to(dtype)

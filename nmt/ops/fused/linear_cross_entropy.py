@@ -1,8 +1,8 @@
 """Cross-entropy of a vocabulary layer that never stores all logits at once.
 
-The logits of some rows at a time are computed together with their gradient. Only the gradients of
-the layer's input, weight and bias are stored. Liger Kernel (arXiv 2410.10989, section 3.2) and Cut
-Your Losses (arXiv 2411.09009) do the same.
+The logits of one chunk of rows at a time are computed together with their gradient. Only the
+gradients of the layer's input, weight and bias are stored. Liger Kernel (arXiv 2410.10989, section
+3.2) and Cut Your Losses (arXiv 2411.09009) do the same.
 """
 
 import math
@@ -17,7 +17,7 @@ from nmt.ops.products import product
 from nmt.ops.steps import Steps
 
 _BYTES_AT_ONCE = {"cpu": 2**25 - 2**16, "cuda": 2**28}
-"""Bytes of logits per chunk. Small products are slower, and each chunk reads and writes the
+"""Bytes of logits per chunk. Smaller products are slower, and each chunk reads and writes the
 gradient of the whole table. glibc returns larger buffers to the system, and new pages are slow."""
 
 _VECTOR = 16
@@ -57,14 +57,14 @@ class ChunkedLoss:
 
         The first result is -log p(target) of each row. The second is the smoothing term: the mean
         of -log p over the first `n_real` pieces, summed over the rows, or 0 without smoothing. Rows
-        where `keep` is False count 0.
+        where `keep` is False count as 0.
         """
         smoothing, n_real, accumulate = self.smoothing, self.n_real, self.bias.dtype
         targets = self.targets[chunk]
         at_targets = torch.arange(len(targets), device=targets.device), targets
         logits = product(self.rows[chunk], self.table.t(), self.bias.to(self.table.dtype))
         gradient = torch.softmax(logits, dim=1)
-        # log Z from the largest logit and its probability: no second pass of exp.
+        # log Z follows from the largest logit and its probability, without a second pass of exp.
         log_z = logits.amax(1).to(accumulate) - gradient.amax(1).to(accumulate).log()
         nlls = log_z - logits[at_targets]
         keep = None if self.keep is None else self.keep[chunk]
@@ -121,15 +121,15 @@ class LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        """Scale the stored gradients in place, without new memory; remove them from `ctx`."""
+        """Scale the stored gradients in place, without new memory, and remove them from `ctx`."""
         gradients = [gradient.mul_(grads[0]) for gradient in ctx.__dict__.pop("gradients")]
         return None, None, *gradients, None, None, None, None, None
 
 
 def _rows_at_once(n_rows: int, bytes_each: int, device_type: str) -> int:
-    """Return the number of rows per chunk, for as few, similar chunks as _BYTES_AT_ONCE allows.
+    """Return the rows per chunk, for the fewest chunks of similar size that _BYTES_AT_ONCE allows.
 
-    If there is more than one chunk, their rows fill the processor's vectors.
+    With more than one chunk, the number is a multiple of _VECTOR, to fill the processor's vectors.
     """
     n_chunks = math.ceil(n_rows * bytes_each / _BYTES_AT_ONCE.get(device_type, 2**25))
     if n_chunks <= 1:

@@ -24,7 +24,7 @@ from nmt.ops.steps import Steps
 
 
 class FusedOperations(Operations):
-    """Operations with hand-written backward passes; on a GPU, GRUs are left to torch."""
+    """Operations with hand-written backward passes. On a GPU, torch computes the GRUs."""
 
     steps_type: type[Steps] = Steps
     chunks_type: type[ChunkedLoss] = ChunkedLoss
@@ -34,7 +34,7 @@ class FusedOperations(Operations):
         self.has_gru_layer = self.has_attentional_gru = device_type == "cpu"
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """Return W x + b; by oneDNN for fp32 on a CPU."""
+        """Return W x + b, computed by oneDNN for fp32 on a CPU."""
         if torch.is_autocast_enabled(x.device.type) or not is_for_onednn(x):
             return nn.functional.linear(x, weight, bias)
         rows = x.reshape(-1, x.shape[-1])
@@ -60,7 +60,7 @@ class FusedOperations(Operations):
         self, x: Tensor, table: Tensor, bias: Tensor, targets: Tensor, keep: Tensor,
         n_real: int, smoothing: float,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """Compute only kept rows on a CPU, all rows on a GPU, where selection blocks the host."""
+        """Compute only kept rows on a CPU, but all on a GPU, where a selection blocks the host."""
         options = n_real, smoothing, torch.is_grad_enabled()
         apply = partial(LinearCrossEntropy.apply, self.chunks_type, self.steps)
         if x.device.type == "cpu":
@@ -108,7 +108,7 @@ class _Linear(torch.autograd.Function):
         return None, grad_x, grad_weight, grad.sum(0) if needs[2] else None
 
 
-_GROUP = 64  # a divisor of the rows of a vocabulary's table: grouping its logits copies nothing
+_GROUP = 64  # divides the number of rows of a vocabulary's table, so grouping logits copies nothing
 
 
 def top_k(
@@ -116,9 +116,9 @@ def top_k(
 ) -> tuple[Float[Tensor, "R {k}"], Int[Tensor, "R {k}"]]:
     """Return the k largest fp32 values of each row and their positions, largest first; k <= V.
 
-    They lie in the k groups of 64 with the largest maxima (of equal groups the first). These
-    groups and one more are searched: `torch.topk` takes half the time if there are at least 64
-    times as many numbers as results.
+    They lie in the k groups of 64 with the largest maxima (the first ones if maxima are equal).
+    These groups and one more are searched, because `torch.topk` takes half the time if there are
+    at least 64 times as many numbers as results.
     """
     if values.shape[1] % _GROUP:
         values = pad(values, (0, -values.shape[1] % _GROUP), value=-torch.inf)
@@ -132,12 +132,12 @@ def top_k(
 
 
 def _positions(values: Float[Tensor, "R N"], k: int) -> Int[Tensor, "R {k}"]:
-    """Return the positions of the k largest values, of equal values the lower position first.
+    """Return the positions of the k largest values; of equal values, the lower position is first.
 
     `torch.topk` does not define the order of ties. If the k + 1 largest values are distinct, there
-    are no ties; on a CPU that check costs nothing. Otherwise the keys are made distinct. The bits
-    of an fp32 number, as a signed integer with the magnitude of negative ones inverted, have the
-    order of the numbers; the position fills the 32 bits below.
+    are no ties; on a CPU, this check costs nothing. Otherwise, values become distinct 64-bit keys.
+    The upper 32 bits are those of the fp32 number as a signed integer, with the magnitude inverted
+    if negative, which has the order of the numbers. The lower 32 bits are the negated position.
     """
     if values.device.type == "cpu" and k < values.shape[1]:
         greatest = values.topk(k + 1, dim=1)

@@ -26,7 +26,7 @@ SEQUENCE = {
     "product": "nnnppnnp",
     "transpose": "nnpp",
 }
-"""The functions of sequence.cpp with the types of their parameters; each exists for all DTYPES."""
+"""The functions of sequence.cpp, for each of DTYPES, with the types of their parameters."""
 
 DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float64: "fp64"}
 """The dtypes of factors and products, and the suffixes of the functions' names."""
@@ -48,7 +48,7 @@ _KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "r": ctypes.c_double}
 
 
 class Library(NamedTuple):
-    """The functions of a loaded library, or why none was loaded, in one line.
+    """The functions of a loaded library, or a line that says why none was loaded.
 
     `variant` is the processor for which it was compiled: native, x86-64-v3, ...
     """
@@ -65,7 +65,7 @@ def loaded_library() -> Library:
 
 
 def address(tensor: Tensor | None) -> int | None:
-    """Return the address of a contiguous tensor, which C++ reads without strides; None for None."""
+    """Return the address of a tensor, contiguous because C++ takes no strides, or None for None."""
     if tensor is None:
         return None
     assert tensor.is_contiguous()
@@ -73,7 +73,7 @@ def address(tensor: Tensor | None) -> int | None:
 
 
 def load(folder: Path) -> Library:
-    """Load the best library in `folder` for this processor; `why_not` says why there is none."""
+    """Load the best library in `folder` for this processor, or return why there is none."""
     try:
         content = json.loads((folder / manifest.NAME).read_text(encoding="utf-8"))
         if reason := content.get("why_not"):
@@ -89,7 +89,7 @@ def load(folder: Path) -> Library:
         return Library({}, why_not="it was not compiled for this copy of nmt")
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         return Library({}, why_not=f"{folder / manifest.NAME} cannot be read: {error!r}")
-    return Library({}, why_not=f"compiled for another processor: this one lacks {lack}")
+    return Library({}, why_not=f"compiled for other processors; this one lacks {lack}")
 
 
 def _open(path: Path, sha256: str, variant: str) -> Library:

@@ -16,7 +16,7 @@ _X86_FLAGS = re.compile(r"(pni|s?sse|avx|fma|f16c|bmi|abm|lzcnt|movbe|popcnt|gfn
 
 _X86_64_V3 = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"}
 _X86_64_V4 = _X86_64_V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
-PORTABLE = {
+PORTABLE_VARIANTS = {
     "x86_64": {"x86-64-v4": _X86_64_V4, "x86-64-v3": _X86_64_V3},
     "aarch64": {"armv8-a": {"fp", "asimd"}},
 }
@@ -24,7 +24,7 @@ PORTABLE = {
 
 
 def instruction_sets(cpuinfo: Path = Path("/proc/cpuinfo")) -> set[str]:
-    """Return the instruction sets of this processor, as Linux names them; empty if unknown."""
+    """Return the instruction sets of this processor, as Linux names them; none if unknown."""
     try:
         lines = cpuinfo.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -39,7 +39,7 @@ def instruction_sets(cpuinfo: Path = Path("/proc/cpuinfo")) -> set[str]:
 
 
 def source_digest(folder: Path = FOLDER.parent) -> str:
-    """Return the SHA-256 of the C++ files in `folder`, which must match to load a library."""
+    """Return the SHA-256 of the C++ files in `folder`. A library is loaded only if it matches."""
     digest = hashlib.sha256()
     for path in sorted([*folder.glob("*.h"), *folder.glob("*.cpp")]):
         digest.update(f"{path.name}\n".encode() + path.read_bytes())

@@ -15,11 +15,11 @@ from nmt.ops.native.sequence import NativeSteps
 from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory, Operations
 
-_MOST_INSERTED = 256  # largest k of the compiled top-k, which inserts each logit
+_MOST_INSERTED = 256  # largest k of the compiled top-k, which is an insertion sort
 
 
 class NativeChunkedLoss(ChunkedLoss):
-    """ChunkedLoss in C++; logits have pieces before rows, which makes their products fast."""
+    """ChunkedLoss in C++. Logits have the shape (V, R), which makes their products fast."""
 
     steps: NativeSteps
 
@@ -45,7 +45,7 @@ class NativeChunkedLoss(ChunkedLoss):
 
 
 class NativeOperations(FusedOperations):
-    """Operations in C++; the functions of a search, in search.cpp, are compiled for fp32 only.
+    """Operations in C++. Those of a search, in search.cpp, are compiled for fp32 only.
 
     FusedOperations computes them for other dtypes. A row's result does not depend on other rows.
     """

@@ -24,7 +24,7 @@ class NativeAttention(AdditiveSteps):
         self.functions["attention_keys"](
             *(keep.numel(), keys.shape[2], address(keys)), address(exp_keys), address(large_keys)
         )
-        self.memory = keys, exp_keys, large_keys, values, keep, self.v  # keeps the addresses valid
+        self.memory = keys, exp_keys, large_keys, values, keep, self.v  # keeps the tensors alive
         self.sizes = *keys.shape, values.shape[2]
         self.addresses = tuple(map(address, self.memory))
 
@@ -54,7 +54,7 @@ class NativeAttention(AdditiveSteps):
 
 
 class NativeSteps(Steps):
-    """Steps in C++; tensors must be contiguous unless their strides are passed on."""
+    """Steps in C++. Tensors whose strides are not passed to C++ must be contiguous."""
 
     attention_type = NativeAttention
 
@@ -64,7 +64,7 @@ class NativeSteps(Steps):
         self.functions = {name: compiled[f"{name}_{DTYPES[dtype]}"] for name in SEQUENCE}
 
     def product(self, weight: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return weight x, in C++ for few columns: BLAS and oneDNN would be much slower."""
+        """Return the product weight x; in C++ for few columns, where BLAS and oneDNN are slower."""
         (n_rows, inner), n_columns = weight.shape, x.shape[1]
         if not 0 < n_columns <= _MAX_COLUMNS:
             return product(weight, x)

@@ -5,16 +5,16 @@
 NVIDIA's MLPerf submissions for GNMT have a kernel for this attention (mlcommons
 training_results_v0.7, .../gnmt/implementations/pytorch/seq2seq/csrc/attn_score_cuda_kernel.cu). It
 computes the scores e and, in its backward pass, recomputes the tanh; mask, softmax and context are
-separate operations there. Here a forward step takes two launches: the scores, then mask, softmax,
-weights and context together. A backward step takes two: the gradient of the weights, then the
-gradients of softmax and query together. The gradients of keys and v need no loop over steps; one
-launch after the loop computes them. No tanh is stored: memory never holds B S K numbers.
+separate operations there. Here a forward step takes two launches: one for the scores, and one for
+mask, softmax, weights and context. A backward step takes two: one for the gradient of the weights,
+and one for the gradients of softmax and query. The gradients of keys and v are computed by one
+launch after the loop over steps. No tanh is stored: memory never holds B S K numbers.
 
 A step reads keys and values once, and never at masked positions. A launch has a program for each
 row and each block of S, K or M, so that a batch of a few rows also fills a GPU. Inputs may be fp32,
-bf16 or fp16; sums are fp32. The block sizes fix the order of every sum, without atomics and
-autotuning: a row's result is the same bits in any batch and with any padding. If K and M are
-multiples of 16, reads are 16 bytes wide, and nothing is recompiled for another B, S or T.
+bf16 or fp16; sums are fp32. There are no atomics and no autotuning, and the block sizes fix the
+order of every sum. A row therefore has the same bits in any batch and with any padding. If K and M
+are multiples of 16, reads are 16 bytes wide, and a new B, S or T causes no recompilation.
 
 ops.steps.Steps defines the equations of the gates, their order and the bias. Here a row is
 contiguous memory: what Steps calls (F, B) is read as (B, F).
@@ -40,7 +40,7 @@ def _sigmoid_minus_2x(x):
 @triton.jit
 @no_type_check
 def _tile_columns(ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Return 0 .. COLUMNS - 1 in each of the rows.
+    """Return a tile with 0 .. COLUMNS - 1 in each of ROWS rows.
 
     A vector that is read at these indices has the layout of a tile. If only one row were read,
     threads would have to exchange it and wait for each other in every iteration of a loop.
@@ -126,10 +126,10 @@ def grad_weights_kernel(
     S, M, read_b, context_b, sums_b, values_b, values_s, weights_b, used_b,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Write grad_weights[b, s] = sums[b] . values[b, s] + used[b, s], sums = read + of_context.
+    """Write sums = read + of_context and grad_weights[b, s] = sums[b] . values[b, s] + used[b, s].
 
-    `of_context` and `used`, a further gradient of the weights, may be None. Where a weight is 0,
-    the written value has no effect.
+    `used` is the gradient of the weights as an output. `of_context` and `used` may be None. Where a
+    weight is 0, the written value has no effect.
     """
     b = tl.program_id(0).to(tl.int64)
     s = tl.program_id(1).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -212,7 +212,8 @@ def grad_keys_kernel(
 ):  # fmt: skip
     """Write grad_keys[b, s] = sum_t grad_energies[b, t, s] v tanh'(queries[b, t] + keys[b, s]).
 
-    shares[b, block of s] is the block's sum of grad_energies tanh(...); v's gradient is their sum.
+    shares[b, block of s] is the sum of grad_energies tanh(...) over t and the block. The gradient
+    of v is the sum of all shares.
     """
     b = tl.program_id(0).to(tl.int64)
     s = tl.program_id(1).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -322,7 +323,7 @@ def grad_gates_kernel(
 def adadelta_kernel(
     weights, gradient, squares, deltas, n, lr, rho, eps, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """Update by Adadelta (arXiv 1212.5701, algorithm 1), times lr, in one pass over memory."""
+    """Update weights by lr times Adadelta's step (arXiv 1212.5701, algorithm 1), in one pass."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = i < n
     g = tl.load(gradient + i, mask=inside, other=0)

@@ -32,7 +32,7 @@ class TritonAttention(AdditiveSteps):
 
     def attend(self, t: int, query: Tensor) -> None:
         queries, weights, context = self.queries[t], self.weights[t], self.contexts[t]
-        if queries.data_ptr() != query.data_ptr():  # see TritonSteps.products
+        if queries.data_ptr() != query.data_ptr():  # equal if `query` is part of `empty_products`
             queries.copy_(query.t())
         keys, values, keep, v = self.memory
         (n_rows, n_positions, n_keys), n_values = keys.shape, values.shape[2]
@@ -50,17 +50,17 @@ class TritonAttention(AdditiveSteps):
         )  # fmt: skip
 
     def _set_sums(self) -> None:
-        """Allocate the gradients of scores, w_s (g_s - sum_r w_r g_r); g is the gradient of w."""
+        """Allocate the gradients of scores: w_s (g_s - sum_r w_r g_r), with g the gradient of w."""
         self.grad_energies = torch.empty_like(self.weights)
 
     def attend_backward(
         self, t: int, grad_read: Tensor, grad_query: Tensor, grad_query_copy: Tensor
     ) -> None:
-        """Compute AdditiveSteps.attend_backward; positions of weight 0 are not read."""
+        """Compute AdditiveSteps.attend_backward without reading positions with weight 0."""
         sums, weights = self.grad_context_sums[t], self.weights[t]
         of_weights, of_energies = torch.empty_like(weights), self.grad_energies[t]
         read, of_context, used = rows(grad_read.t(), self.grad_contexts[t], self.grad_weights[t])
-        of_query, copy = writable(grad_query.t()), writable(grad_query_copy.t())
+        of_query, copy = check_writable(grad_query.t()), check_writable(grad_query_copy.t())
         keys, values, _, v = self.memory
         (n_rows, n_positions, n_keys), n_values = keys.shape, values.shape[2]
         kernels.grad_weights_kernel[n_rows, _tile_rows(n_positions)](
@@ -77,7 +77,7 @@ class TritonAttention(AdditiveSteps):
         )  # fmt: skip
 
     def gradients(self) -> tuple[Float[Tensor, "B S K"], Float[Tensor, " K"]]:
-        """Return the gradients of keys and v, in their dtypes, over all T steps.
+        """Return the gradients of keys and v, in their dtypes, summed over all T steps.
 
         A block of keys stays in registers during the loop over steps. Each program writes its part
         of v's gradient, and torch adds the parts.
@@ -120,9 +120,9 @@ class TritonSteps(Steps):
             x.t(), h.t(), hidden.t(), None if context is None else context.t()
         )
         n_rows, n_units = hidden.shape
-        following, saved = hidden.new_empty(hidden.shape), writable(saved.t())
+        following, saved = hidden.new_empty(hidden.shape), check_writable(saved.t())
         kernels.gates_kernel[n_rows, triton.cdiv(n_units, _UNITS)](
-            x, read, h, bias, hidden, following, writable(out), saved,
+            x, read, h, bias, hidden, following, check_writable(out), saved,
             n_units, x.stride(0), row_stride(read), h.stride(0), hidden.stride(0),
             following.stride(0), out.stride(0), saved.stride(0),
             BLOCK=_UNITS, num_warps=4,
@@ -138,7 +138,7 @@ class TritonSteps(Steps):
         direct, saved, previous, through, of_out = rows(
             grad_direct.t(), saved.t(), previous, through, grad_out
         )
-        gates, copy = writable(grad_gates.t()), writable(grad_gates_copy.t())
+        gates, copy = check_writable(grad_gates.t()), check_writable(grad_gates_copy.t())
         grad_previous: Tensor = direct.new_empty(previous.shape)
         n_rows, n_units = previous.shape
         kernels.grad_gates_kernel[n_rows, triton.cdiv(n_units, _UNITS)](
@@ -158,7 +158,7 @@ def adadelta(
     weight: Tensor, gradient: Tensor, square: Tensor, delta: Tensor,
     lr: float, rho: float, eps: float,
 ) -> None:  # fmt: skip
-    """Update a weight and its means of squares by the rule of torch.optim.Adadelta, in place."""
+    """Update a weight and its running means of squares in place, as torch.optim.Adadelta does."""
     n = weight.numel()
     with torch.cuda.device_of(weight):
         kernels.adadelta_kernel[(triton.cdiv(n, _UNITS),)](
@@ -172,12 +172,12 @@ def rows(*tensors: Tensor | None) -> tuple[Any, ...]:
 
 
 def row_stride(x: Tensor | None) -> int:
-    """Return the stride between the rows of a matrix; 0 for None."""
+    """Return the stride between the rows of a matrix, or 0 for None."""
     return 0 if x is None else x.stride(0)
 
 
-def writable(x: Tensor) -> Tensor:
-    """Return `x`, into which a kernel will write, after a check that its rows are contiguous."""
+def check_writable(x: Tensor) -> Tensor:
+    """Check that the rows of `x` are contiguous, as a kernel's output must be, and return `x`."""
     assert x.stride(-1) == 1
     return x
 
@@ -193,7 +193,7 @@ def _columns(size: int) -> int:
 
 
 class TritonOperations(FusedOperations):
-    """The fused operations with steps in Triton; cuDNN's GRU is not replaced."""
+    """The fused operations with steps in Triton. A GRU layer remains cuDNN's."""
 
     steps_type = TritonSteps
 
