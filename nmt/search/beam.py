@@ -1,7 +1,7 @@
 """The loop of a search: it extends the rows of a beam until no row is left.
 
 It uses a model's `step`, `State.select` and, if attention weights are given,
-`State.with_attention`. So the states may attend to any memory.
+`State.with_attention`. Therefore the states may attend to any memory.
 """
 
 from collections.abc import Callable, Sequence
@@ -105,15 +105,15 @@ def search_from(
         scores = (candidates.totals / penalties[length]).masked_fill(~finished, -torch.inf)
         best_scores = torch.cat([best_scores, scores], dim=1).topk(config.n_best).values
         hopeless = candidates.totals / bound_penalties <= best_scores[:, -1:]
-        going_on = exists & ~finished & (length_bounds > length) & ~hopeless
+        active = exists & ~finished & (length_bounds > length) & ~hopeless
         if keeps_all:
-            if length % _CHECK_EVERY == 0 and not bool(going_on.any()):
+            if length % _CHECK_EVERY == 0 and not bool(active.any()):
                 break
-            totals = candidates.totals.masked_fill(~going_on, -torch.inf).flatten()
+            totals = candidates.totals.masked_fill(~active, -torch.inf).flatten()
             parents, state = candidates.parents.flatten(), out.state
             rows = rows.after(all_slots, candidates.ids.flatten(), totals, parents)
             continue
-        slots = going_on.flatten().nonzero().squeeze(1)
+        slots = active.flatten().nonzero().squeeze(1)
         if len(slots) == 0:
             break
         # Greedy rows keep their order: if none has ended, the state need not be copied.

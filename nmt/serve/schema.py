@@ -28,13 +28,15 @@ class TextRequest(BaseModel):
 class TranslateRequest(TextRequest):
     """LibreTranslate's POST /translate, in JSON or as a form; other fields are ignored.
 
-    A text is split into sentences. None goes on after its line or, in HTML, after a tag.
+    A text is split into sentences. A line break, or in HTML also a tag, ends a sentence.
     """
 
     source: Text = Field(description="language code of the text, or auto")
     target: Text = Field(description="language code of the translation")
     format: Literal["text", "html"] = Field("text", description="html: tags are kept")
-    alternatives: int = Field(0, ge=0, description="further translations, below the beam at most")
+    alternatives: int = Field(
+        0, ge=0, description="number of further translations, at most beam - 1"
+    )
 
 
 class DetectedLanguage(BaseModel):
@@ -147,7 +149,7 @@ class TranslationsAnswer(BaseModel):
 
 
 class PartAnswer(BaseModel):
-    """A part of a text: a `sentence`, as the model reads it, or what is between sentences."""
+    """A part of a text: a `sentence`, as the model reads it, or the text between sentences."""
 
     text: str
     translation: str
@@ -155,7 +157,7 @@ class PartAnswer(BaseModel):
 
 
 class ModelAnswer(BaseModel):
-    """A served run; one that is not `steerable` takes no prefix and no `attention_rows`."""
+    """A served run. If it is not `steerable`, it accepts no prefix and no `attention_rows`."""
 
     name: str
     source: str

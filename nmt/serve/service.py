@@ -92,8 +92,9 @@ class Service:
         calibration = find_calibration(translator, say)
         reader = reader_of(translator)
         limits = search.beam, search.max_length
-        able = not translator.tokenizers.reverse_target
-        return ServedModel(name, *translator.languages, *limits, reader, worker, able, calibration)
+        steerable = not translator.tokenizers.reverse_target
+        languages = translator.languages
+        return ServedModel(name, *languages, *limits, reader, worker, steerable, calibration)
 
     def check_key(self, key: object) -> None:
         """Raise HTTPException 403 if the server has keys and `key` is none of them.
@@ -113,7 +114,7 @@ class Service:
         return self.models[name]
 
     def model_of(self, source: str, target: str) -> ServedModel:
-        """Return the first model of a language pair; `en-US` and `EN` mean `en` if need be.
+        """Return the first model of a language pair; without one, `en-US` and `EN` mean `en`.
 
         Raises HTTPException 400 if there is none.
         """

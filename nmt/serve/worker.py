@@ -121,8 +121,8 @@ class Worker:
     def submit(self, texts: Sequence[str], decoding: Decoding) -> list[Future[Translation]]:
         """Queue all texts, and return a future of each translation.
 
-        Cancelling a future removes its text from the queue. Raises QueueFullError, and queues none,
-        if there is no room for all. An empty queue has room for any number.
+        Cancelling a future removes its text from the queue. Raises QueueFullError and queues no
+        text if the queue has no room for all of them. An empty queue accepts any number.
         """
         is_small = len(texts) <= _FEW
         with self._changed:
@@ -161,7 +161,7 @@ class Worker:
                 self._work(batch)
 
     def _take(self, below: int = sys.maxsize) -> list[_Item]:
-        """Remove and return the next batch; empty if no text of a level under `below` waits."""
+        """Remove and return the next batch; [] if no text of a level below `below` waits."""
         with self._changed:
             if not self.n_waiting:
                 return []
@@ -178,7 +178,7 @@ class Worker:
             return batch
 
     def _step(self, batch: Sequence[_Item]) -> None:
-        """End a search that nobody waits for; otherwise first translate much shorter texts."""
+        """Raise _AbandonedError if nobody waits; otherwise translate much shorter texts first."""
         if self._is_closed or all(item.future.cancelled() for item in batch):
             raise _AbandonedError("nobody waits for this translation")
         while self._waiting and (shorter := self._take(batch[0].level)):

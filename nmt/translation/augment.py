@@ -108,9 +108,9 @@ def augment(
     each example is translated; a translation that equals one of its references is dropped. Each
     group of PART_TEXTS texts is written to two files. `part-00001.tsv` has the columns source,
     target and origin. `dropped-00001.tsv` has these columns after a column with the reason. Files
-    are written atomically, and only if they are missing. So a killed call can be repeated: on the
-    same machine it leaves the same bytes as an unbroken call. `augment.json` records the models,
-    the search, the rules and, at the end, the returned counts.
+    are written atomically, and only if they are missing. Therefore a killed call can be repeated:
+    on the same machine it leaves the same bytes as an unbroken call. `augment.json` records the
+    models, the search, the rules and, at the end, the returned counts.
 
     Raises ConfigError if `out` has parts made with other texts, models or settings; `force` deletes
     them instead. Raises DataError if `texts` is empty, if `out` has files but no `augment.json`, or
@@ -230,8 +230,8 @@ def _begin(folder: Path, plan: dict[str, object], names: list[str], force: bool)
         if difference is not None:
             key, old, new = difference
             raise ConfigError(
-                f"{folder}: begun with another value of {key} ({old}, now {new}); give the "
-                "old one, another `out`, or `force` to begin again"
+                f"{folder}: begun with a different value of {key} ({old}, now {new}); give "
+                "the old one, another `out`, or `force` to begin again"
             )
         return
     for file in [*parts, *_files(folder, "dropped")]:

@@ -40,7 +40,7 @@ def from_json(line: bytes, where: str) -> AttentionRecord:
 
 
 def read_jsonl(path: FilePath) -> Iterator[AttentionRecord]:
-    """Yield the records of a JSON Lines dump. Raises DataError (file:line) for another line."""
+    """Yield the records of a JSON Lines dump. Raises DataError (file:line) if one is invalid."""
     try:
         with open(path, "rb") as stream:
             for number, line in enumerate(stream, start=1):
@@ -144,7 +144,7 @@ def _dumps(value: object) -> str:
 
 
 def _loads(text: bytes, where: str) -> dict[str, Any]:
-    """Parse a JSON object. Raises DataError if its format or version is another."""
+    """Parse a JSON object. Raises DataError if its format or version is not supported."""
     try:
         value = json.loads(text)
     except ValueError as error:

@@ -39,8 +39,8 @@ class Glossary:
     """The terms of a file with lines `source<TAB>target`, or of a dict, for these tokenizers.
 
     In a file, `|` separates forms of a term; in a dict, the target may be a sequence of forms. An
-    empty target copies the source as it stands in the text. A term is found at word boundaries of
-    the normalised text. Upper and lower case are not distinguished, unless the term has a capital
+    empty target copies the source as it is in the text. A term is found at word boundaries of the
+    normalised text. Upper and lower case are not distinguished, unless the term has a capital
     after its first letter. Of overlapping terms, the longest is used. Raises DataError for a
     malformed line, an empty or overlong term, a source with two translations, and a target that the
     vocabulary cannot write.
@@ -146,7 +146,7 @@ def add_terms(constraint: Constraint, terms: Sequence[Term]) -> Constraint:
 
 
 def _word_spans(text: str) -> list[tuple[int, int]]:
-    """Return the bounds of the words of a text; another character than a space is a word too."""
+    """Return the bounds of the words of a text; each sign except a space counts as a word."""
     runs = groupby(range(len(text)), key=lambda i: -1 if continues(text[i]) else i)
     spans = ((run[0], run[-1] + 1) for _, group in runs if (run := list(group)))
     return [(start, end) for start, end in spans if text[start] != " "]

@@ -153,7 +153,7 @@ class Translator:
         """Make `translate` write terms as `terms` says: a dict, or a file of tab-separated lines.
 
         A target is one form, or several of which one must occur: {"cat": ["chat", "chats"]}. An
-        empty target copies the source. Raises DataError for an entry that `Glossary` does not take.
+        empty target copies the source. Raises DataError for an entry that `Glossary` refuses.
         """
         self.glossary = Glossary(terms, self.tokenizers)
 
