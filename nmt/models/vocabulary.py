@@ -18,9 +18,7 @@ from nmt.device import CACHED_NUMBERS
 from nmt.ops.backend import BackendName, operations
 from nmt.settings.base import Config
 
-_TABLE_MULTIPLE = (
-    64  # rows; a matrix product with 8,003 columns takes a third longer than one with 8,064
-)
+_TABLE_MULTIPLE = 64  # rows; a matrix product over 8,003 columns is a third slower than over 8,064
 
 
 def padded_rows(vocab_size: int) -> int:
@@ -95,7 +93,7 @@ class VocabularyLayer(nn.Module, abc.ABC):
     ) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"]]:
         """Return Operations.top_k_log_probs of the features' logits, with K = min(k, V).
 
-        On a CPU the rows are ranked in blocks, so that the logits of a block stay near the core.
+        On a CPU the rows are ranked in blocks, to use the cache.
         """
         # A CPU is fastest if the logits of a block are twice the size of the L2 cache.
         n_numbers = 2 * CACHED_NUMBERS if features.device.type == "cpu" else sys.maxsize

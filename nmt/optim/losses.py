@@ -28,9 +28,7 @@ Smoothing = Annotated[
 ]
 """The label smoothing e (arXiv 1512.00567, section 7)."""
 
-Alpha = Annotated[
-    float, Field(gt=0, description="weight of the divergence, defined as in the paper")
-]
+Alpha = Annotated[float, Field(gt=0, description="weight of the divergence, alpha in the paper")]
 
 
 class LossSum(NamedTuple):
@@ -258,10 +256,7 @@ class GuidedAlignmentConfig(LossOptions):
 
 
 class RDropConfig(LossOptions):
-    """R-Drop: the mean cross-entropy of two passes with dropout, plus their divergence.
-
-    Liang et al. 2021, arXiv 2106.14448.
-    """
+    """R-Drop (arXiv 2106.14448): the mean cross-entropy of two passes, plus their divergence."""
 
     kind: Literal["r_drop"] = "r_drop"
     smoothing: Smoothing = 0.0
@@ -272,10 +267,7 @@ class RDropConfig(LossOptions):
 
 
 class SimCutConfig(LossOptions):
-    """SimCut: the cross-entropy plus the divergence from a second pass that lacks some pieces.
-
-    Gao et al. 2022, arXiv 2206.02368.
-    """
+    """SimCut (arXiv 2206.02368): cross-entropy plus divergence from a pass without some pieces."""
 
     kind: Literal["simcut"] = "simcut"
     smoothing: Smoothing = 0.0
