@@ -63,31 +63,31 @@ def mean_annotation(
 class State(BatchFirst):
     """Everything a decoder needs for its next step; each model adds its own fields.
 
-    Data of a sentence, such as its keys, is stored once for all rows that read it (beams.py).
+    Rows that read the same sentence share its data, such as the keys, except on CUDA (beams.py).
     """
 
     def with_attention(self, weights: Float[Tensor, "R N S"]) -> "State":
         """Return a state whose next step, and only that step, uses these weights of the N heads.
 
-        NaN stands for the model's own weights. Raises ConfigError if the model cannot do this.
+        Where `weights` is NaN, the model uses its own weights. Raises ConfigError for an ensemble.
         """
-        raise ConfigError("attention: this model does not accept weights; use a single run")
+        raise ConfigError("attention weights: got an ensemble, allowed: a single run")
 
 
 class AuxiliaryLoss(abc.ABC):
     """A term that a model adds to the cross-entropy in training.
 
     Examples are the REINFORCE loss of sampled attention, which depends on the likelihood of the
-    target pieces, and a penalty of the attention weights.
+    target pieces, and a penalty on the attention weights.
     """
 
     @abc.abstractmethod
     def loss_sum(
         self, keep: TargetMask, log_likelihoods: Float[Tensor, "B T"]
     ) -> Float[Tensor, ""]:
-        """Return the term, in nats, summed over the batch without steps where `keep` is False.
+        """Return the term, in nats, summed over the steps of the batch where `keep` is True.
 
-        `log_likelihoods[b, t]` is log p of target piece t, detached, if `keep[b, t]`, otherwise 0.
+        `log_likelihoods[b, t]` is the detached log p of target piece t if `keep[b, t]`, else 0.
         """
 
 
@@ -150,7 +150,7 @@ class Seq2Seq(nn.Module, abc.ABC):
     def init_search_state(self, memory: Memory) -> State:
         """Return the initial state for a search.
 
-        A model may apply here, once, a linear map that `step` would otherwise apply every time.
+        Here a model may apply a linear map once that would otherwise be applied at every step.
         """
         return self.init_state(memory)
 
@@ -188,10 +188,10 @@ class Seq2Seq(nn.Module, abc.ABC):
     def attention_weights(
         self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> dict[AttentionKind, Float[Tensor, "B _ _ _"]]:
-        """Return the weights of each head in `names_by_attention`, from a teacher-forced pass.
+        """Run a teacher-forced pass; return the attention weights of all `names_by_attention`.
 
         `encoder` has shape (B, N, S, S), `decoder` (B, N, T, T), `cross` (B, N, T, S), with one row
-        per query. Rows of padding have no meaning.
+        per query. Rows of padding queries have no meaning.
         """
         return {"cross": self(src_ids, src_keep, tgt_in, with_weights=True).heads}
 
@@ -201,9 +201,9 @@ class Seq2Seq(nn.Module, abc.ABC):
         return tuple(range(len(self.head_names)))
 
     def value_norms(self, state: State) -> Float[Tensor, "B N S"]:
-        """Return ||f_n(v_s)||, the norm of what head n adds to the context for a weight of 1 at s.
+        """Return ||f_n(v_s)||, the norm of head n's part of the context for a weight of 1 at s.
 
         f_n combines all linear maps from an annotation to the context (arXiv 2004.10102). `state`
         comes from `init_state`. Raises ConfigError for an ensemble, which has no such map.
         """
-        raise ConfigError("norm: an ensemble has no values of its own; align with one of its runs")
+        raise ConfigError("norm: got an ensemble, which has no values, allowed: a single run")

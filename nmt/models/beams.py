@@ -1,4 +1,4 @@
-"""Beams: several rows of a search share the keys and values of the sentence that they read."""
+"""Beams, in which several rows of a search share the keys and values of one sentence."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Beams:
-    """Maps R rows to the B sentences that they read, by the rows' slots in a (B, W) table.
+    """Maps R rows to the B sentences that they read: each row has a slot in a (B, W) table.
 
     `slots[r]` is the flat index of row r in the table. W is `width`, the largest number of rows of
     any sentence. A sentence with fewer rows has unused slots.
@@ -37,10 +37,10 @@ class Beams:
 
 
 def select_or_all(
-    x: Float[Tensor, "B *L"] | Bool[Tensor, "B *L"], left: Int[Tensor, " N"] | None
+    x: Float[Tensor, "B *L"] | Bool[Tensor, "B *L"], indices: Int[Tensor, " N"] | None
 ) -> Tensor:
-    """Return the sentences of `x` at the indices `left`, or `x` itself if `left` is None."""
-    return x if left is None else x.index_select(0, left)
+    """Return the sentences of `x` at `indices`, or `x` itself if `indices` is None."""
+    return x if indices is None else x.index_select(0, indices)
 
 
 def select_sentences(
@@ -48,24 +48,23 @@ def select_sentences(
 ) -> tuple[Beams | None, Int[Tensor, " B"] | None]:
     """Return the beams and the indices of the sentences that remain if a search keeps only `rows`.
 
-    The returned beams map these rows to the remaining sentences. Beams of None, as an argument or a
-    result, mean that every row i reads sentence i. The indices are None if all sentences remain, in
-    order.
+    The returned beams map these rows to the remaining sentences. If beams are None, as an argument
+    or as a result, row i reads sentence i. The indices are None if all sentences remain in order.
 
-    On a CUDA GPU each row gets a copy of its sentence. Counting the rows of each sentence would
-    make the host wait for the GPU, which takes longer.
+    On a CUDA GPU the beams are None and the indices give each row a copy of its sentence. Counting
+    the rows of each sentence would make the host wait for the GPU, which takes longer.
     """
     sentence_ids = rows if beams is None else beams.sentences[rows]
     if rows.is_cuda:
         return None, sentence_ids
-    left, sentences, counts = torch.unique(sentence_ids, return_inverse=True, return_counts=True)
+    indices, sentences, counts = torch.unique(sentence_ids, return_inverse=True, return_counts=True)
     numbers = torch.arange(len(rows), device=rows.device)
-    if len(left) == len(rows):  # one row per sentence
+    if len(indices) == len(rows):  # one row per sentence
         is_same = len(rows) == n_sentences and torch.equal(sentence_ids, numbers)
         return None, None if is_same else sentence_ids
     width = int(counts.max())
     order = sentences.argsort(stable=True)
     ranks = torch.empty_like(numbers)
     ranks[order] = numbers - (counts.cumsum(0) - counts)[sentences[order]]
-    beams = Beams(sentences * width + ranks, width, len(left))
-    return beams, None if len(left) == n_sentences else left
+    beams = Beams(sentences * width + ranks, width, len(indices))
+    return beams, None if len(indices) == n_sentences else indices

@@ -1,4 +1,4 @@
-"""All models and their initial weights. To add one, write its module and name it in the union."""
+"""All models and their initial weights. To add a model, add its config to the union below."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -16,9 +16,10 @@ ModelConfig = Annotated[RNNConfig | TransformerConfig, Field(discriminator="kind
 
 
 def build_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
-    """Build a model with random initial weights; the sizes do not include padding of tables.
+    """Build a model with random initial weights for vocabularies of these sizes.
 
-    Initial weights come from torch's global generator: seed it first.
+    The sizes exclude the padding rows of tables. torch's global generator draws the weights, so
+    seed it first.
     """
     model = config.build(src_vocab, tgt_vocab)
     initialise(model)
@@ -26,13 +27,13 @@ def build_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
 
 
 def meta_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
-    """Build the model on the meta device: shapes and tied weights, without memory."""
+    """Build the model on the meta device, with shapes and tied weights but without memory."""
     with torch.device("meta"), _SkipInit():
         return config.build(src_vocab, tgt_vocab)
 
 
 def uninitialised_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
-    """Build the model on the CPU without drawing initial weights, to load others faster."""
+    """Build the model on the CPU without drawing its weights, which the caller then loads."""
     model = meta_model(config, src_vocab, tgt_vocab)
     # Module.to_empty would untie tied weights; empty_like of a meta tensor would import SymPy.
     on_cpu: dict[Tensor, nn.Parameter] = {}
@@ -52,7 +53,7 @@ class _SkipInit(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Return the result of `func`; None for torch.nn.init, whose results no module reads."""
+        """Call `func`, except those of torch.nn.init, whose return values no module reads."""
         if getattr(func, "__module__", "") == "torch.nn.init":
             return None
         return func(*args, **(kwargs or {}))
@@ -62,8 +63,8 @@ def initialise(module: nn.Module) -> None:
     """Draw the initial weights of `module` and all its submodules, in place.
 
     Linear layers and convolutions: Xavier-uniform (Glorot & Bengio 2010), biases 0. Embeddings:
-    N(0, 1/D). Any other module is drawn by its `reset_parameters`, if it has one. That method runs
-    after its submodules and may draw their weights again, as a recurrent cell does gate by gate.
+    N(0, 1/D). Any other module runs its own `reset_parameters`, if it has one. It does so after its
+    submodules and may draw their weights again, as a recurrent cell does gate by gate.
     """
     module.apply(_reset)
 

@@ -1,4 +1,4 @@
-"""Ensembles of models by the mean of their probabilities (Sutskever et al. 2014, section 3)."""
+"""Ensembles, which average the probabilities of models (Sutskever et al. 2014, section 3)."""
 
 import math
 from collections.abc import Sequence
@@ -18,21 +18,21 @@ from nmt.models.vocabulary import VocabularyLayer
 class _Memories(Memory):
     """The memories of all members; the inherited fields repeat the first member's memory."""
 
-    of_members: tuple[Memory, ...] = ()
+    memories: tuple[Memory, ...] = ()
 
 
 @dataclass(frozen=True)
 class EnsembleState(State):
     """The states of all members."""
 
-    of_members: tuple[State, ...]
+    states: tuple[State, ...]
 
     def select(self, rows: Int[Tensor, " R"]) -> "EnsembleState":
-        return replace(self, of_members=tuple(state.select(rows) for state in self.of_members))
+        return replace(self, states=tuple(state.select(rows) for state in self.states))
 
 
 class _LogProbabilities(VocabularyLayer):
-    """The vocabulary layer of an ensemble, whose features already are log-probabilities."""
+    """The vocabulary layer of an ensemble, whose input features already are log-probabilities."""
 
     scale: Tensor
 
@@ -52,9 +52,10 @@ class _LogProbabilities(VocabularyLayer):
 class Ensemble(Seq2Seq):
     """p(y) = sum_i w_i p_i(y): the weighted mean of the members' probabilities of each piece.
 
-    Members may have different architectures but must share the vocabularies. `weights` are divided
-    by their sum (None: all equal). Attention weights are averaged in the same way; head i is the
-    attention of member i. Raises ConfigError unless `weights` has a positive number per member.
+    Members may have different architectures but must share the vocabularies. w_i is `weights[i]`
+    divided by the sum of `weights`; None gives equal w_i. Attention weights are averaged likewise,
+    and head i is the attention of member i. Raises ConfigError unless `weights` contains one
+    positive finite number per member.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Ensemble(Seq2Seq):
         super().__init__()
         weights = [1.0] * len(members) if weights is None else list(weights)
         if len(weights) != len(members) or not all(0 < w < float("inf") for w in weights):
-            allowed = f"a positive number for each of the {len(members)} models"
+            allowed = f"a positive finite number for each of the {len(members)} models"
             raise ConfigError(f"weights: got {', '.join(map(str, weights))}, allowed: {allowed}")
         self.members = nn.ModuleList(members)
         self.weights = tuple(weight / sum(weights) for weight in weights)
@@ -80,7 +81,7 @@ class Ensemble(Seq2Seq):
 
     def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
         memories = tuple(model.encode(src_ids, src_keep) for model in self.models)
-        return _Memories(memories[0].values, src_keep, memories[0].final, of_members=memories)
+        return _Memories(memories[0].values, src_keep, memories[0].final, memories=memories)
 
     def init_state(self, memory: Memory) -> EnsembleState:
         return EnsembleState(tuple(m.init_state(part) for m, part in self._parts(memory)))
@@ -90,11 +91,11 @@ class Ensemble(Seq2Seq):
 
     def _parts(self, memory: Memory) -> list[tuple[Seq2Seq, Memory]]:
         assert isinstance(memory, _Memories)
-        return list(zip(self.models, memory.of_members, strict=True))
+        return list(zip(self.models, memory.memories, strict=True))
 
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
         assert isinstance(state, EnsembleState)
-        parts = zip(self.models, state.of_members, strict=True)
+        parts = zip(self.models, state.states, strict=True)
         outs = [model.step(last_ids, part) for model, part in parts]
         return StepOutput(
             self._log_mean([out.logits for out in outs]),
@@ -107,7 +108,7 @@ class Ensemble(Seq2Seq):
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
         assert isinstance(state, EnsembleState)
-        parts = zip(self.models, state.of_members, strict=True)
+        parts = zip(self.models, state.states, strict=True)
         outs = [model.teacher_forced(tgt_in, part, with_weights) for model, part in parts]
         features = self._log_mean([out.logits for out in outs])
         if not with_weights:
@@ -117,7 +118,7 @@ class Ensemble(Seq2Seq):
         return DecoderOutput(features, self.vocabulary, weights, torch.stack(heads, dim=1))
 
     def _log_mean(self, logits: Sequence[Float[Tensor, "*L V"]]) -> Float[Tensor, "*L V"]:
-        """Return the log of the members' mean probability, from their logits."""
+        """Return the log of the weighted mean of the members' probabilities, from their logits."""
         pairs = zip(logits, self.weights, strict=True)
         parts = [member.float().log_softmax(-1) + math.log(weight) for member, weight in pairs]
         return torch.stack(parts).logsumexp(dim=0)

@@ -1,7 +1,7 @@
-"""Copies of models whose matrix products are in 8-bit integers, for decoding on a CPU.
+"""Copies of models that compute matrix products in 8-bit integers, for decoding on a CPU.
 
-No calibration and no second file are needed: weights are quantized when the copy is made, inputs at
-each call. Embeddings and the arithmetic of attention stay in fp32.
+No calibration and no second file are needed. Weights are quantized when the copy is made, and
+inputs at each call. Embeddings, attention scores and weighted sums stay in fp32.
 """
 
 import copy
@@ -24,14 +24,14 @@ from nmt.models.vocabulary import VocabLinear, VocabularyLayer
 from nmt.ops.backend import BackendName, operations
 from nmt.ops.products import int8_product
 
-_MIN_OUTPUTS = 64  # for fewer, quantizing the input costs more than the int8 product saves
+_MIN_OUTPUTS = 64  # with fewer, quantizing the input costs more than the int8 product saves
 
 
 class Int8Linear(nn.Module):
     """W x + b, with int8 products and exact integer sums.
 
-    Each row of W and each x has its own scale: its largest magnitude / 127. Therefore the result
-    for one x does not depend on the rest of its batch.
+    Each row of W and each vector x has its own scale, its largest magnitude / 127. Therefore the
+    result for one x does not depend on the rest of its batch.
     """
 
     quantized: Tensor
@@ -129,7 +129,7 @@ class Int8Layers(nn.Module):
 
 
 def quantize_model(model: Seq2Seq) -> Seq2Seq:
-    """Return a copy in eval mode whose recurrent, vocabulary and larger linear layers are int8."""
+    """Return an int8 copy in eval mode; linear layers with few outputs keep their dtype."""
     clone = copy.deepcopy(model).eval()
     modules = list(clone.modules())
     backend = next(module.backend for module in modules if isinstance(module, VocabularyLayer))

@@ -1,4 +1,4 @@
-"""Types of the tensors that many methods share. docs/design.md explains the letters of shapes."""
+"""Tensor types that many methods share. docs/design.md explains the letters of shapes."""
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -11,9 +11,9 @@ Queries = Float[Tensor, "B Q H"]
 Keys = Float[Tensor, "B S K"]
 
 Values = Float[Tensor, "B S C"]  # what attention sums: the annotations or a linear map of them
-Scores = Float[Tensor, "B Q S"]  # scores or weights of Q queries over S source positions
+Scores = Float[Tensor, "B Q S"]  # scores or attention weights of Q queries over S source positions
 
 HeadScores = Float[Tensor, "B N Q S"]
-"""Scores or weights of each of N heads; N = 1 for most attention types."""
+"""Scores or attention weights of each of N heads; N = 1 for most attention types."""
 
 Contexts = Float[Tensor, "B Q M"]

@@ -13,14 +13,14 @@ _Value = TypeVar("_Value")
 
 
 def named_tensors(value: object) -> dict[str, Tensor]:
-    """Return all tensors in nested dataclasses and tuples, by paths like `layers.0.target.keys`."""
+    """Return the tensors of nested dataclasses and tuples, keyed like `layers.0.target.keys`."""
     tensors: dict[str, Tensor] = {}
     _map(lambda name, tensor: tensors.setdefault(name, tensor), value, "")
     return tensors
 
 
 def with_tensors(value: _Value, tensors: Mapping[str, Tensor]) -> _Value:
-    """Return a copy of `value` in which `tensors` replaces the tensors of the same names."""
+    """Return a copy of `value` with the tensors of `tensors`, which must contain every name."""
     result: _Value = _map(tensors.get, value, "")
     return result
 
@@ -44,8 +44,8 @@ def _map(new: Callable[[str, Tensor], Tensor], value: Any, name: str) -> Any:
 def row_tensor_names(state: State) -> frozenset[str]:
     """Return the names of the tensors that a search stores for each row, not for each sentence.
 
-    `state` must hold at least two sentences. With more rows than sentences, `State.select` copies
-    only the tensors of rows, which tells the two apart.
+    `state` must be on the CPU and hold at least two sentences. If more rows than sentences are
+    selected, only the tensors stored for each row grow.
     """
     tensors = named_tensors(state)
     sentences = torch.arange(len(next(iter(tensors.values()))))

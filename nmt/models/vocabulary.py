@@ -1,6 +1,7 @@
 """The embedding and the output layer of a vocabulary, and the readouts of recurrent decoders.
 
-The tables of both are padded with rows to a multiple of 64. Results never contain these rows.
+Embedding tables and output weights are padded to a multiple of 64 rows. Results never contain the
+padding rows.
 """
 
 import abc
@@ -35,8 +36,8 @@ class PieceEmbedding(nn.Embedding):
 TiedEmbeddings = Annotated[
     Literal["none", "target", "all"],
     Field(
-        description="share the vocabulary layer's weight with the target embedding (arXiv "
-        "1608.05859); `all`: with the source embedding too (needs a joint tokenizer)"
+        description="embeddings that share the vocabulary layer's weight: none, the target's "
+        "(arXiv 1608.05859), or all, which also includes the source's (requires a joint tokenizer)"
     ),
 ]
 
@@ -92,9 +93,9 @@ class VocabularyLayer(nn.Module, abc.ABC):
     ) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"]]:
         """Return Operations.top_k_log_probs of the features' logits, with K = min(k, V).
 
-        On a CPU the pieces are ranked in blocks of a few sentences, because caches are small.
+        On a CPU the rows are ranked in blocks, to use the cache.
         """
-        # A CPU is fastest with blocks of sentences whose logits have twice the cache's size.
+        # A CPU is fastest if the logits of a block are twice the size of the L2 cache.
         n_numbers = 2 * CACHED_NUMBERS if features.device.type == "cpu" else sys.maxsize
         ops, n = operations(self.backend, features), self.n_pieces
         parts = self.logit_blocks(features, n_numbers)
@@ -106,11 +107,11 @@ _IMPOSSIBLE_LOGIT = -1e4  # finite in every dtype; its exp() is exactly 0 in fp3
 
 
 class VocabLinear(VocabularyLayer):
-    """Logits W x + b; padding rows of the table have a constant logit of probability 0.
+    """Computes the logits W x + b; padding rows of W have a constant logit with probability 0.
 
-    `rms` is about the root mean square of the features in a trained model: 1 after a normalisation,
-    less for recurrent states. It determines the variance of the initial weights. `tied` is an
-    embedding that shares its weight with this layer (arXiv 1608.05859), or None.
+    `rms` is the approximate root mean square of the features in a trained model: 1 after a
+    normalisation, less for recurrent states. It determines the variance of the initial weights.
+    `tied` is an embedding that shares its weight with this layer (arXiv 1608.05859), or None.
     """
 
     def __init__(
@@ -139,8 +140,9 @@ class VocabLinear(VocabularyLayer):
     def reset_parameters(self) -> None:
         """Draw W from N(0, 1 / (R rms^2)), so that logits have a variance of about 1; set b to 0.
 
-        With rules that also count the V outputs, such as Xavier's, the layers below learn next to
-        nothing in the first hundreds of updates. The embedding initialises a tied weight.
+        Rules that also depend on the number of outputs, such as Xavier's, draw smaller weights.
+        Then the layers below learn very little in the first few hundred updates. A tied weight is
+        initialised by its embedding instead.
         """
         nn.init.zeros_(self.bias)
         if not self.is_tied:
@@ -164,12 +166,12 @@ class Readout(nn.Module):
     reads_context = False
 
     def forward(self, hidden: Hidden, embedded: Embedded, context: Context) -> Features:
-        """Return R features per step from hidden state, previous piece's embedding and context."""
+        """Return R features per step; `embedded` is the embedding of the previous piece."""
         return hidden
 
 
 class PlainReadoutConfig(Config):
-    """The new hidden state alone, as in the textbook (d2l.ai, section 11.4)."""
+    """The new hidden state alone (d2l.ai, section 11.4)."""
 
     kind: Literal["plain"] = "plain"
 
@@ -182,13 +184,13 @@ class PlainReadoutConfig(Config):
 
 
 class DeepReadoutConfig(Config):
-    """Deep output: a layer over hidden state, previous piece and context (arXiv 1409.0473)."""
+    """A layer over hidden state, previous piece and context ("deep output", arXiv 1409.0473)."""
 
     kind: Literal["deep"] = "deep"
-    size: int = Field(default=500, gt=0, description="features that the vocabulary layer reads")
+    size: int = Field(default=500, gt=0, description="number of features for the vocabulary layer")
     activation: Literal["maxout", "tanh"] = Field(
         default="maxout",
-        description="maxout: the larger of two units, as in the paper; tanh: half the cost",
+        description="maxout (as in the paper) takes the larger of two units; tanh costs half",
     )
 
     def width(self, hidden: int) -> int:

@@ -1,4 +1,4 @@
-"""Consistency losses of two passes over the same targets, and cut pieces for the second pass."""
+"""Consistency losses between two passes over the same targets, and the cutting of pieces."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,15 +27,15 @@ def paired_loss(
 
     p and q are the distributions of the first and of the last N / 2 rows. The loss is summed over
     the target tokens y of the first rows. CE is the cross-entropy with label smoothing `smoothing`.
-    If `tgt_out` is padding in the last rows only, CE(q, y) is left out and the KL terms stay.
+    If all last rows of `tgt_out` are padding, CE(q, y) is omitted but the KL terms remain.
     Gradients flow through p and q in every term.
 
-    The NLL, without gradient, is -log p(y) in the first and -log q(y) in the last rows; padding 0.
+    The NLL is -log p(y) in the first rows and -log q(y) in the last, 0 at padding, and detached.
     """
     vocabulary, features = output.vocabulary, output.features
     ops = operations(vocabulary.backend, features)
 
-    def of_tokens(rows: Tensor, table: Tensor, bias: Tensor, targets: Tensor) -> Any:
+    def chunk_loss(rows: Tensor, table: Tensor, bias: Tensor, targets: Tensor) -> Any:
         logits = ops.linear(rows, table, bias)
         log_probs = logits.log_softmax(dim=-1, dtype=accumulate_dtype(logits.dtype))
         keep = targets != PAD_ID
@@ -52,15 +52,15 @@ def paired_loss(
     n_bytes = _BYTES_AT_ONCE.get(features.device.type, 2**23)
     size = max(1, n_bytes // (2 * 4 * vocabulary.n_pieces))
     rows = features.reshape(2, -1, features.shape[-1]), *vocabulary.affine()
-    loss, nlls = _Chunks.apply(of_tokens, size, *rows, tgt_out.view(2, -1))  # type: ignore[no-untyped-call]
+    loss, nlls = _Chunks.apply(chunk_loss, size, *rows, tgt_out.view(2, -1))  # type: ignore[no-untyped-call]
     return loss, nlls.view_as(tgt_out)
 
 
 class _Chunks(torch.autograd.Function):
-    """Sum a loss over chunks of tokens, and compute the gradient of each chunk with its loss."""
+    """Sums a loss over chunks of tokens; each chunk's gradient is computed along with its loss."""
 
     @staticmethod
-    def forward(ctx: Any, of_tokens: Callable[..., Any], size: int, *inputs: Tensor) -> Any:
+    def forward(ctx: Any, loss_of: Callable[..., Any], size: int, *inputs: Tensor) -> Any:
         rows, table, bias, targets = inputs
         loss, nlls = table.new_zeros(()), table.new_empty(targets.shape)
         gradients = [torch.empty_like(rows), torch.zeros_like(table), torch.zeros_like(bias)]
@@ -68,7 +68,7 @@ class _Chunks(torch.autograd.Function):
             chunk = slice(start, start + size)
             leaves = [x.detach().requires_grad_() for x in (rows[:, chunk], table, bias)]
             with torch.enable_grad():
-                chunk_loss, nlls[:, chunk] = of_tokens(*leaves, targets[:, chunk])
+                chunk_loss, nlls[:, chunk] = loss_of(*leaves, targets[:, chunk])
             gradients[0][:, chunk], *others = torch.autograd.grad(chunk_loss, leaves)
             torch._foreach_add_(gradients[1:], others)
             loss += chunk_loss.detach()
@@ -85,8 +85,8 @@ class _Chunks(torch.autograd.Function):
 def cut_pieces(ids: Int[Tensor, "B T"], rate: float) -> Int[Tensor, "B T"]:
     """Replace each piece, except bos and eos, by PAD_ID with probability `rate`.
 
-    SimCut's code does the same (github.com/gpengzhi/Bi-SimCut). Models mask by lengths, so that a
-    cut piece keeps its position. Within `zero_pad_embeddings`, its embedding is 0.
+    SimCut's code does the same (github.com/gpengzhi/Bi-SimCut). Masks depend on lengths, not on
+    PAD_ID, so a cut piece keeps its position. Within `zero_pad_embeddings` its embedding is 0.
     """
     is_cut = torch.rand(ids.shape, device=ids.device) < rate
     return ids.masked_fill(is_cut & (ids != BOS_ID) & (ids != EOS_ID), PAD_ID)

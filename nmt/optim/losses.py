@@ -21,14 +21,14 @@ from nmt.settings.base import Config, UserPath
 from nmt.text.vocabulary import PAD_ID
 
 TargetLoss = tuple[Float[Tensor, ""], Float[Tensor, "B T"]]
-"""The loss summed over the target tokens, and -log p of each token, 0 at padding."""
+"""The loss summed over the target tokens, and -log p of each token, which is 0 at padding."""
 
 Smoothing = Annotated[
-    float, Field(ge=0, lt=1, description="probability spread evenly over all pieces")
+    float, Field(ge=0, lt=1, description="label smoothing: probability spread over all pieces")
 ]
 """The label smoothing e (arXiv 1512.00567, section 7)."""
 
-Alpha = Annotated[float, Field(gt=0, description="weight of the divergence, as in the paper")]
+Alpha = Annotated[float, Field(gt=0, description="weight of the divergence, alpha in the paper")]
 
 
 class LossSum(NamedTuple):
@@ -58,7 +58,7 @@ class Loss(abc.ABC):
         return batch
 
     def forward_context(self, model: nn.Module) -> AbstractContextManager[None]:
-        """Return the context of the model's forward pass; by default it has no effect."""
+        """Return a context manager for the model's forward pass; by default it has no effect."""
         return nullcontext()
 
     def __call__(self, output: DecoderOutput, batch: Batch) -> LossSum:
@@ -67,9 +67,9 @@ class Loss(abc.ABC):
 
     @abc.abstractmethod
     def of_targets(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
-        """Return the loss without the auxiliary loss. Only the loss sum needs a gradient.
+        """Return the loss sum, without the auxiliary loss, and -log p of each target token.
 
-        -log p is used for reports and by the auxiliary loss.
+        Only the loss sum needs a gradient. -log p is used in reports and by the auxiliary loss.
         """
 
 
@@ -92,7 +92,8 @@ class GuidedAlignment(CrossEntropy):
     """The cross-entropy of the target plus `factor` times the `alignment_loss` of the attention.
 
     The alignment loss applies to the mean of `heads`, or to `output.weights` if `heads` is None.
-    Each epoch multiplies `factor` by `decay`. An update divides both losses by its token count.
+    `factor` is multiplied by `decay` after each epoch. An update divides both losses by its number
+    of target tokens.
     """
 
     factor: float = 1.0
@@ -144,8 +145,8 @@ class RDrop(CrossEntropy):
 class SimCut(CrossEntropy):
     """-log p(y) + alpha KL(p || q), where q is the distribution of a second pass.
 
-    The second pass embeds a piece of the source or the target prefix as 0 with probability `p`
-    (arXiv 2206.02368, section 3). It has no auxiliary loss.
+    The second pass embeds each piece of source and target prefix as 0 with the probability given by
+    the field `p` (arXiv 2206.02368, section 3). The second pass has no auxiliary loss.
     """
 
     alpha: float = 0.0
@@ -170,7 +171,7 @@ _LEAST_WEIGHT = 1e-10  # smaller weights, such as those outside a window, get no
 def alignment_loss(weights: Float[Tensor, "B T S"], links: BatchLinks) -> Float[Tensor, ""]:
     """Return -sum over links of share * log weight, in nats.
 
-    The terms of a linked target piece are the cross-entropy between its shares, which sum to 1, and
+    The terms of one target piece sum to the cross-entropy between its shares, which sum to 1, and
     its attention weights (arXiv 1607.01628; arXiv 1909.02074).
     """
     row, target, source = links.indices
@@ -185,7 +186,7 @@ def cross_entropy(
 
     With label smoothing e, the target distribution in `loss_sum` is (1 - e) one-hot + e uniform
     over the vocabulary (arXiv 1512.00567, section 7). The auxiliary loss of `output` is added to
-    `loss_sum` only. Under autocast the logits have autocast's dtype, but the sums do not.
+    `loss_sum` only. Under autocast the logits have autocast's dtype, but the sums are in fp32.
     """
     keep = tgt_out != PAD_ID
     loss = output.vocabulary.cross_entropy(output.features, tgt_out, keep, label_smoothing)
@@ -222,11 +223,11 @@ class CrossEntropyConfig(LossOptions):
 
 
 class GuidedAlignmentConfig(LossOptions):
-    """The cross-entropy of the target, and an alignment loss that trains the attention to follow
-    given word alignments (Chen et al. 2016, arXiv 1607.01628; for one layer of a Transformer, Garg
-    et al. 2019, arXiv 1909.02074). For each linked target piece the alignment loss is the
-    cross-entropy between the attention weights and a uniform distribution over the linked source
-    pieces.
+    """The cross-entropy plus a loss that trains the attention to follow given word alignments.
+
+    For each linked target piece the alignment loss is the cross-entropy between a uniform
+    distribution over the linked source pieces and the attention weights (Chen et al. 2016, arXiv
+    1607.01628; for one layer of a Transformer, Garg et al. 2019, arXiv 1909.02074).
     """
 
     kind: Literal["guided_alignment"] = "guided_alignment"
@@ -236,26 +237,26 @@ class GuidedAlignmentConfig(LossOptions):
         "same order, in the Pharaoh format (docs/alignment.md)"
     )
     factor: float = Field(
-        default=0.5, gt=0, description="weight of the alignment loss (of the cross-entropy: 1)"
+        default=0.5,
+        gt=0,
+        description="weight of the alignment loss; the cross-entropy has weight 1",
     )
     decay: float = Field(
         default=1.0, gt=0, le=1, description="`factor` is multiplied by this after each epoch"
     )
     heads: str = Field(
         default="mean",
-        description="the heads whose mean is trained, by the names that `nmt attention` takes; "
-        "mean: the weights that maps show, in a Transformer the mean of model.attention_layer",
+        description="attention heads whose mean is trained, by their names in `nmt attention`; "
+        "mean: the heads that attention maps show, in a Transformer model.attention_layer",
     )
 
     def build(self, heads: tuple[int, ...] | None = None) -> Loss:
-        """Return the loss for the mean of `heads`, or for `output.weights` if `heads` is None."""
+        """Build the loss on the mean of `heads`, or on `output.weights` if `heads` is None."""
         return GuidedAlignment(self.smoothing, self.factor, self.decay, heads)
 
 
 class RDropConfig(LossOptions):
-    """R-Drop: the mean cross-entropy of two passes that differ by dropout, and the divergence of
-    their distributions (Liang et al. 2021, arXiv 2106.14448).
-    """
+    """R-Drop (arXiv 2106.14448): the mean cross-entropy of two passes, plus their divergence."""
 
     kind: Literal["r_drop"] = "r_drop"
     smoothing: Smoothing = 0.0
@@ -266,9 +267,7 @@ class RDropConfig(LossOptions):
 
 
 class SimCutConfig(LossOptions):
-    """SimCut: the cross-entropy, and the divergence from a second pass without some of the pieces
-    (Gao et al. 2022, arXiv 2206.02368).
-    """
+    """SimCut (arXiv 2206.02368): cross-entropy plus divergence from a pass without some pieces."""
 
     kind: Literal["simcut"] = "simcut"
     smoothing: Smoothing = 0.0

@@ -20,11 +20,11 @@ class AdamConfig(Config):
     """Adam (arXiv 1412.6980). `weight_decay` is an L2 penalty, added to the gradient."""
 
     kind: Literal["adam"] = "adam"
-    beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the mean gradient")
-    beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of the mean square")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="decay rate of the mean gradient")
+    beta2: float = Field(default=0.999, ge=0, lt=1, description="decay rate of the mean square")
     eps: float = Field(default=1e-8, gt=0, description="added to the root of the mean square")
     weight_decay: float = Field(
-        default=0.0, ge=0, description="multiple of each weight, biases too, added to its gradient"
+        default=0.0, ge=0, description="this multiple of a weight or bias is added to its gradient"
     )
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
@@ -40,13 +40,13 @@ class AdamWConfig(AdamConfig):
 
     kind: Literal["adamw"] = "adamw"  # type: ignore[assignment]
     weight_decay: float = Field(
-        default=0.01, ge=0, description="an update shrinks matrices by lr times this share"
+        default=0.01, ge=0, description="each update multiplies matrices by 1 - lr * weight_decay"
     )
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
-        named = list(parameters)
-        matrices = [(name, p) for name, p in named if p.ndim >= 2]
-        vectors = [(name, p) for name, p in named if p.ndim < 2]
+        pairs = list(parameters)
+        matrices = [(name, p) for name, p in pairs if p.ndim >= 2]
+        vectors = [(name, p) for name, p in pairs if p.ndim < 2]
         groups = [
             {"params": group, "weight_decay": decay}
             for group, decay in ((matrices, self.weight_decay), (vectors, 0.0))
@@ -59,7 +59,7 @@ class SGDConfig(Config):
     """Stochastic gradient descent."""
 
     kind: Literal["sgd"] = "sgd"
-    momentum: float = Field(default=0.0, ge=0, lt=1, description="decay of the velocity")
+    momentum: float = Field(default=0.0, ge=0, lt=1, description="decay rate of the velocity")
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
         return torch.optim.SGD(parameters, lr, momentum=self.momentum)
@@ -68,24 +68,24 @@ class SGDConfig(Config):
 class Adadelta(torch.optim.Adadelta):
     """torch's Adadelta, with a Triton kernel if all weights are contiguous fp32 on a CUDA GPU.
 
-    The kernel makes one pass over the memory of a weight, and torch makes 28.
+    The kernel makes one pass over the memory of a weight, where torch makes 28.
     """
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        trained = [
+        pairs = [
             (parameter, group)
             for group in self.param_groups
             for parameter in group["params"]
             if parameter.grad is not None
         ]
-        if closure is not None or not all(_is_plain(parameter) for parameter, _ in trained):
+        if closure is not None or not all(_is_plain(parameter) for parameter, _ in pairs):
             return super().step(closure)
         from nmt.ops.triton.operations import adadelta  # imports Triton
 
-        for parameter, group in trained:
+        for parameter, group in pairs:
             state = self.state[parameter]
-            if not state:  # as torch begins
+            if not state:  # torch's initial state
                 state["step"] = torch.zeros((), dtype=torch.float32, device="cpu")
                 state |= {k: torch.zeros_like(parameter) for k in ("square_avg", "acc_delta")}
             state["step"] += 1
@@ -107,7 +107,7 @@ class AdadeltaConfig(Config):
     """Adadelta (arXiv 1212.5701). arXiv 1409.0473 uses it with lr 1."""
 
     kind: Literal["adadelta"] = "adadelta"
-    rho: float = Field(default=0.95, ge=0, lt=1, description="decay of both mean squares")
+    rho: float = Field(default=0.95, ge=0, lt=1, description="decay rate of both mean squares")
     eps: float = Field(default=1e-6, gt=0, description="added to both mean squares")
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
@@ -128,7 +128,7 @@ class EMAConfig(Config):
     averages replace w in validation, in the choice of the best checkpoint and in translation.
     """
 
-    decay: float = Field(default=0.999, ge=0, lt=1, description="share of the former average")
+    decay: float = Field(default=0.999, ge=0, lt=1, description="share d of the previous average")
 
     def build(self, model: nn.Module) -> AveragedModel:
         """Return a copy of `model` that holds the averages, initially the weights of `model`."""

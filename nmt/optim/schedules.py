@@ -16,7 +16,7 @@ class ConstantConfig(Config):
     """A constant learning rate after an optional linear warm-up."""
 
     kind: Literal["constant"] = "constant"
-    warmup: int = Field(default=0, ge=0, description="updates of linear rise from 0")
+    warmup: int = Field(default=0, ge=0, description="updates in which lr rises linearly from 0")
 
     def factor(self, step: int, total_steps: int | None) -> float:
         """Return the factor of the learning rate at update `step` (from 0)."""
@@ -24,10 +24,10 @@ class ConstantConfig(Config):
 
 
 class InverseSqrtConfig(Config):
-    """Linear warm-up, then lr * sqrt(warmup / step), but >= lr * floor (arXiv 1706.03762, 5.3)."""
+    """Linear warm-up, then lr * sqrt(warmup / step), >= lr * floor (arXiv 1706.03762, 5.3)."""
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
-    warmup: int = Field(default=4000, gt=0, description="updates of linear rise from 0")
+    warmup: int = Field(default=4000, gt=0, description="updates in which lr rises linearly from 0")
     floor: float = Field(default=0.0, ge=0, le=1, description="lowest share of lr after warm-up")
 
     def factor(self, step: int, total_steps: int | None) -> float:
@@ -38,8 +38,8 @@ class CosineConfig(Config):
     """Linear warm-up, then half a cosine from lr down to lr * floor (arXiv 1608.03983)."""
 
     kind: Literal["cosine"] = "cosine"
-    warmup: int = Field(default=0, ge=0, description="updates of linear rise from 0")
-    floor: float = Field(default=0.0, ge=0, le=1, description="share of lr at the end")
+    warmup: int = Field(default=0, ge=0, description="updates in which lr rises linearly from 0")
+    floor: float = Field(default=0.0, ge=0, le=1, description="final share of lr")
 
     def factor(self, step: int, total_steps: int | None) -> float:
         """Return the factor of the learning rate at update `step` (from 0) of `total_steps`."""
@@ -53,9 +53,9 @@ class PlateauConfig(Config):
     """Multiply lr by `decay` after more than `patience` validations without a better `metric`."""
 
     kind: Literal["plateau"] = "plateau"
-    decay: float = Field(default=0.5, gt=0, lt=1, description="factor of each reduction of lr")
+    decay: float = Field(default=0.5, gt=0, lt=1, description="factor that multiplies lr")
     patience: int = Field(default=1, ge=0, description="validations to wait for an improvement")
-    metric: MetricName = Field(default="loss", description="what must improve in validation")
+    metric: MetricName = Field(default="loss", description="the validation metric to improve")
     floor: float = Field(default=0.0, ge=0, le=1, description="lowest share of lr")
 
 
@@ -69,13 +69,13 @@ def _warmup(step: int, warmup: int) -> float:
 
 
 _COUNTERS = {"last_epoch", "_step_count", "_last_lr", "best", "num_bad_epochs", "cooldown_counter"}
-"""The keys of a scheduler's state that change during training, unlike its settings."""
+"""The keys of a scheduler's state that change in training; the other keys are settings."""
 
 
 def check_alike(name: str, saved: object, current: object) -> None:
-    """Raise ValueError unless `saved` equals `current` except for the values of its numbers."""
+    """Raise ValueError unless `saved` has the keys and list lengths of `current`, and numbers."""
     if not _is_alike(current, saved):
-        raise ValueError(f"{name}: got {str(saved)[:100]}, allowed: values like {current}")
+        raise ValueError(f"{name}: got {str(saved)[:100]}, allowed: numbers as in {current}")
 
 
 def _is_alike(one: object, other: object) -> bool:
@@ -115,10 +115,10 @@ class Schedule:
         if isinstance(self._scheduler, LambdaLR):
             self._scheduler.step()
 
-    def after_validation(self, measured: Mapping[str, float]) -> None:
+    def after_validation(self, metrics: Mapping[str, float]) -> None:
         """Step a plateau schedule. Call this once after every validation."""
         if isinstance(self._scheduler, ReduceLROnPlateau):
-            self._scheduler.step(measured[self._metric])
+            self._scheduler.step(metrics[self._metric])
 
     def state_dict(self) -> dict[str, object]:
         """Return the counters of the scheduler as JSON values."""
@@ -127,7 +127,7 @@ class Schedule:
     def load_state_dict(
         self, state: dict[str, object], saved_groups: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Restore the counters in `state`. The settings of this config stay.
+        """Restore the counters in `state` and keep the settings of this config.
 
         `saved_groups` are the saved parameter groups of the optimiser. With a plateau schedule, the
         learning rate becomes the same fraction of its initial value as in `saved_groups`.

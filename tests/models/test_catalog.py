@@ -101,7 +101,7 @@ _ROTARY = {"size": 9, "heads": 3, "positions": {"kind": "rotary"}}
             ("rnn", {"attention": {"kind": kind}}, f"attention.kind: '{kind}' .*got 7 .* 14 ")
             for kind in ("dot", "scaled_dot", "gaussian", "cosine")
         ),
-        ("rnn", {"attention": {**_HEADS, "size": 15}}, "size: 2 heads .* 15"),
+        ("rnn", {"attention": {**_HEADS, "size": 15}}, "size: 2 heads: got .* 15"),
         ("rnn", {"attention": {**_HEADS, "over": {"kind": "location"}}}, "over.kind: 'location'"),
         ("rnn", {"attention": {**_HEADS, "over": {"kind": "dot", **_HARD}}}, "over.weights"),
         ("rnn", {"attention": _PENALTY}, "doubly_stochastic: weights 'hard'"),

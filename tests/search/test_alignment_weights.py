@@ -91,5 +91,5 @@ def test_heads_are_averaged() -> None:
 def test_an_ensemble_has_weights_and_no_norms() -> None:
     model = Ensemble([model_of("rnn").eval(), model_of("transformer").eval()], TGT_VOCAB)
     assert read(model)[0].shape == (2, 5)
-    with pytest.raises(ConfigError, match="an ensemble has no values of its own"):
+    with pytest.raises(ConfigError, match="got an ensemble, which has no values"):
         read(model, by_norm=True)

@@ -35,10 +35,11 @@ from nmt.ops.reference import AdditiveMemory
 class AttentionState(BatchFirst):
     """The attention state of R rows (hypotheses) that attend to B sentences.
 
-    `queries` is each row's number of past queries. `past` is what the coverage stores, if any.
-    `soft` is True in the rows that use expected weights instead of sampled ones (None: no row).
-    `beams` maps each row to its sentence (None: row i reads sentence i). `forced` replaces the
-    weights of the next query, except where it is NaN.
+    `queries` is each row's number of past queries. `past` is the coverage's summary of past
+    attention weights, or None without coverage. `soft` is True in the rows that use expected
+    weights instead of sampled ones; None means in no row. `beams` maps each row to its sentence; if
+    None, row i reads sentence i. `override` replaces the weights of the next query, except where it
+    is NaN.
     """
 
     keys: Keys
@@ -48,16 +49,17 @@ class AttentionState(BatchFirst):
     past: Float[Tensor, "R S"] | None
     soft: Bool[Tensor, " R"] | None = None
     beams: Beams | None = None
-    forced: Float[Tensor, "R N S"] | None = None
+    override: Float[Tensor, "R N S"] | None = None
 
     def select(self, rows: Int[Tensor, " N"]) -> "AttentionState":
-        """Select rows; select_sentences decides whether the tensors of sentences are copied."""
-        beams, left = select_sentences(self.beams, len(self.keep), rows)
-        by_row = (self.past, self.soft, self.forced)
-        past, soft, forced = (x if x is None else x.index_select(0, rows) for x in by_row)
-        keys, values, keep = (select_or_all(x, left) for x in (self.keys, self.values, self.keep))
+        """Select rows, and with them the sentences that remain; see select_sentences."""
+        beams, indices = select_sentences(self.beams, len(self.keep), rows)
+        by_row = (self.past, self.soft, self.override)
+        past, soft, override = (x if x is None else x.index_select(0, rows) for x in by_row)
+        by_sentence = (self.keys, self.values, self.keep)
+        keys, values, keep = (select_or_all(x, indices) for x in by_sentence)
         queries = self.queries.index_select(0, rows)
-        return AttentionState(keys, values, keep, queries, past, soft, beams, forced)
+        return AttentionState(keys, values, keep, queries, past, soft, beams, override)
 
     def expand_rows(self) -> "AttentionState":
         """Return an equal state in which each row has its own copy of its sentence."""
@@ -77,8 +79,8 @@ class AttentionState(BatchFirst):
 class AttentionOutput:
     """The contexts and attention weights of Q queries, and the next state.
 
-    `heads` are the weights of each head before dropout, so they sum to 1. `samples` is None
-    unless positions were sampled.
+    `heads` are the attention weights of each head before dropout, so they sum to 1. `samples` is
+    None unless positions were sampled.
     """
 
     context: Float[Tensor, "B Q M"]
@@ -88,12 +90,12 @@ class AttentionOutput:
 
     @property
     def weights(self) -> Scores:
-        """The mean of the weights over the heads."""
+        """The mean of the attention weights over the heads."""
         return self.heads.squeeze(1) if self.heads.shape[1] == 1 else self.heads.mean(dim=1)
 
 
 class AdditiveScore(NamedTuple):
-    """The parts of the score v . tanh(W_q q + key); `project_query` applies `query_weight`, W_q."""
+    """The score v . tanh(W_q q + key), where W_q is `query_weight`, applied by `project_query`."""
 
     project_query: Callable[[Tensor], Tensor]
     query_weight: Float[Tensor, "K H"]
@@ -110,7 +112,7 @@ class Attention(nn.Module, abc.ABC):
     """
 
     sums_annotations = True
-    """Whether a linear map of the context may be applied to the annotations instead."""
+    """Whether a linear map of the context may be applied to the values before they are summed."""
 
     def __init__(self, key_size: int, backend: BackendName = "auto") -> None:
         super().__init__()
@@ -139,7 +141,7 @@ class Attention(nn.Module, abc.ABC):
         """Return `additive_score` if the backend's attention operations support this attention.
 
         Operations.attentional_gru and additive_attention_step compute softmax weights over the
-        whole source, without coverage, gate or dropout. With any other option the result is None.
+        whole source, without coverage, gate or dropout. Otherwise the result is None.
         """
         drops = self.training and self.dropout.p > 0
         has_options = any((self.span, self.coverage, self.gate))
@@ -151,11 +153,11 @@ class Attention(nn.Module, abc.ABC):
         return values
 
     def mix(self, heads: HeadScores, values: Values) -> Contexts:
-        """Return the contexts: sums of the values with the attention weights `heads`."""
+        """Return the contexts, which are sums of the values weighted by `heads`."""
         return torch.bmm(heads.squeeze(1), values)
 
     def value_norms(self, values: Values) -> Float[Tensor, "B N S"]:
-        """Return the norm of each head's part of the context at weight 1, before the gate."""
+        """Return the norm of each head's part of the ungated context for a weight of 1."""
         norms: Tensor = torch.linalg.vector_norm(values, dim=-1)
         return norms.unsqueeze(1)
 
@@ -173,8 +175,8 @@ class Attention(nn.Module, abc.ABC):
     ) -> AttentionOutput:
         """Attend from queries to given keys and values: sum_i softmax_i(score(q, k_i)) v_i.
 
-        `project` is applied to the keys first, and `project_values` to the values. Only positions
-        where `keep` is True may be attended (None: all).
+        First `project` is applied to the keys and `project_values` to the values. Only positions
+        where `keep` is True may be attended; None means all positions.
         """
         if keep is None:
             keep = keys.new_ones(keys.shape[:2], dtype=torch.bool)
@@ -194,10 +196,10 @@ class Attention(nn.Module, abc.ABC):
         )
 
     def forward(self, query: Queries, state: AttentionState) -> AttentionOutput:
-        """Compute the output for Q queries; with coverage, one query after another."""
+        """Compute the output for Q queries, one after another if there is coverage."""
         if self.coverage is not None and query.shape[1] > 1:
-            return self._in_turn(query, state)
-        is_forced = state.forced is not None
+            return self._attend_sequentially(query, state)
+        is_forced = state.override is not None
         additive = None if is_forced or query.shape[1] > 1 else self.plain_additive_score()
         if additive is not None:
             ops = operations(self.backend, query)
@@ -210,7 +212,7 @@ class Attention(nn.Module, abc.ABC):
             # Rows of one sentence have different keys, windows or weights.
             output = self._attend(query, state.expand_rows())
             queries, past = output.state.queries, output.state.past
-            return replace(output, state=replace(state, queries=queries, past=past, forced=None))
+            return replace(output, state=replace(state, queries=queries, past=past, override=None))
         output = self._attend(beams.group_by_sentence(query), state)
         return AttentionOutput(
             context=beams.ungroup(output.context),
@@ -221,7 +223,7 @@ class Attention(nn.Module, abc.ABC):
 
     def _attend(self, query: Queries, state: AttentionState) -> AttentionOutput:
         """Compute `forward` for a state without `beams`, where row i reads sentence i."""
-        keys, past, forced = state.keys, state.past, state.forced
+        keys, past, override = state.keys, state.past, state.override
         if self.coverage is not None and past is not None:
             keys = keys + self.coverage(past)
         if self.span is None:
@@ -231,17 +233,17 @@ class Attention(nn.Module, abc.ABC):
         else:
             window = self.span(query, state.keep, state.queries)
             context, heads, samples = self._attend_in_window(window, query, keys, state)
-        if forced is not None:
-            heads = torch.where(forced.isnan(), heads.squeeze(2), forced).unsqueeze(2)
+        if override is not None:
+            heads = torch.where(override.isnan(), heads.squeeze(2), override).unsqueeze(2)
             context, samples = self.mix(heads.to(state.values.dtype), state.values), None
         if self.gate is not None:
             context = torch.sigmoid(self.gate(query)) * context
         if self.coverage is not None and past is not None:
             past = self.coverage.update(past, heads.mean(dim=1))
-        after = replace(state, queries=state.queries + query.shape[1], past=past, forced=None)
+        after = replace(state, queries=state.queries + query.shape[1], past=past, override=None)
         return AttentionOutput(context, heads, after, samples)
 
-    def _in_turn(self, query: Queries, state: AttentionState) -> AttentionOutput:
+    def _attend_sequentially(self, query: Queries, state: AttentionState) -> AttentionOutput:
         outputs: list[AttentionOutput] = []
         for step_query in query.unbind(dim=1):
             outputs.append(self(step_query.unsqueeze(1), state))
@@ -264,7 +266,7 @@ class Attention(nn.Module, abc.ABC):
         keys: Keys,
         state: AttentionState,
     ) -> tuple[Contexts, HeadScores, SampleStatistics | None]:
-        """Attend from each query to its own W positions; queries become rows, R = B Q."""
+        """Attend from each query to its own W positions; each query becomes a row, R = B Q."""
         n_rows, n_queries, width = window.positions.shape
         keep = window.keep.flatten(0, 1)
         rows = query.flatten(0, 1).unsqueeze(1)
@@ -284,7 +286,7 @@ class Attention(nn.Module, abc.ABC):
         return context.view(n_rows, n_queries, -1), heads, samples
 
     def auxiliary_loss(self, outputs: Sequence[AttentionOutput]) -> AuxiliaryLoss | None:
-        """Return the doubly stochastic penalty or REINFORCE's loss over T steps, or None."""
+        """Return the doubly stochastic penalty or the REINFORCE loss of T steps, or None."""
         if self.training and self.doubly_stochastic:
             weights = torch.cat([output.weights for output in outputs], dim=1)
             return DoublyStochastic(self.doubly_stochastic, weights, outputs[-1].state.keep)
@@ -295,7 +297,7 @@ class Attention(nn.Module, abc.ABC):
 def _additive_step(
     ops: Operations, score: AdditiveScore, query: Float[Tensor, "R 1 H"], state: AttentionState
 ) -> AttentionOutput:
-    """Compute `forward` for one query per row by Operations.additive_attention_step."""
+    """Compute `forward` for one query per row with Operations.additive_attention_step."""
     rows = torch.arange(query.shape[0], device=query.device)
     context, weights = ops.additive_attention_step(
         score.project_query(query).squeeze(1),

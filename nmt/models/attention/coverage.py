@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from nmt.models.shapes import Keys
 from nmt.settings.base import Config
 
-Past = Float[Tensor, "B S"]  # a coverage's summary of the past weights; zeros before the first step
+Past = Float[Tensor, "B S"]  # the summary of past attention weights; zeros before the first step
 
 
 class Coverage(nn.Module, abc.ABC):
@@ -26,7 +26,7 @@ class Coverage(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def update(self, past: Past, weights: Float[Tensor, "B 1 S"]) -> Past:
-        """Return the summary after one more step with these weights."""
+        """Return the summary after one more step with these attention weights."""
 
 
 class NoCoverageConfig(Config):
@@ -39,7 +39,7 @@ class NoCoverageConfig(Config):
 
 
 class SumConfig(Config):
-    """The sum of a position's past weights (arXiv 1601.04811 and 1704.04368)."""
+    """The sum of a position's past attention weights (arXiv 1601.04811 and 1704.04368)."""
 
     kind: Literal["sum"] = "sum"
 
@@ -48,7 +48,7 @@ class SumConfig(Config):
 
 
 class SumCoverage(Coverage):
-    """f = W_f c_t, where c_t is the sum of the weights before step t (arXiv 1704.04368, eq. 11)."""
+    """f = W_f c_t, where c_t sums the weights of the steps before t (arXiv 1704.04368, eq. 11)."""
 
     def __init__(self, key_size: int) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class SumCoverage(Coverage):
 
 
 class LocationSensitiveConfig(Config):
-    """A convolution over the previous step's weights (arXiv 1506.07503, section 2.2)."""
+    """A convolution over the previous step's attention weights (arXiv 1506.07503, section 2.2)."""
 
     kind: Literal["location_sensitive"] = "location_sensitive"
 
@@ -71,7 +71,7 @@ class LocationSensitiveConfig(Config):
 
 
 class LocationSensitiveCoverage(Coverage):
-    """f = W_f (F * the previous step's weights), where F has 10 filters of width 7."""
+    """f = W_f conv(F, previous step's attention weights), where F has 10 filters of width 7."""
 
     def __init__(self, key_size: int) -> None:
         super().__init__()

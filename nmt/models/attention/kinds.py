@@ -1,6 +1,6 @@
-"""The union of all attention configs. To add a type, write its class and name it in the union.
+"""The union of all attention configs. To add a type, write its config and add it to the union.
 
-A new score goes into the union of `scores.py`, so that it also works within multi-head attention.
+Add a new score to the union in `scores.py` instead, so that it also works in multi-head attention.
 """
 
 from typing import Annotated

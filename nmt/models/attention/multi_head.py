@@ -1,4 +1,4 @@
-"""Multi-head attention of recurrent decoders, with any score that reads keys in each head."""
+"""Multi-head attention of recurrent decoders; a head may use any score that reads keys."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -25,12 +25,12 @@ class MultiHeadConfig(AttentionOptions):
     size: int | None = Field(
         default=None,
         gt=0,
-        description="d: total size of all heads, a multiple of `heads`; unset: the size of the "
-        "query",
+        description="d: total size of all heads, a multiple of `heads`; unset: the query's size",
     )
     bias: bool = Field(
         default=False,
-        description="add biases to all projections except the keys', which softmax would cancel",
+        description="add a bias to each projection except the keys', whose bias softmax would "
+        "cancel",
     )
     over: Annotated[ScoreKind, Field(discriminator="kind")] = Field(
         default=ScaledDotConfig(), description="the score within each head, and its options"
@@ -39,14 +39,14 @@ class MultiHeadConfig(AttentionOptions):
     @model_validator(mode="after")
     def _options_stand_outside(self) -> "MultiHeadConfig":
         conflicts = [
-            (f"over.{name}", f"applies to all heads: set {name} next to over, not inside it")
+            (f"over.{name}", f"applies to all heads, so set {name} next to over, not inside it")
             for name, field in AttentionOptions.model_fields.items()
             if name != "kind" and getattr(self.over, name) != field.default
         ]
         if self.size is not None:
             conflicts += self._division(self.size, "size")
         if self.over.kind == "location":
-            problem = "'location' does not read keys, so it cannot be used within heads"
+            problem = "'location' does not read keys, allowed within heads: a score that does"
             conflicts.append(("over.kind", problem))
         if conflicts:
             raise conflict_error(conflicts)
@@ -55,7 +55,7 @@ class MultiHeadConfig(AttentionOptions):
     def _division(self, size: int, key: str) -> Iterator[Conflict]:
         n = self.heads
         if size % n:
-            yield key, f"{n} heads need a size that is a multiple of {n}: got {size}"
+            yield key, f"{n} heads: got a total size of {size}, allowed: a multiple of {n}"
 
     def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         return MultiHeadAttention(self, query_size, memory_size, backend)
@@ -70,8 +70,8 @@ class MultiHeadAttention(Attention):
     """context = W_o [head_1; ...; head_h], head_i = f_i(W_q_i q, W_k_i k, W_v_i v).
 
     arXiv 1706.03762, section 3.2.2; d2l.ai, section 11.5. f_i is attention with the score
-    `config.over`. If the score has parameters, each head has its own. Otherwise all heads are
-    computed at once, as additional sentences of the batch. W_o maps to the size of an annotation.
+    `config.over`. If the score has parameters, each head has parameters of its own. Otherwise all
+    heads are computed at once, as additional sentences. W_o maps to the size of an annotation.
     """
 
     sums_annotations = False
@@ -121,7 +121,7 @@ class MultiHeadAttention(Attention):
     def _in_shares(
         self, x: Float[Tensor, "B S C"]
     ) -> Iterator[tuple[Attention, Float[Tensor, "B S P"]]]:
-        """Yield each score with its heads' share of the last dimension."""
+        """Yield each score module with its part of the last dimension of `x`."""
         for score, share in zip(self.scores, x.chunk(len(self.scores), dim=-1), strict=True):
             assert isinstance(score, Attention)
             yield score, share
@@ -132,7 +132,7 @@ class MultiHeadAttention(Attention):
 
 
 def _as_sentences(x: Float[Tensor, "B S C"], n_heads: int) -> Float[Tensor, "R S P"]:
-    """Turn heads into additional sentences, R = B N, each with its share P = C / N."""
+    """Return each head of each sentence as a row, R = B N, of size P = C / N."""
     return split_heads(x, n_heads).flatten(0, 1)
 
 

@@ -33,9 +33,9 @@ class NoAttentionConfig(Config):
 
 
 class NoAttention(Attention):
-    """The context is always `Memory.final` of the top layer, whatever the weights.
+    """The context is always `Memory.final` of the top layer, independent of attention weights.
 
-    All weight is on the last kept position, the end of the sentence: alignments have no links.
+    The last kept position, which is eos, gets all weight, so that alignments have no links.
     """
 
     def __init__(self, memory_size: int) -> None:

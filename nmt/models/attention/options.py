@@ -18,12 +18,12 @@ class AttentionOptions(Config, abc.ABC):
     """Base class of attention configs; a subclass adds its settings and implements `build_core`."""
 
     kind: str  # fixed by each subclass; declared here to be the first key
-    weights: WeightingConfig = Field(default=SoftConfig(), description="how scores become weights")
+    weights: WeightingConfig = Field(default=SoftConfig(), description="maps scores to weights")
     span: SpanConfig = Field(
         default=GlobalConfig(), description="which source positions a step can attend to"
     )
     coverage: CoverageConfig = Field(
-        default=NoCoverageConfig(), description="how earlier weights influence the scores"
+        default=NoCoverageConfig(), description="how weights of earlier steps influence the scores"
     )
     dropout: float = Field(
         default=0.0, ge=0, lt=1, description="share of attention weights dropped in training"
@@ -36,20 +36,20 @@ class AttentionOptions(Config, abc.ABC):
     doubly_stochastic: float = Field(
         default=0.0,
         ge=0,
-        description="weight of the penalty sum_i (1 - sum_t weights_ti)^2 of each sentence in the "
-        "training loss, in nats (arXiv 1502.03044, equation 14)",
+        description="factor of a penalty in the training loss, for each sentence and in nats: "
+        "sum_i (1 - sum_t weights_ti)^2 (arXiv 1502.03044, equation 14)",
     )
 
     @model_validator(mode="after")
     def _penalty_has_a_gradient(self) -> "AttentionOptions":
         if self.doubly_stochastic and self.weights.kind == "hard":
-            problem = "weights 'hard' have no gradient: use soft, sparsemax or hard_gumbel"
+            problem = "weights 'hard' have no gradient, allowed: soft, sparsemax or hard_gumbel"
             raise conflict_error([("doubly_stochastic", problem)])
         return self
 
     @abc.abstractmethod
     def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
-        """Build the attention module, to which `build` adds the options of this class."""
+        """Build the attention module; `build` then adds the options of this class."""
 
     def build(self, query_size: int, memory_size: int, backend: BackendName = "auto") -> Attention:
         """Build the attention, with its options, for queries and annotations of these sizes."""
@@ -63,5 +63,5 @@ class AttentionOptions(Config, abc.ABC):
         return attention
 
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
-        """Yield each setting that does not fit these sizes, with the problem."""
+        """Yield each setting that contradicts these sizes, with a description of the problem."""
         yield from ()

@@ -42,7 +42,7 @@ class _Additive(Attention):
 
 
 class AdditiveAttention(_Additive):
-    """score(q, k) = w_v^T tanh(W_q q + W_k k), no bias (arXiv 1409.0473, appendix A.1.2)."""
+    """score(q, k) = w_v^T tanh(W_q q + W_k k), without bias (arXiv 1409.0473, appendix A.1.2)."""
 
     def __init__(
         self, query_size: int, memory_size: int, size: int, backend: BackendName = "auto"
@@ -72,9 +72,9 @@ class ConcatConfig(AttentionOptions):
 class ConcatAttention(_Additive):
     """score(q, k) = v_a^T tanh(W_a [q; k]) (arXiv 1508.04025, section 3.1).
 
-    W_a [q; k] is the sum of two products, one for each half of W_a; the keys' product is computed
-    once per sentence. Only the initial weights differ from additive attention: one matrix of query
-    size + memory size columns has a smaller initial variance than two matrices.
+    W_a [q; k] is the sum of two products, one with the query and one with the key, which is
+    computed once per sentence. Only the initial weights differ from additive attention: a matrix
+    with more columns has a smaller initial variance.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class _Product(Attention):
 
 
 class GeneralConfig(AttentionOptions):
-    """Bilinear attention (Luong et al. 2015): q^T W k, for vectors of any two sizes."""
+    """Bilinear attention (Luong et al. 2015): q^T W k, for queries and keys of any size."""
 
     kind: Literal["general"] = "general"
 
@@ -121,7 +121,7 @@ class GeneralAttention(_Product):
 
 
 class _SameSizes(AttentionOptions):
-    """Base class of scores without projections, which need query and key of the same size."""
+    """Base class of configs whose score needs queries and annotations of the same size."""
 
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
         if query_size != memory_size:
@@ -154,8 +154,8 @@ class ScaledDotConfig(_SameSizes):
 class DotAttention(_Product):
     """score(q, k) = scale q^T k.
 
-    scale = 1 gives the dot score of arXiv 1508.04025. scale = 1 / sqrt(d) gives that of arXiv
-    1706.03762, equation 1: if the components of q and k have variance 1, so do the scores.
+    scale = 1 gives the dot score of arXiv 1508.04025. scale = 1 / sqrt(d) gives the score of arXiv
+    1706.03762, equation 1, which has variance 1 if the components of q and k have variance 1.
     """
 
     def __init__(self, size: int, scale: float) -> None:
@@ -184,7 +184,7 @@ class GaussianConfig(_SameSizes):
 class GaussianAttention(Attention):
     """score(q, k) = -(||q - k|| w)^2 / 2 (Nadaraya 1964, Watson 1964; d2l.ai, section 11.2).
 
-    w = width exp(theta) is always positive; theta is learned and starts at 0.
+    w = width exp(theta) is always positive. theta is learned from 0.
     """
 
     def __init__(self, size: int, width: float) -> None:
@@ -217,8 +217,8 @@ class CosineAttention(Attention):
 
     A cosine lies in [-1, 1]. Without beta, no weight over S positions could exceed 1 / (1 + (S - 1)
     / e^2), which is 0.35 for S = 15. In the paper the controller emits a beta for each query. Here
-    beta = sqrt(size) exp(theta) is one positive number. It is learned from theta = 0, where
-    components of variance 1 give scores of variance 1.
+    beta = sqrt(size) exp(theta) is one positive number for all queries. theta is learned from 0,
+    where components of variance 1 give scores of variance 1.
     """
 
     def __init__(self, size: int) -> None:
@@ -242,14 +242,14 @@ def _unit(x: Float[Tensor, "*L K"]) -> Float[Tensor, "*L K"]:
 
 
 class LocationConfig(AttentionOptions):
-    """Luong's location, softmax(W q): one score per position, whatever the position holds."""
+    """Luong's location, softmax(W q): one score per position, independent of the annotation."""
 
     kind: Literal["location"] = "location"
     max_length: int = Field(
         default=101,
         gt=0,
         description="number of positions with a score, </s> included; later positions get no "
-        "weight. Training reaches the first data.max_pieces + 1",
+        "weight. Training uses only the first data.max_pieces + 1 positions",
     )
 
     def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
@@ -260,8 +260,8 @@ class LocationAttention(Attention):
     """score(q, s) = (W_a q)_s, where s is the position (arXiv 1508.04025, equation 8).
 
     As in the paper's footnote 6, a short sentence uses only the first rows of W_a, and positions
-    after the last row get no weight. A key is the position's row of W_a and a number that is added
-    to the score: 0, or _NO_WEIGHT after the last row.
+    after the last row get no weight. A key is the position's row of W_a, followed by a number that
+    is added to the score: 0 for a row of W_a, _NO_WEIGHT after the last row.
     """
 
     def __init__(self, query_size: int, max_length: int) -> None:

@@ -15,9 +15,9 @@ from nmt.settings.base import Config
 
 @dataclass(frozen=True)
 class Window:
-    """W source positions for each query; `keep` is False at padding and outside of the source.
+    """W source positions for each query; `keep` is False at padding and outside the source.
 
-    `bias` is added to the scores at these positions; None adds nothing.
+    `bias` is added to the scores at these positions, unless it is None.
     """
 
     positions: Int[Tensor, "B Q W"]
@@ -30,7 +30,7 @@ class Span(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def forward(self, query: Queries, keep: Mask, queries: Int[Tensor, " B"]) -> Window:
-        """Return the windows of the queries; `queries` counts each row's earlier queries."""
+        """Return the windows; `queries` is the number of earlier queries of each row."""
 
 
 class GlobalConfig(Config):
@@ -59,7 +59,7 @@ class MonotonicConfig(_LocalConfig):
 
 
 class MonotonicSpan(Span):
-    """The window [p_t - D, p_t + D] around p_t = t, or around the last position if t is larger."""
+    """The window [p_t - D, p_t + D], where p_t is t or, if t is larger, the last position."""
 
     def __init__(self, window: int) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class MonotonicSpan(Span):
 
 
 class PredictiveConfig(_LocalConfig):
-    """The query predicts the window's centre; near positions weigh more (local-p, same paper)."""
+    """The query predicts the window's centre and favours near positions (local-p, same paper)."""
 
     kind: Literal["local_p"] = "local_p"
 
@@ -84,9 +84,9 @@ class PredictiveSpan(Span):
     """The window [c - D, c + D], c = floor(p_t), p_t = length * sigmoid(v_p^T tanh(W_p q)).
 
     Equation 9 of arXiv 1508.04025 defines p_t. A Gaussian of standard deviation D / 2 around p_t
-    favours near positions. The paper multiplies the weights by the Gaussian, so that they no
-    longer sum to 1. Here its logarithm -(s - p_t)^2 / (2 (D/2)^2) is added to the scores: the
-    weights sum to 1, and the gradient still reaches p_t.
+    favours near positions. The paper multiplies the attention weights by the Gaussian, so that they
+    no longer sum to 1. Here its logarithm, -(s - p_t)^2 / (2 (D/2)^2), is added to the scores.
+    Therefore the weights sum to 1, and the gradient still reaches p_t.
     """
 
     def __init__(self, window: int, query_size: int) -> None:
@@ -113,7 +113,7 @@ def _lengths(keep: Mask) -> Int[Tensor, "B 1"]:
 
 
 def _window(centres: Int[Tensor, "B Q"], reach: int, keep: Mask) -> Window:
-    """Return the positions up to `reach` from each centre; those outside are clamped, not kept."""
+    """Return the positions up to `reach` from each centre; `keep` is False outside the source."""
     offsets = torch.arange(-reach, reach + 1, device=centres.device)
     raw_positions = centres.unsqueeze(-1) + offsets
     positions = raw_positions.clamp(0, keep.shape[1] - 1)

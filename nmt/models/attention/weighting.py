@@ -1,4 +1,4 @@
-"""How scores become weights: softmax, sparsemax, or hard attention to one position."""
+"""Maps from scores to attention weights: softmax, sparsemax, or hard attention to one position."""
 
 import abc
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ class SampleStatistics:
     """The log-probabilities and entropies of sampled positions, in nats, summed over the heads.
 
     `log_probs` are 0 for sentences that use expected weights instead of samples. `entropies` are
-    of the distributions over positions. REINFORCE learns from both.
+    those of the distributions over positions. The REINFORCE loss uses both.
     """
 
     log_probs: Float[Tensor, "B Q"]
@@ -47,7 +47,7 @@ class SampleStatistics:
 class WeightingOutput:
     """Attention weights and, if they are samples, statistics of the samples.
 
-    `expected` is the distribution of the samples. A sentence may use it as its weights instead.
+    `expected` is the distribution of the samples, which a sentence may use as weights instead.
     """
 
     weights: Float[Tensor, "B N Q S"]
@@ -57,7 +57,7 @@ class WeightingOutput:
     def mix_expected(
         self, soft: Bool[Tensor, " B"] | None
     ) -> tuple[HeadScores, SampleStatistics | None]:
-        """Return weights and samples; rows where `soft` is True get the expected weights."""
+        """Return the weights and statistics; rows where `soft` is True get expected weights."""
         if soft is None or self.expected is None or self.samples is None:
             return self.weights, self.samples
         weights = torch.where(soft[:, None, None, None], self.expected, self.weights)
@@ -68,18 +68,18 @@ class WeightingOutput:
 class Weighting(nn.Module, abc.ABC):
     """Maps scores to weights >= 0 that sum to 1 over S and are exactly 0 where `keep` is False."""
 
-    is_softmax = False  # whether the weights are just the softmax of the scores
+    is_softmax = False  # whether the weights are the softmax of the scores
 
     @abc.abstractmethod
     def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
         """Return the weights of each query of each head."""
 
     def sample_soft_rows(self, keep: Mask) -> Bool[Tensor, " B"] | None:
-        """Draw a mask of the sentences that use expected weights at all steps; None: none does."""
+        """Draw a mask of the sentences that use expected weights at all steps, or return None."""
         return None
 
     def auxiliary_loss(self, samples: SampleStatistics) -> AuxiliaryLoss | None:
-        """Return the term of the training loss that belongs to these samples, or None."""
+        """Return the term of the training loss that depends on these samples, or None."""
         return None
 
 
@@ -122,8 +122,8 @@ def masked_sparsemax(
 ) -> Float[Tensor, "*L S"]:
     """Return p = max(scores - tau, 0), with tau such that p sums to 1 over the kept positions.
 
-    Only scores within 1 of the largest can get weight. Scores more than 2 below it are raised to 2
-    below it, which gives the same result without infinities. All is computed in fp32 at least.
+    Only scores within 1 of the largest can get weight. Lower scores are clamped to the largest
+    minus 2, which avoids infinities without changing p. The computation is in fp32 or fp64.
     """
     dtype = torch.promote_types(scores.dtype, torch.float32)
     z = scores.to(dtype).masked_fill(~keep, torch.finfo(dtype).min)
@@ -141,14 +141,14 @@ class HardConfig(Config):
     """Hard attention to one position: sampled in training, the most probable one otherwise.
 
     It is trained by REINFORCE with an entropy term and a baseline, the mean of earlier batches
-    (arXiv 1502.03044, section 4.1). `credit: sentence` is the paper's form, and learns slowly.
+    (arXiv 1502.03044, section 4.1). `credit: sentence` is as in the paper, and learns slowly.
     """
 
     kind: Literal["hard"] = "hard"
     credit: Literal["sentence", "future"] = Field(
         default="future",
-        description="reward of a sample: the log-likelihood of the whole sentence, as in the "
-        "paper, or of this and later pieces only (the same mean, less variance)",
+        description="log-likelihood that rewards a sample. sentence: of the whole sentence, as in "
+        "the paper; future: of this and later pieces only (same mean gradient, less variance)",
     )
     reward: float = Field(
         default=0.05,
@@ -183,7 +183,7 @@ class HardWeighting(Weighting):
         self.register_buffer("baseline", torch.zeros(()))  # saved, for resumed runs
 
     def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
-        """Sample positions. Samples have no gradient here; the auxiliary loss gives them one."""
+        """Return one-hot weights; only the auxiliary loss gives samples a gradient."""
         mask = broadcastable_keep(keep, scores)
         if not self.training:
             return WeightingOutput(masked_argmax_one_hot(scores, mask))
@@ -206,7 +206,7 @@ class HardWeighting(Weighting):
 
 @dataclass(frozen=True)
 class Reinforce(AuxiliaryLoss):
-    """-sum_t [reward (R_t - b_t) log p(s_t) + entropy H_t], s_t the position sampled at step t.
+    """-sum_t [reward (R_t - b_t) log p(s_t) + entropy H_t], where step t samples position s_t.
 
     It is added to -log p(y | s), whose gradient flows through everything except the samples. With
     reward 1 and entropy 0, the sum has the expected gradient of -L_s (arXiv 1502.03044, eq. 10-12):
@@ -246,9 +246,9 @@ class Reinforce(AuxiliaryLoss):
 class DoublyStochastic(AuxiliaryLoss):
     """strength * sum over source positions i of (1 - sum over target steps t of weights_ti)^2.
 
-    Equation 14 of arXiv 1502.03044: over a sentence, all positions should get the same total
-    weight. Padding of source and target is left out. As in the paper, a sentence's term is added to
-    its -log p(y). Both are divided by the number of target tokens in the whole update.
+    Equation 14 of arXiv 1502.03044: over a sentence, all positions should get a total weight of 1.
+    Padding of source and target is left out. As in the paper, a sentence's term is added to its
+    -log p(y). Both are divided by the number of target tokens in the whole update.
     """
 
     strength: float
@@ -263,7 +263,7 @@ class DoublyStochastic(AuxiliaryLoss):
 
 
 class HardGumbelConfig(Config):
-    """Hard attention to one position, whose backward pass takes the gradient of a softmax.
+    """Hard attention to one position, with the gradient of a softmax in the backward pass.
 
     Straight-through Gumbel-softmax (arXiv 1611.01144, section 2.2).
     """
@@ -297,7 +297,7 @@ class HardGumbelWeighting(Weighting):
 def masked_argmax_one_hot(
     scores: Float[Tensor, "*L S"], keep: Bool[Tensor, "*#L S"]
 ) -> Float[Tensor, "*L S"]:
-    """Return 1 at the largest kept score (the first of equals) and 0 elsewhere."""
+    """Return 1 at the largest kept score (the first, if several are equal) and 0 elsewhere."""
     kept_scores = scores.masked_fill(~keep, torch.finfo(scores.dtype).min)
     best = kept_scores.argmax(dim=-1, keepdim=True)
     return torch.zeros_like(scores).scatter(-1, best, 1.0) * keep

@@ -20,7 +20,7 @@ CellState = tuple[Float[Tensor, "B H"], Float[Tensor, "B H"] | None]
 
 
 class Cell(nn.Module, abc.ABC):
-    """One step of a recurrent layer with input x, or [x; context] if `context_size` is given.
+    """One step of a recurrent layer with input x, or with [x; context] if `context_size` is set.
 
     Linear maps give the gate pre-activations of x (`input_gates`), of the context (`context_gates`)
     and of the hidden state (`hidden_gates`). Only `input_gates` can be applied to all steps at
@@ -30,7 +30,7 @@ class Cell(nn.Module, abc.ABC):
     n_gates: int
     has_cell_state = False
     forget_gate: int | None = None  # the index of the forget gate, if there is one
-    torch_layer: Callable[..., Any] | None = None  # torch's function, packed or not, if any
+    torch_layer: Callable[..., Any] | None = None  # for layers of this cell, packed or padded
     is_gru = False  # whether Operations.gru_layer and attentional_gru compute this cell
 
     def __init__(
@@ -59,8 +59,8 @@ class Cell(nn.Module, abc.ABC):
     ) -> CellState:
         """Return the next state; `gates` is the sum of the pre-activations of x and of the context.
 
-        `hidden` is a separate view of the hidden state, or None for the hidden state in `state`.
-        With a view, autograd sums the gradients of a state in the order of its uses.
+        `hidden` is another view of the hidden state in `state`, or None. With a separate view,
+        autograd sums the gradients of a hidden state in the order of its uses.
         """
         h_gates = self.hidden_gates(state[0] if hidden is None else hidden)
         return self.next_state(gates, h_gates, state)
@@ -114,7 +114,7 @@ CELLS: dict[CellKind, type[Cell]] = {"gru": GRUCell, "lstm": LSTMCell}
 def reset_weights(
     cell: type[Cell], inputs: Iterable[Tensor], hidden: Tensor, biases: Iterable[Tensor | None]
 ) -> None:
-    """Draw initial weights gate by gate, because each gate is a layer of its own.
+    """Draw initial weights gate by gate, because each gate is a separate layer.
 
     Input weights are Xavier-uniform and hidden-state weights orthogonal (arXiv 1409.0473, appendix
     B.1). Biases are 0, except that the biases of a forget gate have the sum 1. An LSTM then

@@ -1,4 +1,4 @@
-"""Recurrent decoders with attention to a memory, which may be of a text or of a picture."""
+"""Recurrent decoders with attention to a memory, which may encode a text or a picture."""
 
 import abc
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class RNNState(State):
     attention: AttentionState
 
     def with_attention(self, weights: Float[Tensor, "R N S"]) -> "RNNState":
-        return replace(self, attention=replace(self.attention, forced=weights))
+        return replace(self, attention=replace(self.attention, override=weights))
 
     def layer(self, i: int) -> CellState:
         return self.hidden[:, i], None if self.cell is None else self.cell[:, i]
@@ -67,7 +67,7 @@ class RNNDecoder(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def _add_cells(self, config: RecurrentConfig, memory_size: int) -> None:
-        """Add the modules between attention and readout; their order fixes the initial weights."""
+        """Add the modules between attention and readout; their order determines random weights."""
 
     def _add_layers(self, config: RecurrentConfig, size: int, context: int | None) -> None:
         """Add the first layer's `cell`, whose input has size `size`, and the layers above it."""
@@ -104,7 +104,7 @@ class RNNDecoder(nn.Module, abc.ABC):
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool = False
     ) -> DecoderOutput:
-        """Run all T steps; what does not depend on the state is computed for all steps at once."""
+        """Run T steps one by one; input gates and features are computed for all steps at once."""
         embedded = self.dropout(self.embedding(tgt_in))
         tops: list[Tensor] = []
         outputs: list[AttentionOutput] = []
@@ -127,7 +127,7 @@ class RNNDecoder(nn.Module, abc.ABC):
         return DecoderOutput(features, self.output, weights, heads, auxiliary_loss)
 
     def _after(self, bottom: CellState, state: RNNState, attention: AttentionState) -> RNNState:
-        """Return the next state, given the first layer's next state and attention's next state."""
+        """Return the next state from the next states of the first layer and of the attention."""
         states, below = [bottom], bottom[0]
         for i, layer in enumerate(self.upper, start=1):
             assert isinstance(layer, Cell)
@@ -149,10 +149,10 @@ class SearchState(RNNState):
 
 
 class BahdanauDecoder(RNNDecoder):
-    """c_t = attend(s_(t-1)); s_t = cell([x_t; c_t], s_(t-1)); the readout's hidden state is s_t.
+    """c_t = attend(s_(t-1)); s_t = cell([x_t; c_t], s_(t-1)).
 
-    arXiv 1409.0473, appendix A.2.2. With several layers, the top layer's s is the query and the
-    readout's hidden state, and `cell` is the first layer.
+    The readout's hidden state is s_t (arXiv 1409.0473, appendix A.2.2). With several layers, `cell`
+    is the first layer. The top layer's s is then the query and the readout's hidden state.
     """
 
     def _add_cells(self, config: RecurrentConfig, memory_size: int) -> None:
@@ -168,8 +168,8 @@ class BahdanauDecoder(RNNDecoder):
     def init_search_state(self, memory: Memory) -> RNNState:
         """Return the initial state for a search, as a SearchState if the options allow it.
 
-        Over all its rows, a search takes more steps than a sentence has annotations. Therefore one
-        product per annotation is less work than one per step.
+        A SearchState needs one product per annotation instead of one per step and row. That is less
+        work, because a sentence has fewer annotations than its rows take steps.
         """
         state = super().init_search_state(memory)
         if self.readout.reads_context or not self.attention.sums_annotations:
@@ -192,7 +192,7 @@ class BahdanauDecoder(RNNDecoder):
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool = False
     ) -> DecoderOutput:
-        """Run all T steps, by Operations.attentional_gru if it supports these options."""
+        """Run all T steps, with Operations.attentional_gru if it supports these options."""
         ops = operations(self.backend, state.hidden)
         is_one_gru = self.cell.is_gru and len(self.upper) == 0
         score = self.attention.plain_additive_score() if is_one_gru else None
@@ -220,8 +220,8 @@ class BahdanauDecoder(RNNDecoder):
 class ConditionalDecoder(BahdanauDecoder):
     """s'_t = transition(x_t, s_(t-1)); c_t = attend(s'_t); s_t = cell(c_t, s'_t).
 
-    The readout's hidden state is s_t (arXiv 1703.04357, section 2). With several layers, these are
-    the states of the first layer, but the readout reads the top layer's hidden state.
+    The readout's hidden state is s_t (arXiv 1703.04357, section 2). With several layers, s'_t and
+    s_t are states of the first layer, but the readout reads the top layer's hidden state.
     """
 
     def _add_cells(self, config: RecurrentConfig, memory_size: int) -> None:

@@ -25,8 +25,9 @@ _WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 class EncoderStates(NamedTuple):
     """The top layer's hidden states, 0 at padding, and the final states of every layer.
 
-    With two directions, their states are concatenated, forward first: M = 2 H. Final states follow
-    the word read last: the first word in the backward direction. `final_cell` is None for GRUs.
+    With two directions, their states are concatenated, forward first, so M = 2 H. A final state is
+    the state after the last word or, in the backward direction, after the first. `final_cell` is
+    None for GRUs.
     """
 
     values: Float[Tensor, "B S M"]
@@ -38,8 +39,8 @@ class RecurrentLayers(nn.Module):
     """Layers of cells over padded sentences; padding does not affect any state.
 
     Each GRU layer is one operation if `backend` has it (Operations.gru_layer). Otherwise torch's
-    layers run: on a GPU cuDNN's over all positions, on a CPU over packed sentences. A cell that
-    torch lacks runs step by step. The weights are named as in torch.nn.GRU.
+    layers run, with cuDNN over all positions on a GPU and over packed sentences on a CPU. A cell
+    that torch lacks runs step by step. The weights are named as in torch.nn.GRU.
     """
 
     def __init__(  # noqa: PLR0913 - parameters of torch.nn.GRU
@@ -156,7 +157,7 @@ def read_layer(
     x: Float[Tensor, "B S D"],
     lengths: Int[Tensor, " B"],
 ) -> tuple[Tensor, ...]:
-    """Run one layer step by step; return hidden states, final hidden (and cell) states."""
+    """Run one layer step by step; return hidden states and final hidden (and cell) states."""
     readers = [partial(_states_of, cell, gates) for gates in directions]
     states, final = read_directions(x, lengths, readers)
     n_states = 1 + cell.has_cell_state
@@ -190,9 +191,9 @@ def read_by_torch(
     x: Float[Tensor, "B S D"],
     lengths: Int[Tensor, " B"],
 ) -> tuple[Tensor, ...]:
-    """Run one layer by torch over all positions; the results are as in `read_layer`.
+    """Run one of torch's layers over all positions; return the same as `read_layer`.
 
-    Packed sentences would need their lengths on the host, which would then wait for the GPU. CUDA
+    Packing sentences needs their lengths on the host, which would have to wait for the GPU. CUDA
     graphs also need the same kernels for all lengths.
 
     torch returns an LSTM's cell states after the last position only. Therefore an additional input
@@ -234,8 +235,8 @@ def _dtype_of_layers(x: Tensor) -> torch.dtype | None:
 
     Under autocast torch casts the inputs and weights of cuDNN's layers to fp16, even if autocast's
     dtype is bf16 (AutocastRNN.cpp). cuDNN has layers in bf16 since 9.13. On a CPU torch asks oneDNN
-    for an LSTM of autocast's dtype if all sentences have the same length. oneDNN has no LSTM in
-    fp16 for training, and one in bf16 on some processors only.
+    for an LSTM of autocast's dtype if all sentences have the same length. For training, oneDNN has
+    no LSTM in fp16, and has one in bf16 on some processors only.
     """
     device = "cuda" if x.is_cuda else "cpu"
     if not torch.is_autocast_enabled(device):
@@ -253,8 +254,8 @@ def _dtype_of_layers(x: Tensor) -> torch.dtype | None:
 def _in_one_block(weights: Sequence[Tensor], dtype: torch.dtype | None) -> list[Tensor]:
     """Return a layer's weights as `dtype` in one block of memory, in the given order.
 
-    cuDNN needs one block, with matrices before biases; this order is not checked. torch copies
-    weights that lie elsewhere at every call, with a warning.
+    cuDNN needs one block, with matrices before biases; this order is not checked. If the weights
+    are not in one block, torch copies them at every call, with a warning.
     """
     block = torch.cat([weight.flatten() for weight in weights]).to(dtype)
     parts = torch.split(block, [weight.numel() for weight in weights])

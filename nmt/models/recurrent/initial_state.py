@@ -18,12 +18,12 @@ class InitialState(nn.Module):
     """The initial state of every decoder layer, from the encoder's final state of the same layer.
 
         tanh            h_0 = tanh(W_s final + b_s) (arXiv 1409.0473, appendix A.2.2)
-        tanh_backward   the same over the backward half of `final`, as in the paper
-        mean            the same over the mean of the annotations (arXiv 1703.04357)
+        tanh_backward   the same with the backward half of `final`, as in that paper
+        mean            the same with the mean of the annotations (arXiv 1703.04357)
         copy            h_0 = final (arXiv 1409.3215)
 
-    An LSTM's cell state c_0 is tanh(W_c final + b_c), from a layer of its own (arXiv 1502.03044,
-    section 3.1.2). With `copy` it is the encoder's final cell state.
+    An LSTM's cell state c_0 is tanh(W_c final + b_c), computed by a separate layer (arXiv
+    1502.03044, section 3.1.2). With `copy`, c_0 is the encoder's final cell state.
     """
 
     def __init__(

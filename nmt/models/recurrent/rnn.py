@@ -56,8 +56,8 @@ def _conflicts(config: RNNConfig) -> Iterator[Conflict]:
         )
     width, tied = decoder.readout.width(config.hidden), config.tie_embeddings
     if tied != "none" and width != config.embedding:
-        got = f"{width} and {config.embedding}"
-        yield "tie_embeddings", f"'{tied}' needs a readout as wide as the embedding: got {got}"
+        sizes = f"got {width}, allowed: {config.embedding} (embedding)"
+        yield "tie_embeddings", f"'{tied}' needs a readout of the embedding's size: {sizes}"
 
 
 class RNNSeq2Seq(Seq2Seq):

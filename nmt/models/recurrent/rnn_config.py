@@ -28,12 +28,12 @@ class _DecoderConfig(Config):
     cell: CellKind = Field(default="gru", description="the recurrent cell of each layer")
     initial_state: InitialStateKind = Field(
         default="tanh",
-        description="initial state: a tanh layer over the encoder's final states; the same over "
-        "the backward ones (arXiv 1409.0473) or over the mean of the annotations (arXiv "
-        "1703.04357); or a copy of the final states",
+        description="initial state. tanh: a tanh layer over the encoder's final states; "
+        "tanh_backward: over the backward states only (arXiv 1409.0473); mean: over the mean of "
+        "the annotations (arXiv 1703.04357); copy: the encoder's final states",
     )
     readout: ReadoutConfig = Field(
-        default=PlainReadoutConfig(), description="what the vocabulary layer reads at each step"
+        default=PlainReadoutConfig(), description="computes the input of the vocabulary layer"
     )
 
 
@@ -44,17 +44,17 @@ class BahdanauConfig(_DecoderConfig):
 
 
 class LuongConfig(_DecoderConfig):
-    """The query is the new hidden state; the attentional state h~ is fed to the next step's cell.
+    """The query is the new hidden state, and the attentional state h~ is fed to the next step.
 
-    h~ = tanh(W_c [c; h]) is also what the readout reads (arXiv 1508.04025, equation 5 and section
-    3.3).
+    The cell of the next step and the readout read h~ = tanh(W_c [c; h]) (arXiv 1508.04025, equation
+    5 and section 3.3).
     """
 
     kind: Literal["luong"] = "luong"
 
 
 class ConditionalConfig(_DecoderConfig):
-    """The conditional GRU (or LSTM): one cell before the attention, another after it.
+    """The conditional GRU or LSTM, with one cell before and one cell after the attention.
 
     The first cell reads the previous piece, and its new state is the query. The second cell reads
     only the context (arXiv 1703.04357, section 2).
@@ -81,7 +81,7 @@ class RecurrentConfig(Config):
         default=0.2,
         ge=0,
         lt=1,
-        description="share of units dropped in embeddings, annotations, between layers and "
+        description="share of units dropped in embeddings and annotations, between layers, and "
         "before the vocabulary layer",
     )
     layer_dropout: float | None = Field(

@@ -9,7 +9,7 @@ from nmt.settings.base import Config, conflict_error
 
 
 class LayerConfig(Config):
-    """The settings of an encoder or decoder layer; TransformerConfig adds the rest."""
+    """The settings of an encoder or decoder layer; TransformerConfig adds those of the model."""
 
     kind: Literal["transformer"] = "transformer"
     size: int = Field(default=256, gt=0, description="model size: the size of a piece's vector")
@@ -22,8 +22,8 @@ class LayerConfig(Config):
     )
     norm: Literal["pre", "post"] = Field(
         default="pre",
-        description="layer normalisation before each sublayer (arXiv 2002.04745), which trains "
-        "more stably, or after the residual sum, as in the original paper",
+        description="place of layer normalisation. pre: before each sublayer (arXiv 2002.04745), "
+        "which trains more stably; post: after the residual sum, as in the original paper",
     )
     positions: PositionsConfig = Field(
         default=SinusoidalConfig(), description="the positional encoding"
@@ -31,8 +31,8 @@ class LayerConfig(Config):
     self_attention_window: int | None = Field(
         default=None,
         gt=0,
-        description="positions that self-attention sees before and after a piece (in the decoder "
-        "only before; restricted self-attention, arXiv 1706.03762, section 4); unset: all",
+        description="number of positions before a piece, and in the encoder also after it, that "
+        "self-attention can see (arXiv 1706.03762, section 4); unset: all",
     )
     dropout: float = Field(
         default=0.1,
@@ -51,8 +51,8 @@ class LayerConfig(Config):
             conflicts.append(("heads", f"got {heads}, allowed: a divisor of size ({size})"))
         elif self.positions.kind == "rotary" and self.head_size % 2:
             problem = (
-                f"got {heads}, allowed with positions 'rotary': an even size / heads "
-                f"(size is {size})"
+                f"got {heads}, allowed with positions 'rotary': a divisor of size ({size}) with "
+                "an even quotient"
             )
             conflicts.append(("heads", problem))
         if self.positions.kind == "sinusoidal" and size % 2:

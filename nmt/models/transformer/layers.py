@@ -16,7 +16,7 @@ Vectors = Float[Tensor, "B T D"]
 
 @dataclass(frozen=True)
 class LayerCache:
-    """The keys and values of a decoder layer: of R target prefixes, and of the B sources."""
+    """The keys and values of a decoder layer, for R target prefixes and for B sources."""
 
     target: KeyValues
     source: KeyValues
@@ -49,7 +49,7 @@ class Residual(nn.Module):
         return self.norm(x) if self.pre else x
 
     def leave(self, x: Vectors, result: Vectors) -> Vectors:
-        """Return `x` plus the sublayer's `result` after dropout; with post-norm, normalised."""
+        """Return x + dropout(result), normalised with post-norm; the sublayer computed `result`."""
         total: Tensor = x + self.dropout(result)
         return total if self.pre else self.norm(total)
 
@@ -66,7 +66,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S D"], inputs: SelfAttentionInputs, with_weights: bool = False
     ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B N S S"] | None]:
-        """Return the output, and the weights of self-attention if `with_weights`."""
+        """Return the output and, if `with_weights`, the self-attention weights."""
         y = self.around_self_attention.enter(x)
         result, _, weights = self.self_attention(y, inputs, None, with_weights)
         x = self.around_self_attention.leave(x, result)
@@ -77,12 +77,12 @@ class EncoderLayer(nn.Module):
 class CrossAttentionInputs(NamedTuple):
     """The inputs of cross-attention besides queries, keys and values; see TransformerState.
 
-    `forced` has the weights of this layer's N heads only. If it is None, no weights are replaced.
+    `override` contains the weights of this layer's N heads only; None replaces no weights.
     """
 
     keep: Bool[Tensor, "B S"]
     beams: Beams | None
-    forced: Float[Tensor, "R N S"] | None
+    override: Float[Tensor, "R N S"] | None
 
 
 @dataclass(frozen=True)
@@ -116,25 +116,25 @@ class DecoderLayer(nn.Module):
         with_weights: bool = False,
         with_self_weights: bool = False,
     ) -> DecoderLayerOutput:
-        """Compute T more positions after the positions in `cache`.
+        """Compute the T positions after those in `cache`.
 
-        `with_weights` adds the weights over the source to the output, `with_self_weights` those of
-        self-attention. With `self_attention_window`, the next cache has the last positions only.
+        `with_weights` and `with_self_weights` add the weights of cross-attention and self-attention
+        to the output. With `self_attention_window`, the next cache has the last positions only.
         """
         y = self.around_self_attention.enter(x)
         attended = self.self_attention(y, inputs, cache.target, with_self_weights)
         result, targets, self_weights = attended
         x = self.around_self_attention.leave(x, result)
         y = self.around_source.enter(x)
-        keep, beams, forced = cross_inputs
-        if forced is not None:
-            forced = forced.unsqueeze(1)
+        keep, beams, override = cross_inputs
+        if override is not None:
+            override = override.unsqueeze(1)
             if beams is not None:
-                forced = beams.group_by_sentence(forced)
-            forced = forced.transpose(1, 2)
+                override = beams.group_by_sentence(override)
+            override = override.transpose(1, 2)
         if beams is not None:
             y = beams.group_by_sentence(y)
-        result, weights = self.source(y, cache.source, keep[:, None, None], with_weights, forced)
+        result, weights = self.source(y, cache.source, keep[:, None, None], with_weights, override)
         if beams is not None:
             result = beams.ungroup(result)
             if weights is not None:

@@ -13,7 +13,7 @@ from nmt.ops.masks import softmax_over_kept
 from nmt.ops.precision import accumulate_dtype, compute_dtype
 
 HeadVectors = Float[Tensor, "B N Q P"]  # vectors of N heads, of size P, for Q queries
-HeadMask = Bool[Tensor, "#B #N #Q S"]  # true where a key may be attended
+HeadMask = Bool[Tensor, "#B #N #Q S"]  # True where a key may be attended
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def attention_weights(
     scale: float,
     bias: HeadScores | None = None,
 ) -> HeadScores:
-    """Return softmax(scale (q^T k + bias)) over the kept keys; 0 for a query without any."""
+    """Return softmax(scale (q^T k + bias)) over the kept keys, or 0 for a query without keys."""
     products = query @ keys.mT
     scores = scale * (products if bias is None else products + bias)
     if keep is None:
@@ -55,7 +55,8 @@ def fused_attention(
 ) -> HeadVectors:
     """Compute attention with torch's fused function, which never stores all weights.
 
-    On a CPU in fp32: in bf16, torch 2.13's backward pass is 2 to 6 times slower up to 60 positions.
+    On a CPU, 16-bit inputs are converted to fp32, because for up to 60 positions the backward pass
+    of torch 2.13 is 2 to 6 times slower in bf16.
     """
     attend = nn.functional.scaled_dot_product_attention
     dtype, keys, values = compute_dtype(query), memory.keys, memory.values
@@ -73,9 +74,9 @@ class MultiHead(nn.Module):
         head_n = softmax(scale (W_q^n q)^T (W_k^n k)) W_v^n v;  W_o [head_1; ...; head_N]
 
     `size` is the size of the result and of all heads together; `heads` must divide it.
-    `query_size`, `key_size` and `value_size` are the sizes of the inputs (None: `size`). `dropout`
-    is the share of weights dropped in training. `scale` is 1 / sqrt(size / heads). Keys have no
-    bias: softmax would cancel it.
+    `query_size`, `key_size` and `value_size` are the sizes of the inputs, by default `size`.
+    `dropout` is the share of attention weights dropped in training. `scale` is 1 / sqrt(size /
+    heads). Keys have no bias, because softmax would cancel it.
     """
 
     def __init__(  # noqa: PLR0913 - the sizes of three inputs
@@ -111,14 +112,15 @@ class MultiHead(nn.Module):
         memory: KeyValues,
         keep: HeadMask | None = None,
         with_weights: bool = False,
-        forced: HeadScores | None = None,
+        override: HeadScores | None = None,
     ) -> tuple[Float[Tensor, "B Q D"], HeadScores | None]:
-        """Return the result for each query, and the weights of each head if `with_weights`.
+        """Return the result of each query and, if `with_weights`, the weights of each head.
 
-        A query without any key to attend gets a sum of 0. If `keep` is None, all keys are kept.
-        `forced` replaces the weights, except where it is NaN.
+        A query without any kept key gets a sum of 0. If `keep` is None, all keys are kept.
+        `override` replaces the attention weights, except where it is NaN.
         """
-        sums, weights = self.attend(self.split(self.W_q(query)), memory, keep, with_weights, forced)
+        queries = self.split(self.W_q(query))
+        sums, weights = self.attend(queries, memory, keep, with_weights, override)
         return self.join(sums), weights
 
     def attend(
@@ -127,13 +129,13 @@ class MultiHead(nn.Module):
         memory: KeyValues,
         keep: HeadMask | None,
         with_weights: bool,
-        forced: HeadScores | None = None,
+        override: HeadScores | None = None,
     ) -> tuple[HeadVectors, HeadScores | None]:
-        """Return each head's weighted sum of values, and its weights if `with_weights`."""
-        if with_weights or forced is not None:
+        """Return each head's weighted sum of values and, if `with_weights`, its weights."""
+        if with_weights or override is not None:
             weights = attention_weights(query, memory.keys, keep, self.scale)
-            if forced is not None:
-                weights = torch.where(forced.isnan(), weights, forced)
+            if override is not None:
+                weights = torch.where(override.isnan(), weights, override)
             sums = self.drop(weights).to(memory.values.dtype) @ memory.values
             return sums, weights if with_weights else None
         dropout = self.dropout if self.training else 0.0

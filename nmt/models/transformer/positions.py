@@ -1,7 +1,7 @@
 """Positional encodings, which tell self-attention the order of pieces.
 
-They are added to embeddings (sinusoids, a learned table), enter the attention of each layer
-(relative, rotary; self_attention.py), or are left out.
+Sinusoids and learned tables are added to embeddings. Relative and rotary encodings are part of each
+layer's attention (self_attention.py).
 """
 
 import abc
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from nmt.errors import ConfigError, DataError
 from nmt.settings.base import Config
 
-_LONGEST_WAVE = 10_000.0  # the wavelengths grow from 2 pi to this many times 2 pi positions
+_LONGEST_WAVE = 10_000.0  # wavelengths grow from 2 pi to 2 pi times this number of positions
 
 
 def sinusoids(
@@ -25,7 +25,7 @@ def sinusoids(
 
     PE(i, 2j) = sin(i / 10000^(2j/D)), PE(i, 2j+1) = cos(i / 10000^(2j/D)) (arXiv 1706.03762,
     section 3.5). There is no largest position. The result is on `device` if that is a CUDA device,
-    otherwise on the CPU. Raises ConfigError if `size` is odd: each sine needs a cosine.
+    otherwise on the CPU. Raises ConfigError unless `size` is positive and even.
     """
     if device is not None and device.type != "cuda":
         device = None  # mps has no fp64
@@ -35,10 +35,11 @@ def sinusoids(
 
 
 def rotation(offset: int, size: int) -> Float64[Tensor, "D D"]:
-    """Return R(d) with PE(i + d) = PE(i) R(d) for every position i: d steps are one rotation.
+    """Return the rotation R(d), d = `offset`, with PE(i + d) = PE(i) R(d) for every position i.
 
-    Encodings are row vectors. Each pair (sin, cos) of frequency w turns by the angle d w: R(d) has
-    the blocks [[cos(d w), -sin(d w)], [sin(d w), cos(d w)]]. Raises ConfigError if `size` is odd.
+    Encodings are row vectors. Each pair (sin, cos) of frequency w turns by the angle d w, so R(d)
+    has the blocks [[cos(d w), -sin(d w)], [sin(d w), cos(d w)]]. Raises ConfigError unless `size`
+    is positive and even.
     """
     angles = offset * _frequencies(size)
     turn = torch.diag(angles.cos().repeat_interleave(2))
@@ -52,7 +53,8 @@ def rotate(x: Float[Tensor, "B N T P"], waves: Float[Tensor, "T P"]) -> Float[Te
     """Return R_i x_i for each position i: pair j turns by i / 10000^(2j/P).
 
     See arXiv 2104.09864, eq. 34. A dot product of rotated vectors depends only on the distance of
-    their positions: (R_m q)^T R_n k = q^T R_(n-m) k (eq. 16). `waves` are their `sinusoids`.
+    their positions: (R_m q)^T R_n k = q^T R_(n-m) k (eq. 16). `waves` are the `sinusoids` of the T
+    positions.
     """
     sin, cos, even, odd = waves[..., 0::2], waves[..., 1::2], x[..., 0::2], x[..., 1::2]
     pairs = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
@@ -62,7 +64,7 @@ def rotate(x: Float[Tensor, "B N T P"], waves: Float[Tensor, "T P"]) -> Float[Te
 def _frequencies(size: int, device: torch.device | None = None) -> Float64[Tensor, " half"]:
     """Return 1 / 10000^(2j/D) for j = 0 .. D/2 - 1, in radians per position."""
     if size <= 0 or size % 2:
-        raise ConfigError(f"sinusoidal positions: got size {size}, allowed: an even number")
+        raise ConfigError(f"sinusoidal positions: got size {size}, allowed: a positive even number")
     exponents = torch.arange(0, size, 2, dtype=torch.float64, device=device) / size
     return _LONGEST_WAVE**-exponents
 
@@ -76,7 +78,7 @@ class Positions(nn.Module, abc.ABC):
 
 
 class SinusoidalConfig(Config):
-    """Waves of geometrically growing length (arXiv 1706.03762, section 3.5); any length of text."""
+    """Waves of geometrically growing length, for texts of any length (arXiv 1706.03762, 3.5)."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
 
@@ -99,7 +101,8 @@ class LearnedConfig(Config):
     max_length: int = Field(
         default=1024,
         gt=0,
-        description="positions in the table; a longer sequence, bos or eos included, is an error",
+        description="number of positions in the table; a longer sequence is an error (bos and eos "
+        "count)",
     )
 
     def build(self, size: int) -> Positions | None:
@@ -139,7 +142,7 @@ class RelativeConfig(_NothingAdded):
 
     kind: Literal["relative"] = "relative"
     max_distance: int = Field(
-        default=16, gt=0, description="largest distance with its own vector; larger ones share it"
+        default=16, gt=0, description="largest distance; all larger distances share its vector"
     )
 
 

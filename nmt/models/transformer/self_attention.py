@@ -1,4 +1,4 @@
-"""Self-attention: which positions see one another, and how their distance enters the scores."""
+"""Self-attention, its masks, and the effect of the distance between positions on scores."""
 
 from dataclasses import dataclass, replace
 
@@ -16,8 +16,8 @@ from nmt.ops.masks import causal_keep, offsets, window_keep
 class SelfAttentionInputs:
     """The mask and positional data of one pass, computed once for all layers of a stack.
 
-    `keep` is True where a key may be attended (None: everywhere). `distances` are row indices for
-    RelativePositions, and `waves` are the `sinusoids` for `rotate`; None if they are not used.
+    `keep` is True where a key may be attended; None means everywhere. `distances` are row indices
+    for RelativePositions, or None. `waves` are the `sinusoids` for `rotate`, or None.
     """
 
     keep: Bool[Tensor, "#B 1 #Q S"] | None
@@ -30,7 +30,7 @@ def encoder_attention_inputs(
 ) -> SelfAttentionInputs:
     """Return the padding mask and the positional data of an encoder's source.
 
-    With `self_attention_window`, the mask also excludes the positions outside of the window.
+    With `self_attention_window`, the mask also excludes the positions outside the window.
     """
     size, window = x.shape[1], config.self_attention_window
     mask = keep[:, None, None]
@@ -45,7 +45,7 @@ def decoder_attention_inputs(
     """Return the causal mask and the positional data for T new target positions.
 
     `first` is the first of these positions. `past` is the number of earlier positions whose keys
-    are cached: fewer than `first` if a window limits them.
+    are cached, which is less than `first` if a window limits them.
     """
     # The last position may see all others, so a single new position needs no mask.
     mask = None
@@ -119,7 +119,7 @@ class SelfAttention(nn.Module):
         past: KeyValues | None = None,
         with_weights: bool = False,
     ) -> tuple[Float[Tensor, "B Q D"], KeyValues, HeadScores | None]:
-        """Return the result, `past` with the new keys and values, and weights if `with_weights`."""
+        """Return the result, the keys and values so far, and the weights if `with_weights`."""
         query, new = self.multi_head.split(self.multi_head.W_q(x)), self.multi_head.project(x)
         if inputs.waves is not None:
             query = rotate(query, inputs.waves)
@@ -134,7 +134,7 @@ class SelfAttention(nn.Module):
     def _attend_by_distance(
         self, query: HeadVectors, memory: KeyValues, inputs: SelfAttentionInputs
     ) -> tuple[HeadVectors, HeadScores]:
-        """Return each head's weighted sum of values, and its weights, which are always computed."""
+        """Return each head's weighted sum of values and its attention weights."""
         assert self.relative is not None
         assert inputs.distances is not None
         bias = self.relative.scores(query, inputs.distances)

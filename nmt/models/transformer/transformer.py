@@ -41,9 +41,9 @@ class TransformerConfig(LayerConfig):
     tie_embeddings: TiedEmbeddings = "none"
     attention_layer: int | Literal["all"] | None = Field(
         default=None,
-        description="decoder layer, from 1, whose cross-attention is shown in maps as the mean of "
-        "its heads; or all; unset: the last but one, which is closest to an alignment (arXiv "
-        "1909.02074)",
+        description="decoder layer, counted from 1, whose cross-attention is shown in maps as the "
+        "mean of its heads; all: the mean of all layers; unset: the last layer but one, which is "
+        "closest to a word alignment (arXiv 1909.02074)",
     )
     backend: BackendName = Field(default="auto", description=BACKEND_DESCRIPTION)
 
@@ -79,29 +79,30 @@ class TransformerState(State):
     """The cache of every decoder layer, and the source mask `keep`.
 
     `length` is the number of target pieces that have been read, bos included. `beams` maps each row
-    to its source (None: row i reads source i). `forced` replaces the cross-attention weights of all
-    layers' heads at the next position, except where it is NaN.
+    to its source; if None, row i reads source i. `override` replaces the cross-attention weights of
+    all heads of all layers at the next position, except where it is NaN.
     """
 
     layers: tuple[LayerCache, ...]
     keep: Bool[Tensor, "B S"]
     length: int = 0
     beams: Beams | None = None
-    forced: Float[Tensor, "R N S"] | None = None
+    override: Float[Tensor, "R N S"] | None = None
 
     def with_attention(self, weights: Float[Tensor, "R N S"]) -> "TransformerState":
-        return replace(self, forced=weights)
+        return replace(self, override=weights)
 
     def select(self, rows: Int[Tensor, " R"]) -> "TransformerState":
-        """Select rows; select_sentences decides whether the tensors of sources are copied."""
-        beams, left = select_sentences(self.beams, len(self.keep), rows)
+        """Select rows, and with them the sources that remain; see select_sentences."""
+        beams, indices = select_sentences(self.beams, len(self.keep), rows)
         sources = [layer.source for layer in self.layers]
-        if left is not None:
-            sources = [source.select(left) for source in sources]
+        if indices is not None:
+            sources = [source.select(indices) for source in sources]
         targets = [layer.target.select(rows) for layer in self.layers]
         layers = tuple(map(LayerCache, targets, sources))
-        forced = None if self.forced is None else self.forced.index_select(0, rows)
-        return TransformerState(layers, select_or_all(self.keep, left), self.length, beams, forced)
+        override = None if self.override is None else self.override.index_select(0, rows)
+        keep = select_or_all(self.keep, indices)
+        return TransformerState(layers, keep, self.length, beams, override)
 
 
 class InputEmbedding(nn.Module):
@@ -121,7 +122,7 @@ class InputEmbedding(nn.Module):
 
 
 def _last_norm(config: TransformerConfig) -> nn.Module:
-    """Return the normalisation after a stack; the output of pre-norm layers has had none."""
+    """Return the normalisation after the last layer, which only pre-norm layers need."""
     return nn.Identity() if config.norm == "post" else nn.LayerNorm(config.size)
 
 
@@ -144,7 +145,7 @@ class TransformerEncoder(nn.Module):
     def forward(
         self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"], with_weights: bool = False
     ) -> tuple[Memory, Float[Tensor, "B N S S"] | None]:
-        """Return the memory, and the weights of all heads, layer by layer, if `with_weights`."""
+        """Return the memory and, if `with_weights`, the weights of all heads, layer by layer."""
         x = self.pieces(src_ids)
         inputs, heads = encoder_attention_inputs(self.config, x, src_keep), []
         for layer in self.layers:
@@ -156,7 +157,7 @@ class TransformerEncoder(nn.Module):
 
 @dataclass(frozen=True)
 class DecoderPass:
-    """The output at T positions, the next state, and the attention weights if requested."""
+    """The output at T positions, the next state and, if requested, the attention weights."""
 
     features: Float[Tensor, "B T D"]
     state: TransformerState
@@ -165,7 +166,7 @@ class DecoderPass:
 
 
 class TransformerDecoder(nn.Module):
-    """The decoder: layers in which target pieces attend to earlier ones and to the source."""
+    """The decoder: layers in which pieces attend to the target prefix and to the source."""
 
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
@@ -192,7 +193,7 @@ class TransformerDecoder(nn.Module):
         weight_layers: Collection[int],
         with_self_weights: bool = False,
     ) -> DecoderPass:
-        """Compute T more positions after `state`.
+        """Compute the T positions after `state`.
 
         `weight_layers` are the indices of the layers whose cross-attention weights are returned.
         `with_self_weights` adds the self-attention weights of all layers.
@@ -200,9 +201,9 @@ class TransformerDecoder(nn.Module):
         x = self.pieces(tgt_in, state.length)
         n_cached = state.layers[0].target.keys.shape[2]
         inputs = decoder_attention_inputs(self.config, x, state.length, n_cached)
-        outputs, forced = [], state.forced
-        forced_by_layer = repeat(None) if forced is None else forced.chunk(len(self.layers), dim=1)
-        parts = zip(self.layers, state.layers, forced_by_layer, strict=False)
+        outputs, override = [], state.override
+        by_layer = repeat(None) if override is None else override.chunk(len(self.layers), dim=1)
+        parts = zip(self.layers, state.layers, by_layer, strict=False)
         for i, (layer, cache, weights) in enumerate(parts):
             cross_inputs = CrossAttentionInputs(state.keep, state.beams, weights)
             with_weights = i in weight_layers
@@ -211,7 +212,7 @@ class TransformerDecoder(nn.Module):
         caches, length = tuple(output.cache for output in outputs), state.length + tgt_in.shape[1]
         return DecoderPass(
             self.norm(x),
-            replace(state, layers=caches, length=length, forced=None),
+            replace(state, layers=caches, length=length, override=None),
             _concat_heads(output.source_weights for output in outputs),
             _concat_heads(output.self_weights for output in outputs),
         )
@@ -222,7 +223,7 @@ class TransformerSeq2Seq(Seq2Seq):
 
     The keys and values of earlier pieces are cached, so step t costs O(t). In the outputs,
     `weights` is the mean of the cross-attention heads of `config.averaged_layers`;
-    `DecoderOutput.heads` has the cross-attention heads of all decoder layers.
+    `DecoderOutput.heads` contains the cross-attention heads of all decoder layers.
     """
 
     def __init__(self, config: TransformerConfig, src_vocab: int, tgt_vocab: int) -> None:

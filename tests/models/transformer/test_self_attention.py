@@ -60,7 +60,7 @@ def test_sinusoids_are_the_formula_and_may_begin_anywhere() -> None:
     assert far[1, 0].item() == pytest.approx(math.sin(1_000_001), abs=1e-12)
     for size in (7, 0, -2):  # a sine without its cosine
         for refusing in (sinusoids, rotation):
-            with pytest.raises(ConfigError, match=f"got size {size}, allowed: an even number"):
+            with pytest.raises(ConfigError, match=f"got size {size}, allowed: a positive even"):
                 refusing(3, size)
 
 
