@@ -87,9 +87,8 @@ def split_key(split: PairsConfig, data: DataConfig) -> str:
     part = f", {located.hash_part[1]} by {located.hash_part[0]!r}" if located.hash_part else ""
     order = ", target first" if located.is_swapped else ""
     columns = f", columns {split.columns}" if split.columns else ""
-    held_out = ""
-    if (subset := located.held_out) is not None:
-        held_out = f", {subset.part} of first {subset.of_first} by {subset.config!r}"
+    subset = located.held_out
+    held_out = f", {subset.part} of first {subset.of_first} by {subset.config!r}" if subset else ""
     return f"{members}, first {split.first}{part}{order}{columns}{held_out}"
 
 

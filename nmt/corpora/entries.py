@@ -138,10 +138,7 @@ def data_folder(configured: Path) -> Path:
 
 
 def load_catalog(folder: Path) -> dict[str, CorpusEntry]:
-    """Return the built-in entries, updated by `folder`/catalog.yaml.
-
-    Raises ConfigError if that file is invalid.
-    """
+    """Return the built-in and the user's entries. Raises ConfigError if catalog.yaml is invalid."""
     path = folder / USER_CATALOG
     return {**_builtin_catalog(), **(_parse_catalog(path) if path.is_file() else {})}
 

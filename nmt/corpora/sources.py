@@ -122,10 +122,7 @@ class MixedConfig(PairsConfig):
     """One corpus of a mixture (form 5), with its weight."""
 
     weight: float | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="share, relative to the other weights",
+        default=None, gt=0, allow_inf_nan=False, description="share, relative to other weights"
     )
 
 
@@ -316,7 +313,7 @@ class DataConfig(Config):
         return self
 
     def stage_at(self, step: int) -> int:
-        """Return the number of the stage after `step` updates. The first is 1; 0 is before it."""
+        """Return the number of the stage after `step` updates: 1 for the first, 0 before it."""
         return sum(stage.from_step <= step for stage in self.stages)
 
     def updates_to_next_stage(self, step: int) -> int | None:
@@ -348,5 +345,5 @@ def group_by_source(pairs: Sequence[SentencePair]) -> list[EvalExample]:
 
 
 def pairs_of(examples: Sequence[EvalExample]) -> list[SentencePair]:
-    """Return a pair per reference. It inverts `group_by_source`, except for the order."""
+    """Return a pair per reference, in the order of `examples`."""
     return [SentencePair(e.src_text, ref_text) for e in examples for ref_text in e.ref_texts]
