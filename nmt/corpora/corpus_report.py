@@ -70,8 +70,7 @@ def corpus_report(
     """Return a report for each split.
 
     `splits` maps names to pairs. The training split is called "train" and must come first. It is
-    read once, and only the other splits are held in memory. A sentence with n references counts as
-    n pairs.
+    read once. Only the other splits are held in memory. A sentence with n references has n pairs.
     """
     others = {name: list(pairs) for name, pairs in splits.items() if name != TRAIN}
     overlap = _Overlap(others.values()) if others and TRAIN in splits else None

@@ -62,8 +62,7 @@ def _tag_parts(tag: str) -> list[str]:
 def find_sides(names: tuple[str, ...], languages: tuple[str, str]) -> tuple[str, str] | None:
     """Return the names of the source and target columns, or None if `names` has no such names.
 
-    They are tags of the languages, perhaps as fields of `translation`, or else `source` and
-    `target`, or `src` and `tgt`.
+    They are language tags, also as fields of `translation`, else source and target, or src and tgt.
     """
     tags = {name.removeprefix("translation."): name for name in names}
     src, tgt = (find_language(tags, lang) for lang in languages)

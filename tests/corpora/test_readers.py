@@ -162,7 +162,7 @@ def test_a_faulty_parquet_file_names_row_or_column() -> None:
     Path("6.parquet").write_bytes(b"PAR1 no")
     write_parquet("8.parquet", [["a"], ["b"], ["c"]], ["en", "en", "fr"])
     for name, fault in (
-        ("3", "got columns x, y, allowed: en and fr, each once; set `columns` to two"),
+        ("3", "got columns x, y, allowed: en and fr, each once; or set columns"),
         ("4", "row 2: no text"),
         ("5", "row 1: no text"),
         ("6", "cannot be read as parquet: "),

@@ -35,7 +35,7 @@ class PairFile:
             wanted = " and ".join(self.columns or self.languages)
             items = one_line(", ".join(name[:40] for name in names[:12])) or "none"
             raise DataError(
-                f"{place}: got columns {items}, allowed: {wanted}, each once; set `columns` to two"
+                f"{place}: got columns {items}, allowed: {wanted}, each once; or set columns"
             )
         return columns
 
