@@ -194,7 +194,7 @@ def training(rounds: int) -> Iterator[Row]:
         material = fixed_shape(Sizes(**recipe.sizes))
         row = {"recipe": name, "form": form, "precision": precision}
         try:
-            batch = material.batches[0].pinned()
+            batch = material.batches[0].pin_memory()
             work = update(recipe, form, batch, "bf16" if precision == "bf16" else "fp32")
             torch.cuda.reset_peak_memory_stats()
             yield row | {

@@ -63,20 +63,26 @@ class EncodedCorpus:
         return src, tgt
 
     def rows_at(self, rows: Rows, epoch: int) -> tuple[Rows, Rows]:
-        """Return the corpus rows of `rows` in `epoch`, and of the pairs appended or again."""
-        seconds = rows
+        """Return the corpus row of each of `rows` in `epoch`, and the row appended to it, if any.
+
+        Without an appended row, both are equal.
+        """
+        partners = rows
         if self.resampling is not None:
-            seconds = self.resampling.partners(rows, len(self), epoch)
+            partners = self.resampling.partners(rows, len(self), epoch)
         if self.mixture is not None:
-            rows, seconds = (self.mixture.rows(part, epoch) for part in (rows, seconds))
+            rows, partners = (self.mixture.rows(part, epoch) for part in (rows, partners))
         for side, longest in zip(self.lengths, self.longest, strict=True):
-            seconds = np.where(side[rows] + side[seconds] - 1 <= longest, seconds, rows)
-        return rows, seconds
+            partners = np.where(side[rows] + side[partners] - 1 <= longest, partners, rows)
+        return rows, partners
 
     def lengths_at(self, rows: Rows, epoch: int) -> tuple[Lengths, Lengths]:
-        """Return the (source, target) lengths of `rows` in `epoch`, eos included."""
-        firsts, seconds = self.rows_at(rows, epoch)
-        sides = [side[firsts] + (firsts != seconds) * (side[seconds] - 1) for side in self.lengths]
+        """Return the (source, target) lengths of `rows` in `epoch`, eos included.
+
+        The lengths count appended pairs and tokens to copy, but no other noise or subword sampling.
+        """
+        firsts, others = self.rows_at(rows, epoch)
+        sides = [side[firsts] + (firsts != others) * (side[others] - 1) for side in self.lengths]
         if self.resampling is not None:
             added = self.resampling.token_lengths(rows, epoch)
             triples = zip(sides, added, self.longest, strict=True)
@@ -84,16 +90,16 @@ class EncodedCorpus:
         return sides[0], sides[1]
 
     def batch(self, rows: Sequence[int], epoch: int | None = None) -> "Batch":
-        """Return the batch of `rows` in `epoch`. None disables the mixture and the resampling."""
-        firsts = seconds = np.array(rows)
+        """Return the batch of `rows` in `epoch`. None leaves out `mixture` and `resampling`."""
+        firsts = partners = np.array(rows)
         if epoch is not None:
-            firsts, seconds = self.rows_at(firsts, epoch)
+            firsts, partners = self.rows_at(firsts, epoch)
         pairs = [(self.src_ids[row], self.tgt_ids[row]) for row in firsts.tolist()]
         if self.resampling is not None and epoch is not None:
-            for i in np.flatnonzero(firsts != seconds).tolist():
-                second = self.src_ids[seconds[i]], self.tgt_ids[seconds[i]]
-                pairs[i] = self.resampling.merged(pairs[i], second)
-            resample = self.resampling.pair
+            for i in np.flatnonzero(firsts != partners).tolist():
+                partner = self.src_ids[partners[i]], self.tgt_ids[partners[i]]
+                pairs[i] = self.resampling.merge(pairs[i], partner)
+            resample = self.resampling.resample
             pairs = [resample(*pair, epoch, row) for pair, row in zip(pairs, rows, strict=True)]
         order = -1 if self.reverse_target else 1
         batch = make_batch([src for src, _ in pairs], [tgt[::order] for _, tgt in pairs])
@@ -110,21 +116,21 @@ class EncodedCorpus:
 class BatchLinks:
     """The L alignment links of a batch. `indices` are (row, target piece, source piece).
 
-    `shares` are the attention weights to learn. They sum to 1 for each linked target piece.
+    `shares` are the attention weights to learn, with sum 1 for each linked target piece.
     """
 
     indices: Int[Tensor, "3 L"]
     shares: Float[Tensor, " L"]
 
 
-_MULTIPLE = 4  # `Batch.padded` pads lengths to multiples of this
+_MULTIPLE = 4  # `Batch.pad_to_multiple` pads lengths to multiples of this
 
 _TENSORS = ("src_ids", "src_lengths", "tgt_in", "tgt_out")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A padded batch. `tgt_in` begins with bos; rows of `src_ids` and `tgt_out` end with eos.
+    """A padded batch. `tgt_in` begins with bos, and rows of `src_ids` and `tgt_out` end with eos.
 
     `n_src_tokens` and `n_tokens` count the source and target tokens, eos included, without padding.
     """
@@ -145,7 +151,7 @@ class Batch:
     def to(self, device: torch.device) -> "Batch":
         return self._map(lambda tensor: tensor.to(device, non_blocking=True))
 
-    def pinned(self) -> "Batch":
+    def pin_memory(self) -> "Batch":
         """Return a copy in page-locked memory, from which `to` does not block."""
         return self._map(Tensor.pin_memory)
 
@@ -157,15 +163,15 @@ class Batch:
         for name in _TENSORS:
             getattr(self, name).copy_(getattr(batch, name), non_blocking=True)
 
-    def paired(self, batch: "Batch") -> "Batch":
-        """Append the rows of `batch`, of the same shape. The token counts stay as they are."""
+    def concatenate(self, batch: "Batch") -> "Batch":
+        """Append the rows of `batch`, of equal shape, in a new batch with the same token counts."""
         rows = {name: torch.cat([getattr(self, name), getattr(batch, name)]) for name in _TENSORS}
         return replace(self, **rows)  # type: ignore[arg-type]
 
-    def padded(self, longest: tuple[int, int]) -> "Batch":
+    def pad_to_multiple(self, longest: tuple[int, int]) -> "Batch":
         """Return the batch with source and target padded to multiples of 4, so that shapes recur.
 
-        `longest` limits the padded (source, target) lengths; a longer side is not changed.
+        `longest` limits the padded (source, target) lengths. A longer side is not changed.
         """
         sizes = self.src_ids.shape[1], self.tgt_in.shape[1]
         padding = [
@@ -185,7 +191,7 @@ class Batch:
 def encode_pairs(
     pairs: Sequence[SentencePair], tokenizers: Tokenizers, max_pieces: int
 ) -> EncodedCorpus:
-    """Encode pairs. Drop and count the pairs with a side that is empty or above `max_pieces`."""
+    """Encode pairs. Drop and count pairs with a side that is empty or longer than `max_pieces`."""
     src_all = tokenizers.src.encode_batch([pair.src_text for pair in pairs])
     tgt_all = tokenizers.tgt.encode_batch([pair.tgt_text for pair in pairs])
     dropped: Counter[str] = Counter()
@@ -196,7 +202,7 @@ def encode_pairs(
 def drop_unusable(
     src_all: Sequence[Ids], tgt_all: Sequence[Ids], max_pieces: int, dropped: Counter[str]
 ) -> tuple[list[Ids], list[Ids]]:
-    """Return the (source, target) ids of the pairs to train on; count the others in `dropped`."""
+    """Return the (source, target) ids of the usable pairs, and count the others in `dropped`."""
     sides: tuple[list[Ids], list[Ids]] = [], []
     for src, tgt in zip(src_all, tgt_all, strict=True):
         reason = reason_to_drop(src, tgt, max_pieces)
@@ -265,7 +271,7 @@ class Batcher:
 
     @property
     def max_positions(self) -> int:
-        """An upper bound on the `n_positions` of a batch, before resampling and `Batch.padded`."""
+        """An upper bound on `Batch.n_positions`, before resampling and `pad_to_multiple`."""
         longest = sum(self.corpus.longest)
         if self.unit == "sentences":
             return min(self.size, len(self.corpus)) * longest
@@ -278,7 +284,7 @@ class Batcher:
         return zlib.crc32(tgt.tobytes(), zlib.crc32(src.tobytes()))
 
     def n_positions(self, rows: Sequence[int], epoch: int = 0) -> int:
-        """Return the positions of the batch of `rows`, padding included, before resampling."""
+        """Return the positions of the batch of `rows`, padding included, for their `lengths_at`."""
         longest = (lengths.max() for lengths in self.corpus.lengths_at(np.array(rows), epoch))
         return len(rows) * sum(map(int, longest))
 
@@ -287,9 +293,9 @@ class Batcher:
         if self._cached is None or self._cached[0] != epoch:
             src, tgt = self.corpus.lengths
             n_rows = len(self.corpus)
-            total_longer = int(np.maximum(src, tgt).sum(dtype=np.int64))
+            total_length = int(np.maximum(src, tgt).sum(dtype=np.int64))
             lengths_at = functools.partial(self.corpus.lengths_at, epoch=epoch)
-            mean_longer = total_longer / n_rows if n_rows else 1.0
+            mean_length = total_length / n_rows if n_rows else 1.0
             batching, seed = (self.size, self.unit), f"{self.seed}/{epoch}"
-            self._cached = epoch, EpochPlan(lengths_at, n_rows, mean_longer, batching, seed)
+            self._cached = epoch, EpochPlan(lengths_at, n_rows, mean_length, batching, seed)
         return self._cached[1]

@@ -22,11 +22,11 @@ def encode_aligned_pairs(
     max_pieces: int,
     is_cut: bool = False,
 ) -> EncodedCorpus:
-    """Encode pairs as `encode_pairs` does, and add the links in the file `path`.
+    """Encode pairs as in `encode_pairs`, and add the links in the file `path`.
 
     The file has one line per pair. If `is_cut`, the pairs are the first of a longer corpus, and the
-    file may have more lines. Raises DataError if a link names a word that does not exist, with its
-    line, or if the number of lines is wrong.
+    file may have more lines. Raises DataError if the number of lines is wrong, or (with the line)
+    if a link names a word that does not exist.
     """
     lines = iter(stream_links(path))
     word_links = list(islice(lines, len(pairs)))
@@ -55,8 +55,8 @@ def encode_aligned_pairs(
 
 def piece_links(links: Iterable[Link], src: WordPieces, tgt: WordPieces) -> PieceLinks:
     """Convert links between words to sorted links between all their pieces."""
-    linked = {(s, t) for i, j in links for s in src.pieces_of(i) for t in tgt.pieces_of(j)}
-    return np.array(sorted(linked), dtype=np.int32).reshape(-1, 2)
+    pairs = {(s, t) for i, j in links for s in src.pieces_of(i) for t in tgt.pieces_of(j)}
+    return np.array(sorted(pairs), dtype=np.int32).reshape(-1, 2)
 
 
 def _encode(text: str, tokenizer: Tokenizer) -> tuple[Encoded, WordPieces]:

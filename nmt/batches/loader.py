@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader
 from nmt.batches.batching import Batch, Batcher
 from nmt.batches.plan import EpochPlan
 
-AHEAD = 2  # the number of groups that the thread prepares in advance
-MAX_PROCESSES = 6  # the largest number of processes that prepare batches for a GPU
+AHEAD = 2  # number of groups that the thread prepares in advance
+MAX_PROCESSES = 6  # largest number of processes that prepare batches for a GPU
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class Group:
 
     def pin_memory(self) -> "Group":
         """Return a copy in page-locked memory, from which a GPU copies while it computes."""
-        return replace(self, batches=[batch.pinned() for batch in self.batches])
+        return replace(self, batches=[batch.pin_memory() for batch in self.batches])
 
 
 @dataclass(frozen=True, eq=False)
 class Loader:
-    """Prepares the batches of `plan` (noise, sampled pieces, padding) in groups of `size` batches.
+    """Preparation of the batches of `plan` (noise, sampling, padding) in groups of `size` batches.
 
-    The content of a batch depends on the seed, the epoch and its rows in `plan` only. `share` gets
+    The content of a batch depends only on the seed, the epoch and its rows in `plan`. `share` gets
     the costs of all batches of a group, and returns the indices of those that this rank prepares.
     With `for_gpu`, batches are padded to a few shapes and their memory is pinned. If the corpus
     also needs resampling (`batcher.corpus.resampling`), processes on spare processors prepare the
@@ -99,12 +99,12 @@ class Loader:
         costs = [self.batcher.n_positions(rows, self.epoch) for rows in rows_of_batches]
         batches = [corpus.batch(rows_of_batches[i], self.epoch) for i in self.share(costs)]
         if self.for_gpu:
-            batches = [batch.padded(corpus.longest) for batch in batches]
+            batches = [batch.pad_to_multiple(corpus.longest) for batch in batches]
         n_batches = len(rows_of_batches)
         return Group(n_batches, batches, is_last=start + n_batches >= len(self.plan))
 
 
 def _spare_processors() -> int:
-    """Return the number of other processors, at most MAX_PROCESSES. Except on Linux, return 0."""
+    """Return the number of other processors, at most MAX_PROCESSES, or 0 outside Linux."""
     is_linux = sys.platform == "linux"
     return min(MAX_PROCESSES, len(os.sched_getaffinity(0)) - 1) if is_linux else 0

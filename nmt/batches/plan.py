@@ -16,11 +16,11 @@ Lengths = npt.NDArray[np.integer[Any]]
 Unit = Literal["sentences", "tokens"]
 
 POOL_BATCHES = 256
-"""The size of a pool in batches. Sentences are sorted by length within a pool only, so that every
+"""The size of a pool in batches. Sentences are sorted by length only within a pool, so that every
 epoch has different batches. On Multi30k, in batches of 64, 3 % of all positions are padding (7 %
 with pools of 64 batches)."""
 
-LARGE = 1 << 20  # more rows are shuffled by NumPy, in 4 bytes per row; fewer by `random.shuffle`
+LARGE = 1 << 20  # NumPy shuffles more rows than this (4 bytes per row), `random.shuffle` fewer
 
 
 def permutation(n: int, key: str) -> Rows:
@@ -37,9 +37,9 @@ def permutation(n: int, key: str) -> Rows:
 class EpochPlan:
     """The rows of each batch of an epoch, in an order that depends on `seed` only.
 
-    Rows are shuffled, sorted by length within pools, and cut into batches; then the batches are
+    Rows are shuffled, sorted by length within pools, and cut into batches. Then the batches are
     shuffled. Each of the `n_rows` rows is in exactly one batch. `lengths_at(rows)` returns source
-    and target lengths, eos included. `mean_longer` is the mean length of the longer side of a row.
+    and target lengths, eos included. `mean_length` is the mean length of the longer side of a row.
     `batching` is (size, unit), as in `Batcher`.
     """
 
@@ -47,7 +47,7 @@ class EpochPlan:
         self,
         lengths_at: Callable[[Rows], tuple[Lengths, Lengths]],
         n_rows: int,
-        mean_longer: float,
+        mean_length: float,
         batching: tuple[int, Unit],
         seed: str,
     ) -> None:
@@ -58,7 +58,7 @@ class EpochPlan:
         else:
             rng.shuffle(rows := list(range(n_rows)))
             self._rows = np.array(rows, dtype=np.uint32)
-        pool = POOL_BATCHES * (size if unit == "sentences" else max(1, round(size / mean_longer)))
+        pool = POOL_BATCHES * (size if unit == "sentences" else max(1, round(size / mean_length)))
         cuts: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
         for start in range(0, n_rows, pool):
             pool_rows = self._rows[start : start + pool]
@@ -68,8 +68,8 @@ class EpochPlan:
             if unit == "sentences":
                 cuts.append(start + np.arange(0, len(pool_rows), size, dtype=np.int64))
             else:
-                longer = np.maximum(src, tgt)[by_length].astype(np.int64)
-                cuts.append(start + _token_cuts(longer, size))
+                lengths = np.maximum(src, tgt)[by_length].astype(np.int64)
+                cuts.append(start + _token_cuts(lengths, size))
         starts = np.concatenate(cuts)
         ends = np.append(starts[1:], n_rows)[: len(starts)]
         order = list(range(len(starts)))
@@ -101,17 +101,17 @@ def _by_length(src: Lengths, tgt: Lengths) -> npt.NDArray[np.int64]:
     return order
 
 
-def _token_cuts(longer: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    """Return the index of the first row of each batch. `longer` has the lengths of all rows.
+def _token_cuts(lengths: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    """Return the index of the first row of each batch. `lengths` are those of the longer sides.
 
     A batch takes rows in order, at least one, while their number * their greatest length <= `size`.
     """
     starts = []
     start = 0
-    while start < len(longer):
+    while start < len(lengths):
         starts.append(start)
-        max_rows = max(1, size // max(1, int(longer[start])))  # widths only grow
-        widths = np.maximum.accumulate(longer[start : start + max_rows])
+        max_rows = max(1, size // max(1, int(lengths[start])))  # widths only grow
+        widths = np.maximum.accumulate(lengths[start : start + max_rows])
         fits = widths * np.arange(1, len(widths) + 1) <= size
         start += max(1, len(fits) if fits.all() else int(np.argmin(fits)))
     return np.array(starts, dtype=np.int64)
@@ -121,7 +121,7 @@ def _token_cuts(longer: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int6
 class Mixture:
     """A mixture of corpora: corpus i has `sizes[i]` rows and gives `quotas[i]` draws per epoch.
 
-    An epoch has as many draws as the corpora have rows. Each corpus is read in shuffled passes of
+    An epoch has as many draws as the corpora have rows. Each corpus is read in shuffled passes over
     all its rows, which continue across epochs. The draws depend on (seed, epoch) only.
     """
 
@@ -165,9 +165,9 @@ def mixture_of(
             return None
         weights = [float(size) ** (1 / temperature) for size in sizes]
     n_draws, total = sum(sizes), sum(weights)
-    ideal = [n_draws * weight / total for weight in weights]
-    quotas = [int(share) for share in ideal]
-    by_remainder = sorted(range(len(ideal)), key=lambda i: (quotas[i] - ideal[i], i))
+    shares = [n_draws * weight / total for weight in weights]
+    quotas = [int(share) for share in shares]
+    by_remainder = sorted(range(len(shares)), key=lambda i: (quotas[i] - shares[i], i))
     for corpus in by_remainder[: n_draws - sum(quotas)]:
         quotas[corpus] += 1
     if quotas == list(sizes):

@@ -25,10 +25,10 @@ def _epoch_start(seed: int, epoch: int, kind: str) -> float:
 
 @dataclass(frozen=True)
 class Resampling:
-    """Draws the noise (`data.noise`) and the segmentation (`data.sampling`) of training pairs.
+    """Draws of the noise (`data.noise`) and segmentation (`data.sampling`) of training pairs.
 
-    The draws depend on (seed, epoch, row) only, not on the order of batches or on resuming.
-    `samplers` sample the source and the target; None keeps the pieces of that side.
+    The draws depend only on (seed, epoch, row), not on the order of batches or on resuming.
+    `samplers` sample the source and the target. The pieces of a side with None are not resampled.
     """
 
     noise: NoiseConfig
@@ -47,13 +47,13 @@ class Resampling:
         return cls(config.noise, tokenizers, (src, tgt), config.max_pieces, seed)
 
     def partners(self, rows: Rows, n_rows: int, epoch: int) -> Rows:
-        """Return the row whose pair is appended to each of `rows` in `epoch`; the row if none."""
+        """Return the row to append to each of `rows` in `epoch`. An equal row means none."""
         distance = random.Random(f"{self.seed}/{epoch}/distance").randrange(n_rows)
         is_merged = self._is_chosen(rows, epoch, "merge")
         return np.where(is_merged, (rows.astype(np.int64) + distance) % n_rows, rows)
 
     def token_lengths(self, rows: Rows, epoch: int) -> tuple[Lengths, Lengths]:
-        """Return the pieces that the token to copy adds to both sides of each of `rows`."""
+        """Return the numbers of pieces that tokens to copy add to each side of `rows`."""
         is_copied = self._is_chosen(rows, epoch, "copies")
         src, tgt = (is_copied * lengths[rows % len(lengths)] for lengths in self._tokens[1])
         return src, tgt
@@ -66,21 +66,21 @@ class Resampling:
 
     @functools.cached_property
     def _tokens(self) -> tuple[list[str], tuple[Lengths, Lengths]]:
-        """Tokens to copy that both tokenizers can write, and their numbers of pieces.
+        """Tokens to copy without unknown pieces on either side, and their numbers of pieces.
 
-        Row r gets token r modulo their number. The plan of an epoch needs the lengths, because one
-        long token in a batch of short sentences pads them all.
+        Row r gets token r modulo the number of tokens. The plan of an epoch needs the lengths,
+        because one long token in a batch of short sentences pads them all.
         """
         rng = random.Random(f"{self.seed}/tokens")
         tokens = [random_token(rng) for _ in range(_N_TOKENS if self.noise.copies else 0)]
         sides = [side.encode_batch(tokens) for side in (self.tokenizers.src, self.tokenizers.tgt)]
         rows = zip(tokens, *sides, strict=True)
-        known = [row for row in rows if UNK_ID not in row[1] + row[2]] or [("", (), ())]
-        src, tgt = (np.array([len(row[side]) for row in known], np.int32) for side in (1, 2))
-        return [row[0] for row in known], (src, tgt)
+        table = [row for row in rows if UNK_ID not in row[1] + row[2]] or [("", (), ())]
+        src, tgt = (np.array([len(row[side]) for row in table], np.int32) for side in (1, 2))
+        return [row[0] for row in table], (src, tgt)
 
-    def merged(self, *pairs: tuple[Ids, Ids]) -> tuple[Ids, Ids]:
-        """Return the ids of pairs on one line; the first pair's for unk or if they do not fit."""
+    def merge(self, *pairs: tuple[Ids, Ids]) -> tuple[Ids, Ids]:
+        """Return the ids of the joined texts, or pairs[0] if they have unk or are too long."""
         sides = zip((self.tokenizers.src, self.tokenizers.tgt), *pairs, strict=True)
         src, tgt = (
             side.encode_batch([" ".join(side.decode(part, restore=False) for part in ids)])[0]
@@ -90,7 +90,7 @@ class Resampling:
         fits = max(len(src), len(tgt)) <= self.max_pieces
         return (src, tgt) if fits and not has_unknown else pairs[0]
 
-    def pair(self, src: Ids, tgt: Ids, epoch: int, row: int) -> tuple[Ids, Ids]:
+    def resample(self, src: Ids, tgt: Ids, epoch: int, row: int) -> tuple[Ids, Ids]:
         """Return the ids of a pair after noise and sampling. `row` is the pair's row in `epoch`.
 
         If a new side is empty or longer than `max_pieces`, return `src` and `tgt` unchanged.
@@ -109,7 +109,7 @@ class Resampling:
         return (new_src, new_tgt) if fits else (src, tgt)
 
     def _add_noise(self, src: Ids, tgt: Ids, token: str, rng: random.Random) -> tuple[Ids, Ids]:
-        """Add noise to the decoded texts. Ids with unk are unchanged: they cannot be decoded."""
+        """Add noise to the decoded texts. Ids with unk, which have no exact text, are unchanged."""
         if UNK_ID in src:
             return src, tgt
         sides = self.tokenizers.src, self.tokenizers.tgt

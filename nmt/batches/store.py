@@ -60,7 +60,7 @@ _Array = npt.NDArray[np.integer[Any]]
 
 
 class _Manifest(Config):
-    """The origin of a data set, and the size in bytes and the CRC-32 of each of its files."""
+    """The origin of a data set, and the (size in bytes, CRC-32) of each of its files."""
 
     origin: dict[str, str]
     dtype: _IdType
@@ -107,7 +107,7 @@ class EncodedSet:
 
 
 class StoredSide(Sequence[Ids]):
-    """The ids of one side (0: source, 1: target) of all data sets, read from disk on access."""
+    """The ids of one side (0 source, 1 target) of all data sets, read from disk on access."""
 
     def __init__(self, sets: Sequence[EncodedSet], side: int) -> None:
         self._sets, self._side = sets, side
@@ -135,7 +135,7 @@ class StoredSide(Sequence[Ids]):
 
 
 class Store:
-    """Reads and writes the data set of `source` in a folder below `cache`."""
+    """The data set of `source`, read and written in a folder below `cache`."""
 
     def __init__(self, cache: Path, source: PairSource, tokenizers: Tokenizers) -> None:
         self._cache, self._source, self._tokenizers = cache, source, tokenizers
@@ -144,7 +144,7 @@ class Store:
         self.folder = cache / f"{source.name}-{key[:16]}"
 
     def open(self) -> EncodedSet | str:
-        """Return the data set if all its checks pass, else the reason why it cannot be used."""
+        """Return the data set if all checks pass, otherwise the reason not to use it."""
         try:
             manifest = _Manifest.model_validate(read_json(self.folder / _MANIFEST, DataError))
             if manifest.origin != self._origin:
@@ -161,21 +161,21 @@ class Store:
     def encode(self) -> None:
         """Encode the source and write the data set. Raises DataError if it cannot be written.
 
-        The cache is locked during the write. Temporary files in the cache therefore come from
+        The cache is locked during the write. Temporary files that are already there come from
         killed processes, and are removed.
         """
-        temporary = self._cache / f"{ASIDE}{self.folder.name}"
+        temporary_folder = self._cache / f"{ASIDE}{self.folder.name}"
         try:
             self._cache.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._cache / "lock", os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o666)
             try:
                 lock(descriptor)
                 remove_leftovers(self._cache)
-                temporary.mkdir()
-                self._write(temporary)
+                temporary_folder.mkdir()
+                self._write(temporary_folder)
                 with contextlib.suppress(FileNotFoundError):
                     remove(self.folder)
-                replace(temporary, self.folder)
+                replace(temporary_folder, self.folder)
                 flush(self._cache)
             finally:
                 os.close(descriptor)
@@ -198,9 +198,9 @@ class Store:
             lengths = np.diff(offsets[start : start + _CHECKED_ROWS + 1])
             if not 1 <= lengths.min(initial=1) <= lengths.max(initial=1) <= limit:
                 raise DataError(f"offsets: a row does not have 1 to {limit} pieces")
-        largest = np.maximum.reduceat(ids, offsets[:-1]) if len(ids) else ids
+        largest_ids = np.maximum.reduceat(ids, offsets[:-1]) if len(ids) else ids
         for side, tokenizer in enumerate((self._tokenizers.src, self._tokenizers.tgt)):
-            if int(largest[side::2].max(initial=0)) >= len(tokenizer.vocab):
+            if int(largest_ids[side::2].max(initial=0)) >= len(tokenizer.vocab):
                 raise DataError("ids: an id is not in the vocabulary")
         return EncodedSet(ids, offsets, manifest.dropped)
 
@@ -246,7 +246,7 @@ def cached_corpus(
     """Return the concatenation of the data sets of `sources`, memory-mapped from `cache`.
 
     The rows equal the output of `encode_pairs`. A missing or damaged data set is encoded, and
-    `say` is called with the reason. Raises ConfigError if `cache` belongs to a run, and DataError
+    `say` gets the reason. Raises ConfigError if `cache` belongs to a run, and DataError
     if the cache cannot be written or the pairs cannot be read.
     """
     check_outside_runs(cache, "data.cache")
@@ -254,15 +254,15 @@ def cached_corpus(
     dropped: Counter[str] = Counter()
     for source in sources:
         store = Store(cache, source, tokenizers)
-        encoded = store.open()
-        if isinstance(encoded, str):
-            say(f"{store.folder}: encoding: {encoded}")
+        data_set = store.open()
+        if isinstance(data_set, str):
+            say(f"{store.folder}: {data_set}; encoding the corpus")
             store.encode()
-            encoded = store.open()
-        if isinstance(encoded, str):
-            raise DataError(f"{store.folder}: {encoded}")
-        sets.append(encoded)
-        dropped.update(encoded.dropped)
+            data_set = store.open()
+        if isinstance(data_set, str):
+            raise DataError(f"{store.folder}: {data_set}")
+        sets.append(data_set)
+        dropped.update(data_set.dropped)
     src, tgt = StoredSide(sets, 0), StoredSide(sets, 1)
     lengths, sizes = (src.lengths(), tgt.lengths()), tuple(data_set.n_rows for data_set in sets)
     return EncodedCorpus(src, tgt, dict(dropped), stored_lengths=lengths, sizes=sizes)

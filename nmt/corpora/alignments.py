@@ -29,9 +29,9 @@ class Gold:
 
 
 def parse_gold(line: str, where: str, first: int = 0) -> Gold:
-    """Parse a line of a file that counts words from `first`; the result counts from 0.
+    """Parse a line of links. Words are counted from `first` in the line, from 0 in the result.
 
-    Raises DataError, which begins with `where`, for a malformed link.
+    Raises DataError, which begins with `where`, if a link is not in the format or below `first`.
     """
     sure: set[Link] = set()
     possible: set[Link] = set()
@@ -50,7 +50,7 @@ def parse_gold(line: str, where: str, first: int = 0) -> Gold:
 
 
 def stream_gold(path: Path, first: int = 0) -> Iterator[Gold]:
-    """Yield the gold alignment of each line. Raises DataError, with its place, for a bad line."""
+    """Yield the gold alignment of each line. Raises DataError (file:line) if `parse_gold` does."""
     for number, line in enumerate(stream_lines(path), start=1):
         yield parse_gold(line, f"{path}:{number}", first)
 
@@ -61,9 +61,9 @@ def stream_links(path: Path) -> Iterator[Links]:
 
 
 def pharaoh_line(links: Iterable[Link]) -> str:
-    """Format links as `0-0 2-1 1-2`: source-target, ordered by target word."""
-    ordered = sorted(links, key=lambda link: (link[1], link[0]))
-    return " ".join(f"{source}-{target}" for source, target in ordered)
+    """Format links as `0-0 2-1 1-2` (source-target), sorted by target word."""
+    sorted_links = sorted(links, key=lambda link: (link[1], link[0]))
+    return " ".join(f"{source}-{target}" for source, target in sorted_links)
 
 
 def check_links(links: Iterable[Link], n_words: tuple[int, int], where: str) -> None:

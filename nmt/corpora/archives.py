@@ -1,7 +1,7 @@
-"""Reads members of zip and tar archives in place.
+"""Members of zip and tar archives, read in place.
 
-A tar archive has no table of contents: it is read from the start until the member is reached.
-Headers that need much memory, point backwards, or follow too much decompressed data are refused.
+A tar archive has no table of contents, so it is read from the start until the member is reached.
+A tar header is refused if it is large, points backwards, or follows too much decompressed data.
 """
 
 import contextlib
@@ -17,10 +17,10 @@ from nmt.errors import DataError
 from nmt.storage.bounded import open_zip
 
 TAR = (".tar", ".tar.gz", ".tgz")  # name endings of supported tar archives
-MAX_READ = 1 << 20  # bytes per read; tarfile reads a header, of a few hundred bytes, at once
+MAX_READ = 1 << 20  # largest read in bytes; tarfile reads a header, of a few hundred bytes, at once
 
 _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Zip methods that zipfile decompresses in parts. It decompresses bzip2 and LZMA all at once."""
+"""Zip methods that zipfile decompresses in small parts, unlike bzip2 and LZMA."""
 
 
 def is_tar(path: Path) -> bool:
@@ -49,7 +49,7 @@ def zip_member(archive: Path, member: str | None) -> Iterator[tuple[IO[bytes], s
     """Open a member of a zip archive, and yield its stream and a name for error messages.
 
     Without `member`, the only .txt or .tsv file is opened. Raises DataError if the member is
-    missing, if there are several such files, or if the compression is not deflate or stored.
+    missing, if there is not exactly one such file, or if the method is not deflate or stored.
     """
     with open_zip(archive) as zip_file:
         names = [name for name in zip_file.namelist() if not name.endswith("/")]
@@ -59,14 +59,14 @@ def zip_member(archive: Path, member: str | None) -> Iterator[tuple[IO[bytes], s
             raise _no_member(archive / (member or ""), what, names)
         name = f"{archive}/{matches[0]}"
         if zip_file.getinfo(matches[0]).compress_type not in _BOUNDED:
-            problem = "packed by a method that cannot be read within limits"
+            problem = "compressed by a method that cannot be read within limits"
             raise DataError(f"{name}: {problem}, allowed: deflate, stored")
         with zip_file.open(matches[0]) as stream:
             yield stream, name
 
 
 def _is_text(name: str) -> bool:
-    """Return whether a zip member is a corpus text: not _about.txt, not a file added by macOS."""
+    """Return whether a zip member is a corpus text, unlike _about.txt and files added by macOS."""
     base = name.rsplit("/", maxsplit=1)[-1]
     return base.lower().endswith((".txt", ".tsv")) and not base.startswith((".", "_"))
 
@@ -80,9 +80,9 @@ def _no_member(path: Path, what: str, names: Sequence[str]) -> DataError:
 def tar_member(archive: Path, member: str | None, max_bytes: int) -> Iterator[io.BufferedIOBase]:
     """Open a regular file in a tar archive, and decompress it if its name ends in .gz.
 
-    If several members have the name, the first is used. At most `max_bytes` of the archive are
-    decompressed. Raises DataError if the member is missing, tarfile.TarError for a bad header, and
-    OSError, EOFError or zlib.error for a damaged .gz.
+    If several members have the name, the first is used. Raises DataError if the member is missing
+    or not a regular file. Raises tarfile.TarError if a header is refused, or if the archive unpacks
+    to more than `max_bytes`, and OSError, EOFError or zlib.error if a .gz is damaged.
     """
     with contextlib.ExitStack() as stack:
         raw: io.BufferedIOBase = stack.enter_context(archive.open("rb"))
@@ -117,7 +117,7 @@ class _Forward:
         self._position = 0
 
     def seekable(self) -> bool:
-        """Return False, since `seek` only goes forwards."""
+        """Return False, since `seek` only moves forwards."""
         return False
 
     def tell(self) -> int:
@@ -130,14 +130,14 @@ class _Forward:
         content = self._raw.read(n)
         self._position += len(content)
         if self._position > self._max_bytes:
-            limit = f"the {self._max_bytes:,} bytes that its size allows"
+            limit = f"the {self._max_bytes:,} bytes allowed for its size"
             raise tarfile.ReadError(f"unpacks to more than {limit}")
         return content
 
     def seek(self, position: int) -> None:
         """Skip to `position`, or to the end, where later reads return no bytes."""
         if position < self._position:
-            raise tarfile.ReadError("a header that leads backwards")
+            raise tarfile.ReadError("a header that points backwards")
         if self._raw.seekable():
             self._position = self._raw.seek(position)
         while self._position < position and self.read(min(MAX_READ, position - self._position)):

@@ -19,7 +19,7 @@ class CleaningRules:
 
     `max_words` bounds the words of each side, separated by white space. The longer side may have
     `max_ratio` times the characters of the shorter side, plus SLACK. `min_script` is the minimum
-    share of letters in the language's script; it is not checked for a language without a known
+    share of letters in the language's script, and is not checked for a language without a known
     script. With `placeholders`, both sides need the same placeholders, addresses and tags. `copies`
     allows a target equal to the source, and `duplicates` allows repeated pairs.
     """
@@ -35,17 +35,17 @@ class CleaningRules:
 
     def __post_init__(self) -> None:
         if (self.max_ratio or 1) < 1:
-            allowed = "at least 1, or 0 for any"
+            allowed = "at least 1, or 0 for no limit"
             raise ConfigError(f"`max_ratio`: got {self.max_ratio:g}, allowed: {allowed}")
 
 
 def judge_pairs(
     pairs: Iterable[SentencePair], rules: CleaningRules
 ) -> Iterator[tuple[SentencePair, str | None]]:
-    """Yield each pair with its first fault, such as "too long", or with None.
+    """Yield each pair with its first fault, such as "too long", or with None if it has none.
 
-    All but the first of equal pairs are duplicates. Pairs are compared by 64-bit checksums, which
-    take about 100 bytes of memory per pair.
+    All but the first of equal pairs are duplicates. The 64-bit checksums that find them take about
+    100 bytes of memory per pair.
     """
     seen: set[bytes] = set()
     for pair in pairs:
@@ -70,8 +70,8 @@ def _fault(pair: SentencePair, rules: CleaningRules) -> str | None:
         return "copy"
     if rules.max_words is not None and max(len(side.split()) for side in sides) > rules.max_words:
         return "too long"
-    short, long = sorted(map(len, sides))
-    if rules.max_ratio and long > rules.max_ratio * short + SLACK:
+    n_short, n_long = sorted(map(len, sides))
+    if rules.max_ratio and n_long > rules.max_ratio * n_short + SLACK:
         return "length ratio"
     if rules.min_script is not None:
         langs = rules.src_lang, rules.tgt_lang
@@ -89,7 +89,7 @@ def _is_damaged(text: str) -> bool:
 
 
 def _script_share(text: str, lang: str) -> float:
-    """Return the share of letters in the script of `lang`; 1 without letters or a known script."""
+    """Return the share of letters in the script of `lang`, or 1 without letters or known script."""
     scripts = scripts_of(lang)
     letters = [c for c in text if c.isalpha()] if scripts else []
     if not letters:

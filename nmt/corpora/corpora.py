@@ -1,6 +1,6 @@
-"""Reads the splits of a run: as pairs (`read_split`, `stream_split`) or as evaluation examples.
+"""The splits of a run, read as sentence pairs or as evaluation examples.
 
-A named corpus is a folder `<data folder>/<name>/` with the downloaded files that the corpus' entry
+A named corpus is a folder `<data folder>/<name>/` with the files that the corpus' entry
 (entries.py) lists. Archives are read in place, without unpacking them on disk.
 """
 
@@ -18,25 +18,25 @@ from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import digest
 from nmt.types import EvalExample, SentencePair, SplitName
 
-MAX_READ_BYTES = 50 << 20  # `check_corpora` would take too long for a larger split
+MAX_READ_BYTES = 50 << 20  # `check_corpora` does not read larger splits, to save time
 
 
 def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
-    """Return the config of split `name`: from its key, from the named corpus, or held out of train.
+    """Return the config of split `name`, from its key, from data.corpus, or held out of train.
 
-    Returns None if the config has no such split. Raises ConfigError for contradictory keys, and
-    for `train` if there are neither files nor a corpus.
+    Returns None if the config has no such split. Raises ConfigError if keys contradict each other,
+    or if `name` is "train" and the config has neither files nor a corpus.
     """
     held_out = data.held_out
     if held_out is None or (name != "train" and not getattr(held_out, name)):
         return _configured_split(data, name)
     train = _configured_split(data, "train")
     if name != "train" and _configured_split(data, name) is not None:
-        got = f"got {getattr(held_out, name)}, but there is a split {name} already"
+        got = f"got {getattr(held_out, name)}, but there is already a split {name}"
         raise ConfigError(f"data.held_out.{name}: {got}; allowed: 0")
     if train is not None and train.mix is not None:
-        raise ConfigError("data.held_out: cannot hold sentences out of a mixture; give data.valid")
-    return None if train is None else train.held_out(held_out, name)
+        raise ConfigError("data.held_out: cannot hold sentences out of a mixture; set data.valid")
+    return None if train is None else train.held_out_split(held_out, name)
 
 
 def _configured_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
@@ -56,8 +56,8 @@ def _configured_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
 def read_split(split: PairsConfig, data: DataConfig) -> list[SentencePair]:
     """Return the pairs of a split in file order, for training.
 
-    Raises DataError for a missing or malformed file, a corpus without pairs, or a source with
-    several reference files.
+    Raises DataError if a file is missing or cannot be read in its format, if a corpus has no pairs,
+    or if a source has several reference files.
     """
     return list(stream_split(split, data))
 
@@ -65,8 +65,8 @@ def read_split(split: PairsConfig, data: DataConfig) -> list[SentencePair]:
 def stream_split(split: PairsConfig, data: DataConfig) -> Iterator[SentencePair]:
     """Yield the pairs of `read_split` one by one, without keeping them in memory.
 
-    The corpora of a mixture follow one another; their weights have no effect. Raises DataError, as
-    `read_split` does, when it reaches the fault.
+    The corpora of a mixture follow one another, and their weights have no effect. Raises the errors
+    of `read_split` when it reaches the fault.
     """
     for part in split.corpora:
         located = locate(part, data)
@@ -85,11 +85,11 @@ def split_key(split: PairsConfig, data: DataConfig) -> str:
     located = locate(split, data)
     members = " ".join(path.name for path in located.texts)
     part = f", {located.hash_part[1]} by {located.hash_part[0]!r}" if located.hash_part else ""
-    swapped = ", target first" if located.swapped else ""
+    order = ", target first" if located.is_swapped else ""
     columns = f", columns {split.columns}" if split.columns else ""
-    held = located.held_out
-    held_out = f", {held.part} of first {held.of_first} by {held.config!r}" if held else ""
-    return f"{members}, first {split.first}{part}{swapped}{columns}{held_out}"
+    subset = located.held_out
+    held_out = f", {subset.part} of first {subset.of_first} by {subset.config!r}" if subset else ""
+    return f"{members}, first {split.first}{part}{order}{columns}{held_out}"
 
 
 def read_examples(split: PairsConfig, data: DataConfig) -> list[EvalExample]:
@@ -97,7 +97,7 @@ def read_examples(split: PairsConfig, data: DataConfig) -> list[EvalExample]:
 
     Aligned files give one example per line. A file of pairs, or a held-out set, gives one example
     per distinct source text, in order of first appearance, with all its targets. No sentence is
-    dropped. Raises DataError for a missing or malformed file, or a corpus without pairs.
+    dropped. Raises DataError if a file is missing or cannot be read, or a corpus has no pairs.
     """
     located = locate(split, data)
     examples = located.examples()[: split.first]
@@ -125,14 +125,15 @@ def readable_splits(corpus: str, folder: Path) -> list[str]:
 
 
 def check_corpora(data: DataConfig) -> list[str]:
-    """Check the splits of a config; return a message for each named corpus that is not on disk.
+    """Check the splits of a config. Return a message for each named corpus that is not on disk.
 
     All other faults raise one ConfigError, with a line for each. A missing corpus in a mixture is
     such a fault, even a named one. Splits from files are read to the end if they have at most
-    MAX_READ_BYTES. Nothing is downloaded: of a test set of sacreBLEU only the name is checked.
+    MAX_READ_BYTES. A split that is a sacreBLEU test set is not downloaded: only its name and
+    languages are checked.
     """
     faults: list[str] = []
-    absent: list[str] = []
+    missing_corpora: list[str] = []
     for name in RUN_SPLITS:
         split = None
         try:
@@ -146,20 +147,20 @@ def check_corpora(data: DataConfig) -> list[str]:
                     read(split, data)
         except DataError as error:
             if split is not None and split.corpus is not None:
-                absent.append(str(error))
+                missing_corpora.append(str(error))
             else:
                 faults.append(f"data.{name}: {error}")
         except ConfigError as error:
             faults.append(str(error))
     if faults:
         raise ConfigError("\n".join(dict.fromkeys(faults)))
-    return list(dict.fromkeys(absent))
+    return list(dict.fromkeys(missing_corpora))
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a regular file, in hexadecimal. Raises DataError if not readable.
+    """Return the SHA-256 of a file, in hexadecimal. Raises DataError if it cannot be read.
 
-    The digest is cached: a file is read again only if its size or one of its times changed.
+    The digest is cached. A file is read again if its size, modification or change time changes.
     """
     try:
         status = path.stat()

@@ -18,7 +18,7 @@ TRAIN = "train"
 
 _OVERLAPS = {
     "src": "also in train: the source",
-    "src_nearly": "  but for case and punctuation",
+    "src_nearly": "  except case and punctuation",
     "tgt": "also in train: the target",
     "pair": "also in train: the pair",
 }
@@ -37,7 +37,7 @@ class LengthStatistics:
 
     @classmethod
     def of(cls, lengths: Sequence[int]) -> "LengthStatistics":
-        """Compute the statistics of `lengths`, with percentiles by nearest rank; all 0 for ()."""
+        """Compute the statistics, with nearest-rank percentiles. All are 0 without lengths."""
         values = np.array(lengths or [0])
         median, p90, p99 = np.percentile(values, (50, 90, 99), method="inverted_cdf").tolist()
         return cls(int(values.sum()), float(values.mean()), median, p90, p99, int(values.max()))
@@ -51,8 +51,8 @@ class SplitReport:
     """Statistics and faults of one split. Words are separated by white space.
 
     `left_out` counts the pairs that `nmt corpus clean` leaves out, by reason. `in_train` counts the
-    pairs of an evaluation set that are also in train, by what they share: source, source without
-    case and punctuation (`sentence_key`), target, or pair. It is None for train, or without train.
+    pairs of an evaluation set whose source, source without case and punctuation (`sentence_key`),
+    target, or pair is also in train. It is None for train itself, and in reports without train.
     """
 
     name: str
@@ -70,7 +70,7 @@ def corpus_report(
     """Return a report for each split.
 
     `splits` maps names to pairs. The training split is called "train" and must come first. It is
-    read once; only the other splits are held in memory. A sentence with n references has n pairs.
+    read once. Only the other splits are held in memory. A sentence with n references has n pairs.
     """
     others = {name: list(pairs) for name, pairs in splits.items() if name != TRAIN}
     overlap = _Overlap(others.values()) if others and TRAIN in splits else None
@@ -80,7 +80,7 @@ def corpus_report(
 def _report(
     name: str, pairs: Iterable[SentencePair], data: DataConfig, overlap: "_Overlap | None"
 ) -> SplitReport:
-    """Report on a split. Pairs of train are added to `overlap`, and others looked up there."""
+    """Report on a split. Pairs of train are added to `overlap`; other pairs are looked up in it."""
     langs = data.src_lang, data.tgt_lang
     suspicions = Suspicions(*langs)
     src_words, tgt_words = array("I"), array("I")
@@ -107,7 +107,7 @@ def _report(
 
 
 class _Overlap:
-    """Texts of the evaluation sets, each marked if a training pair with it was added."""
+    """Texts and pairs of the evaluation sets, and whether an added training pair has each."""
 
     def __init__(self, splits: Iterable[Sequence[SentencePair]]) -> None:
         pairs = chain.from_iterable(splits)
@@ -119,7 +119,7 @@ class _Overlap:
                 self._in_train[item] = True
 
     def parts_in_train(self, pair: SentencePair) -> Iterator[str]:
-        """Yield the keys of _OVERLAPS by which an evaluation pair is also in train."""
+        """Yield the keys of _OVERLAPS for the parts of an evaluation pair that are in train."""
         return (item[0] for item in self._items(pair) if self._in_train[item])
 
     def _items(self, pair: SentencePair) -> Iterator[tuple[str, object]]:
@@ -130,7 +130,7 @@ class _Overlap:
 
 
 def render_report(splits: Sequence[SplitReport]) -> str:
-    """Render reports as text: a table with a column per split, then the suspicions."""
+    """Render reports as a table with a column per split, followed by the suspicions."""
     reasons = dict.fromkeys(chain.from_iterable(split.left_out for split in splits))
     rows = [["", *(split.name for split in splits)]]
     rows.append(["pairs", *(f"{split.pairs:,}" for split in splits)])

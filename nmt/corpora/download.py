@@ -1,4 +1,4 @@
-"""Downloads files over https: resumable, with a size limit, never redirected to another scheme."""
+"""Resumable downloads over https, with a size limit and no redirect to a different scheme."""
 
 import http.client
 import urllib.error
@@ -14,7 +14,7 @@ from nmt.errors import DataError
 from nmt.storage.atomic import open_no_follow
 
 TRIES = 5  # attempts if the connection is cut
-TIMEOUT_SECONDS = 30.0  # without receiving a byte
+TIMEOUT_SECONDS = 30.0  # largest time without a received byte
 CHUNK_BYTES = 1 << 16
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
@@ -22,10 +22,10 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 def download(url: str, part: Path, max_bytes: int, resume: bool = False) -> None:
     """Download `url` to the file `part`. With `resume`, continue an interrupted download.
 
-    Use `resume` only for files with a known checksum, which detects a part of another version.
+    Use `resume` only for files with a known checksum, which detects parts of different versions.
     Raises DataError, which names the URL, for more than `max_bytes`, for an HTTP or network error,
-    and after TRIES cut connections. It is also raised for a scheme other than https (or http on
-    this machine), and for a redirect to another scheme.
+    and after TRIES cut connections. It is also raised if the scheme is not https (or http on this
+    machine), and if a redirect leads to a different scheme.
     """
     if not _is_allowed(url):
         raise DataError(f"{url}: not an address to download from, allowed: https://...")
@@ -52,12 +52,12 @@ def _is_allowed(url: str) -> bool:
         parts = urllib.parse.urlsplit(url)
     except ValueError:  # half an IPv6 address
         return False
-    local = parts.scheme == "http" and parts.hostname in LOCAL_HOSTS
-    return local or (parts.scheme == "https" and bool(parts.hostname))
+    is_local = parts.scheme == "http" and parts.hostname in LOCAL_HOSTS
+    return is_local or (parts.scheme == "https" and bool(parts.hostname))
 
 
 class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to the same scheme; the base class refuses all but http, https and ftp."""
+    """Handler that follows redirects only if they keep the scheme and `_is_allowed` holds."""
 
     def redirect_request(
         self,
@@ -104,7 +104,7 @@ def _attempt(url: str, part: Path, max_bytes: int, resume: bool) -> bool:
 
 
 def _receive(response: http.client.HTTPResponse, part: Path, start: int, max_bytes: int) -> bool:
-    """Append the body to the first `start` bytes of `part`. Return whether `part` is complete."""
+    """Append the body to the `start` bytes of `part`, and return whether `part` is complete."""
     length = response.headers.get("Content-Length", "")
     total = start + int(length) if length.isdecimal() else None
     size = start

@@ -1,8 +1,8 @@
 """The catalogue of named corpora: one validated entry per corpus, loaded from YAML.
 
 The built-in catalogue is catalog.yaml beside this file. The user's catalog.yaml in the data folder
-adds entries, or replaces entries of the same name. OPUS corpora have no entry in a catalogue; their
-names, such as opus:Books/v1/en-fr, determine it.
+adds entries, or replaces entries of the same name. OPUS corpora are not in a catalogue: a name such
+as opus:Books/v1/en-fr determines the entry.
 """
 
 import functools
@@ -40,11 +40,11 @@ class Source(Config):
 
     name: str = Field(default="main", description="name of the source, for messages")
     url: str | None = Field(default=None, description="https address; null: unknown")
-    bytes: int | None = Field(default=None, ge=1, description="largest download; null: max_bytes")
+    bytes: int | None = Field(default=None, ge=1, description="largest download; null: `max_bytes`")
     checksum: str | None = Field(
         default=None,
         pattern="^(sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32})$",
-        description="kind:hex; use md5 only if no better is known: it detects damage, not forgery",
+        description="kind:hex; md5 detects damage but not forgery, so prefer sha256",
     )
 
     @model_validator(mode="after")
@@ -65,7 +65,7 @@ class CorpusFile(Config):
 class HashSplit(Config):
     """Division of a split into train, valid and test by a hash of the source (`part_of`)."""
 
-    of: str = Field(default="all", description="the split to divide; it can be read whole too")
+    of: str = Field(default="all", description="the split to divide, also readable as a whole")
     valid: float = Field(default=0.01, gt=0, lt=0.5, description="share of source sentences")
     test: float = Field(default=0.01, gt=0, lt=0.5, description="share of source sentences")
 
@@ -76,9 +76,9 @@ class CorpusEntry(Config):
     description: str = Field(default="", description="one line for `nmt corpus list`")
     src_lang: str = Field(description="language of the first column or `src` file")
     tgt_lang: str = Field(description="language of the second column or `tgt` file")
-    licence: str = Field(default="unknown", description="licence, as its owners name it")
+    licence: str = Field(default="unknown", description="licence, in the owners' words")
     attribution: str = Field(default="", description="the credit that the licence requires")
-    embedded: bool = Field(default=False, description="is in the package, never downloaded")
+    embedded: bool = Field(default=False, description="part of the package, never downloaded")
     pairs: dict[str, int] = Field(default={}, description="approximate number of pairs by split")
     splits: dict[str, PairsConfig] = Field(
         min_length=1, description="split name -> files, relative to the corpus' folder"
@@ -86,7 +86,7 @@ class CorpusEntry(Config):
     joined: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = Field(
         default={}, description="split name -> the splits that it concatenates"
     )
-    hash_split: HashSplit | None = Field(default=None, description="makes train, valid and test")
+    hash_split: HashSplit | None = Field(default=None, description="yields train, valid and test")
     files: dict[PlainName, CorpusFile] = Field(default={}, description="file name -> its sources")
 
     @model_validator(mode="after")
@@ -129,7 +129,7 @@ class CorpusEntry(Config):
 
 
 class _Catalog(RootModel[dict[PlainName, CorpusEntry]]):
-    """The entries by corpus name."""
+    """Catalogue entries by corpus name."""
 
 
 def data_folder(configured: Path) -> Path:
@@ -138,28 +138,28 @@ def data_folder(configured: Path) -> Path:
 
 
 def load_catalog(folder: Path) -> dict[str, CorpusEntry]:
-    """Return the built-in entries, updated by `folder`/catalog.yaml. Raises ConfigError if bad."""
+    """Return the built-in and the user's entries. Raises ConfigError if catalog.yaml is invalid."""
     path = folder / USER_CATALOG
     return {**_builtin_catalog(), **(_parse_catalog(path) if path.is_file() else {})}
 
 
 def find_entry(name: str, folder: Path) -> CorpusEntry:
-    """Return the entry `name`. Raises ConfigError, with a similar name, for an unknown one."""
+    """Return the entry `name`. Raises ConfigError, with similar names, if it is unknown."""
     if name.startswith("opus:"):
         return _opus_entry(name)
     entries = load_catalog(folder)
     if name not in entries:
-        near = [other for other in entries if name and other.startswith(name)]
-        meant = did_you_mean(name, near or entries, 0.0 if near else NEAR)
+        longer_names = [other for other in entries if name and other.startswith(name)]
+        hint = did_you_mean(name, longer_names or entries, 0.0 if longer_names else NEAR)
         raise ConfigError(
             f"corpus: got '{name}', allowed: {', '.join(sorted(entries))} "
-            f"(or {OPUS_NAME}, or an entry of your own in {folder / USER_CATALOG}){meant}"
+            f"(or {OPUS_NAME}, or an entry of your own in {folder / USER_CATALOG}){hint}"
         )
     return entries[name]
 
 
 def corpus_folder(name: str, entry: CorpusEntry, folder: Path) -> Path:
-    """Return the folder of a corpus. An embedded one is in the wheel, or in data/ of a checkout."""
+    """Return a corpus' folder: in `folder`, or if embedded, in the wheel or a checkout's data/."""
     if not entry.embedded:
         *parents, last = name.replace(":", "/").split("/")
         return folder.joinpath(*parents) if parents else folder / last
@@ -172,9 +172,9 @@ def _opus_entry(name: str) -> CorpusEntry:
         r"opus:(\w[\w.-]*)/(v[\w.-]+)/([a-z]{2,3}(?:_\w+)?)-([a-z]{2,3}(?:_\w+)?)", name, re.ASCII
     )
     if match is None or match[3] == match[4]:
-        raise ConfigError(f"corpus: got '{name}', allowed: {OPUS_NAME}, as opus:Books/v1/en-fr")
+        raise ConfigError(f"corpus: got '{name}', allowed: {OPUS_NAME}, e.g. opus:Books/v1/en-fr")
     corpus, version, *languages = match.groups()
-    src, tgt = sorted(languages)  # a file for both directions
+    src, tgt = sorted(languages)  # one file serves both directions
     file = f"{src}-{tgt}.txt.zip"
     url = OPUS.format(corpus=corpus, version=version, pair=f"{src}-{tgt}")
     stem = f"{file}/{corpus}.{src}-{tgt}"
@@ -182,7 +182,7 @@ def _opus_entry(name: str) -> CorpusEntry:
     return CorpusEntry(
         src_lang=src,
         tgt_lang=tgt,
-        licence="of the texts; see LICENSE and README in the archive",
+        licence="see LICENSE and README in the archive",
         attribution=f"{corpus} of opus.nlpl.eu; Tiedemann 2012 (L12-1246)",
         splits={"train": PairsConfig(src=Path(f"{stem}.{src}"), tgt=Path(f"{stem}.{tgt}"))},
         files={

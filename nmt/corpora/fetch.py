@@ -1,9 +1,9 @@
 """Fetch a named corpus: download its files, or copy them from a file or folder.
 
-Each file is written to NAME.part, checked against the checksums in the catalogue, and renamed. For
-a file without a checksum there, NAME.pin.json records size and checksum of the first fetch. A later
-fetch must get the same file, unless it is forced.
-Archives are never unpacked: their members are read directly.
+Each file is written to NAME.part, checked against the checksums in the catalogue, and renamed. If
+the catalogue has no checksum, NAME.pin.json records the size and checksum of the first fetch. A
+later fetch must get the same file, unless it is forced. Archives are not unpacked, since their
+members are read in place.
 """
 
 import shutil
@@ -31,12 +31,14 @@ def fetch_corpus(
     """Fetch the files of corpus `name` into its own folder below the data folder `folder`.
 
     Returns the corpus' folder and the number of pairs in each split. Existing files are verified
-    and kept, unless `force`. With `from_path`, files are copied instead of downloaded. If it is a
-    folder, each file is looked up in it by name, at any depth. If it lacks the files of a split
-    other than train, valid and test, the result leaves this split out. `say` gets a line per step.
+    and not fetched again, unless `force` is set. With `from_path`, files are copied instead of
+    downloaded. If `from_path` is a folder, each file is looked up in it by name, at any depth. The
+    result omits a split other than train, valid and test whose files are not there. `say` gets a
+    line per step.
 
     Raises DataError if a file cannot be fetched or fails its checksum, if the corpus' folder is a
-    link that leads out of `folder`, or if train, valid or test cannot be read.
+    link that leads out of `folder`, or if a split that is not omitted cannot be read. Raises
+    ConfigError if the corpus' folder belongs to a run.
     """
     entry = find_entry(name, folder)
     target_folder = corpus_folder(name, entry, folder)
@@ -49,7 +51,7 @@ def fetch_corpus(
         check_outside_runs(target_folder, "the corpus")
     if from_path is not None and not from_path.exists():
         raise DataError(f"`from_path={from_path}`: no such file or folder")
-    missing: set[str] = set()
+    missing_files: set[str] = set()
     for file_name, spec in entry.files.items():
         target = target_folder / file_name
         file = _File(name, target, spec if force else _pinned(spec, target), say)
@@ -60,13 +62,13 @@ def fetch_corpus(
                 file.download()
             elif not file.copy(from_path, is_alone=len(entry.files) == 1):
                 say(f"{file_name}: left out, not in {from_path}")
-                missing.add(file_name)
+                missing_files.add(file_name)
         except OSError as error:
             path = error.filename or file.target
             raise DataError(f"{path}: {error.strerror or error}") from None
     counts: dict[str, int] = {}
     for split in entry.split_names:
-        missing_of_split = {text.parts[0] for text in entry.texts(split)} & missing
+        missing_of_split = {text.parts[0] for text in entry.texts(split)} & missing_files
         if not missing_of_split:
             counts[split] = count_pairs(name, split, folder)
         elif split in RUN_SPLITS:
@@ -92,7 +94,7 @@ class _File:
         try:
             source = verify(self.target, self._spec.sources)
         except DataError as error:
-            raise DataError(f"{error}; remove it, or `force` fetches again") from None
+            raise DataError(f"{error}; remove it, or use `force` to fetch it again") from None
         self._say(f"{self._name}: already there ({source.name})")
         return True
 
@@ -114,14 +116,14 @@ class _File:
         if any(source.bytes for source in self._spec.sources):
             failures.append("`force` accepts a file that differs from the first fetch")
         reasons = "; ".join(failures) or "the catalogue gives no address"
-        remedy = f"where you have the file, use: nmt corpus fetch {self._corpus} `from_path=PATH`"
+        remedy = f"if you have it, use: nmt corpus fetch {self._corpus} `from_path=PATH`"
         raise DataError(f"cannot download {self._name}: {reasons}; {remedy}")
 
     def copy(self, from_path: Path, is_alone: bool) -> bool:
-        """Copy the file from `from_path`, a file or a folder; return False if it is missing there.
+        """Copy the file from `from_path`, a file or a folder. Return False if it is missing there.
 
-        If the corpus has one file only, `from_path` may have any name. In a folder, the first file
-        with the right name and checksum is copied.
+        With `is_alone`, the corpus has only this file, and `from_path` may have any name. In a
+        folder, the first file with the right name and checksum is copied.
         """
         paths = [from_path] if is_alone or from_path.name == self._name else []
         if from_path.is_dir():
@@ -132,7 +134,7 @@ class _File:
                 continue
             check_regular(path.stat().st_mode, path)
             self.target.parent.mkdir(parents=True, exist_ok=True)
-            check_not_input(self._part, {"`from_path`": [path]}, "the file that is written first")
+            check_not_input(self._part, {"`from_path`": [path]}, "the temporary file")
             self._part.unlink(missing_ok=True)
             shutil.copyfile(path, self._part)
             try:
@@ -168,7 +170,7 @@ def _pin_path(target: Path) -> Path:
 
 
 def _pinned(spec: CorpusFile, target: Path) -> CorpusFile:
-    """Return `spec` with the checksum of the first fetch of `target` for sources that have none."""
+    """Return `spec` with the recorded checksum of `target` for sources without a checksum."""
     if not _pin_path(target).is_file():
         return spec
     pin = load_file(_pin_path(target), (), Source).model_dump(exclude={"url"})
@@ -179,7 +181,7 @@ def _pinned(spec: CorpusFile, target: Path) -> CorpusFile:
 def verify(path: Path, sources: tuple[Source, ...], name: str | None = None) -> Source:
     """Return the source whose checksum `path` has, or the first source without a checksum.
 
-    Raises DataError if there is neither; its message calls the file `name`, by default `path`.
+    Raises DataError if there is neither. Its message calls the file `name`, by default `path`.
     """
     digests: dict[str, str] = {}
     for source in sorted(sources, key=lambda source: source.checksum is None):

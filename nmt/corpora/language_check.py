@@ -1,4 +1,4 @@
-"""Checks of the language of texts, by frequent words and by scripts."""
+"""Checks of the language of texts, from frequent words and scripts."""
 
 import re
 import unicodedata
@@ -44,7 +44,7 @@ _LEAST_SHARE = 0.1  # least share of texts with a word or letter of the other la
 
 
 def scripts_of(lang: str) -> tuple[str, ...]:
-    """Return the beginnings of the Unicode names of a language's letters; () if it is unknown."""
+    """Return the prefixes of the Unicode names of a language's letters, or () if unknown."""
     code = language_code(lang)
     if code in ("zh", "ja"):  # Japanese has Chinese characters, and both have Latin letters
         return ("CJK", "HIRAGANA", "KATAKANA", "LATIN")
@@ -54,7 +54,7 @@ def scripts_of(lang: str) -> tuple[str, ...]:
 def language_notes(
     src_texts: Sequence[str], tgt_texts: Sequence[str], src_lang: str, tgt_lang: str
 ) -> Iterator[str]:
-    """Yield a message for a first pair like a header, and for sides that are another language."""
+    """Yield a message if the first pair looks like a header, and for sides in other languages."""
     first = (*src_texts[:1], *tgt_texts[:1])
     if len(first) == 2 and find_sides(first, (src_lang, tgt_lang)) is not None:
         yield f"the first pair looks like a header: {first[0]}, {first[1]}; delete this line"
@@ -78,7 +78,7 @@ def are_swapped(
 
 
 def other_language(texts: Sequence[str], lang: str, other: str) -> str | None:
-    """Return the language that `texts` appear to be in if it is not `lang`, otherwise None.
+    """Return the language of `texts` if it appears not to be `lang`, otherwise None.
 
     A text counts for a language if it has a frequent word of the language, or a letter of its
     script. A language is returned only if more than a tenth of the texts count for it, and more
@@ -96,8 +96,8 @@ def other_language(texts: Sequence[str], lang: str, other: str) -> str | None:
         if candidate == lang:
             continue
         n_marked = _n_marked(texts, words, candidate, lang)
-        least = max(_LEAST_SHARE * len(texts), int(len(texts) > 1 or candidate != other))
-        if n_marked > least and n_marked > 3 * _n_marked(texts, words, lang, candidate):
+        minimum = max(_LEAST_SHARE * len(texts), int(len(texts) > 1 or candidate != other))
+        if n_marked > minimum and n_marked > 3 * _n_marked(texts, words, lang, candidate):
             counts[candidate] = n_marked
     return max(counts, key=lambda code: counts[code], default=None)
 

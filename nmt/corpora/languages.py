@@ -38,16 +38,16 @@ def language_code(lang: str) -> str:
 
 
 def check_language(lang: str) -> str:
-    """Return `lang`. Raises ValueError with the code if it is the English name of a language."""
+    """Return `lang`. Raises ValueError, with the code, if it is a language's English name."""
     if len(lang) > 3 and (code := _CODES.get(lang.lower())) is not None:
         raise ValueError(f"got {lang!r}, allowed: an ISO 639 code; did you mean {code!r}?")
     return lang
 
 
 def find_language(tags: Iterable[str], lang: str) -> str | None:
-    """Return the tag that means `lang`: an equal one, or else the first that fits; None for none.
+    """Return the tag that means `lang`, preferably an equal tag, or None if there is none.
 
-    `eng`, `English` and `en-US` mean `en`. Of two regions, neither means the other.
+    `eng`, `English` and `en-US` mean `en`. Tags with different regions do not mean each other.
     """
     matches = [tag for tag in tags if all(map(eq, _tag_parts(tag[:40]), _tag_parts(lang)))]
     return min(matches, key=lambda tag: tag.lower() != lang.lower(), default=None)
@@ -60,9 +60,9 @@ def _tag_parts(tag: str) -> list[str]:
 
 @lru_cache(maxsize=4)  # many records have the same names
 def find_sides(names: tuple[str, ...], languages: tuple[str, str]) -> tuple[str, str] | None:
-    """Return the names of the columns of source and target; None if the names do not tell.
+    """Return the names of the source and target columns, or None if `names` has no such names.
 
-    They are the languages, also as fields of `translation`, or else `source` and `target`.
+    They are language tags, also as fields of `translation`, else source and target, or src and tgt.
     """
     tags = {name.removeprefix("translation."): name for name in names}
     src, tgt = (find_language(tags, lang) for lang in languages)
@@ -83,7 +83,7 @@ def language_of(path: Path) -> str:
 def language_pair_of(path: Path) -> tuple[str, str] | None:
     """Return the codes of two languages in a file name (fra-eng.zip, news.de-en.tsv), or None.
 
-    Their order does not tell which of them is the first column: both orders are common.
+    Their order does not tell which language is in the first column, since both orders are common.
     """
     words = [_CODES.get(word) for word in re.split(r"[\W_]+", _stem(path).lower())]
     for first, second in pairwise(words):

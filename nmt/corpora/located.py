@@ -34,9 +34,9 @@ from nmt.types import EvalExample, SentencePair, SplitName
 class LocatedSplit:
     """A split with the paths of its files, called `name` in errors.
 
-    `max_bytes` limits the text of a file or archive. `hash_part` selects a part of the pairs by a
-    HashSplit, and `swapped` exchanges source and target. The pairs of the splits `joined` follow.
-    `held_out` selects a part of all these pairs.
+    `max_bytes` limits the text of each file or archive. `hash_part` selects one part of a division
+    by HashSplit. With `is_swapped`, source and target are exchanged. The pairs of `joined_splits`
+    come after those of `files`. `held_out` selects a part of all these pairs.
     """
 
     files: PairsConfig
@@ -44,20 +44,20 @@ class LocatedSplit:
     languages: tuple[str, str]
     max_bytes: Mapping[Path, int] = field(default_factory=dict)
     hash_part: tuple[HashSplit, SplitName] | None = None
-    swapped: bool = False
+    is_swapped: bool = False
     held_out: HeldOutSplit | None = None
-    joined: tuple["LocatedSplit", ...] = ()
+    joined_splits: tuple["LocatedSplit", ...] = ()
 
     @property
     def texts(self) -> list[Path]:
         """The paths of all texts in order. Raises DataError if a wildcard matches no file."""
         texts = [path for group in self.file_groups() for path in group]
-        return [*texts, *(path for split in self.joined for path in split.texts)]
+        return [*texts, *(path for split in self.joined_splits for path in split.texts)]
 
     @property
     def has_several_references(self) -> bool:
         """Whether each line of the source has several references."""
-        is_altered = self.hash_part or self.swapped or self.joined or self.held_out
+        is_altered = self.hash_part or self.is_swapped or self.joined_splits or self.held_out
         return len(self.files.tgts) > 1 and not is_altered
 
     def check_files(self) -> list[Path]:
@@ -80,8 +80,8 @@ class LocatedSplit:
                 hash_split, part = self.hash_part
                 if part_of(pair.src_text, hash_split) != part:
                     continue
-            yield SentencePair(pair.tgt_text, pair.src_text) if self.swapped else pair
-        for split in self.joined:
+            yield SentencePair(pair.tgt_text, pair.src_text) if self.is_swapped else pair
+        for split in self.joined_splits:
             yield from split.stream()
 
     def _held_out_pairs(self, split: HeldOutSplit) -> Iterator[SentencePair]:
@@ -93,15 +93,15 @@ class LocatedSplit:
                 yield pair
 
     def file_groups(self) -> list[tuple[Path, ...]]:
-        """Return groups of files: a file of both sides alone, or a source file and its targets."""
+        """Return the files to read together: one of both sides, or a source and its targets."""
         return paired_files(self.files.texts)
 
     def _all_pairs(self) -> Iterator[SentencePair]:
-        """Yield the pairs of the files, before `hash_part` and `swapped` apply."""
+        """Yield the pairs of the files, before `hash_part` and `is_swapped` apply."""
         if len(self.files.tgts) > 1:
             raise DataError(
-                f"{self.name}: {len(self.files.tgts)} reference files, allowed 1 where sentences "
-                "are read as pairs (training, or a named corpus read the other way round)"
+                f"{self.name}: {len(self.files.tgts)} reference files, allowed: 1 if sentences "
+                "are read as pairs (in training, or from a named corpus with its sides exchanged)"
             )
         for group in self.file_groups():
             limits = [self.max_bytes.get(archive_of(path)) for path in group]
@@ -112,7 +112,7 @@ class LocatedSplit:
                 yield from stream_aligned(group[0], group[1], (limits[0], limits[1]))
 
     def examples(self) -> list[EvalExample]:
-        """Return the source sentences with their references, grouped as `read_examples` says."""
+        """Return the source sentences with their references, grouped as in `read_examples`."""
         if self.files.file is not None or self.held_out is not None:
             return group_by_source(list(self.stream()))
         if self.has_several_references:
@@ -122,7 +122,7 @@ class LocatedSplit:
 
 
 def locate(split: PairsConfig, data: DataConfig) -> LocatedSplit:
-    """Locate the files of a split that is not a mixture. Raises as `locate_named` does."""
+    """Locate a split, not a mixture. Raises the errors of `locate_named` and `find_test_set`."""
     if isinstance(split, HeldOutSplit):
         values = split.model_dump(exclude={"config", "part", "of_first"})
         return replace(locate(SplitConfig(**values), data), held_out=split)
@@ -140,8 +140,8 @@ def locate_named(
 ) -> LocatedSplit:
     """Locate the files of a split of a named corpus in `folder`.
 
-    `languages` are the source and target language; by default, the languages of the entry. Raises
-    ConfigError for an unknown corpus or split, or other languages, and DataError for missing files.
+    `languages` are the source and target language, by default those of the entry. Raises DataError
+    if a file is missing, and ConfigError if the corpus or split is unknown or in other languages.
     """
     entry = find_entry(corpus, folder)
     if split is None or split not in entry.split_names:
@@ -151,7 +151,7 @@ def locate_named(
     if split in entry.joined:
         parts = entry.joined[split]
         first, *others = (locate_named(corpus, part, folder, languages) for part in parts)
-        return replace(first, name=name, joined=tuple(others))
+        return replace(first, name=name, joined_splits=tuple(others))
     hash_split, hash_part = entry.hash_split, None
     if hash_split is not None and split not in entry.splits:
         hash_part = hash_split, cast(SplitName, split)
@@ -169,7 +169,7 @@ def locate_named(
         (entry.src_lang, entry.tgt_lang),
         {root / file: spec.max_text_bytes for file, spec in entry.files.items()},
         hash_part,
-        swapped=languages is not None and _is_swapped(corpus, entry, languages),
+        is_swapped=languages is not None and _is_swapped(corpus, entry, languages),
     )
     try:
         located.check_files()
@@ -186,15 +186,15 @@ def _is_swapped(corpus: str, entry: CorpusEntry, languages: tuple[str, str]) -> 
         return True
     raise ConfigError(
         f"data.src_lang, data.tgt_lang: got {languages[0]}, {languages[1]}, but corpus '{corpus}' "
-        f"is {entry.src_lang}, {entry.tgt_lang} (either way round)"
+        f"is {entry.src_lang}, {entry.tgt_lang} (in either direction)"
     )
 
 
 def _remedy(corpus: str, entry: CorpusEntry, folder: Path) -> str:
     if entry.embedded:
-        return "it comes with the package; install that again"
+        return "it comes with the package, so install nmt again"
     if not entry.files:
-        return "put it there (its entry names no address)"
+        return "put it there (its entry has no address)"
     option = "" if folder == data_folder(Path("data")) else f" `data={folder}`"
     return f"get it with: nmt corpus fetch {corpus}{option} [`from_path=PATH`]"
 
@@ -202,7 +202,7 @@ def _remedy(corpus: str, entry: CorpusEntry, folder: Path) -> str:
 def hold_out(
     sources: Iterable[str], config: HeldOutConfig, name: str
 ) -> Callable[[str], SplitName]:
-    """Hold out the sentences with the lowest checksums for `valid` and `test`.
+    """Hold out the sentences with the lowest checksums for valid and test.
 
     Returns a function from a source sentence to its split. Takes 8 bytes of memory per sentence of
     `sources`. Raises DataError, which mentions `name`, if no sentence would be left for training.
@@ -216,7 +216,7 @@ def hold_out(
     if n_wanted >= len(ranked):
         raise DataError(
             f"data.held_out: got {n_wanted:,} sentences, allowed: fewer than the "
-            f"{len(ranked):,} different ones that {name} has"
+            f"{len(ranked):,} distinct sentences of {name}"
         )
     valid_bound = int(ranked[config.valid - 1]) if config.valid else -1
     test_bound = int(ranked[n_wanted - 1]) if n_wanted else -1

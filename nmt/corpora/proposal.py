@@ -20,18 +20,18 @@ MAX_CHECKED = 2_000_000  # training pairs that are checked, from the first
 _SAMPLED = 100_000  # number of evenly spaced pairs that train the tokenizers and time the updates
 
 _HELD_OUT_RATIO, _MAX_HELD_OUT = 50, 1000
-"""A held-out set has one sentence in 50, at most 1000, which gives BLEU to within 1 or 2."""
+"""A held-out set has one in 50 sentences, at most 1000, which measure BLEU to within 1 or 2."""
 
-_MIN_VOCAB = 500  # least size proposed; a smaller vocabulary has as many pieces as the text allows
-_MAX_PIECES = 100, 250  # data.max_pieces: its default, and a length with affordable attention
-_MESSY_SHARE = 0.02  # least share of pairs with faults in a split that should be cleaned
+_MIN_VOCAB = 500  # smallest explicit vocab_size; below it, the tokenizer chooses the size
+_MAX_PIECES = 100, 250  # smallest data.max_pieces, its default, and largest, to limit attention
+_MESSY_SHARE = 0.02  # a split with a larger share of faulty pairs should be cleaned
 
 
 @dataclass(frozen=True)
 class Preset:
-    """Config values for a corpus of fewer than `below` pairs, or of any size if `below` is None."""
+    """Config values for a corpus of fewer than `pair_limit` pairs. None means no limit."""
 
-    below: int | None
+    pair_limit: int | None
     vocab_size: int
     embedding: int
     hidden: int
@@ -54,7 +54,7 @@ PRESETS = (
 The other rows are extrapolated, not measured.
 """
 
-_LARGE = 1_000_000  # least number of pairs for a cache on disk and for frequent validation
+_LARGE = 1_000_000  # smallest number of pairs for a cache on disk and for frequent validation
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class ExaminedCorpus:
 
 
 def preset_for(n_pairs: int) -> Preset:
-    return next(preset for preset in PRESETS if preset.below is None or n_pairs < preset.below)
+    return next(row for row in PRESETS if row.pair_limit is None or n_pairs < row.pair_limit)
 
 
 def examine(data: DataConfig, is_order_known: bool) -> ExaminedCorpus:
@@ -101,13 +101,13 @@ def examine(data: DataConfig, is_order_known: bool) -> ExaminedCorpus:
 def _trained(
     size: int, data: DataConfig, sample: Sequence[SentencePair]
 ) -> tuple[SentencePieceConfig, Tokenizers]:
-    """Train tokenizers of `size` pieces, or as many as the text allows if these are fewer."""
+    """Train tokenizers of `size` pieces, or of the default size if `size` does not fit the text."""
     config = SentencePieceConfig(model_type="bpe", case="markup")
     languages = data.src_lang, data.tgt_lang
     if size >= _MIN_VOCAB:
-        sized = config.model_copy(update={"vocab_size": size})
+        sized_config = config.model_copy(update={"vocab_size": size})
         with contextlib.suppress(ConfigError):
-            return sized, train_tokenizers(sized, sample, *languages, seed=1)
+            return sized_config, train_tokenizers(sized_config, sample, *languages, seed=1)
     return config, train_tokenizers(config, sample, *languages, seed=1)
 
 
@@ -121,8 +121,8 @@ def proposed_config(name: str, corpus: ExaminedCorpus) -> str:
             (corpus.tokenizers.tgt, [pair.tgt_text for pair in corpus.sample]),
         )
     )
-    least, greatest = _MAX_PIECES
-    max_pieces = min(greatest, max(least, -(-p99 // 10) * 10))
+    minimum, maximum = _MAX_PIECES
+    max_pieces = min(maximum, max(minimum, -(-p99 // 10) * 10))
     splits = {key: getattr(data, key) for key in (TRAIN, "valid", "test")}
     n_sources = len({pair.src_text for pair in corpus.sample})
     n_held_out = max(1, min(_MAX_HELD_OUT, n_sources // _HELD_OUT_RATIO))
@@ -144,12 +144,10 @@ def proposed_config(name: str, corpus: ExaminedCorpus) -> str:
             if split is not None
         ),
         f"  held_out: {flow_yaml(held_out)}  # sentences not trained on" if held_out else "",
-        f"  max_pieces: {max_pieces}  # 99 % of the sentences have at most {p99}; pairs with "
-        "more than this are left out, and counted",
-        "  cache: cache  # folder for the encoded text, so that memory need not hold it"
-        if is_large
-        else "",
-        f"tokenizer: {flow_yaml(pieces)}  # markup: words in capitals share pieces with others",
+        f"  max_pieces: {max_pieces}  # 99 % of the sentences have at most {p99}; longer "
+        "pairs are left out and counted",
+        "  cache: cache  # folder for the encoded text, instead of memory" if is_large else "",
+        f"tokenizer: {flow_yaml(pieces)}  # markup: Word and WORD share the pieces of word",
         "model:",
         f"  embedding: {preset.embedding}",
         f"  hidden: {preset.hidden}  # a size for {corpus.n_pairs:,} pairs",
@@ -161,7 +159,7 @@ def proposed_config(name: str, corpus: ExaminedCorpus) -> str:
         f"  batch_size: {preset.batch_size}",
         f"  lr: {preset.lr}",
         "  loss: {kind: cross_entropy, smoothing: 0.1}",
-        "  precision: auto  # bf16 where the device is fast in it",
+        "  precision: auto  # bf16 on devices where it is fast",
         f"  schedule: {flow_yaml(schedule)}",
         "valid:",
         "  every: 5000" if is_large else "",

@@ -17,8 +17,8 @@ class HeldOutConfig(Config):
     """Sentences of the training set held out for evaluation, with all their translations.
 
     A checksum of the seed and of a sentence's letters and digits selects the sentences. The
-    selection does not depend on the order of the file, and sentences that differ in case or
-    punctuation only are selected together.
+    selection does not depend on the order of the file, and sentences that differ only in
+    case or punctuation are selected together.
     """
 
     valid: int = Field(default=0, ge=0, description="distinct source sentences for validation")
@@ -29,7 +29,7 @@ class HeldOutConfig(Config):
 class PairsConfig(Config):
     """The source of the sentence pairs of one corpus, in exactly one of the forms 1 to 4.
 
-    A path may have the wildcards of a shell (`*`, `?`, `[a-z]`, `**`): the matching files are read
+    A path may contain shell wildcards (`*`, `?`, `[a-z]`, `**`). The matching files are then read
     one after another, sorted by name.
     """
 
@@ -52,16 +52,16 @@ class PairsConfig(Config):
     )
     columns: tuple[str, str] | None = Field(
         default=None,
-        description="form 2: the names of the source and target columns, or `column.field` for a "
-        "field of a column; of a .tmx file, its language tags; null: the language codes, as "
-        "columns or as fields of `translation`, or `source` and `target`",
+        description="form 2: the names of the source and target columns, with `column.field` for a "
+        "field of a column, or two language tags of a .tmx file; null: columns, or fields of "
+        "`translation`, named by the language codes, or else `source` and `target`",
     )
     src: UserPath | None = Field(
         default=None, description="form 3: the source text, one sentence per line"
     )
     tgt: UserPath | tuple[UserPath, ...] | None = Field(
         default=None,
-        description="form 3: the target text, line n translating line n of `src`; "
+        description="form 3: the target text, whose line n translates line n of `src`; "
         "a list of files gives several references (evaluation only)",
     )
     sacrebleu: str | None = Field(
@@ -72,7 +72,7 @@ class PairsConfig(Config):
     first: int | None = Field(
         default=None,
         ge=1,
-        description="number of pairs to take, from the first "
+        description="number of pairs to read from the start "
         "(in evaluation: of source sentences, each with all its references); null: all",
     )
 
@@ -98,7 +98,7 @@ class PairsConfig(Config):
         }
 
     def with_split(self, name: SplitName) -> Self:
-        """Return this source; a named corpus without a split gets the split `name`."""
+        """Return this source, with the split `name` for a named corpus without a split."""
         is_open = self.corpus is not None and self.split is None
         return self.model_copy(update={"split": name}) if is_open else self
 
@@ -122,14 +122,14 @@ class MixedConfig(PairsConfig):
     """One corpus of a mixture (form 5), with its weight."""
 
     weight: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="its share, relative to the others'"
+        default=None, gt=0, allow_inf_nan=False, description="share, relative to other weights"
     )
 
 
 class SplitConfig(PairsConfig):
     """The source of the sentence pairs of one split: a corpus (forms 1 to 4) or a mixture (form 5).
 
-    A path may have the wildcards of a shell (`*`, `?`, `[a-z]`, `**`): the matching files are read
+    A path may contain shell wildcards (`*`, `?`, `[a-z]`, `**`). The matching files are then read
     one after another, sorted by name.
     """
 
@@ -137,8 +137,8 @@ class SplitConfig(PairsConfig):
         default=None,
         min_length=1,
         description="form 5 (only data.train): several corpora, each in one of the other forms, "
-        "all with a `weight` or none; without weights and `temperature`, each pair occurs once per "
-        "epoch",
+        "either all with a `weight` or all without; without weights and `temperature`, each pair "
+        "occurs once per epoch",
     )
     temperature: float | None = Field(
         default=None,
@@ -156,7 +156,7 @@ class SplitConfig(PairsConfig):
     def corpora(self) -> tuple[PairsConfig, ...]:
         return self.mix or (self,)
 
-    def held_out(self, config: HeldOutConfig, part: SplitName) -> "HeldOutSplit":
+    def held_out_split(self, config: HeldOutConfig, part: SplitName) -> "HeldOutSplit":
         values = {**dict(self), "first": None}
         return HeldOutSplit(**values, config=config, part=part, of_first=self.first)
 
@@ -168,7 +168,7 @@ class SplitConfig(PairsConfig):
 
     @property
     def weights(self) -> list[float] | None:
-        """The weights of the corpora of a mixture; None without weights."""
+        """The weights of the corpora of a mixture, or None if it has no weights."""
         return [part.weight for part in self.mix or () if part.weight is not None] or None
 
     @model_validator(mode="after")
@@ -180,7 +180,7 @@ class SplitConfig(PairsConfig):
         if self.first is not None:
             raise ValueError("first requires one corpus: set it for each corpus of mix instead")
         if self.weights and len(self.weights) < len(self.mix):
-            raise ValueError("mix: a weight for each corpus, or for none")
+            raise ValueError("mix: give a weight for each corpus, or for none")
         if self.weights and self.temperature is not None:
             raise ValueError("temperature and the weights of mix exclude each other")
         return self
@@ -190,9 +190,9 @@ class SplitConfig(PairsConfig):
 
 
 class HeldOutSplit(SplitConfig):
-    """The split `part` of a training set, which `config` divides; not written in configs.
+    """The split `part` of a training set that `config` divides. Config files do not contain it.
 
-    Only the first `of_first` pairs of the training set are divided; None: all.
+    Only the first `of_first` pairs of the training set are divided, or all if it is None.
     """
 
     config: HeldOutConfig
@@ -201,10 +201,10 @@ class HeldOutSplit(SplitConfig):
 
 
 class StageConfig(Config):
-    """A later stage of a training, with another mixture, other noise or other sampled pieces.
+    """A later stage of the training, with a different mixture, noise or subword sampling.
 
-    A key that is null has the value in `data`, not the value in the stage before. The epoch in
-    progress ends where a stage begins.
+    A key that is null takes its value from `data`, not from the previous stage. The current epoch
+    ends when a stage begins.
     """
 
     from_step: int = Field(ge=1, description="number of updates before the stage begins")
@@ -235,7 +235,7 @@ class DataConfig(Config):
     tgt_lang: str = Field(default="fr", min_length=1, description="target language, ISO 639 code")
     corpus: str | None = Field(
         default=None,
-        description="named corpus (`nmt corpus list`) for each of train, valid and test that is "
+        description="named corpus (`nmt corpus list`) for those of train, valid and test that are "
         "not set below",
     )
     train: SplitConfig | None = Field(default=None, description="the training pairs")
@@ -245,8 +245,8 @@ class DataConfig(Config):
     test: SplitConfig | None = Field(default=None, description="the pairs that `nmt eval` scores")
     held_out: HeldOutConfig | None = Field(
         default=None,
-        description="validation and test sets held out from train, if there are no others; "
-        "null: none",
+        description="validation and test sets held out from train, for splits without a source of "
+        "their own; null: none",
     )
     max_pieces: int = Field(
         default=100,
@@ -257,8 +257,8 @@ class DataConfig(Config):
     vocab_pairs: int = Field(
         default=1_000_000,
         ge=1,
-        description="largest number of training pairs that the vocabularies are learned from, "
-        "evenly spaced",
+        description="largest number of training pairs, evenly spaced, from which the vocabularies "
+        "are learned",
     )
     cache: UserPath | None = Field(
         default=None,
@@ -267,14 +267,14 @@ class DataConfig(Config):
     )
     noise: NoiseConfig = Field(
         default=NoiseConfig(),
-        description="other casing, punctuation, slips and tokens to copy in training",
+        description="random casing, punctuation, typing slips and tokens to copy, in training only",
     )
     sampling: SubwordSamplingConfig = Field(
-        default=SubwordSamplingConfig(), description="other pieces of the same words in training"
+        default=SubwordSamplingConfig(), description="random pieces of words, in training only"
     )
     stages: tuple[StageConfig, ...] = Field(
         default=(),
-        description="later stages of the training, ascending by `from_step`, each with other "
+        description="later stages of the training, ascending by `from_step`, each with different "
         "`weights`, `noise` or `sampling` (docs/corpora.md)",
     )
     folder: UserPath = Field(
@@ -299,12 +299,12 @@ class DataConfig(Config):
         n_mixed, before = len(self.train.mix or ()) if self.train else 0, 0
         for number, stage in enumerate(self.stages):
             if stage.from_step <= before:
-                problem = f"got {stage.from_step}, allowed: > {before} (the stage before)"
+                problem = f"got {stage.from_step}, allowed: > {before} (the previous stage)"
                 conflicts.append((f"stages.{number}.from_step", problem))
             if stage.weights is not None and len(stage.weights) != n_mixed:
                 problem = (
-                    f"got {len(stage.weights)} shares, allowed: as many as data.train.mix has "
-                    f"corpora ({n_mixed})"
+                    f"got {len(stage.weights)} shares, allowed: {n_mixed}, one for each corpus of "
+                    "data.train.mix"
                 )
                 conflicts.append((f"stages.{number}.weights", problem))
             before = stage.from_step
@@ -313,11 +313,11 @@ class DataConfig(Config):
         return self
 
     def stage_at(self, step: int) -> int:
-        """Return the number of the stage after `step` updates, from 1; 0 before the first stage."""
+        """Return the number of the stage after `step` updates: 1 for the first, 0 before it."""
         return sum(stage.from_step <= step for stage in self.stages)
 
     def updates_to_next_stage(self, step: int) -> int | None:
-        """Return the number of updates from `step` to the next stage; None in the last stage."""
+        """Return the number of updates from `step` to the next stage, or None in the last one."""
         number = self.stage_at(step)
         return self.stages[number].from_step - step if number < len(self.stages) else None
 
@@ -337,7 +337,7 @@ class DataConfig(Config):
 
 
 def group_by_source(pairs: Sequence[SentencePair]) -> list[EvalExample]:
-    """Return an example per distinct source text, by first appearance, with all its targets."""
+    """Return an example with all targets of each distinct source text, by first appearance."""
     refs: dict[str, list[str]] = {}
     for pair in pairs:
         refs.setdefault(pair.src_text, []).append(pair.tgt_text)
@@ -345,5 +345,5 @@ def group_by_source(pairs: Sequence[SentencePair]) -> list[EvalExample]:
 
 
 def pairs_of(examples: Sequence[EvalExample]) -> list[SentencePair]:
-    """Return a pair per reference: the inverse of `group_by_source`, except for the order."""
+    """Return a pair per reference, in the order of `examples`."""
     return [SentencePair(e.src_text, ref_text) for e in examples for ref_text in e.ref_texts]

@@ -1,4 +1,4 @@
-"""Signs of faults in a corpus: shifted lines, swapped files, other languages.
+"""Signs of faults in a corpus: shifted lines, swapped files and wrong languages.
 
 The signs are statistics of lengths and words, without a language model. A sign is no proof.
 """
@@ -48,13 +48,13 @@ class Suspicions:
         """Yield a message about the first block whose lengths fit shifted lines better."""
         src, tgt = map(_jumps, self._lengths)
         starts = range(0, len(src) - BLOCK + 1, BLOCK)
-        shifted = [(start, shift) for start in starts if (shift := _better_shift(src, tgt, start))]
-        for start, (k, unshifted_r, shifted_r) in shifted[:1]:
+        shifts = [(start, shift) for start in starts if (shift := _better_shift(src, tgt, start))]
+        for start, (k, unshifted_r, shifted_r) in shifts[:1]:
             yield (
                 f"from about pair {start + 1:,} on, line n fits line n{k:+d} of the other side "
-                f"better, by length (correlation {shifted_r:.2f} against {unshifted_r:.2f}; so in "
-                f"{len(shifted):,} of {len(starts):,} blocks of {BLOCK}): a line may be missing "
-                "before it"
+                f"better, by length (correlation {shifted_r:.2f} instead of {unshifted_r:.2f}; "
+                f"{len(shifts):,} of {len(starts):,} blocks of {BLOCK} pairs are shifted): a line "
+                "may be missing before it"
             )
 
 
@@ -69,7 +69,7 @@ def _better_shift(
 ) -> tuple[int, float, float] | None:
     """Return the best shift of a block, with the correlations r before and after it.
 
-    None if the block is correlated without a shift, or with no shift.
+    Returns None if the block is correlated without a shift, or if no shift correlates it.
     """
     unshifted_r = _correlation(src[start : start + BLOCK], tgt[start : start + BLOCK])
     if unshifted_r > 0.25:

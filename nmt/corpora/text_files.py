@@ -58,7 +58,7 @@ def archive_of(path: Path) -> Path:
 class Text:
     """An open text of at most `limit` decompressed bytes, called `name` in errors.
 
-    `read(n)` returns at most n bytes, and none at the end of the text.
+    `read(n)` returns at most n bytes, and b"" at the end of the text.
     """
 
     read: Callable[[int], bytes]
@@ -89,7 +89,7 @@ class Text:
         return content
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the bytes as they come. Raises DataError if the text is larger than its limit."""
+        """Yield the bytes in chunks of any size. Raises DataError if they exceed the limit."""
         n_read = 0
         while chunk := self.read(_CHUNK_BYTES):
             n_read += len(chunk)
@@ -111,7 +111,7 @@ class Text:
             if n_first > MAX_LINE_BYTES:
                 raise DataError(
                     f"{self.name}:{n_lines + 1}: a line of more than {MAX_LINE_BYTES:,} bytes; "
-                    "expected a sentence a line"
+                    "expected one sentence per line"
                 )
             if newline:
                 block = b"".join((*rest, head, newline))
@@ -126,7 +126,7 @@ class Text:
 
 @contextlib.contextmanager
 def open_text(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
-    """Open a file that `stream_lines` reads. In the block, faults of the file raise DataError."""
+    """Open a file for `stream_lines`. In the `with` block, faults of the file raise DataError."""
     archive, member = split_member(path)
     kind = archive.suffix.lower()
     try:
@@ -152,7 +152,7 @@ def open_text(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
 
 
 def text_limit(path: Path, max_bytes: int | None = None) -> int:
-    """Return the limit of a file's decompressed size: `max_bytes`, or less by MAX_RATIO."""
+    """Return the limit of a file's decompressed size for its size on disk, at most `max_bytes`."""
     by_ratio = max(ALWAYS_ALLOWED_BYTES, MAX_RATIO * path.stat().st_size)
     return by_ratio if max_bytes is None else min(max_bytes, by_ratio)
 
@@ -160,11 +160,11 @@ def text_limit(path: Path, max_bytes: int | None = None) -> int:
 def check_unpacked(name: str, n_bytes: int, limit: int) -> None:
     """Raise DataError if the decompressed size `n_bytes` of the file `name` exceeds its limit."""
     if n_bytes > limit:
-        raise DataError(f"{name}: unpacks to more than the {limit:,} bytes that its size allows")
+        raise DataError(f"{name}: unpacks to more than the {limit:,} bytes allowed for its size")
 
 
 def _decoded(block: bytes, name: str, n_before: int) -> tuple[str, DataError | None]:
-    """Return the lines of the block before the first that is not UTF-8, and the error of that."""
+    """Return the text before the first line that is not UTF-8, and the error of that line."""
     try:
         return block.decode("utf-8"), None
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Blocks of a document: the spans of its text that hold sentences, between what stays as it is."""
+"""Blocks of a document, the spans of its text that hold sentences. The rest is not changed."""
 
 import functools
 import re
@@ -19,8 +19,8 @@ def blocks(text: str, format: TextFormat) -> Iterator[Span]:
     """Yield the spans of lines, of text between tags, of paragraphs or of captions.
 
     In HTML, tags that separate sentences (BLOCK_TAGS) end a span. Scripts, styles and preformatted
-    text have none, and neither has the text after an unclosed tag of these. A caption of subtitles
-    (SRT) goes on until a dash begins a speech. Raises DataError if subtitles have no times.
+    text have no spans, even if their tag is not closed. A caption of subtitles (SRT) is one span,
+    unless it has tags or a dash before a speech. Raises DataError if subtitles have no times.
     """
     if format == "markdown":
         yield from _markdown_blocks(text)
@@ -37,7 +37,7 @@ def blocks(text: str, format: TextFormat) -> Iterator[Span]:
 def _markdown_blocks(text: str) -> Iterator[Span]:
     """Yield the span of each paragraph, heading and table cell of Markdown, without its marks.
 
-    Front matter, code blocks, HTML blocks and link definitions have none.
+    Front matter, code blocks, HTML blocks and link definitions have no spans.
     """
     text = text.replace("\0", "\ufffd")  # as the parser does
     front_matter = _FRONT_MATTER.match(text)
@@ -80,7 +80,7 @@ def _markdown_parser() -> "MarkdownIt":
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++\Z")
 _FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 _LIST_MARK = re.compile(r"\[(?:[ xX]|!\w+)\][\s>]+")
-"""The box of a task, or the kind of an alert."""
+"""The check box of a task, or the label of an alert."""
 
 _SRT_TIMES = re.compile(
     r"^[ \t]*+(?:\d++[ \t]*+\r?\n[ \t]*+)?\d++:\d++:\d++[,.]\d++[ \t]*+-->.*", re.MULTILINE

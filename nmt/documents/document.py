@@ -1,4 +1,4 @@
-"""A text split into sentences and what stands between them, and joined again with translations."""
+"""Texts split into sentences and the parts between them, and joined with translations."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -14,11 +14,11 @@ from nmt.text.tokenizer import Tokenizers
 from nmt.types import Translation
 
 Restore = Callable[[Translation, int], str]
-"""Returns what the document has for the hypothesis of a rank, from 0, of a translation."""
+"""A function from a translation and a hypothesis' rank (from 0) to the text of the document."""
 
 
 class Part(NamedTuple):
-    """A part of a document as it was written. Only a sentence has a source, for the model."""
+    """A part of a document as written. A sentence also has `source`, the text for the model."""
 
     text: str
     source: str | None = None
@@ -27,9 +27,9 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class SentenceReader:
-    """Splits texts into sentences, and takes out their markup for a model with `tokenizers`.
+    """A reader of sentences without their markup, for a model with `tokenizers`.
 
-    `copies` returns whether the model copies a placeholder; None: all placeholders are taken out.
+    `copies` returns whether the model copies a placeholder. If None, all placeholders are removed.
     """
 
     splitter: Splitter
@@ -37,10 +37,10 @@ class SentenceReader:
     copies: Callable[[str], bool] | None = None
 
     def read(self, raw: str, format: TextFormat) -> tuple[str, Restore]:
-        """Return a sentence as the model reads it, and the function that restores its form.
+        """Return the text of a sentence for the model, and the function that restores its form.
 
-        `raw` is the sentence as the document has it. The model reads spaces for line breaks, and no
-        markup; it reads "" of a sentence without words. An unchanged sentence stays as written.
+        `raw` is the sentence as the document has it. The text has spaces for line breaks, and no
+        markup. It is empty if it has no words. If a hypothesis equals the text, `raw` is restored.
         """
         marked = extract_markup(_LINE_BREAK.sub(" ", raw), format, self.copies)
         has_pipe = _PIPE.search(raw) is not None
@@ -51,7 +51,7 @@ class SentenceReader:
                 return raw
             text = restore_markup(marked, translation, self.tokenizers, rank)
             if format == "markdown" and not has_pipe:
-                text = _PIPE.sub(r"\|", text)  # it would begin a cell of a table
+                text = _PIPE.sub(r"\|", text)  # a bare | would begin a table cell
             return _with_breaks(text, raw)
 
         return marked.text, restore
@@ -60,19 +60,19 @@ class SentenceReader:
 class Document:
     """A text split into parts, which can be joined again with the sentences translated.
 
-    In plain text no sentence goes on after its line. In HTML a sentence stands between two tags
-    that separate sentences. White space around a sentence is kept, and so is what has no letter and
-    no digit. Raises DataError if the text is not in the format.
+    In plain text, a sentence ends at the latest with its line, and in HTML, at the next tag that
+    separates sentences. White space around sentences is unchanged, as are parts without a letter
+    or digit. Raises DataError if the text is not in the format.
     """
 
     def __init__(self, text: str, format: TextFormat, reader: SentenceReader) -> None:
         self.parts: list[Part] = []
-        hidden = _HTML_SPACE if format == "html" else _LINE_BREAK
+        spaces = _HTML_SPACE if format == "html" else _LINE_BREAK
         position = 0
         for start, end in blocks(text, format):
             # Sentences are found in a copy of the block that has spaces for line breaks and tags.
             block = hide_markup(text[start:end], format)
-            block = hidden.sub(lambda match: " " * len(match[0]), block)
+            block = spaces.sub(lambda match: " " * len(match[0]), block)
             for sentence in reader.splitter.split(block):
                 raw = text[start : start + len(sentence)]
                 first = start + len(raw) - len(raw.lstrip())
@@ -87,36 +87,36 @@ class Document:
 
     @property
     def sentences(self) -> list[str]:
-        """Return the sentences as the model reads them, in order."""
+        """The sentences as the model reads them, in order."""
         return [part.source for part in self.parts if part.source is not None]
 
     def translated(self, translations: Iterable[Translation]) -> list[str]:
-        """Return texts of the document: text r has hypothesis r of each sentence, best first.
+        """Return texts of the document. Text r has hypothesis r of each sentence, best first.
 
         There are as many texts as the largest number of hypotheses of a sentence, and at least one.
-        For a sentence with fewer hypotheses, the last one is repeated; without any, it stays.
+        A sentence with fewer hypotheses repeats its last one, or stays untranslated if it has none.
         """
         translations = list(translations)
         n_best = max((len(translation.hypotheses) for translation in translations), default=0)
         return ["".join(self.texts_of(rank, translations)) for rank in range(max(1, n_best))]
 
     def texts_of(self, rank: int, translations: Iterable[Translation]) -> list[str]:
-        """Return the text of each part: hypothesis `rank` of a sentence, other parts unchanged."""
+        """Return the text of each part, with hypothesis `rank` in place of each sentence."""
         rest = iter(translations)
         return [p.text if p.restore is None else p.restore(next(rest), rank) for p in self.parts]
 
 
 def _with_breaks(text: str, raw: str) -> str:
-    """Return `text` with the line breaks of `raw`, at spaces that are as far from its start.
+    """Return `text` with the line breaks of `raw`, at spaces in about the same relative places.
 
-    With too few spaces, some lines are joined.
+    If there are too few spaces, some lines are joined.
     """
-    removed, n_lines = 0, 0
+    n_removed, n_lines = 0, 0
     breaks = []
     for match in _LINE_BREAK.finditer(raw):
-        breaks.append((match.start() - removed, match[0]))
-        removed += len(match[0]) - 1
-    scale = len(text) / (len(raw) - removed)
+        breaks.append((match.start() - n_removed, match[0]))
+        n_removed += len(match[0]) - 1
+    scale = len(text) / (len(raw) - n_removed)
     spaces = [match.start() for match in re.finditer(" ", text)]
     lines, start = [], 0
     for space, following in pairwise([*spaces, len(text)]):

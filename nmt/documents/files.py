@@ -1,4 +1,4 @@
-"""Documents by the ending of their file; message catalogues (PO)."""
+"""The format of a document from its file name, and message catalogues (PO)."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -24,7 +24,7 @@ _ENDINGS: dict[str, DocumentFormat] = {
 
 
 def format_of(path: Path) -> DocumentFormat:
-    """Return the format that the ending of a path says; `text` for any other ending."""
+    """Return the format for the ending of a path, or `text` if the ending is not known."""
     return _ENDINGS.get(path.suffix.lower(), "text")
 
 
@@ -33,8 +33,8 @@ def open_document(
 ) -> "Document | Catalogue":
     """Return the document whose content in the given format is `text`.
 
-    Raises DataError, which begins with `name`, if `text` is not in this format, and ConfigError
-    without the extra files.
+    Raises DataError, which begins with `name`, if `text` is not in this format. Raises ConfigError
+    if a package of the optional dependencies `files` is missing.
     """
     try:
         return Catalogue(text, reader) if format == "po" else Document(text, format, reader)
@@ -45,7 +45,7 @@ def open_document(
 class Catalogue:
     """A message catalogue (PO). Messages without a translation get one, and are marked as fuzzy.
 
-    All else stays. polib may break long strings into lines at other places.
+    The rest is unchanged, except that polib may break the lines of long strings differently.
     """
 
     def __init__(self, text: str, reader: SentenceReader) -> None:
@@ -58,7 +58,7 @@ class Catalogue:
 
     @property
     def sentences(self) -> list[str]:
-        """Return the sentences of the messages, in order."""
+        """The sentences of the untranslated messages, in order."""
         return [sentence for message, *_ in self._messages for sentence in message.sentences]
 
     def translated(self, translations: Iterable[Translation]) -> list[str]:

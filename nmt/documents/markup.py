@@ -31,9 +31,10 @@ _VOID_TAGS = frozenset({"area", "br", "col", "embed", "hr", "img", "input", "lin
 class Mark:
     """A tag, Markdown delimiter or placeholder, with its place in the source and the plain text.
 
-    `role` is `open` or `close`, also for one of a pair without the other; `copied` for a
-    placeholder that the plain text has as `name`; else `single`. `before` and `after` are the white
-    space beside the mark. A pair is an open mark with its `closing` one and the `children` inside.
+    `role` is `open` or `close`, even if the other mark of the pair is missing. It is `copied` for
+    a placeholder that the plain text has as `name`, and otherwise `single`. `before` and `after`
+    are the white space beside the mark. The open mark of a pair has the `closing` mark and the
+    `children` between them.
     """
 
     start: int
@@ -53,7 +54,7 @@ class Marked:
     """A sentence without its markup.
 
     `text` is what a model reads, empty if the sentence has no words. `root` is a pair around it,
-    `copies` are its placeholders, and `escapes` are characters that the format writes otherwise.
+    and `copies` are the placeholders in it. `escapes` maps characters to their written form.
     """
 
     source: str
@@ -64,13 +65,13 @@ class Marked:
 
 
 def extract_markup(
-    sentence: str, format: TextFormat = "text", leaves: Callable[[str], bool] | None = None
+    sentence: str, format: TextFormat = "text", is_copied: Callable[[str], bool] | None = None
 ) -> Marked:
     """Take the inline markup out of a sentence.
 
-    Every format has tags, placeholders and addresses, plain text also accelerators (`&File`), and
-    Markdown delimiters, links and code. A placeholder for which `leaves` returns True stays in the
-    text, for a model that copies it.
+    In every format, tags, placeholders and addresses are markup. So are accelerators (`&File`) in
+    plain text and subtitles, and delimiters, links and code in Markdown. A placeholder for which
+    `is_copied` returns True stays in the text, for a model that copies it.
     """
     core, plain = sentence.strip(), ""
     escapes = {ord(char): html.escape(char) for char in "&<>" if format == "html"}
@@ -95,7 +96,7 @@ def extract_markup(
         mark.text, last = core[mark.start : mark.end], mark
         if mark.role == "placeholder":
             mark.role, text = "single", mark.text.rstrip(".,:;")
-            if leaves and leaves(text):
+            if is_copied and is_copied(text):
                 mark.role, mark.text, mark.end = "copied", text, mark.start + len(text)
                 mark.name = _unescaped(text, format, escapes)
                 copies.append(mark.name)
@@ -112,7 +113,7 @@ def extract_markup(
 
 
 def copied_by(tokenizers: Tokenizers, data: DataConfig) -> Callable[[str], bool] | None:
-    """Return whether a model of these copies a placeholder; None without data.noise.copies."""
+    """Return `copies` of SentenceReader for a model, or None if its noise has no `copies`."""
     sides, noises = {tokenizers.src, tokenizers.tgt}, [data.noise, *(s.noise for s in data.stages)]
     if not any(noise and noise.copies for noise in noises):
         return None
@@ -122,7 +123,7 @@ def copied_by(tokenizers: Tokenizers, data: DataConfig) -> Callable[[str], bool]
 def hide_markup(text: str, format: TextFormat) -> str:
     """Return a copy of the same length in which a splitter finds sentences.
 
-    Tags are spaces, and code is a word.
+    It has spaces in place of tags, and a word in place of code.
     """
 
     def hidden(match: re.Match[str]) -> str:
@@ -133,7 +134,7 @@ def hide_markup(text: str, format: TextFormat) -> str:
 
 
 def between_block_tags(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans between the tags in a paragraph of Markdown that separate sentences."""
+    """Yield the spans of a Markdown paragraph between tags that separate sentences."""
     start = 0
     for match in _LEXEMES["markdown"].finditer(text):
         if match["tag"] and _tag_name(match[0]) in BLOCK_TAGS:
@@ -150,14 +151,14 @@ _HIDDEN = {"tag": " ", "comment": " ", "code": "X", "link": "X"}
 
 
 def _space(text: str, mark: Mark, is_edge: bool) -> str:
-    """Return the white space beside a mark; a single mark could have some before punctuation."""
+    """Return the white space beside a mark, or " " beside a single mark before punctuation."""
     space = text[: len(text) - len(text.lstrip())]
     is_open = not text[0].isalnum() if text else is_edge
     return " " if mark.role not in ("open", "close", "") and is_open and not space else space
 
 
 def _unescaped(text: str, format: TextFormat, escapes: Escapes) -> str:
-    """Return a text as a reader sees it, and record how it is written."""
+    """Return a text without escapes, and record in `escapes` how its characters are written."""
 
     def unescaped(match: re.Match[str]) -> str:
         char = match[0][1:] if match[0][0] == "\\" else html.unescape(match[0])
@@ -184,7 +185,7 @@ _LEXEMES: dict[TextFormat, re.Pattern[str]] = {
     "markdown": re.compile(
         rf"(?P<escape>{_ESCAPE})|(?P<code>{_CODE})"
         r"|(?P<link><(?:[A-Za-z][\w+.-]{1,31}:[^\s<>]{1,2000}|[\w.+-]{1,64}@[\w.-]{1,255})>"
-        r"|\[(?:\^[^\s\[\]]{1,80}|[ xX])\](?!\())"  # footnotes and boxes to tick
+        r"|\[(?:\^[^\s\[\]]{1,80}|[ xX])\](?!\())"  # footnotes and check boxes
         rf"|(?P<open>!?\[)|(?P<close>\](?:{_TARGET})?)|(?P<run>\*+|_+|~~+)|{_COMMON}"
     ),
 }

@@ -1,8 +1,8 @@
-"""Markup put back into a translation, at the words that the words of its source became.
+"""Markup put back into a translation, at the target words aligned with its source words.
 
 A pair of tags encloses the target words that attend most to the words that it encloses in the
-source; a single tag or placeholder stands where the word beside it went. Every mark appears exactly
-once and is nested as in the source, whatever the attention.
+source. A single tag or placeholder stands beside the translation of its neighbour. Every mark
+appears exactly once and is nested as in the source, whatever the attention.
 """
 
 import re
@@ -63,10 +63,10 @@ def words_of(text: str, lang: str) -> list[Word]:
 
 
 def place(marked: Marked, sources: list[Word], targets: list[Word], weights: Weights) -> str:
-    """Return the target words, escaped, with all marks; `weights` has a row for each of them.
+    """Return the target words, escaped, with all marks. `weights` has the shape (targets, sources).
 
-    If the model has not copied a placeholder exactly as often as the source has it, its copies are
-    left out, and it is put back as a mark.
+    If the model has not copied a placeholder exactly as often as it is in the source, the copies
+    are removed, and the placeholder is put back as a mark.
     """
     expected = Counter(marked.copies)
     copies = Counter(word[0] for word in targets if word["placeholder"]) if expected else Counter()
@@ -91,10 +91,10 @@ def place(marked: Marked, sources: list[Word], targets: list[Word], weights: Wei
 
 
 def _balanced(weights: Weights) -> Weights:
-    """Return weights with rows of sum 1 and columns of about equal sums.
+    """Return attention weights with rows of sum 1 and columns of about equal sums.
 
-    So an article that attends to its noun is not taken for the noun. Words at the same relative
-    position get a little weight, which decides where attention does not.
+    An article that attends to its noun is then not mistaken for the noun. Words at the same
+    relative position get a little weight, which decides if the attention is uniform.
     """
     n_targets, n_sources = weights.shape
     places = np.arange(n_sources + 1) * n_targets / n_sources - np.arange(n_targets)[:, None]
@@ -106,7 +106,7 @@ def _balanced(weights: Weights) -> Weights:
 
 
 class _Alignment:
-    """Finds ranges of target words for marks by the weights of words."""
+    """An alignment of target words to source words, which gives ranges of words for marks."""
 
     def __init__(self, sources: list[Word], targets: list[Word], weights: Weights) -> None:
         self._sources, self._targets = sources, targets
@@ -149,12 +149,12 @@ class _Alignment:
         return ranges
 
     def _span(self, mark: Mark) -> tuple[int, int]:
-        """Return the range of source words that a mark encloses; a single mark has an empty one."""
+        """Return the range of source words that a mark encloses, empty for a single mark."""
         start = bisect_right(self._ends, mark.place)
         return start, bisect_left(self._starts, mark.closing.place) if mark.closing else start
 
     def _fit(self, i: int, j: int, start: int, is_free: npt.NDArray[np.bool_]) -> tuple[int, int]:
-        """Return the free range with the greatest sum of (weight of i to j - 1/2), else a word."""
+        """Return the free range with the greatest sum of (weight on i to j) - 1/2, or a word."""
         sums = self._sums[start : start + len(is_free)]
         weights = np.where(is_free, sums[:, j] - sums[:, i], -len(is_free))
         totals = np.append(0, (weights - 0.5).cumsum())
@@ -166,7 +166,7 @@ class _Alignment:
 
 
 def _gap(left: Word | None, right: Word | None, marks: list[Mark], escapes: Escapes) -> str:
-    """Return the marks between two words, and the right word, with white space as in the source."""
+    """Return the marks between two words and the right word, with the source's white space."""
     space = right.string[left.end() if left else 0 : right.start()] if right else ""
     spaces = [space[: len(space) - len(space.lstrip())]]  # without words that are left out
     if marks:

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 _WINDOW = 4096
-"""Characters that sentencex gets at once. A sentence of more than half of it may be cut."""
+"""Characters that sentencex gets at once. A sentence longer than half of it may be cut."""
 
 _NOT_PLAIN = re.compile(r"[^\S ]|[\ud800-\udfff]")
-"""White space other than a space, and lone surrogates, which no UTF-8 can hold."""
+"""White space other than a space, and lone surrogates, which UTF-8 cannot encode."""
 
 _INITIAL = re.compile(r"(?<![\w'’])[^\W\d_a-zà-ÿ]\. *\Z")
 _ORDINAL = re.compile(r"\b\d\d?\. *\Z")
 _HAS_ORDINALS = frozenset(
     ("bs", "cs", "da", "de", "et", "fi", "hr", "hu", "is", "lv", "nb", "nn", "no", "pl", "sk", "sl")
 )
-"""Languages that write `the 19th century` as `19. Jahrhundert`."""
+"""Languages that write ordinal numbers with a full stop, as in `19. Jahrhundert`."""
 
 _CLAUSE_ENDS = [
     re.compile(rf"(?<=\S)(?:{pattern})(?=\S)")
@@ -39,9 +39,9 @@ _CLAUSE_ENDS = [
 
 @dataclass(frozen=True)
 class Splitter:
-    """Splits texts of the language `lang` into sentences of at most `max_pieces` pieces.
+    """A splitter of texts in the language `lang` into sentences of at most `max_pieces` pieces.
 
-    `count` returns the number of pieces of a text. With `max_pieces` None, no sentence is cut.
+    `count` returns the number of pieces of a text. If `max_pieces` is None, no sentence is cut.
     """
 
     lang: str
@@ -51,8 +51,8 @@ class Splitter:
     def split(self, text: str) -> list[str]:
         """Return the sentences of a text, each with the white space after it.
 
-        Joined, they are the text. A longer sentence is cut in two at the end of a clause, or else
-        at a space, each time nearest to the middle. A single word is never cut.
+        Joined, they are the text. A sentence that is too long is cut in two at the end of a clause,
+        or else at a space, each time nearest to the middle. A single word is never cut.
         """
         ends = [0, *_sentence_ends(text, self.lang)]
         sentences = (text[start:end] for start, end in pairwise(ends))
@@ -74,15 +74,15 @@ class Splitter:
 def _sentence_ends(text: str, lang: str) -> Iterator[int]:
     """Yield the end of each sentence of a text.
 
-    What sentencex takes for a sentence goes on if it has no letter (`1.`), or ends within a word
-    (`Node.JS`), with an initial (`M. Dupont`, which it knows in English only) or with an ordinal.
+    A segment of sentencex does not end a sentence if it has no letter (`1.`) or ends within a word
+    (`Node.JS`), with an ordinal or, except in English, with an initial (`M. Dupont`).
     """
     has_letter = False
     start = 0
-    plain = _NOT_PLAIN.sub(" ", text)
+    plain_text = _NOT_PLAIN.sub(" ", text)
     if lang == "en":
-        plain = plain.replace(" me. ", " us. ")  # sentencex takes it for the state of Maine
-    for end in _segment_ends(plain, lang):
+        plain_text = plain_text.replace(" me. ", " us. ")  # for sentencex, the state of Maine
+    for end in _segment_ends(plain_text, lang):
         has_letter = has_letter or any(map(str.isalpha, text[start:end]))
         tail = text[max(start, end - 9) : end]
         start = end
@@ -107,7 +107,7 @@ def _segment_ends(text: str, lang: str) -> Iterator[int]:
             window = window[: space + 1]
         lengths = list(map(len, segment(lang, window)))
         if not is_last and len(window) - lengths[-1] >= _WINDOW // 2:
-            del lengths[-1]  # it may go on after the window
+            del lengths[-1]  # it may continue after the window
         for length in lengths:
             start += length
             yield start

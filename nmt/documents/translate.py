@@ -13,9 +13,9 @@ from nmt.types import Translation
 
 
 def translate_text(translator: Translator, text: str, format: DocumentFormat = "text") -> str:
-    """Translate a text of any length, sentence by sentence, and keep all that is between them.
+    """Translate a text of any length by sentences, and keep the text between them unchanged.
 
-    A line of plain text is never joined with another. `html`, `markdown`, `srt` (subtitles) and
+    Lines of plain text are never joined. `html`, `markdown`, `srt` (subtitles) and
     `po` (a message catalogue) keep their structure. A sentence with more than
     `translator.max_pieces` pieces is cut. Raises DataError if `text` is not in the format, and
     ConfigError if a package is missing.
@@ -46,19 +46,19 @@ def translate_lines(
 ) -> Iterator[str]:
     """Yield the translation of each line of a plain text.
 
-    `translate` translates a stream of sentences. If it reads one at a time, each line is answered
-    before the next one is read. It gets an empty sentence for a line without any.
+    `translate` translates a stream of sentences, with an empty one for a line without sentences. If
+    it reads one sentence at a time, each line is translated before the next line is read.
     """
-    waiting: deque[Document] = deque()
+    documents: deque[Document] = deque()
 
     def sentences() -> Iterator[str]:
         for line in lines:
-            waiting.append(Document(line, "text", reader))
-            yield from waiting[-1].sentences or [""]
+            documents.append(Document(line, "text", reader))
+            yield from documents[-1].sentences or [""]
 
     translations: list[Translation] = []
     for translation in translate(sentences()):
         translations.append(translation)
-        if len(translations) >= len(waiting[0].sentences):
-            yield waiting.popleft().translated(translations)[0]
+        if len(translations) >= len(documents[0].sentences):
+            yield documents.popleft().translated(translations)[0]
             translations = []

@@ -131,7 +131,7 @@ class RDrop(CrossEntropy):
     alpha: float = 0.0
 
     def inputs(self, batch: Batch) -> Batch:
-        return batch.paired(batch)
+        return batch.concatenate(batch)
 
     def __call__(self, output: DecoderOutput, batch: Batch) -> LossSum:
         both = super().__call__(output, batch)
@@ -156,7 +156,7 @@ class SimCut(CrossEntropy):
         src_ids, tgt_in = (cut_pieces(ids, self.p) for ids in (batch.src_ids, batch.tgt_in))
         no_targets = torch.full_like(batch.tgt_out, PAD_ID)
         cut = replace(batch, src_ids=src_ids, tgt_in=tgt_in, tgt_out=no_targets)
-        return batch.paired(cut)
+        return batch.concatenate(cut)
 
     def forward_context(self, model: nn.Module) -> AbstractContextManager[None]:
         return zero_pad_embeddings(model)

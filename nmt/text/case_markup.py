@@ -1,6 +1,6 @@
 """Inline casing: words in lower case, and marks for the capitals.
 
-`man`, `Man` and `MAN` share their pieces (Berard et al. 2019, arXiv 1907.06170, section 3.2; as
+`man`, `Man` and `MAN` share their pieces (Berard et al. 2019, arXiv 1907.06170, section 3.2, and
 `case_markup` in pyonmttok). Normalisation replaces these marks in users' texts. For every
 normalised text x: " ".join(filter(None, restore_case(mark_case(x).split()))) == x.
 """
@@ -20,10 +20,10 @@ _UNITS = re.compile(f"{_UNKNOWN}|.", re.DOTALL)
 
 
 def mark_case(text: str) -> str:
-    """Return the normalised `text` in lower case with marks, a space before each word.
+    """Return the normalised `text` in lower case, with marks and a space before each word.
 
     Example: "A man" becomes "⇧ a man". Words are separated by spaces. Adjacent words in capitals
-    form a run if one has two letters; words without letters may lie between them. A run at the end
+    form a run if one has two letters. Words without letters may lie between them. A run at the end
     of the text has no ⇩, so a text in capitals has one mark. A word is unchanged if the marks
     cannot restore it from lower case (iPhone, McDonald, İstanbul).
     """
@@ -45,29 +45,29 @@ def mark_case(text: str) -> str:
 
 
 def restore_case(words: Iterable[str]) -> Iterator[str]:
-    """Yield words, as written by `mark_case` or a model, without marks and with their capitals.
+    """Yield words, written by `mark_case` or a model, with capitals instead of marks.
 
     Marks may be before, within or after a word. A word of marks only gives an empty string. ⇧
-    applies to the next word that begins after it, ⇪ and ⇩ apply to all letters after them.
+    applies to the next word that begins after it, and ⇪ and ⇩ apply to all letters after them.
     Redundant marks have no effect.
     """
-    upper = capital = False
+    is_upper = is_capital = False
     for word in words:
-        next_capital = False
+        next_is_capital = False
         has_letter = False
         output: list[str] = []
         for unit in _UNITS.findall(word):
             if unit == CAPITAL:
-                capital, next_capital = capital or not output, bool(output)
+                is_capital, next_is_capital = is_capital or not output, bool(output)
             elif unit in MARKS:
-                upper = unit == UPPER
+                is_upper = unit == UPPER
             else:
                 is_lower = unit != _UNKNOWN and unit.upper() != unit
-                is_raised = is_lower and (upper or (capital and not has_letter))
+                is_raised = is_lower and (is_upper or (is_capital and not has_letter))
                 has_letter = has_letter or is_lower or unit.lower() != unit
                 output.append(unit.upper() if is_raised else unit)
         if output:
-            capital = next_capital
+            is_capital = next_is_capital
         yield "".join(output)
 
 
@@ -96,7 +96,7 @@ def _first_lowered(word: str) -> str | None:
 
 
 def _end_of_capitals(words: list[str], lower_words: list[str | None], start: int) -> int:
-    """Return the end of the run of capitals that begins at `start`; `start` if there is no run."""
+    """Return the end of the run of capitals that begins at `start`, or `start` without a run."""
     end = start
     n_letters = 0
     if lower_words[start]:

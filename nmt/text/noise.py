@@ -26,9 +26,9 @@ NEIGHBOURS = {
 
 
 class NoiseConfig(Config):
-    """Noise in the source texts of training pairs. Each key is the probability that a text is
-    altered in this way in an epoch. Only `copies` and `merge` alter target texts. Validation and
-    translation are not altered.
+    """Noise in the source texts of training pairs. Each key is a probability per text and epoch.
+
+    Only `copies` and `merge` also alter target texts. Validation and translation have no noise.
     """
 
     lower: Probability = Field(default=0.0, description="all letters in lower case")
@@ -41,8 +41,8 @@ class NoiseConfig(Config):
     )
     quotes: Probability = Field(
         default=0.0,
-        description="quotation marks and apostrophes replaced by other kinds; apostrophes may also "
-        "be left out",
+        description="quotation marks and apostrophes replaced by different ones; apostrophes may "
+        "also be left out",
     )
     slip: Probability = Field(
         default=0.0,
@@ -53,11 +53,11 @@ class NoiseConfig(Config):
     )
     copies: Probability = Field(
         default=0.0,
-        description="a random number, placeholder, tag, address, code or emoji that both texts get "
-        "at the same place, to be copied; not if a tokenizer cannot write it",
+        description="a random number, placeholder, tag, address, code or emoji, inserted at the "
+        "same place of both texts, to be copied; it has no unknown pieces",
     )
     merge: Probability = Field(
-        default=0.0, description="another pair of the epoch after a space, if not too long"
+        default=0.0, description="a second pair appended, unless the result is too long"
     )
 
     @model_validator(mode="after")
@@ -98,9 +98,9 @@ def random_token(rng: random.Random) -> str:
 
 
 def insert_token(src: str, tgt: str, token: str, rng: random.Random) -> tuple[str, str]:
-    """Return both texts of a pair with `token` in a place that is surely aligned.
+    """Return both texts of a pair with `token` inserted in places that are surely aligned.
 
-    Such are the start, the end before its punctuation, after an only comma, before a common number.
+    They are the start, the end before punctuation, after a lone comma, and before an equal number.
     """
     src_places, tgt_places = _places(src), _places(tgt)
     name = rng.choice([name for name in src_places if name in tgt_places])
@@ -111,7 +111,7 @@ def insert_token(src: str, tgt: str, token: str, rng: random.Random) -> tuple[st
 
 
 def _places(text: str) -> dict[str, int]:
-    """Return positions in `text` by names that are the same in the text's translation."""
+    """Return positions in `text` by name. Positions of one name in a pair are aligned."""
     comma = {",": text.index(", ") + 2} if text.count(", ") == 1 else {}
     numbers = {match[0]: match.start() for match in re.finditer(r"(?<!\S)\d+(?!\S)", text)}
     return {"start": 0, "end": len(_END.sub("", text, count=1)), **comma, **numbers}
@@ -133,7 +133,7 @@ _APOSTROPHES = ("", " ", "`", "´")
 
 
 def _other_quotes(text: str, rng: random.Random) -> str:
-    """Replace all quotation marks by one pair, opening and closing in turn, and all apostrophes."""
+    """Replace all quotation marks by one pair, used in turn, and all apostrophes by one kind."""
     marks = itertools.cycle(rng.choice(_QUOTES))
     apostrophe = rng.choice(_APOSTROPHES)
     return _QUOTED.sub(lambda _: next(marks), _APOSTROPHE.sub(apostrophe, text))

@@ -115,7 +115,7 @@ def _print_french(text: str) -> str:
 
 
 CHARACTERS = {chr(code): to or "" for code, to in _TABLE.items() if not 0xD800 <= code < 0xE000}
-"""The replacement of each character that `normalise` replaces or removes, but for surrogates."""
+"""The replacement of each character that `normalise` replaces or removes, except surrogates."""
 
 FRENCH_PATTERNS: dict[str, str] = {
     "opening": _GUILLEMETS[0][0].pattern,
@@ -199,5 +199,5 @@ def sentence_key(text: str) -> str:
     """
     if text.isascii():  # the same result in a fifth of the time
         return "".join(filter(str.isalnum, text.lower())) or text.lower().strip()
-    folded = compose_unicode(compose_unicode(text, "NFKC").casefold(), "NFKC")
-    return "".join(c for c in folded if unicodedata.category(c)[0] in "LMN") or folded.strip()
+    key = compose_unicode(compose_unicode(text, "NFKC").casefold(), "NFKC")
+    return "".join(c for c in key if unicodedata.category(c)[0] in "LMN") or key.strip()

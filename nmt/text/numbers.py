@@ -15,7 +15,7 @@ _TOKEN = re.compile(  # $1,234.50  10:30  555-0199  MP3  20th
     r"(?<!\w)\w*?\d+(?:[-/.,:'’]\d+|[ \u00a0\u202f]\d{3}(?!\d))*\w*"
 )
 _WRITTEN_OUT = frozenset(map(str, range(13)))
-"""Numbers that a translation may write as words; they are lost only if it has another instead."""
+"""Numbers that may be written as words. They are lost only if another number replaces them."""
 
 _MAX_DIGITS = 15  # longest integer that gets thousands separators
 
@@ -42,15 +42,15 @@ def canonical_numbers(text: str) -> list[str]:
 def lost_numbers(expected: Counter[str], source: Counter[str], output: Counter[str]) -> list[str]:
     """Return the `expected` numbers of a source that its translation lacks.
 
-    Numbers are in canonical form. One up to 12 is lost only if the translation has a number that
-    the source lacks.
+    Numbers are in canonical form. A number up to 12 is lost only if the translation has a number
+    that the source lacks, since it may be written as a word.
     """
     excused = frozenset() if output - source else _WRITTEN_OUT
     return [number for number in (expected - output).elements() if number not in excused]
 
 
 def number_forms(text: str) -> list[tuple[str, ...]]:
-    """Return the forms of each number of a source text, of which a translation must have one.
+    """Return the forms of each number of a source text. A translation must have one of them.
 
     The first form is the word that contains the number, such as MP3. Others have the same canonical
     form: 1,000 is also written 1 000, 1.000 and 1000, and 6:10 also 18:10, 6 h 10 and so on.

@@ -1,4 +1,4 @@
-"""Tags, placeholders and addresses, which a translation repeats; searched in linear time."""
+"""Patterns of tags, placeholders and addresses to be copied, which match in linear time."""
 
 import re
 from collections import Counter
@@ -26,11 +26,11 @@ VARIABLE = "|".join(
 _ONE = f"{ADDRESS}|{VARIABLE}"
 _RUN = rf"(?>(?:{_ONE})(?:[,.;:/|+*~=#&-]{{0,3}}(?:{_ONE}))*)"
 PLACEHOLDERS = rf"\({_RUN}\)|\"{_RUN}\"|'{_RUN}'|{_RUN}"
-"""Addresses and variables of printf, Python, Qt, a shell or a template; `("%s/%s")` is one, since
-a model that reads it without the variables would not leave the rest as it is."""
+"""Addresses and variables of printf, Python, Qt, a shell or a template. `("%s/%s")` is a single
+placeholder, because a model would alter the marks that remain without the variables."""
 
 
 def copied_tokens(text: str) -> Counter[str]:
-    """Count the placeholders, addresses and tags of a text; tags count by their names."""
+    """Count the placeholders, addresses and tags of a text. Tags of the same name are equal."""
     matches = re.finditer(rf"(?P<tag>{TAG})|{_ONE}", text)
     return Counter(m[0].split()[0].rstrip("/>").lower() if m["tag"] else m[0] for m in matches)

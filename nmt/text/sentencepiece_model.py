@@ -39,7 +39,7 @@ def check_model(content: bytes) -> str:
                 if number == _TRAINER and inner == _MODEL_TYPE:
                     model_type, _ = _varint(content, inner_start)
                 elif number != _TRAINER and inner == _CHARSMAP and inner_end > inner_start:
-                    raise DataError("a model with text rules of its own, allowed: none")
+                    raise DataError("a model with rules that alter text, allowed: none")
     except IndexError:
         raise DataError("not a SentencePiece model") from None
     name = _MODEL_TYPES.get(model_type, str(model_type))
@@ -65,7 +65,7 @@ class ModelRules(NamedTuple):
 
 
 def read_rules(content: bytes) -> ModelRules:
-    """Read the rules of a model, after `check_model`. Raises DataError for a malformed file."""
+    """Read the rules of a model, after `check_model`. Raises DataError if the file is damaged."""
     try:
         return _rules(content)
     except (IndexError, struct.error, UnicodeDecodeError):
@@ -100,7 +100,7 @@ def _rules(content: bytes) -> ModelRules:
 
 
 def _fields(content: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield each field's number and its value's start and end. Raises IndexError if malformed."""
+    """Yield each field's number and its value's start and end. Raises IndexError if damaged."""
     while start < end:
         tag, start = _varint(content, start)
         kind = tag & 7
@@ -118,7 +118,7 @@ def _fields(content: bytes, start: int, end: int) -> Iterator[tuple[int, int, in
 
 
 def _varint(content: bytes, start: int) -> tuple[int, int]:
-    """Decode a varint (groups of 7 bits, lowest first); return its value and end position."""
+    """Decode a varint (groups of 7 bits, lowest first), and return its value and end."""
     value = shift = 0
     while shift < 64:
         byte = content[start]

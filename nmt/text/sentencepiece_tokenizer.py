@@ -18,8 +18,8 @@ from nmt.text.tokenizer_config import BaseTokenizerConfig, ModelFile
 from nmt.text.vocabulary import BOS_ID, EOS_ID, MAX_SIZE, PAD_ID, RESERVED, UNK_ID, Vocab
 from nmt.types import Encoded
 
-DEFAULT_SIZE = 8000  # pieces per language; fewer if the text does not allow so many
-_BYTE_PIECES = len(RESERVED) + 256  # size with byte_fallback before any piece is learned
+DEFAULT_SIZE = 8000  # pieces per side, or fewer if the text does not allow that many
+_BYTE_PIECES = len(RESERVED) + 256  # number of unlearned pieces with byte_fallback
 
 _TOO_MANY = re.compile(r"Vocabulary size too high .* <= (\d+)")
 
@@ -53,9 +53,9 @@ class SentencePieceConfig(BaseTokenizerConfig):
     )
     case: Literal["keep", "markup"] = Field(
         default="keep",
-        description="keep: leave capitals in the pieces; markup: words in lower case, so that MAN, "
-        "Man and man share their pieces; decoding restores the capitals from further pieces, which "
-        "mark a capital (⇧) and the begin (⇪) and end (⇩) of words in capitals",
+        description="keep: pieces keep their capitals; markup: words are in lower case, so that "
+        "MAN, Man and man share pieces, and extra pieces mark a capital (⇧) and the start (⇪) and "
+        "end (⇩) of words in capitals, which decoding restores",
     )
     character_coverage: float = Field(
         default=1.0,
@@ -79,7 +79,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
         if self.src_model is None and self.tgt_model is None:
             return self
         conflicts: list[Conflict] = [
-            (key, "belongs to learning, but src_model gives the pieces: leave it out")
+            (key, "applies to learned pieces, but src_model is set: leave it out")
             for key in ("model_type", "vocab_size", "character_coverage", "byte_fallback")
             if getattr(self, key) != type(self).model_fields[key].default
         ]
@@ -136,9 +136,10 @@ class SentencePieceConfig(BaseTokenizerConfig):
         try:
             return self._train(texts, size, seed)
         except RuntimeError as error:
-            most = _TOO_MANY.search(str(error))
-            if most is not None and self.vocab_size is None:
-                return self.model_copy(update={"vocab_size": int(most[1])}).train(texts, name, seed)
+            limit = _TOO_MANY.search(str(error))
+            if limit is not None and self.vocab_size is None:
+                size = int(limit[1])
+                return self.model_copy(update={"vocab_size": size}).train(texts, name, seed)
             raise _training_error(str(error), size, name) from error
 
     def _train(self, texts: Sequence[str], vocab_size: int, seed: int) -> bytes:
@@ -177,13 +178,13 @@ class SentencePieceConfig(BaseTokenizerConfig):
 
 def _training_error(message: str, size: int, name: str) -> Exception:
     """Return the error for SentencePiece's message about learning `size` pieces from `name`."""
-    if most := _TOO_MANY.search(message):
-        problem = f"{size} pieces are more than the {name} text allows; at most {most[1]}"
+    if limit := _TOO_MANY.search(message):
+        problem = f"{size} pieces are more than the {name} text allows; at most {limit[1]}"
         return ConfigError(f"tokenizer.vocab_size: {problem}")
-    if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+    if limit := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return ConfigError(
             f"tokenizer.vocab_size: {size} pieces are too few for the characters of the {name} "
-            f"text; at least {least[1]}, or lower tokenizer.character_coverage"
+            f"text; at least {limit[1]}, or lower tokenizer.character_coverage"
         )
     return DataError(f"SentencePiece cannot learn from the {name} text: {message}")
 
@@ -214,22 +215,22 @@ class SentencePieceTokenizer:
             problem = f"but the model {verb} the piece {CAPITAL}"
             raise DataError(f"tokenizer.case: {config.case}, {problem}")
         if self.processor.decode([UNK_ID]).strip() != RESERVED[UNK_ID]:
-            raise DataError(f"the unknown piece does not read {RESERVED[UNK_ID]}")
+            raise DataError(f"the unknown piece is not decoded as {RESERVED[UNK_ID]}")
 
     def encode(self, text: str) -> Encoded:
-        marked = self._marked(text)
-        ids: list[int] = self.processor.encode(marked, out_type=int)
-        pieces: list[str] = self.processor.encode(marked, out_type=str)
+        model_text = self._model_text(text)
+        ids: list[int] = self.processor.encode(model_text, out_type=int)
+        pieces: list[str] = self.processor.encode(model_text, out_type=str)
         return self._encoded(pieces, ids)
 
     def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
-        marked = [self._marked(text) for text in texts]
-        return [tuple(ids) for ids in self.processor.encode(marked, out_type=int)]
+        model_texts = [self._model_text(text) for text in texts]
+        return [tuple(ids) for ids in self.processor.encode(model_texts, out_type=int)]
 
     def words(self, ids: Sequence[int]) -> list[str]:
-        """Return the words of a text, each with ▁ first, and its marks of case, in order.
+        """Return the words of a text, each beginning with ▁, and its marks of case, in order.
 
-        No piece crosses from one into the next. `ids` must have no unknown and no byte pieces.
+        No piece belongs to two of them. `ids` must not include unknown pieces or byte pieces.
         """
         return _WORD.findall("".join(map(self.vocab.piece_of, ids)))
 
@@ -269,9 +270,9 @@ class SentencePieceTokenizer:
         text = " ".join(words)
         return normalisation.restore(text, self.lang) if restore else text
 
-    def _marked(self, text: str) -> str:
-        normalised = normalisation.normalise(text, self.lang)
-        return mark_case(normalised) if self.config.case == "markup" else normalised
+    def _model_text(self, text: str) -> str:
+        text = normalisation.normalise(text, self.lang)
+        return mark_case(text) if self.config.case == "markup" else text
 
     def _decode_part(self, ids: list[int]) -> str:
         """Decode part of a text with the space before its first word, which SentencePiece omits."""
@@ -293,7 +294,7 @@ class SentencePieceTokenizer:
 
 
 def word_spans(pieces: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Return the range (start, end) of each word's pieces; the ranges cover all pieces.
+    """Return the range (start, end) of each word's pieces. The ranges cover all pieces.
 
     A word begins at a piece that begins with ▁, or at the mark ⇧ or ⇪ before it. A piece ⇩ belongs
     to the word before it, as do pieces ▁, ⇧ and ⇪ at the end of the text.

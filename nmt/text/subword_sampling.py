@@ -1,6 +1,6 @@
 """Random segmentation of words into pieces, for training.
 
-A BPE model uses BPE-dropout (Provilkov et al. 2020, arXiv 1910.13267), a unigram model uses subword
+A BPE model uses BPE-dropout (Provilkov et al. 2020, arXiv 1910.13267), a unigram model subword
 regularisation (Kudo 2018, arXiv 1804.10959). SentencePiece's own samplers share one random
 generator per process. The samplers here take a generator as an argument, so the pieces of a
 sentence do not depend on earlier draws.
@@ -27,7 +27,8 @@ _CACHED_WORDS = 1 << 14  # 100 MB per side with 64 segmentations each
 
 
 class SubwordSamplingConfig(Config):
-    """Random segmentation of words into pieces, new in each epoch, for training only.
+    """Random segmentation of words into pieces, drawn in each epoch, for training only.
+
     `tokenizer.model_type` determines the method: BPE-dropout (Provilkov et al. 2020, arXiv
     1910.13267) or unigram sampling (Kudo 2018, arXiv 1804.10959).
     """
@@ -37,8 +38,8 @@ class SubwordSamplingConfig(Config):
         ge=0,
         le=1,
         description="source side; bpe: probability that a possible merge is dropped at each step "
-        "of merging (the paper: 0.1); unigram: probability that a word's segmentation is sampled "
-        "instead of the best one (the paper: 1)",
+        "of merging (0.1 in the paper); unigram: probability that a word's segmentation is sampled "
+        "instead of the best one (1 in the paper)",
     )
     tgt: float = Field(default=0.0, ge=0, le=1, description="the same for the target side")
     alpha: float = Field(
@@ -46,14 +47,14 @@ class SubwordSamplingConfig(Config):
         ge=0,
         le=100,
         description="unigram: exponent of the segmentation probabilities; 0 samples uniformly, a "
-        "large value takes the best segmentation (the paper: 0.2 or 0.5)",
+        "large value takes the best segmentation (0.2 or 0.5 in the paper)",
     )
     n_best: int = Field(
         default=64,
         ge=1,
         le=512,
-        description="unigram: sample from this many best segmentations of a word (the paper: 64 "
-        "of a sentence)",
+        description="unigram: number of best segmentations of a word to sample from (64 of a "
+        "sentence in the paper)",
     )
 
     @property
@@ -62,13 +63,13 @@ class SubwordSamplingConfig(Config):
 
 
 class Sampler(ABC):
-    """Draws segmentations of the words of a text."""
+    """Base class of samplers, which draw segmentations of the words of a text."""
 
     def __init__(self, tokenizer: "SentencePieceTokenizer") -> None:
         self._tokenizer = tokenizer
         processor, pieces = tokenizer.processor, tokenizer.vocab.pieces
         kinds = (processor.is_control, processor.is_unknown, processor.is_byte)
-        known = set(pieces)  # a user's model may have symbols with letters that are no pieces
+        known = set(pieces)  # letters of symbols in a user's model need not be pieces
         self._special = frozenset(
             i
             for i, piece in enumerate(pieces)
@@ -78,7 +79,7 @@ class Sampler(ABC):
     def sample(self, ids: Ids, rng: random.Random) -> Ids:
         """Return the ids of a segmentation of the text of `ids`, drawn from `rng`.
 
-        If the text has an unknown piece or byte pieces, `ids` are returned unchanged.
+        If the text has an unknown piece or a byte piece, `ids` are returned unchanged.
         """
         if not self._special.isdisjoint(ids):
             return ids
@@ -117,7 +118,7 @@ class BPEDropout(Sampler):
                 yield self._merged(word, drops)
 
     def _plain_and_draws(self, word: str) -> tuple[Ids, int]:
-        """Return the ids without dropout, and the number of merges considered on the way."""
+        """Return the ids without dropout, and the number of draws if none is a drop."""
         drops = _Drops(0.0, random.Random())
         before = drops.n_before_next
         ids = self._merged(word, drops)
@@ -169,8 +170,8 @@ class UnigramSampler(Sampler):
     """Samples from the n best segmentations of a word (Kudo 2018, section 3.2).
 
     P(x_i | X) = P(x_i)^alpha / sum over the n best of P(x_j)^alpha. Words are independent in a
-    unigram model, so each word is segmented separately. With probability `rate` its segmentation
-    is sampled; otherwise it is the best one.
+    unigram model, so each word is segmented separately. With probability `rate`, its segmentation
+    is sampled, and otherwise it is the best one.
     """
 
     def __init__(

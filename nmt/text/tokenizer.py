@@ -36,12 +36,12 @@ MAX_FILE_BYTES = 100 << 20
 """Largest model file that is read: four times a SentencePiece model of a million pieces."""
 
 MAX_WORDS = 1 << 17
-"""Largest number of different words in a record, which then has half a megabyte."""
+"""Largest number of distinct words in a record, whose size is then half a megabyte."""
 
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Converts text of one language to ids, without bos and eos, and back. Encoding normalises."""
+    """Converter of text, which it normalises, to ids without bos and eos, and back to text."""
 
     model_bytes: bytes
     """The content of the model file."""
@@ -69,15 +69,15 @@ class Tokenizer(Protocol):
         """Return a piece as UTF-8, with ▁ for a space, or the byte of a byte piece."""
 
     def sampler(self, config: SubwordSamplingConfig, rate: float) -> Sampler | None:
-        """Return a sampler of segmentations; None if `rate` is 0 or no word has several."""
+        """Return a segmentation sampler, or None if `rate` is 0 or words have one segmentation."""
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
-        """Return the pieces and words of `ids`, leaving out pad, bos and eos."""
+        """Return the pieces and words of `ids`, without pad, bos and eos."""
 
     def decode(
         self, ids: Sequence[int], restore: bool = True, surfaces: Mapping[int, str] | None = None
     ) -> str:
-        """Return the text of `ids`, leaving out pad, bos and eos. An unknown piece reads `<unk>`.
+        """Return the text of `ids`, without pad, bos and eos. An unknown piece becomes `<unk>`.
 
         If `restore` is set, the text gets the typography of the language (normalisation.restore).
         `surfaces` maps a position among the remaining ids to a text that replaces the piece.
@@ -103,10 +103,10 @@ class _Manifest(Config):
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of source and target; `joint`: whether both share one vocabulary.
+    """The tokenizers of source and target, with one vocabulary for both if `joint`.
 
-    With `reverse_target` (data.reverse_target) the model reads and writes the target ids from the
-    last to the first. The tokenizers themselves use reading order; `save` does not store the flag.
+    With `reverse_target` (data.reverse_target), the model reads and writes the target ids from the
+    last to the first. The tokenizers use reading order, and `save` does not store the flag.
     """
 
     src: Tokenizer
@@ -138,7 +138,7 @@ class Tokenizers:
     def load(cls, folder: FilePath) -> "Tokenizers":
         """Load the tokenizers that `save` wrote to `folder`.
 
-        Raises DataError if a file is missing, unreadable, altered or of another format.
+        Raises DataError if a file is missing, unreadable or altered, or its format is unknown.
         """
         folder = Path(folder)
         path = folder / MANIFEST_NAME
@@ -207,12 +207,12 @@ def size_notes(tokenizers: Tokenizers) -> list[str]:
 
 
 def words_by_hash(text: str) -> dict[int, str]:
-    """Return the words of a text by a hash of 32 bits, which is the same in any case."""
+    """Return the words of a text by a hash of 32 bits, which ignores case."""
     return {zlib.crc32(word.casefold().encode()): word for word in letter_words(text)}
 
 
 def record_words(folder: Path, texts: Iterable[str], others: frozenset[int] = frozenset()) -> None:
-    """Record the hashes of the words of texts, and `others`, unless these are over MAX_WORDS."""
+    """Record the hashes of the words of texts and `others`, unless there are over MAX_WORDS."""
     hashes = set(others)
     for text in texts:
         hashes.update(words_by_hash(text))
@@ -223,7 +223,7 @@ def record_words(folder: Path, texts: Iterable[str], others: frozenset[int] = fr
 
 
 def recorded_words(folder: Path) -> frozenset[int]:
-    """Return the hashes that `folder` has a record of, if it has one. Raises DataError."""
+    """Return the hashes recorded in `folder`, if any. Raises DataError if they are unreadable."""
     path = folder / "src.words"
     content = _read(path)[: 4 * MAX_WORDS] if path.exists() else b""
     return frozenset(np.frombuffer(content[: len(content) & -4], dtype="<u4").tolist())

@@ -16,7 +16,7 @@ ModelFile = tuple[str, Path]  # a config key, and the path of the user's model f
 
 
 class BaseTokenizerConfig(Config):
-    """Base class of all tokenizer configs."""
+    """Base class of tokenizer configs, which learn a model file or take the user's."""
 
     joint: bool = Field(default=False, description="one vocabulary for both languages")
 
@@ -36,17 +36,17 @@ class BaseTokenizerConfig(Config):
 
     @property
     def size_limit(self) -> tuple[str, int] | None:
-        """The key that limits the number of pieces per side, and the limit; None: no limit."""
+        """The key that limits the number of pieces per side, and the limit, or None without one."""
         return None
 
     @property
     def default_size(self) -> int | None:
-        """The default number of pieces per side; None if a key sets it or there is no default."""
+        """The default number of pieces per side, or None if it is not used or does not exist."""
         return None
 
     @property
     def model_files(self) -> tuple[ModelFile, ModelFile] | None:
-        """The user's model files for source and target, perhaps one file; None to learn pieces."""
+        """The user's model files for source and target, perhaps equal, or None to learn pieces."""
         return None
 
     def conflicts(self) -> Iterator[Conflict]:
@@ -55,7 +55,7 @@ class BaseTokenizerConfig(Config):
 
     @abstractmethod
     def train(self, texts: Sequence[str], name: str, seed: int) -> bytes:
-        """Return a model file learned from normalised texts; the same input gives the same bytes.
+        """Learn a model file from normalised texts. The same input gives the same bytes.
 
         `name` describes the texts in errors. Raises DataError if there is no text, and ConfigError
         if the text does not allow the settings.
@@ -63,8 +63,8 @@ class BaseTokenizerConfig(Config):
 
     @abstractmethod
     def build(self, model_bytes: bytes, lang: str) -> "Tokenizer":
-        """Build a tokenizer from a model file of this type. Raises DataError for another file."""
+        """Build a tokenizer from a model file. Raises DataError if it is not of this type."""
 
     def build_from_file(self, content: bytes, lang: str) -> "Tokenizer":
-        """Build a tokenizer from the `content` of a user's model file. Raises DataError."""
+        """Build a tokenizer from a user's model file. Raises DataError if it is unusable."""
         raise NotImplementedError

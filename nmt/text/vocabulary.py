@@ -43,8 +43,8 @@ class Vocab:
         return self._ids.get(piece, UNK_ID)
 
     def real_ids(self, ids: Iterable[int]) -> list[int]:
-        """Return `ids` without pad, bos and eos; ids beyond the vocabulary become UNK_ID."""
-        size = len(self.pieces)  # a model's table may be padded with further rows
+        """Return `ids` without pad, bos and eos. Ids beyond the vocabulary become UNK_ID."""
+        size = len(self.pieces)  # an embedding table may have extra rows
         return [i if i < size else UNK_ID for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)]
 
     def piece_of(self, id_: int) -> str:

@@ -1,6 +1,6 @@
 """Matching of the words of an alignment file to the pieces of a tokenizer.
 
-The words of an alignment file are separated by spaces, or are tokens of another tokeniser. nmt's
+The words of an alignment file are separated by spaces, or come from a different tokenizer. nmt's
 tokenizers normalise the text first, so pieces and words may have different boundaries. But both
 have the same letters in the same order. They are matched letter by letter, without spaces.
 """
@@ -29,8 +29,8 @@ class WordPieces:
 
     `shares[w, p]` is the fraction of piece p that belongs to word w. Columns sum to 1, unless no
     word has letters. The row of a word without letters after normalisation, such as a control
-    character, is zero. `is_exact`: whether words and pieces have the same letters; if not, those
-    that differ are matched in proportion.
+    character, is zero. `is_exact` is True if words and pieces have the same letters. Otherwise,
+    letters that differ are matched in proportion.
     """
 
     shares: Float32[np.ndarray, "W P"]
@@ -56,7 +56,7 @@ def words_between_spaces(line: str) -> list[str]:
 
 
 def pieces_by_word(encoded: Encoded) -> WordPieces:
-    """Return the pieces of each word in `encoded.words`, by the word spans of the tokenizer."""
+    """Return the pieces of each word in `encoded.words`, from the word spans of the tokenizer."""
     shares = np.zeros((len(encoded.words), len(encoded.pieces)), np.float32)
     for word, (start, end) in enumerate(encoded.word_spans):
         shares[word, start:end] = 1
@@ -64,7 +64,7 @@ def pieces_by_word(encoded: Encoded) -> WordPieces:
 
 
 def word_pieces(words: Sequence[str], encoded: Encoded, tokenizer: Tokenizer) -> WordPieces:
-    """Return the pieces of the `words` of an alignment file; `encoded` is their encoded text."""
+    """Return the pieces of the `words` of an alignment file, whose encoded text is `encoded`."""
     lowers = tokenizer.config.lowers
     by_word = [_letters(normalise(word, tokenizer.lang), lowers) for word in words]
     by_piece = [_piece_letters(tokenizer.piece_bytes(piece), lowers) for piece in encoded.pieces]
@@ -93,7 +93,7 @@ def _piece_letters(piece: bytes, lowers: bool) -> bytes:
 
 
 def _matched(a: bytes, b: bytes) -> list[tuple[int, int]]:
-    """Return pairs of matching positions. Parts that differ are matched in proportion."""
+    """Return pairs of matching positions in `a` and `b`. Different parts match in proportion."""
     if a == b:
         return [(i, i) for i in range(len(a))]
     pairs: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""Word-level tokenizer, which splits text at spaces, and splits punctuation off words."""
+"""Word-level tokenizer, which splits text at spaces and separates punctuation from words."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ from nmt.text.vocabulary import MAX_SIZE, RESERVED, UNK_ID, Vocab
 from nmt.types import Encoded
 
 # Marks are split only off the ends of a chunk between spaces: 10:30, 3.2, U.S.A and http://x.org
-# are one word each. Apostrophes and hyphens belong to their word, as in d2l.
+# are one word each. Apostrophes and hyphens belong to their word.
 _OPENING = '"([{«“„¿¡'
 _CLOSING = '"!?‽.,;:…)]}»”'
 _MARKS = re.compile(r"\.\.+|.")  # an ellipsis in full stops is one mark
@@ -41,14 +41,14 @@ def mark_sets(lang: str) -> dict[str, str]:
 
 
 class WordConfig(BaseTokenizerConfig):
-    """Word-level tokenizers, whose vocabulary has the frequent words of the training text."""
+    """Word-level tokenizers with a vocabulary of the frequent words of the training text."""
 
     suffix = ".vocab.txt"
     unknown_cure = "lower tokenizer.min_freq, or take tokenizer.kind: sentencepiece"
 
     kind: Literal["word"] = Field(default="word", description="whole words and punctuation marks")
     lower: bool = Field(default=False, description="lower-case all text")
-    min_freq: int = Field(default=2, ge=1, description="occurrences that a word needs to get an id")
+    min_freq: int = Field(default=2, ge=1, description="occurrences for which a word gets an id")
     max_size: int | None = Field(
         default=None,
         gt=4,
@@ -69,11 +69,11 @@ class WordConfig(BaseTokenizerConfig):
         """Return the vocabulary file of normalised `texts`, the most frequent word first.
 
         Words of equal count are sorted by code point, so the order of the texts and `seed` do not
-        matter. Raises DataError if there is no text, ConfigError if no word is frequent enough.
+        matter. Raises DataError without text, and ConfigError if no word is frequent enough.
         """
         if not any(texts):
             raise DataError(f"cannot learn a vocabulary: there is no {name} text")
-        counts = Counter(self.cased(word) for text in texts for word in split(text))
+        counts = Counter(self.apply_case(word) for text in texts for word in split(text))
         for reserved in RESERVED:
             del counts[reserved]
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -81,14 +81,14 @@ class WordConfig(BaseTokenizerConfig):
         if not words:
             most = f"at most {ranked[0][1]}" if ranked else "a text with words"
             raise ConfigError(
-                f"tokenizer.min_freq: got {self.min_freq}, but no word of the {name} text is so "
-                f"frequent, and the vocabulary would be empty; allowed: {most}, or tokenizer.kind: "
-                "sentencepiece"
+                f"tokenizer.min_freq: got {self.min_freq}, but no word of the {name} text occurs "
+                f"that often, so the vocabulary would be empty; allowed: {most}, or "
+                "tokenizer.kind: sentencepiece"
             )
         words = words[: (self.max_size or MAX_SIZE) - len(RESERVED)]
         return "".join(f"{word}\n" for word in Vocab.of(words).pieces).encode()
 
-    def cased(self, word: str) -> str:
+    def apply_case(self, word: str) -> str:
         return word.lower() if self.lower else word
 
     def build(self, model_bytes: bytes, lang: str) -> "WordTokenizer":
@@ -122,12 +122,12 @@ class WordTokenizer:
 
     def encode(self, text: str) -> Encoded:
         words = self._words(text)
-        pieces = tuple(map(self.config.cased, words))
+        pieces = tuple(map(self.config.apply_case, words))
         spans = tuple((i, i + 1) for i in range(len(words)))
         return Encoded(pieces, self._ids_of(pieces), words, spans)
 
     def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
-        return [self._ids_of(map(self.config.cased, self._words(text))) for text in texts]
+        return [self._ids_of(map(self.config.apply_case, self._words(text))) for text in texts]
 
     def piece_bytes(self, piece: str) -> bytes:
         return f"\u2581{piece}".encode()
@@ -161,7 +161,7 @@ def letter_words(text: str) -> list[str]:
 
 
 def core(word: str) -> str:
-    """Return `word` without the punctuation around it; a word of marks only is unchanged."""
+    """Return `word` without the punctuation around it, or unchanged if it has only marks."""
     return word.lstrip(_OPENING).rstrip(_CLOSING) or word
 
 
@@ -178,19 +178,19 @@ def split(text: str) -> list[str]:
 
 
 def join(words: Sequence[str], lang: str) -> str:
-    """Join words and marks, spaced as in `lang`; straight quotes open and close in turn."""
-    spaced = _SPACED_IN.get(lang, frozenset())
+    """Join words and marks with the spaces of `lang`. Straight quotes open and close in turn."""
+    spaced_marks = _SPACED_IN.get(lang, frozenset())
     text = ""
     glue = True  # no space before the next word
     in_quotes = False
     previous = ""
     for i, word in enumerate(words):
         closes = word == '"' and (in_quotes or i == len(words) - 1)
-        if word in spaced:
-            tight = previous in spaced and previous not in ";:"
+        if word in spaced_marks:
+            is_tight = previous in spaced_marks and previous not in ";:"
         else:
-            tight = closes or word in _NO_SPACE_BEFORE or word.startswith("..")
-        text += word if glue or tight else f" {word}"
+            is_tight = closes or word in _NO_SPACE_BEFORE or word.startswith("..")
+        text += word if glue or is_tight else f" {word}"
         glue = word in _NO_SPACE_AFTER or (word == '"' and not closes)
         in_quotes = in_quotes != (word == '"')
         previous = word

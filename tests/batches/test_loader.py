@@ -74,7 +74,7 @@ def test_noise_is_the_sources_and_the_target_stays() -> None:
     noisy = corpus(noise={"upper": 1.0})
     for row, pair in enumerate(PAIRS):
         assert noisy.resampling is not None
-        src, tgt = noisy.resampling.pair(noisy.src_ids[row], noisy.tgt_ids[row], 0, row)
+        src, tgt = noisy.resampling.resample(noisy.src_ids[row], noisy.tgt_ids[row], 0, row)
         assert tokenizers().src.decode(src) == pair.src_text.upper()
         assert tgt == noisy.tgt_ids[row]
 
@@ -88,7 +88,7 @@ def test_both_texts_get_the_same_token_to_copy() -> None:
     tokens = set()
     src_lengths, tgt_lengths = resampling.token_lengths(np.arange(len(PAIRS)), 0)
     for row, pair in enumerate(PAIRS):
-        src, tgt = resampling.pair(plain.src_ids[row], plain.tgt_ids[row], 0, row)
+        src, tgt = resampling.resample(plain.src_ids[row], plain.tgt_ids[row], 0, row)
         copies = []
         for side, ids, text, before, lengths in (
             (sides.src, src, pair.src_text, plain.src_ids, src_lengths),
@@ -103,7 +103,7 @@ def test_both_texts_get_the_same_token_to_copy() -> None:
     poor = corpus(noise={"copies": 1.0}).resampling  # its pieces write few tokens: others stay out
     assert poor is not None
     for row, (src, tgt) in enumerate(zip(corpus().src_ids, corpus().tgt_ids, strict=True)):
-        assert UNK_ID not in chain(*poor.pair(src, tgt, 0, row))
+        assert UNK_ID not in chain(*poor.resample(src, tgt, 0, row))
 
 
 def test_merged_pairs_are_two_of_the_epoch_on_both_sides() -> None:
@@ -155,14 +155,14 @@ def test_capitals_end_with_their_pair_and_unfit_pairs_stay_apart() -> None:
     )
     resampling = corpus(noise={"merge": 1.0}).resampling
     assert resampling is not None
-    src, tgt = resampling.merged(capitals, plain)
+    src, tgt = resampling.merge(capitals, plain)
     assert (sides.src.decode(src), sides.tgt.decode(tgt)) == (
         "THE DOG the dog",
         "LE CHIEN le chien",
     )
-    assert resampling.merged(plain, unknown) == plain
-    assert resampling.merged(unknown, plain) == unknown
-    assert replace(resampling, max_pieces=len(src) - 1).merged(capitals, plain) == capitals
+    assert resampling.merge(plain, unknown) == plain
+    assert resampling.merge(unknown, plain) == unknown
+    assert replace(resampling, max_pieces=len(src) - 1).merge(capitals, plain) == capitals
 
 
 def loader_of(batcher: Batcher, size: int, ranks: Ranks = ALONE) -> Loader:

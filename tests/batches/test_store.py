@@ -87,7 +87,7 @@ def test_a_set_has_the_rows_of_memory_and_is_encoded_once(cache: Cache) -> None:
     for _ in range(2):
         check(cache.corpus())
     assert cache.n_read == len(cache.said) == 1
-    assert cache.said[0].endswith(": encoding: missing")
+    assert cache.said[0].endswith(": missing; encoding the corpus")
 
 
 def test_large_vocabularies_have_ids_of_four_bytes(cache: Cache) -> None:

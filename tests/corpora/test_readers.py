@@ -125,7 +125,7 @@ def test_wildcards_name_the_files_in_sorted_order() -> None:
     Path("b.tsv").rename("bb.tsv")
     for keys, problem in (
         ({"file": "no*.tsv"}, r"^no\*\.tsv: no such file; .*; no file matches$"),
-        ({"src": "*.en", "tgt": "[ab].fr"}, r"^\[ab\]\.fr: 2 files, but \*\.en names 3"),
+        ({"src": "*.en", "tgt": "[ab].fr"}, r"^\[ab\]\.fr: 2 files, but \*\.en matches 3"),
         ({"src": "*.en", "tgt": "*.tsv"}, r"^bb\.tsv: paired with b\.en by sorted order"),
     ):
         with pytest.raises(DataError, match=problem):
@@ -162,7 +162,7 @@ def test_a_faulty_parquet_file_names_row_or_column() -> None:
     Path("6.parquet").write_bytes(b"PAR1 no")
     write_parquet("8.parquet", [["a"], ["b"], ["c"]], ["en", "en", "fr"])
     for name, fault in (
-        ("3", "got columns x, y, allowed: en and fr, each once; name two with columns"),
+        ("3", "got columns x, y, allowed: en and fr, each once; or set columns"),
         ("4", "row 2: no text"),
         ("5", "row 1: no text"),
         ("6", "cannot be read as parquet: "),

@@ -164,7 +164,7 @@ def test_bombs_take_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     bombs = [(gz, r"unpacks to more than the [\d,]+ bytes", 25 << 20)]
     for packing in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         path = write_zip(tmp_path / f"{packing}.zip", content, packing)
-        bombs.append((path, r"a\.txt: packed by a method that cannot", 5 << 20))
+        bombs.append((path, r"a\.txt: compressed by a method that cannot", 5 << 20))
     for path, fault, most in bombs:
         tracemalloc.start()
         try:
@@ -243,7 +243,7 @@ def header(**changes: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (header(size=b"\xff" * 10 + b"\xfc\0", type=b"0") * 9, "a header that leads backwards"),
+        (header(size=b"\xff" * 10 + b"\xfc\0", type=b"0") * 9, "a header that points backwards"),
         (header(size=b"77777777777", type=b"x"), "a header of 8,589,934,592 bytes, allowed"),
         (header(size=b"00000000001", type=b"L").ljust(1024, b"\0") * 3000, "recursion|no such"),
         (header(size=b"77777777777", type=b"0"), "unexpected end of data|unpacks"),

@@ -152,11 +152,11 @@ def test_case_markup_is_for_models_that_nmt_learned_with_it(tmp_path) -> None:
         (b"", "a vocabulary begins with <pad>"),
         (b"\xff" * 50, "not a SentencePiece model"),
         ({"model_type": "char"}, "pieces of type 'char', allowed: unigram, bpe"),
-        ({"normalization_rule_name": "nmt_nfkc"}, "text rules of its own"),
+        ({"normalization_rule_name": "nmt_nfkc"}, "rules that alter text"),
         ({"bos_id": 3, "eos_id": 2}, "a vocabulary begins with <pad> <unk> <s> </s>"),
-        ({"unk_surface": "?"}, "the unknown piece does not read <unk>"),
+        ({"unk_surface": "?"}, "the unknown piece is not decoded as <unk>"),
         ({"added": field(1, field(1, b"\xff\xfe"))}, "a piece of the SentencePiece model is not"),
-        ({"added": field(5, field(2, b"\4\0\0\0abcd"))}, "text rules of its own, allowed: none"),
+        ({"added": field(5, field(2, b"\4\0\0\0abcd"))}, "rules that alter text, allowed: none"),
         ({"added": field(1, b"") * 100}, "more than the 100 pieces that a vocabulary may have"),
         ({"added": b"\x0a" + b"\xff" * 20}, "not a SentencePiece model"),
         ({"added": b"\x0b"}, "not a SentencePiece model"),
@@ -197,7 +197,7 @@ def test_keys_that_contradict_a_given_file() -> None:
         ({"src_model": "a"}, "tgt_model: allowed: src_model and tgt_model, or src_model alone"),
         ({"tgt_model": "a"}, "src_model: allowed: src_model and tgt_model"),
         ({"src_model": "a", "tgt_model": "b", "joint": True}, "src_model alone with joint: true"),
-        ({"src_model": "a", "joint": True, "vocab_size": 9}, "vocab_size: belongs to learning"),
+        ({"src_model": "a", "joint": True, "vocab_size": 9}, "vocab_size: applies to learned"),
     ):
         with pytest.raises(ValidationError, match=problem):
             SentencePieceConfig.model_validate(config)

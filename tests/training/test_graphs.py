@@ -24,7 +24,7 @@ def batches(n: int) -> list[Batch]:
         return [tuple(draw.choices(range(4, TGT_VOCAB), k=length)) for length in lengths]
 
     pairs = [(side(5, 2, 3 + i % 2 * 6), side(4, 6, 1)) for i in range(n)]
-    return [make_batch(*pair).padded((12, 8)) for pair in pairs]
+    return [make_batch(*pair).pad_to_multiple((12, 8)) for pair in pairs]
 
 
 @pytest.mark.parametrize(

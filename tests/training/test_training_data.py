@@ -43,7 +43,7 @@ def test_a_run_from_the_cache_is_the_run_from_memory(corpus: Path, parts: list[s
     assert len(list((corpus / "cache").glob("*-*"))) == len(parts)
     for name in ("disk", "both"):
         assert_same_checkpoint(corpus / "memory", corpus / name)
-    assert "encoding: missing" in log_of(corpus / "disk")
+    assert "missing; encoding the corpus" in log_of(corpus / "disk")
     assert "encoding" not in log_of(corpus / "both")
 
 

@@ -38,7 +38,7 @@ def test_an_update_waits_for_nothing_until_it_is_read(name: str) -> None:
     settings = StepSettings(loss=CrossEntropy(0.1), clip_norm=1.0)
     launches = {}
     for n_pieces in (3, 3, 9):
-        batch = pairs(n_pieces).pinned()
+        batch = pairs(n_pieces).pin_memory()
         pretend_cuda.reset()
         result = queue_step(model, optimizer, [batch], settings)
         averages.update_parameters(model)

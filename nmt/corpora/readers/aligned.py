@@ -18,14 +18,14 @@ def stream_aligned(
     """Yield line n of `src` with line n of `tgt`, in order, empty lines included.
 
     `max_bytes` limits the decompressed text of each file. Raises DataError (file:line) if one file
-    ends before the other, and as `stream_lines` does.
+    ends before the other, and the errors of `stream_lines`.
     """
     for src_text, tgt_text in _stream_rows((src, tgt), max_bytes):
         yield SentencePair(src_text, tgt_text)
 
 
 def read_references(src: Path, tgts: Sequence[Path]) -> list[EvalExample]:
-    """Return line n of `src` with line n of each of `tgts`. Raises as `stream_aligned` does."""
+    """Return line n of `src` with line n of all `tgts`. Raises the errors of `stream_aligned`."""
     rows = _stream_rows((src, *tgts), (None,) * (1 + len(tgts)))
     return [EvalExample(src_text, tuple(refs)) for src_text, *refs in rows]
 
@@ -39,11 +39,11 @@ def _stream_rows(
     columns = [stream_lines(path, limit) for path, limit in zip(paths, max_bytes, strict=True)]
     for n_rows, row in enumerate(zip_longest(*columns)):
         if None in row:
-            long = next(i for i, text in enumerate(row) if text is not None)
-            n_long = n_rows + 1 + sum(1 for _ in columns[long])
+            longer = next(i for i, text in enumerate(row) if text is not None)
+            n_lines = n_rows + 1 + sum(1 for _ in columns[longer])
             raise DataError(
-                f"{paths[row.index(None)]}:{n_rows + 1}: no such line, but {paths[long]} has "
-                f"{n_long} lines; aligned files need the same number of lines"
+                f"{paths[row.index(None)]}:{n_rows + 1}: no such line, but {paths[longer]} has "
+                f"{n_lines} lines; aligned files need the same number of lines"
             )
         yield row
 
@@ -51,7 +51,7 @@ def _stream_rows(
 def paired_files(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
     """Group the parallel files that paths with wildcards match.
 
-    The n-th group has the n-th file, in sorted order, that each of the `paths` matches. Raises
+    The n-th group has the n-th match, in sorted order, of each of the `paths`. Raises
     DataError if a path matches no file, if the paths match different numbers of files, or if the
     `*` of two paths matches different texts.
     """
@@ -59,21 +59,21 @@ def paired_files(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
     for path, column in zip(paths[1:], columns[1:], strict=True):
         if len(column) != len(columns[0]):
             raise DataError(
-                f"{path}: {format_count(len(column), 'file')}, but {paths[0]} names "
-                f"{len(columns[0])}; allowed: as many for each side"
+                f"{path}: {format_count(len(column), 'file')}, but {paths[0]} matches "
+                f"{len(columns[0])}; allowed: the same number for each side"
             )
         for first, other in zip(columns[0], column, strict=True):
             matches = _star_match(paths[0], first), _star_match(path, other)
             if None not in matches and matches[0] != matches[1]:
                 raise DataError(
                     f"{other}: paired with {first} by sorted order, but '{matches[1]}' is not "
-                    f"'{matches[0]}'; the files of both sides need the same names there"
+                    f"'{matches[0]}'; `*` must stand for the same text on both sides"
                 )
     return list(zip(*columns, strict=True))
 
 
 def _matching_files(path: Path) -> list[Path]:
-    """Return the files that match a path with wildcards, or a path without wildcards itself."""
+    """Return the sorted matches of a path with wildcards, or the path itself without wildcards."""
     if not glob.has_magic(str(path)) or os.path.exists(path):
         return [path]
     paths = sorted(map(Path, glob.glob(str(path), recursive=True)))

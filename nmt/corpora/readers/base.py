@@ -1,4 +1,4 @@
-"""The interface of a reader of sentence pairs."""
+"""The interface of readers of sentence pairs, and the columns and rows that they share."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,14 +35,14 @@ class PairFile:
             wanted = " and ".join(self.columns or self.languages)
             items = one_line(", ".join(name[:40] for name in names[:12])) or "none"
             raise DataError(
-                f"{place}: got columns {items}, allowed: {wanted}, each once; name two with columns"
+                f"{place}: got columns {items}, allowed: {wanted}, each once; or set columns"
             )
         return columns
 
 
 @runtime_checkable
 class Reader(Protocol):
-    """Reads the sentence pairs of a file format in which one file has both sides."""
+    """A reader of sentence pairs from a file format in which one file has both sides."""
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -56,14 +56,14 @@ class Reader(Protocol):
 
 
 def join_lines(text: str) -> str:
-    """Return a text in one line: line ends and tabs, with blanks around them, are one space."""
+    """Return a text in one line, with one space for line ends, tabs and the spaces around them."""
     if _BREAKS.search(text) is None:
         return text
     return " ".join(filter(None, (part.strip(" ") for part in _BREAKS.split(text))))
 
 
 def read_row(values: Iterable[object], columns: Sequence[str], place: str) -> SentencePair:
-    """Return the pair of a row, each text in one line. Raises DataError if a value is no text."""
+    """Return a row as single lines. Raises DataError if a value is not text or is too long."""
     texts = []
     for name, text in zip(columns, values, strict=True):
         if not isinstance(text, str) or _SURROGATE.search(text):

@@ -17,7 +17,7 @@ _PAIR_BYTES = 32  # added to a pair's text: empty texts take almost no space in 
 
 
 class ParquetReader:
-    """Reads two text columns. `translation.en` is the field `en` of the column `translation`.
+    """Reader of two text columns. `translation.en` is the field `en` of the column `translation`.
 
     By default, the columns have the names of the languages, or are fields of a column
     `translation`, as in data sets of Hugging Face.
@@ -56,7 +56,7 @@ def _pairs(file: PairFile, tables: Iterable[Any], names: list[str]) -> Iterator[
 
 
 def _columns(file: PairFile, metadata: Any) -> list[str]:
-    """Return the names of the columns of source and target.
+    """Return the names of the source and target columns.
 
     Raises DataError if the file lacks them, or if they unpack to more than the limit.
     """

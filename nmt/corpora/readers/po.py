@@ -10,15 +10,15 @@ from nmt.corpora.text_files import open_text
 from nmt.errors import ConfigError, DataError, pip_install
 from nmt.types import SentencePair
 
-_MAX_LINES = 1000  # of a string or comment, for which polib takes quadratic time
+_MAX_LINES = 1000  # largest number of lines of a string or comment: polib takes quadratic time
 
 _KEYWORD = re.compile(r"(#[~|]\s*)?msg")
 
 
 class PoReader:
-    """Reads the translated messages, in all their forms, but for fuzzy and obsolete ones.
+    """Reader of translated messages with their plurals, except fuzzy and obsolete messages.
 
-    The header `Language` tells which side the translations are; without it they are the target.
+    The header `Language` tells which side the translations are. Without it, they are the target.
     """
 
     suffixes = (".po",)
@@ -45,7 +45,7 @@ class PoReader:
 
 
 class _Lines(str):
-    """A text that polib splits at line feeds only: U+2028 and the like are characters."""
+    """A text that polib splits only at line feeds, and not at other separators such as U+2028."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ class _Lines(str):
 
 
 def parse_catalogue(text: str) -> Any:
-    """Return a text's polib.POFile. Raises ConfigError without polib, DataError if malformed."""
+    """Parse a polib.POFile. Raises DataError if `text` is not PO, and ConfigError without polib."""
     try:
         import polib
     except ImportError:
@@ -71,7 +71,7 @@ def parse_catalogue(text: str) -> Any:
 
 
 def forms_of(entry: Any) -> Iterator[tuple[int | None, str, str]]:
-    """Yield the index of each plural form, None for the only form, with source and translation."""
+    """Yield (index, source, translation) of each form. The index is None without plurals."""
     forms = entry.msgstr_plural or {None: entry.msgstr}
     for index, translation in forms.items():
         is_singular = index is None or (index == 0 and len(forms) > 1)

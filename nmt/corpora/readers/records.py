@@ -1,4 +1,4 @@
-"""Records with fields: TSV, CSV with a header, and a JSON object a line."""
+"""Records with fields: TSV, CSV with a header, and one JSON object per line."""
 
 import csv
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from nmt.types import SentencePair
 
 
 class CsvReader:
-    """Reads two columns of a CSV file, separated by the one of `,`, `;` and tab in its header."""
+    """Reader of two CSV columns. The most frequent of `,`, `;` and tab in line 1 separates them."""
 
     suffixes = (".csv",)
 
@@ -51,7 +51,7 @@ class CsvReader:
 
 
 class JsonLinesReader:
-    """Reads two keys of a JSON object a line. `translation.en` is a key of a nested object."""
+    """Reader of two keys of one JSON object per line. `translation.en` is a nested key."""
 
     suffixes = (".jsonl", ".ndjson", ".json")
 
@@ -72,7 +72,7 @@ class JsonLinesReader:
 
 
 class TsvReader:
-    """Reads the first two tab-separated fields of each line, and ignores further fields."""
+    """Reader of the first two tab-separated fields of each line. Further fields are ignored."""
 
     suffixes = (".tsv",)
 

@@ -11,14 +11,14 @@ from nmt.errors import DataError
 from nmt.types import SentencePair
 
 _MAX_UNIT_BYTES = 4 << 20  # largest number of bytes without the end of a translation unit
-_MAX_DEPTH = 50  # largest number of nested elements. expat keeps each open one in memory
+_MAX_DEPTH = 50  # largest number of nested elements, since expat keeps open ones in memory
 
 
 class TmxReader:
-    """Reads the units that have a segment in both languages; `columns` names other language tags.
+    """Reader of translation units that have a segment in both languages, or tags in `columns`.
 
-    Of several segments that fit, the first with the same region is read, or else the first. The
-    content of inline elements is text.
+    If several segments fit, the one with an equal language tag is read, or else the first. The
+    content of inline elements is read as text.
     """
 
     suffixes = (".tmx",)
@@ -40,7 +40,7 @@ class TmxReader:
 
 
 class _UnitParser:
-    """Parses translation units into texts by language tag."""
+    """Parser of translation units into texts by language tag."""
 
     def __init__(self, name: str) -> None:
         self._name, self._parser = name, expat.ParserCreate()
@@ -55,7 +55,7 @@ class _UnitParser:
         self._tag, self._depth, self._size = "", 0, 0
 
     def parse(self, chunk: bytes) -> list[Mapping[str, str]]:
-        """Return the units that end in a chunk; b"" ends the file. Raises DataError (file:line)."""
+        """Return the units that end in a chunk; b"" ends the file. Raises DataError for bad TMX."""
         self._units = []
         try:
             self._parser.Parse(chunk, not chunk)
