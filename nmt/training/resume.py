@@ -93,7 +93,7 @@ def _verdict(key: str, new: RunConfig) -> Verdict:
 
 
 def _begun_stages(config: RunConfig, step: int) -> list[object]:
-    """Return what determines the position in an epoch: the begin and the shares of each stage."""
+    """Return what determines the epochs so far: the begin and the shares of each stage."""
     stages = config.data.stages[: config.data.stage_at(step)]
     return [(stage.from_step, stage.weights) for stage in stages]
 

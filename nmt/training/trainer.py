@@ -9,7 +9,6 @@ from nmt.batches.batching import Batch
 from nmt.batches.loader import Loader
 from nmt.config import RunConfig
 from nmt.device import is_out_of_memory, release_freed_memory
-from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import RunLock
@@ -123,18 +122,15 @@ class Trainer:
         stage = self.config.data.stage_at(state.step)
         batcher = self.data.batchers[stage]
         plan = batcher.plan(state.progress.epoch)
-        if state.progress.batch >= len(plan):
-            raise CheckpointError(
-                f"{self.run.path}: step {state.step}: training state is at batch "
-                f"{state.progress.batch} of an epoch that has {len(plan)}"
-            )
+        name = epoch_name(self.config.train, state.progress.epoch + 1)
+        if state.start_epoch(plan):
+            self.log.say(f"batches       {name} begins anew: the plan of its batches has changed")
         if stage and state.step == stages[stage - 1].from_step:
             values = stages[stage - 1].model_dump_json(exclude_defaults=True)
             self.log.say(f"stage {stage} of {len(stages)}  {values}")
         size = self.config.train.accumulate * self._ranks.world
         if (n_updates := self.config.data.updates_to_next_stage(state.step)) is not None:
             plan = plan.head(state.progress.batch + n_updates * size)
-        name = epoch_name(self.config.train, state.progress.epoch + 1)
         self.log.open_bar(name, len(plan), state.progress.batch)
         share, for_gpu = self._ranks.share, state.device.type == "cuda"
         loader = Loader(batcher, plan, state.progress.epoch, size, share, for_gpu)
