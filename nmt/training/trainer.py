@@ -148,10 +148,10 @@ class Trainer:
 
     def _update(self, group: Sequence[Batch]) -> None:
         """Update the weights once. `group` is this rank's share of the update."""
-        state, train = self.state, self.config.train
+        state = self.state
         settings = replace(self._settings, loss=self._loss.at_epoch(state.progress.epoch))
         step = queue_step if self._read_every > 1 else train_step
-        with explain_update_errors(state.step + 1, train, self.saved_step):
+        with explain_update_errors(state.step + 1, self.config, self.saved_step):
             result = step(state.model, state.optimizer, group, settings)
         if isinstance(result, PendingResult):
             self._unread.append(result)
@@ -173,7 +173,7 @@ class Trainer:
         """Wait for the updates so far. Raises DivergedError as `read_results` does."""
         unread, self._unread = self._unread, []
         first = self.state.step - len(unread) + 1
-        with explain_update_errors(first, self.config.train, self.saved_step):
+        with explain_update_errors(first, self.config, self.saved_step):
             results = read_results(unread) if unread else []
         for step, result in enumerate(results, start=first):
             self._count(result, step)
@@ -242,7 +242,7 @@ class Trainer:
             if not is_out_of_memory(error) or self._ranks.world > 1:  # all ranks must save together
                 raise
             self.save()
-            raise validation_memory_error(state.step, self.config) from error
+            raise validation_memory_error(state.step, validator) from error
         release_freed_memory()
         return result
 
