@@ -37,7 +37,7 @@ class RunLock:
                 return
         raise CheckpointError(
             f"{self.path}: deleted or replaced while this process trains, so another process may "
-            "train there too; nothing more is saved, and the same command goes on from the last "
+            "train there too; nothing more is saved, and the same command continues from the last "
             "checkpoint"
         )
 

@@ -308,5 +308,5 @@ def _lost_ranks() -> Iterator[None]:
             raise
         raise LostRankError(
             "another process of this training has ended or cannot be reached; the same command "
-            "goes on from the last checkpoint"
+            "continues from the last checkpoint"
         ) from error
