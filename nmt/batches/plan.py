@@ -4,6 +4,7 @@ import copy
 import functools
 import hashlib
 import random
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -82,6 +83,11 @@ class EpochPlan:
     def __getitem__(self, batches: slice) -> list[list[int]]:
         bounds = zip(self._starts[batches], self._ends[batches], strict=True)
         return [self._rows[start:end].tolist() for start, end in bounds]
+
+    @property
+    def fingerprint(self) -> int:
+        """A checksum of the rows of all batches, in their order."""
+        return zlib.crc32(self._starts.data, zlib.crc32(self._rows.data))
 
     def head(self, n_batches: int) -> "EpochPlan":
         """Return the plan of the first `n_batches` batches, or of all if there are fewer."""

@@ -4,17 +4,18 @@ import contextlib
 import math
 from collections.abc import Iterator
 
-from nmt.config import RunConfig, TrainConfig
+from nmt.config import RunConfig
 from nmt.device import is_out_of_memory
 from nmt.errors import NMTError
 from nmt.evaluation.attention_health import AttentionHealth
 from nmt.models.base import Seq2Seq
 from nmt.storage.tensor_file import check_finite
 from nmt.training.step import DivergedError
+from nmt.training.validation import Validator, evenly_spaced
 
 
 @contextlib.contextmanager
-def explain_update_errors(step: int, train: TrainConfig, saved_step: int | None) -> Iterator[None]:
+def explain_update_errors(step: int, config: RunConfig, saved_step: int | None) -> Iterator[None]:
     """Add advice to an out-of-memory error or a DivergedError of update `step` in this block."""
     try:
         yield
@@ -23,27 +24,33 @@ def explain_update_errors(step: int, train: TrainConfig, saved_step: int | None)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
+        train = config.train
+        smallest = 1 if train.batch_by == "sentences" else config.data.max_pieces + 1
+        size = max(smallest, train.batch_size // 2)
         way, change = "no checkpoint was saved yet: start again with ", ""
         if saved_step is not None:
             way = f"to continue from the last checkpoint (step {saved_step:,}): "
             change = " `allow_change`"
-        raise NMTError(
-            f"out of memory at step {step}: {way}"
-            f"`train.batch_size={max(1, train.batch_size // 2)}` "
-            f"`train.accumulate={2 * train.accumulate}`{change}"
-        ) from error
+        way += f"`train.batch_size={size}` `train.accumulate={2 * train.accumulate}`{change}"
+        if size == train.batch_size:
+            way = "use a smaller model or a lower data.max_pieces, in another `run`"
+        raise NMTError(f"out of memory at step {step}: {way}") from error
 
 
-def validation_memory_error(step: int, config: RunConfig) -> NMTError:
+def validation_memory_error(step: int, validator: Validator) -> NMTError:
     """Return the error for a validation that ran out of memory after update `step`.
 
     Its message says how to continue from the checkpoint of `step`, which must be saved already.
     """
-    return NMTError(
-        f"out of memory in the validation after step {step}, which is saved: to go on with it, "
-        f"`search.batch_size={max(1, config.search.batch_size // 4)}`, or a smaller "
-        "valid.beam with `allow_change`"
-    )
+    n_examples = len(evenly_spaced(validator.examples, validator.config.max_examples))
+    size = min(validator.search.batch_size, n_examples)
+    ways = [
+        *[f"`search.batch_size={max(1, size // 4)}`"] * (size > 1),
+        *["a smaller valid.beam with `allow_change`"] * (validator.config.beam > 1),
+        "another `run` with shorter sentences in data.valid",
+    ]
+    text = f"out of memory in the validation after step {step}, which is saved: to continue, use "
+    return NMTError(text + ", or ".join(ways))
 
 
 def refuse_bad_weights(model: Seq2Seq, step: int, saved_step: int | None) -> None:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from nmt.batches.batching import Batcher
-from nmt.batches.plan import Unit
 from nmt.config import RunConfig, TrainConfig
 from nmt.errors import format_count
 from nmt.evaluation.metrics import title_of
@@ -36,9 +35,9 @@ class ValidationRecord(NamedTuple):
 class Progress:
     """The counters of a run, saved as JSON in every checkpoint. Only TrainingState advances them.
 
-    `epoch` and `batch` are the indices of the next micro-batch. `batching` is the (size, unit) of
-    the batches of this epoch. `window_*` are sums over the updates since the last record in the
-    log. `seconds` is the duration of the run, including validations.
+    `epoch` and `batch` are the indices of the next micro-batch, `batch` in the plan of fingerprint
+    `plan`. `window_*` are sums over the updates since the last record in the log. `seconds` is the
+    duration of the run, including validations.
 
     `validated_step` is the last validated step. `best` are the train.keep_best best validations,
     best first. `bad_validations` counts the validations since the best one.
@@ -51,7 +50,7 @@ class Progress:
     step: int = 0
     epoch: int = 0
     batch: int = 0
-    batching: tuple[int, Unit] | None = None
+    plan: int | None = None
     seconds: float = 0.0
     window_nll_sum: float = 0.0
     window_tokens: int = 0

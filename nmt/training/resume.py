@@ -93,7 +93,7 @@ def _verdict(key: str, new: RunConfig) -> Verdict:
 
 
 def _begun_stages(config: RunConfig, step: int) -> list[object]:
-    """Return the start and the mixture of each begun stage, which determine epoch positions."""
+    """Return the start and the mixture of each begun stage, which determine the epochs so far."""
     stages = config.data.stages[: config.data.stage_at(step)]
     return [(stage.from_step, stage.weights) for stage in stages]
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
 from nmt.batches.batching import Batcher
+from nmt.batches.plan import EpochPlan
 from nmt.config import TrainConfig
 from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
@@ -61,14 +62,23 @@ class TrainingState:
         optimizer = train.optimizer.build(parameters, train.lr)
         schedule = Schedule(train.schedule, optimizer, total_steps(train, batcher, ranks.world))
         scaler = torch.amp.GradScaler(device.type, enabled=train.precision == "fp16")
-        progress = Progress(batching=(batcher.size, batcher.unit))
         averages = None if train.ema is None else train.ema.build(model)
-        return cls(model, optimizer, schedule, scaler, device, progress, averages, ranks)
+        return cls(model, optimizer, schedule, scaler, device, Progress(), averages, ranks)
 
     @property
     def final_model(self) -> Seq2Seq:
         """The model to validate and save: with averaged weights if train.ema is set."""
         return self.model if self.averages is None else cast(Seq2Seq, self.averages.module)
+
+    def start_epoch(self, plan: EpochPlan) -> bool:
+        """Record the plan of this epoch. Return whether a begun epoch begins anew.
+
+        `progress.batch` is a position in one plan. Other batch sizes or noise give another plan.
+        """
+        batch, fingerprint = self.progress.batch, plan.fingerprint
+        is_valid = self.progress.plan == fingerprint and batch < len(plan)
+        self.progress = replace(self.progress, batch=batch if is_valid else 0, plan=fingerprint)
+        return batch > 0 and not is_valid
 
     def after_update(self, n_batches: int, is_last: bool) -> None:
         """Advance schedule, averages and progress; `is_last` marks the epoch's last update."""
@@ -134,13 +144,12 @@ class TrainingState:
         return tensors, values
 
     def load_checkpoint(self, saved: CheckpointState, where: str) -> list[str]:
-        """Restore a checkpoint, and return log lines about changed batches and processes.
+        """Restore a checkpoint, and return a line for the log if the number of processes changed.
 
         Hyperparameters come from the config of this run, not from the checkpoint. Raises
         CheckpointError, beginning with `where`, if the checkpoint does not fit.
         """
         check_fit(self.model, saved.model_tensors, where)
-        batching = self.progress.batching
         try:
             self._load(saved)
         except _MISFITS as error:
@@ -148,18 +157,12 @@ class TrainingState:
             raise CheckpointError(
                 f"{where}: training state does not fit this run: {reason}"
             ) from None
-        lines = []
-        if self.progress.batching != batching:
-            if self.progress.batch:
-                epoch = self.progress.epoch + 1
-                lines.append(f"batches       epoch {epoch} begins anew with the new batch size")
-            self.progress = replace(self.progress, batch=0, batching=batching)
-        if saved.state["world"] != self.ranks.world:
-            lines.append(
-                f"processes     {saved.state['world']} -> {self.ranks.world}: from now on an "
-                f"update has {self.ranks.world} x train.accumulate batches, and dropout differs"
-            )
-        return lines
+        if saved.state["world"] == self.ranks.world:
+            return []
+        return [
+            f"processes     {saved.state['world']} -> {self.ranks.world}: from now on an update "
+            f"has {self.ranks.world} x train.accumulate batches, and dropout differs"
+        ]
 
     def _load(self, saved: CheckpointState) -> None:
         values = cast(Json, saved.state)

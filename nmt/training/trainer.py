@@ -9,7 +9,6 @@ from nmt.batches.batching import Batch
 from nmt.batches.loader import Loader
 from nmt.config import RunConfig
 from nmt.device import is_out_of_memory, release_freed_memory
-from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import RunLock
@@ -123,18 +122,15 @@ class Trainer:
         stage = self.config.data.stage_at(state.step)
         batcher = self.data.batchers[stage]
         plan = batcher.plan(state.progress.epoch)
-        if state.progress.batch >= len(plan):
-            raise CheckpointError(
-                f"{self.run.path}: step {state.step}: training state is at batch "
-                f"{state.progress.batch} of an epoch that has {len(plan)}"
-            )
+        name = epoch_name(self.config.train, state.progress.epoch + 1)
+        if state.start_epoch(plan):
+            self.log.say(f"batches       {name} begins anew: the plan of its batches has changed")
         if stage and state.step == stages[stage - 1].from_step:
             values = stages[stage - 1].model_dump_json(exclude_defaults=True)
             self.log.say(f"stage {stage} of {len(stages)}  {values}")
         size = self.config.train.accumulate * self._ranks.world
         if (n_updates := self.config.data.updates_to_next_stage(state.step)) is not None:
             plan = plan.head(state.progress.batch + n_updates * size)
-        name = epoch_name(self.config.train, state.progress.epoch + 1)
         self.log.open_bar(name, len(plan), state.progress.batch)
         share, for_gpu = self._ranks.share, state.device.type == "cuda"
         loader = Loader(batcher, plan, state.progress.epoch, size, share, for_gpu)
@@ -152,10 +148,10 @@ class Trainer:
 
     def _update(self, group: Sequence[Batch]) -> None:
         """Update the weights once. `group` is this rank's share of the update."""
-        state, train = self.state, self.config.train
+        state = self.state
         settings = replace(self._settings, loss=self._loss.at_epoch(state.progress.epoch))
         step = queue_step if self._read_every > 1 else train_step
-        with explain_update_errors(state.step + 1, train, self.saved_step):
+        with explain_update_errors(state.step + 1, self.config, self.saved_step):
             result = step(state.model, state.optimizer, group, settings)
         if isinstance(result, PendingResult):
             self._unread.append(result)
@@ -177,7 +173,7 @@ class Trainer:
         """Wait for the queued updates. Raises DivergedError as `read_results` does."""
         unread, self._unread = self._unread, []
         first = self.state.step - len(unread) + 1
-        with explain_update_errors(first, self.config.train, self.saved_step):
+        with explain_update_errors(first, self.config, self.saved_step):
             results = read_results(unread) if unread else []
         for step, result in enumerate(results, start=first):
             self._count(result, step)
@@ -246,7 +242,7 @@ class Trainer:
             if not is_out_of_memory(error) or self._ranks.world > 1:  # all ranks must save together
                 raise
             self.save()
-            raise validation_memory_error(state.step, self.config) from error
+            raise validation_memory_error(state.step, validator) from error
         release_freed_memory()
         return result
 

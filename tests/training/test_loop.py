@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -161,14 +162,35 @@ def test_a_batch_too_large_is_named_and_smaller_ones_go_on(corpus, monkeypatch, 
     assert steps == list(range(1, outcome.step + 1))
 
 
+@pytest.mark.parametrize(
+    ("section", "size", "options"),
+    [("train", 3, {}), ("train", 150, {"batch_by": "tokens"}), ("search", 64, {})],
+)
+def test_the_sizes_to_try_fall_until_none_is_left(
+    corpus: Path, monkeypatch, section: str, size: int, options: dict[str, Any]
+) -> None:
+    """Each is smaller and valid; with tokens a batch must hold the longest pair."""
+    owner, name = (Seq2Seq, "forward") if section == "train" else (Translator, "translate")
+    monkeypatch.setattr(owner, name, Mock(side_effect=MemoryError))
+    sizes = [size]
+    while sizes[-1]:
+        with pytest.raises(NMTError, match="out of memory") as caught:
+            train_tiny(corpus, **{section: {"batch_size": sizes[-1], **options}})
+        advice = re.search(rf"`{section}\.batch_size=(\d+)`", str(caught.value))
+        sizes.append(int(advice[1]) if advice else 0)
+        assert sizes[-1] < sizes[-2]
+    assert len(sizes) == 3
+    assert "another `run`" in str(caught.value)
+
+
 def test_a_validation_without_memory_leaves_its_step_saved(corpus: Path, monkeypatch) -> None:
-    epoch = {"epochs": 1}
-    train_tiny(corpus, "whole", train=epoch)
+    sections = {"train": {"epochs": 1}, "search": {"batch_size": 2}}
+    train_tiny(corpus, "whole", **sections)
     with monkeypatch.context() as patch:
         patch.setattr(Translator, "translate", Mock(side_effect=MemoryError))
-        with pytest.raises(NMTError, match=r"validation after step 4, .*search.batch_size=16"):
-            train_tiny(corpus, train=epoch)
-    train_tiny(corpus, train=epoch, search={"batch_size": 16})
+        with pytest.raises(NMTError, match=r"validation after step 4, "):
+            train_tiny(corpus, train={"epochs": 1})
+    train_tiny(corpus, **sections)
     assert_same_run(corpus / "whole", corpus / "run")
 
 

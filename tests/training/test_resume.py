@@ -18,6 +18,7 @@ from training.toy import (
     train_tiny,
 )
 
+from nmt.batches.loader import Loader
 from nmt.errors import ConfigError, DataError
 from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory
@@ -231,20 +232,39 @@ def test_a_change_holds_from_the_next_update(corpus: Path, change: dict[str, Any
     assert rates[0] == rates[1]
 
 
-def test_another_batch_size_begins_the_epoch_anew(begun: Path, monkeypatch) -> None:
-    epochs: list[list[tuple[int, ...]]] = [[], []]
+def stage(**noise: float) -> dict[str, Any]:
+    return {"data": {"stages": [{"from_step": 2, "noise": noise}]}}
 
-    def record(trainer: Trainer, group: Any) -> None:
-        for batch in group:
-            rows = (tuple(i for i in row if i) for row in batch.src_ids.tolist())
-            epochs[trainer.state.progress.epoch].extend(rows)
 
-    spy(monkeypatch, Trainer, "_update", record)
-    train_tiny(begun, allow_change=True, train={"batch_size": 7})
-    assert "epoch 1 begins anew" in log_of(begun / "run")
-    assert [len(pairs) for pairs in epochs] == [100, 100]
-    assert [len(set(pairs)) for pairs in epochs] == [100, 100]
-    assert {r["epoch"] for r in records(begun / "run", "train")} == {1, 2}
+@pytest.mark.parametrize(
+    ("stop", "old", "new", "n_rows"),
+    [
+        (3, {}, {"train": {"batch_size": 16}}, 100),
+        (3, {}, {"data": {"noise": {"merge": 0.5}}}, 100),
+        (6, stage(merge=0.2), stage(merge=0.5), 100),
+        (3, {}, {"data": {"noise": {"upper": 0.5}}}, 4),  # the same batches: the position stays
+    ],
+)
+def test_other_batches_begin_the_epoch_anew(corpus, monkeypatch, stop, old, new, n_rows) -> None:
+    """Each row comes once in the epoch, at the end of which alone it is validated."""
+    epochs: list[list[int]] = []
+
+    def train_steps(sections: dict[str, Any], **options: Any) -> None:
+        lengths = {"epochs": None, "steps": 11, **sections.get("train", {})}
+        tokenizer = {"kind": "sentencepiece", "model_type": "bpe"}
+        train_tiny(corpus, **options, **{**sections, "tokenizer": tokenizer, "train": lengths})
+
+    def record(loader: Loader, start: int) -> None:
+        epochs.append(list(itertools.chain(*loader.plan[start : len(loader.plan)])))
+
+    train_steps(old, stop_after=stop)
+    spy(monkeypatch, Loader, "groups", record)
+    train_steps(new, allow_change=True)
+    assert [len(rows) for rows in epochs] == [n_rows] + [100] * (len(epochs) - 1)
+    assert all(len(rows) == len(set(rows)) for rows in epochs)
+    assert ("begins anew" in log_of(corpus / "run")) is (n_rows == 100)
+    ends = {line["epoch"]: line["step"] for line in records(corpus / "run", "train")}
+    assert [line["step"] for line in records(corpus / "run", "valid")] == list(ends.values())
 
 
 def test_a_corpus_may_move_but_not_change(begun: Path) -> None:

@@ -93,7 +93,7 @@ VALUES: list[tuple[str, object]] = [
     *((key, 1) for key in ("progress.x", "schedule.x", "scaler")),
     *((key, []) for key in ("schedule", "param_groups")),
     ("progress.epoch", True),
-    ("progress.batching", [8, "bytes"]),
+    ("progress.plan", 0.5),
     ("progress.best", [[1, 0.5]]),
     ("schedule._last_lr", ["x"]),
     ("schedule._last_lr", [0.1, 0.1]),
