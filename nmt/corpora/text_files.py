@@ -65,13 +65,13 @@ class Text:
     name: str
     limit: int | None = None
 
-    def lines(self) -> Iterator[str]:
-        """Yield the lines without their ends. Raises DataError at a line that is not UTF-8."""
+    def lines(self, keep_cr: bool = False) -> Iterator[str]:
+        """Yield the lines without ends; `keep_cr` leaves `\\r`. Raises DataError if not UTF-8."""
         n_lines = 0
         is_crlf = False
         for block in self.blocks():
             text, fault = _decoded(block, self.name, n_lines)
-            if n_lines == 0:
+            if n_lines == 0 and not keep_cr:
                 is_crlf = text.partition("\n")[0].endswith("\r") and "\n" in text
             lines = (text.replace("\r\n", "\n") if is_crlf else text).split("\n")
             if not lines[-1]:

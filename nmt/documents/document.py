@@ -68,8 +68,9 @@ class Document:
     def __init__(self, text: str, format: TextFormat, reader: SentenceReader) -> None:
         self.parts: list[Part] = []
         spaces = _HTML_SPACE if format == "html" else _LINE_BREAK
-        position = 0
-        for start, end in blocks(text, format):
+        position, offset = 0, text.startswith("\ufeff")  # a byte order mark
+        for span in blocks(text[offset:], format):
+            start, end = (place + offset for place in span)
             # Sentences are found in a copy of the block that has spaces for line breaks and tags.
             block = hide_markup(text[start:end], format)
             block = spaces.sub(lambda match: " " * len(match[0]), block)
@@ -109,7 +110,7 @@ class Document:
 def _with_breaks(text: str, raw: str) -> str:
     """Return `text` with the line breaks of `raw`, at spaces in about the same relative places.
 
-    If there are too few spaces, some lines are joined.
+    With too few spaces where a line may end, some lines are joined.
     """
     n_removed, n_lines = 0, 0
     breaks = []
@@ -117,7 +118,7 @@ def _with_breaks(text: str, raw: str) -> str:
         breaks.append((match.start() - n_removed, match[0]))
         n_removed += len(match[0]) - 1
     scale = len(text) / (len(raw) - n_removed)
-    spaces = [match.start() for match in re.finditer(" ", text)]
+    spaces = [match.start() for match in _SPACE.finditer(text)]
     lines, start = [], 0
     for space, following in pairwise([*spaces, len(text)]):
         if n_lines < len(breaks):
@@ -133,4 +134,7 @@ _LINE_BREAK = re.compile(r"(?<!\s)[^\S\r\n]*+\\?+[\r\n][\s>]*+")
 """A line break with the white space around it, and the marks of a quotation in Markdown."""
 
 _HTML_SPACE = re.compile(rf"{_LINE_BREAK.pattern}|&(?:nbsp|\#160|\#xa0);", re.IGNORECASE)
+_SPACE = re.compile(r" (?!(?:[-–—+*_=#]*+|\d{1,9}[.)])(?: |\Z)|[>|]|<[!?]|```|~~~)")
+"""A space, but none before what would begin a block of Markdown, or a speech, in a new line."""
+
 _PIPE = re.compile(r"(?<!\\)\|")

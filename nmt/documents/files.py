@@ -49,7 +49,7 @@ class Catalogue:
     """
 
     def __init__(self, text: str, reader: SentenceReader) -> None:
-        self._file = parse_catalogue(text)
+        self._text, self._file = text, parse_catalogue(text)
         self._messages: list[tuple[Document, Any, int | None]] = []
         for entry in self._file:
             for index, source, translation in () if entry.obsolete else forms_of(entry):
@@ -63,6 +63,8 @@ class Catalogue:
 
     def translated(self, translations: Iterable[Translation]) -> list[str]:
         """Return the catalogue with the best translation of each sentence, as the only item."""
+        if not self._messages:
+            return [self._text]
         remaining = iter(translations)
         for message, entry, index in self._messages:
             text = message.translated(islice(remaining, len(message.sentences)))[0]
@@ -74,4 +76,5 @@ class Catalogue:
         content = str(self._file)
         if self._file.metadata_is_fuzzy == 0:  # not the flags of a header: polib adds an empty one
             content = content.replace('\nmsgid ""\nmsgstr ""\n', "\n", 1).removeprefix("#\n\n")
-        return [content]
+        is_crlf = self._text.partition("\n")[0].endswith("\r")
+        return [content.replace("\n", "\r\n") if is_crlf else content]

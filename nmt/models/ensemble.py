@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, format_count
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
 from nmt.models.vocabulary import VocabularyLayer
 
@@ -64,8 +64,8 @@ class Ensemble(Seq2Seq):
         super().__init__()
         weights = [1.0] * len(members) if weights is None else list(weights)
         if len(weights) != len(members) or not all(0 < w < float("inf") for w in weights):
-            allowed = f"a positive finite number for each of the {len(members)} models"
-            raise ConfigError(f"weights: got {', '.join(map(str, weights))}, allowed: {allowed}")
+            got, n = ",".join(f"{w:g}" for w in weights), format_count(len(members), "model")
+            raise ConfigError(f"`weights`: got {got}, allowed: a positive number for each of {n}")
         self.members = nn.ModuleList(members)
         self.weights = tuple(weight / sum(weights) for weight in weights)
         tensor = next(chain(self.members.parameters(), self.members.buffers()), None)

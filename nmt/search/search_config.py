@@ -70,7 +70,7 @@ class SearchConfig(Config):
     n_best: int = Field(
         default=1,
         ge=1,
-        description="hypotheses returned per sentence: at most beam, or any number with sampling",
+        description="hypotheses per sentence: up to beam or mbr.samples; any number with sampling",
     )
     length_penalty: float = Field(
         default=0.6,
@@ -143,8 +143,9 @@ class SearchConfig(Config):
         return self
 
     def _conflicts(self) -> Iterator[Conflict]:
-        if self.n_best > self.beam and self.sampling is None:
-            yield "n_best", f"got {self.n_best}, allowed: 1 to beam ({self.beam})"
+        if self.n_best > self.max_n_best and self.sampling is None:
+            limit = "mbr.samples" if self.uses_sampling else "beam"
+            yield "n_best", f"got {self.n_best}, allowed: 1 to {limit} ({self.max_n_best})"
         if self.min_length >= self.max_length:
             yield "min_length", f"got {self.min_length}, allowed: below max_length"
         if self.sampling is not None and self.mbr is not None:
@@ -153,7 +154,7 @@ class SearchConfig(Config):
             yield "must", "got words with sampling, allowed: only with beam search"
         for word in (*self.must, *self.must_not):
             if not word.strip():
-                yield "must" if word in self.must else "must_not", "got an empty word"
+                yield "must" if word in self.must else "must_not", f"got '{word}', allowed: a word"
         if both := set(self.must) & set(self.must_not):
             yield "must_not", f"got '{min(both)}', which is also in must"
 
@@ -162,15 +163,19 @@ class SearchConfig(Config):
         """Whether translations, or the candidates of `mbr`, are sampled instead of searched for."""
         return self.sampling is not None or (self.mbr is not None and self.mbr.samples is not None)
 
+    @property
+    def max_n_best(self) -> int:
+        """The number of candidates: `mbr.samples`, if any, or `beam`; no bound with `sampling`."""
+        return (self.mbr and self.mbr.samples) or self.beam
+
     def candidate_search(self) -> "SearchConfig":
         """Return the search for the candidates of `mbr`; without `mbr`, this search."""
         if self.mbr is None:
             return self
-        samples = self.mbr.samples
         sampling = None
-        if samples is not None:
+        if self.uses_sampling:
             sampling = SamplingConfig(epsilon=self.mbr.epsilon, seed=self.mbr.seed)
-        update = {"mbr": None, "sampling": sampling, "n_best": samples or self.beam}
+        update = {"mbr": None, "sampling": sampling, "n_best": self.max_n_best}
         return self.model_copy(update=update)
 
     def plain_beam(self, beam: int) -> "SearchConfig":

@@ -120,7 +120,7 @@ def _validated(fields: object, model: type[_Model]) -> _Model:
         faults = error.errors(include_url=False)
         lines = list(dict.fromkeys(map(_fault, faults[:MAX_FAULTS])))
         if len(faults) > MAX_FAULTS:
-            lines.append(f"{len(faults) - MAX_FAULTS:,} more such faults")
+            lines.append(f"and {len(faults) - MAX_FAULTS:,} more errors")
         raise HTTPException(400, "; ".join(lines)) from None
 
 

@@ -74,8 +74,8 @@ class Service:
                 return checked.translate(texts, decoding.n_best)
             return checked.translate(
                 texts,
-                decoding.n_best,
-                search={"mbr": None, "sampling": None},  # constraints need beam search
+                # Constraints need beam search.
+                search={"n_best": decoding.n_best, "mbr": None, "sampling": None},
                 prefixes=[decoding.prefix] * len(texts),
                 attention=[dict(decoding.attention)] * len(texts),
             )
@@ -91,7 +91,7 @@ class Service:
         search = translator.search
         calibration = find_calibration(translator, say)
         reader = reader_of(translator)
-        limits = search.beam, search.max_length
+        limits = min(search.beam, search.max_n_best), search.max_length
         steerable = not translator.tokenizers.reverse_target
         languages = translator.languages
         return ServedModel(name, *languages, *limits, reader, worker, steerable, calibration)

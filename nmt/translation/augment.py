@@ -120,6 +120,7 @@ def augment(
     check_outside_runs(folder / PLAN, "`out`")
     if not texts:
         raise DataError("no text to translate")
+    translator.translate([])  # raises what it raises for any text, before a file is written
     models = [translator, *(reranker.translator for reranker in translator.rerankers)]
     plan, names = _plan(models, texts, rules), [model.origin for model in models]
     with _locked(folder):

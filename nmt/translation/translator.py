@@ -133,15 +133,12 @@ class Translator:
         """
         weights = [DEFAULT_WEIGHT] * len(runs) if weights is None else weights
         names = checkpoints or ["best"] * len(runs)
-        for what, values in (("weights", weights), ("checkpoints", names)):
-            if len(values) != len(runs):
-                got, n = ",".join(map(str, values)), format_count(len(runs), "run")
-                raise ConfigError(f"reranker {what}: got {got}, allowed: one for each of {n}")
-        if not all(0 <= weight < math.inf for weight in weights):
+        n_runs = f"each of {format_count(len(runs), 'reranker')}"
+        if len(names) != len(runs):
+            raise ConfigError(f"`checkpoints`: got {','.join(names)}, allowed: one for {n_runs}")
+        if len(weights) != len(runs) or not all(0 <= weight < math.inf for weight in weights):
             got = ",".join(f"{weight:g}" for weight in weights)
-            raise ConfigError(
-                f"reranker weights: got {got}, allowed: comma-separated numbers of at least 0"
-            )
+            raise ConfigError(f"`rerank_weights`: got {got}, allowed: a number >= 0 for {n_runs}")
         rerankers = []
         for run, weight, name in zip(runs, weights, names, strict=True):
             other = self.load(run, self.device, name, int8=self.int8, precision=self.precision)

@@ -34,6 +34,7 @@ def test_the_training_set_is_translated_and_mixed_in(folder: Path) -> None:
     """All pairs are translations by the library, and a run trains on a mixture with them."""
     error = refusal(*RUN, "--rerank", "run", "--beam", "1", "--out", "new")
     assert error.startswith("search.beam: got 1, allowed with reranking: at least 2")
+    assert not Path("new").exists()
     result = nmt(*RUN, "--beam", "2", "--n-best", "2", "--out", "new")
     train_pairs = [line.split("\t") for line in Path("train.tsv").read_text().splitlines()]
     assert len(train_pairs) == 60

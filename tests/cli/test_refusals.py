@@ -1,5 +1,6 @@
 """Arguments that no command accepts: one line with the flag, its value and what is allowed."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,12 @@ translate fine b\udcffd | argument 2: not UTF-8: 'b\\udcffd'
 translate a --precision bf16 --int8 | int8
 translate a --format html --lines | --format: got html, allowed with --lines
 translate --format po --n-best 2 | --format: got po, allowed with
+translate --file x.po --n-best 2 | x.po: got po, allowed with
+translate a --weights 1,2 | --weights: got 1,2, allowed:
+translate a --rerank-weights 1 | --rerank-weights: got 1, allowed:
 translate a --temperature 2 --beam 3 | --beam
 translate a --must zèbre | zèbre
+translate a --must '' | --must '': search.must: got '', allowed:
 translate a --prefix zèbre | zèbre
 translate a --glossary x.tsv | x.tsv:
 tune search --beams 1,x | --beams: got 1,x
@@ -82,5 +87,5 @@ def test_what_does_not_fit_is_one_line(case: str, home: Path) -> None:
     write_lines(home / "x.yaml", ["name: x", data, "train: {epochs: 1}"])
     typed, _, words = case.partition(" | ")
     before = {*home.rglob("*"), home / "runs" / "tiny" / LOCK_NAME}
-    assert words in refusal(*typed.split())
+    assert words in refusal(*shlex.split(typed))
     assert {*home.rglob("*")} <= before

@@ -69,6 +69,10 @@ def test_each_line_of_input_gives_a_line(expected: list[Translation]) -> None:
     assert lines_of(translate("--file", "-", "--out", "-", stdin=content + b"\n")) == texts
     assert not Path("-").exists()
     assert lines_of(translate("--file", "x.en.GZ", "--batch-size", "1")) == texts
+    Path("crlf.en").write_bytes((content + b"\n").replace(b"\n", b"\r\n"))
+    crlf = "".join(f"{text}\r\n" for text in texts)
+    assert translate("--file", "crlf.en").stdout_bytes == crlf.encode()
+    assert lines_of(translate("--file", "crlf.en", "--lines")) == unsplit
     for text in (b"", b"\n\n"):
         assert translate(stdin=text).stdout_bytes == text
     assert translate("--file", "x.en", "--out", "x.fr").stdout == "x.fr\n"
@@ -87,7 +91,8 @@ def test_sentences_of_a_line_are_translated_one_by_one() -> None:
     Path("page.HTML").write_bytes(b"\xef\xbb\xbf" + page.encode())
     translate("--file", "page.HTML", "--out", "seite.html")
     assert Path("seite.html").read_bytes() == expected.encode()
-    assert len(lines_of(translate("--file", "page.HTML", "--json"))) == 3
+    for option in ("--lines", "--format=text"):
+        assert len(lines_of(translate("--file", "page.HTML", option, "--json"))) == 3
     result = translate("--batch-size", "1", "--set", "search.max_length=1", stdin=text.encode())
     assert "3 of 3 sentences: the translation was cut at the length bound" in result.stderr
     for option in (["--lines"], ["--json"], ["--n-best", "1", "--prefix", "le"], ["--must", "le"]):

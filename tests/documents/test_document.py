@@ -9,7 +9,7 @@ from itertools import islice
 
 import pytest
 from documents.texts import answer, by, documents, reader, splitter
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from translation.small import TEXTS, translator_of
@@ -58,6 +58,7 @@ def test_every_document_is_joined_as_it_was(format, data, lang) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(documents("blocks"))
+@example("Hello\n\ud800<!--")
 def test_blocks_of_markdown_survive(text) -> None:
     parser = MarkdownIt("commonmark").enable("table").disable("inline")
     document = Document(text, "markdown", reader())
@@ -84,6 +85,7 @@ def test_hostile_text_takes_no_longer_than_other_text(format, mark, size, second
     [
         ("text", "At bee. Cat d!\n\n e\t \n*** 5", ["At bee.", "Cat d!", "e", "*** 5"]),
         ("markdown", "---\na: B\n---\n# A *b* #\n\nC\n===\n", ["A b", "C"]),
+        ("markdown", "\ufeff---\na: B\n---\n# A", ["A"]),
         ("markdown", "> d\n> eh. F\ng", ["d eh.", "F g"]),
         ("markdown", "- [ ] a\n  b\n- c\n\n      d\n\n```\ne\n```\n<p>f</p>\n", ["a b", "c"]),
         ("markdown", "|a | b \\| c|\n|--|:-:|\n| a | `d`|\n\n[x]: y\n", ["a", "b | c", "a"]),
@@ -102,6 +104,7 @@ def test_hostile_text_takes_no_longer_than_other_text(format, mark, size, second
         ("html", "&lt;b&gt; &#xe9;&eacute;", ["<b> éé"]),
         ("html", "x &#" + "9" * 5000 + "; y", ["x &#" + "9" * 5000 + "; y"]),
         ("html", "<p>A\n  bee.&nbsp; C&#160;d</p><pre>e <b>f</b></pre>", ["A bee.", "C\xa0d"]),
+        ("srt", f"\ufeff{TIMES}A b.", ["A b."]),
         ("srt", f"{TIMES}- A b.\n- C\nd\n{{\\an8}}<i>e\nf</i>\n♪ ♪\n", ["A b.", "C d", "e f"]),
     ],
 )
@@ -112,13 +115,17 @@ def test_sentences_of_a_format(format, text, expected) -> None:
 @pytest.mark.parametrize(
     ("format", "text", "texts", "expected"),
     [
+        ("text", "\ufeffa", ["b"], "\ufeffb"),
         ("text", " An.  B\r\n", ["c\u202f!", "d"], " c\u202f!  d\r\n"),
         ("html", "a &lt; b", ["c < d & e"], "c &lt; d &amp; e"),
         ("html", "&eacute;&nbsp;a", ["é\xa0a"], "&eacute;&nbsp;a"),
         ("markdown", "> a b\n> c d e\n", ["one two three four"], "> one two\n> three four\n"),
         ("markdown", "a\n b  \nc", ["x"], "x"),
+        ("markdown", "a b\nc d e", ["x - y"], "x -\ny"),
+        ("markdown", "a b\nc d", ["x yy 1. z"], "x\nyy 1. z"),
         ("markdown", "|a|\n|-|\n|b|", ["x|y", "z"], "|x\\|y|\n|-|\n|z|"),
         ("srt", f"{TIMES}A long line\nshort", ["un deux trois un"], f"{TIMES}un deux trois\nun"),
+        ("srt", f"{TIMES}a\nb c", ["x - y z"], f"{TIMES}x -\ny z"),
         ("srt", f"{TIMES}- a\n- b", ["c", "d"], f"{TIMES}- c\n- d"),
     ],
 )

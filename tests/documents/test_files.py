@@ -83,6 +83,8 @@ def test_messages_without_a_translation_get_a_fuzzy_one() -> None:
     assert (car.msgstr, car.flags) == ("Une auto", ["fuzzy"])
     assert (dogs.msgstr_plural, dogs.fuzzy) == ({0: "ONE DOG", 1: "%d DOGS"}, True)
     assert (old.obsolete, old.msgstr) == (True, "")
+    crlf = translated(MESSAGES.replace("\n", "\r\n"), "po")
+    assert crlf == translated(MESSAGES, "po").replace("\n", "\r\n")
     only = 'msgid "one dog"\nmsgid_plural "%d dogs"\nmsgstr[0] ""\n'
     assert polib.pofile(translated(only, "po"))[0].msgstr_plural == {0: "%d DOGS"}
 
@@ -90,11 +92,16 @@ def test_messages_without_a_translation_get_a_fuzzy_one() -> None:
 @pytest.mark.parametrize("start", ["", "# A comment.\n\n"])
 @pytest.mark.parametrize("header", ["", 'msgid ""\nmsgstr ""\n\n', 'msgid ""\nmsgstr "X: y"\n\n'])
 def test_a_catalogue_gets_no_header(start: str, header: str) -> None:
-    message = 'msgid "A"\nmsgstr "B"\n'
+    message = 'msgid "A"\nmsgstr ""\n'
     text = translated(start + header + message, "po")
     assert ('msgid ""\n' in text) == bool(header)
     assert text.startswith("# A comment.\n") == bool(start)
-    assert header or text == start + message
+    assert header or text == f'{start}#, fuzzy\nmsgid "A"\nmsgstr "A"\n'
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# A comment.\r\n", 'msgid "A"\r\nmsgstr "B"'])
+def test_a_catalogue_without_work_stays(text: str) -> None:
+    assert translated(text, "po") == text
 
 
 @pytest.mark.parametrize(

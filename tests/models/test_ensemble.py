@@ -67,7 +67,7 @@ def test_int_8_is_int_8_of_each_member() -> None:
 
 @pytest.mark.parametrize("weights", [(1.0,), (1.0, 0.0), (1.0, -2.0), (1.0, float("nan"))])
 def test_weights_are_positive_and_as_many_as_members(weights: tuple[float, ...]) -> None:
-    with pytest.raises(ConfigError, match=r"^weights: got 1.0.*2 models"):
+    with pytest.raises(ConfigError, match=r"^`weights`: got 1.*2 models"):
         Ensemble([RNN, DEEP], VOCAB, weights)
 
 

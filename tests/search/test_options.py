@@ -27,7 +27,7 @@ from nmt.search.constraints import Constraint
 from nmt.search.forced import force_decode
 from nmt.search.repetition import Repetitions, n_repetitions
 from nmt.search.search import search
-from nmt.search.search_config import SamplingConfig, SearchConfig
+from nmt.search.search_config import MBRConfig, SamplingConfig, SearchConfig
 from nmt.search.selection import select_across_banks
 from nmt.search.words import NO_WORDS, SPACE, Match, Word, WordConstraints
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, RESERVED, UNK_ID
@@ -171,11 +171,13 @@ def test_options_that_contradict_each_other() -> None:
         "sampling": {"sampling": {}, "mbr": {}},
         "must": {"must": ("chat",), "sampling": {}},
         "must_not": {"must": ("a",), "must_not": ("a",)},
-        "empty": {"must_not": (" ",)},
+        "got ' '": {"must_not": (" ",)},
         "n_best": {"n_best": 6},
+        r"mbr.samples \(2\)": {"n_best": 3, "mbr": {"samples": 2}},
     }.items():
         with pytest.raises(ValueError, match=says):
             SearchConfig.model_validate(keys)
+    assert SearchConfig(n_best=7, mbr=MBRConfig(samples=7)).candidate_search().n_best == 7
     config = SearchConfig(beam=2, min_length=9, no_repeat_ngram=1, max_length=10)
     with pytest.raises(NMTError, match="no_repeat_ngram"):  # nothing is left
         run(MODELS["table"], config)

@@ -1,6 +1,7 @@
 """`nmt serve` as a process on loopback: the answers of `nmt translate`, and an orderly end."""
 
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -89,7 +90,7 @@ def test_without_the_extra_one_line_says_how_to_install_it(run, monkeypatch) -> 
     [
         (["--host", "127.0.0.1", "--port", "PORT"], "Address already in use"),
         (["--api-keys", "KEYS"], "got a key of 5 characters, allowed: at least 16"),
-        (["--run", "RUN", "--port", "0"], "--run: two runs are named 'tiny'"),
+        (["--run", "RUN", "--port", "0"], "--run: two runs are named '"),
         (["--glossary", "KEYS", "--port", "0"], "keys:1: expected source<TAB>target"),
     ],
 )
@@ -98,6 +99,14 @@ def test_what_cannot_be_served_is_one_line(run, tmp_path, flags, expected) -> No
     with socket.create_server(("127.0.0.1", 0)) as taken:
         names = {"PORT": taken.getsockname()[1], "KEYS": tmp_path / "keys", "RUN": run}
         assert expected in refusal("serve", "--run", run, *(names.get(f, f) for f in flags))
+
+
+def test_runs_of_one_folder_name_are_told_apart(run, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("nmt.serve.run.run", lambda app, listener: None)
+    same, other = (shutil.copytree(run, tmp_path / name) for name in ("tiny", "b"))
+    for folder, names in ((same, (run, same)), (other, ("tiny", "b"))):
+        result = nmt("serve", "--run", run, "--run", folder, "--port", "0")
+        assert result.stderr == "".join(f"{name}: en to fr\n" for name in names)
 
 
 @pytest.mark.slow

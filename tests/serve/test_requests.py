@@ -13,6 +13,7 @@ import pytest
 from serve.conftest import TEXTS
 
 import nmt
+from nmt.translation.arguments import merged_search
 from nmt.translation.translator import Translator
 
 ASKED = {"source": "en", "target": "fr"}
@@ -210,7 +211,7 @@ def test_what_is_wrong_is_said_with_400(client, path, asked, expected) -> None:
         assert time.process_time() - started < 5
 
 
-def test_a_search_steered_over_http_is_the_translator_s(client, translator) -> None:
+def test_a_search_steered_over_http_is_the_translator_s(client, serve, translator) -> None:
     [plain] = translator.translate(["He is tired."])
     ids = plain.hypotheses[0].hypothesis.ids[:2]
     row = [0.0] * (len(plain.source.ids) + 1)
@@ -223,6 +224,15 @@ def test_a_search_steered_over_http_is_the_translator_s(client, translator) -> N
     [hypothesis] = translation["hypotheses"]
     assert hypothesis["ids"] == list(expected.hypotheses[0].hypothesis.ids)
     assert hypothesis["ids"][:2] == list(ids)
+    for samples in (2, 9):  # without constraints, by minimum Bayes risk
+        sampler = copy(translator)
+        search = {"n_best": samples, "mbr": {"samples": samples}}
+        sampler.search = merged_search(translator.search, search)
+        with serve([("tiny", sampler)]) as other:
+            answer = other.post("/v1/translate", json=asked).json()
+            assert answer["translations"] == [translation]
+            limits = {**ASKED, "alternatives": 3}
+            assert other.post("/translate", json={"q": "He is tired.", **limits}).is_success
     assert hypothesis["attention"]["weights"][1] == [1.0, *row[1:]]
     for weight in (-1.0, 0.0):
         asked["attention_rows"] = {"0": [weight] * len(row)}

@@ -119,9 +119,9 @@ def test_what_cannot_rerank_is_refused(searcher: Translator, forward: Translator
         with pytest.raises(ConfigError, match=f"^search.{key}: .*allowed with reranking"):
             searcher.translate(TEXTS, search={key: value})
     for weights in ([1.0], [1.0, -0.1], [1.0, float("nan")]):
-        with pytest.raises(ConfigError, match=r"^reranker weights: got "):
+        with pytest.raises(ConfigError, match=r"^`rerank_weights`: got "):
             searcher.rerank_by(["a", "b"], weights)
-    with pytest.raises(ConfigError, match=r"^reranker checkpoints: got last"):
+    with pytest.raises(ConfigError, match=r"^`checkpoints`: got last"):
         searcher.rerank_by(["a", "b"], checkpoints=["last"])
     short = TransformerConfig(size=8, heads=2, layers=1, positions=LearnedConfig(max_length=3))
     searcher.rerankers = (Reranker(translator_of(model=short), False),)

@@ -69,7 +69,10 @@ def serve(
         host=host,
     )
     with server.listen(host, port) as listener:
-        translators = [(r.path.resolve().name, compute.load([r], models.checkpoint)) for r in runs]
+        folders = [run.path.resolve().name for run in runs]
+        names = [r.name if folders.count(n) > 1 else n for n, r in zip(folders, runs, strict=True)]
+        loaded = [compute.load([run], models.checkpoint) for run in runs]
+        translators = list(zip(names, loaded, strict=True))
         if glossary is not None:
             if len({translator.languages for _, translator in translators}) > 1:
                 raise ConfigError("--glossary: got several language pairs, allowed: one")

@@ -81,7 +81,7 @@ def translate(
     space between them stays as it is. A sentence with more pieces than any sentence of the training
     (data.max_pieces) is cut at the end of a clause. With --lines, each line is one sentence of any
     length. --json, --confidence, --show-attention, --n-best above 1, --prefix and --must imply
-    --lines.
+    --lines for a text; a --file of another format needs --lines then.
 
     A --file that ends in .html, .md, .srt (subtitles) or .po (messages) gives the same file,
     translated. In a .po file, only messages without a translation are translated, and marked as
@@ -117,17 +117,17 @@ def translate(
     is_n_best = config.n_best > 1
     one_line = lines, as_json, confidence, show_attention, is_n_best, prefix, config.must
     is_split = not any(one_line)
-    if not is_split and format not in (None, "text"):
-        raise ConfigError(
-            f"--format: got {format}, allowed with --lines, --json, --confidence, "
-            "--show-attention, --n-best, --prefix and --must: text"
-        )
     from nmt.documents.files import format_of, open_document
     from nmt.documents.translate import reader_of, translate_lines
     from nmt.translation.unknown_words import read_lexicon, replace_unknown
 
-    if format is None:
-        format = format_of(file) if file and is_split else "text"
+    origin = "--format" if format else file
+    format = format or (format_of(file) if file and not lines else "text")
+    if format != "text" and not is_split:
+        raise ConfigError(
+            f"{origin}: got {format}, allowed with --lines, --json, --confidence, "
+            "--show-attention, --n-best, --prefix and --must: text; --format text reads lines"
+        )
     translator = models.load(runs, compute, rerank=rerank)
     if glossary is not None:
         translator.use_glossary(glossary)
@@ -165,7 +165,7 @@ def translate(
         typed_lines = _prompted(f"{translator.languages[0]}> ")
         print_lines((answer for line in typed_lines for answer in answers([line])), out)
     else:
-        source = iter(arguments) if arguments else file_lines(file or STDIN_OR_STDOUT)
+        source = iter(arguments) if arguments else file_lines(file or STDIN_OR_STDOUT, is_split)
         print_lines(with_progress(answers(source), file, out), out)
     print_path(out)
     output.note(*translator.languages)

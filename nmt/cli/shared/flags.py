@@ -7,6 +7,7 @@ backquotes: `run`, `device=cpu`, `train.lr=3e-4`. The command line prints these 
 
 import re
 from collections.abc import Mapping
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Override]":
 def _typed(name: str, value: object) -> str:
     """Return a flag as the user typed it: --mbr 8 for mbr.samples, --top-k 5 for sampling.top_k."""
     flag = f"--{name.removeprefix('sampling.').partition('.')[0].replace('_', '-')}"
-    return flag if value is True else f"{flag} {value}"
+    values = value if isinstance(value, list) else [value]
+    return flag if value is True else " ".join(f"{flag} {quote(str(item))}" for item in values)
 
 
 def flags_of(command: Any) -> dict[str, str]:

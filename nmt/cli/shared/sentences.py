@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -28,29 +29,27 @@ def checked_arguments(sentences: Sequence[str]) -> list[str]:
     return [line for text in sentences for line in text.removesuffix("\n").split("\n")]
 
 
-def file_lines(path: Path) -> Iterator[str]:
-    """Yield the decompressed lines of a file, or of stdin (`-`). Raises DataError if unreadable."""
-    from nmt.corpora.text_files import stream_lines
-
-    yield from _stdin().lines() if str(path) == "-" else stream_lines(path)
+def file_lines(path: Path, keep_cr: bool = False) -> Iterator[str]:
+    """Yield the lines of a file, or of stdin (`-`), as `Text.lines` does."""
+    with _opened(path) as text:
+        yield from text.lines(keep_cr)
 
 
 def file_content(path: Path) -> str:
-    """Return the decompressed text of a file, or of stdin (`-`). Raises DataError if unreadable."""
-    from nmt.corpora.text_files import open_text
-
-    if str(path) == "-":
-        return _stdin().content()
-    with open_text(path) as text:
+    """Return the text of a file, or of stdin (`-`)."""
+    with _opened(path) as text:
         return text.content()
 
 
-def _stdin() -> "Text":
-    from nmt.corpora.text_files import Text
+def _opened(path: Path) -> AbstractContextManager["Text"]:
+    """Open a file, decompressed, or stdin (`-`). Raises DataError if it cannot be read."""
+    from nmt.corpora.text_files import Text, open_text
 
+    if path != STDIN_OR_STDOUT:
+        return open_text(path)
     stdin = sys.stdin.buffer
     # read1 returns what has arrived, so lines are translated at once; read fills a buffer first.
-    return Text(getattr(stdin, "read1", stdin.read), "stdin")
+    return nullcontext(Text(getattr(stdin, "read1", stdin.read), "stdin"))
 
 
 def pair_chunks(source: Path, target: Path, size: int) -> Iterator[tuple[list[str], list[str]]]:

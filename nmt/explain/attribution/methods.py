@@ -65,8 +65,8 @@ class Attributor:
 
     With a word `contrast`, log p(y) - log p(y') is explained instead of log p(y), where y' is the
     piece of this word that the model writes first (arXiv 2202.10419). Sentence pairs are computed
-    one by one, so results do not depend on the batch. Raises ConfigError if the method
-    does not apply to the model or accepts no contrast, or if the contrast is not in the vocabulary.
+    one by one, so results do not depend on the batch. Raises ConfigError if the method does not
+    apply to the model or accepts no contrast, or if the vocabulary cannot write the contrast.
     """
 
     translator: Translator
@@ -83,15 +83,16 @@ class Attributor:
         if self.contrast is not None and self.method not in _OF_INPUTS:
             allowed = ", ".join(_OF_INPUTS)
             raise ConfigError(f"`contrast`: got method {self.method}, allowed: {allowed}")
-        if self.contrast is not None and self._contrast_id in (None, UNK_ID):
-            allowed = "a word of the target vocabulary"
+        if self.contrast is not None and self._contrast_id is None:
+            allowed = f"a word that the {self.translator.languages[1]} vocabulary can write"
             raise ConfigError(f"`contrast`: got '{self.contrast}', allowed: {allowed}")
 
     @cached_property
     def _contrast_id(self) -> int | None:
         tokenizers = self.translator.tokenizers
-        ids = tokenizers.tgt.encode(self.contrast or "").ids
-        return next(reversed(ids) if tokenizers.reverse_target else iter(ids), None)
+        order = -1 if tokenizers.reverse_target else 1
+        ids = tokenizers.tgt.encode(self.contrast or "").ids[::order]
+        return ids[0] if ids and UNK_ID not in ids else None
 
     def attribute(self, translations: Iterable[DrawnTranslation]) -> list[DrawnTranslation]:
         """Return the translations with an attribution of each hypothesis.

@@ -78,6 +78,7 @@ def test_what_a_method_cannot_explain_is_refused(translators) -> None:
     for translator, method, contrast, message in (
         (model, "erasure", "", "`contrast`: got ''"),
         (model, "erasure", "zebra", "`contrast`: got 'zebra'"),
+        (model, "erasure", "a zebra", "`contrast`: got 'a zebra'"),
         (model, "alti", "a", "`contrast`: got method alti, allowed: input"),
         (quantized, "erasure", None, "got erasure, allowed for int8: attention, norms"),
     ):
