@@ -24,8 +24,7 @@ TargetLoss = tuple[Float[Tensor, ""], Float[Tensor, "B T"]]
 """The loss summed over the target tokens, and -log p of each token, which is 0 at padding."""
 
 Smoothing = Annotated[
-    float,
-    Field(ge=0, lt=1, description="label smoothing: probability shared by all pieces"),
+    float, Field(ge=0, lt=1, description="label smoothing: probability shared by all pieces")
 ]
 """The label smoothing e (arXiv 1512.00567, section 7)."""
 
