@@ -53,7 +53,7 @@ class _SkipInit(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Call `func`, except those of torch.nn.init, whose return values no module reads."""
+        """Call `func`, except functions of torch.nn.init, whose return values no module reads."""
         if getattr(func, "__module__", "") == "torch.nn.init":
             return None
         return func(*args, **(kwargs or {}))

@@ -1,7 +1,6 @@
 """The embedding and the output layer of a vocabulary, and the readouts of recurrent decoders.
 
-Embedding tables and output weights are padded to a multiple of 64 rows. Results never contain the
-padding rows.
+Embeddings and output weights have padding rows, up to a multiple of 64; no result contains them.
 """
 
 import abc
@@ -93,7 +92,7 @@ class VocabularyLayer(nn.Module, abc.ABC):
     ) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"]]:
         """Return Operations.top_k_log_probs of the features' logits, with K = min(k, V).
 
-        On a CPU the rows are ranked in blocks, to use the cache.
+        On a CPU the rows are ranked block by block, because caches are small.
         """
         # A CPU is fastest if the logits of a block are twice the size of the L2 cache.
         n_numbers = 2 * CACHED_NUMBERS if features.device.type == "cpu" else sys.maxsize

@@ -24,7 +24,7 @@ TargetLoss = tuple[Float[Tensor, ""], Float[Tensor, "B T"]]
 """The loss summed over the target tokens, and -log p of each token, which is 0 at padding."""
 
 Smoothing = Annotated[
-    float, Field(ge=0, lt=1, description="label smoothing: probability spread over all pieces")
+    float, Field(ge=0, lt=1, description="label smoothing: probability shared by all pieces")
 ]
 """The label smoothing e (arXiv 1512.00567, section 7)."""
 
@@ -247,7 +247,7 @@ class GuidedAlignmentConfig(LossOptions):
     heads: str = Field(
         default="mean",
         description="attention heads whose mean is trained, by their names in `nmt attention`; "
-        "mean: the heads that attention maps show, in a Transformer model.attention_layer",
+        "mean: those that attention maps show (in a Transformer, of model.attention_layer)",
     )
 
     def build(self, heads: tuple[int, ...] | None = None) -> Loss:

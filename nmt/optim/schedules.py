@@ -24,7 +24,7 @@ class ConstantConfig(Config):
 
 
 class InverseSqrtConfig(Config):
-    """Linear warm-up, then lr * sqrt(warmup / step), >= lr * floor (arXiv 1706.03762, 5.3)."""
+    """Linear warm-up, then lr * sqrt(warmup / step), but >= lr * floor (arXiv 1706.03762, 5.3)."""
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
     warmup: int = Field(default=4000, gt=0, description="updates in which lr rises linearly from 0")
@@ -73,7 +73,7 @@ _COUNTERS = {"last_epoch", "_step_count", "_last_lr", "best", "num_bad_epochs", 
 
 
 def check_alike(name: str, saved: object, current: object) -> None:
-    """Raise ValueError unless `saved` has the keys and list lengths of `current`, and numbers."""
+    """Raise ValueError if `saved` and `current` differ in more than the values of numbers."""
     if not _is_alike(current, saved):
         raise ValueError(f"{name}: got {str(saved)[:100]}, allowed: numbers as in {current}")
 

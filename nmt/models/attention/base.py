@@ -52,7 +52,7 @@ class AttentionState(BatchFirst):
     override: Float[Tensor, "R N S"] | None = None
 
     def select(self, rows: Int[Tensor, " N"]) -> "AttentionState":
-        """Select rows, and with them the sentences that remain; see select_sentences."""
+        """Select rows, and the sentences that they read; see select_sentences."""
         beams, indices = select_sentences(self.beams, len(self.keep), rows)
         by_row = (self.past, self.soft, self.override)
         past, soft, override = (x if x is None else x.index_select(0, rows) for x in by_row)

@@ -67,7 +67,7 @@ class RNNDecoder(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def _add_cells(self, config: RecurrentConfig, memory_size: int) -> None:
-        """Add the modules between attention and readout; their order determines random weights."""
+        """Add the modules between attention and readout; their order fixes the random weights."""
 
     def _add_layers(self, config: RecurrentConfig, size: int, context: int | None) -> None:
         """Add the first layer's `cell`, whose input has size `size`, and the layers above it."""

@@ -42,7 +42,7 @@ def attention_weights(
     scale: float,
     bias: HeadScores | None = None,
 ) -> HeadScores:
-    """Return softmax(scale (q^T k + bias)) over the kept keys, or 0 for a query without keys."""
+    """Return softmax(scale (q^T k + bias)) over the kept keys; 0 if a query has no kept keys."""
     products = query @ keys.mT
     scores = scale * (products if bias is None else products + bias)
     if keep is None:

@@ -93,7 +93,7 @@ class TransformerState(State):
         return replace(self, override=weights)
 
     def select(self, rows: Int[Tensor, " R"]) -> "TransformerState":
-        """Select rows, and with them the sources that remain; see select_sentences."""
+        """Select rows, and the sources that they read; see select_sentences."""
         beams, indices = select_sentences(self.beams, len(self.keep), rows)
         sources = [layer.source for layer in self.layers]
         if indices is not None:
