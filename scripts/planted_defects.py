@@ -3,7 +3,7 @@
     python scripts/planted_defects.py --out defects.jsonl
 
 planted_defects.yaml lists them: a snippet that stands once in all of nmt/, its replacement, and the
-test folders that run first, in a copy of the tracked files; if these pass, the whole suite runs.
+tests that run first, in a copy of the tracked files; if these pass, the whole suite runs.
 The output has a line for each: whether and by which tests it was found. Exit code 1 if one was not.
 """
 
@@ -27,7 +27,7 @@ SECONDS = 7200  # tests that take longer count as failed
 
 
 class Defect(NamedTuple):
-    """A replacement of `old` by `new`, and the folders whose tests most likely find it."""
+    """A replacement of `old` by `new`, and the tests that most likely find it."""
 
     name: str
     old: str
@@ -51,7 +51,7 @@ def misfits(selected: Sequence[Defect]) -> list[str]:
     for name, old, _, tests in selected:
         if (count := text.count(old)) != 1:
             lines.append(f"{name}: `old` occurs {count} times, allowed: once")
-        lines += [f"{name}: {path}: no such folder" for path in tests if not (ROOT / path).is_dir()]
+        lines += [f"{name}: {path}: no such path" for path in tests if not (ROOT / path).exists()]
     return lines
 
 

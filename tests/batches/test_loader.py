@@ -221,6 +221,7 @@ def test_a_thread_prepares_and_its_error_comes_in_order() -> None:
     assert not [t for t in threading.enumerate() if t.name.startswith("nmt-loader")]
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")  # on one core
 def test_processes_prepare_the_groups_of_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are for a GPU: the batches are padded too."""
     monkeypatch.setattr(loader, "_spare_processors", lambda: 2)

@@ -18,7 +18,7 @@ def test_every_defect_fits_and_changes_the_code_in_its_own_way() -> None:
 def test_a_defect_that_does_not_fit_is_named() -> None:
     lines = planted_defects.misfits([Defect("gone", "import nowhere", "", ["tests/none"])])
     assert lines[0] == "gone: `old` occurs 0 times, allowed: once"
-    assert lines[1:] == ["gone: tests/none: no such folder"]
+    assert lines[1:] == ["gone: tests/none: no such path"]
 
 
 SOURCE = '''
