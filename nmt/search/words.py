@@ -10,7 +10,7 @@ import functools
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 from jaxtyping import Int
@@ -148,10 +148,14 @@ class WordHistory:
         forms = chain(*words.must, words.must_not)
         return list(zip(forms, self.matches[row], strict=True))
 
-    def _must(self, row: int) -> list[list[tuple[Word, Match]]]:
-        """Return the forms of each required word, with their matches."""
-        matches = iter(self.matches[row])
-        return [list(zip(forms, matches, strict=False)) for forms in self.words[row].must]
+    @functools.cached_property
+    def _unwritten(self) -> list[list[tuple[tuple[Word, ...], tuple[Match, ...]]]]:
+        """The required words that each row has not written: their forms, with matches."""
+        rows = []
+        for words, matches in zip(self.words, map(iter, self.matches), strict=True):
+            must = [(forms, tuple(islice(matches, len(forms)))) for forms in words.must]
+            rows.append([pair for pair in must if not any(match.written for match in pair[1])])
+        return rows
 
     def blocked_pieces(self) -> tuple[list[int], list[int]]:
         """Return parallel lists of rows and of pieces that would complete a forbidden word."""
@@ -168,13 +172,17 @@ class WordHistory:
         """Return the next piece of every form of the words that `row` lacks, or [EOS_ID]."""
         ids = [
             word.ids[-word.n_lacking(match)]
-            for forms in self._must(row)
-            if not any(word.is_met(match) for word, match in forms)
-            for word, match in forms
+            for forms, matches in self._unwritten[row]
+            if not any(map(Word.is_met, forms, matches))
+            for word, match in zip(forms, matches, strict=True)
         ]
         return list(dict.fromkeys(ids)) or [EOS_ID]
 
     def n_lacking(self, row: int, id_: int) -> int:
         """Return how many pieces of required words `row`, extended by piece `id_`, lacks."""
-        must = self._must(row)
-        return sum(min(w.n_lacking(w.after(match, id_)) for w, match in forms) for forms in must)
+        return sum(_n_lacking(*pair, id_) for pair in self._unwritten[row])
+
+
+@functools.lru_cache(10_000)  # beams and steps share most of them
+def _n_lacking(forms: tuple[Word, ...], matches: tuple[Match, ...], id_: int) -> int:
+    return min(w.n_lacking(w.after(m, id_)) for w, m in zip(forms, matches, strict=True))

@@ -8,7 +8,7 @@ from nmt.text.placeholders import ADDRESS, VARIABLE
 
 _MARKUP = re.compile(f"{ADDRESS}|{VARIABLE}")
 _NUMBER = re.compile(  # thousands, then decimals, minutes and the like
-    r"(?<!\d)(\d{1,3}(?:[ \u00a0\u202f.,'’]\d{3})+(?!\d)|\d+)"
+    r"(?<!\d)(\d{1,2}(?:,\d\d)+,\d{3}(?!\d)|\d{1,3}(?:[ \u00a0\u202f.,'’]\d{3})+(?!\d)|\d+)"
     r"((?:(?:[.,:]|[ \u00a0\u202f]?[hH][ \u00a0\u202f]?)\d+)*)"
 )
 _TOKEN = re.compile(  # $1,234.50  10:30  555-0199  MP3  20th
@@ -23,7 +23,7 @@ _MAX_DIGITS = 15  # longest integer that gets thousands separators
 def canonical_numbers(text: str) -> list[str]:
     """Return the numbers in one form: 3.5 for 3,5; 6:10 for 18h10; 1000 for 1 000; P3 for MP3.
 
-    Addresses and placeholders are left out.
+    Outer zeros (007, 3.00) go, and hours are modulo 12. Addresses and placeholders are left out.
     """
     numbers = []
     text = re.sub(r"\d", lambda digit: str(int(digit[0])), _MARKUP.sub(" ", text))
@@ -31,8 +31,8 @@ def canonical_numbers(text: str) -> list[str]:
         first, others = re.sub(r"\D", "", match[1]).lstrip("0") or "0", match[2]
         is_time = _is_time(first, others)
         parts = [str(int(first) % 12) if is_time else first, *re.findall(r"\d+", others)]
-        while len(parts) > 1 and not parts[-1].strip("0"):
-            parts.pop()
+        if len(parts) == 2 and not parts[1].strip("0"):
+            parts.pop()  # but the zeros of 10.0.0 count
         letter = text[match.start() - 1 : match.start()]
         prefix = letter if letter.isalpha() else ""  # the 3 of MP3 is another number than 3
         numbers.append(prefix + (":" if is_time else ".").join(parts))

@@ -127,9 +127,9 @@ class Glossary:
 
 
 def number_terms(text: str, tokenizers: Tokenizers) -> list[Term]:
-    """Return the numbers in digits of a text that the target vocabulary can write, as terms."""
+    """Return the numbers in digits of a text that the target vocabulary can write, each once."""
     tgt, is_reversed, terms = tokenizers.tgt, tokenizers.reverse_target, []
-    for forms in number_forms(text):
+    for forms in dict.fromkeys(number_forms(text)):
         words = tuple(filter(None, (word_of(tgt, form, is_reversed) for form in forms)))
         if words:
             terms.append(Term(forms[0], words))

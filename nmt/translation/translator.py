@@ -38,6 +38,9 @@ from nmt.translation.reranking import (
 )
 from nmt.types import Encoded, FilePath, Hypothesis, TranslatedHypothesis
 
+_MAX_NUMBERS = 20
+"""The most numbers that one search requires: with more, the second search is slow and useless."""
+
 _BATCHES_PER_CHUNK = 16
 """Texts of a stream are sorted by length within this many batches; more saves little padding."""
 
@@ -261,7 +264,10 @@ class Translator:
     def _lacking_terms(
         self, text: str, hypotheses: Sequence[Hypothesis], config: SearchConfig
     ) -> list[Term]:
-        """Return the terms and numbers of a text, or [] if each hypothesis has them all."""
+        """Return the terms and numbers of a text, or [] if each hypothesis has them all.
+
+        More than 20 different numbers are not required: the beam has too few banks for them.
+        """
         terms, is_lacking = [], False
         if (glossary := self.glossary) is not None:
             terms = glossary.terms_of(text)
@@ -269,15 +275,17 @@ class Translator:
         keeps_numbers = config.keep_numbers and not config.uses_sampling
         if keeps_numbers and (is_lacking or self._is_number_lost(text, hypotheses)):
             numbers = number_terms(text, self.tokenizers)
-            terms, is_lacking = terms + numbers, is_lacking or bool(numbers)
+            if len(numbers) <= _MAX_NUMBERS:
+                terms, is_lacking = terms + numbers, is_lacking or bool(numbers)
         return terms if is_lacking else []
 
     def _is_number_lost(self, text: str, hypotheses: Sequence[Hypothesis]) -> bool:
         """Return whether a hypothesis lacks a number that the text has in digits.
 
-        A hypothesis without digits may write small numbers as words.
+        A number that the text repeats is needed once. A hypothesis without digits may write small
+        numbers as words.
         """
-        source = Counter(canonical_numbers(text))
+        source = Counter(set(canonical_numbers(text)))
         if not source:
             return False
         texts = (self._with_text(hypothesis).text for hypothesis in hypotheses)

@@ -1,10 +1,11 @@
 """numbers.py: forms of a number are the same number, and reading takes linear time."""
 
+import re
 import time
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nmt.text.numbers import canonical_numbers, lost_numbers, number_forms
@@ -26,6 +27,14 @@ TEXT = st.text("0123456789.,:-/hH \u202f'Ma٣ée%$", max_size=30)
 )
 def test_forms_of_the_numbers_of_a_text(text: str, expected: list[set[str]]) -> None:
     assert [set(forms) for forms in number_forms(text)] == expected
+
+
+@given(st.from_regex(r"[1-9][0-9]?(([.,'-][1-9][0-9]*)*|([.,\u00a0][0-9]{3})*)", fullmatch=True))
+@example("1,00,000")
+@example("10.0.0")
+def test_no_digit_of_a_number_is_lost(text: str) -> None:
+    digits = re.sub(r"[^0-9]", "", "".join(canonical_numbers(text)))
+    assert digits == re.sub(r"[^0-9]", "", text)
 
 
 @given(TEXT)

@@ -15,7 +15,7 @@ from nmt.search.search_config import SamplingConfig, SearchConfig
 from nmt.text.normalisation import normalise
 from nmt.text.numbers import canonical_numbers, lost_numbers
 from nmt.text.tokenizer import SentencePieceConfig, WordConfig
-from nmt.translation.glossary import MAX_CHARACTERS, Glossary
+from nmt.translation.glossary import MAX_CHARACTERS, Glossary, number_terms
 from nmt.translation.translator import Translator
 from nmt.types import SentencePair
 
@@ -206,3 +206,4 @@ def test_lost_numbers_come_back_and_other_texts_stay() -> None:
         assert numbers or before.text == after.text
         n_lost += len(lost)
     assert n_lost > 0
+    assert len(number_terms("47 or 47", translator.tokenizers)) == 1
