@@ -44,7 +44,7 @@ def copy_initial_weights(model: nn.Module, config: RunConfig) -> list[str]:
             weights[name].copy_(tensors[name])
     lines = [f"first weights {run.name}, step {step:,}: {len(names)} tensors"]
     if run.config.data.reverse_target != config.data.reverse_target:
-        lines.append("              of a model with the other value of data.reverse_target")
+        lines.append("              of a model with a different data.reverse_target")
     if others := [name for name in weights if name not in names]:
         more = f" and {len(others) - _MAX_NAMES} more" if len(others) > _MAX_NAMES else ""
         lines.append(f"              drawn at random: {', '.join(others[:_MAX_NAMES])}{more}")

@@ -173,7 +173,7 @@ def test_another_plan_is_refused_until_forced(translator, tmp_path) -> None:
     }
     for key, (other, changes) in others.items():
         arguments = {"texts": EXAMPLES, "out": tmp_path, **changes}
-        with pytest.raises(ConfigError, match=rf"begun with another value of {key} \("):
+        with pytest.raises(ConfigError, match=rf"begun with a different value of {key} \("):
             augment(other, **arguments)
         assert content(tmp_path) == before
     batched = translator_of(search=SEARCH.model_copy(update={"batch_size": 2}), seed=1)
