@@ -24,9 +24,9 @@ def encode_aligned_pairs(
 ) -> EncodedCorpus:
     """Encode pairs as in `encode_pairs`, and add the links in the file `path`.
 
-    The file has one line per pair. If `is_cut`, the pairs are the first of a longer corpus, and the
-    file may have more lines. Raises DataError if the number of lines is wrong, or (with the line)
-    if a link names a word that does not exist.
+    The file has one line per pair. If `is_cut`, `pairs` is the start of a longer corpus, and the
+    file may have more lines. Raises DataError if the number of lines is wrong, or if a link names a
+    word that does not exist; this message names the line.
     """
     lines = iter(stream_links(path))
     word_links = list(islice(lines, len(pairs)))

@@ -28,7 +28,7 @@ class Resampling:
     """Draws of the noise (`data.noise`) and segmentation (`data.sampling`) of training pairs.
 
     The draws depend only on (seed, epoch, row), not on the order of batches or on resuming.
-    `samplers` sample the source and the target. The pieces of a side with None are not resampled.
+    `samplers` are for the source and the target; a side whose sampler is None is not resampled.
     """
 
     noise: NoiseConfig

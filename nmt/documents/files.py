@@ -30,19 +30,19 @@ def format_of(path: Path) -> DocumentFormat:
 
 def open_document(
     text: str, format: DocumentFormat, reader: SentenceReader, name: str | None = None
-) -> "Document | Catalogue":
+) -> "Document | MessageCatalogue":
     """Return the document whose content in the given format is `text`.
 
     Raises DataError, which begins with `name`, if `text` is not in this format. Raises ConfigError
     if a package of the optional dependencies `files` is missing.
     """
     try:
-        return Catalogue(text, reader) if format == "po" else Document(text, format, reader)
+        return MessageCatalogue(text, reader) if format == "po" else Document(text, format, reader)
     except DataError as error:
         raise error if name is None else DataError(f"{name}: {error}") from None
 
 
-class Catalogue:
+class MessageCatalogue:
     """A message catalogue (PO). Messages without a translation get one, and are marked as fuzzy.
 
     The rest is unchanged, except that polib may break the lines of long strings differently.

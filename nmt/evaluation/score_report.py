@@ -131,7 +131,7 @@ def score_line(result: MetricResult) -> str:
 
 
 def comparison_line(comparison: Comparison, baseline: object) -> str:
-    """Return a line such as `BLEU +1.13 against 60.10 of old.txt, p = 0.012 (...), 0.011 (...)`."""
+    """Return the difference and its p-values: `BLEU +1.13 against 60.10 of old.txt, p = ...`."""
     return (
         f"{comparison.name} {comparison.score - comparison.baseline:+.2f} against "
         f"{comparison.baseline:.2f} of {baseline}, p = {comparison.p_value:.3f} "

@@ -45,9 +45,10 @@ def render_terminal(
 
     `width` is at least MIN_WIDTH, by default the width of the terminal. Without `level`, pieces are
     displayed if they fit, otherwise words. A map that is still too wide gets cells without gaps and
-    shorter labels, then several blocks of columns, one below the other. If the map has the source's
-    share of each row's attribution and the width suffices, each row ends with its share. The map of
-    an empty translation is an empty string. There are no colour codes and no trailing newline.
+    shorter labels, then several blocks of columns, one below the other. For an attribution with
+    source shares (the part of a row that falls on the source), each row ends with its share if the
+    width suffices. The map of an empty translation is an empty string. There are no colour codes
+    and no trailing newline.
     """
     if not translation.hypotheses:
         return ""

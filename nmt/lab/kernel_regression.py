@@ -65,7 +65,7 @@ class Estimate:
     n_isolated: int
 
     def content(self) -> dict[str, object]:
-        """Return the errors, measures of the weights, the total change of slope, and the curve.
+        """Return the results: errors, statistics of the weights, total change of slope, curve.
 
         `points_used` is the effective number of points: the mean of exp(entropy of the weights).
         """

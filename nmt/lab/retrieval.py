@@ -41,7 +41,7 @@ _GRID = torch.logspace(-2.5, 2.0, 91, dtype=torch.float64)
 
 
 class RetrievalOptions(Options):
-    """The query. Nothing in the experiment is random."""
+    """Options of the experiment: the query. There is no seed, because nothing is random."""
 
     query: str = Field(default="thin red winter jacket", description="words to search for")
 

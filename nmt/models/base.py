@@ -150,7 +150,7 @@ class Seq2Seq(nn.Module, abc.ABC):
     def init_search_state(self, memory: Memory) -> State:
         """Return the initial state for a search.
 
-        Here a model may apply a linear map once that would otherwise be applied at every step.
+        A model may compute here once what each step would compute again, such as a linear map.
         """
         return self.init_state(memory)
 

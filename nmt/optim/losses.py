@@ -1,7 +1,7 @@
 """Training losses and their configs.
 
-To add a loss, write a subclass of `Loss` with `of_targets` and a config class with `build`. Add the
-config to the union at the end. A loss may read the attention weights in the decoder's output.
+To add a loss, write a subclass of `Loss` with `target_loss` and a config class with `build`. Add
+the config to the union at the end. A loss may read the attention weights in the decoder's output.
 """
 
 import abc
@@ -63,10 +63,10 @@ class Loss(abc.ABC):
 
     def __call__(self, output: DecoderOutput, batch: Batch) -> LossSum:
         """Return the sums for a batch. `loss_sum` includes the auxiliary loss of `output`."""
-        return _with_auxiliary(output, batch.tgt_out, *self.of_targets(output, batch))
+        return _with_auxiliary(output, batch.tgt_out, *self.target_loss(output, batch))
 
     @abc.abstractmethod
-    def of_targets(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
+    def target_loss(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
         """Return the loss sum, without the auxiliary loss, and -log p of each target token.
 
         Only the loss sum needs a gradient. -log p is used in reports and by the auxiliary loss.
@@ -79,7 +79,7 @@ class CrossEntropy(Loss):
 
     smoothing: float = 0.0
 
-    def of_targets(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
+    def target_loss(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
         keep = batch.tgt_out != PAD_ID
         return output.vocabulary.cross_entropy(output.features, batch.tgt_out, keep, self.smoothing)
 
@@ -106,8 +106,8 @@ class GuidedAlignment(CrossEntropy):
     def at_epoch(self, epoch: int) -> Loss:
         return replace(self, factor=self.factor * self.decay**epoch)
 
-    def of_targets(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
-        loss_sum, nlls = super().of_targets(output, batch)
+    def target_loss(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
+        loss_sum, nlls = super().target_loss(output, batch)
         if batch.links is not None:
             loss_sum = loss_sum + self.factor * self.links_sum(output, batch.links)
         return loss_sum, nlls
@@ -137,7 +137,7 @@ class RDrop(CrossEntropy):
         both = super().__call__(output, batch)
         return LossSum(both.loss_sum / 2, both.nll_sum / 2)
 
-    def of_targets(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
+    def target_loss(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
         return paired_loss(output, batch.tgt_out, self.smoothing, self.alpha / 2, self.alpha / 2)
 
 
@@ -161,7 +161,7 @@ class SimCut(CrossEntropy):
     def forward_context(self, model: nn.Module) -> AbstractContextManager[None]:
         return zero_pad_embeddings(model)
 
-    def of_targets(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
+    def target_loss(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
         return paired_loss(output, batch.tgt_out, self.smoothing, self.alpha, 0.0)
 
 

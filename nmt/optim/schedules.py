@@ -111,7 +111,7 @@ class Schedule:
             self._scheduler = LambdaLR(optimizer, lambda step: factor(step, total_steps))
 
     def after_update(self) -> None:
-        """Step a schedule that counts updates. Call this once after every update."""
+        """Advance a schedule that counts updates; others ignore this call after each update."""
         if isinstance(self._scheduler, LambdaLR):
             self._scheduler.step()
 

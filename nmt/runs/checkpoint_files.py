@@ -24,8 +24,8 @@ from nmt.storage.bounded import read_json, stay_inside
 from nmt.storage.tensor_file import (
     SCALES,
     Specs,
+    canonical_names,
     check_finite,
-    first_names,
     int8_matrices,
     read_safetensors,
     specs_of,
@@ -71,7 +71,7 @@ def write_files(
     for file, tensors in ((MODEL, model_tensors), (STATE, state_tensors)):
         if tensors is None:
             continue
-        names = set(first_names(tensors).values())
+        names = set(canonical_names(tensors).values())
         # Cloned, because safetensors refuses tensors that share memory.
         copies = {n: tensors[n].detach().cpu().contiguous().clone() for n in names}
         content_bytes = safetensors.torch.save(copies)

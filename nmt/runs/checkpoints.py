@@ -226,10 +226,10 @@ class CheckpointFolder:
     def load_weights(self, which: str, expected: Specs | None = None) -> tuple[int, Tensors]:
         """Return the step and the model's tensors, which suffice for translation.
 
-        If a training moves the label `which` and deletes the folder during the read, the label is
-        read again. Raises CheckpointError if the checkpoint is missing or damaged or, before
-        tensors are loaded, if they differ from `expected` (None allows any tensors). No other
-        checkpoint is used instead, since its translations would differ.
+        If a training process moves the label `which` and deletes its folder during the read, the
+        label is read again. Raises CheckpointError if the checkpoint is missing or damaged, or if
+        its tensors do not match `expected` (None: any), which is checked before they are loaded.
+        No other checkpoint is used instead, since its translations would differ.
         """
         while True:
             step = self._step_of(which)

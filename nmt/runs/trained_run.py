@@ -19,7 +19,7 @@ from nmt.runs.hub import download, is_hub_name
 from nmt.runs.pack import unpack
 from nmt.settings.config_file import Overrides, with_overrides
 from nmt.storage.bounded import stay_inside
-from nmt.storage.tensor_file import MISFIT, Specs, check_specs, first_names, specs_of
+from nmt.storage.tensor_file import MISFIT, Specs, canonical_names, check_specs, specs_of
 from nmt.text.tokenizer import Tokenizers
 from nmt.types import FilePath
 
@@ -120,7 +120,7 @@ class TrainedRun:
         folder = self.directory.checkpoint_folder
         with self.naming():
             step, tensors = folder.load_weights(str(checkpoint), _expected(weights))
-        return step, {name: tensors[first] for name, first in first_names(weights).items()}
+        return step, {name: tensors[first] for name, first in canonical_names(weights).items()}
 
 
 def load_models(
@@ -180,4 +180,4 @@ def _naming(name: str, path: Path) -> Iterator[None]:
 def _expected(weights: Tensors) -> Specs:
     """Return the specs of the tensors that a checkpoint of the model must have."""
     specs = specs_of(weights)
-    return {name: specs[name] for name in first_names(weights).values()}
+    return {name: specs[name] for name in canonical_names(weights).values()}

@@ -57,7 +57,7 @@ class Start(NamedTuple):
     on_step: Callable[[], None] = lambda: None
 
     def bounds(self, config: SearchConfig) -> list[int]:
-        """Return the largest number of pieces of each translation, eos included."""
+        """Return the maximum length of each translation, in pieces with eos."""
         bounds = [config.length_bound(length) for length in self.src_lengths]
         minima = [constraint.n_pieces for constraint in self.constraints] or bounds
         return list(map(max, bounds, minima))
@@ -70,9 +70,9 @@ def search_from(
     """Search until no row can change the n best hypotheses, and return these.
 
     `sampler`, which needs a beam of 1, chooses the pieces (None: the most probable ones). Finished
-    rows are dropped. But on a GPU without constraints they stay, with a total of -infinity, so that
-    all steps have the same shapes. The host then waits for the GPU only every few steps, unless an
-    option such as a repetition bound needs the pieces.
+    rows are dropped, except in a search without constraints on a GPU: there they stay, with a total
+    log-probability of -infinity, so that all steps have the same shapes. The host then waits for
+    the GPU only every few steps, unless an option such as a repetition bound needs the pieces.
     """
     bounds, constraints = start.bounds(config), None
     if start.constraints:

@@ -68,7 +68,7 @@ class Constraints:
         return state.with_attention(torch.from_numpy(weights).to(slots.device))
 
     def force(self, pieces: Pieces, out: StepOutput, slots: Int[Tensor, " R"], step: int) -> Pieces:
-        """Return `pieces`, but only the prefix's next piece for each row within its prefix."""
+        """Return `pieces`; a row with an incomplete prefix keeps only the next prefix piece."""
         prefixes = [constraint.prefix for constraint in self._of_rows(slots)]
         rows = [row for row, prefix in enumerate(prefixes) if step < len(prefix)]
         if not rows:

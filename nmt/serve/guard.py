@@ -75,7 +75,7 @@ class Guard:
         """
         if problem := origin_problem(headers, self.options):
             raise HTTPException(403, problem)
-        allowed = self.options.body_bytes
+        allowed = self.options.max_body_bytes
         too_large = HTTPException(413, f"the request is too large, allowed: {allowed:,} bytes")
         if int(headers.get("content-length", 0)) > allowed:
             raise too_large

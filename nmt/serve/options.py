@@ -31,7 +31,7 @@ class ServerOptions:
     host: str = "localhost"
 
     @property
-    def body_bytes(self) -> int:
+    def max_body_bytes(self) -> int:
         """Return the size limit of a body: JSON and forms need at most 12 bytes per character."""
         return 12 * self.characters + (1 << 14)
 

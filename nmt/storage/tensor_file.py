@@ -71,7 +71,7 @@ def int8_matrices(specs: Specs) -> set[str]:
     }
 
 
-def first_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+def canonical_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """Map each name to the first name of the same tensor. A tied tensor has several names."""
     first: dict[object, str] = {}
     names = {}

@@ -101,10 +101,10 @@ class RunLog:
     def rewind(self, step: int, validated: bool = True, checksum: object = None) -> list[str]:
         """Delete damaged lines and the records that a run resumed after `step` will write again.
 
-        These are the records after `step` and, unless `validated`, the validation at `step`. Call
-        this once, before the first record. Returns a list with a warning if the remaining records
-        do not match `checksum`, the checkpoint's value, and an empty list if they match or
-        `checksum` is None. Raises CheckpointError if the file cannot be read.
+        The run will write the records after `step` again and, unless `validated`, the validation at
+        `step`. Call this once, before the first record. `checksum` is the checkpoint's value (None:
+        not checked). Returns a list with one warning if the remaining records do not match it, else
+        an empty list. Raises CheckpointError if the file cannot be read.
         """
         if self._folder is None:
             return []

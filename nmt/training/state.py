@@ -71,9 +71,10 @@ class TrainingState:
         return self.model if self.averages is None else cast(Seq2Seq, self.averages.module)
 
     def start_epoch(self, plan: EpochPlan) -> bool:
-        """Record the plan of this epoch. Return whether a begun epoch begins anew.
+        """Record the plan of this epoch. Return whether an interrupted epoch must start again.
 
-        `progress.batch` is a position in one plan. Other batch sizes or noise give another plan.
+        It must if the plan differs from the recorded plan, in which `progress.batch` is a position.
+        Other batch sizes or noise change the plan.
         """
         batch, fingerprint = self.progress.batch, plan.fingerprint
         is_valid = self.progress.plan == fingerprint and batch < len(plan)
@@ -102,7 +103,7 @@ class TrainingState:
         self.schedule.after_validation(measured)
         return self.progress.best_step == self.step
 
-    def keep_step(self, keep_last: int) -> None:
+    def record_kept_step(self, keep_last: int) -> None:
         """Add this step to `progress.kept_steps`, which are limited to the newest `keep_last`."""
         steps = (*self.progress.kept_steps, self.step)[-keep_last:]
         self.progress = replace(self.progress, kept_steps=steps)

@@ -276,6 +276,6 @@ class Trainer:
         """
         is_kept = self.state.step in self.state.progress.kept_steps
         if not is_kept:
-            self.state.keep_step(self.config.train.keep_last)
+            self.state.record_kept_step(self.config.train.keep_last)
         if is_changed or not is_kept:
             self.save()

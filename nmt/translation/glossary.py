@@ -127,7 +127,7 @@ class Glossary:
 
 
 def number_terms(text: str, tokenizers: Tokenizers) -> list[Term]:
-    """Return the numbers in digits of a text that the target vocabulary can write, each once."""
+    """Return a term for each distinct number in digits, if the target vocabulary can write it."""
     tgt, is_reversed, terms = tokenizers.tgt, tokenizers.reverse_target, []
     for forms in dict.fromkeys(number_forms(text)):
         words = tuple(filter(None, (word_of(tgt, form, is_reversed) for form in forms)))

@@ -69,9 +69,10 @@ def replace_unknown(
     """Replace each `<unk>` in the texts of a translation; ids and pieces are unchanged.
 
     Consecutive `<unk>` pieces count as one unknown word. Its source word is the one whose pieces
-    get the most attention from them in total, without surrounding punctuation. The unknown word is
-    replaced by the source word's entry in `lexicon` (as written, else in lower case); without an
-    entry, by the source word. `<unk>` stays if no source word has any weight (attention `none`).
+    receive the most attention from these pieces in total; punctuation around it is removed. The
+    unknown word is replaced by the source word's entry in `lexicon` (as written, else in lower
+    case); without an entry, by the source word. `<unk>` stays if no source word has any weight
+    (attention `none`).
     """
     hypotheses = []
     for output in translation.hypotheses:

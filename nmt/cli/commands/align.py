@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.messages import note_languages, print_json, say
+from nmt.cli.shared.messages import print_json, print_language_notes, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, open_run
 from nmt.cli.shared.options import Checkpoint, First, Json, Method, OutFile, RunOption, split_option
 from nmt.cli.shared.sentences import pair_chunks, print_lines, with_progress
@@ -156,5 +156,5 @@ def _links(aligner: "Aligner", src: Path, tgt: Path, tokenised: bool) -> "Iterat
     """Yield the links of each pair, computed a chunk at a time."""
     for number, (sources, targets) in enumerate(pair_chunks(src, tgt, _CHUNK)):
         if number == 0:
-            note_languages(sources, targets, *aligner.translator.languages)
+            print_language_notes(sources, targets, *aligner.translator.languages)
         yield from aligner.align(sources, targets, tokenised)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.cli.shared.messages import note_languages, say, summary_lines
+from nmt.cli.shared.messages import print_language_notes, say, summary_lines
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, RerankOptions, SearchOptions
 from nmt.cli.shared.options import Force, MaxRatio, OutFolder, SourceFile
 from nmt.cli.shared.sentences import file_lines, with_progress
@@ -62,7 +62,7 @@ def augment(
                 "side of these pairs may be in the test set of the opposite direction"
             )
     translator = models.load(runs, compute, rerank=rerank)
-    note_languages([text.src_text for text in texts], (), *translator.languages)
+    print_language_notes([text.src_text for text in texts], (), *translator.languages)
 
     def show_progress(translations: "Iterator[Translation]", count: int) -> "Iterable[Translation]":
         n_missing, n_parts = (-(-n // PART_TEXTS) for n in (count, len(texts)))

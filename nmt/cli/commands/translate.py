@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.messages import note_languages, print_path, say
+from nmt.cli.shared.messages import print_language_notes, print_path, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, RerankOptions, SearchOptions
 from nmt.cli.shared.options import GlossaryFile, Json, OutFile
 from nmt.cli.shared.sentences import (
@@ -260,7 +260,7 @@ class _Output:
             from nmt.explain.terminal import legend
 
             say(legend())
-        note_languages(self.sources, (), src_lang, tgt_lang)
+        print_language_notes(self.sources, (), src_lang, tgt_lang)
         noun = "sentence" if self.is_split else "line"
         unit = "sentence" if self.is_document else "line"
         seen = recorded_words(self.translator.runs[0].directory.tokenizer_path)

@@ -39,7 +39,7 @@ def print_path(path: Path | None) -> None:
         typer.echo(path)
 
 
-def note_languages(
+def print_language_notes(
     src_texts: Sequence[str], tgt_texts: Sequence[str], src_lang: str, tgt_lang: str
 ) -> None:
     """Print a note on stderr for each side whose texts look like another language."""

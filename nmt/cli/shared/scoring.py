@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from nmt.cli.shared.messages import note_languages, say
+from nmt.cli.shared.messages import print_language_notes, say
 from nmt.cli.shared.options import language_option, split_option
 from nmt.errors import ConfigError
 
@@ -130,7 +130,7 @@ class ScoreOptions:
         sources = [example.src_text for example in test_set.examples]
         references = [text for example in test_set.examples for text in example.ref_texts]
         src_lang, tgt_lang = (config.data.src_lang, config.data.tgt_lang) if config else ("", "")
-        note_languages(sources, references, src_lang, self.lang or tgt_lang)
+        print_language_notes(sources, references, src_lang, self.lang or tgt_lang)
         return test_set
 
 

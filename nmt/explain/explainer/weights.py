@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nmt.models.base import Seq2Seq
 from nmt.ops import Operations
-from nmt.storage.tensor_file import first_names
+from nmt.storage.tensor_file import canonical_names
 
 Numbers = Literal["int8", "fp16"]
 """The number format of a page's matrices. Vectors, such as biases, are in fp32."""
@@ -32,7 +32,7 @@ class PackedTensor(NamedTuple):
 def packed_tensors(model: Seq2Seq, numbers: Numbers) -> Iterator[tuple[str, PackedTensor]]:
     """Yield each tensor of a model once, with its first name. The model must be on the CPU."""
     tensors = model.state_dict(keep_vars=True)
-    for name in dict.fromkeys(first_names(tensors).values()):
+    for name in dict.fromkeys(canonical_names(tensors).values()):
         yield name, _pack(tensors[name].detach().float(), numbers)
 
 
@@ -61,7 +61,7 @@ def layout_and_bytes(model: Seq2Seq, numbers: Numbers) -> tuple[dict[str, object
     for name, (kind, tensor_bytes, values) in packed_tensors(model, numbers):
         entries[name] = {"shape": [*values.shape], "numbers": kind, "offset": len(content)}
         content += tensor_bytes + bytes(-len(tensor_bytes) % _ALIGNMENT)
-    first = first_names(model.state_dict(keep_vars=True))
+    first = canonical_names(model.state_dict(keep_vars=True))
     return {name: entries[first_name] for name, first_name in first.items()}, bytes(content)
 
 

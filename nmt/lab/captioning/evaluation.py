@@ -75,9 +75,9 @@ class AttentionShares:
 
 
 def attention_shares(captions: Captions, aspect: Aspect) -> AttentionShares | None:
-    """Return the mean shares for words of `aspect` in correct captions, or None without any.
+    """Return the mean shares over the words of `aspect` in correct captions; None without words.
 
-    Wrong captions are left out, since their words may describe no thing of the picture.
+    Wrong captions are left out, since their words may not describe anything in the picture.
     """
     rows = []
     for generated in captions:

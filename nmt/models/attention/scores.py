@@ -184,7 +184,7 @@ class GaussianConfig(_SameSizes):
 class GaussianAttention(Attention):
     """score(q, k) = -(||q - k|| w)^2 / 2 (Nadaraya 1964, Watson 1964; d2l.ai, section 11.2).
 
-    w = width exp(theta) is always positive. theta is learned from 0.
+    w = width exp(theta) is always positive; the parameter theta is initially 0.
     """
 
     def __init__(self, size: int, width: float) -> None:
