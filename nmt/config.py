@@ -148,7 +148,7 @@ class ValidConfig(Config):
     attention_health: bool = Field(
         default=True,
         description="measure the attention of the scored translations (entropy, coverage, weight "
-        "on </s>, diagonality), and warn once if the attention collapses (docs/alignment.md)",
+        "on </s>, diagonality), and warn if the attention has collapsed (docs/alignment.md)",
     )
     patience: int | None = Field(
         default=None,

@@ -24,6 +24,7 @@ _SCRIPTS = (  # a script requires those before it
     *("labels", "cards", "step_view", "tree_view", "page"),
 )
 _SCORES = ("additive", "dot", "scaled_dot", "general")
+_CELLS, _TOKENIZERS = ("gru", "lstm"), ("sentencepiece", "word")
 _ATTENTION_KINDS = {"weights": "soft", "span": "global", "coverage": "none"}
 
 
@@ -55,6 +56,11 @@ def _unsupported(config: RunConfig) -> Iterator[tuple[str, str, str]]:
     if not isinstance(model, RNNConfig):
         yield "model.kind", f"'{model.kind}'", "'rnn'"
         return
+    for side in ("encoder", "decoder"):
+        if (cell := getattr(model, side).cell) not in _CELLS:
+            yield f"model.{side}.cell", f"'{cell}'", ", ".join(_CELLS)
+    if (tokenizer := config.tokenizer.kind) not in _TOKENIZERS:
+        yield "tokenizer.kind", f"'{tokenizer}'", ", ".join(_TOKENIZERS)
     attention = model.attention
     if attention.kind == "none" or attention.kind not in (*_SCORES, "multi_head"):
         yield "model.attention.kind", f"'{attention.kind}'", ", ".join((*_SCORES, "multi_head"))

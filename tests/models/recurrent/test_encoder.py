@@ -17,7 +17,7 @@ from nmt.ops.masks import keep_from_lengths
 
 LENGTHS = (4, 7, 1)
 TORCHS: dict[CellKind, type[nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM}
-KINDS = pytest.mark.parametrize("kind", CELLS)
+KINDS = pytest.mark.parametrize("kind", TORCHS)
 
 
 @KINDS
