@@ -46,7 +46,7 @@ def _looks(results: Sequence[Result]) -> str:
         head = "" if looks.n_heads == 1 else f"{looks.head_entropy:.2f}"
         share = f"{100 * looks.share:.0f} %"
         rows.append([result.name, f"{looks.entropy:.2f}", share, f"{looks.largest:.2f}", head])
-    titles = ["kind", "entropy (nats)", "of the possible", "largest weight"]
+    titles = ["kind", "entropy (nats)", "share of the maximum", "largest weight"]
     return markdown_table([*titles, "entropy of a head"], rows)
 
 
