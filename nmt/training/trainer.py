@@ -124,7 +124,7 @@ class Trainer:
         plan = batcher.plan(state.progress.epoch)
         name = epoch_name(self.config.train, state.progress.epoch + 1)
         if state.start_epoch(plan):
-            self.log.say(f"batches       {name} begins anew: the plan of its batches has changed")
+            self.log.say(f"batches       {name} starts again: its batches have changed")
         if stage and state.step == stages[stage - 1].from_step:
             values = stages[stage - 1].model_dump_json(exclude_defaults=True)
             self.log.say(f"stage {stage} of {len(stages)}  {values}")

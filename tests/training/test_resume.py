@@ -262,7 +262,7 @@ def test_other_batches_begin_the_epoch_anew(corpus, monkeypatch, stop, old, new,
     train_steps(new, allow_change=True)
     assert [len(rows) for rows in epochs] == [n_rows] + [100] * (len(epochs) - 1)
     assert all(len(rows) == len(set(rows)) for rows in epochs)
-    assert ("begins anew" in log_of(corpus / "run")) is (n_rows == 100)
+    assert ("starts again" in log_of(corpus / "run")) is (n_rows == 100)
     ends = {line["epoch"]: line["step"] for line in records(corpus / "run", "train")}
     assert [line["step"] for line in records(corpus / "run", "valid")] == list(ends.values())
 
