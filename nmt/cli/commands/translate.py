@@ -46,9 +46,7 @@ def translate(
         DocumentFormat | None,
         Option(help="Format of the texts.", show_default="by the ending of --file, or text"),
     ] = None,
-    lines: Annotated[
-        bool, Option("--lines", help="Read each line as one sentence, and do not split it.")
-    ] = False,
+    lines: Annotated[bool, "Read each line as one sentence, and do not split it."] = False,
     models: ModelOptions,
     rerank: RerankOptions,
     search: SearchOptions,
@@ -57,18 +55,13 @@ def translate(
     glossary: GlossaryFile = None,
     compute: ComputeOptions,
     as_json: Json = False,
-    confidence: Annotated[
-        bool, Option("--confidence", help="Add the probability that a translation is good.")
-    ] = False,
-    show_attention: Annotated[
-        bool, Option("--show-attention", help="Draw the attention weights below each translation.")
-    ] = False,
+    confidence: Annotated[bool, "Add the probability that a translation is good."] = False,
+    show_attention: Annotated[bool, "Draw the attention weights below each translation."] = False,
     replace_unk: Annotated[
-        bool,
-        Option("--replace-unk", help="Replace <unk> by the source word with the most attention."),
+        bool, "Replace <unk> by the source word with the most attention."
     ] = False,
     lexicon: Annotated[
-        Path | None, Option(help="Lexicon for --replace-unk: lines of word, tab, translation.")
+        Path | None, "Lexicon for --replace-unk: lines of word, tab, translation."
     ] = None,
     out: OutFile = None,
 ) -> None:

@@ -112,10 +112,7 @@ class ModelOptions:
     checkpoint: Checkpoint = None
 
     def open(
-        self,
-        compute: ComputeOptions,
-        keys: Keys = None,
-        builtin: bool = False,
+        self, compute: ComputeOptions, keys: Keys = None, builtin: bool = False
     ) -> "list[TrainedRun]":
         """Open the runs of --run, or the newest run without --run; `builtin` is as in `open_run`.
 

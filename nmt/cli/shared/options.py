@@ -114,10 +114,7 @@ Data = Annotated[Path, Option(envvar="NMT_DATA", help="Folder of named corpora."
 SourceFile = Annotated[Path | None, Option(help="Source text, one sentence a line; - is stdin.")]
 GlossaryFile = Annotated[
     Path | None,
-    Option(
-        "--glossary",
-        help="Terms: lines of source, tab, target; | separates forms; no target: copy.",
-    ),
+    "Terms: lines of source, tab, target; | separates forms; no target: copy.",
 ]
 Run = Annotated[
     Path | None,
