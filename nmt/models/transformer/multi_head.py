@@ -119,8 +119,9 @@ class MultiHead(nn.Module):
         A query without any kept key gets a sum of 0. If `keep` is None, all keys are kept.
         `override` replaces the attention weights, except where it is NaN.
         """
-        queries = self.split(self.W_q(query))
-        sums, weights = self.attend(queries, memory, keep, with_weights, override)
+        sums, weights = self.attend(  # its input has no name, so that its memory is freed here
+            self.split(self.W_q(query)), memory, keep, with_weights, override
+        )
         return self.join(sums), weights
 
     def attend(
