@@ -189,6 +189,11 @@ class RunConfig(Config):
             raise conflict_error(conflicts)
         return self
 
+    @property
+    def min_batch_size(self) -> int:
+        """The smallest `train.batch_size`; in tokens, the longest pair and its eos must fit."""
+        return 1 if self.train.batch_by == "sentences" else self.data.max_pieces + 1
+
 
 def load_config(path: FilePath, overrides: Overrides = ()) -> RunConfig:
     """Load a config from the YAML file `path`, and apply `overrides` such as `train.lr=3e-4`.
@@ -227,7 +232,7 @@ def _training_end(config: RunConfig) -> Iterator[Conflict]:
 
 def _data(config: RunConfig) -> Iterator[Conflict]:
     data, train = config.data, config.train
-    if train.batch_by == "tokens" and train.batch_size <= data.max_pieces:
+    if train.batch_size < config.min_batch_size:
         allowed = f"more than data.max_pieces ({data.max_pieces}), to fit the longest pair"
         yield "train.batch_size", f"got {train.batch_size} tokens, allowed: {allowed}"
     if data.corpus is not None or data.train is None:

@@ -108,7 +108,7 @@ def _by_length(src: Lengths, tgt: Lengths) -> npt.NDArray[np.int64]:
 
 
 def _token_cuts(lengths: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    """Return the index of the first row of each batch. `lengths` are those of the longer sides.
+    """Return the index of the first row of each batch. `lengths` has the longer side of each row.
 
     A batch takes rows in order, at least one, while their number * their greatest length <= `size`.
     """

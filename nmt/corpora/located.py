@@ -36,7 +36,7 @@ class LocatedSplit:
 
     `max_bytes` limits the text of each file or archive. `hash_part` selects one part of a division
     by HashSplit. With `is_swapped`, source and target are exchanged. The pairs of `joined_splits`
-    come after those of `files`. `held_out` selects a part of all these pairs.
+    follow the pairs of `files`. `held_out` selects a part of all these pairs.
     """
 
     files: PairsConfig
@@ -140,7 +140,7 @@ def locate_named(
 ) -> LocatedSplit:
     """Locate the files of a split of a named corpus in `folder`.
 
-    `languages` are the source and target language, by default those of the entry. Raises DataError
+    `languages` are the source and target language, by default as in the entry. Raises DataError
     if a file is missing, and ConfigError if the corpus or split is unknown or in other languages.
     """
     entry = find_entry(corpus, folder)

@@ -235,8 +235,8 @@ class DataConfig(Config):
     tgt_lang: str = Field(default="fr", min_length=1, description="target language, ISO 639 code")
     corpus: str | None = Field(
         default=None,
-        description="named corpus (`nmt corpus list`) for those of train, valid and test that are "
-        "not set below",
+        description="named corpus (`nmt corpus list`) of train, valid and test, unless they are "
+        "set below",
     )
     train: SplitConfig | None = Field(default=None, description="the training pairs")
     valid: SplitConfig | None = Field(

@@ -49,6 +49,11 @@ def stream_lines(path: Path, max_bytes: int | None = None) -> Iterator[str]:
         yield from text.lines()
 
 
+def has_crlf(text: str) -> bool:
+    """Return whether the first line of a text ends in `\\r\\n`."""
+    return text.partition("\n")[0].endswith("\r") and "\n" in text
+
+
 def archive_of(path: Path) -> Path:
     """Return the file on disk from which `path` is read: the archive of a member, or `path`."""
     return split_member(path)[0]
@@ -72,7 +77,7 @@ class Text:
         for block in self.blocks():
             text, fault = _decoded(block, self.name, n_lines)
             if n_lines == 0 and not keep_cr:
-                is_crlf = text.partition("\n")[0].endswith("\r") and "\n" in text
+                is_crlf = has_crlf(text)
             lines = (text.replace("\r\n", "\n") if is_crlf else text).split("\n")
             if not lines[-1]:
                 lines.pop()

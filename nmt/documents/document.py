@@ -66,11 +66,11 @@ class Document:
     """
 
     def __init__(self, text: str, format: TextFormat, reader: SentenceReader) -> None:
-        self.parts: list[Part] = []
+        self.parts = [Part(_BOM)] if text.startswith(_BOM) else []
+        text = text.removeprefix(_BOM)
         spaces = _HTML_SPACE if format == "html" else _LINE_BREAK
-        position, offset = 0, text.startswith("\ufeff")  # a byte order mark
-        for span in blocks(text[offset:], format):
-            start, end = (place + offset for place in span)
+        position = 0
+        for start, end in blocks(text, format):
             # Sentences are found in a copy of the block that has spaces for line breaks and tags.
             block = hide_markup(text[start:end], format)
             block = spaces.sub(lambda match: " " * len(match[0]), block)
@@ -138,3 +138,4 @@ _SPACE = re.compile(r" (?!(?:[-–—+*_=#]*+|\d{1,9}[.)])(?: |\Z)|[>|]|<[!?]|``
 """A space, but none before what would begin a block of Markdown, or a speech, in a new line."""
 
 _PIPE = re.compile(r"(?<!\\)\|")
+_BOM = "\ufeff"  # a byte order mark

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.corpora.readers.po import forms_of, parse_catalogue
+from nmt.corpora.text_files import has_crlf
 from nmt.documents.document import Document, SentenceReader
 from nmt.errors import DataError
 from nmt.names import DocumentFormat
@@ -76,5 +77,4 @@ class MessageCatalogue:
         content = str(self._file)
         if self._file.metadata_is_fuzzy == 0:  # not the flags of a header: polib adds an empty one
             content = content.replace('\nmsgid ""\nmsgstr ""\n', "\n", 1).removeprefix("#\n\n")
-        is_crlf = self._text.partition("\n")[0].endswith("\r")
-        return [content.replace("\n", "\r\n") if is_crlf else content]
+        return [content.replace("\n", "\r\n") if has_crlf(self._text) else content]

@@ -85,9 +85,9 @@ class Ranks:
                 f"{', '.join(names)}: got {rank}, {world} and {local_rank}, allowed: RANK from 0 "
                 "to WORLD_SIZE - 1, and LOCAL_RANK from 0"
             )
-        lacks = [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in environment]
-        if world > 1 and lacks:
-            raise ConfigError(f"{', '.join(lacks)}: not set; start the processes with torchrun")
+        missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in environment]
+        if world > 1 and missing:
+            raise ConfigError(f"{', '.join(missing)}: not set; start the processes with torchrun")
         return cls(rank, world, local_rank)
 
     @property

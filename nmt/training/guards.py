@@ -25,8 +25,7 @@ def explain_update_errors(step: int, config: RunConfig, saved_step: int | None) 
         if not is_out_of_memory(error):
             raise
         train = config.train
-        smallest = 1 if train.batch_by == "sentences" else config.data.max_pieces + 1
-        size = max(smallest, train.batch_size // 2)
+        size = max(config.min_batch_size, train.batch_size // 2)
         way, change = "no checkpoint was saved yet: start again with ", ""
         if saved_step is not None:
             way = f"to continue from the last checkpoint (step {saved_step:,}): "

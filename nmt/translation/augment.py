@@ -54,7 +54,7 @@ class PairRules:
     def cleaning(self, languages: tuple[str, str]) -> CleaningRules:
         """Return the cleaning rules for the pairs.
 
-        `languages` are the language of the texts and that of the translations, also with `back`.
+        `languages` has the language of the texts before the translations', also with `back`.
         """
         src_lang, tgt_lang = languages[::-1] if self.back else languages
         return CleaningRules(src_lang, tgt_lang, max_ratio=self.max_ratio)

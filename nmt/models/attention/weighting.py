@@ -21,7 +21,7 @@ class SampleStatistics:
     """The log-probabilities and entropies of sampled positions, in nats, summed over the heads.
 
     `log_probs` are 0 for sentences that use expected weights instead of samples. `entropies` are
-    those of the distributions over positions. The REINFORCE loss uses both.
+    the entropies of the distributions over positions. The REINFORCE loss uses both.
     """
 
     log_probs: Float[Tensor, "B Q"]
