@@ -5,7 +5,7 @@ position of the batch. The output of every model is thus a differentiable functi
 prefix embeddings, without a change to the model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -90,7 +90,7 @@ def input_x_gradient(model: Seq2Seq, pair: Pair) -> Scores:
 
     F_t is `EmbeddedPair.objective` at step t, in nats, and x_i the embedding of piece i.
     """
-    return _path_gradients(EmbeddedPair(model, pair), [1.0], [1.0])
+    return _path_gradients(EmbeddedPair(model, pair), range(len(pair.tgt_out)), [1.0], [1.0])
 
 
 def integrated_gradients(model: Seq2Seq, pair: Pair) -> Scores:
@@ -98,34 +98,45 @@ def integrated_gradients(model: Seq2Seq, pair: Pair) -> Scores:
 
     The baseline of each embedding, in source and prefix, is the zero vector (section 3). The scores
     of a row sum to F_t(x) - F_t(0), up to the error of the Gauss-Legendre quadrature. The number of
-    points is doubled until that error is at most _TOLERANCE, or until it is the last of _POINTS.
+    points of a row is doubled until that error is at most _TOLERANCE, or until it is the last of
+    _POINTS.
     """
     embedded = EmbeddedPair(model, pair)
     ends = {name: torch.stack([torch.zeros_like(x), x]) for name, x in embedded.vectors.items()}
     with torch.no_grad():
         at_zero, at_x = embedded.objective(embedded.forward(ends).logits, pair.tgt_out)
     difference = at_x - at_zero
+    steps = list(range(len(difference)))
+    template = next(iter(embedded.vectors.values()))
+    scores = Scores(*(template.new_zeros(len(steps), len(i)) for i in (pair.src_ids, steps)))
     for n_points in _POINTS:
         nodes, weights = np.polynomial.legendre.leggauss(n_points)
-        scores = _path_gradients(embedded, ((nodes + 1) / 2).tolist(), (weights / 2).tolist())
+        points = ((nodes + 1) / 2).tolist()
+        updates = _path_gradients(embedded, steps, points, (weights / 2).tolist())
+        for side, update in zip(scores, updates, strict=True):
+            side[steps] = update[steps]
         error = torch.cat(scores, dim=1).sum(dim=1) - difference
-        if (error.abs() <= _TOLERANCE * difference.abs().clamp(min=1)).all():
+        steps = (error.abs() > _TOLERANCE * difference.abs().clamp(min=1)).nonzero()[:, 0].tolist()
+        if not steps:
             break
     return scores
 
 
-def _path_gradients(embedded: EmbeddedPair, points: list[float], weights: list[float]) -> Scores:
-    """Return x_i . sum_k w_k dF_t(a_k x) / dx_i.
+def _path_gradients(
+    embedded: EmbeddedPair, steps: Sequence[int], points: list[float], weights: list[float]
+) -> Scores:
+    """Return x_i . sum_k w_k dF_t(a_k x) / dx_i for the `steps` t, and 0 for the other steps.
 
     The batch has a row for each step t and point a_k. Each row has one prediction, so one backward
     pass gives the gradients of all rows.
     """
     vectors, tgt_out = embedded.vectors, embedded.pair.tgt_out
-    n_steps = len(tgt_out)
-    totals = {name: x.new_zeros(n_steps, len(x)) for name, x in vectors.items()}
-    steps = torch.arange(n_steps, device=tgt_out.device).repeat_interleave(len(points))
+    totals = {name: x.new_zeros(len(tgt_out), len(x)) for name, x in vectors.items()}
     template = next(iter(vectors.values()))
-    rows = steps, *(template.new_tensor(values).repeat(n_steps) for values in (points, weights))
+    rows = (
+        torch.tensor(steps, device=tgt_out.device).repeat_interleave(len(points)),
+        *(template.new_tensor(values).repeat(len(steps)) for values in (points, weights)),
+    )
     for t, a, w in zip(*(torch.split(part, embedded.max_rows) for part in rows), strict=True):
         with torch.enable_grad():
             inputs = {name: (a[:, None, None] * x).requires_grad_() for name, x in vectors.items()}
