@@ -91,15 +91,15 @@ def seeded() -> None:
 def kinds() -> Iterator[None]:
     """Forget the kinds that the test registers."""
     from nmt import registry
-    from nmt.config import RunConfig
 
-    fields = [section.model_fields[key] for section, key in registry._KEYS.values()]
+    keys = [pair for pairs in registry._KEYS.values() for pair in pairs]
+    fields = [section.model_fields[key] for section, key in keys]
     annotations = [field.annotation for field in fields]
     names = (registry.METRICS, dict(registry.METRICS)), (LOWER_IS_BETTER, set(LOWER_IS_BETTER))
     yield
     for field, annotation in zip(fields, annotations, strict=True):
         field.annotation = annotation
-    for section in (*(section for section, _ in registry._KEYS.values()), RunConfig):
+    for section in registry._SECTIONS:
         section.model_rebuild(force=True)
     for now, before in names:
         now.clear()

@@ -14,13 +14,16 @@ from torch import nn
 from training.toy import records, train_tiny, write_reversal
 
 from nmt import register
-from nmt.config import RunConfig, load_config
+from nmt.config import RunConfig, dump_config, load_config
 from nmt.errors import ConfigError
 from nmt.evaluation.metric import Metric, MetricResult
 from nmt.models.attention.base import Attention
+from nmt.models.attention.multi_head import MultiHeadConfig
 from nmt.models.attention.options import AttentionOptions
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.optim.losses import LossOptions
+from nmt.optim.optimizers import NamedParameters, OptimizerOptions
+from nmt.runs.directory import add_checksum, load_checksummed_config
 from nmt.settings.config_file import load_plugins
 from nmt.translation.translator import Translator
 from nmt.types import LOWER_IS_BETTER
@@ -81,9 +84,43 @@ def test_a_registered_attention_is_trained_saved_and_loaded(corpus: Path) -> Non
         np.testing.assert_allclose(attention.sum(axis=1), 1, rtol=1e-5)
 
 
+def test_a_registered_attention_works_within_heads() -> None:
+    register(DistanceConfig)
+    over = {"kind": "distance", "power": 1.5}
+    config = MultiHeadConfig.model_validate({"heads": 2, "over": over})
+    core = config.build_core(6, 4, "reference")
+    assert [score.power for score in core.scores] == [1.5, 1.5]
+
+
+class HalvedConfig(OptimizerOptions):
+    """Gradient descent by half of the learning rate."""
+
+    kind: Literal["halved"] = "halved"
+
+    def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
+        return torch.optim.SGD(parameters, lr / 2)
+
+
+def test_a_registered_optimiser_trains(corpus: Path) -> None:
+    register(HalvedConfig)
+    for kind, lr in (("halved", 0.25), ("sgd", 0.125)):
+        train_tiny(corpus, kind, train={"steps": 4, "lr": lr, "optimizer": {"kind": kind}})
+    halved, sgd = (Translator.load(corpus / name).model.state_dict() for name in ("halved", "sgd"))
+    assert all(torch.equal(value, sgd[name]) for name, value in halved.items())
+
+
+def test_a_run_of_a_kind_that_is_not_registered_names_it(tmp_path: Path) -> None:
+    text = dump_config(load_config("starter")).replace("adam", "halved")
+    (tmp_path / "config.yaml").write_text(add_checksum(text))
+    with pytest.raises(ConfigError, match=r"optimizer\.kind: got 'halved'.*\n.*a package"):
+        load_checksummed_config(tmp_path / "config.yaml")
+
+
 def test_a_registered_metric_chooses_the_best_checkpoint(corpus: Path) -> None:
     register(Length)
-    outcome = train_tiny(corpus, "length", valid={"metric": "length", "every": 2})
+    schedule = {"kind": "plateau", "metric": "length"}
+    valid = {"metric": "length", "every": 2}
+    outcome = train_tiny(corpus, "length", valid=valid, train={"schedule": schedule})
     lengths = [(line["length"], line["step"]) for line in records(corpus / "length", "valid")]
     assert outcome.best is not None
     assert outcome.best.describe("length") == f"Length {min(lengths)[0]:.2f}"

@@ -1,5 +1,6 @@
 """Configs of torch's optimisers, and of averages of the weights."""
 
+import abc
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -16,7 +17,18 @@ NamedParameters = Iterable[tuple[str, torch.nn.Parameter]]
 MAX_LR = 1e6  # the highest learning rate allowed; no optimiser needs more
 
 
-class AdamConfig(Config):
+class OptimizerOptions(Config, abc.ABC):
+    """Base class of optimiser configs."""
+
+    @abc.abstractmethod
+    def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
+        """Build the optimiser of the parameters, which are grouped or named as torch allows.
+
+        A state that is saved must consist of tensors of a parameter's shape, and of `step`.
+        """
+
+
+class AdamConfig(OptimizerOptions):
     """Adam (arXiv 1412.6980). `weight_decay` is an L2 penalty, added to the gradient."""
 
     kind: Literal["adam"] = "adam"
@@ -55,7 +67,7 @@ class AdamWConfig(AdamConfig):
         return torch.optim.AdamW(groups, lr, (self.beta1, self.beta2), self.eps, fused=True)
 
 
-class SGDConfig(Config):
+class SGDConfig(OptimizerOptions):
     """Stochastic gradient descent."""
 
     kind: Literal["sgd"] = "sgd"
@@ -103,7 +115,7 @@ def _is_plain(parameter: torch.nn.Parameter) -> bool:
     )
 
 
-class AdadeltaConfig(Config):
+class AdadeltaConfig(OptimizerOptions):
     """Adadelta (arXiv 1212.5701). arXiv 1409.0473 uses it with lr 1."""
 
     kind: Literal["adadelta"] = "adadelta"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.config import RunConfig, dump_config
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.runs.checkpoints import CheckpointFolder
 from nmt.settings.config_file import load_text
 from nmt.settings.yaml_text import read_text
@@ -102,16 +102,24 @@ def add_checksum(text: str) -> str:
 def load_checksummed_config(path: Path) -> RunConfig:
     """Read a run's config.yaml. Raises CheckpointError if it does not match its checksum.
 
-    Without a checksum line there is no check: a user can delete that line and edit the file.
+    Without a checksum line there is no check: a user can delete that line and edit the file. Raises
+    ConfigError if it is invalid.
     """
     try:
         text = read_text(path, regular=True)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file") from None
     head, _, below = text.partition("\n")
-    if head.startswith(_CHECKSUM_PREFIX) and add_checksum(below) != text:
+    is_written = head.startswith(_CHECKSUM_PREFIX)
+    if is_written and add_checksum(below) != text:
         raise CheckpointError(
             f"{path}: changed since nmt wrote it; give other settings to the command "
             "(`search.beam=3`), or delete the first line, the checksum, to keep the edit"
         )
-    return load_text(text, path, (), RunConfig)
+    try:
+        return load_text(text, path, (), RunConfig)
+    except ConfigError as error:
+        if not is_written:
+            raise
+        needs = "another version of nmt, or a package that registers its kinds"
+        raise ConfigError(f"{error}\n{path}: the run needs {needs}") from None

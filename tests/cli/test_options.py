@@ -56,7 +56,7 @@ def test_commands_have_the_shared_options() -> None:
                 assert not arguments[metavar].required
         assert ("--config" in options) == ("CONFIG" in arguments)
     drawn = {"--temperature", "--top-k", "--top-p", "--seed", "--must", "--must-not", "--precision"}
-    for name in ("translate", "eval", "attention", "augment"):
+    for name in ("translate", "attention", "augment"):
         assert drawn <= _options(COMMANDS[f"nmt {name}"]).keys()
 
 

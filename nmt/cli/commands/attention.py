@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from nmt.cli.commands import attention_formats as formats
 from nmt.cli.shared.messages import print_path, say
-from nmt.cli.shared.models import ComputeOptions, ModelOptions, SearchOptions
+from nmt.cli.shared.models import ComputeOptions, DecodingOptions, ModelOptions
 from nmt.cli.shared.options import First, Method, OutFile, SourceFile, split_option
 from nmt.cli.shared.sentences import checked_arguments, file_lines
 from nmt.errors import ConfigError, format_count
@@ -68,7 +68,7 @@ def attention(
     numbers: Annotated[bool, "Write each weight into its cell of a picture."] = False,
     side_by_side: Annotated[bool, "Draw the maps of all --run side by side; no ensemble."] = False,
     models: ModelOptions,
-    search: SearchOptions,
+    search: DecodingOptions,
     n_best: Annotated[
         int | None,
         Option(min=1, help="Translations per sentence.", show_default="1; beam for jsonl and npz"),
@@ -94,7 +94,7 @@ def attention(
         raise ConfigError("--heads: allowed with --method attention")
     if side_by_side:
         _check_side_by_side(output_format, models, heads, n_best)
-    if target and (n_best or replace(search, length_penalty=None) != SearchOptions()):
+    if target and (n_best or replace(search, length_penalty=None) != DecodingOptions()):
         raise ConfigError("--target: allowed without options of a search, except --length-penalty")
     origins = {"SENTENCE": sentences, "--file": file, "--split": split}
     if len(origin := [name for name, value in origins.items() if value]) != 1:

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt.cli.shared.messages import print_language_notes, say, summary_lines
-from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, RerankOptions, SearchOptions
+from nmt.cli.shared.models import (
+    ComputeOptions,
+    DecodingOptions,
+    ModelOptions,
+    NBest,
+    RerankOptions,
+)
 from nmt.cli.shared.options import Force, MaxRatio, OutFolder, SourceFile
 from nmt.cli.shared.sentences import file_lines, with_progress
 
@@ -20,7 +26,7 @@ def augment(
     file: SourceFile = None,
     models: ModelOptions,
     rerank: RerankOptions,
-    search: SearchOptions,
+    search: DecodingOptions,
     n_best: NBest = None,
     back: Annotated[bool, "Write each translation as the source of its text."] = False,
     max_ratio: MaxRatio = 3.0,

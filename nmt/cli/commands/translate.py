@@ -13,7 +13,13 @@ import typer
 from typer import Argument, Option
 
 from nmt.cli.shared.messages import print_language_notes, print_path, say
-from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, RerankOptions, SearchOptions
+from nmt.cli.shared.models import (
+    ComputeOptions,
+    DecodingOptions,
+    ModelOptions,
+    NBest,
+    RerankOptions,
+)
 from nmt.cli.shared.options import GlossaryFile, Json, OutFile
 from nmt.cli.shared.sentences import (
     checked_arguments,
@@ -49,7 +55,7 @@ def translate(
     lines: Annotated[bool, "Read each line as one sentence, and do not split it."] = False,
     models: ModelOptions,
     rerank: RerankOptions,
-    search: SearchOptions,
+    search: DecodingOptions,
     n_best: NBest = None,
     prefix: Annotated[str, Option(help="Beginning of every translation.", show_default=False)] = "",
     glossary: GlossaryFile = None,

@@ -141,7 +141,7 @@ class ModelOptions:
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Options of search and sampling; None keeps the setting of the run."""
+    """Options of the search; None keeps the setting of the run."""
 
     beam: Annotated[
         int | None,
@@ -163,6 +163,19 @@ class SearchOptions:
             show_default="the run's",
         ),
     ] = None
+
+    def by_key(self) -> dict[str, object]:
+        """Return the values of the flags that were given, by their keys in SearchConfig."""
+        sections = {"mbr": "mbr.samples"}
+        sections |= {name: f"sampling.{name}" for name in ("temperature", "top_k", "top_p", "seed")}
+        flags = {sections.get(name, name): value for name, value in vars(self).items()}
+        return {key: value for key, value in flags.items() if value not in (None, [])}
+
+
+@dataclass(frozen=True)
+class DecodingOptions(SearchOptions):
+    """Options of the search, of sampling, and of required words."""
+
     temperature: Annotated[
         float | None, "Sample translations, with logits divided by this: above 0, at most 100."
     ] = None
@@ -180,13 +193,6 @@ class SearchOptions:
     must_not: Annotated[
         list[str] | None, "Word that no translation may contain; may be repeated."
     ] = None
-
-    def by_key(self) -> dict[str, object]:
-        """Return the values of the flags that were given, by their keys in SearchConfig."""
-        sections = {"mbr": "mbr.samples"}
-        sections |= {name: f"sampling.{name}" for name in ("temperature", "top_k", "top_p", "seed")}
-        flags = {sections.get(name, name): value for name, value in vars(self).items()}
-        return {key: value for key, value in flags.items() if value not in (None, [])}
 
 
 def open_run(run: Path | None, builtin: bool = False) -> "TrainedRun":
