@@ -14,6 +14,7 @@ from nmt.cli.commands import (
     align,
     attention,
     augment,
+    calibrate,
     compare,
     config,
     corpus,
@@ -28,7 +29,6 @@ from nmt.cli.commands import (
     serve,
     train,
     translate,
-    tune,
     vocab,
 )
 from nmt.cli.shared.command import Command
@@ -64,7 +64,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "eval": evaluate.evaluate,
     "compare": compare.compare,
     "score": score.score,
-    "calibrate": tune.calibrate,
+    "calibrate": calibrate.calibrate,
     "attention": attention.attention,
     "align": align.align,
     "lexicon": align.lexicon,
@@ -81,7 +81,6 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 
 _GROUPS: dict[str, tuple[str, list[Callable[..., None]]]] = {
     "runs": ("List, show, pack and publish runs.", [runs.list_, runs.show, runs.pack, runs.push]),
-    "tune": ("Choose settings on the validation set.", [tune.search]),
     "corpus": (
         "List, fetch, check and clean corpora.",
         [corpus.list_, corpus.fetch, corpus.check, corpus.clean],

@@ -53,8 +53,8 @@ class SacreBleuMetric(Metric):
 
         options = self.options
         if self.kind == "BLEU":
-            # force suppresses the warning that the text looks tokenised. Validation and nmt tune,
-            # which compute no intervals, would repeat it at every score.
+            # force suppresses the warning that the text looks tokenised. Validation,
+            # which computes no intervals, would repeat it at every score.
             defaults = {"tokenize": scoring.tokenisation, "force": not scoring.n_bootstrap}
             options = {**defaults, **options}
         return _with_float_scores(METRICS[self.kind](**options))

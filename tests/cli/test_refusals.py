@@ -37,7 +37,6 @@ translate a --must zèbre | zèbre
 translate a --must '' | --must '': search.must: got '', allowed:
 translate a --prefix zèbre | zèbre
 translate a --glossary x.tsv | x.tsv:
-tune search --beams 1,x | --beams: got 1,x
 eval --src en | --src:
 eval --src en --ref fr --split valid | --split:
 eval --hyp fr --beam 3 | --hyp gives the translation

@@ -1,15 +1,13 @@
-"""Evaluation: test sets, typography, scores by a translator that knows its answers, tuning."""
+"""Evaluation: test sets, typography, scores by a translator that knows its answers."""
 
 import itertools
 import json
 import unicodedata
-from copy import copy
 from pathlib import Path
 
 import pytest
 from documents.texts import answer
 from sacrebleu.metrics.bleu import BLEU
-from translation.small import PAIRS, translator_of
 
 from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.errors import ConfigError, DataError
@@ -17,9 +15,7 @@ from nmt.evaluation.evaluate import Scoring, bleu_by_length, evaluate, score_tra
 from nmt.evaluation.examples import files_as_test_set, read_translations, split_named
 from nmt.evaluation.metrics import corpus_bleu
 from nmt.evaluation.score_report import EvalReport, length_line
-from nmt.evaluation.tuning import search_grid
 from nmt.evaluation.typography import typography_of, write_as
-from nmt.search.search_config import SamplingConfig
 from nmt.types import EvalExample, Translation
 
 ENGLISH = ["The man is in the garden.", "Summer has come!"]
@@ -174,45 +170,3 @@ def test_a_report_has_translations_only_where_they_were_made(tmp_path):
     EvalReport("read", read, {}, {}).save(tmp_path)
     names = {path.name for path in (tmp_path / "eval").iterdir()}
     assert names == {"test_2016.flickr.json", "test_2016.flickr.txt", "read.json"}
-
-
-TEXTS = [pair.src_text for pair in PAIRS[:3]] + [""]
-
-
-@pytest.fixture(scope="module")
-def translator():
-    return translator_of()
-
-
-@pytest.fixture(scope="module")
-def examples(translator) -> list[EvalExample]:
-    """The references are what one of the settings gives, so this one is the best."""
-    translations = translator.translate(TEXTS, search={"beam": 3, "length_penalty": 4.0})
-    return [EvalExample(t.src_text, (t.text or "vide",)) for t in translations]
-
-
-def test_each_cell_of_a_grid_has_the_scores_of_its_own_search(translator, examples) -> None:
-    """Beams are plain whatever the run searches by."""
-    other = copy(translator)
-    other.search = translator.search.model_copy(update={"sampling": SamplingConfig()})
-    grid = search_grid(other, examples, SCORING, [3, 1], [4.0, 0.0])
-    settings = [(setting.beam, setting.length_penalty) for setting in grid.settings]
-    assert settings == [(1, 0.0), (1, 4.0), (3, 0.0), (3, 4.0)]
-    assert list(grid.seconds) == [1, 3]
-    for setting in grid.settings:
-        search = {"beam": setting.beam, "length_penalty": setting.length_penalty}
-        texts = [t.text for t in translator.translate(TEXTS, search=search)]
-        assert setting.scores == score_translations(texts, examples, SCORING).scores
-    # The best is the highest, and of equals the first.
-    for metric in ("bleu", "chrf"):
-        assert grid.best(metric) == max(grid.settings, key=lambda s: s.scores[metric].score)
-
-
-def test_what_no_search_allows_is_refused_first(translator, examples) -> None:
-    def never(beam: int, seconds: float) -> None:
-        raise AssertionError
-
-    with pytest.raises(ConfigError, match="beam: got 0"):
-        search_grid(translator, examples, SCORING, [1, 0], [0.6], never)
-    with pytest.raises(ConfigError, match="length_penalty: got 11"):
-        search_grid(translator, examples, SCORING, [1], [0.6, 11.0], never)

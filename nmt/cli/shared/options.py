@@ -147,15 +147,14 @@ def set_option(what: str, example: str) -> Any:
     return Option("--set", metavar="KEY=VALUE", help=help, parser=_override)
 
 
-def numbers_option(help: str, show_default: str, kind: Callable[[str], float] = float) -> Any:
+def numbers_option(help: str, show_default: str) -> Any:
     """Build an option for a list of numbers separated by commas."""
 
-    def numbers(text: str) -> Sequence[int | float]:
+    def numbers(text: str) -> Sequence[float]:
         try:
-            return [kind(part) for part in text.split(",")]
+            return [float(part) for part in text.split(",")]
         except ValueError:
-            name = "whole numbers" if kind is int else "numbers"
-            raise typer.BadParameter(f"got {text}, allowed: {name} between commas") from None
+            raise typer.BadParameter(f"got {text}, allowed: numbers between commas") from None
 
     return Option(help=help, show_default=show_default, metavar="X,X", parser=numbers)
 
