@@ -156,7 +156,7 @@ def test_words_never_seen_are_noted_once(monkeypatch: pytest.MonkeyPatch) -> Non
     text = "The Zork is <b>here</b>.\n Zork\n\u65e5\u672c caf\u00e9 cafe\u0301"
     result = translate("--format", "html", stdin=text.encode())
     assert result.stderr.count("never seen in training: 3 (Zork, here, caf\u00e9)\n") == 1
-    monkeypatch.setattr("nmt.cli.commands.translate._CHECKED", 2)
+    monkeypatch.setattr("nmt.cli.commands.translate_output._CHECKED", 2)
     assert "never seen" not in translate("the", "cat", "zork").stderr
     assert "of the first 2 sentences: 1 (" + "x" * 40 in translate("x" * 9999, "the", "is").stderr
 
