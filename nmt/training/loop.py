@@ -113,22 +113,7 @@ def train(  # noqa: PLR0913 - one call is a complete training
             run = RunDirectory(folder)
             is_begun = has_checkpoint(run) or not ranks.is_first
             earlier = run.load_config().train.precision if is_begun else None
-            precision, precision_text = choose_precision(
-                config.train.precision, device, cast(Precision | None, earlier)
-            )
-            train_config = config.train.model_copy(update={"precision": precision})
-            config = config.model_copy(update={"train": train_config})
-            if precision == "fp32" and cudnn_rnn_uses_tf32(device):
-                precision_text += ", TF32 in recurrent layers"
-            with autocast(device, precision):
-                dtype = compute_dtype(torch.empty(0, device=device))
-            hardware = {
-                "device": describe_device(device),
-                "precision": precision_text,
-                "backend": str(choose_backend(config.model.backend, device, dtype)),
-            }
-            if ranks.world > 1:
-                hardware["processes"] = str(ranks.world)
+            config, hardware = _choose_hardware(config, device, ranks, earlier)
             changes: Sequence[Change] = ()
             if ranks.is_first:
                 checksums = {path: file_digest(path) for path in data_files}
@@ -147,15 +132,7 @@ def train(  # noqa: PLR0913 - one call is a complete training
             lines += weight_lines
             lines += _resume(state, run, log) if has_checkpoint(run) else log.rewind(0)
         if ranks.world > 1:
-            ranks.check_same(
-                {
-                    "seed": config.seed,
-                    "model": config.model.model_dump_json(),
-                    "train": config.train.model_dump_json(),
-                    "data.stages": repr(config.data.stages),
-                    "data.train": f"{data.batcher.fingerprint:08x} as the checksum of lengths",
-                }
-            )
+            ranks.check_same(_settings(config, data))
         ranks.broadcast_model(state.model)
         log.say("\n".join(lines))
         trainer = Trainer(config, state, data, run, log, lock, callbacks)
@@ -164,6 +141,42 @@ def train(  # noqa: PLR0913 - one call is a complete training
         outcome = Outcome(run.path, state.step, reason, config.valid.metric, best)
         log.say(outcome.describe())
         return outcome
+
+
+def _choose_hardware(
+    config: RunConfig, device: torch.device, ranks: Ranks, earlier: str | None
+) -> tuple[RunConfig, dict[str, str]]:
+    """Return `config` with the precision of the training, and a description of what computes.
+
+    `earlier` is the precision of the run so far, or None.
+    """
+    precision, precision_text = choose_precision(
+        config.train.precision, device, cast(Precision | None, earlier)
+    )
+    if precision == "fp32" and cudnn_rnn_uses_tf32(device):
+        precision_text += ", TF32 in recurrent layers"
+    with autocast(device, precision):
+        dtype = compute_dtype(torch.empty(0, device=device))
+    hardware = {
+        "device": describe_device(device),
+        "precision": precision_text,
+        "backend": str(choose_backend(config.model.backend, device, dtype)),
+    }
+    if ranks.world > 1:
+        hardware["processes"] = str(ranks.world)
+    train_config = config.train.model_copy(update={"precision": precision})
+    return config.model_copy(update={"train": train_config}), hardware
+
+
+def _settings(config: RunConfig, data: TrainingData) -> dict[str, object]:
+    """Return the settings that must be the same on all ranks."""
+    return {
+        "seed": config.seed,
+        "model": config.model.model_dump_json(),
+        "train": config.train.model_dump_json(),
+        "data.stages": repr(config.data.stages),
+        "data.train": f"{data.batcher.fingerprint:08x} as the checksum of lengths",
+    }
 
 
 def _new_state(
