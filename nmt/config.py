@@ -191,7 +191,7 @@ class RunConfig(Config):
 
     @property
     def min_batch_size(self) -> int:
-        """The smallest `train.batch_size`; in tokens, the longest pair and its eos must fit."""
+        """The smallest `train.batch_size`: one sentence, or the tokens of the longest pair."""
         return 1 if self.train.batch_by == "sentences" else self.data.max_pieces + 1
 
 

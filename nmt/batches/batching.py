@@ -284,7 +284,7 @@ class Batcher:
         return zlib.crc32(tgt.tobytes(), zlib.crc32(src.tobytes()))
 
     def n_positions(self, rows: Sequence[int], epoch: int = 0) -> int:
-        """Return the positions of the batch of `rows`, padding included, for their `lengths_at`."""
+        """Return the number of positions in the batch of `rows`, padding included."""
         longest = (lengths.max() for lengths in self.corpus.lengths_at(np.array(rows), epoch))
         return len(rows) * sum(map(int, longest))
 

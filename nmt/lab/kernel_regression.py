@@ -85,7 +85,7 @@ Estimates = dict[str, Estimate]
 
 
 @dataclass(frozen=True)
-class Learning:
+class LearningCurve:
     """The width w and its leave-one-out loss, before SGD and after each epoch."""
 
     widths: tuple[float, ...]
@@ -103,7 +103,7 @@ class KernelResult(Result):
     x: Points
     y: Points
     estimates: dict[str, Estimate]
-    learning: Learning
+    learning: LearningCurve
     draws: dict[str, list[Estimate]]
 
     @property
@@ -144,7 +144,7 @@ def run(options: KernelOptions) -> KernelResult:
     return KernelResult(options, x, y, estimates, learning, draws_by_name)
 
 
-def _estimates(options: KernelOptions) -> tuple[Points, Points, Learning, Estimates]:
+def _estimates(options: KernelOptions) -> tuple[Points, Points, LearningCurve, Estimates]:
     """Return x and y of random points, the course of learning, and the three estimates."""
     generator = torch.Generator().manual_seed(options.seed)
     x = (torch.rand(options.points, generator=generator, dtype=torch.float64) * _END).sort().values
@@ -159,7 +159,9 @@ def _estimates(options: KernelOptions) -> tuple[Points, Points, Learning, Estima
     return x, y, learning, estimates
 
 
-def learn_width(x: Points, y: Points, options: KernelOptions, rng: torch.Generator) -> Learning:
+def learn_width(
+    x: Points, y: Points, options: KernelOptions, rng: torch.Generator
+) -> LearningCurve:
     """Learn the width of a Gaussian kernel by SGD on the leave-one-out loss.
 
     A point does not attend to itself; otherwise, the narrowest kernel would have the smallest loss.
@@ -186,7 +188,7 @@ def learn_width(x: Points, y: Points, options: KernelOptions, rng: torch.Generat
         losses.append(loss_of(indices).item())
     if not 0 < widths[-1] < math.inf:
         raise DivergedError(f"SGD diverged to the width {widths[-1]:g}; set a smaller lr or noise")
-    return Learning(tuple(widths), tuple(losses))
+    return LearningCurve(tuple(widths), tuple(losses))
 
 
 def estimate(x: Points, y: Points, kernel: Kernel, width: float) -> Estimate:

@@ -47,8 +47,9 @@ def mark_case(text: str) -> str:
 def restore_case(words: Iterable[str]) -> Iterator[str]:
     """Yield words, written by `mark_case` or a model, with capitals instead of marks.
 
-    Marks may be before, within or after a word. A word of marks only gives an empty string. ⇧
-    applies to the next word that begins after it, and ⇪ and ⇩ apply to all letters after them.
+    Marks may be before, within or after a word. A word that consists of marks becomes an empty
+    string. ⇧ applies to the next word that begins after it, and ⇪ and ⇩ apply to all letters after
+    them.
     Redundant marks have no effect.
     """
     is_upper = is_capital = False

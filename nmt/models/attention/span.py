@@ -72,7 +72,7 @@ class MonotonicSpan(Span):
 
 
 class PredictiveConfig(_LocalConfig):
-    """The query predicts the window's centre and favours near positions (local-p, same paper)."""
+    """Query t predicts the centre of its window and favours near positions (local-p of 3.2)."""
 
     kind: Literal["local_p"] = "local_p"
 

@@ -116,9 +116,10 @@ def top_k(
 ) -> tuple[Float[Tensor, "R {k}"], Int[Tensor, "R {k}"]]:
     """Return the k largest fp32 values of each row and their positions, largest first; k <= V.
 
-    They lie in the k groups of 64 with the largest maxima (the first ones if maxima are equal).
-    These groups and one more are searched, because `torch.topk` takes half the time if there are
-    at least 64 times as many numbers as results.
+    The row is divided into groups of 64 values. The k largest values are in the k groups with the
+    largest maxima, or the first of the groups with equal maxima. Only these groups and one more are
+    searched, because `torch.topk` takes half the time if there are at least 64 times as many
+    numbers as results.
     """
     if values.shape[1] % _GROUP:
         values = pad(values, (0, -values.shape[1] % _GROUP), value=-torch.inf)
