@@ -88,6 +88,7 @@ def test_the_pages_of_the_root_link_as_the_site_does() -> None:
     text = "[a](docs/lab.md#x), [b](CHANGELOG.md), [c](LICENSE), [d](https://x.org)"
     assert site_text(text) == "[a](lab.md#x), [b](changelog.md), c, [d](https://x.org)"
     assert on_page_markdown("see [scores.py](../nmt/models/scores.py).") == "see scores.py."
+    assert on_page_markdown("[b](../CHANGELOG.md#x)") == "[b](changelog.md#x)"
     assert all((ROOT / name).is_file() for name in PAGES)
 
 
