@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -169,16 +168,6 @@ def test_faults_are_counted_beside_scores() -> None:
     assert "h.fr: lost numbers: 1 of 1 (line 1: 13)\n" in shown
     assert "n.fr: " not in shown
     assert "invented_words" in json.loads(quick("--json").stdout)["counts"]
-
-
-def test_a_zip_of_translations_is_compared_as_a_file() -> None:
-    """Only a zip archive with a run's config.yaml is a run."""
-    text = "".join(f"{line}\n" for line in FRENCH)
-    with zipfile.ZipFile("h.zip", "w") as archive:
-        archive.writestr("h.txt", text)
-    rows = json.loads(nmt("compare", "h.zip", "fr", "--ref", "fr", "--json").stdout)["systems"]
-    assert rows[0]["scores"] == rows[1]["scores"]
-    assert "--file h.zip translates the file" in nmt("translate", "h.zip").stderr
 
 
 def test_compare_scores_runs_as_eval_on_the_first_test_set() -> None:

@@ -1,16 +1,13 @@
-"""Settings of the process: memory of ever new shapes, freed blocks, the user's own variables."""
+"""Settings of the process: memory of ever new shapes, freed blocks, determinism."""
 
-import ast
 import os
 import platform
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-import nmt
 from nmt.cli.shared.process import CACHE_CAPACITIES, deterministic
 from nmt.device import process_bytes
 
@@ -61,28 +58,3 @@ def test_deterministic_holds_in_its_block_only() -> None:
         with deterministic(value):
             assert torch.are_deterministic_algorithms_enabled() is value
     assert not torch.are_deterministic_algorithms_enabled()
-
-
-SETTERS = {
-    *("torch.set_num_threads", "torch.use_deterministic_algorithms", "library.mallopt"),
-    *("gc.set_threshold", "gc.freeze", "gc.disable", "signal.signal", "os.environ.setdefault"),
-}
-ALLOWED = {
-    "lab/experiment.py: torch.set_num_threads",  # an experiment that times itself, and sets it back
-    "translation/parallel.py: torch.set_num_threads",
-    "__main__.py: signal.signal",  # of the command, before it is imported
-    "serve/run.py: signal.signal",  # the server's process, which sets them back
-}
-
-
-def test_the_library_sets_nothing_that_the_whole_process_shares() -> None:
-    """Another thread of the program that calls it would meet such a setting too."""
-    root = Path(nmt.__file__).parent
-    calls = {
-        f"{path.relative_to(root)}: {ast.unparse(node.func)}"
-        for path in root.rglob("*.py")
-        if path.relative_to(root).parts[0] != "cli"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in SETTERS
-    }
-    assert calls <= ALLOWED

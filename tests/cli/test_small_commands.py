@@ -86,12 +86,7 @@ def test_vocab_lists_pieces_and_cuts_a_text() -> None:
     lines = nmt(*show, "x", "--side", "tgt", "--first", "5").stdout.splitlines()
     assert lines[0] == "tgt fr: 9 pieces, word"
     assert [line.split() for line in lines[4:]] == [["3", "</s>"], ["4", "Le"]]
-    both = nmt(*show, "x/tokenizer", "--first", "1").stdout
-    assert [line[:6] for line in both.splitlines()[::2]] == ["src en", "tgt fr"]
-    assert refusal(*show, "nowhere").startswith("nowhere: no such run")
     shown = nmt(*show, "x", "--side", "tgt", "Le chat rit\u00a0?").stdout
     fields = {line[:12].rstrip(): line[12:] for line in shown.splitlines()}
     assert (fields["pieces"], fields["unknown"]) == ("Le chat rit ?", "rit")
     assert fields["decoded"] == "Le chat <unk>\u202f?"
-    assert fields["ids"].split()[2] == "1"
-    assert len(nmt(*show, "x", "").stdout.splitlines()) == len(fields)

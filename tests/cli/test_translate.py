@@ -1,7 +1,6 @@
 """`nmt translate` over an untrained run: what goes where and in which form, and its processes."""
 
 import gzip
-import itertools
 import json
 import os
 import pty
@@ -17,7 +16,6 @@ import pytest
 from cli.helpers import nmt, refusal, started, write_lines
 from click.testing import Result
 
-from nmt.cli.shared.sentences import with_progress
 from nmt.explain.terminal import render_terminal
 from nmt.runs.directory import RunDirectory
 from nmt.search.search_config import SearchConfig
@@ -207,19 +205,6 @@ def test_what_comes_before_a_bad_line_is_answered(expected: list[Translation]) -
     assert not list(Path().glob("*a.fr*"))
     Path("film.srt").write_bytes(b"1\n\xff")
     assert refusal("translate", "--file", "film.srt").startswith("film.srt:2: byte 0xff")
-
-
-def test_what_is_done_is_counted_on_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Neither in a log, nor between the results that a terminal shows."""
-    for stderr, stdout, out in itertools.product((False, True), (False, True), (None, Path("a"))):
-        monkeypatch.setattr(sys.stdout, "isatty", lambda is_terminal=stdout: is_terminal)
-        monkeypatch.setattr(sys.stderr, "isatty", lambda is_terminal=stderr: is_terminal)
-        assert list(with_progress(iter("abcde"), None, out)) == [*"abcde"]
-        printed, err = capsys.readouterr()
-        assert printed == ""
-        assert ("translated: 5 sentences [" in err) == (stderr and (bool(out) or not stdout))
 
 
 def test_a_reader_that_leaves_ends_it_quietly() -> None:

@@ -1,4 +1,4 @@
-"""bench.py on tiny sizes: the textbook's loop is the model, operations are torch's, rounds."""
+"""bench.py on tiny sizes: the textbook's loop is the model, operations are torch's."""
 
 import json
 from functools import partial
@@ -8,7 +8,7 @@ import measuring
 import pytest
 import torch
 from bench import Sizes, fixed_shape
-from measuring import Amount, Reading, Timed, forward_flops, in_turn, speedup
+from measuring import Amount, Reading, forward_flops
 from textbook import textbook_loss, textbook_of
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -21,17 +21,6 @@ from nmt.optim.losses import cross_entropy
 from nmt.training.step import StepSettings
 
 SIZES = Sizes(batch=3, src=5, tgt=7, embedding=11, hidden=13, vocabulary=129)
-
-
-def test_rounds_take_turns_and_ratios_are_within_rounds() -> None:
-    done: list[str] = []
-    timed, _ = in_turn({name: partial(done.append, name) for name in "AB"}, 3)
-    assert "".join(done) == "ABABABAB"  # the first round does not count
-    assert [len(task.seconds) for task in timed.values()] == [3, 3]
-    # A slow spell in the second round hits both; medians taken apart would say 4.
-    task, base = Timed((1.0, 10.0, 2.0)), Timed((2.0, 20.0, 8.0))
-    assert speedup(task, base) == 2
-    assert task.rates("x/s", 20) == {"x/s": 10.0, "worst": 2.0, "best": 20.0}
 
 
 def test_textbook_has_the_models_logits_loss_and_gradients() -> None:

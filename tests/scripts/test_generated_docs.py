@@ -4,7 +4,6 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import command_reference
@@ -12,21 +11,11 @@ import pytest
 from config_reference import json_schema, reference
 from draw_diagrams import DIAGRAMS, main
 from draw_packages import read_packages, svg
-from pydantic.fields import FieldInfo
 
 from nmt.config import RunConfig
-from nmt.settings.base import Config
-from nmt.settings.keys import config_classes
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-
-
-def fields(config_class: type[Config]) -> Iterator[tuple[str, FieldInfo]]:
-    for name, field in config_class.model_fields.items():
-        yield name, field
-        for inner in config_classes(field.annotation):
-            yield from fields(inner)
 
 
 def test_the_tracked_references_are_what_the_classes_say() -> None:
@@ -37,14 +26,6 @@ def test_the_tracked_references_are_what_the_classes_say() -> None:
         "packages.svg": svg(read_packages(ROOT)),
     }.items():
         assert (DOCS / name).read_text(encoding="utf-8") == text, f"{name} is stale: make docs"
-
-
-def test_every_key_has_a_row_that_says_what_it_means() -> None:
-    page = reference(RunConfig)
-    for key, field in fields(RunConfig):
-        if key != "kind":
-            assert field.description, f"{key} has no description"
-            assert f"`{key}` |" in page
 
 
 def test_all_are_drawn_and_displayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,17 +60,6 @@ def test_every_message_that_is_explained_is_one_of_ours() -> None:
         parts = [part.strip(" '():,") for part in re.split("…|; ", message)]
         assert [part for part in parts if len(part) > 6], message
         assert not [part for part in parts if part and part not in texts], message
-
-
-def test_the_pages_of_the_root_link_as_the_site_does() -> None:
-    pytest.importorskip("mkdocs")
-    from site_pages import PAGES, on_page_markdown, site_text
-
-    text = "[a](docs/lab.md#x), [b](CHANGELOG.md), [c](LICENSE), [d](https://x.org)"
-    assert site_text(text) == "[a](lab.md#x), [b](changelog.md), c, [d](https://x.org)"
-    assert on_page_markdown("see [scores.py](../nmt/models/scores.py).") == "see scores.py."
-    assert on_page_markdown("[b](../CHANGELOG.md#x)") == "[b](changelog.md#x)"
-    assert all((ROOT / name).is_file() for name in PAGES)
 
 
 @pytest.mark.slow

@@ -64,11 +64,6 @@ def page(chromium: tuple[Any, str]) -> Iterator[Any]:
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
-def set_size(driver: Any, width: int) -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-
-
 def put(driver: Any, element: str, value: str, event: str = "") -> None:
     """Set the value of an element, without an event unless one is named."""
     driver.execute_script(
@@ -226,42 +221,13 @@ def test_the_page_says_that_it_waits_and_what_is_not_steered(page, slowly) -> No
     assert not page.find_element("css selector", ".row").is_displayed()
 
 
-CELLS = """
-const map = document.querySelector(".map"), svg = map.querySelector("svg.nmt-map");
-const labels = [...svg.querySelectorAll("g:nth-of-type(2) > text")];
-const top = Math.min(...labels.map((each) => +each.getAttribute("y")));
-const [rows, columns] = [false, true].map((isColumn) =>
-  labels.filter((each) => (+each.getAttribute("y") === top) === isColumn));
-const box = svg.getBoundingClientRect(), tips = [];
-for (const row of rows) for (const column of columns) {
-  const [clientX, clientY] = [column.getAttribute("x"), row.getAttribute("y")];
-  const at = { clientX: box.left + +clientX, clientY: box.top + +clientY };
-  svg.dispatchEvent(new PointerEvent("pointermove", at));
-  tips.push([row.textContent, column.textContent, map.querySelector("[role=status]").textContent]);
-}
-return [box.width, map.clientWidth, tips];
-"""
-
-
-@pytest.mark.parametrize("width", [1400, 400])
-def test_the_map_takes_the_width_and_its_cells_are_found(page, width) -> None:
-    set_size(page, width)
-    text = "The cats see the garden, and he is here."
-    put(page, "text", text, "input")
-    wait_for(page, ".source", [text])
-    until(page, "document.querySelector('section').ariaBusy === 'false'")
-    svg, place, tips = page.execute_script(CELLS)
-    assert 0.75 * place < svg <= place
-    assert len(tips) > 9
-    assert all(tip.startswith(f"{row} ← {column}  ") for row, column, tip in tips)
-
-
 @pytest.mark.parametrize(("width", "scheme", "other"), [(1400, "light", "two"), (400, "dark", "")])
 def test_axe_finds_nothing(page, width, scheme, other) -> None:
     axe = files(pytest.importorskip("axe_core_python")) / "axe.min.js"
     feature = {"name": "prefers-color-scheme", "value": scheme}
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-    set_size(page, width)
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     put(page, "model-1", other, "change")
     put(page, "text", PARAGRAPHS, "input")
     until(page, "document.querySelectorAll('section:last-child .translation a').length === 3")

@@ -16,7 +16,6 @@ from nmt.settings.yaml_text import (
     MAX_DEPTH,
     MAX_YAML_BYTES,
     YamlDocument,
-    dump_yaml,
     flow_yaml,
     read_text,
 )
@@ -214,8 +213,3 @@ def test_a_value_in_one_line_reads_back(value: dict[str, str]) -> None:
     line = flow_yaml(value)
     assert "\n" not in line
     assert YamlDocument(f"key: {line}  # comment", "x").value == {"key": value}
-
-
-def test_dump_keeps_the_order_of_the_class() -> None:
-    lines = dump_yaml(Outer(name="é", rate=1e-8)).splitlines()
-    assert lines[:3] == ["name: é", "rate: 1.0e-08", "inner:"]

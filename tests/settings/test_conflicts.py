@@ -114,18 +114,3 @@ def test_contradictions_hide_each_other_neither(file: Path) -> None:
         lines = set.union(*(faults(file, *one) for one in together))
         assert faults(file, *(override for one in together for override in one)) == lines
         assert len(lines) == len(names)
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("trian: {epochs: 3}", "trian: unknown key; did you mean 'train'?"),
-        (f"{END}\nvalid: {{beam: 9999}}\ntokenizer: {{qqq: 1}}", "tokenizer.qqq: unknown key, all"),
-        (f"{END}\nmodel: {{size: 2, tie_embeddings: all}}", "model.size: unknown key for kind"),
-    ],
-)
-def test_an_unknown_key_may_be_what_is_missing(tmp_path: Path, text: str, told: str) -> None:
-    path = tmp_path / "x.yaml"
-    path.write_text(f"name: x\ndata: {{corpus: starter}}\n{text}\n", encoding="utf-8")
-    [line] = faults(path)
-    assert line.startswith(told)

@@ -1,4 +1,4 @@
-"""Faults of keys as lines, how pydantic names their places, and the key that was meant."""
+"""Faults of keys as lines, and how pydantic names their places."""
 
 import time
 from pathlib import Path
@@ -7,9 +7,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, ValidationError, model_validator
 
-from nmt.config import RunConfig
 from nmt.settings.base import Config, conflict_error
-from nmt.settings.keys import all_keys, nearest_key
 from nmt.settings.messages import Place, fault_lines
 
 
@@ -68,21 +66,6 @@ def lines(tree: dict[str, object]) -> list[str]:
 def test_a_line_names_the_key_as_the_file_has_it(tree: dict[str, object], line: str) -> None:
     [shown] = lines(tree)
     assert shown.startswith(line)
-
-
-def test_an_unknown_key_means_the_nearest() -> None:
-    keys = list(all_keys(RunConfig))
-    for key, meant in {
-        "train.learning_rate": "train.lr",
-        "train.bs": "train.batch_size",
-        "train.clip_nrm": "train.clip_norm",
-        "epochs": "train.epochs",
-        "model.vocab_size": "tokenizer.vocab_size",
-        "train.qqqq": None,
-    }.items():
-        section, _, name = key.rpartition(".")
-        here = [known for known in keys if known.rpartition(".")[0] == section]
-        assert nearest_key(name, here, keys) == meant
 
 
 def test_conflicts_are_lines_at_their_keys() -> None:

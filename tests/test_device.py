@@ -1,18 +1,10 @@
-"""Counts in words, names that are near, memory to come, and the device that is meant."""
+"""Memory to come, and the device that is meant."""
 
 import pytest
 import torch
 
 from nmt.device import MemoryUse, resolve_device
-from nmt.errors import ConfigError, format_count, most_similar
-
-
-def test_one_is_singular_and_only_a_near_name_is_suggested() -> None:
-    numbers = {0: "0 steps", 1.0: "1 step", 0.5: "0.5 steps", 12345: "12,345 steps"}
-    assert [format_count(number, "step") for number in numbers] == list(numbers.values())
-    names = ["copper", "two", "viridis", "cb", "ui"]
-    near = [most_similar(name, names) for name in ("tow", "virdis", "nope", "x")]
-    assert near == ["two", "viridis", None, None]
+from nmt.errors import ConfigError
 
 
 def test_memory_is_estimated_for_the_largest_batch() -> None:
