@@ -18,7 +18,7 @@ from nmt.models.recurrent.cells import CellKind
 from nmt.models.recurrent.encoder import RecurrentLayers
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.transformer import TransformerConfig
-from nmt.models.vocabulary import PieceEmbedding, VocabLinear, padded_rows
+from nmt.models.vocabulary import VocabLinear
 from nmt.ops.backend import BackendName
 from nmt.ops.masks import keep_from_lengths
 
@@ -154,12 +154,6 @@ def test_without_vnni_int8_is_exact_and_an_lstm_in_bf16_runs() -> None:
     """
     limited = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
     subprocess.run([sys.executable, "-c", PROGRAM], env=limited, check=True)
-
-
-def test_tables_are_padded_to_a_multiple_of_64() -> None:
-    for n, rows in ((4, 64), (63, 64), (64, 64), (65, 128), (8003, 8064)):
-        assert padded_rows(n) == rows
-        assert len(PieceEmbedding(n, 2).weight) == len(VocabLinear(2, n).weight) == rows
 
 
 @pytest.mark.parametrize("int8", [False, pytest.param(True, marks=INT8)])

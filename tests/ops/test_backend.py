@@ -111,25 +111,6 @@ def test_triton_that_fails_its_check_is_not_used(monkeypatch: pytest.MonkeyPatch
     assert checked == devices[1:]
 
 
-def test_the_check_is_without_tf32() -> None:
-    class TF32(FusedOperations):
-        """Rounds to the 10 bits of TF32 where the process lets a GPU do so."""
-
-        def attentional_gru(self, *arguments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            outputs = super().attentional_gru(*arguments)
-            is_exact = torch.backends.cuda.matmul.fp32_precision == "ieee"
-            return outputs if is_exact else tuple(x + (x.half().float() - x) for x in outputs)
-
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        flag = torch.backends.cuda.matmul.fp32_precision
-        assert check(lambda: TF32(FP32, "cpu"), CPU, FP32) == ""
-        assert torch.backends.cuda.matmul.fp32_precision == flag
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
 @pytest.mark.parametrize("lacks", ["", "CUDA", "Triton", "compiler"])
 def test_kernels_need_a_gpu_triton_and_a_compiler(monkeypatch, lacks: str) -> None:
     monkeypatch.delenv("CC", raising=False)

@@ -9,7 +9,7 @@ from laws.family import MODELS, TGT_VOCAB, model_of
 from torch import Tensor, nn
 
 from nmt.batches.batching import Batch, make_batch
-from nmt.models.base import AuxiliaryLoss, DecoderOutput, Seq2Seq
+from nmt.models.base import DecoderOutput, Seq2Seq
 from nmt.models.vocabulary import PieceEmbedding, VocabLinear
 from nmt.ops.masks import keep_from_lengths
 from nmt.optim import consistency, losses
@@ -86,17 +86,6 @@ def test_equals_torchs_cross_entropy_over_the_real_rows(smoothing: float) -> Non
     for parameter in layer.parameters():
         assert (parameter.grad[TGT_VOCAB:] == 0).all()
         assert (parameter.grad[:TGT_VOCAB] != 0).any()
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_sums_are_in_fp32_under_autocast(dtype: torch.dtype) -> None:
-    features, layer, targets = paired_inputs()
-    output = DecoderOutput(features.float(), layer.float())
-    exact = cross_entropy(output, targets)
-    with torch.autocast(DEVICE, dtype=dtype):
-        loss = cross_entropy(output, targets)
-    assert loss.loss_sum.dtype == loss.nll_sum.dtype == torch.float32
-    torch.testing.assert_close(loss.loss_sum, exact.loss_sum, rtol=0.01, atol=0)
 
 
 def test_padding_is_invisible_and_has_no_gradient() -> None:
@@ -182,23 +171,6 @@ def test_micro_batches_are_the_whole_batch(monkeypatch: pytest.MonkeyPatch, loss
         weights.append(list(model.parameters()))
         torch.testing.assert_close(weights[-1], weights[0], rtol=1e-4, atol=1e-6)
     assert sums == pytest.approx(sums[:1] * 3)
-
-
-class Counted(AuxiliaryLoss):
-    """One nat a step, and the log-likelihood."""
-
-    def loss_sum(self, keep: Tensor, log_likelihoods: Tensor) -> Tensor:
-        return (keep + log_likelihoods).sum()
-
-
-@pytest.mark.parametrize("loss", [RDrop(), SimCut()])
-def test_an_auxiliary_loss_counts_each_target_once(loss: Loss) -> None:
-    pairs = loss.inputs(batch())
-    vocabulary = VocabLinear(7, TGT_VOCAB)
-    nn.init.zeros_(vocabulary.weight)
-    sums = loss(DecoderOutput(torch.randn(8, 5, 7), vocabulary, auxiliary_loss=Counted()), pairs)
-    assert sums.loss_sum.item() == pytest.approx(batch().n_tokens)
-    assert sums.nll_sum.item() == pytest.approx(batch().n_tokens * math.log(TGT_VOCAB))
 
 
 def test_the_two_passes_differ(monkeypatch: pytest.MonkeyPatch) -> None:

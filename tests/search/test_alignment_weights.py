@@ -4,11 +4,9 @@ import itertools
 
 import pytest
 import torch
-from laws.family import TGT_VOCAB, model_of
+from laws.family import model_of
 from search.test_search import batch
 
-from nmt.errors import ConfigError
-from nmt.models.ensemble import Ensemble
 from nmt.ops.masks import keep_from_lengths
 from nmt.search.forced import alignment_weights, force_decode
 from nmt.text.vocabulary import EOS_ID
@@ -86,10 +84,3 @@ def test_heads_are_averaged() -> None:
         torch.testing.assert_close(weights, (one + two) / 2)
     for weights, shown in zip(read(model), read(model, heads=model.averaged_heads), strict=True):
         torch.testing.assert_close(weights, shown)
-
-
-def test_an_ensemble_has_weights_and_no_norms() -> None:
-    model = Ensemble([model_of("rnn").eval(), model_of("transformer").eval()], TGT_VOCAB)
-    assert read(model)[0].shape == (2, 5)
-    with pytest.raises(ConfigError, match="got an ensemble, which has no values"):
-        read(model, by_norm=True)

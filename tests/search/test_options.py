@@ -28,8 +28,7 @@ from nmt.search.forced import force_decode
 from nmt.search.repetition import Repetitions, n_repetitions
 from nmt.search.search import search
 from nmt.search.search_config import MBRConfig, SamplingConfig, SearchConfig
-from nmt.search.selection import select_across_banks
-from nmt.search.words import NO_WORDS, SPACE, Match, Word, WordConstraints, WordHistory
+from nmt.search.words import NO_WORDS, SPACE, Match, Word, WordConstraints
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, RESERVED, UNK_ID
 
 CONSTANT = ConstantModel({4: 0.9, 5: 0.06, EOS_ID: 0.04})
@@ -156,13 +155,6 @@ def test_a_word_is_found_however_it_is_cut() -> None:
     assert {pieces[i] for i in word.completing(first)} == {"▁chat", "chat"}
     after_ch = word.after(first, pieces.index("▁ch"))
     assert {pieces[i] for i in word.completing(after_ch)} == {"▁chat", "at"}
-
-
-def test_banks_share_the_beam() -> None:
-    assert select_across_banks([0, 0, 0, 0, 1], 2) == [0, 4]
-    assert select_across_banks([0, 1, 0, 0, 2], 1) == [4]
-    assert select_across_banks([0, 0, 0, 1], 4) == [0, 1, 2, 3]
-    assert select_across_banks([0, 0, 0, 0, 0, 2], 5) == [0, 1, 2, 3, 5]
 
 
 def test_options_that_contradict_each_other() -> None:
@@ -298,12 +290,3 @@ def test_neither_batch_nor_order_nor_number_changes_a_sample(model) -> None:
         src = batch([source] * len(samples))
         forced = force_decode(model, *src, [sample.ids for sample in samples], length_penalty=0.8)
         assert_all_same(samples, forced)
-
-
-def test_rows_share_what_words_lack(monkeypatch) -> None:
-    letters, calls, n_lacking = "abcdefghijklm", [], Word.n_lacking
-    monkeypatch.setattr(Word, "n_lacking", lambda *args: calls.append(args) or n_lacking(*args))
-    words = WordConstraints(must=tuple((Word([i], letters),) for i in range(13)))
-    history = WordHistory.initial([words] * 29)
-    assert {history.n_lacking(row, id_) for row in range(29) for id_ in range(13)} == {12}
-    assert len(calls) == 13 * 13

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
 from training.ranks import in_world
@@ -25,7 +24,7 @@ from training.toy import (
 from nmt.batches.batching import Batch, make_batch
 from nmt.errors import ConfigError
 from nmt.optim.losses import CrossEntropy
-from nmt.training.distributed import ALONE, InterruptedWorkError, LostRankError, Ranks, _lost_ranks
+from nmt.training.distributed import ALONE, InterruptedWorkError, LostRankError, Ranks
 from nmt.training.loop import Outcome, train
 from nmt.training.step import StepSettings, train_step
 
@@ -118,14 +117,6 @@ def test_each_rank_has_a_gpu_or_the_one_that_it_sees(monkeypatch: pytest.MonkeyP
     for ranks, name in ((Ranks(7, 9, 1000), "cuda"), (Ranks(1, 2, 1), "cuda:1")):
         with pytest.raises(ConfigError, match=rf"train\.device: got '{name}' for rank \d+ of this"):
             ranks.device(name)
-
-
-def test_memory_that_runs_out_in_nccl_is_no_lost_rank() -> None:
-    message = "NCCL error: unhandled cuda error\nCuda failure 2 'out of memory'"
-    with pytest.raises(dist.DistBackendError), _lost_ranks():
-        raise dist.DistBackendError(message)
-    with pytest.raises(LostRankError), _lost_ranks():
-        raise dist.DistBackendError("NCCL error: remote process exited")
 
 
 def test_a_rank_that_ends_ends_the_others() -> None:

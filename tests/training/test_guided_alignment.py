@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from training.toy import assert_resumes, spy, toy_config, train_tiny
+from training.toy import assert_resumes, spy, toy_config
 
 from nmt.batches.batching import EncodedCorpus
 from nmt.batches.guided_alignment import encode_aligned_pairs, piece_links
-from nmt.errors import ConfigError, DataError
+from nmt.errors import DataError
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
 from nmt.ops.backend import BackendName
@@ -141,18 +141,3 @@ def test_links_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(DataError, match=problem):
             encoded_pairs(tmp_path, lines)
-
-
-def test_settings_that_guidance_cannot_go_with(corpus: Path) -> None:
-    hard = {"kind": "additive", "weights": {"kind": "hard"}}
-    for sections, problem in (
-        ({"data": {"cache": "x"}}, "reads pairs in memory"),
-        ({"model": {"attention": {"kind": "none"}}}, "requires attention: got"),
-        ({"model": {"attention": hard}}, "got 'hard'; guided_al"),
-    ):
-        loss = {"kind": "guided_alignment", "links": "x"}
-        with pytest.raises(ValueError, match=problem):
-            toy_config(Path(), train={"loss": loss}, **sections)
-    loss = {"kind": "guided_alignment", "links": str(write_links(corpus)), "heads": "layer 9"}
-    with pytest.raises(ConfigError, match=r"train.loss.heads: got 'layer 9', allowed"):
-        train_tiny(corpus, train={"loss": loss})

@@ -12,7 +12,6 @@ from training.toy import assert_same_checkpoint, log_of, tiny_config, train_tiny
 from nmt.config import RunConfig
 from nmt.errors import CheckpointError, ConfigError
 from nmt.runs.trained_run import TrainedRun
-from nmt.text.tokenizer import recorded_words, words_by_hash
 from nmt.training.initial_weights import run_named
 from nmt.training.loop import train
 
@@ -51,22 +50,6 @@ def test_a_training_begins_where_the_other_run_ended(begun: Path, tmp_path: Path
     torch.testing.assert_close(weights_of(run), weights_of(begun / "first"), rtol=0, atol=0)
     ours, theirs = (TrainedRun.open(path).tokenizers() for path in (run, begun / "first"))
     assert ours.src.model_bytes == theirs.src.model_bytes
-
-
-def test_words_of_both_trainings_are_known(begun: Path, tmp_path: Path) -> None:
-    (tmp_path / "more.tsv").write_text("Blicket a\ta blicket\n" * 5)
-    data = {"train": {"file": str(tmp_path / "more.tsv")}}
-    train(config(begun, data=data), tmp_path / "run", quiet=True)
-    first, second = (
-        recorded_words(run / "tokenizer") for run in (begun / "first", tmp_path / "run")
-    )
-    assert second - first == words_by_hash("BLICKET").keys()
-    assert first < second
-    shutil.copytree(begun / "first", tmp_path / "first")
-    (tmp_path / "first" / "tokenizer" / "src.words").unlink()
-    keys = {"init_from": str(tmp_path / "first")}
-    train(config(begun, keys, data=data), tmp_path / "other", quiet=True)
-    assert not recorded_words(tmp_path / "other" / "tokenizer")
 
 
 def test_what_does_not_fit_is_drawn_anew_or_refused(begun, tmp_path, monkeypatch) -> None:

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import re
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -24,7 +23,7 @@ from training.toy import (
 
 from nmt.batches.batching import Batch
 from nmt.cli.shared.process import deterministic
-from nmt.device import fast_bf16, is_out_of_memory
+from nmt.device import is_out_of_memory
 from nmt.errors import ConfigError, NMTError
 from nmt.evaluation.attention_health import AttentionHealth
 from nmt.models.base import Seq2Seq
@@ -102,13 +101,6 @@ def test_a_loss_that_is_no_number_leaves_the_checkpoints(begun: Path, monkeypatc
     assert RunDirectory(begun / "run").checkpoint_folder.steps() == [3]
 
 
-def test_an_extra_that_bleu_lacks_is_named_before_a_run_is_made(corpus: Path, monkeypatch) -> None:
-    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
-    with pytest.raises(ConfigError, match=r"^valid.bleu_tokenize: .* 'sacrebleu\[ja\]'"):
-        train_tiny(corpus, data={"tgt_lang": "ja"})
-    assert not (corpus / "run" / "config.yaml").exists()
-
-
 def test_validation_takes_several_references(corpus: Path) -> None:
     """Pairs that do not fit, here and in training, are reported."""
     (corpus / "train.tsv").write_text("a b\tb a\na b c\tc b a\nh h\t\n", encoding="utf-8")
@@ -160,27 +152,6 @@ def test_a_batch_too_large_is_named_and_smaller_ones_go_on(corpus, monkeypatch, 
     assert (outcome.step, outcome.reason) == ((saved or 0) + 5, "1 epoch done")
     steps = [record["step"] for record in records(corpus / "run", "train")]
     assert steps == list(range(1, outcome.step + 1))
-
-
-@pytest.mark.parametrize(
-    ("section", "size", "options"),
-    [("train", 3, {}), ("train", 150, {"batch_by": "tokens"}), ("search", 64, {})],
-)
-def test_the_sizes_to_try_fall_until_none_is_left(
-    corpus: Path, monkeypatch, section: str, size: int, options: dict[str, Any]
-) -> None:
-    """Each is smaller and valid; with tokens a batch must hold the longest pair."""
-    owner, name = (Seq2Seq, "forward") if section == "train" else (Translator, "translate")
-    monkeypatch.setattr(owner, name, Mock(side_effect=MemoryError))
-    sizes = [size]
-    while sizes[-1]:
-        with pytest.raises(NMTError, match="out of memory") as caught:
-            train_tiny(corpus, **{section: {"batch_size": sizes[-1], **options}})
-        advice = re.search(rf"`{section}\.batch_size=(\d+)`", str(caught.value))
-        sizes.append(int(advice[1]) if advice else 0)
-        assert sizes[-1] < sizes[-2]
-    assert len(sizes) == 3
-    assert "another `run`" in str(caught.value)
 
 
 def test_a_validation_without_memory_leaves_its_step_saved(corpus: Path, monkeypatch) -> None:
@@ -258,21 +229,6 @@ def test_divergence_and_collapse_are_reported(corpus: Path, monkeypatch) -> None
 
 
 AUTO = {"steps": 2, "precision": "auto"}
-
-
-def test_the_unit_of_a_processor_and_a_gpu_from_ampere_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    for keys, unit in (
-        ([], None),
-        (["avx512_bf16"], "AVX512-BF16"),
-        (["avx512_bf16", "amx_bf16"], "AMX-BF16"),
-    ):
-        capabilities = {"avx512_bf16": False, "amx_bf16": False, **dict.fromkeys(keys, True)}
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda c=capabilities: c)
-        assert fast_bf16(torch.device("cpu")) == unit
-    for capability, is_fast in (((7, 5), False), ((8, 0), True), ((9, 0), True)):
-        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, c=capability: c)
-        assert (fast_bf16(torch.device("cuda")) is not None) == is_fast
-    assert fast_bf16(torch.device("mps")) is None
 
 
 @pytest.mark.parametrize(("unit", "expected"), [("AMX-BF16", "bf16"), (None, "fp32")])

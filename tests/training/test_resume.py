@@ -125,12 +125,6 @@ def test_a_validation_of_a_saved_step_is_saved_too(corpus: Path, monkeypatch) ->
     assert saves == [4, 6, 6]
 
 
-def test_the_seed_decides(corpus: Path) -> None:
-    for seed in (1, 2):
-        train_tiny(corpus, f"{seed}", train={"steps": 1}, seed=seed)
-    assert records(corpus / "1", "train") != records(corpus / "2", "train")
-
-
 def test_after_an_error_a_run_goes_on_from_its_checkpoint(corpus: Path, monkeypatch) -> None:
     """In an update, a validation or a save; the error itself is passed on."""
     sections: dict[str, Any] = {"model": {"dropout": 0.3}, "train": {"save_every": 2}}
@@ -193,20 +187,6 @@ def test_a_damaged_log_is_reported(begun: Path, name: str) -> None:
         train_tiny(begun, train={"steps": steps})
         lines = [text[20:] for text in log_of(begun / "run").splitlines() if "metrics.js" in text]
         assert lines == ([] if last is None else [line])
-
-
-def test_a_best_checkpoint_that_is_gone_is_reported(corpus: Path) -> None:
-    sections = {"train": {"lr": 1e-30}, "valid": {"every": 1}}
-    outcome = train_tiny(corpus, **sections)
-    assert outcome.best is not None
-    assert outcome.best.step < outcome.step, (
-        "no weight changes, so the first validation stays the best"
-    )
-    folder = RunDirectory(corpus / "run").checkpoint_folder
-    folder.set_aside(outcome.best.step)
-    train_tiny(corpus, **sections)
-    assert f"the best checkpoint, of step {outcome.best.step}, is gone" in log_of(corpus / "run")
-    assert folder.labels() == {"last": outcome.step}
 
 
 @pytest.mark.parametrize(

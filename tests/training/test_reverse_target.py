@@ -1,6 +1,5 @@
 """Right-to-left runs (data.reverse_target), beside the plain run on the reversed targets."""
 
-import functools
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -8,32 +7,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from training.toy import last_checkpoint, log_of, records, train_tiny, write_reversal
+from training.toy import last_checkpoint, records, train_tiny, write_reversal
 from translation.small import PAIRS, PIECES, TEXTS, translator_of, turned
 
 from nmt.batches.batching import EncodedCorpus, encode_pairs
 from nmt.batches.resampling import Resampling
 from nmt.corpora.sources import DataConfig
 from nmt.errors import ConfigError
-from nmt.evaluation.model_card import model_card
 from nmt.explain.aligner import WeightOptions, piece_weights
 from nmt.explain.attribution import inputs
 from nmt.explain.attribution.methods import METHODS, Attributor
-from nmt.explain.explainer.page import write_explainer
-from nmt.export.onnx_folder import export_onnx
 from nmt.models.transformer.transformer import TransformerConfig
-from nmt.runs.trained_run import TrainedRun
 from nmt.search.back_pointers import length_penalty
 from nmt.search.search_config import SearchConfig
-from nmt.search.words import SPACE, Match, Word
 from nmt.text.tokenizer import SentencePieceConfig, WordConfig, train_tokenizers
 from nmt.translation.translator import Translator
 from nmt.types import AttributionMethod, Hypothesis
 
 SOURCES = ["a b c", "h g f e d", "b"]
-PIECE_TEXTS = ("", "", "", "", SPACE, "a", "b", "ab", f"{SPACE}a", f"{SPACE}ab", "!")
 
 
 @pytest.fixture(scope="module")
@@ -94,18 +85,6 @@ def test_ensembles_and_rerankers(runs: list[Path]) -> None:
         assert output.hypothesis.score == pytest.approx((before[output.text] + second) / 2)
 
 
-def test_what_a_run_tells_and_refuses(runs: list[Path]) -> None:
-    run, folder = TrainedRun.open(runs[0]), runs[0].parent
-    assert "| direction | right to left" in model_card(Translator.load(run, "cpu"), print)
-    with pytest.raises(ConfigError, match=r"data\.reverse_target: True -> False"):
-        train_tiny(folder)
-    for export in (export_onnx, write_explainer):
-        with pytest.raises(ConfigError, match=r"export data\.reverse_target"):
-            export(run, "best", folder / "out")
-    train_tiny(folder, "second", train={"init_from": str(runs[0]), "steps": 1})
-    assert "a different data.reverse_target" in log_of(folder / "second")
-
-
 def test_batches_reverse_sampled_pieces_and_links() -> None:
     tokenizers = train_tokenizers(PIECES, PAIRS, "en", "fr", 1)
     data = DataConfig.model_validate({"sampling": {"tgt": 0.7}})
@@ -146,15 +125,6 @@ def test_attribution_and_self_attention(method: AttributionMethod, monkeypatch) 
         assert np.array_equal(one.scores, other.scores[rows])
         assert np.array_equal(one.prefix_scores, prefix[:, read] if prefix.size else prefix)
         assert np.array_equal(ours.self_heads["decoder"], decoder[:, read][:, :, read])
-
-
-@given(st.lists(st.integers(4, 10), max_size=9), st.sampled_from([(8, 6), (9,), (4, 7), (8, 4, 7)]))
-def test_a_reversed_word_is_met_by_the_same_texts(ids: list[int], word: tuple[int, ...]) -> None:
-    texts = tuple(text[::-1] for text in PIECE_TEXTS)
-    forwards, backwards = Word(word, PIECE_TEXTS), Word(word[::-1], texts)
-    one = functools.reduce(forwards.after, ids, Match())
-    other = functools.reduce(backwards.after, ids[::-1], Match())
-    assert forwards.is_met(one) == backwards.is_met(other)
 
 
 @pytest.mark.parametrize("config", [PIECES, WordConfig(min_freq=1)])

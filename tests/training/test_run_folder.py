@@ -1,6 +1,5 @@
 """Folders that become a run, changes that a begun run allows, and the logs that it keeps."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from nmt.config import RunConfig, dump_config
 from nmt.errors import CheckpointError, ConfigError
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_tokenizer import WordConfig
-from nmt.training import report
 from nmt.training.log import RunLog
 from nmt.training.resume import Verdict, config_changes
 from nmt.types import SentencePair
@@ -126,16 +124,6 @@ def test_vocabularies_must_be_those_of_the_config(corpus: Path) -> None:
     assert f"vocabulary    {len(tokenizers.src.vocab)} en" in log_of(corpus / "run")
 
 
-def test_what_waits_for_validations_needs_a_set(corpus: Path) -> None:
-    entry = "mine: {src_lang: en, tgt_lang: de, splits: {train: {file: train.tsv}}}\n"
-    (corpus / "catalog.yaml").write_text(entry, encoding="utf-8")
-    (corpus / "mine").mkdir()
-    (corpus / "train.tsv").rename(corpus / "mine" / "train.tsv")
-    data = {"corpus": "mine", "folder": str(corpus), "train": None, "valid": None, "test": None}
-    with pytest.raises(ConfigError, match=r"valid\.patience.*corpus 'mine' has no split valid"):
-        train_tiny(corpus, data=data, valid={"patience": 2})
-
-
 def test_rewind_drops_later_steps_and_damaged_lines(tmp_path: Path) -> None:
     """Infinity is null in JSON."""
     good = [f'{{"type": "{kind}", "step": {n}}}\n' for n, kind in enumerate("ttvt", start=1)]
@@ -158,24 +146,6 @@ def test_rewind_drops_a_validation_that_comes_again(tmp_path: Path) -> None:
         with RunLog(tmp_path, quiet=True) as log:
             log.rewind(2, is_validated)
         assert [record["type"] for record in records(tmp_path)] == kinds
-
-
-def test_a_log_without_a_folder_writes_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    with RunLog(None) as log:
-        log.rewind(0)
-        log.say("x")
-        log.record({"type": "train", "step": 1})
-        log.write("samples/x", "x")
-    assert not any(capfd.readouterr())
-
-
-def test_a_line_a_minute_has_the_time_left(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "_LINE_SECONDS", 0.0)
-    train_tiny(corpus, train={"batch_size": 8})
-    line = r"step 25  epoch 2/2  loss \d+\.\d{3}  [\d,]+ tokens/s  0 s left"
-    log = log_of(corpus / "run")
-    assert re.search(line, log)
-    assert "epoch 3/2" not in log
 
 
 def test_train_log_has_errors_and_cannot_steer_a_terminal(tmp_path: Path, monkeypatch) -> None:

@@ -47,13 +47,6 @@ def test_a_run_from_the_cache_is_the_run_from_memory(corpus: Path, parts: list[s
     assert "encoding" not in log_of(corpus / "both")
 
 
-def test_vocabularies_are_learned_from_pairs_at_equal_distances() -> None:
-    pairs = [SentencePair(str(i), str(i)) for i in range(10)]
-    for count, step in ((1, 10), (4, 3), (9, 2), (99, 1)):
-        places = [int(pair.src_text) for pair in module._spaced(lambda: pairs, count)]
-        assert places == list(range(0, 10, step))[:count]
-
-
 def test_a_corpus_without_pairs_gives_a_reason(corpus: Path, monkeypatch) -> None:
     """As a forged data set of data.cache may be."""
     cache = str(corpus / "cache")
@@ -143,7 +136,6 @@ def test_what_is_no_pair_is_named(corpus: Path) -> None:
     pairs: Any
     for pairs, error, message in (
         ([("a", "b"), "cd"], TypeError, r"train pairs\[1\]: got 'cd', allowed: a pair of str"),
-        ([("a", "b", "c")], TypeError, r"train pairs\[0\]"),
         ([("a", None)], TypeError, r"train pairs\[0\]"),
         ("ab", TypeError, r"train pairs\[0\]: got 'a'"),
         ([("a\tb", "c")], DataError, r"train pairs\[0\]: .* without tabs"),

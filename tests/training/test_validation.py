@@ -1,6 +1,5 @@
 """The sentences that a validation decodes and displays; it changes nothing else."""
 
-import itertools
 from dataclasses import replace
 from functools import partial
 
@@ -17,19 +16,9 @@ from nmt.runs.trained_run import TrainedRun
 from nmt.training import rng
 from nmt.training.loop import train
 from nmt.training.progress import Progress
-from nmt.training.validation import Validator, evenly_spaced
+from nmt.training.validation import Validator
 
 CPU = torch.device("cpu")
-
-
-def test_evenly_spaced_items_are_in_order_and_none_comes_twice() -> None:
-    assert evenly_spaced(range(10), 3) == [0, 3, 6]
-    assert evenly_spaced(range(10), None) == evenly_spaced(range(10), 99) == list(range(10))
-    for n, count in itertools.combinations_with_replacement(range(39, 0, -1), 2):
-        places = evenly_spaced(range(n), count)
-        assert len(places) == count
-        gaps = {b - a for a, b in itertools.pairwise(places)} or {1}
-        assert 0 <= max(gaps) - min(gaps) <= 1 <= min(gaps)
 
 
 @pytest.fixture(scope="module")

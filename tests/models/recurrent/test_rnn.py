@@ -5,9 +5,7 @@ import torch
 from laws.family import model_of
 
 from nmt.config import load_config
-from nmt.models.base import Memory
 from nmt.models.catalog import build_model
-from nmt.models.recurrent.decoder import SearchState
 from nmt.models.vocabulary import DeepReadout, DeepReadoutConfig, padded_rows
 from nmt.ops.masks import keep_from_lengths
 
@@ -34,23 +32,6 @@ def test_parameters_of_rnnsearch_are_the_papers() -> None:
     assert weights - padding * (2 * m + l) == expected
     biases = sum(p.numel() for p in parameters if p.dim() == 1)
     assert biases - padding == 2 * 6 * n + 6 * n + n + 2 * l + K
-
-
-def test_a_search_projects_once_annotations_nothing_else_reads() -> None:
-    keep = torch.ones(2, 3, dtype=torch.bool)
-    memory = Memory(values=torch.randn(2, 3, 14), keep=keep, final=torch.randn(2, 1, 14))
-    deep = {"readout": {"kind": "deep"}}
-    for options, is_in_gates in (
-        ({}, True),
-        ({"attention": {"kind": "multi_head", "heads": 7}}, False),
-        ({"decoder": {"kind": "bahdanau", **deep}}, False),
-        ({"decoder": {"kind": "luong"}}, False),
-        ({"decoder": {"kind": "conditional"}}, True),
-        ({"decoder": {"kind": "conditional", **deep}}, False),
-    ):
-        state = model_of("rnn", **options).init_search_state(memory)
-        assert isinstance(state, SearchState) == is_in_gates
-        assert not is_in_gates or state.attention.values.shape == (2, 3, 21)
 
 
 def test_maxout_takes_the_larger_of_each_two_units() -> None:

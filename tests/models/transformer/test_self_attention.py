@@ -1,20 +1,15 @@
 """Positions, added or within self-attention, and its window."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
-from devices import cpu_only
 from laws.family import TGT_VOCAB, model_of
-from torch import nn
-from torch.profiler import ProfilerActivity, profile
 
-from nmt.errors import ConfigError, DataError
+from nmt.errors import DataError
 from nmt.models.base import Seq2Seq
 from nmt.models.transformer import self_attention
 from nmt.models.transformer.layer_config import LayerConfig
-from nmt.models.transformer.multi_head import KeyValues, attention_weights, fused_attention
 from nmt.models.transformer.positions import LearnedConfig, rotate, rotation, sinusoids
 from nmt.models.transformer.self_attention import SelfAttention, SelfAttentionInputs
 
@@ -58,10 +53,6 @@ def test_sinusoids_are_the_formula_and_may_begin_anywhere() -> None:
         torch.testing.assert_close(sinusoids(T, D, first=first), expected, rtol=0, atol=atol)
     far = sinusoids(2, D, first=1_000_000)
     assert far[1, 0].item() == pytest.approx(math.sin(1_000_001), abs=1e-12)
-    for size in (7, 0, -2):  # a sine without its cosine
-        for refusing in (sinusoids, rotation):
-            with pytest.raises(ConfigError, match=f"got size {size}, allowed: a positive even"):
-                refusing(3, size)
 
 
 @pytest.mark.parametrize("offset", [0, 1, 1000, -3])
@@ -116,37 +107,6 @@ def test_relative_attention_is_shaws_formula(causal: bool) -> None:
         value = memory.values + relative.values.weight[rows]
         expected[:, :, i] = (alpha.unsqueeze(-1) * value).sum(2)
     torch.testing.assert_close(result, multi_head.join(expected))
-
-
-@cpu_only("a GPU has bf16 attention")
-@pytest.mark.parametrize("is_autocast", [True, False])
-def test_bf16_attention_computes_in_fp32_on_a_cpu(is_autocast: bool, monkeypatch) -> None:
-    plain, calls = nn.functional.scaled_dot_product_attention, []
-
-    def spy(query: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        calls.append((query.dtype, torch.is_autocast_enabled("cpu")))
-        return plain(query, *args, **kwargs)
-
-    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", spy)
-    q, k, v = torch.randn(3, B, HEADS, S, SIZE).bfloat16().unbind()
-    expected = attention_weights(q.float(), k.float(), None, 0.5) @ v.float()
-    query = (q.float() if is_autocast else q).requires_grad_()
-    with torch.autocast("cpu", torch.bfloat16, enabled=is_autocast):
-        result = fused_attention(query, KeyValues(k, v), None, 0.0, 0.5)
-        result.float().sum().backward()
-    assert calls == [(torch.float32, False)]
-    torch.testing.assert_close(result, expected.bfloat16(), rtol=0.01, atol=0.001)
-
-
-@cpu_only("the profile is of its memory")
-def test_no_vector_of_each_pair_is_made() -> None:
-    config = _config(size=192, positions=RELATIVE)
-    attention, x = SelfAttention(config, causal=False), torch.randn(B, 50, 192, requires_grad=True)
-    inputs = self_attention.encoder_attention_inputs(config, x, _all(50))
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        attention(x, inputs)[0].sum().backward()
-    n_bytes = max(event.self_cpu_memory_usage for event in profiler.events())
-    assert n_bytes < 4 * 50 * 50 * config.head_size
 
 
 @pytest.mark.parametrize("kind", ["none", "relative", "rotary", "sinusoidal"])

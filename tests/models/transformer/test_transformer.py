@@ -5,7 +5,6 @@ import torch
 from laws.family import TGT_VOCAB, model_of, perturbed
 from torch import nn
 
-from nmt.config import load_config
 from nmt.models.base import Seq2Seq
 from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.positions import sinusoids
@@ -131,8 +130,3 @@ def test_maps_show_the_last_layer_but_one_unless_told_otherwise() -> None:
         torch.testing.assert_close(output.heads, heads)
         torch.testing.assert_close(output.weights, heads[:, shown].mean(dim=1))
     assert _model(layers=1).head_names == ("layer 1 head 1", "layer 1 head 2")
-
-
-def test_a_model_is_recurrent_unless_its_kind_is_given() -> None:
-    for kind, overrides in (("rnn", []), ("transformer", ["model=transformer"])):
-        assert load_config("starter", overrides).model.kind == kind

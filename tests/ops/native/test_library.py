@@ -75,17 +75,6 @@ def test_what_is_damaged_is_never_loaded(damage: str, folder: Path, monkeypatch)
     assert _why_not(folder, monkeypatch).startswith(f"{path} is damaged")
 
 
-@NEEDS_NATIVE
-def test_a_missing_library_and_a_missing_function_are_named(folder: Path, monkeypatch) -> None:
-    monkeypatch.setattr("nmt.ops.native.library._FUNCTIONS", {"gru_gates_fp32": "p", "other": "p"})
-    library = load(folder)
-    assert not library.functions
-    assert library.why_not.endswith("undefined symbol: other")
-    path = folder / _manifest(folder)["libraries"][0]["file"]
-    path.unlink()
-    assert _why_not(folder, monkeypatch).startswith(f"{path} cannot be loaded")
-
-
 def test_instruction_sets_are_those_a_compiler_may_use(tmp_path: Path) -> None:
     cpuinfo = tmp_path / "cpuinfo"
     assert manifest.instruction_sets(cpuinfo) == set()

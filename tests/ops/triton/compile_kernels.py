@@ -7,32 +7,16 @@ capability (80: A100; 90: H100, H200; 100: B200), then dtypes, each before its s
 
 import json
 import re
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from triton.backends.compiler import GPUTarget
-from triton.backends.nvidia.compiler import get_ptxas, sm_arch_from_capability
 from triton.runtime import JITFunction, driver
 
 from nmt.ops.reference import AdditiveMemory
 from nmt.ops.triton.operations import TritonAttention, TritonSteps, adadelta
-
-
-def usage(ptx: str) -> dict[str, int]:
-    """Registers of a thread and bytes that it spills, as Triton's assembler reports them."""
-    assembler, gpu = get_ptxas(CAPABILITY).path, sm_arch_from_capability(CAPABILITY)
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "kernel.ptx")
-        source.write_text(ptx)
-        command = [assembler, "-v", f"--gpu-name={gpu}", str(source), "-o", f"{source}.cubin"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    patterns = {"registers": r"Used (\d+) registers", "spilled": r"(\d+) bytes spill stores"}
-    return {name: int(re.findall(pattern, done.stderr)[0]) for name, pattern in patterns.items()}
 
 
 def compile_only(self: JITFunction, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -45,8 +29,6 @@ def compile_only(self: JITFunction, *args: Any, grid: Any, warmup: bool, **kwarg
         "hash": compiled.hash,
         "wide_loads": len(re.findall(r"ld\.global\S*\.v4\.b32", ptx)),
         "atomics": len(re.findall(r"\b(?:atom|red)\.", ptx)),
-        "shared": compiled.metadata.shared,
-        **usage(ptx),
     }
     sys.stdout.write(json.dumps(row) + "\n")
     return compiled
