@@ -17,7 +17,10 @@ from nmt.errors import ConfigError
 from nmt.explain.aligner import WeightOptions, piece_weights
 from nmt.explain.attribution import inputs
 from nmt.explain.attribution.methods import METHODS, Attributor
+from nmt.explain.explainer.page import write_explainer
+from nmt.export.onnx_folder import export_onnx
 from nmt.models.transformer.transformer import TransformerConfig
+from nmt.runs.trained_run import TrainedRun
 from nmt.search.back_pointers import length_penalty
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import SentencePieceConfig, WordConfig, train_tokenizers
@@ -83,6 +86,13 @@ def test_ensembles_and_rerankers(runs: list[Path]) -> None:
     for output in searcher.translate(SOURCES[:1], n_best=3)[0].hypotheses:
         second = one.force(SOURCES[:1], [output.text])[0].hypotheses[0].hypothesis.score
         assert output.hypothesis.score == pytest.approx((before[output.text] + second) / 2)
+
+
+def test_a_reversed_run_is_not_exported(runs: list[Path]) -> None:
+    """Other programs would read its translations backwards."""
+    for export in (export_onnx, write_explainer):
+        with pytest.raises(ConfigError, match=r"export data\.reverse_target"):
+            export(TrainedRun.open(runs[0]), "best", runs[0].parent / "out")
 
 
 def test_batches_reverse_sampled_pieces_and_links() -> None:
