@@ -59,7 +59,7 @@ def count_faults(
     return counts
 
 
-def count_lines(counts: Mapping[str, Count]) -> Iterator[str]:
+def describe_counts(counts: Mapping[str, Count]) -> Iterator[str]:
     """Yield a line for each kind of fault that occurs, with its first three faults."""
     for name, count in counts.items():
         if count.faults:

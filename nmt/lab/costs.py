@@ -75,7 +75,7 @@ def peak_tensor_bytes(work: Callable[[], object]) -> int:
 
 
 class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that counts the bytes of storages that operators return and that are live."""
+    """A dispatch mode that counts the bytes of the live storages that operators have returned."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -92,7 +92,7 @@ def draw_scenes(n_scenes: int, options: CuesOptions, generator: torch.Generator)
 class Reader(nn.Module):
     """A layer over the items of a scene, then a linear layer that predicts the digit.
 
-    `layer` is one of LAYERS except attention, for which see AttentionReader. If `with_task`, the
+    `layer` is one of LAYERS except attention (see AttentionReader). If `with_task`, the
     one-hot task is appended to the features of every item. Before pooling, a linear layer maps each
     item separately. The convolution has width 3, and max pooling follows it.
     """
