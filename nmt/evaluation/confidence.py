@@ -116,7 +116,7 @@ def read_calibration(
 
 
 def find_calibration(translator: Translator, say: Callable[[str], None]) -> Calibration | None:
-    """Read a translator's calibration, if there is one. `say` gets a note if it is unusable."""
+    """Return a translator's calibration, or None. `say` gets a note if the file is unusable."""
     if not translator.runs or not (translator.runs[0].path / CONFIDENCE).exists():
         return None
     try:
@@ -209,7 +209,7 @@ def calibration_error(confidence: Values, y: Labels) -> float:
 
 
 def area_under_curve(values: Values, y: Labels) -> float:
-    """Return the share of pairs (y true, y false) that `values` orders correctly."""
+    """Return the share of pairs of a positive and a negative that `values` orders correctly."""
     negatives = np.sort(values[~y])  # a tie counts as half
     below = [np.searchsorted(negatives, values[y], side).mean() for side in ("left", "right")]
     return float(sum(below)) / 2 / len(negatives)

@@ -24,7 +24,7 @@ _Row = tuple[int, str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The faults of one kind among `total` items: line numbers, from 1, and texts."""
+    """The faults of one kind among `total` items, each as a line number (from 1) and a text."""
 
     faults: tuple[tuple[int, str], ...]
     total: int

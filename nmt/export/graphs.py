@@ -36,7 +36,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Graph:
-    """A module to export as a graph, an example of its inputs, and its inputs and outputs."""
+    """A module to export, an example of its inputs, and the ports of its inputs and outputs."""
 
     name: str
     module: nn.Module

@@ -35,7 +35,7 @@ def upper_slope(sizes: Sequence[int], costs: Amounts) -> float:
 def crossing(sizes: Sequence[int], costs: Amounts, others: Amounts) -> float | None:
     """Return the size above which `costs` exceed `others`, or None if they do not at the last size.
 
-    If they do at all sizes, return the first size. Costs are interpolated on logarithmic axes.
+    If `costs` exceed `others` at all sizes, the first is returned. Interpolation is log-log.
     """
     gaps = np.log(costs) - np.log(others)
     below = np.flatnonzero(gaps <= 0)
