@@ -44,7 +44,7 @@ from nmt.corpora.entries import data_folder
 from nmt.corpora.sources import DataConfig
 from nmt.device import MemoryUse, Precision, resolve_device
 from nmt.errors import ConfigError, NMTError
-from nmt.lab.numbers import columns
+from nmt.lab.numbers import align_columns
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
@@ -332,7 +332,7 @@ def as_text(section: Section) -> str:
     for name, row in section.rows.items():
         table.append([name, *(f"{v:,.0f}" if v >= 100 else f"{v:.3g}" for v in row.values())])
     title = f"{section.title}  ({describe_load(section.others)})"
-    return "\n".join(["", title, *columns(table), *section.notes])
+    return "\n".join(["", title, *align_columns(table), *section.notes])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -33,7 +33,7 @@ class AttentionHealth:
         """Return the statistics by their keys in metrics.jsonl, such as `attention_entropy`."""
         return {f"attention_{name}": value for name, value in vars(self).items()}
 
-    def collapse(self) -> str | None:
+    def describe_collapse(self) -> str | None:
         """Return a description of the collapse of attention, or None if it has not collapsed."""
         if self.end_mass >= 0.75:
             return f"{self.end_mass:.0%} of it is on the end of the source"

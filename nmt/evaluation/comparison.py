@@ -8,7 +8,7 @@ from nmt.evaluation.significance import Comparison
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangedSentence:
     """A sentence that a system and the first system translate differently.
 
     `line` is its number, from 1. `gain` is the chrF2 of `text` minus that of `first_text`.
@@ -33,10 +33,9 @@ class System:
     name: str
     evaluation: Evaluation
     against_first: dict[str, Comparison]
-    changes: tuple[Change, ...]
+    changes: tuple[ChangedSentence, ...]
 
     def as_json(self) -> dict[str, object]:
-        """Return the system as values for json.dumps."""
         return {
             "name": self.name,
             "scores": {name: asdict(result) for name, result in self.evaluation.scores.items()},
@@ -68,7 +67,7 @@ def compare_systems(
     return systems
 
 
-def _changes(first: Evaluation, other: Evaluation, n_changes: int) -> tuple[Change, ...]:
+def _changes(first: Evaluation, other: Evaluation, n_changes: int) -> tuple[ChangedSentence, ...]:
     """Return the sentences whose chrF2 changes most: the largest gains, then the largest losses."""
     from sacrebleu.metrics.chrf import CHRF
 
@@ -79,7 +78,8 @@ def _changes(first: Evaluation, other: Evaluation, n_changes: int) -> tuple[Chan
             continue
         scores = [scorer.sentence_score(text, example.ref_texts).score for text in (before, after)]
         gain = scores[1] - scores[0]
-        changes.append(Change(line, example.src_text, example.ref_texts, before, after, gain))
+        texts = example.src_text, example.ref_texts, before, after
+        changes.append(ChangedSentence(line, *texts, gain))
     gains = sorted((change for change in changes if change.gain > 0), key=lambda c: -c.gain)
     losses = sorted((change for change in changes if change.gain < 0), key=lambda c: c.gain)
     return (*gains[:n_changes], *losses[:n_changes])

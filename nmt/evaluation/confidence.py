@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from nmt.errors import CheckpointError, DataError
 from nmt.evaluation.attention_health import health_of
 from nmt.evaluation.metric import Scoring
-from nmt.evaluation.metrics import PAIRED
+from nmt.evaluation.metrics import PAIRED_METRICS
 from nmt.evaluation.typography import make_comparable
 from nmt.runs.directory import CONFIDENCE
 from nmt.settings.base import Config
@@ -37,7 +37,7 @@ class Calibration(Config):
     """A logistic model of the probability that the chrF2 of a sentence is at least `threshold`.
 
     `models` lists the SHA-256 of each run's weights, and `settings` has the other settings that
-    change the features. `good` of `sentences` translations reach the threshold. `ece` is the
+    change the features. Of `sentences` translations, `good` reach the threshold. `ece` is the
     expected calibration error on held-out sentences, and `auc` the area under the ROC curve for a
     chrF2 above the median. `weights` ends with the bias.
     """
@@ -76,7 +76,6 @@ class Calibration(Config):
         ]
 
     def confidence(self, translation: Translation) -> list[float]:
-        """Return the confidence of each hypothesis."""
         return [*map(float, probabilities(features(translation), np.array(self.weights)))]
 
 
@@ -84,7 +83,7 @@ def features(translation: Translation) -> Features:
     """Return four features of each hypothesis.
 
     They are the negative square root of the mean negative log-probability, the mean probability of
-    a piece, and the entropy and coverage of attention (AttentionHealth, with the row of eos).
+    a piece, and the entropy and coverage of AttentionHealth, but including the row of eos.
     """
     rows = []
     for hypothesis in (output.hypothesis for output in translation.hypotheses):
@@ -102,10 +101,10 @@ def probabilities(x: Features, weights: Values) -> Values:
 def read_calibration(
     translator: Translator, say: Callable[[str], None] = lambda note: None
 ) -> Calibration:
-    """Read a translator's calibration as Calibration.read does. Changed settings are noted."""
+    """Read a translator's calibration (Calibration.read). `say` gets a note if settings changed."""
     if not translator.runs:
         raise CheckpointError("confidence: got a translator without a run, allowed: one with a run")
-    run, (models, settings) = translator.runs[0], binding_of(translator)
+    run, (models, settings) = translator.runs[0], models_and_settings(translator)
     if not (run.path / CONFIDENCE).exists():
         run.check_folder(f"has no calibration; unzip {run.archive}, and `nmt calibrate` the folder")
     with run.naming():
@@ -117,7 +116,7 @@ def read_calibration(
 
 
 def find_calibration(translator: Translator, say: Callable[[str], None]) -> Calibration | None:
-    """Read a translator's calibration, if there is one. `say` gets a note if it is unusable."""
+    """Return a translator's calibration, or None. `say` gets a note if the file is unusable."""
     if not translator.runs or not (translator.runs[0].path / CONFIDENCE).exists():
         return None
     try:
@@ -127,12 +126,14 @@ def find_calibration(translator: Translator, say: Callable[[str], None]) -> Cali
         return None
 
 
-def binding_of(translator: Translator) -> tuple[tuple[str, ...], dict[str, object]]:
+def models_and_settings(translator: Translator) -> tuple[tuple[str, ...], dict[str, object]]:
     """Return the SHA-256 of each run's weights, and the settings that change the features."""
     folders = [run.directory.checkpoint_folder for run in translator.runs]
     settings = translator.search.model_dump(mode="json", exclude={"batch_size", "n_best"})
     settings |= {key: getattr(translator, key) for key in ("weights", "int8", "precision")}
-    settings["rerank"] = [[*binding_of(r.translator)[0], r.weight] for r in translator.rerankers]
+    settings["rerank"] = [
+        [*models_and_settings(r.translator)[0], r.weight] for r in translator.rerankers
+    ]
     return tuple(folder.checksum(translator.checkpoint) for folder in folders), settings
 
 
@@ -141,7 +142,7 @@ def calibrate(translator: Translator, examples: Examples, threshold: float) -> C
 
     Raises DataError unless MIN_SENTENCES translations reach the threshold and as many miss it.
     """
-    models, settings = binding_of(translator)
+    models, settings = models_and_settings(translator)
     x, scores = scored_features(translator, examples)
     y, n_good = scores >= threshold, int((scores >= threshold).sum())
     if not MIN_SENTENCES <= n_good <= len(y) - MIN_SENTENCES:
@@ -169,7 +170,7 @@ def scored_features(translator: Translator, examples: Examples) -> tuple[Feature
     translations = translator.translate([example.src_text for example in examples])
     x = np.concatenate([features(translation)[:1] for translation in translations])
     texts = make_comparable([t.text for t in translations], examples, scoring)
-    score = PAIRED["chrf"].scorer(scoring).sentence_score
+    score = PAIRED_METRICS["chrf"].scorer(scoring).sentence_score
     lines = zip(translations, texts.hyp_texts, texts.refs, strict=True)
     return x, np.array([score(hyp, refs).score for t, hyp, refs in lines if t.hypotheses])
 
@@ -208,7 +209,7 @@ def calibration_error(confidence: Values, y: Labels) -> float:
 
 
 def area_under_curve(values: Values, y: Labels) -> float:
-    """Return the share of pairs (y true, y false) that `values` orders correctly."""
+    """Return the share of pairs of a positive and a negative that `values` orders correctly."""
     negatives = np.sort(values[~y])  # a tie counts as half
     below = [np.searchsorted(negatives, values[y], side).mean() for side in ("left", "right")]
     return float(sum(below)) / 2 / len(negatives)

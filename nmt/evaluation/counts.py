@@ -24,7 +24,7 @@ _Row = tuple[int, str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The faults of one kind among `total` items: line numbers, from 1, and texts."""
+    """The faults of one kind among `total` items, each as a line number (from 1) and a text."""
 
     faults: tuple[tuple[int, str], ...]
     total: int
@@ -59,7 +59,7 @@ def count_faults(
     return counts
 
 
-def count_lines(counts: Mapping[str, Count]) -> Iterator[str]:
+def describe_counts(counts: Mapping[str, Count]) -> Iterator[str]:
     """Yield a line for each kind of fault that occurs, with its first three faults."""
     for name, count in counts.items():
         if count.faults:

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from nmt.evaluation.counts import Count, count_faults
 from nmt.evaluation.metric import MetricResult
 from nmt.evaluation.metric import Scoring as Scoring
-from nmt.evaluation.metrics import METRICS, PAIRED, corpus_bleu
+from nmt.evaluation.metrics import METRICS, PAIRED_METRICS, corpus_bleu
 from nmt.evaluation.significance import Comparison, compare
 from nmt.evaluation.typography import ComparableTexts, make_comparable
 from nmt.types import Examples, Translation
@@ -101,10 +101,10 @@ def scores_of(texts: ComparableTexts, scoring: Scoring) -> dict[str, MetricResul
 def compare_evaluations(
     baseline: ComparableTexts, system: ComparableTexts, scoring: Scoring
 ) -> dict[str, Comparison]:
-    """Test the difference between two systems' scores by each metric of `scoring` in PAIRED."""
+    """Compare two systems by each metric of `scoring` that is in PAIRED_METRICS."""
     texts = baseline.hyp_texts, system.hyp_texts, baseline.refs
     target = scoring.tgt_lang, scoring.tokenisation
-    return {name: compare(name, *texts, *target) for name in scoring.metrics if name in PAIRED}
+    return {key: compare(key, *texts, *target) for key in scoring.metrics if key in PAIRED_METRICS}
 
 
 def bleu_by_length(

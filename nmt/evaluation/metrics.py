@@ -10,7 +10,7 @@ from nmt.evaluation.multi30k import Multi30kBleu
 from nmt.evaluation.sacrebleu_metrics import SacreBleuMetric
 from nmt.types import EvalExample, References
 
-PAIRED: dict[str, SacreBleuMetric] = {
+PAIRED_METRICS: dict[str, SacreBleuMetric] = {
     "bleu": SacreBleuMetric("BLEU", "BLEU"),
     "bleu-lc": SacreBleuMetric("BLEU-lc", "BLEU", {"lowercase": True}),
     "chrf": SacreBleuMetric("chrF2", "CHRF"),
@@ -20,7 +20,7 @@ PAIRED: dict[str, SacreBleuMetric] = {
 }
 """Metrics with paired significance tests, which need sacreBLEU's statistics per line."""
 
-METRICS: dict[str, Metric] = {**PAIRED, "comet": Comet()}
+METRICS: dict[str, Metric] = {**PAIRED_METRICS, "comet": Comet()}
 
 
 def title_of(metric: str) -> str:
@@ -31,7 +31,7 @@ def title_of(metric: str) -> str:
 def corpus_bleu(hyps: Sequence[str], refs: References, tokenize: str | None = None) -> float:
     """Return sacreBLEU's cased BLEU, from 0 to 100. Raises as Metric.score does."""
     examples = [EvalExample("", line_refs) for line_refs in refs]
-    return PAIRED["bleu"].score(hyps, examples, Scoring("", ("bleu",), 0, tokenize)).score
+    return PAIRED_METRICS["bleu"].score(hyps, examples, Scoring("", ("bleu",), 0, tokenize)).score
 
 
 def check_metrics(scoring: Scoring, where: str) -> None:

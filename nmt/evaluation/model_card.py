@@ -63,7 +63,7 @@ Reports = Sequence[SavedReport]
 
 
 def read_reports(run: Path, step: int | None, say: Callable[[str], None]) -> list[SavedReport]:
-    """Read the reports in eval/ on translations by the run's model alone, after `step` updates.
+    """Read the reports in eval/ that score the run's model alone, after `step` updates.
 
     Damaged reports are skipped, with a note to `say`. Raises CheckpointError if a path leads out of
     the run.

@@ -32,7 +32,7 @@ class Multi30kBleu(SacreBleuMetric):
     def prepare(self, lines: Sequence[str], scoring: Scoring) -> Sequence[str]:
         return tokenise(lines, scoring.tgt_lang)
 
-    def sign(self, signature: str, scoring: Scoring) -> str:
+    def extend_signature(self, signature: str, scoring: Scoring) -> str:
         steps = f"prep:lc.norm.tok.{language_code(scoring.tgt_lang)}"
         return f"{signature}|{steps}|sacremoses:{version('sacremoses')}"
 

@@ -74,8 +74,8 @@ class SacreBleuMetric(Metric):
         """Preprocess translations or references. By default they are unchanged."""
         return lines
 
-    def sign(self, signature: str, scoring: Scoring) -> str:
-        """Add the steps of `prepare` to sacreBLEU's signature. By default there are none."""
+    def extend_signature(self, signature: str, scoring: Scoring) -> str:
+        """Return sacreBLEU's signature, extended by the steps of `prepare`, if there are any."""
         return signature
 
     def score(self, hyps: Sequence[str], examples: Examples, scoring: Scoring) -> MetricResult:
@@ -88,8 +88,8 @@ class SacreBleuMetric(Metric):
             # sacreBLEU gives the interval only in its formatted result, and none if the mean is 0.
             answer = json.loads(result.format(width=10, is_json=True, signature=signature))
             mean, half = answer.get("confidence_mean", 0.0), answer.get("confidence_var", 0.0)
-            low, high = self.within(mean - half), self.within(mean + half)
-        signature, value = self.sign(signature, scoring), self.within(result.score)
+            low, high = self.clip(mean - half), self.clip(mean + half)
+        signature, value = self.extend_signature(signature, scoring), self.clip(result.score)
         return MetricResult(self.title, value, signature, low, high, n_bootstrap)
 
     def sacrebleu_inputs(
@@ -112,7 +112,7 @@ class SacreBleuMetric(Metric):
             streams.append(tuple(None if line is None else next(lines) for line in stream))
         return self.prepare(hyps, scoring), streams
 
-    def within(self, value: float) -> float:
+    def clip(self, value: float) -> float:
         """Clip `value`, a score or an end of an interval, to the metric's scale."""
         return max(0.0, value if self.highest is None else min(value, self.highest))
 

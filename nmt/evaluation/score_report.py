@@ -34,7 +34,6 @@ class EvalReport:
     about: Mapping[str, object]
 
     def as_json(self) -> dict[str, object]:
-        """Return the report as values for json.dumps."""
         evaluation = self.evaluation
         return {
             **self.about,

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from nmt.evaluation.metric import DEFAULT_BOOTSTRAP, Scoring
-from nmt.evaluation.metrics import PAIRED
+from nmt.evaluation.metrics import PAIRED_METRICS
 from nmt.evaluation.sacrebleu_metrics import Streams
 from nmt.types import References
 
@@ -31,10 +31,10 @@ class Comparison:
     `p_value` is from sacreBLEU's paired bootstrap. It is the share of `n_bootstrap` resamples whose
     absolute difference, minus the mean over all resamples, exceeds the observed difference. If only
     a few lines differ, all resamples agree, and a small value means nothing. `p_randomisation` is
-    from approximate randomisation. It is the share of trials, each of which swaps random lines
-    between the systems, whose difference is at least the observed one. If k lines differ, all in
-    favour of one system, it is about 2^(1 - k). Both p-values are 1 if the scores are equal. By
-    convention, systems differ if p < 0.05.
+    from approximate randomisation. Each trial swaps random lines between the systems, and the
+    p-value is the share of trials whose difference is at least the observed one. If k lines differ,
+    all in favour of one system, it is about 2^(1 - k). Both p-values are 1 if the scores are equal.
+    By convention, systems differ if p < 0.05.
     """
 
     name: str
@@ -55,12 +55,12 @@ def compare(
 ) -> Comparison:
     """Test `hyps` against `baseline_hyps` by paired bootstrap and approximate randomisation.
 
-    `metric` is a key of PAIRED, and `tokenize` is BLEU's tokenisation, by default that of the
+    `metric` is a key of PAIRED_METRICS. `tokenize` is BLEU's tokenisation, by default that of the
     language. The random seed is sacreBLEU's. Raises DataError as `check_lines` does.
     """
     from sacrebleu.significance import PairedTest, Result
 
-    paired, scoring = PAIRED[metric], Scoring(tgt_lang, (metric,), tokenize=tokenize)
+    paired, scoring = PAIRED_METRICS[metric], Scoring(tgt_lang, (metric,), tokenize=tokenize)
     baseline_lines, streams = paired.sacrebleu_inputs(baseline_hyps, refs, scoring)
     lines, _ = paired.sacrebleu_inputs(hyps, refs, scoring)
     pair = [("baseline", baseline_lines), ("system", lines)]
@@ -75,8 +75,8 @@ def compare(
     is_equal = system.score == baseline.score
     return Comparison(
         name=paired.title,
-        baseline=paired.within(baseline.score),
-        score=paired.within(system.score),
+        baseline=paired.clip(baseline.score),
+        score=paired.clip(system.score),
         p_value=1.0 if is_equal else float(system.p_value),
         n_bootstrap=DEFAULT_BOOTSTRAP,
         p_randomisation=1.0 if is_equal else _p_of_swaps(scorer, baseline_lines, lines, streams),
@@ -88,8 +88,8 @@ def _p_of_swaps(
 ) -> float:
     """Return the p-value of approximate randomisation.
 
-    sacreBLEU counts only trials whose difference exceeds the observed one. If few lines differ, it
-    is equal in many trials, and sacreBLEU's p-value comes near 0.
+    sacreBLEU counts only trials whose difference exceeds the observed one. If few lines differ,
+    many trials have the observed difference, and sacreBLEU's p-value is near 0.
     """
     first, second = (line_stats(scorer, hyps, streams) for hyps in (baseline_lines, lines))
     observed, total, change = first.sum(axis=0), (first + second).sum(axis=0), second - first
@@ -97,13 +97,13 @@ def _p_of_swaps(
     def gap(stats: Float[np.ndarray, " K"]) -> float:
         return abs(corpus_score(scorer, stats) - corpus_score(scorer, total - stats))
 
-    limit, rng = gap(observed) - 1e-9, generator()
+    limit, rng = gap(observed) - 1e-9, sacrebleu_generator()
     swaps = (rng.integers(2, size=len(change)) @ change for _ in range(RANDOMISATIONS))
     n_beyond = sum(gap(observed + swapped) >= limit for swapped in swaps)
     return (n_beyond + 1) / (RANDOMISATIONS + 1)
 
 
-def generator() -> np.random.Generator:
+def sacrebleu_generator() -> np.random.Generator:
     """Return a NumPy generator with the seed that sacreBLEU uses (SACREBLEU_SEED)."""
     seed = os.environ.get("SACREBLEU_SEED", "12345")
     return np.random.default_rng(None if seed.lower() == "none" else int(seed))

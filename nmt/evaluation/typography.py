@@ -48,7 +48,6 @@ class ComparableTexts:
 
     @property
     def refs(self) -> list[tuple[str, ...]]:
-        """The references of each line."""
         return [example.ref_texts for example in self.examples]
 
     def notes(self) -> list[str]:
@@ -82,7 +81,7 @@ def make_comparable(
     refs = [ref for example in examples for ref in example.ref_texts]
     typography = typography_of(refs, lang)
     nfc_texts = [compose_unicode(text) for text in hyp_texts]
-    outputs = write_as(typography, nfc_texts, lang)
+    outputs = convert_typography(typography, nfc_texts, lang)
     return ComparableTexts(
         hyp_texts=tuple(outputs),
         examples=tuple(
@@ -110,7 +109,7 @@ def typography_of(texts: Sequence[str], lang: str) -> Typography:
     return "printed" if is_printed else "plain"
 
 
-def write_as(typography: Typography, texts: Sequence[str], lang: str) -> list[str]:
+def convert_typography(typography: Typography, texts: Sequence[str], lang: str) -> list[str]:
     """Convert texts, which may have either form, to the form `typography`."""
     if typography == "plain":
         return [text.translate(_AS_TYPED) for text in texts]

@@ -17,7 +17,7 @@ from nmt.text.tokenizer import Tokenizer
 from nmt.text.word_pieces import WordPieces, word_pieces, words_between_spaces
 from nmt.text.word_tokenizer import detokenise
 from nmt.translation.batched import Padded
-from nmt.translation.heads import MEAN, source_heads
+from nmt.translation.heads import MEAN, cross_head_indices
 from nmt.translation.translator import Translator
 from nmt.translation.words import merge_words, row_shares
 from nmt.types import Encoded
@@ -32,8 +32,8 @@ class WeightOptions:
 
     `method` is `attention` or an attribution method (explain/attribution/). The attention of piece
     t is read at step t + `shift` (`alignment_weights`). `heads` selects cross-attention heads in
-    the syntax of `source_heads`. Raises ConfigError if `shift` or `heads` is set and the method is
-    neither `attention` nor `norms`.
+    the syntax of `cross_head_indices`. Raises ConfigError if `shift` or `heads` is set and the
+    method is neither `attention` nor `norms`.
     """
 
     shift: int = 0
@@ -52,7 +52,7 @@ class WeightOptions:
 
     def head_indices(self, translator: Translator) -> tuple[int, ...] | None:
         """Return the indices of `heads`, or None for mean. Raises ConfigError for unknown heads."""
-        return source_heads(self.heads, translator.model.names_by_attention)
+        return cross_head_indices(self.heads, translator.model.names_by_attention)
 
 
 def piece_weights(
@@ -78,7 +78,7 @@ def piece_weights(
     weights = [np.zeros(size, np.float32) for size in sizes]
     indices = [i for i, target in enumerate(targets) if target.ids]
     pairs = [sources[i] for i in indices], [targets[i].ids for i in indices]
-    for k, matrix in translator.batched.read_pairs(*pairs, translator.search.batch_size, read):
+    for k, matrix in translator.batched.map_pairs(*pairs, translator.search.batch_size, read):
         weights[indices[k]] = matrix[::-1] if translator.tokenizers.reverse_target else matrix
     return weights
 

@@ -119,7 +119,6 @@ class AlignmentScore:
         )
 
     def as_json(self) -> dict[str, float | int]:
-        """Return the rates and the counts of links by name."""
         rates = {"aer": self.aer, "precision": self.precision, "recall": self.recall}
         return {**rates, "links": self.n_links, "sure": self.n_sure}
 

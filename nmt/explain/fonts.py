@@ -52,7 +52,6 @@ def _without_glyph(text: str) -> list[str]:
 
 @functools.cache
 def _families() -> tuple[str, ...]:
-    """Return FAMILY, then the installed fallbacks."""
     family_names = {entry.name for entry in font_manager.fontManager.ttflist}
     return (FAMILY, *(name for name in _FALLBACKS if name in family_names))
 

@@ -68,7 +68,7 @@ def format_of(path: Path) -> str:
 
 
 def picture(figure: Figure, format: str) -> bytes:
-    """Return a figure as an image file with all its labels. Equal figures give equal bytes."""
+    """Return the bytes of an image file of a figure. Equal figures give equal bytes."""
     stream = io.BytesIO()
     with mpl.rc_context({"svg.hashsalt": "nmt"}):  # by default, the ids in an SVG are random
         figure.savefig(

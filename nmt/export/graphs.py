@@ -36,7 +36,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Graph:
-    """A module to export as a graph, an example of its inputs, and its inputs and outputs."""
+    """A module to export, an example of its inputs, and the ports of its inputs and outputs."""
 
     name: str
     module: nn.Module
@@ -189,7 +189,6 @@ def _axes(small: Tensor, large: Tensor, is_of_row: bool) -> tuple[int | str, ...
 
 
 def _with_axes(port: Port, new_axes: dict[int | str, int | str]) -> Port:
-    """Return a port with its axes replaced according to `new_axes`."""
     return replace(port, shape=tuple(new_axes.get(axis, axis) for axis in port.shape))
 
 
@@ -202,7 +201,7 @@ def _dynamic_axes(port: Port) -> dict[int, str]:
 
 
 def _is_read(model: Seq2Seq, name: str) -> bool:
-    """Return whether a step reads the tensor. Only windows read the number of queries."""
+    """Return whether a step reads the tensor. Only attention windows read the query count."""
     if name != "attention.queries" or not isinstance(model, RNNSeq2Seq):
         return True
     return model.decoder.attention.span is not None

@@ -65,7 +65,6 @@ class OnnxLayers(nn.Module):
         w_hh: Float[Tensor, "directions G H"],
         bias: Float[Tensor, "directions two_G"],
     ) -> Float[Tensor, "S directions B H"]:
-        """Return the hidden states of one layer."""
         return torch.onnx.ops.symbolic(
             self.operator,
             [x, w_ih, w_hh, bias, lengths.to(torch.int32)],

@@ -34,7 +34,7 @@ class Cards:
     """B sequences of n cards; the id of a card is letter * digits + digit.
 
     The twin of a card is the other card with the same letter, at the position in `twins`. `answers`
-    has two digits per card: that of the previous card (its own for the first), and of the twin.
+    has the digit of the previous card (for the first card, its own) and the digit of the twin.
     """
 
     ids: Int[Tensor, "B n"]

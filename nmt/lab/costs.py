@@ -35,7 +35,7 @@ def upper_slope(sizes: Sequence[int], costs: Amounts) -> float:
 def crossing(sizes: Sequence[int], costs: Amounts, others: Amounts) -> float | None:
     """Return the size above which `costs` exceed `others`, or None if they do not at the last size.
 
-    If they do at all sizes, return the first size. Costs are interpolated on logarithmic axes.
+    If `costs` exceed `others` at all sizes, the first is returned. Interpolation is log-log.
     """
     gaps = np.log(costs) - np.log(others)
     below = np.flatnonzero(gaps <= 0)
@@ -75,7 +75,7 @@ def peak_tensor_bytes(work: Callable[[], object]) -> int:
 
 
 class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that counts the bytes of storages that operators return and that are live."""
+    """A dispatch mode that counts the bytes of the live storages that operators have returned."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

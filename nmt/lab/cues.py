@@ -1,7 +1,7 @@
 """Volitional and nonvolitional cues: what layers attend to with and without a query.
 
-The task is one kind of item, such as a book, and the answer is the digit on this item. The task is
-the query of attention, and a further feature of every item for other layers (docs/lab/cues.md).
+The task is one kind of item, such as a book, and the answer is the digit on this item. Attention
+gets the task as its query. Other layers get it as a feature of every item (docs/lab/cues.md).
 """
 
 from dataclasses import dataclass
@@ -92,8 +92,8 @@ def draw_scenes(n_scenes: int, options: CuesOptions, generator: torch.Generator)
 class Reader(nn.Module):
     """A layer over the items of a scene, then a linear layer that predicts the digit.
 
-    `layer` is one of LAYERS except attention, for which see AttentionReader. If `with_task`, the
-    one-hot task is appended to the features of every item. Before pooling, a linear layer maps each
+    `layer` is one of LAYERS except attention (see AttentionReader). If `with_task`, the one-hot
+    task is appended to the features of every item. Before pooling, a linear layer maps each
     item separately. The convolution has width 3, and max pooling follows it.
     """
 

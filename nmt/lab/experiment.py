@@ -20,7 +20,7 @@ import nmt
 from nmt.errors import NMTError
 from nmt.lab.experiments import EXPERIMENTS, find
 from nmt.lab.figure import figure_style, write_png
-from nmt.lab.numbers import columns, readable_json, summary
+from nmt.lab.numbers import align_columns, readable_json, summary
 from nmt.settings.base import Config
 from nmt.settings.config_file import Overrides, load_overrides
 from nmt.storage.output import check_output, command_files, output_errors, write_lines
@@ -154,5 +154,5 @@ def describe_options(name: str) -> list[str]:
         (key, str(value["kind"]) if isinstance(value, dict) else readable_json(value))
         for key, value in defaults.model_dump(mode="json").items()
     ]
-    fields = type(defaults).model_fields.values()
-    return [f"{row}  {field.description}" for row, field in zip(columns(rows), fields, strict=True)]
+    lines = zip(align_columns(rows), type(defaults).model_fields.values(), strict=True)
+    return [f"{line}  {field.description}" for line, field in lines]

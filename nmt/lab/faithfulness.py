@@ -62,7 +62,6 @@ def curves(model: Seq2Seq, pair: Pair, scores: Float[Tensor, "*M T S"]) -> Curve
 def _deletion(
     model: Seq2Seq, pair: Pair, order: Int[Tensor, "*M T n"]
 ) -> Float[Tensor, "*M T n+1"]:
-    """Return the deletion curves for words removed in `order`."""
     n_tgt, n_words = order.shape[-2:]
     ranks = order.argsort(dim=-1).unsqueeze(-2)
     keep = ranks >= torch.arange(n_words + 1).unsqueeze(-1)  # (*M, T, n + 1, n)

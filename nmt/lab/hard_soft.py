@@ -46,7 +46,7 @@ class HardSoftOptions(translators.TranslatorOptions):
 
 @dataclass(frozen=True)
 class ModelMeasurements:
-    """Measurements of a trained model. `attention` measures its soft attention.
+    """Measurements of a trained model. `attention` has the means of its soft attention.
 
     `translations` has the accuracy and an example for each way of decoding. Sampled decoding has an
     entry per draw, and the other ways have one entry.

@@ -105,7 +105,6 @@ def run(options: HeadsOptions) -> HeadsResult:
 
 @torch.inference_mode()
 def _test(model: CardReader, test: Cards) -> EncoderMeasurements:
-    """Measure the answers and the heads of the model on the test sequences."""
     is_correct = model(test.ids).argmax(dim=-1) == test.answers
     keep = torch.ones_like(test.ids, dtype=torch.bool)
     weights: Tensor = model.encoder(test.ids, keep, with_weights=True)[1].double()

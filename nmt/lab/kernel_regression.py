@@ -94,9 +94,9 @@ class LearningCurve:
 
 @dataclass(frozen=True)
 class KernelResult(Result):
-    """The training points (x, y), the three estimates by name, and the course of `learning`.
+    """The training points (x, y), the three estimates by name, and the curve of `learning`.
 
-    These are for `options.seed`. `draws` has the estimates for the seeds 1 to `options.draws`.
+    They belong to `options.seed`. `draws` has the estimates for the seeds 1 to `options.draws`.
     """
 
     options: KernelOptions
@@ -145,7 +145,7 @@ def run(options: KernelOptions) -> KernelResult:
 
 
 def _estimates(options: KernelOptions) -> tuple[Points, Points, LearningCurve, Estimates]:
-    """Return x and y of random points, the course of learning, and the three estimates."""
+    """Return x and y of random points, the learning curve, and the three estimates."""
     generator = torch.Generator().manual_seed(options.seed)
     x = (torch.rand(options.points, generator=generator, dtype=torch.float64) * _END).sort().values
     noise = torch.randn(options.points, generator=generator, dtype=torch.float64)

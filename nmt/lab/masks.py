@@ -82,7 +82,7 @@ class MaskedAttention:
 class MasksResult(Result):
     """The measurements of each mask by name.
 
-    `fully_masked` maps ways of masking to the weight, as text, of positions that are all masked.
+    `fully_masked` maps each way of masking to the weight of a position if all are masked.
     """
 
     words: tuple[str, ...]

@@ -31,7 +31,7 @@ def readable_json(value: object, indent: str = "") -> str:
     return f"{start}\n{body}\n{indent}{end}"
 
 
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return a line per row, with the first column left-aligned and the others right-aligned."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
@@ -43,7 +43,7 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def summary(numbers: Mapping[str, object]) -> list[str]:
     """Return scalars as lines, and dicts with equal keys as the rows of a table. Omit lists."""
-    lines = [line for section in _sections(numbers, "") for line in ("", *columns(section))]
+    lines = [line for section in _sections(numbers, "") for line in ("", *align_columns(section))]
     return [line.replace("_", " ") for line in lines[1:]]
 
 

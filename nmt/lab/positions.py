@@ -73,7 +73,7 @@ class PositionsResult(Result):
     `residuals` has the error of PE(i + d) = PE(i) R(d) for each d in OFFSETS. `wrong_residuals` has
     the error with R(d + 1) instead. `similarity[d]` is PE(i) . PE(i + d) / (D/2), averaged over i.
     `similarity_spread` is the largest difference of this product between two positions i with the
-    same d. `codes` has the statistics of several encodings by name. `columns` are to be drawn.
+    same d. `codes` has the statistics of several encodings by name. The figure shows `columns`.
     """
 
     encoding: npt.NDArray[np.float64]

@@ -41,7 +41,7 @@ _GRID = torch.logspace(-2.5, 2.0, 91, dtype=torch.float64)
 
 
 class RetrievalOptions(Options):
-    """Options of the experiment: the query. There is no seed, because nothing is random."""
+    """Options of the experiment: the query. Nothing is random, so `seed` has no effect."""
 
     query: str = Field(default="thin red winter jacket", description="words to search for")
 

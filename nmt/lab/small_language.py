@@ -93,7 +93,6 @@ def draw_pair(rng: random.Random) -> Pair:
 
 
 def _draw_noun_phrase(rng: random.Random) -> list[str]:
-    """Draw an article, an optional size, an optional colour, and a noun."""
     words = [rng.choice(list(_ARTICLES))]
     words += [rng.choice(list(_SIZES))] * (rng.random() < 0.5)
     words += [rng.choice(list(_COLOURS))] * (rng.random() < 0.5)

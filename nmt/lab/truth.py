@@ -1,6 +1,6 @@
 """Attribution methods compared with the known alignment of nmt/lab/small_language.py.
 
-The measures are agreement with it, deletion, and insertion (nmt/lab/faithfulness.py).
+The measures are agreement with the alignment, deletion and insertion (nmt/lab/faithfulness.py).
 """
 
 import random

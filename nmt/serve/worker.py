@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from nmt.device import is_out_of_memory
 from nmt.errors import NMTError
-from nmt.translation.parallel import thread_shares
+from nmt.translation.parallel import capture_thread_counts
 from nmt.types import Translation
 
 Check = Callable[[], None]
@@ -96,7 +96,7 @@ class Worker:
         self._translate = translate
         self._batch_size, self._capacity = batch_size, capacity
         self._on_batch, self._compute = on_batch, compute
-        self._take_threads = thread_shares()
+        self._take_threads = capture_thread_counts()
         self._waiting: list[_Item] = []
         self._turn = 0
         self._batch_limit = min(batch_size, _SLOWEST_BATCH)

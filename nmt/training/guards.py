@@ -77,7 +77,7 @@ def collapse_note(health: AttentionHealth | None) -> str | None:
 
     Callers ignore the first validation, since the model may not have learned to attend yet.
     """
-    collapse = None if health is None else health.collapse()
+    collapse = None if health is None else health.describe_collapse()
     return collapse and (
         f"attention has collapsed: {collapse}; translations may ignore their source (nmt "
         "attention shows where the model looks)"

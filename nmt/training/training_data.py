@@ -35,7 +35,7 @@ from nmt.text.vocabulary import UNK_ID
 from nmt.training.initial_weights import run_named
 from nmt.training.resume import has_checkpoint
 from nmt.training.validation import Validator
-from nmt.translation.heads import source_heads
+from nmt.translation.heads import cross_head_indices
 from nmt.types import SentencePair
 
 _NO_LIMIT = 10**9  # max_pieces of validation pairs, so that no pair is left out for its length
@@ -176,7 +176,7 @@ def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
     if guided is None:
         return None
     try:
-        return source_heads(guided.heads, model.names_by_attention)
+        return cross_head_indices(guided.heads, model.names_by_attention)
     except ConfigError as error:
         text = str(error).replace("`heads`", "train.loss.heads")
         raise ConfigError(text) from None

@@ -26,11 +26,11 @@ def merged_search(
 
 def checked_texts(texts: Iterable[str], name: str = "texts") -> Iterator[str]:
     """Iterate over `texts`. Raises TypeError for a single str, or at an item that is not a str."""
-    check_several(name, texts)
+    reject_single_text(name, texts)
     return (_str(text, f"{name}[{index}]") for index, text in enumerate(texts))
 
 
-def check_several(name: str, texts: object) -> None:
+def reject_single_text(name: str, texts: object) -> None:
     """Raise TypeError if `texts` is one str or bytes, which would be read letter by letter."""
     if isinstance(texts, str | bytes):
         got = type(texts).__name__

@@ -52,9 +52,9 @@ class PairRules:
     min_score: float | None = None
 
     def cleaning(self, languages: tuple[str, str]) -> CleaningRules:
-        """Return the cleaning rules for the pairs.
+        """Return the rules that clean the pairs.
 
-        `languages` has the language of the texts before the translations', also with `back`.
+        `languages` are the language of the texts and that of the translations, also with `back`.
         """
         src_lang, tgt_lang = languages[::-1] if self.back else languages
         return CleaningRules(src_lang, tgt_lang, max_ratio=self.max_ratio)
@@ -62,11 +62,12 @@ class PairRules:
     def pairs(
         self, translation: Translation, ref_texts: Iterable[str], languages: tuple[str, str]
     ) -> Iterator[tuple[SentencePair, str, str | None]]:
-        """Yield the pair, the origin and the fault (None: no fault) of each hypothesis, best first.
+        """Yield the pair, the origin and the fault (or None) of each hypothesis, best first.
 
         A hypothesis is at fault if, after normalisation, it equals one of `ref_texts` or an earlier
-        hypothesis without fault. `languages` are as in `cleaning`. A text without pieces yields one
-        pair, with an empty translation and the fault "empty".
+        hypothesis without fault. The origin describes it, such as "back rank 1 score -0.5000".
+        `languages` are as in `cleaning`. A text without pieces yields one pair, with an empty
+        translation and the fault "empty".
         """
         kind, order = ("back", -1) if self.back else ("forward", 1)
         rules = self.cleaning(languages)
@@ -169,7 +170,7 @@ def _file(folder: Path, kind: str, number: int) -> Path:
 
 
 def _files(folder: Path, kind: str) -> list[Path]:
-    """Return the files of all parts; a file of the user such as part-old.tsv is none of them."""
+    """Return the files of all parts, but not other files, such as part-old.tsv."""
     return [*folder.glob(f"{kind}-{'[0-9]' * 5}.tsv")]
 
 
@@ -194,7 +195,7 @@ def _plan(
 
 
 def _checksum(translator: Translator) -> str:
-    """Return a checksum of the tokenizers and the weights, which names the model in a plan."""
+    """Return a checksum of tokenizers and weights, which identifies the model in a plan."""
     checksum = hashlib.sha256()
     for side in (translator.tokenizers.src, translator.tokenizers.tgt):
         checksum.update(side.model_bytes)
@@ -205,7 +206,7 @@ def _checksum(translator: Translator) -> str:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Create the folder if it is missing, and lock it. Raises DataError."""
+    """Lock the folder, after creating it if it is missing. Raises DataError."""
     names = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if PLAN not in names and any(n != LOCK and not n.startswith(ASIDE) for n in names):
         remedy = "give a new folder, or one of an earlier augmentation"
@@ -222,7 +223,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _begin(folder: Path, plan: dict[str, object], names: list[str], force: bool) -> None:
-    """Write the plan, or compare it with that of existing parts. Raises ConfigError."""
+    """Write the plan, or compare it with the plan of existing parts. Raises ConfigError."""
     path, parts = folder / PLAN, _files(folder, "part")
     if parts and not force:
         before = read_json(path, DataError)

@@ -36,8 +36,8 @@ class BatchedModel:
 
     Empty sources are skipped. With precision `bf16`, matrix products use bf16
     (nmt.device.autocast); a search still sums log-probabilities in fp64. The search calls
-    `check_cancelled`, whose exceptions end it, before each step. Ids and hypotheses are in reading
-    order, also for a right-to-left model (`tokenizers.reverse_target`).
+    `check_cancelled` before each step; an exception from it ends the search. Ids and hypotheses are
+    in reading order, also for a right-to-left model (`tokenizers.reverse_target`).
     """
 
     model: Seq2Seq
@@ -66,13 +66,13 @@ class BatchedModel:
 
         workers = n_workers(self.device)
         sizes = [len(source.ids) for source in sources]
-        batches = list(search_batches(sizes, config.batch_size, workers))
+        batches = list(batch_by_size(sizes, config.batch_size, workers))
         results = parallel_map(work, batches, workers, self.check_cancelled)
         by_index = dict(zip(chain(*batches), chain(*results), strict=True))
         return [by_index.get(i, []) for i in range(len(sources))]
 
     def switch_order(self, hypothesis: Hypothesis) -> Hypothesis:
-        """Convert a hypothesis from the model's order of writing to reading order, or back."""
+        """Convert a hypothesis from the model's writing order to reading order, or back."""
         is_reversed = self.tokenizers.reverse_target
         return reversed_hypothesis(hypothesis) if is_reversed else hypothesis
 
@@ -86,7 +86,7 @@ class BatchedModel:
         utilities = expected_utilities(texts, config.mbr.utility, tgt.lang)
         return minimum_risk(candidates, texts, utilities)[: config.n_best]
 
-    def read_pairs(
+    def map_pairs(
         self,
         sources: Sequence[Encoded],
         tgt_ids: Sequence[Sequence[int]],
@@ -97,14 +97,14 @@ class BatchedModel:
         """Call `read`, a teacher-forced pass, on batches of sources and their targets `tgt_ids`.
 
         Yields the index and the result of each pair whose source is not empty. `tgt_ids` are in
-        reading order, but `read` gets and returns values in the model's order of writing. `by_area`
-        bounds the batches as in `search_batches`.
+        reading order, but `read` gets and returns values in the model's writing order. `by_area`
+        bounds the batches as in `batch_by_size`.
         """
         if self.tokenizers.reverse_target:
             tgt_ids = list(map(reversed_ids, tgt_ids))
         pairs = zip(sources, tgt_ids, strict=True)
         sizes = [max(len(src.ids), len(ids)) if src.ids else 0 for src, ids in pairs]
-        for batch in search_batches(sizes, batch_size, by_area=by_area):
+        for batch in batch_by_size(sizes, batch_size, by_area=by_area):
             inputs = self._padded([sources[i] for i in batch])
             with autocast(self.device, self.precision):
                 results = read(inputs, [tgt_ids[i] for i in batch])
@@ -121,13 +121,13 @@ def without_eos(hypothesis: Hypothesis) -> tuple[int, ...]:
     return hypothesis.ids[:-1] if hypothesis.finished else hypothesis.ids
 
 
-def search_batches(
+def batch_by_size(
     sizes: Sequence[int], batch_size: int, n_parts: int = 1, by_area: bool = False
 ) -> Iterator[list[int]]:
-    """Yield batches of the indices of items whose size is not 0, longest first.
+    """Yield batches of the indices of the items whose size is not 0, longest items first.
 
     A batch has at most `batch_size` items, and at most 1 / `n_parts` of all items. Its number of
-    padded pieces is bounded, or with `by_area` the sum of the squares of its padded lengths.
+    padded pieces is bounded, or with `by_area`, the sum of the squares of its padded lengths.
     """
     order = sorted((i for i, size in enumerate(sizes) if size), key=lambda i: -sizes[i])
     limit = min(batch_size, -(-len(order) // n_parts))

@@ -14,7 +14,7 @@ from nmt.search.search_config import SearchConfig
 from nmt.search.words import Word, WordConstraints
 from nmt.text.tokenizer import Tokenizer, Tokenizers
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, RESERVED, UNK_ID
-from nmt.translation.arguments import check_several
+from nmt.translation.arguments import reject_single_text
 from nmt.types import Encoded
 
 Prefix = str | Sequence[int]
@@ -43,7 +43,7 @@ def constraints_of(
     """
     tokenizer, is_reversed = tokenizers.tgt, tokenizers.reverse_target
     words = words_of(tokenizer, config.must, config.must_not, is_reversed)
-    check_several("prefixes", prefixes)
+    reject_single_text("prefixes", prefixes)
     if is_reversed and (any(map(len, prefixes or ())) or any(attention)):
         raise ConfigError(
             "prefix: not possible with data.reverse_target: this model writes a translation from "
@@ -119,10 +119,7 @@ def words_of(
 
 @functools.lru_cache(maxsize=1000)
 def word_of(tokenizer: Tokenizer, text: str, is_reversed: bool) -> Word | None:
-    """Return a word as pieces, for a search from right to left if `is_reversed`.
-
-    Returns None if the vocabulary cannot write it.
-    """
+    """Return a Word, reversed if `is_reversed`, or None if the vocabulary cannot write it."""
     order = -1 if is_reversed else 1
     texts, ids = _piece_texts(tokenizer, order), tokenizer.encode(text).ids[::order]
     can_write = bool(ids) and UNK_ID not in ids and all(texts[id_] for id_ in ids)

@@ -26,9 +26,9 @@ MAX_CHARACTERS = 200
 
 
 class Term(NamedTuple):
-    """A term as a text has it, and the words of which a translation must contain one.
+    """A term as it is written in a text, and its translations, one of which is required.
 
-    There are no words if the vocabulary cannot write a term that is copied.
+    `words` is empty if the term is to be copied but the vocabulary cannot write it.
     """
 
     source: str
@@ -90,7 +90,7 @@ class Glossary:
         return word_of(self._tokenizers.tgt, text, self._tokenizers.reverse_target)
 
     def terms_of(self, text: str) -> list[Term]:
-        """Return the terms of a source text, longest first, each once."""
+        """Return the glossary's terms in a source text, longest first, without repetitions."""
         text = normalise(text, self._tokenizers.src.lang)
         spans = _word_spans(text)
         matches = []
@@ -111,7 +111,7 @@ class Glossary:
         return list(terms.values())
 
     def _words(self, forms: Sequence[str]) -> tuple[Word, ...]:
-        """Return the words of the forms, also with a capital first if they have none."""
+        """Return the words of the forms; forms in lower case also with a capital first letter."""
         words: list[Word] = []
         capitalised = (form[0].upper() + form[1:] for form in forms if form == form.lower())
         for word in filter(None, map(self._word, (*forms, *capitalised))):
@@ -137,7 +137,7 @@ def number_terms(text: str, tokenizers: Tokenizers) -> list[Term]:
 
 
 def add_terms(constraint: Constraint, terms: Sequence[Term]) -> Constraint:
-    """Return the constraint with `terms`. A form that `must_not` excludes is not required."""
+    """Return the constraint with `terms` as required words, except forms that it excludes."""
     words = constraint.words
     excluded = {word.text for word in words.must_not}
     forms = (tuple(w for w in term.words if w.text not in excluded) for term in terms)
@@ -146,7 +146,7 @@ def add_terms(constraint: Constraint, terms: Sequence[Term]) -> Constraint:
 
 
 def _word_spans(text: str) -> list[tuple[int, int]]:
-    """Return the bounds of the words of a text; each sign except a space counts as a word."""
+    """Return the bounds of the words of a text; a punctuation mark or symbol counts as a word."""
     runs = groupby(range(len(text)), key=lambda i: -1 if continues(text[i]) else i)
     spans = ((run[0], run[-1] + 1) for _, group in runs if (run := list(group)))
     return [(start, end) for start, end in spans if text[start] != " "]

@@ -7,7 +7,7 @@ from typing import get_args
 from nmt.errors import ConfigError
 from nmt.types import AttentionKind
 
-Names = Mapping[AttentionKind, Sequence[str]]
+HeadNames = Mapping[AttentionKind, Sequence[str]]
 """The names of the heads of each attention of a model, in order; `cross` is always a key."""
 
 
@@ -26,7 +26,7 @@ class Head:
 MEAN = Head("mean")
 
 
-def choose_heads(heads: str, names: Names) -> tuple[Head, ...]:
+def choose_heads(heads: str, names: HeadNames) -> tuple[Head, ...]:
     """Return the heads selected by the comma-separated parts of `heads`, in order, each once.
 
     A part is one of these, in upper or lower case:
@@ -49,7 +49,7 @@ def choose_heads(heads: str, names: Names) -> tuple[Head, ...]:
     return tuple(dict.fromkeys(selection))
 
 
-def source_heads(heads: str, names: Names) -> tuple[int, ...] | None:
+def cross_head_indices(heads: str, names: HeadNames) -> tuple[int, ...] | None:
     """Return the indices of the cross-attention heads that `heads` selects; None for `mean`.
 
     Raises ConfigError as `choose_heads` does, and also if `heads` selects a head of self-attention
@@ -65,7 +65,7 @@ def source_heads(heads: str, names: Names) -> tuple[int, ...] | None:
     return indices
 
 
-def _selected(words: list[str], names: Names) -> list[Head]:
+def _selected(words: list[str], names: HeadNames) -> list[Head]:
     if words == ["mean"]:
         return [MEAN]
     if words == ["all"]:
@@ -79,7 +79,7 @@ def _selected(words: list[str], names: Names) -> list[Head]:
     return _with_words(words, heads) if words else []
 
 
-def _heads(attention: AttentionKind, names: Names) -> list[Head]:
+def _heads(attention: AttentionKind, names: HeadNames) -> list[Head]:
     return [Head(name, index, attention) for index, name in enumerate(names.get(attention, ()))]
 
 
@@ -101,7 +101,7 @@ def _with_words(words: list[str], heads: list[Head]) -> list[Head]:
     ]
 
 
-def _allowed(part: str, names: Names) -> str:
+def _allowed(part: str, names: HeadNames) -> str:
     cross = names["cross"]
     allowed = f"mean, all, 1, or the head's name, '{cross[0]}'"
     if len(cross) > 1:

@@ -12,7 +12,6 @@ _Result = TypeVar("_Result")
 CheckCancelled = Callable[[], None]
 """A function that raises an error, such as CancelledError, if the result is no longer needed."""
 
-
 MAX_WORKERS = 8  # each needs its own memory; on more cores each has several threads
 
 
@@ -21,7 +20,7 @@ class CancelledError(Exception):
 
 
 def n_workers(device: torch.device) -> int:
-    """Return how many batches to compute at once: 1 on a GPU or before a `divide_threads` call.
+    """Return the number of batches to compute at once: 1 on a GPU or before `divide_threads`.
 
     Torch has a thread count for each thread that calls it. If this thread's count is 8 and a new
     thread's is 2, then 4 workers use 8 threads. `divide_threads` makes the counts differ.
@@ -42,10 +41,10 @@ def divide_threads() -> None:
     _set_later_threads(n_threads // min(n_threads, MAX_WORKERS))
 
 
-def thread_shares() -> Callable[[], None]:
-    """Return a function that copies torch's thread counts from this thread to its calling thread.
+def capture_thread_counts() -> Callable[[], None]:
+    """Return a function that sets torch's present thread counts in the thread that calls it.
 
-    A server's worker thread, started after `divide_threads`, would have a share of them only.
+    Without it, a server's worker thread that starts after `divide_threads` has only a share.
     """
     present, later = torch.get_num_threads(), _threads_of_later_threads()
 

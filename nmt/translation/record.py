@@ -9,7 +9,7 @@ from jaxtyping import Float32
 from nmt.names import AttributionMethod
 from nmt.text.word_pieces import pieces_by_word
 from nmt.translation.heads import Head
-from nmt.translation.words import AttentionTable, Level, attention_table, axes, merge_words
+from nmt.translation.words import AttentionTable, Level, attention_table, axis_texts, merge_words
 from nmt.types import Encoded, Translation, same_fields
 
 
@@ -40,7 +40,7 @@ class AttributionRecord:
     by its sum. At level "word", the weights and the scores of the pieces are merged separately.
     `prefix_labels`, bos and the pieces or words of the translation, name the columns of
     `prefix_scores`. `source_share` is the share of the source in the absolute scores of each row.
-    If the method does not score the prefix, the first two are empty, and `source_share` is None.
+    If the prefix is not scored, its labels and scores are empty, and `source_share` is None.
     """
 
     method: AttributionMethod
@@ -58,14 +58,14 @@ class AttentionRecord:
     """The attention of a hypothesis, with labels for its rows and columns.
 
     `weights[t, s]` is the attention weight of column s in row t. It is the mean over the heads that
-    the model averages, which for a Transformer are the heads of some layers. If there is an
-    `attribution`, it is the share of column s in the absolute scores of row t. Rows and columns are
-    `target.pieces` and `source.pieces` at level "piece", `target.words` and `source.words` at level
-    "word". `source` ends with eos, and so does `target` if `finished`. `log_probs` has an entry per
-    target piece at both levels. `sentence` and `rank` count from 1; rank 1 is the best. `forced`
-    marks a user-supplied translation (forced decoding). `heads` has the weights of the requested
-    heads over the source, which `head_names` names. `self_attention` has the requested heads of the
-    keys "encoder" and "decoder".
+    the model averages, which for a Transformer are the heads of some layers. With an `attribution`,
+    `weights[t, s]` is the share of column s in the absolute scores of row t. Rows and columns are
+    `target.pieces` and `source.pieces` at level "piece", and `target.words` and `source.words` at
+    level "word". `source` ends with eos, and so does `target` if `finished`. `log_probs` has an
+    entry per target piece at both levels. `sentence` and `rank` count from 1; rank 1 is the best.
+    `forced` marks a user-supplied translation (forced decoding). `heads` has the weights of the
+    requested cross-attention heads, whose names are in `head_names`. `self_attention` has the
+    requested self-attention heads under the keys "encoder" and "decoder".
     """
 
     sentence: int
@@ -123,7 +123,7 @@ def records(
     cross = [head for head in single if head.attention == "cross"]
     results = []
     for index, output in enumerate(translation.hypotheses):
-        target, source = axes(translation, index)
+        target, source = axis_texts(translation, index)
         table = attention_table(translation, index, level)
         record = AttentionRecord(
             sentence=sentence,
@@ -153,8 +153,8 @@ def _attribution(
     attribution = translation.hypotheses[index].hypothesis.attribution
     if attribution is None:
         return None
-    rows, columns = axes(translation, index)
-    prefix, _ = axes(translation, index, "decoder")
+    rows, columns = axis_texts(translation, index)
+    prefix, _ = axis_texts(translation, index, "decoder")
     scores, prefix_scores = attribution.scores, attribution.prefix_scores
     labels = prefix.pieces if level == "piece" else prefix.words
     if level == "word":

@@ -24,8 +24,8 @@ Scores = Sequence[Sequence[float | None]]  # of each hypothesis; None if the mod
 class Reranker:
     """A model that scores the hypotheses found by another model.
 
-    A `backward` reranker scores the source given a hypothesis, any other the hypothesis given the
-    source. `weight` is the weight of its scores in `reordered`.
+    A `backward` reranker scores the source given a hypothesis. Any other reranker scores the
+    hypothesis given the source. `weight` is the weight of its scores in `reordered`.
     """
 
     translator: "Translator"
@@ -103,7 +103,7 @@ def reordered(
 def rerank(
     translations: Sequence[DrawnTranslation], rerankers: Sequence[Reranker], search: SearchConfig
 ) -> list[DrawnTranslation]:
-    """Score the translations by all rerankers, order them, and keep `search.n_best` of each."""
+    """Order each translation's hypotheses by all rerankers, and keep the `search.n_best` best."""
     scores = [reranker.scores(translations, search) for reranker in rerankers]
     weights = [reranker.weight for reranker in rerankers]
     rows = zip(translations, *scores, strict=True)

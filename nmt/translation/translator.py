@@ -39,7 +39,7 @@ from nmt.translation.reranking import (
 from nmt.types import Encoded, FilePath, Hypothesis, TranslatedHypothesis
 
 _MAX_NUMBERS = 20
-"""The most numbers that one search requires: with more, the second search is slow and useless."""
+"""The most numbers that a search may require; more would make it slow and useless."""
 
 _BATCHES_PER_CHUNK = 16
 """Texts of a stream are sorted by length within this many batches; more saves little padding."""
@@ -158,7 +158,7 @@ class Translator:
         self.glossary = Glossary(terms, self.tokenizers)
 
     def cancelled_by(self, check: CheckCancelled) -> "Translator":
-        """Return a copy that calls `check` before each step; exceptions of it end the search."""
+        """Return a copy whose search calls `check` before each step, and ends if `check` raises."""
         other = copy.copy(self)
         other.batched = replace(self.batched, check_cancelled=check)
         return other
@@ -177,7 +177,6 @@ class Translator:
         return f"{names}, checkpoint {self.checkpoint} (step {self.step:,})"
 
     def __repr__(self) -> str:
-        """Show the languages, the run and checkpoint, the device and the beam size."""
         langs = "-".join(self.languages)
         number_format = "int8" if self.int8 else self.precision
         device = str(self.device) if number_format == "fp32" else f"{self.device}, {number_format}"
@@ -244,9 +243,9 @@ class Translator:
         config: SearchConfig,
         constraints: Sequence[Constraint],
     ) -> list[list[Hypothesis]]:
-        """Search, and where a hypothesis lacks a term or a number, again with all of them.
+        """Search each text, and again if a hypothesis lacks a term or a number of the text.
 
-        The second search has twice the beam.
+        The second search requires all terms and numbers of the text, and has twice the beam.
         """
         beams = self.batched.search(sources, config, constraints)
         lacking = {}
@@ -266,7 +265,7 @@ class Translator:
     ) -> list[Term]:
         """Return the terms and numbers of a text, or [] if each hypothesis has them all.
 
-        More than 20 different numbers are not required: the beam has too few banks for them.
+        Numbers are left out if a text has more than 20 different ones: the beam has too few banks.
         """
         terms, is_lacking = [], False
         if (glossary := self.glossary) is not None:
@@ -358,7 +357,7 @@ class Translator:
             return force_decode(self.model, *inputs, ids, config.length_penalty, with_heads)
 
         scored: list[tuple[TranslatedHypothesis, ...]] = [() for _ in sources]
-        pairs = self.batched.read_pairs(sources, tgt_ids, config.batch_size, read, with_heads)
+        pairs = self.batched.map_pairs(sources, tgt_ids, config.batch_size, read, with_heads)
         for i, hypothesis in pairs:
             hypothesis = self.batched.switch_order(hypothesis)
             scored[i] = (TranslatedHypothesis(target_texts[i], targets[i], hypothesis),)
@@ -412,7 +411,7 @@ class Translator:
         """Replace fields of each Hypothesis; `read`, a teacher-forced pass, returns new values."""
         sources = [t.source for t in translations for _ in t.hypotheses]
         targets = [output.hypothesis.ids for t in translations for output in t.hypotheses]
-        fields = dict(self.batched.read_pairs(sources, targets, batch_size, read))
+        fields = dict(self.batched.map_pairs(sources, targets, batch_size, read))
         indices = iter(range(len(sources)))
 
         def changed(output: TranslatedHypothesis) -> TranslatedHypothesis:

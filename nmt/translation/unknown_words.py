@@ -27,8 +27,8 @@ def read_lexicon(path: FilePath, tokenizers: Tokenizers) -> dict[str, str]:
     """Read a lexicon with lines `source word<TAB>target words`, or the output of `nmt lexicon`.
 
     Lines of `nmt lexicon` end with `<TAB>probability<TAB>count`. Of several translations of a word,
-    the first most probable one is used. Raises DataError (file:line) if a line has another form, a
-    source side has several words, or a line without a probability differs from an earlier one.
+    the first most probable one is used. Raises DataError (file:line) if a line has another form or
+    several source words, or if it has no probability and contradicts an earlier line.
     """
     entries: dict[str, tuple[float, str]] = {}
     for number, line in enumerate(stream_lines(Path(path)), start=1):

@@ -26,7 +26,7 @@ Level = Literal["piece", "word"]
 class AttentionTable:
     """Weights with a label for every row (query) and every column (key).
 
-    `method` is "attention", or the attribution method whose shares the weights are. `source_share`
+    `method` is "attention", or the attribution method that computed the weights. `source_share`
     is the source's share of each row's attribution. It is None for attention, and for a method that
     does not score the prefix.
     """
@@ -91,8 +91,8 @@ def source_share(
 ) -> Float32[np.ndarray, " T"] | None:
     """Return sum_s |score| / (sum_s |score| + sum_j |prefix score|) of each row, in [0, 1].
 
-    The share of a word is the mean over its pieces. None without scores of the prefix. Compare
-    arXiv 2010.10907, whose scores come from relevance propagation.
+    The share of a word is the mean over its pieces. Returns None without scores of the prefix.
+    Voita et al. 2021 (arXiv 2010.10907) use scores from relevance propagation instead.
     """
     if not attribution.prefix_scores.shape[1]:
         return None
@@ -113,7 +113,7 @@ def attention_table(
     A `head` other than the mean requires a hypothesis with the weights of the heads.
     """
     hypothesis = translation.hypotheses[rank].hypothesis
-    rows, columns = axes(translation, rank, head.attention)
+    rows, columns = axis_texts(translation, rank, head.attention)
     method, share = "attention", None
     if head.index is None:
         weights = hypothesis.attention
@@ -141,13 +141,13 @@ def colour_scale_maximum(greatest: float) -> float:
     return min(max(math.ceil(greatest * 10) / 10, 0.1), 1.0)
 
 
-def axes(
+def axis_texts(
     translation: Translation, rank: int = 0, attention: AttentionKind = "cross"
 ) -> tuple[Encoded, Encoded]:
     """Return the texts that label the rows and the columns of an attention of hypothesis `rank`.
 
     The source always ends with eos. The rows of `cross` are the predicted pieces, with eos unless
-    the length bound cut the text. Those of `decoder` are what it reads: with bos, without eos.
+    the length bound cut the text. For `decoder`, both are the decoder's inputs: bos, but no eos.
     """
     output = translation.hypotheses[rank]
     source = with_eos(translation.source)

@@ -18,8 +18,8 @@ from nmt.errors import CheckpointError, DataError
 from nmt.evaluation.evaluate import Bucket, Scoring, bleu_by_length, evaluate
 from nmt.evaluation.examples import split_named
 from nmt.evaluation.metric import DEFAULT_BOOTSTRAP
-from nmt.evaluation.metrics import PAIRED
-from nmt.evaluation.significance import corpus_score, generator, line_stats
+from nmt.evaluation.metrics import PAIRED_METRICS
+from nmt.evaluation.significance import corpus_score, line_stats, sacrebleu_generator
 from nmt.runs.directory import RunDirectory
 from nmt.storage.atomic import write_json
 from nmt.training.validation import mean_loss
@@ -179,7 +179,7 @@ def difference(
     Resamples and test are sacreBLEU's, so with one run of each the p-value is the same as
     in `compare`. Raises DataError as `check_lines` does.
     """
-    paired, scoring = PAIRED[metric], Scoring(tgt_lang, (metric,))
+    paired, scoring = PAIRED_METRICS[metric], Scoring(tgt_lang, (metric,))
     scorer = paired.scorer(scoring)
     counts = _resample_counts(len(refs))
 
@@ -199,7 +199,9 @@ def difference(
 
 def _resample_counts(n_lines: int) -> Int[np.ndarray, "n L"]:
     """Return how often each line occurs in the corpus (row 0) and in each of n - 1 resamples."""
-    resamples = generator().choice(n_lines, size=(DEFAULT_BOOTSTRAP, n_lines), replace=True)
+    resamples = sacrebleu_generator().choice(
+        n_lines, size=(DEFAULT_BOOTSTRAP, n_lines), replace=True
+    )
     counts = [np.bincount(row, minlength=n_lines) for row in resamples]
     return np.stack([np.ones(n_lines, dtype=np.int64), *counts])
 

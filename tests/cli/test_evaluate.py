@@ -9,7 +9,7 @@ from cli.helpers import ENGLISH, FRENCH, nmt, refusal, write_lines
 from click.testing import Result
 from sacrebleu.metrics.bleu import BLEU
 
-from nmt.evaluation.metrics import PAIRED
+from nmt.evaluation.metrics import PAIRED_METRICS
 from nmt.runs.directory import RunDirectory
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -105,7 +105,7 @@ def test_other_scores_of_the_same_translations_stay() -> None:
 def test_a_baseline_is_a_file_or_an_evaluated_run(monkeypatch: pytest.MonkeyPatch) -> None:
     worse = [line.replace("est", "a") for line in FRENCH]
     write_lines(Path("worse"), worse)
-    monkeypatch.delitem(PAIRED, "chrf")  # as COMET, which needs its package
+    monkeypatch.delitem(PAIRED_METRICS, "chrf")  # as COMET, which needs its package
     result = nmt(*HYP, "--bleu", "--chrf", "--baseline", "worse")
     [line] = [line for line in result.stdout.splitlines() if " against " in line]
     theirs = bleu(worse)

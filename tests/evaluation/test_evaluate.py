@@ -15,7 +15,7 @@ from nmt.evaluation.evaluate import Scoring, bleu_by_length, evaluate, score_tra
 from nmt.evaluation.examples import files_as_test_set, read_translations, split_named
 from nmt.evaluation.metrics import corpus_bleu
 from nmt.evaluation.score_report import EvalReport, length_line
-from nmt.evaluation.typography import typography_of, write_as
+from nmt.evaluation.typography import convert_typography, typography_of
 from nmt.types import EvalExample, Translation
 
 ENGLISH = ["The man is in the garden.", "Summer has come!"]
@@ -145,12 +145,12 @@ def test_the_form_is_that_of_most_texts():
 
 def test_either_form_is_written_as_either_and_no_more():
     for texts in (PLAIN, PRINTED):
-        assert write_as("plain", texts, "fr") == PLAIN
-        assert write_as("printed", texts, "fr") == PRINTED
-    assert write_as("printed", ["it's 'here'!"], "en") == ["it’s 'here'!"]
-    assert write_as("plain", ["it’s here!"], "en") == ["it's here!"]
+        assert convert_typography("plain", texts, "fr") == PLAIN
+        assert convert_typography("printed", texts, "fr") == PRINTED
+    assert convert_typography("printed", ["it's 'here'!"], "en") == ["it’s 'here'!"]
+    assert convert_typography("plain", ["it’s here!"], "en") == ["it's here!"]
     text = "mot?  deux\u2010trois \u00ab a\u0301\u200b \u00bb"
-    assert write_as("plain", [text], "fr") == [text]
+    assert convert_typography("plain", [text], "fr") == [text]
 
 
 def test_a_report_has_translations_only_where_they_were_made(tmp_path):

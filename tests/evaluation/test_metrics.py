@@ -16,7 +16,7 @@ from evaluation.translations import ONE_EACH, REFS, WORSE
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation import multi30k
 from nmt.evaluation.metric import Scoring
-from nmt.evaluation.metrics import METRICS, PAIRED, corpus_bleu
+from nmt.evaluation.metrics import METRICS, PAIRED_METRICS, corpus_bleu
 from nmt.types import EvalExample, MetricName, rank_of
 
 
@@ -29,7 +29,7 @@ def test_a_missing_reference_is_no_empty_one():
     assert result.signature.startswith("nrefs:var|")
 
 
-@pytest.mark.parametrize("metric", PAIRED)
+@pytest.mark.parametrize("metric", PAIRED_METRICS)
 def test_the_best_and_the_worst_are_the_ends_of_the_scale(metric):
     best, worst = (0.0, 100.0) if metric == "ter" else (100.0, 0.0)
     result = score(metric, REFS, ONE_EACH, "fr")

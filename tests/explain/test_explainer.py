@@ -14,7 +14,7 @@ from training.toy import toy_config
 from nmt.errors import ConfigError
 from nmt.explain.explainer.page import check_explainable, page
 from nmt.explain.explainer.tokenizers import tokenizer_data
-from nmt.explain.explainer.weights import Numbers, rounded_model
+from nmt.explain.explainer.weights import NumberFormat, rounded_model
 from nmt.explain.web import web_file
 from nmt.models.catalog import build_model
 from nmt.runs.trained_run import LoadedModel
@@ -79,7 +79,7 @@ def pairs_of(n: int) -> list[SentencePair]:
     return list(itertools.starmap(SentencePair, zip(lines("en", n), lines("fr", n), strict=True)))
 
 
-def open_page(driver: Any, folder: Path, name: str, numbers: Numbers = "int8") -> Explainer:
+def open_page(driver: Any, folder: Path, name: str, numbers: NumberFormat = "int8") -> Explainer:
     """Open the page of a model of MODELS with random weights."""
     kind = {"kind": "word", "min_freq": 1, "joint": "tied" in name}
     search = {"max_length": 17, "length_penalty": 0.7}

@@ -12,7 +12,14 @@ import torch
 from nmt.lab import captioner as lab
 from nmt.lab.captioning import evaluation, scenes
 from nmt.lab.captioning.evaluation import GRID, GeneratedCaption
-from nmt.lab.captioning.scenes import PAIR, SIDE, Arrangement, PlacedThing, Relation, Thing
+from nmt.lab.captioning.scenes import (
+    PAIR_RELATIONS,
+    SIDE,
+    Arrangement,
+    PlacedThing,
+    Relation,
+    Thing,
+)
 from nmt.lab.captioning.words import LANGUAGES, CaptionVocabulary, Language, caption
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.recurrent.rnn_config import RecurrentConfig
@@ -26,10 +33,10 @@ def texts(arrangement: Arrangement, language: Language) -> list[str]:
     return [word.text for word in caption(arrangement, language)]
 
 
-@pytest.mark.parametrize("relation", ["alone", "alike", *PAIR])
+@pytest.mark.parametrize("relation", ["alone", "alike", *PAIR_RELATIONS])
 def test_everything_is_in_the_picture_and_apart(relation: Relation) -> None:
     rng = random.Random(5)
-    things = (RED_CIRCLE, BLUE_STAR) if relation in PAIR else (RED_CIRCLE,)
+    things = (RED_CIRCLE, BLUE_STAR) if relation in PAIR_RELATIONS else (RED_CIRCLE,)
     for _ in range(30):
         scene = scenes.draw_scene(Arrangement(relation, things), rng)
         assert len(scene) == {"alone": 1, "between": 3}.get(relation, 2)
@@ -38,7 +45,7 @@ def test_everything_is_in_the_picture_and_apart(relation: Relation) -> None:
             assert max(placed.x, placed.y) <= SIDE - placed.radius
         for one, other in itertools.combinations(scene, 2):
             assert np.hypot(one.x - other.x, one.y - other.y) > one.radius + other.radius + 1.9
-        if relation in PAIR[:-1]:
+        if relation in PAIR_RELATIONS[:-1]:
             down, right = scene[1].y - scene[0].y, scene[1].x - scene[0].x
             toward, across = (down, right) if relation in ("above", "below") else (right, down)
             assert (toward > 0) == (relation in ("above", "left"))

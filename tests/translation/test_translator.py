@@ -22,7 +22,7 @@ from nmt.search.forced import force_decode
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import Tokenizers, WordConfig
 from nmt.text.vocabulary import BOS_ID, EOS_ID
-from nmt.translation.batched import search_batches
+from nmt.translation.batched import batch_by_size
 from nmt.translation.parallel import CheckCancelled, divide_threads, n_workers, parallel_map
 from nmt.translation.reading_order import reversed_ids
 from nmt.translation.translator import Translator
@@ -318,16 +318,16 @@ def test_an_error_or_ctrl_c_ends_what_runs_beside_it(error) -> None:
 
 def test_long_texts_are_batched_by_their_pieces() -> None:
     sizes = [3, 0, 900, 100, 101, 7, 0, 5, 1000]
-    assert list(search_batches(sizes, 4)) == [[8], [2], [4, 3, 5], [7, 0]]
-    assert [len(batch) for batch in search_batches([50] * 10, 4)] == [4, 4, 2]
-    batches = list(search_batches([200] * 3, 4, by_area=True))
+    assert list(batch_by_size(sizes, 4)) == [[8], [2], [4, 3, 5], [7, 0]]
+    assert [len(batch) for batch in batch_by_size([50] * 10, 4)] == [4, 4, 2]
+    batches = list(batch_by_size([200] * 3, 4, by_area=True))
     assert [len(batch) for batch in batches] == [1, 1, 1]  # 4 * (100 / 200)^2
 
 
 @pytest.mark.parametrize("by_area", [False, True])
 @given(st.lists(st.integers(0, 300), max_size=40), st.integers(1, 9), st.integers(1, 5))
 def test_each_text_is_in_one_batch_of_some_worker(by_area, sizes, batch_size, n_parts) -> None:
-    batches = list(search_batches(sizes, batch_size, n_parts, by_area))
+    batches = list(batch_by_size(sizes, batch_size, n_parts, by_area))
     order = [i for batch in batches for i in batch]
     assert sorted(order) == [i for i, size in enumerate(sizes) if size]
     assert [sizes[i] for i in order] == sorted((s for s in sizes if s), reverse=True)

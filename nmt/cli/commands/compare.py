@@ -117,18 +117,18 @@ def _open_runs(
 
 def _lines(systems: "Sequence[System]") -> Iterator[str]:
     """Yield the tables, which have a row for each system, and the sentences that changed most."""
-    from nmt.evaluation.counts import count_lines
-    from nmt.lab.numbers import columns
+    from nmt.evaluation.counts import describe_counts
+    from nmt.lab.numbers import align_columns
 
     first = systems[0].evaluation
     for metric, result in first.scores.items():
-        yield from (*columns(_score_rows(systems, metric)), result.signature, "")
+        yield from (*align_columns(_score_rows(systems, metric)), result.signature, "")
     if len(first.by_length) > 1:
         rows = [["", *(f"{b.label} ({b.n_sentences:,})" for b in first.by_length)]]
         for system in systems:
             rows.append([system.name, *(f"{b.bleu:.1f}" for b in system.evaluation.by_length)])
-        yield from ("BLEU by words of the source (sentences)", *columns(rows), "")
-    faults = [f"{s.name}: {line}" for s in systems for line in count_lines(s.evaluation.counts)]
+        yield from ("BLEU by words of the source (sentences)", *align_columns(rows), "")
+    faults = [f"{s.name}: {line}" for s in systems for line in describe_counts(s.evaluation.counts)]
     yield from [*faults, ""] if faults else []
     for system in systems[1:]:
         for change in system.changes:

@@ -188,7 +188,7 @@ def _report(
 
 def _show(report: "EvalReport", as_json: bool, on_stderr: bool) -> None:
     """Print scores on stdout, or on stderr if stdout has translations, and notes on stderr."""
-    from nmt.evaluation.counts import count_lines
+    from nmt.evaluation.counts import describe_counts
     from nmt.evaluation.score_report import comparison_line, length_line, score_line, speed_line
 
     if as_json:
@@ -196,7 +196,7 @@ def _show(report: "EvalReport", as_json: bool, on_stderr: bool) -> None:
         return
     print_line = complain if on_stderr else typer.echo
     evaluation = report.evaluation
-    notes = speed_line(evaluation), length_line(evaluation), *count_lines(evaluation.counts)
+    notes = speed_line(evaluation), length_line(evaluation), *describe_counts(evaluation.counts)
     for line in filter(None, notes):
         say(line)
     for metric, result in evaluation.scores.items():

@@ -27,7 +27,7 @@ def list_(
     The run that was changed last is listed last. The state is `killed` if training ended without
     recording how. The command that began a run also continues a stopped or killed run.
     """
-    from nmt.lab.numbers import columns
+    from nmt.lab.numbers import align_columns
     from nmt.runs.run_list import list_runs
 
     if not folder.is_dir():
@@ -41,7 +41,7 @@ def list_(
         best = "" if row.best is None else f"{row.metric} {row.best[0]:.2f}"
         age, size = _age(row.changed), _size(row.n_bytes)
         lines.append([row.path.name, row.state, f"{row.step:,}", best, age, size])
-    typer.echo("\n".join(columns(lines)))
+    typer.echo("\n".join(align_columns(lines)))
 
 
 def show(*, run: RunOption) -> None:

@@ -107,8 +107,8 @@ def value_zeroing_mix(attention: SubLayer, cross: SubLayer | None) -> Float[Tens
 
 
 @torch.no_grad()
-def through_layers(mix: Mix, model: TransformerSeq2Seq, pair: Pair) -> Scores:
-    """Return R after the last decoder layer. Rows sum to 1 over the source and the prefix."""
+def attribute_through_layers(mix: Mix, model: TransformerSeq2Seq, pair: Pair) -> Scores:
+    """Return R' of the last decoder layer. Rows sum to 1 over the source and the prefix."""
     n_src, n_tgt = len(pair.src_ids), len(pair.tgt_in)
     E, R = torch.eye(n_src + n_tgt, device=pair.src_ids.device).split_with_sizes([n_src, n_tgt])
     for layer in encoder_attentions(model, pair):
@@ -119,8 +119,8 @@ def through_layers(mix: Mix, model: TransformerSeq2Seq, pair: Pair) -> Scores:
     return Scores(R[:, :n_src], R[:, n_src:])
 
 
-rollout = partial(through_layers, rollout_mix)
-alti = partial(through_layers, alti_mix)
+rollout = partial(attribute_through_layers, rollout_mix)
+alti = partial(attribute_through_layers, alti_mix)
 
 
 @torch.no_grad()
@@ -154,7 +154,7 @@ def value_zeroing(model: TransformerSeq2Seq | RNNSeq2Seq, pair: Pair) -> Scores:
     """Return the scores of arXiv 2301.12971 for either kind of model."""
     if isinstance(model, RNNSeq2Seq):
         return value_zeroing_of_steps(model, pair)
-    return through_layers(value_zeroing_mix, model, pair)
+    return attribute_through_layers(value_zeroing_mix, model, pair)
 
 
 def encoder_attentions(model: TransformerSeq2Seq, pair: Pair) -> Iterator[SubLayer]:

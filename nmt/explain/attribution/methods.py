@@ -25,7 +25,7 @@ from nmt.types import Attribution
 
 
 def norms(model: Seq2Seq, pair: Pair) -> Scores:
-    """Return ||w_ts f(v_s)||, each row divided by its sum (arXiv 2004.10102)."""
+    """Return the norms ||w_ts f(v_s)|| of weighted values as shares of a row (arXiv 2004.10102)."""
     src_ids, ids = pair.src_ids[None], [pair.tgt_out.tolist()]
     lengths = src_ids.new_tensor([len(pair.src_ids)])
     [weights] = alignment_weights(model, src_ids, lengths, ids, by_norm=True)

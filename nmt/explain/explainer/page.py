@@ -9,7 +9,7 @@ import torch
 from nmt.config import RunConfig
 from nmt.errors import ConfigError
 from nmt.explain.explainer.tokenizers import tokenizer_data
-from nmt.explain.explainer.weights import Numbers, layout_and_bytes
+from nmt.explain.explainer.weights import NumberFormat, layout_and_bytes
 from nmt.explain.page import html_head, script_json
 from nmt.explain.web import map_script, map_style, web_file
 from nmt.models.recurrent.rnn import RNNConfig
@@ -29,7 +29,11 @@ _ATTENTION_KINDS = {"weights": "soft", "span": "global", "coverage": "none"}
 
 
 def write_explainer(
-    run: TrainedRun, checkpoint: str, path: FilePath, numbers: Numbers = "int8", force: bool = False
+    run: TrainedRun,
+    checkpoint: str,
+    path: FilePath,
+    numbers: NumberFormat = "int8",
+    force: bool = False,
 ) -> None:
     """Write the page of a checkpoint to `path`, with matrices in the number format `numbers`.
 
@@ -82,7 +86,7 @@ def _unsupported(config: RunConfig) -> Iterator[tuple[str, str, str]]:
             yield f"search.{key}", f"'{words[0]}'", "no words"
 
 
-def page(loaded: LoadedModel, numbers: Numbers, example: str = "") -> Iterator[str]:
+def page(loaded: LoadedModel, numbers: NumberFormat, example: str = "") -> Iterator[str]:
     """Yield the parts of the page of a model that `check_explainable` accepts.
 
     `example` is the sentence that the page translates first.

@@ -11,7 +11,7 @@ from nmt.models.base import Seq2Seq
 from nmt.ops import Operations
 from nmt.storage.tensor_file import canonical_names
 
-Numbers = Literal["int8", "fp16"]
+NumberFormat = Literal["int8", "fp16"]
 """The number format of a page's matrices. Vectors, such as biases, are in fp32."""
 
 _ALIGNMENT = 4
@@ -29,14 +29,14 @@ class PackedTensor(NamedTuple):
     values: Tensor
 
 
-def packed_tensors(model: Seq2Seq, numbers: Numbers) -> Iterator[tuple[str, PackedTensor]]:
+def packed_tensors(model: Seq2Seq, numbers: NumberFormat) -> Iterator[tuple[str, PackedTensor]]:
     """Yield each tensor of a model once, with its first name. The model must be on the CPU."""
     tensors = model.state_dict(keep_vars=True)
     for name in dict.fromkeys(canonical_names(tensors).values()):
         yield name, _pack(tensors[name].detach().float(), numbers)
 
 
-def _pack(tensor: Tensor, numbers: Numbers) -> PackedTensor:
+def _pack(tensor: Tensor, numbers: NumberFormat) -> PackedTensor:
     if tensor.dim() != 2:
         return PackedTensor("fp32", _bytes(tensor), tensor)
     if numbers == "fp16":
@@ -51,7 +51,7 @@ def _bytes(tensor: Tensor) -> bytes:
     return array.astype(array.dtype.newbyteorder("<")).tobytes()
 
 
-def layout_and_bytes(model: Seq2Seq, numbers: Numbers) -> tuple[dict[str, object], bytes]:
+def layout_and_bytes(model: Seq2Seq, numbers: NumberFormat) -> tuple[dict[str, object], bytes]:
     """Return the layout of a model's tensors, and their bytes.
 
     The layout maps each name to the shape, the number format and the byte offset of its tensor. A
@@ -66,7 +66,7 @@ def layout_and_bytes(model: Seq2Seq, numbers: Numbers) -> tuple[dict[str, object
 
 
 @torch.no_grad()
-def rounded_model(model: Seq2Seq, numbers: Numbers) -> Seq2Seq:
+def rounded_model(model: Seq2Seq, numbers: NumberFormat) -> Seq2Seq:
     """Return a copy of the model, with the weights rounded as the page stores them."""
     result = copy.deepcopy(model)
     tensors = result.state_dict()

@@ -13,8 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 Relation = Literal["alone", "alike", "above", "below", "left", "right", "between"]
-SINGLE: tuple[Relation, ...] = ("alone", "alike")
-PAIR: tuple[Relation, ...] = ("above", "below", "left", "right", "between")
+SINGLE_RELATIONS: tuple[Relation, ...] = ("alone", "alike")
+PAIR_RELATIONS: tuple[Relation, ...] = ("above", "below", "left", "right", "between")
 
 SIDE = 64
 """Pixels along each side of a picture. Distances are in pixels, and y points down."""
@@ -137,9 +137,10 @@ class Arrangement:
 class Split:
     """Three disjoint sets of arrangements. `seen` is the training set.
 
-    The things in `unseen` occur in training, but in other combinations. Two things never occur
-    there together in any relation, and a single thing never in the same relation (`alone` or
-    `alike`). `new_kinds` has things whose colour and shape never occur there in combination.
+    The things in `unseen` occur in training, but in other combinations. The two things of an unseen
+    pair never occur there together in any relation. An unseen single thing never occurs there in
+    the same relation (`alone` or `alike`). `new_kinds` has things whose combination of colour and
+    shape does not occur in training.
     """
 
     seen: tuple[Arrangement, ...]
@@ -151,8 +152,8 @@ def all_arrangements() -> list[Arrangement]:
     """Return all 8,988 arrangements, single things first."""
     kinds = list(product(SHAPES, COLOURS))
     big, small = ([Thing(*kind, size) for kind in kinds] for size in (True, False))
-    singles = [Arrangement(relation, (thing,)) for relation in SINGLE for thing in big + small]
-    return singles + [Arrangement(*parts) for parts in product(PAIR, product(big, small))]
+    singles = [Arrangement(name, (thing,)) for name in SINGLE_RELATIONS for thing in big + small]
+    return singles + [Arrangement(*parts) for parts in product(PAIR_RELATIONS, product(big, small))]
 
 
 def split(rng: random.Random) -> Split:
@@ -163,8 +164,8 @@ def split(rng: random.Random) -> Split:
         return any((thing.shape, thing.colour) in new_kinds for thing in arrangement.things)
 
     others = [arrangement for arrangement in all_arrangements() if not is_new(arrangement)]
-    singles = [arrangement for arrangement in others if arrangement.relation in SINGLE]
-    pairs = [arrangement.things for arrangement in others if arrangement.relation == PAIR[0]]
+    singles = [arrangement for arrangement in others if arrangement.relation in SINGLE_RELATIONS]
+    pairs = [a.things for a in others if a.relation == PAIR_RELATIONS[0]]
     held_singles = set(rng.sample(singles, len(singles) // _HELD_OUT))
     held_pairs = set(rng.sample(pairs, len(pairs) // _HELD_OUT))
     is_held_out = [a in held_singles or a.things in held_pairs for a in others]
