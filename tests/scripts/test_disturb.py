@@ -4,7 +4,7 @@ import random
 
 import disturb
 
-from nmt.text.noise import NEIGHBOURS
+from nmt.text.noise import KEYBOARD_NEIGHBOURS
 from nmt.types import EvalExample
 
 TEXTS = ["A man in a blue shirt is standing on a ladder.", "Who is it?", "So?", ""]
@@ -28,12 +28,12 @@ def test_new_forms_change_the_references_alike() -> None:
 
 
 def test_slips_are_neighbours_by_seed_and_line() -> None:
-    assert {NEIGHBOURS[letter] for letter in "qgm"} == {"w", "fh", "n"}
+    assert {KEYBOARD_NEIGHBOURS[letter] for letter in "qgm"} == {"w", "fh", "n"}
     before = TEXTS[0]
     for seed in range(20):
         after = disturb.with_neighbour(before, random.Random(seed))
         [(old, new)] = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
-        assert new.lower() in NEIGHBOURS[old.lower()]
+        assert new.lower() in KEYBOARD_NEIGHBOURS[old.lower()]
         assert new.isupper() == old.isupper()
         after = disturb.with_slip(before, random.Random(seed))
         first, second = (
