@@ -33,7 +33,7 @@ from nmt.errors import NMTError
 from nmt.evaluation.evaluate import Scoring, evaluate
 from nmt.evaluation.examples import split_named
 from nmt.runs.trained_run import TrainedRun
-from nmt.text.noise import NEIGHBOURS
+from nmt.text.noise import KEYBOARD_NEIGHBOURS
 from nmt.translation.translator import Translator
 from nmt.types import EvalExample
 
@@ -70,11 +70,11 @@ def with_slip(text: str, rng: random.Random) -> str:
 
 def with_neighbour(text: str, rng: random.Random) -> str:
     """Return `text` with one letter replaced by a neighbour on a QWERTY keyboard, if any."""
-    positions = [i for i, char in enumerate(text) if char.lower() in NEIGHBOURS]
+    positions = [i for i, char in enumerate(text) if char.lower() in KEYBOARD_NEIGHBOURS]
     if not positions:
         return text
     i = rng.choice(positions)
-    letter = rng.choice(NEIGHBOURS[text[i].lower()])
+    letter = rng.choice(KEYBOARD_NEIGHBOURS[text[i].lower()])
     return text[:i] + (letter.upper() if text[i].isupper() else letter) + text[i + 1 :]
 
 

@@ -63,9 +63,9 @@ class EncodedCorpus:
         return src, tgt
 
     def rows_at(self, rows: Rows, epoch: int) -> tuple[Rows, Rows]:
-        """Return the corpus row of each of `rows` in `epoch`, and the row appended to it, if any.
+        """Return the corpus rows of the positions `rows` of `epoch`, and the rows appended to them.
 
-        Without an appended row, both are equal.
+        If nothing is appended to a row, both are equal.
         """
         partners = rows
         if self.resampling is not None:
@@ -164,7 +164,7 @@ class Batch:
             getattr(self, name).copy_(getattr(batch, name), non_blocking=True)
 
     def concatenate(self, batch: "Batch") -> "Batch":
-        """Append the rows of `batch`, of equal shape, in a new batch with the same token counts."""
+        """Return a batch with the rows of both, of equal shape, and this batch's token counts."""
         rows = {name: torch.cat([getattr(self, name), getattr(batch, name)]) for name in _TENSORS}
         return replace(self, **rows)  # type: ignore[arg-type]
 

@@ -21,7 +21,7 @@ POOL_BATCHES = 256
 epoch has different batches. On Multi30k, in batches of 64, 3 % of all positions are padding (7 %
 with pools of 64 batches)."""
 
-LARGE = 1 << 20  # NumPy shuffles more rows than this (4 bytes per row), `random.shuffle` fewer
+MAX_PYTHON_SHUFFLE = 1 << 20  # NumPy shuffles more rows than this, in 4 bytes per row
 
 
 def permutation(n: int, key: str) -> Rows:
@@ -54,7 +54,7 @@ class EpochPlan:
     ) -> None:
         size, unit = batching
         rng = random.Random(seed)
-        if n_rows > LARGE:
+        if n_rows > MAX_PYTHON_SHUFFLE:
             self._rows = permutation(n_rows, seed)
         else:
             rng.shuffle(rows := list(range(n_rows)))

@@ -25,9 +25,9 @@ def _epoch_start(seed: int, epoch: int, kind: str) -> float:
 
 @dataclass(frozen=True)
 class Resampling:
-    """Draws of the noise (`data.noise`) and segmentation (`data.sampling`) of training pairs.
+    """Random noise (`data.noise`) and segmentation (`data.sampling`) of training pairs.
 
-    The draws depend only on (seed, epoch, row), not on the order of batches or on resuming.
+    Random draws depend only on (seed, epoch, row), not on the order of batches or on resuming.
     `samplers` are for the source and the target; a side whose sampler is None is not resampled.
     """
 
@@ -47,7 +47,10 @@ class Resampling:
         return cls(config.noise, tokenizers, (src, tgt), config.max_pieces, seed)
 
     def partners(self, rows: Rows, n_rows: int, epoch: int) -> Rows:
-        """Return the row to append to each of `rows` in `epoch`. An equal row means none."""
+        """Return the row to append to each of `rows` in `epoch`.
+
+        The result has the row itself if nothing is appended to it.
+        """
         distance = random.Random(f"{self.seed}/{epoch}/distance").randrange(n_rows)
         is_merged = self._is_chosen(rows, epoch, "merge")
         return np.where(is_merged, (rows.astype(np.int64) + distance) % n_rows, rows)

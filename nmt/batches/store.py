@@ -48,7 +48,7 @@ from nmt.storage.run_files import check_outside_runs
 from nmt.text.tokenizer import Tokenizers
 from nmt.types import Ids, SentencePair
 
-TEXT_RULES = 1
+TEXT_RULES_VERSION = 1
 """The version of normalisation, case markup, word splitting and array layout. Increase it when any
 of them changes, so that data sets of the old version are encoded again."""
 
@@ -88,7 +88,7 @@ class PairSource:
             "source tokenizer": hashlib.sha256(sides[0].model_bytes).hexdigest(),
             "target tokenizer": hashlib.sha256(sides[1].model_bytes).hexdigest(),
             "tokenizer config": tokenizers.src.config.model_dump_json(),
-            "text rules": str(TEXT_RULES),
+            "text rules": str(TEXT_RULES_VERSION),
             "data.max_pieces": str(self.max_pieces),
         }
 

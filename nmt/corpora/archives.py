@@ -17,7 +17,7 @@ from nmt.errors import DataError
 from nmt.storage.bounded import open_zip
 
 TAR = (".tar", ".tar.gz", ".tgz")  # name endings of supported tar archives
-MAX_READ = 1 << 20  # largest read in bytes; tarfile reads a header, of a few hundred bytes, at once
+MAX_READ = 1 << 20  # largest read in bytes; tarfile reads a header in one piece
 
 _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Zip methods that zipfile decompresses in small parts, unlike bzip2 and LZMA."""
@@ -117,7 +117,6 @@ class _Forward:
         self._position = 0
 
     def seekable(self) -> bool:
-        """Return False, since `seek` only moves forwards."""
         return False
 
     def tell(self) -> int:

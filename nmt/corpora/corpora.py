@@ -22,10 +22,10 @@ MAX_READ_BYTES = 50 << 20  # `check_corpora` does not read larger splits, to sav
 
 
 def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
-    """Return the config of split `name`, from its key, from data.corpus, or held out of train.
+    """Return the config of the split `name`, or None if the config has no such split.
 
-    Returns None if the config has no such split. Raises ConfigError if keys contradict each other,
-    or if `name` is "train" and the config has neither files nor a corpus.
+    The split comes from its own key, from data.corpus, or from sentences held out of train. Raises
+    ConfigError if keys contradict each other, or if train is needed and the config lacks it.
     """
     held_out = data.held_out
     if held_out is None or (name != "train" and not getattr(held_out, name)):
@@ -127,9 +127,9 @@ def readable_splits(corpus: str, folder: Path) -> list[str]:
 def check_corpora(data: DataConfig) -> list[str]:
     """Check the splits of a config. Return a message for each named corpus that is not on disk.
 
-    All other faults raise one ConfigError, with a line for each. A missing corpus in a mixture is
-    such a fault, even a named one. Splits from files are read to the end if they have at most
-    MAX_READ_BYTES. A split that is a sacreBLEU test set is not downloaded: only its name and
+    All other faults raise one ConfigError, with a line for each. These faults include a missing
+    corpus of a mixture, even a named one. Splits from files are read to the end if they have at
+    most MAX_READ_BYTES. A split that is a sacreBLEU test set is not downloaded: only its name and
     languages are checked.
     """
     faults: list[str] = []

@@ -51,8 +51,9 @@ class SplitReport:
     """Statistics and faults of one split. Words are separated by white space.
 
     `left_out` counts the pairs that `nmt corpus clean` leaves out, by reason. `in_train` counts the
-    pairs of an evaluation set whose source, source without case and punctuation (`sentence_key`),
-    target, or pair is also in train. It is None for train itself, and in reports without train.
+    pairs of an evaluation set that share a part with train: the source, the source without case and
+    punctuation (`sentence_key`), the target, or both sides. It is None for train itself, and in
+    reports without train.
     """
 
     name: str
@@ -69,8 +70,8 @@ def corpus_report(
 ) -> list[SplitReport]:
     """Return a report for each split.
 
-    `splits` maps names to pairs. The training split is called "train" and must come first. It is
-    read once. Only the other splits are held in memory. A sentence with n references has n pairs.
+    `splits` maps names to pairs. The training split is called "train" and must come first. Only the
+    other splits are held in memory. A sentence with n references has n pairs.
     """
     others = {name: list(pairs) for name, pairs in splits.items() if name != TRAIN}
     overlap = _Overlap(others.values()) if others and TRAIN in splits else None
@@ -107,7 +108,7 @@ def _report(
 
 
 class _Overlap:
-    """Texts and pairs of the evaluation sets, and whether an added training pair has each."""
+    """Texts and pairs of the evaluation sets, each with a flag: whether it is also in train."""
 
     def __init__(self, splits: Iterable[Sequence[SentencePair]]) -> None:
         pairs = chain.from_iterable(splits)

@@ -22,7 +22,7 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 def download(url: str, part: Path, max_bytes: int, resume: bool = False) -> None:
     """Download `url` to the file `part`. With `resume`, continue an interrupted download.
 
-    Use `resume` only for files with a known checksum, which detects parts of different versions.
+    Use `resume` only for files with a known checksum, since `part` may be of an older version.
     Raises DataError, which names the URL, for more than `max_bytes`, for an HTTP or network error,
     and after TRIES cut connections. It is also raised if the scheme is not https (or http on this
     machine), and if a redirect leads to a different scheme.

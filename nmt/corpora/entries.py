@@ -21,7 +21,7 @@ from nmt.settings.config_file import load_file
 from nmt.types import SplitName
 
 USER_CATALOG = "catalog.yaml"
-OPUS = "https://object.pouta.csc.fi/OPUS-{corpus}/{version}/moses/{pair}.txt.zip"
+OPUS_URL = "https://object.pouta.csc.fi/OPUS-{corpus}/{version}/moses/{pair}.txt.zip"
 OPUS_NAME = "opus:NAME/vVERSION/en-fr"
 RUN_SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 
@@ -159,7 +159,7 @@ def find_entry(name: str, folder: Path) -> CorpusEntry:
 
 
 def corpus_folder(name: str, entry: CorpusEntry, folder: Path) -> Path:
-    """Return a corpus' folder: in `folder`, or if embedded, in the wheel or a checkout's data/."""
+    """Return a corpus' folder. An embedded corpus is in the wheel, or in data/ of a checkout."""
     if not entry.embedded:
         *parents, last = name.replace(":", "/").split("/")
         return folder.joinpath(*parents) if parents else folder / last
@@ -176,7 +176,7 @@ def _opus_entry(name: str) -> CorpusEntry:
     corpus, version, *languages = match.groups()
     src, tgt = sorted(languages)  # one file serves both directions
     file = f"{src}-{tgt}.txt.zip"
-    url = OPUS.format(corpus=corpus, version=version, pair=f"{src}-{tgt}")
+    url = OPUS_URL.format(corpus=corpus, version=version, pair=f"{src}-{tgt}")
     stem = f"{file}/{corpus}.{src}-{tgt}"
     source = Source(name="OPUS", url=url)
     return CorpusEntry(

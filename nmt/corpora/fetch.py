@@ -32,12 +32,12 @@ def fetch_corpus(
 
     Returns the corpus' folder and the number of pairs in each split. Existing files are verified
     and not fetched again, unless `force` is set. With `from_path`, files are copied instead of
-    downloaded. If `from_path` is a folder, each file is looked up in it by name, at any depth. The
-    result omits a split other than train, valid and test whose files are not there. `say` gets a
-    line per step.
+    downloaded. If `from_path` is a folder, each file is looked up in it by name, at any depth.
+    Splits other than train, valid and test are left out of the counts if `from_path` lacks their
+    files. `say` gets a line per step.
 
     Raises DataError if a file cannot be fetched or fails its checksum, if the corpus' folder is a
-    link that leads out of `folder`, or if a split that is not omitted cannot be read. Raises
+    link that leads out of `folder`, or if a counted split cannot be read. Raises
     ConfigError if the corpus' folder belongs to a run.
     """
     entry = find_entry(name, folder)
@@ -92,7 +92,7 @@ class _File:
         if not self.target.is_file():
             return False
         try:
-            source = verify(self.target, self._spec.sources)
+            source = verify_checksum(self.target, self._spec.sources)
         except DataError as error:
             raise DataError(f"{error}; remove it, or use `force` to fetch it again") from None
         self._say(f"{self._name}: already there ({source.name})")
@@ -150,7 +150,7 @@ class _File:
     def _install(self, sources: tuple[Source, ...], origin: str) -> None:
         """Verify the temporary file and rename it to the target, or remove it."""
         try:
-            source = verify(self._part, sources, origin)
+            source = verify_checksum(self._part, sources, origin)
         except DataError:
             self._part.unlink(missing_ok=True)
             raise
@@ -178,10 +178,10 @@ def _pinned(spec: CorpusFile, target: Path) -> CorpusFile:
     return spec.model_copy(update={"sources": tuple(sources)})
 
 
-def verify(path: Path, sources: tuple[Source, ...], name: str | None = None) -> Source:
-    """Return the source whose checksum `path` has, or the first source without a checksum.
+def verify_checksum(path: Path, sources: tuple[Source, ...], name: str | None = None) -> Source:
+    """Return the source whose checksum fits the file, or the first source without a checksum.
 
-    Raises DataError if there is neither. Its message calls the file `name`, by default `path`.
+    Raises DataError, beginning with `name` (by default `path`), if there is neither.
     """
     digests: dict[str, str] = {}
     for source in sorted(sources, key=lambda source: source.checksum is None):

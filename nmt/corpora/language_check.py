@@ -26,11 +26,10 @@ _WORDS = {
     "sv": "är att och jag inte för ska när vad från här då hur vill av",
     "tr": "bir bu için çok daha gibi kadar olan ama sonra iyi değil büyük olarak sadece",
 }
-"""Frequent words of each language. A word in the lists of both languages counts for neither.
-
-A word that is frequent in several of these languages must be in the list of each. On Tatoeba and
-Multi30k, fewer than 1 in 1,000 English or French sentences are taken for another language.
-"""
+"""Frequent words of each language. A word that is frequent in several of these languages must be
+in the list of each. If both languages of a comparison have a word, it counts for neither. On
+Tatoeba and Multi30k, fewer than 1 in 1,000 English or French sentences are taken for another
+language."""
 
 _SCRIPTS = {
     **dict.fromkeys(("ru", "uk", "bg", "sr", "be", "mk"), ("CYRILLIC",)),
@@ -54,7 +53,7 @@ def scripts_of(lang: str) -> tuple[str, ...]:
 def language_notes(
     src_texts: Sequence[str], tgt_texts: Sequence[str], src_lang: str, tgt_lang: str
 ) -> Iterator[str]:
-    """Yield a message if the first pair looks like a header, and for sides in other languages."""
+    """Yield a message for each sign of a header line, swapped sides or a wrong language."""
     first = (*src_texts[:1], *tgt_texts[:1])
     if len(first) == 2 and find_sides(first, (src_lang, tgt_lang)) is not None:
         yield f"the first pair looks like a header: {first[0]}, {first[1]}; delete this line"

@@ -62,7 +62,7 @@ def _tag_parts(tag: str) -> list[str]:
 def find_sides(names: tuple[str, ...], languages: tuple[str, str]) -> tuple[str, str] | None:
     """Return the names of the source and target columns, or None if `names` has no such names.
 
-    They are language tags, also as fields of `translation`, else source and target, or src and tgt.
+    They are language tags (`en` or `translation.en`), or else source and target, or src and tgt.
     """
     tags = {name.removeprefix("translation."): name for name in names}
     src, tgt = (find_language(tags, lang) for lang in languages)
@@ -73,7 +73,7 @@ def find_sides(names: tuple[str, ...], languages: tuple[str, str]) -> tuple[str,
 
 
 def language_of(path: Path) -> str:
-    """Return the code of the language that ends a file name (a.fr.gz, news_fr.txt, fr), or ""."""
+    """Return the language code at the end of a file name (a.fr.gz, news_fr.txt, fr), or ""."""
     code = _stem(path).rpartition(".")[2]
     if len(code) == 2 and code.isascii() and code.islower():
         return code

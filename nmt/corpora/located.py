@@ -87,13 +87,13 @@ class LocatedSplit:
     def _held_out_pairs(self, split: HeldOutSplit) -> Iterator[SentencePair]:
         all_pairs = replace(self, held_out=None)
         sources = (pair.src_text for pair in islice(all_pairs.stream(), split.of_first))
-        split_of = hold_out(sources, split.config, self.name)
+        split_of = split_assigner(sources, split.config, self.name)
         for pair in islice(all_pairs.stream(), split.of_first):
             if split_of(pair.src_text) == split.part:
                 yield pair
 
     def file_groups(self) -> list[tuple[Path, ...]]:
-        """Return the files to read together: one of both sides, or a source and its targets."""
+        """Return the groups of files: a file with both sides, or a source file with its targets."""
         return paired_files(self.files.texts)
 
     def _all_pairs(self) -> Iterator[SentencePair]:
@@ -122,7 +122,7 @@ class LocatedSplit:
 
 
 def locate(split: PairsConfig, data: DataConfig) -> LocatedSplit:
-    """Locate a split, not a mixture. Raises the errors of `locate_named` and `find_test_set`."""
+    """Locate a split of one corpus. Raises the errors of `locate_named` and `find_test_set`."""
     if isinstance(split, HeldOutSplit):
         values = split.model_dump(exclude={"config", "part", "of_first"})
         return replace(locate(SplitConfig(**values), data), held_out=split)
@@ -199,13 +199,13 @@ def _remedy(corpus: str, entry: CorpusEntry, folder: Path) -> str:
     return f"get it with: nmt corpus fetch {corpus}{option} [`from_path=PATH`]"
 
 
-def hold_out(
+def split_assigner(
     sources: Iterable[str], config: HeldOutConfig, name: str
 ) -> Callable[[str], SplitName]:
-    """Hold out the sentences with the lowest checksums for valid and test.
+    """Return a function from a source sentence to its split, with valid and test held out.
 
-    Returns a function from a source sentence to its split. Takes 8 bytes of memory per sentence of
-    `sources`. Raises DataError, which mentions `name`, if no sentence would be left for training.
+    The sentences with the lowest checksums are held out. This takes 8 bytes of memory per sentence
+    of `sources`. Raises DataError, which mentions `name`, if no sentence is left for training.
     """
 
     def checksum(source: str) -> int:

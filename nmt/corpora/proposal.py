@@ -49,10 +49,8 @@ PRESETS = (
     Preset(4_000_000, 16_000, 512, 512, 0.2, 5, 128, 0.001),
     Preset(None, 32_000, 512, 1024, 0.1, 2, 128, 0.0007),
 )
-"""Rows two to four come from the recipes `starter`, `multi30k` and `tatoeba`.
-
-The other rows are extrapolated, not measured.
-"""
+"""Rows two to four come from the recipes `starter`, `multi30k` and `tatoeba`. The other rows are
+extrapolated, not measured."""
 
 _LARGE = 1_000_000  # smallest number of pairs for a cache on disk and for frequent validation
 
@@ -169,7 +167,7 @@ def proposed_config(name: str, corpus: ExaminedCorpus) -> str:
     return "".join(f"{line}\n" for line in lines if line)
 
 
-def warnings(corpus: ExaminedCorpus) -> Iterator[str]:
+def corpus_warnings(corpus: ExaminedCorpus) -> Iterator[str]:
     """Yield a message for each sign of a fault in the corpus."""
     for split in corpus.report:
         yield from (f"look at {split.name}: {doubt}" for doubt in split.suspicions)

@@ -190,9 +190,10 @@ class SplitConfig(PairsConfig):
 
 
 class HeldOutSplit(SplitConfig):
-    """The split `part` of a training set that `config` divides. Config files do not contain it.
+    """The split `part` of a training set that `config` divides into train, valid and test.
 
-    Only the first `of_first` pairs of the training set are divided, or all if it is None.
+    Only the first `of_first` pairs of the training set are divided, or all if it is None. Config
+    files do not contain this class.
     """
 
     config: HeldOutConfig

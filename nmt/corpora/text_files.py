@@ -22,9 +22,7 @@ MAX_LINE_BYTES = 16 << 20  # largest length of a line; a file with a longer line
 
 MAX_RATIO = 100
 """Largest ratio of decompressed to compressed size; a file beyond it is a decompression bomb.
-
-Text has a ratio of about 10, and the largest ratio of deflate is about 1,000.
-"""
+Text has a ratio of about 10, and the largest ratio of deflate is about 1,000."""
 
 # bytes that any file may unpack to: small files of equal lines compress very well
 ALWAYS_ALLOWED_BYTES = 64 << 20

@@ -16,7 +16,7 @@ Span = tuple[int, int]
 
 
 def blocks(text: str, format: TextFormat) -> Iterator[Span]:
-    """Yield the spans of lines, of text between tags, of paragraphs or of captions.
+    """Yield the spans of the lines, paragraphs, captions or texts between tags of a document.
 
     In HTML, tags that separate sentences (BLOCK_TAGS) end a span. Scripts, styles and preformatted
     text have no spans, even if their tag is not closed. A caption of subtitles (SRT) is one span,

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from nmt.documents.blocks import blocks
 from nmt.documents.markup import TextFormat, extract_markup, hide_markup
-from nmt.documents.placement import restore as restore_markup
+from nmt.documents.placement import restore_markup
 from nmt.documents.sentences import Splitter
 from nmt.text.tokenizer import Tokenizers
 from nmt.types import Translation
 
 Restore = Callable[[Translation, int], str]
-"""A function from a translation and a hypothesis' rank (from 0) to the text of the document."""
+"""A function from a translation and the rank of a hypothesis, from 0, to its final text."""
 
 
 class Part(NamedTuple):
@@ -37,10 +37,10 @@ class SentenceReader:
     copies: Callable[[str], bool] | None = None
 
     def read(self, raw: str, format: TextFormat) -> tuple[str, Restore]:
-        """Return the text of a sentence for the model, and the function that restores its form.
+        """Return the text of a sentence for the model, and a function that formats translations.
 
         `raw` is the sentence as the document has it. The text has spaces for line breaks, and no
-        markup. It is empty if it has no words. If a hypothesis equals the text, `raw` is restored.
+        markup. It is empty if `raw` has no words. A hypothesis equal to the text becomes `raw`.
         """
         marked = extract_markup(_LINE_BREAK.sub(" ", raw), format, self.copies)
         has_pipe = _PIPE.search(raw) is not None
@@ -135,7 +135,7 @@ _LINE_BREAK = re.compile(r"(?<!\s)[^\S\r\n]*+\\?+[\r\n][\s>]*+")
 
 _HTML_SPACE = re.compile(rf"{_LINE_BREAK.pattern}|&(?:nbsp|\#160|\#xa0);", re.IGNORECASE)
 _SPACE = re.compile(r" (?!(?:[-–—+*_=#]*+|\d{1,9}[.)])(?: |\Z)|[>|]|<[!?]|```|~~~)")
-"""A space, but none before what would begin a block of Markdown, or a speech, in a new line."""
+"""A space where a line may end: a line after it would not begin a Markdown block or a speech."""
 
 _PIPE = re.compile(r"(?<!\\)\|")
 _BOM = "\ufeff"  # a byte order mark

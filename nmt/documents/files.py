@@ -32,7 +32,7 @@ def format_of(path: Path) -> DocumentFormat:
 def open_document(
     text: str, format: DocumentFormat, reader: SentenceReader, name: str | None = None
 ) -> "Document | MessageCatalogue":
-    """Return the document whose content in the given format is `text`.
+    """Parse `text`, the content of a document in the given format.
 
     Raises DataError, which begins with `name`, if `text` is not in this format. Raises ConfigError
     if a package of the optional dependencies `files` is missing.

@@ -50,11 +50,12 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class MarkedText:
     """A sentence without its markup.
 
-    `text` is what a model reads, empty if the sentence has no words. `root` is a pair around it,
-    and `copies` are the placeholders in it. `escapes` maps characters to their written form.
+    `text` is what a model reads, empty if the sentence has no words. `root` is a pair of marks
+    around the sentence. `copies` are the placeholders in `text`. `escapes` maps characters to
+    their written form.
     """
 
     source: str
@@ -66,7 +67,7 @@ class Marked:
 
 def extract_markup(
     sentence: str, format: TextFormat = "text", is_copied: Callable[[str], bool] | None = None
-) -> Marked:
+) -> MarkedText:
     """Take the inline markup out of a sentence.
 
     In every format, tags, placeholders and addresses are markup. So are accelerators (`&File`) in
@@ -109,11 +110,11 @@ def extract_markup(
         if mark.closing:
             stack.append(mark)
     plain = plain.rstrip() if any(map(str.isalnum, plain)) else ""
-    return Marked(sentence, plain, root, copies, escapes)
+    return MarkedText(sentence, plain, root, copies, escapes)
 
 
-def copied_by(tokenizers: Tokenizers, data: DataConfig) -> Callable[[str], bool] | None:
-    """Return `copies` of SentenceReader for a model, or None if its noise has no `copies`."""
+def copy_predicate(tokenizers: Tokenizers, data: DataConfig) -> Callable[[str], bool] | None:
+    """Return a function that tells whether a model copies a text, or None if it copies none."""
     sides, noises = {tokenizers.src, tokenizers.tgt}, [data.noise, *(s.noise for s in data.stages)]
     if not any(noise and noise.copies for noise in noises):
         return None

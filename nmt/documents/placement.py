@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from nmt.documents.markup import Escapes, Mark, Marked
+from nmt.documents.markup import Escapes, Mark, MarkedText
 from nmt.text.normalisation import has_typography
 from nmt.text.placeholders import PLACEHOLDERS
 from nmt.text.tokenizer import Tokenizers
@@ -36,8 +36,10 @@ _WORDS = [
 ]
 
 
-def restore(marked: Marked, translation: Translation, tokenizers: Tokenizers, rank: int = 0) -> str:
-    """Return hypothesis `rank`, or the last one, of the translation of `marked.text`, with markup.
+def restore_markup(
+    marked: MarkedText, translation: Translation, tokenizers: Tokenizers, rank: int = 0
+) -> str:
+    """Return hypothesis `rank` of `translation`, or the last one, with the markup of `marked`.
 
     The text is escaped as the format requires. A sentence without words is returned as it is.
     """
@@ -62,7 +64,7 @@ def words_of(text: str, lang: str) -> list[Word]:
     return list(_WORDS[has_typography(lang)].finditer(text))
 
 
-def place(marked: Marked, sources: list[Word], targets: list[Word], weights: Weights) -> str:
+def place(marked: MarkedText, sources: list[Word], targets: list[Word], weights: Weights) -> str:
     """Return the target words, escaped, with all marks. `weights` has the shape (targets, sources).
 
     If the model has not copied a placeholder exactly as often as it is in the source, the copies
@@ -154,7 +156,10 @@ class _Alignment:
         return start, bisect_left(self._starts, mark.closing.place) if mark.closing else start
 
     def _fit(self, i: int, j: int, start: int, is_free: npt.NDArray[np.bool_]) -> tuple[int, int]:
-        """Return the free range with the greatest sum of (weight on i to j) - 1/2, or a word."""
+        """Return the free range of target words with the greatest sum of (weight on i to j) - 1/2.
+
+        If no sum is positive, the range is the word of greatest weight, or empty if that is <= 0.1.
+        """
         sums = self._sums[start : start + len(is_free)]
         weights = np.where(is_free, sums[:, j] - sums[:, i], -len(is_free))
         totals = np.append(0, (weights - 0.5).cumsum())

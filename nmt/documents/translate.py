@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from nmt.documents.document import Document, SentenceReader
 from nmt.documents.files import open_document
-from nmt.documents.markup import copied_by
+from nmt.documents.markup import copy_predicate
 from nmt.documents.sentences import Splitter
 from nmt.names import DocumentFormat
 from nmt.translation.translator import Translator
@@ -35,7 +35,7 @@ def reader_of(translator: Translator) -> SentenceReader:
         lambda text: len(tokenizers.src.encode(text).ids),
         translator.max_pieces,
     )
-    copies = copied_by(tokenizers, translator.runs[0].config.data) if translator.runs else None
+    copies = copy_predicate(tokenizers, translator.runs[0].config.data) if translator.runs else None
     return SentenceReader(splitter, tokenizers, copies)
 
 

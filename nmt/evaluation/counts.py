@@ -10,7 +10,7 @@ from nmt.corpora.sources import DataConfig
 from nmt.errors import ConfigError, DataError
 from nmt.text.numbers import canonical_numbers, lost_numbers
 from nmt.text.placeholders import ADDRESS, VARIABLE
-from nmt.text.word_tokenizer import core, letter_words
+from nmt.text.word_tokenizer import letter_words, strip_punctuation
 from nmt.types import EvalExample
 
 _ADDRESS, _PLACEHOLDER = re.compile(ADDRESS), re.compile(VARIABLE)
@@ -92,6 +92,6 @@ def target_words(data: DataConfig) -> set[str] | None:
 
 def _repetition(text: str) -> str:
     """Return a phrase, of at least five characters, that a text repeats immediately, or ""."""
-    words = " ".join(map(core, text[:_MAX_SEARCHED].casefold().split()))
+    words = " ".join(map(strip_punctuation, text[:_MAX_SEARCHED].casefold().split()))
     match = _REPETITION.search(words)
     return match[1] if match else ""

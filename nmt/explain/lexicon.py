@@ -8,7 +8,7 @@ from itertools import groupby, islice
 from nmt.explain.aligner import WeightOptions, piece_weights
 from nmt.explain.alignment import strongest_links
 from nmt.text.word_pieces import pieces_by_word
-from nmt.text.word_tokenizer import core
+from nmt.text.word_tokenizer import strip_punctuation
 from nmt.translation.translator import Translator
 from nmt.translation.words import merge_words, with_eos
 from nmt.types import SentencePair
@@ -71,6 +71,6 @@ def _linked_words(
     for source, target, matrix in zip(sources, targets, weights, strict=True):
         shares = pieces_by_word(target).shares, pieces_by_word(with_eos(source)).shares
         for i, j in strongest_links(merge_words(matrix, *shares)):
-            words = core(source.words[i]), core(target.words[j])
+            words = strip_punctuation(source.words[i]), strip_punctuation(target.words[j])
             if all(any(map(str.isalnum, word)) for word in words):
                 yield words

@@ -12,7 +12,7 @@ from nmt.errors import ConfigError
 from nmt.export.ctranslate2_folder import check_exportable, export_ctranslate2
 from nmt.runs.trained_run import TrainedRun
 from nmt.storage.output import atomic_output
-from nmt.text.normalisation import CHARACTERS, normalise
+from nmt.text.normalisation import REPLACEMENTS, normalise
 from nmt.text.tokenizer import Tokenizer
 
 
@@ -56,7 +56,7 @@ def _with_rules(tokenizer: Tokenizer) -> bytes:
     Protocol Buffers merge concatenated messages, so the rules are appended to the model.
     """
     spaced = {mark: normalise(f"a{mark}", tokenizer.lang)[1:] for mark in "?!»"}
-    rules = {a: b for a, b in {**CHARACTERS, **spaced}.items() if a not in (b, "\0")}
+    rules = {a: b for a, b in {**REPLACEMENTS, **spaced}.items() if a not in (b, "\0")}
     lines = [f"{ord(a):X}\t{' '.join(f'{ord(c):X}' for c in b)}\n" for a, b in rules.items()]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "rules.tsv")

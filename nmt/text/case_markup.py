@@ -49,8 +49,7 @@ def restore_case(words: Iterable[str]) -> Iterator[str]:
 
     Marks may be before, within or after a word. A word that consists of marks becomes an empty
     string. ⇧ applies to the next word that begins after it, and ⇪ and ⇩ apply to all letters after
-    them.
-    Redundant marks have no effect.
+    them. Redundant marks have no effect.
     """
     is_upper = is_capital = False
     for word in words:

@@ -17,7 +17,7 @@ from nmt.settings.base import Config
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 
-NEIGHBOURS = {
+KEYBOARD_NEIGHBOURS = {
     letter: row[max(0, i - 1) : i] + row[i + 1 : i + 2]
     for row in ("qwertyuiop", "asdfghjkl", "zxcvbnm")
     for i, letter in enumerate(row)
@@ -73,7 +73,7 @@ class NoiseConfig(Config):
 
 
 def add_noise(text: str, config: NoiseConfig, rng: random.Random) -> str:
-    """Return `text` with noise drawn from `rng`. A text of apostrophes only may become empty."""
+    """Return `text` with noise drawn from `rng`. Only a text of apostrophes may become empty."""
     if rng.random() < config.quotes:
         text = _other_quotes(text, rng)
     if rng.random() < config.slip:
@@ -98,9 +98,10 @@ def random_token(rng: random.Random) -> str:
 
 
 def insert_token(src: str, tgt: str, token: str, rng: random.Random) -> tuple[str, str]:
-    """Return both texts of a pair with `token` inserted in places that are surely aligned.
+    """Return both texts of a pair with `token` inserted at places that are surely aligned.
 
-    They are the start, the end before punctuation, after a lone comma, and before an equal number.
+    The place is one of these: the start, before final punctuation, after the only comma of each
+    text, or before a number that both texts have.
     """
     src_places, tgt_places = _places(src), _places(tgt)
     name = rng.choice([name for name in src_places if name in tgt_places])
@@ -140,7 +141,6 @@ def _other_quotes(text: str, rng: random.Random) -> str:
 
 
 def _other_end(text: str, rng: random.Random) -> str:
-    """Replace, remove or add the final punctuation of `text`."""
     body = _END.sub("", text, count=1)
     end = text[len(body) :].strip()
     if end and body and rng.random() < 0.5:
@@ -149,7 +149,6 @@ def _other_end(text: str, rng: random.Random) -> str:
 
 
 def _mistyped(text: str, rng: random.Random) -> str:
-    """Make a typing slip in one word of three or more letters, if there is such a word."""
     words = list(_WORDS.finditer(text))
     if not words:
         return text
@@ -164,7 +163,7 @@ def _mistyped(text: str, rng: random.Random) -> str:
         slip = before + after
     elif kind == 2:
         slip = before + 2 * letter + after
-    elif kind == 4 and (keys := NEIGHBOURS.get(letter.lower())):
+    elif kind == 4 and (keys := KEYBOARD_NEIGHBOURS.get(letter.lower())):
         slip = before + rng.choice(keys.upper() if letter.isupper() else keys) + after
     else:
         slip = before + rng.choice([char for char in text if char.isalpha()]) + after

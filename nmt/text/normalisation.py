@@ -89,7 +89,7 @@ _CODE_OR_PRINTED = re.compile(
     r"|(?P<apostrophe>(?<=[^\W\d_])(?<!\b[bfruBFRU])'(?=[^\W_]|«))"
 )
 FRENCH_PRINTED = {"nnbsp": NNBSP, "nbsp": NBSP, "apostrophe": APOSTROPHE}
-"""The character that each named group of the pattern `code_or_printed` becomes."""
+"""The replacement of each named group of the pattern `code_or_printed`."""
 
 
 def _space_french(text: str) -> str:
@@ -114,7 +114,7 @@ def _print_french(text: str) -> str:
     )
 
 
-CHARACTERS = {chr(code): to or "" for code, to in _TABLE.items() if not 0xD800 <= code < 0xE000}
+REPLACEMENTS = {chr(code): to or "" for code, to in _TABLE.items() if not 0xD800 <= code < 0xE000}
 """The replacement of each character that `normalise` replaces or removes, except surrogates."""
 
 FRENCH_PATTERNS: dict[str, str] = {

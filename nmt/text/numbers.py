@@ -23,7 +23,8 @@ _MAX_DIGITS = 15  # longest integer that gets thousands separators
 def canonical_numbers(text: str) -> list[str]:
     """Return the numbers in one form: 3.5 for 3,5; 6:10 for 18h10; 1000 for 1 000; P3 for MP3.
 
-    Outer zeros (007, 3.00) go, and hours are modulo 12. Addresses and placeholders are left out.
+    Outer zeros (007, 3.00) are dropped, and hours are reduced modulo 12. Numbers in addresses and
+    placeholders are left out.
     """
     numbers = []
     text = re.sub(r"\d", lambda digit: str(int(digit[0])), _MARKUP.sub(" ", text))
@@ -42,8 +43,8 @@ def canonical_numbers(text: str) -> list[str]:
 def lost_numbers(expected: Counter[str], source: Counter[str], output: Counter[str]) -> list[str]:
     """Return the `expected` numbers of a source that its translation lacks.
 
-    Numbers are in canonical form. A number up to 12 is lost only if the translation has a number
-    that the source lacks, since it may be written as a word.
+    Numbers are in canonical form. A number up to 12 may be written as a word, so it is lost only if
+    the translation has a number that the source lacks.
     """
     excused = frozenset() if output - source else _WRITTEN_OUT
     return [number for number in (expected - output).elements() if number not in excused]

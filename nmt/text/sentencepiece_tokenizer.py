@@ -105,7 +105,7 @@ class SentencePieceConfig(BaseTokenizerConfig):
             yield "vocab_size", f"got {size}, allowed: {allowed}"
 
     @property
-    def lowers(self) -> bool:
+    def lowers_case(self) -> bool:
         return self.case == "markup"
 
     @property
@@ -177,7 +177,6 @@ class SentencePieceConfig(BaseTokenizerConfig):
 
 
 def _training_error(message: str, size: int, name: str) -> Exception:
-    """Return the error for SentencePiece's message about learning `size` pieces from `name`."""
     if limit := _TOO_MANY.search(message):
         problem = f"{size} pieces are more than the {name} text allows; at most {limit[1]}"
         return ConfigError(f"tokenizer.vocab_size: {problem}")

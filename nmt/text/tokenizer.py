@@ -41,16 +41,11 @@ MAX_WORDS = 1 << 17
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Converter of text, which it normalises, to ids without bos and eos, and back to text."""
+    """Converter of text to ids and back. It normalises the text, and adds neither bos nor eos."""
 
-    model_bytes: bytes
-    """The content of the model file."""
-
-    lang: str
-    """The language of the texts, as named in the config ("fr")."""
-
-    vocab: Vocab
-    """The pieces by id."""
+    model_bytes: bytes  # the content of the model file
+    lang: str  # the language of the texts, as named in the config ("fr")
+    vocab: Vocab  # the pieces by id
 
     @property
     def config(self) -> TokenizerConfig:
@@ -207,12 +202,15 @@ def size_notes(tokenizers: Tokenizers) -> list[str]:
 
 
 def words_by_hash(text: str) -> dict[int, str]:
-    """Return the words of a text by a hash of 32 bits, which ignores case."""
+    """Return the words of a text, keyed by a 32-bit hash that ignores case."""
     return {zlib.crc32(word.casefold().encode()): word for word in letter_words(text)}
 
 
 def record_words(folder: Path, texts: Iterable[str], others: frozenset[int] = frozenset()) -> None:
-    """Record the hashes of the words of texts and `others`, unless there are over MAX_WORDS."""
+    """Write the hashes of all words of `texts`, and `others`, to a file in `folder`.
+
+    Nothing is written if there are more than MAX_WORDS hashes.
+    """
     hashes = set(others)
     for text in texts:
         hashes.update(words_by_hash(text))

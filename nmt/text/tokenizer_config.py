@@ -30,13 +30,13 @@ class BaseTokenizerConfig(Config):
     """Advice to print if many pieces of a text are unknown."""
 
     @property
-    def lowers(self) -> bool:
+    def lowers_case(self) -> bool:
         """Whether the letters of the pieces are in lower case."""
         return False
 
     @property
     def size_limit(self) -> tuple[str, int] | None:
-        """The key that limits the number of pieces per side, and the limit, or None without one."""
+        """The key and the value of the limit on pieces per side, or None without a limit."""
         return None
 
     @property
@@ -46,7 +46,7 @@ class BaseTokenizerConfig(Config):
 
     @property
     def model_files(self) -> tuple[ModelFile, ModelFile] | None:
-        """The user's model files for source and target, perhaps equal, or None to learn pieces."""
+        """The user's model files for source and target, or None if pieces are learned."""
         return None
 
     def conflicts(self) -> Iterator[Conflict]:

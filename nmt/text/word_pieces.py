@@ -64,8 +64,8 @@ def pieces_by_word(encoded: Encoded) -> WordPieces:
 
 
 def word_pieces(words: Sequence[str], encoded: Encoded, tokenizer: Tokenizer) -> WordPieces:
-    """Return the pieces of the `words` of an alignment file, whose encoded text is `encoded`."""
-    lowers = tokenizer.config.lowers
+    """Match the `words` of an alignment file to the pieces of the same text in `encoded`."""
+    lowers = tokenizer.config.lowers_case
     by_word = [_letters(normalise(word, tokenizer.lang), lowers) for word in words]
     by_piece = [_piece_letters(tokenizer.piece_bytes(piece), lowers) for piece in encoded.pieces]
     word_at = [index for index, letters in enumerate(by_word) for _ in letters]

@@ -48,7 +48,7 @@ class WordConfig(BaseTokenizerConfig):
 
     kind: Literal["word"] = Field(default="word", description="whole words and punctuation marks")
     lower: bool = Field(default=False, description="lower-case all text")
-    min_freq: int = Field(default=2, ge=1, description="occurrences for which a word gets an id")
+    min_freq: int = Field(default=2, ge=1, description="minimum count of a word with an id")
     max_size: int | None = Field(
         default=None,
         gt=4,
@@ -58,7 +58,7 @@ class WordConfig(BaseTokenizerConfig):
     )
 
     @property
-    def lowers(self) -> bool:
+    def lowers_case(self) -> bool:
         return self.lower
 
     @property
@@ -160,7 +160,7 @@ def letter_words(text: str) -> list[str]:
     return _WORD.findall(normalisation.compose_unicode(text))
 
 
-def core(word: str) -> str:
+def strip_punctuation(word: str) -> str:
     """Return `word` without the punctuation around it, or unchanged if it has only marks."""
     return word.lstrip(_OPENING).rstrip(_CLOSING) or word
 

@@ -31,13 +31,11 @@ _Fetched = TypeVar("_Fetched")
 Number = int | float
 
 _TIMEOUT = datetime.timedelta(minutes=30)
-"""The timeout of a collective, after which a stuck rank ends the training.
+"""The timeout of a collective, after which a stuck rank ends the training. With gloo the other
+ranks notice at once that a rank has died. With NCCL they wait on the GPU until the launcher ends
+them, or until the timeout."""
 
-With gloo the other ranks notice at once that a rank has died. With NCCL they wait on the GPU until
-the launcher ends them, or until the timeout.
-"""
-
-# timeout of first_alone, in which the first rank learns vocabularies and encodes corpora
+# timeout of first_rank_first, in which the first rank learns vocabularies and encodes corpora
 _PATIENCE = datetime.timedelta(days=7)
 _BUCKET = 1 << 24  # elements in a bucket of gradients: 64 MiB in fp32
 
@@ -164,7 +162,7 @@ class Ranks:
         return PrefixStore(session, store)
 
     @contextlib.contextmanager
-    def first_alone(self) -> Iterator[None]:
+    def first_rank_first(self) -> Iterator[None]:
         """Run this block on the first rank, then on the others, which read the files it wrote."""
         if self.world == 1:
             yield
@@ -253,7 +251,10 @@ class Ranks:
                     )
 
     def broadcast_model(self, model: nn.Module) -> None:
-        """Copy the first rank's weights and buffers to all ranks (processors round differently)."""
+        """Copy the first rank's weights and buffers to all ranks.
+
+        Initial weights can differ between the ranks, since processors round differently.
+        """
         if self.world > 1:
             with _lost_ranks(), torch.no_grad():
                 for tensor in model.state_dict().values():

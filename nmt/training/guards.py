@@ -52,7 +52,7 @@ def validation_memory_error(step: int, validator: Validator) -> NMTError:
     return NMTError(text + ", or ".join(ways))
 
 
-def refuse_bad_weights(model: Seq2Seq, step: int, saved_step: int | None) -> None:
+def check_finite_weights(model: Seq2Seq, step: int, saved_step: int | None) -> None:
     """Raise DivergedError if a weight is NaN or infinite after `step`.
 
     The message names the checkpoint of `saved_step`, if there is one, as a place to continue from.

@@ -15,10 +15,10 @@ from nmt.runs.trained_run import TrainedRun
 _MAX_NAMES = 5  # the largest number of tensor names in a line
 
 
-def run_named(init_from: str) -> tuple[TrainedRun, str]:
+def find_initial_run(init_from: str) -> tuple[TrainedRun, str]:
     """Return the run and the checkpoint that train.init_from = `init_from` names.
 
-    It is RUN or RUN@CHECKPOINT (`best` by default). Raises CheckpointError if the run is missing.
+    `init_from` is RUN@CHECKPOINT, or RUN for RUN@best. Raises CheckpointError if there is no run.
     """
     path, checkpoint = split_checkpoint(Path(init_from).expanduser())
     return TrainedRun.open(find_run(path)), checkpoint or "best"
@@ -32,7 +32,7 @@ def copy_initial_weights(model: nn.Module, config: RunConfig) -> list[str]:
     """
     if config.train.init_from is None:
         return []
-    run, checkpoint = run_named(config.train.init_from)
+    run, checkpoint = find_initial_run(config.train.init_from)
     step, tensors = run.load_tensors(checkpoint, run.tokenizers())
     weights = dict(model.named_parameters())
     names = [n for n in weights if n in tensors and tensors[n].shape == weights[n].shape]

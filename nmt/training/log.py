@@ -99,12 +99,12 @@ class RunLog:
             os.fsync(self._metrics.fileno())
 
     def rewind(self, step: int, validated: bool = True, checksum: object = None) -> list[str]:
-        """Delete damaged lines and the records that a run resumed after `step` will write again.
+        """Delete damaged lines, and the records that a resumed run will write again.
 
-        The run will write the records after `step` again and, unless `validated`, the validation at
-        `step`. Call this once, before the first record. `checksum` is the checkpoint's value (None:
-        not checked). Returns a list with one warning if the remaining records do not match it, else
-        an empty list. Raises CheckpointError if the file cannot be read.
+        These are the records after `step` and, unless `validated`, the validation at `step`. Call
+        this once, before the first record. `checksum` is the checkpoint's value, or None to skip
+        the check. Returns a warning as a list if the remaining records do not match it, else an
+        empty list. Raises CheckpointError if the file cannot be read.
         """
         if self._folder is None:
             return []

@@ -106,7 +106,7 @@ def train(  # noqa: PLR0913 - one call is a complete training
         run_lock(folder) if ranks.is_first else contextlib.nullcontext() as lock,
         contextlib.ExitStack() as open_log,
     ):
-        with ranks.first_alone():
+        with ranks.first_rank_first():
             if data_files is None:
                 config = store_pairs(config, folder, {"train": pairs, "valid": valid})
                 data_files = _checked_files(config)
@@ -146,7 +146,7 @@ def train(  # noqa: PLR0913 - one call is a complete training
 def _choose_hardware(
     config: RunConfig, device: torch.device, ranks: Ranks, earlier: str | None
 ) -> tuple[RunConfig, dict[str, str]]:
-    """Return `config` with the precision of the training, and a description of what computes.
+    """Return `config` with the precision of the training, and a description of the hardware.
 
     `earlier` is the precision of the run so far, or None.
     """
@@ -209,7 +209,6 @@ def _resume(state: TrainingState, run: RunDirectory, log: RunLog) -> list[str]:
 def _fit_and_record(
     trainer: Trainer, interrupted: Callable[[], bool], command: Sequence[str]
 ) -> str | None:
-    """Call `_fit`, and record its start and its end in run.json."""
     run, state = trainer.run, trainer.state
     if not state.ranks.is_first:
         return _fit(trainer, interrupted)

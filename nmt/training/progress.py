@@ -35,9 +35,9 @@ class ValidationRecord(NamedTuple):
 class Progress:
     """The counters of a run, saved as JSON in every checkpoint. Only TrainingState advances them.
 
-    `epoch` and `batch` are the indices of the next micro-batch, `batch` in the plan of fingerprint
-    `plan`. `window_*` are sums over the updates since the last record in the log. `seconds` is the
-    duration of the run, including validations.
+    `epoch` is the epoch of the next micro-batch, and `batch` its index in the plan of this epoch,
+    whose fingerprint is `plan`. `window_*` are sums over the updates since the last record in the
+    log. `seconds` is the duration of the run, including validations.
 
     `validated_step` is the last validated step. `best` are the train.keep_best best validations,
     best first. `bad_validations` counts the validations since the best one.
@@ -96,7 +96,7 @@ class Progress:
     def after_validation(
         self, measured: Mapping[str, float], metric: str, keep_best: int
     ) -> "Progress":
-        """Return the progress after a validation, with the `keep_best` best ones by `metric`."""
+        """Return the progress after a validation; `best` has the `keep_best` best by `metric`."""
         new = ValidationRecord(self.step, rank_of(metric, measured[metric]), measured["loss"])
         # BLEU is 0 at the beginning: equal scores are ranked by loss.
         ranked = sorted((*self.best, new), key=lambda validated: (-validated.score, validated.loss))

@@ -90,7 +90,7 @@ class Reporter:
         if self.state.step % self.train.log_every == 0:
             measured = {"loss": self._loss, "grad_norm": self._grad_norm}
             self._record("train", {**measured, "tokens_per_second": self._speed})
-            self.state.start_window()
+            self.state.reset_log_window()
             self._window_started, self._window_tokens = time.monotonic(), 0
 
     def after_validation(self, measured: Mapping[str, float], text: str, seconds: float) -> None:

@@ -24,7 +24,7 @@ from nmt.training.step import StepResult
 
 Json = dict[str, Any]
 
-WEIGHTS = "weights."  # prefix of the trained weights, saved only beside averages (train.ema)
+WEIGHTS_PREFIX = "weights."  # prefix of the trained weights, saved only beside averages (train.ema)
 
 _MISFITS = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, CheckpointError)
 """Errors raised while loading a checkpoint that does not fit the run."""
@@ -108,7 +108,7 @@ class TrainingState:
         steps = (*self.progress.kept_steps, self.step)[-keep_last:]
         self.progress = replace(self.progress, kept_steps=steps)
 
-    def start_window(self) -> None:
+    def reset_log_window(self) -> None:
         self.progress = replace(self.progress, window_nll_sum=0.0, window_tokens=0)
 
     def set_seconds(self, seconds: float) -> None:
@@ -131,7 +131,8 @@ class TrainingState:
             if value is not None
         }
         if self.averages is not None:
-            tensors |= {f"{WEIGHTS}{n}": p.detach() for n, p in self.model.named_parameters()}
+            weights = self.model.named_parameters()
+            tensors |= {f"{WEIGHTS_PREFIX}{name}": weight.detach() for name, weight in weights}
         for rank, generators in enumerate(self.ranks.gather(pack_rng(self.device))):
             tensors |= {f"{_prefix(rank)}{name}": state for name, state in generators.items()}
         values: Json = {
@@ -167,7 +168,7 @@ class TrainingState:
 
     def _load(self, saved: CheckpointState) -> None:
         values = cast(Json, saved.state)
-        trained, moments = _below(WEIGHTS, saved.state_tensors), self._moments(saved)
+        trained, moments = _below(WEIGHTS_PREFIX, saved.state_tensors), self._moments(saved)
         expected = {} if self.averages is None else dict(self.model.named_parameters())
         check_specs(specs_of(expected), specs_of(trained), "weights")
         if self.ranks.rank < values["world"]:  # a new rank keeps its seed

@@ -14,10 +14,10 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import RunLock
 from nmt.training.graphs import TrainingGraphs
 from nmt.training.guards import (
+    check_finite_weights,
     collapse_note,
     divergence_note,
     explain_update_errors,
-    refuse_bad_weights,
     validation_memory_error,
 )
 from nmt.training.log import RunLog
@@ -202,7 +202,7 @@ class Trainer:
             self._save_scheduled()
 
     def _validate_and_save(self) -> bool:
-        """Validate this step unless it is validated, and save it. Return False if interrupted."""
+        """Validate this step unless that is done, and save it. Return False if interrupted."""
         validated_step = self.state.progress.validated_step
         if not self.state.progress.is_validated and not self._validate():
             return False
@@ -214,7 +214,7 @@ class Trainer:
         state, metric = self.state, self.config.valid.metric
         if self.data.validator is None:
             return True
-        refuse_bad_weights(state.model, state.step, self.saved_step)
+        check_finite_weights(state.model, state.step, self.saved_step)
         started = time.monotonic()
         result = self._measure(self.data.validator)
         if result is None:
@@ -254,7 +254,7 @@ class Trainer:
         CheckpointError if the run's lock is gone, and OSError if the file cannot be written.
         """
         state = self.state
-        refuse_bad_weights(state.model, state.step, self.saved_step)
+        check_finite_weights(state.model, state.step, self.saved_step)
         tensors, values = state.state_dict()
         if state.ranks.is_first:
             if self.lock is not None:

@@ -32,7 +32,7 @@ from nmt.text.tokenizer import (
     train_tokenizers,
 )
 from nmt.text.vocabulary import UNK_ID
-from nmt.training.initial_weights import run_named
+from nmt.training.initial_weights import find_initial_run
 from nmt.training.resume import has_checkpoint
 from nmt.training.validation import Validator
 from nmt.translation.heads import cross_head_indices
@@ -78,7 +78,6 @@ class TrainingData:
 def _batcher(
     config: RunConfig, data: DataConfig, tokenizers: Tokenizers, corpus: EncodedCorpus
 ) -> Batcher:
-    """Return the batcher of `corpus` with the mixture and the resampling of `data`."""
     train, seed = config.train, config.seed
     mixture, resampling = _mixture(data, corpus.sizes, seed), Resampling.of(data, tokenizers, seed)
     corpus = replace(corpus, mixture=mixture, resampling=resampling)
@@ -95,7 +94,7 @@ def _tokenizers_and_corpus(
     """
     data, guided, sources = config.data, config.train.guided, pair_sources(config)
     texts = [list(source.pairs()) for source in sources] if data.cache is None else []
-    tokenizers = run_tokenizers(
+    tokenizers = load_or_train_tokenizers(
         config, run, lambda: chain.from_iterable(texts or (source.pairs() for source in sources))
     )
     if data.cache is not None:
@@ -116,7 +115,6 @@ def _tokenizers_and_corpus(
 
 
 def _joined(corpora: Sequence[EncodedCorpus]) -> EncodedCorpus:
-    """Concatenate the corpora, and add up their counts of dropped pairs."""
     dropped: Counter[str] = Counter()
     for corpus in corpora:
         dropped.update(corpus.dropped)
@@ -137,10 +135,7 @@ def _mixture(data: DataConfig, sizes: tuple[int, ...], seed: int) -> Mixture | N
 
 
 def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
-    """Return the validator, or None without a validation set.
-
-    The loss counts one pair per reference. Raises ConfigError if a setting needs the missing set.
-    """
+    """Return the validator, or None without a validation set. The loss has a pair per reference."""
     split = resolve_split(config.data, "valid")
     if split is None:
         for setting, is_set in (
@@ -167,10 +162,11 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
 
 
 def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
-    """Return the indices of the heads train.loss.heads, which guided alignment trains.
+    """Return the indices of the cross-attention heads that guided alignment trains, or None.
 
-    Returns None if the loss is not guided alignment, or if it trains the mean of the model's shown
-    heads. Raises ConfigError if the model lacks one of the heads.
+    train.loss.heads selects the heads. None means the mean of the model's `averaged_heads`, or that
+    the loss is not guided alignment. Raises ConfigError if train.loss.heads
+    selects anything else.
     """
     guided = config.train.guided
     if guided is None:
@@ -185,7 +181,7 @@ def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
 def vocabulary_notes(
     config: TokenizerConfig, tokenizers: Tokenizers, corpus: EncodedCorpus
 ) -> list[str]:
-    """Return warnings of small vocabularies, many unknown tokens and text in a wrong language."""
+    """Return warnings about small vocabularies, unknown tokens and text in a wrong language."""
     notes = size_notes(tokenizers)
     every = max(1, len(corpus) // _SAMPLED_PAIRS)
     texts: list[list[str]] = []
@@ -217,7 +213,7 @@ def pair_sources(config: RunConfig) -> list[PairSource]:
     return sources
 
 
-def run_tokenizers(
+def load_or_train_tokenizers(
     config: RunConfig, run: RunDirectory, pairs: Callable[[], Iterable[SentencePair]]
 ) -> Tokenizers:
     """Return the run's tokenizers. If it has none, train them on `pairs()` and save them.
@@ -233,7 +229,7 @@ def run_tokenizers(
         _check_tokenizers(tokenizers, config, what, has_checkpoint(run))
         return tokenizers
     if config.train.init_from is not None:
-        other, _ = run_named(config.train.init_from)
+        other, _ = find_initial_run(config.train.init_from)
         tokenizers, other_words = other.tokenizers(), recorded_words(other.directory.tokenizer_path)
         _check_tokenizers(tokenizers, config, f"train.init_from: {other.name}: its tokenizers")
     else:

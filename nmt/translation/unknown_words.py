@@ -17,7 +17,7 @@ from nmt.errors import DataError
 from nmt.text.normalisation import normalise
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import UNK_ID
-from nmt.text.word_tokenizer import core
+from nmt.text.word_tokenizer import strip_punctuation
 from nmt.types import Encoded, FilePath, TranslatedHypothesis, Translation
 
 Lexicon = Mapping[str, str]  # the translation of each source word
@@ -102,4 +102,4 @@ def _most_attended_word(
     attention = output.hypothesis.attention[run].sum(axis=0)
     weights = [float(attention[start:end].sum()) for start, end in source.word_spans]
     best = int(np.argmax(weights))  # the first of equal weights
-    return core(source.words[best]) if weights[best] > 0 else None
+    return strip_punctuation(source.words[best]) if weights[best] > 0 else None

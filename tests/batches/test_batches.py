@@ -78,7 +78,7 @@ def test_a_plan_is_its_definition(lengths: Lengths, size: int, unit: Unit, seed:
 
 @pytest.mark.parametrize(("size", "unit"), [(40, "sentences"), (700, "tokens")])
 def test_a_large_corpus_is_shuffled_by_numpy(size, unit, monkeypatch) -> None:
-    monkeypatch.setattr(module, "LARGE", 1000)
+    monkeypatch.setattr(module, "MAX_PYTHON_SHUFFLE", 1000)
     monkeypatch.setattr(module, "POOL_BATCHES", 16)
     rng = random.Random(1)
     lengths = [(n := rng.randint(2, 30), n + rng.randint(0, 5)) for _ in range(5003)]
@@ -88,7 +88,7 @@ def test_a_large_corpus_is_shuffled_by_numpy(size, unit, monkeypatch) -> None:
     assert flat(plan) != flat(planned(lengths, size, unit, "1/1")[:])
     padded = sum(len(b) * sum(max(lengths[r][i] for r in b) for i in (0, 1)) for b in plan)
     assert padded < 1.2 * sum(map(sum, lengths))
-    monkeypatch.setattr(module, "LARGE", 5003)
+    monkeypatch.setattr(module, "MAX_PYTHON_SHUFFLE", 5003)
     assert plan != planned(lengths, size, unit)[:]
 
 

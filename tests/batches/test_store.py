@@ -106,7 +106,7 @@ def test_whatever_ids_depend_on_makes_another_set(cache, monkeypatch) -> None:
     cache.corpus(max_pieces=7)
     cache.corpus(part="first 3")
     cache.corpus(Tokenizers(TOKENIZERS.src, other.tgt, joint=False))
-    monkeypatch.setattr(module, "TEXT_RULES", 99)
+    monkeypatch.setattr(module, "TEXT_RULES_VERSION", 99)
     cache.corpus()
     with cache.source.files[0].open("a") as file:
         file.write("a\tb\n")

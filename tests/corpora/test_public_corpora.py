@@ -32,8 +32,8 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     texts = {"Books.en-fr.en": "a\nb\nc\n", "Books.en-fr.fr": "x\ny\nz\n", "README": "r"}
     write_zip(archive, texts)
     with serving(tmp_path / "served") as address:
-        layout = entries.OPUS.replace("https://object.pouta.csc.fi", address)
-        monkeypatch.setattr(entries, "OPUS", layout)
+        layout = entries.OPUS_URL.replace("https://object.pouta.csc.fi", address)
+        monkeypatch.setattr(entries, "OPUS_URL", layout)
         yield archive
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from translation.small import translator_of
 
 from nmt.corpora.sources import DataConfig
-from nmt.documents.markup import Marked, copied_by, extract_markup
-from nmt.documents.placement import place, restore, words_of
+from nmt.documents.markup import MarkedText, copy_predicate, extract_markup
+from nmt.documents.placement import place, restore_markup, words_of
 from nmt.text.placeholders import copied_tokens
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import train_tokenizers
@@ -71,7 +71,7 @@ class Nesting(HTMLParser):
         self.content += data
 
 
-def placed(marked: Marked, text: str, links: dict[int, int], lang: str = "en") -> str:
+def placed(marked: MarkedText, text: str, links: dict[int, int], lang: str = "en") -> str:
     """Put markup into `text`, whose word j was written from source word `links[j]`."""
     sources, targets = words_of(marked.text, lang), words_of(text, lang)
     weights = np.zeros((len(targets), len(sources)))
@@ -167,7 +167,7 @@ def test_a_sentence_without_words_stays(format) -> None:
     for sentence in ("", " ", "%s: %s", "<b></b>!", "***"):
         marked = extract_markup(sentence, format)
         assert marked.text == ""
-        assert restore(marked, nothing, translator.tokenizers) == sentence
+        assert restore_markup(marked, nothing, translator.tokenizers) == sentence
 
 
 @pytest.mark.parametrize(
@@ -212,8 +212,8 @@ def test_a_placeholder_copied_wrongly_is_placed(text) -> None:
 def test_placeholders_stay_if_the_model_learned_to_copy_them() -> None:
     pairs = [SentencePair("the %s cat", "le %s chat")]
     tokenizers = train_tokenizers(SentencePieceConfig(), pairs, "en", "fr", seed=1)
-    assert copied_by(tokenizers, DataConfig()) is None
-    leaves = copied_by(tokenizers, DataConfig.model_validate({"noise": {"copies": 0.1}}))
+    assert copy_predicate(tokenizers, DataConfig()) is None
+    leaves = copy_predicate(tokenizers, DataConfig.model_validate({"noise": {"copies": 0.1}}))
     assert extract_markup("the %s cat {0}", "text", leaves).text == "the %s cat"
 
 
@@ -224,15 +224,15 @@ def test_restore_reads_the_attention_of_a_translation() -> None:
     translations = translator.translate([m.text for m in marked], n_best=2, search={"beam": 2})
     for text, m, translation in zip(texts, marked, translations, strict=True):
         for rank, hypothesis in enumerate(translation.hypotheses):
-            result = restore(m, translation, translator.tokenizers, rank)
+            result = restore_markup(m, translation, translator.tokenizers, rank)
             assert copied_tokens(result) == copied_tokens(text)
             plain = "".join(Nesting(result.replace("%s", "")).content.split())
             assert plain == "".join(hypothesis.text.split())
-        last = restore(m, translation, translator.tokenizers, 9)
-        assert last == restore(m, translation, translator.tokenizers, 1)
+        last = restore_markup(m, translation, translator.tokenizers, 9)
+        assert last == restore_markup(m, translation, translator.tokenizers, 1)
     copy = extract_markup("<b>cats</b> x", "html")
     [empty] = translator.force([copy.text], [""])
-    assert restore(copy, empty, translator.tokenizers) == "<b></b>"
+    assert restore_markup(copy, empty, translator.tokenizers) == "<b></b>"
 
 
 HOSTILE = ["<", "*", "{", "%", "<a ", '="<a "', "`", "(`", "[", "](", "[a](", "<!--", "&", "<b>"]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from nmt.text.noise import NEIGHBOURS, NoiseConfig, add_noise, insert_token, random_token
+from nmt.text.noise import KEYBOARD_NEIGHBOURS, NoiseConfig, add_noise, insert_token, random_token
 from nmt.text.placeholders import copied_tokens
 
 TEXT = 'A man\'s dog says "hello" to the children.'
@@ -48,7 +48,7 @@ def test_a_slip_is_one_edit_of_one_word() -> None:
         old, new = ("man", words[1]) if words[1] != "man" else ("children", words[3])
         lengths = {-1: "left out", 1: "doubled"}
         changes = [pair for pair in zip(old, new, strict=False) if pair[0] != pair[1]]
-        is_beside = len(changes) == 1 and changes[0][1] in NEIGHBOURS[changes[0][0]]
+        is_beside = len(changes) == 1 and changes[0][1] in KEYBOARD_NEIGHBOURS[changes[0][0]]
         same = "beside" if is_beside else "replaced"
         same = "exchanged" if old != new and sorted(old) == sorted(new) else same
         kinds[lengths.get(len(new) - len(old), same)] += n

@@ -12,7 +12,7 @@ from training.toy import assert_same_checkpoint, log_of, tiny_config, train_tiny
 from nmt.config import RunConfig
 from nmt.errors import CheckpointError, ConfigError
 from nmt.runs.trained_run import TrainedRun
-from nmt.training.initial_weights import run_named
+from nmt.training.initial_weights import find_initial_run
 from nmt.training.loop import train
 
 TABLE = "encoder.embedding.weight"
@@ -44,7 +44,7 @@ def test_a_training_begins_where_the_other_run_ended(begun: Path, tmp_path: Path
     """
     run, link = tmp_path / "run", tmp_path / "first@last"
     link.symlink_to(begun / "first")
-    assert run_named(str(link))[1] == "best"
+    assert find_initial_run(str(link))[1] == "best"
     keys = {"init_from": f"{link}@last", "lr": 1e-30}
     train(config(begun, keys), run, quiet=True)
     torch.testing.assert_close(weights_of(run), weights_of(begun / "first"), rtol=0, atol=0)

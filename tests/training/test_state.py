@@ -15,7 +15,7 @@ from training.toy import toy_state
 from nmt.errors import CheckpointError
 from nmt.runs.checkpoints import CheckpointState
 from nmt.training import rng
-from nmt.training.state import WEIGHTS, TrainingState
+from nmt.training.state import WEIGHTS_PREFIX, TrainingState
 from nmt.training.step import StepResult
 
 MOMENT = "optimizer.0.exp_avg"
@@ -80,8 +80,8 @@ TENSORS: list[tuple[str, object]] = [
     ("rng.cpu", "rng.gpu"),
     ("rng.cpu", torch.zeros(9, dtype=torch.uint8)),
     ("rng.cpu", torch.zeros(5056, dtype=torch.uint8)),
-    (WEIGHTS, "weights"),
-    (WEIGHTS, torch.ones(2)),
+    (WEIGHTS_PREFIX, "weights"),
+    (WEIGHTS_PREFIX, torch.ones(2)),
 ]
 """The beginning of a tensor's name, and the tensor in its place, or its new name."""
 

@@ -58,7 +58,7 @@ def init(
     # Imported here because they import torch and sentencepiece.
     from nmt.cli.shared.process import configure_process
     from nmt.config import RunConfig
-    from nmt.corpora.proposal import examine, is_messy, proposed_config, warnings
+    from nmt.corpora.proposal import corpus_warnings, examine, is_messy, proposed_config
     from nmt.settings.config_file import load_text
 
     configure_process()  # as in `nmt train`, so that updates take as long
@@ -83,7 +83,7 @@ def init(
     ]
     write_lines([*head, *text.splitlines()], path)
     say(summary)
-    for line in warnings(corpus):
+    for line in corpus_warnings(corpus):
         say(f"note: {line}")
     if is_messy(report):
         say(f"note: to write only the pairs that pass: {_clean_command(files, data)}")

@@ -71,7 +71,7 @@ def parse_catalogue(text: str) -> Any:
 
 
 def forms_of(entry: Any) -> Iterator[tuple[int | None, str, str]]:
-    """Yield (index, source, translation) of each form. The index is None without plurals."""
+    """Yield (index, source, translation) of each plural form, or of the only form (index None)."""
     forms = entry.msgstr_plural or {None: entry.msgstr}
     for index, translation in forms.items():
         is_singular = index is None or (index == 0 and len(forms) > 1)

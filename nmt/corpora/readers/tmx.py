@@ -15,7 +15,7 @@ _MAX_DEPTH = 50  # largest number of nested elements, since expat keeps open one
 
 
 class TmxReader:
-    """Reader of translation units that have a segment in both languages, or tags in `columns`.
+    """Reader of translation units that have both languages, or both language tags in `columns`.
 
     If several segments fit, the one with an equal language tag is read, or else the first. The
     content of inline elements is read as text.

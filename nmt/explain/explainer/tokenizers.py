@@ -3,7 +3,7 @@
 import re
 
 from nmt.errors import ConfigError, DataError
-from nmt.text.normalisation import CHARACTERS, FRENCH_PATTERNS, FRENCH_PRINTED, has_typography
+from nmt.text.normalisation import FRENCH_PATTERNS, FRENCH_PRINTED, REPLACEMENTS, has_typography
 from nmt.text.sentencepiece_model import check_model, read_rules
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.word_tokenizer import mark_sets
@@ -35,7 +35,7 @@ def tokenizer_data(tokenizer: Tokenizer) -> dict[str, object]:
         "kind": config.kind,
         "lang": tokenizer.lang,
         "pieces": tokenizer.vocab.pieces,
-        "typography": {"characters": CHARACTERS, "patterns": patterns, "printed": FRENCH_PRINTED},
+        "typography": {"characters": REPLACEMENTS, "patterns": patterns, "printed": FRENCH_PRINTED},
     }
     if config.kind == "word":
         return {**data, "lower": config.lower, "marks": mark_sets(tokenizer.lang)}
