@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.corpora.sources import DataConfig, SplitConfig
-from nmt.evaluation.counts import count_faults, describe_counts, target_words
+from nmt.evaluation.counts import count_faults, target_words
 from nmt.evaluation.evaluate import score_translations
 from nmt.evaluation.metric import Scoring
 from nmt.types import EvalExample
@@ -94,8 +94,6 @@ def test_words_that_no_training_target_has(data: DataConfig) -> None:
     texts = ["Un CHAT l’été zork Glup", "L’homme était chatte", "chatte 12 猫は ชาย"]
     count = count_faults(texts, examples, target_words(data))["invented_words"]
     assert (count.faults, count.total) == (((2, "chatte"), (3, "chatte")), 11)
-    [line] = describe_counts({"invented_words": count})
-    assert "2 of 11" in line
     assert "invented_words" not in count_faults(texts, examples)
     scoring = Scoring("fr", ("chrf",), n_bootstrap=0, tgt_words=target_words(data))
     evaluation = score_translations(texts[1:2], examples[1:2], scoring)

@@ -1,4 +1,6 @@
-"""Word links from weights, their symmetrisation and AER: definitions, and laws between them."""
+"""Word links from weights, their symmetrisation, AER and a lexicon: definitions and laws."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -6,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.corpora.alignments import Gold, Links
+from nmt.explain import lexicon as lexicon_file
 from nmt.explain.alignment import (
     SYMMETRISATIONS,
     alignment_score,
@@ -13,6 +16,9 @@ from nmt.explain.alignment import (
     links_above,
     strongest_links,
 )
+from nmt.explain.lexicon import lexicon
+from nmt.text.tokenizer import WordConfig, train_tokenizers
+from nmt.types import SentencePair
 
 
 @settings(max_examples=20, deadline=None)
@@ -71,3 +77,32 @@ def test_growing_takes_neighbours_in_turn() -> None:
     assert both == {(0, 0), (1, 1), (2, 1), (5, 5)}
     final = SYMMETRISATIONS["grow-diag-final"](one, other)
     assert final == both | {(9, 5)}  # 9 has no link yet, but 5 has one
+
+
+PAIRS = [
+    SentencePair("the cat sleeps.", "le chat dort."),
+    SentencePair("the dog sleeps!", "le chien dort !"),
+    SentencePair("a cat", "un chat"),
+    SentencePair("the end", "la fin"),
+]
+
+
+def test_links_of_a_lexicon_are_counted_and_shared_out(monkeypatch) -> None:
+    """By attention along the diagonal, which depends on no model."""
+
+    def weights(translator, sources, targets, reading) -> list[np.ndarray]:
+        sizes = [(len(t.ids), len(s.ids) + 1) for s, t in zip(sources, targets, strict=True)]
+        return [np.eye(*size, dtype=np.float32) for size in sizes]
+
+    monkeypatch.setattr(lexicon_file, "piece_weights", weights)
+    tokenizers = train_tokenizers(WordConfig(min_freq=1), PAIRS, "en", "fr", seed=1)
+    diagonal = SimpleNamespace(tokenizers=tokenizers)
+    entries = lexicon(diagonal, PAIRS, min_count=1)
+    counts = " ".join(f"{entry.source}:{entry.target}:{entry.count}" for entry in entries)
+    assert counts == "a:un:1 cat:chat:2 dog:chien:1 end:fin:1 sleeps:dort:2 the:le:2 the:la:1"
+    assert sum(e.probability for e in entries if e.source == "the") == pytest.approx(1)
+    frequent = lexicon(diagonal, PAIRS)
+    assert [e.source for e in frequent] == ["cat", "sleeps", "the"]
+    assert frequent[-1].probability == pytest.approx(2 / 3)  # of all links, rare ones too
+    [only] = [e for e in lexicon(diagonal, PAIRS, min_count=1, best=1) if e.source == "the"]
+    assert only.target == "le"

@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nmt.errors import ConfigError
-from nmt.explain.heatmap import draw_heatmap, draw_side_by_side, draw_translation, write_map
-from nmt.explain.map_style import DPI, FORMATS, PLAIN, MapStyle, map_grid
+from nmt.explain.heatmap import draw_heatmap, draw_translation, write_map
+from nmt.explain.map_style import DPI, FORMATS, PLAIN, MapStyle
 from nmt.translation.heads import MEAN, choose_heads
 from nmt.translation.words import AttentionTable, attention_table
 
@@ -97,17 +97,6 @@ def test_each_attention_is_a_grid_with_its_heading_and_colours(make_translation)
     assert shown == [(source, source), both, (target, source), ([], source), (target, [])]
 
 
-def test_heads_of_a_layer_stand_in_a_line_and_others_in_a_square() -> None:
-    for names, across, expected in (
-        (NAMES, None, [NAMES[:3], NAMES[3:]]),  # a line a layer
-        ([*NAMES[:2], *NAMES[3:]], None, [NAMES[3:], NAMES[:2]]),  # the longest first
-        (list("abcdefgh"), None, [list("abcd"), list("efgh")]),  # about a square
-        (NAMES, 4, [NAMES[:4], NAMES[4:]]),
-    ):
-        grid = map_grid([(TABLE, name) for name in names], across=across)
-        assert [[name for _, name in line] for line in grid.lines] == expected
-
-
 @pytest.mark.parametrize("source", ["hi", SIXTY])
 def test_nothing_overlaps_and_all_can_be_read(source, make_translation) -> None:
     maps = maps_of(drawn(make_translation, source, "all"))
@@ -188,19 +177,3 @@ def test_a_scale_holds_for_every_map(make_translation) -> None:
     for scale in (0.0, 1.5, float("nan")):
         with pytest.raises(ConfigError, match=f"`scale`: got {scale:g}"):
             MapStyle(scale=scale)
-
-
-def test_equal_labels_stand_side_by_side_others_below(make_translation) -> None:
-    even, sharp = np.full((3, 3), 1 / 3, np.float32), np.eye(3, dtype=np.float32)
-    translations = {
-        "even": make_translation("the cat", ["le chat"], even),
-        "sharp": make_translation("the cat", ["le chat"], sharp),
-        "other": make_translation("the cat", ["un chat"], even),
-    }
-    maps = {axes.get_xlabel(): axes for axes in maps_of(draw_side_by_side(translations))}
-    assert list(maps) == list(translations)
-    even_box, sharp_box, other_box = (axes.get_position() for axes in maps.values())
-    assert even_box.y0 == sharp_box.y0
-    assert even_box.x1 < sharp_box.x0
-    assert other_box.y1 < even_box.y0
-    assert {axes.images[0].get_clim() for axes in maps.values()} == {(0.0, 1.0)}

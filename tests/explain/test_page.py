@@ -308,19 +308,3 @@ def test_the_search_finds_without_accents_and_in_both_languages(show, several) -
         search.clear()
         search.send_keys(wanted)
         assert texts(driver, "#list li:not([hidden]) bdi") == sentences
-
-
-def test_the_longest_labels_fit_into_the_drawing_in_bold(show, make_translation) -> None:
-    driver = show(records(make_translation("e" * 30 + " dog", ["é" * 24 + " chien"])))
-    outside = driver.execute_script(
-        "return [...document.querySelectorAll('#maps svg.nmt-map')].flatMap((svg) => {"
-        "  const sheet = svg.getBoundingClientRect();"
-        "  return [...svg.querySelectorAll('text')].map((label) => {"
-        "    label.style.fontWeight = 'bold';"
-        "    const box = label.getBoundingClientRect();"
-        "    return Math.max(sheet.left - box.left, sheet.top - box.top, box.right - sheet.right);"
-        "  });"
-        "})"
-    )
-    assert len(outside) > 8
-    assert max(outside) <= 0

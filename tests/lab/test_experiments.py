@@ -4,7 +4,6 @@ import json
 import time
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
@@ -14,7 +13,6 @@ from nmt.errors import NMTError
 from nmt.explain.attribution import inputs
 from nmt.lab.experiment import perform
 from nmt.lab.experiments import EXPERIMENTS, find
-from nmt.lab.figure import DPI, figure_style, heat_map, new_figure, write_png
 from nmt.lab.numbers import readable_json, summary
 from nmt.settings.config_file import load_overrides
 
@@ -75,25 +73,3 @@ def test_an_impossible_option_is_refused(name: str, options: str, message: str, 
     with pytest.raises(NMTError, match=message):
         perform(name, options.split("; "), tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_picture_does_not_depend_on_the_users_settings(tmp_path: Path) -> None:
-    for name, settings in (("a", {}), ("b", {"font.size": 30, "savefig.dpi": 10})):
-        with mpl.rc_context(settings), figure_style():
-            figure = new_figure(4.0, 3.0)
-            heat_map(figure.subplots(), np.eye(3), 1.0)
-            write_png(figure, tmp_path / name)
-    assert imread(tmp_path / "a", "png").shape[:2] == (3 * DPI, 4 * DPI)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
-def test_json_has_six_digits_and_a_line_for_each_row() -> None:
-    content = {"a": 1 / 3, "rows": np.eye(2), "list": [1, "é", None, True], "none": {}}
-    lines = ["{", ' "a": 0.333333,', ' "rows": [', "  [1.0, 0.0],", "  [0.0, 1.0]", " ],"]
-    lines += [' "list": [1, "é", null, true],', ' "none": {}', "}"]
-    assert readable_json(content).splitlines() == lines
-    with pytest.raises(ValueError, match="JSON"):
-        readable_json({"x": np.array([1.0, np.inf])})
-    table = {"share": 0.25, "by": {"a": {"n": 1000, "x": 0.5}, "b": {"n": 2, "x": 1e-9}}}
-    lines = ["share  0.25", "", "by      n      x", "a   1,000    0.5", "b       2  1e-09"]
-    assert summary(table) == lines

@@ -101,18 +101,6 @@ def test_the_peak_is_what_lives_at_one_time(compute, vectors: float) -> None:
         assert peak_tensor_bytes(lambda: compute(x)) == round(vectors * 13 * 4)
 
 
-def test_the_time_is_a_median_and_short_work_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, durations = [0.0], iter([50.0, 3.0, 1.0, 9.0, *[costs._MIN_SECONDS / 9.5] * 11])
-    monkeypatch.setattr("time.process_time", lambda: clock[0])
-
-    def work() -> None:
-        clock[0] += next(durations)
-
-    assert costs.median_seconds(work, 3) == 3  # the first, which warms up, does not count
-    costs.median_seconds(work, 3)
-    assert not list(durations)
-
-
 def test_slopes_and_crossings_of_power_laws() -> None:
     sizes = [32, 64, 128, 256, 512]
     assert upper_slope(sizes, [3 * n**2.5 for n in sizes]) == pytest.approx(2.5, abs=1e-12)

@@ -1,4 +1,4 @@
-"""Laws of masks, sinusoids, scaled scores, look-ups, layers and kernels, which experiments show."""
+"""Laws of what experiments show: masks, sinusoids, scores, layers, kernels, cues and heads."""
 
 import math
 
@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from nmt.lab import equivariance as lab
+from nmt.lab import heads, masks, positions, retrieval, scaling
 from nmt.lab import kernel_regression as kernels
-from nmt.lab import masks, positions, retrieval, scaling
-from nmt.lab.key_size import KeySizeOptions, draw_memories
+from nmt.lab.cards import CardOptions, draw_cards
+from nmt.lab.cues import KINDS, LAYERS, CuesOptions, draw_scenes, train
 
 
 @pytest.mark.parametrize(
@@ -65,17 +66,6 @@ def test_steps_are_rotations_and_similarity_is_of_distance(size: int) -> None:
     assert (bits @ [1, 2, 4, 8]).tolist() == list(range(16))
 
 
-def test_sinusoids_alone_are_unique_bounded_and_even() -> None:
-    codes = positions.compare_encodings(200, 32)
-    assert codes["i"].norm == 199
-    shares, bits, waves = codes["i / n"], codes["bits of i"], codes["sinusoidal"]
-    assert (shares.nearest, shares.shift) == pytest.approx((1 / 200, 199 / 400))
-    assert bits.nearest == 1 < waves.nearest
-    assert waves.norm == pytest.approx(4)
-    assert waves.unevenness < 1e-9 < 0.5 < bits.unevenness
-    assert waves.shift == 0
-
-
 @pytest.mark.parametrize("seed", [1, 2])
 def test_without_the_factor_the_softmax_becomes_a_choice(seed: int) -> None:
     result = scaling.run(scaling.ScalingOptions(seed=seed, sizes=(4, 32, 256, 1024), draws=5))
@@ -107,20 +97,6 @@ def test_the_gradient_is_the_jacobians_norm() -> None:
     assert (choice["entropy"], choice["gradient"]) == (0, 0)
 
 
-def test_no_name_stands_twice_in_a_memory() -> None:
-    memories = draw_memories(11, KeySizeOptions(items=5, names=7), torch.default_generator)
-    assert memories.names.shape == memories.answers.shape == (11, 5)
-    assert all(len({*row}) == 5 and max(row) < 7 for row in memories.names.tolist())
-    assert memories.answers.max() < 8
-
-
-def test_a_cold_look_up_by_cosine_is_the_exact_one() -> None:
-    for name, price in retrieval.SHOP.items():
-        result = retrieval.run(retrieval.RetrievalOptions(query=name))
-        assert (result.exact_price, result.best_product("cosine")) == (price, name)
-        assert result.prices["cosine"][0].item() == pytest.approx(price, abs=1e-6)
-
-
 @pytest.mark.parametrize("score", retrieval.SCORES)
 def test_weights_are_a_softmax_and_even_when_hot(score: retrieval.Score) -> None:
     query, keys = retrieval.vectors("thin red winter jacket")
@@ -132,14 +108,6 @@ def test_weights_are_a_softmax_and_even_when_hot(score: retrieval.Score) -> None
     unknown = retrieval.vectors("garden gnome")  # no word of it is in the shop
     for even in (weights[-1:], retrieval.look_up(*unknown, score, 0.01)):
         torch.testing.assert_close(even.flatten(), torch.full_like(scores[0], 1 / len(keys)))
-
-
-def test_a_dot_product_is_both_lengths_times_the_cosine() -> None:
-    result = retrieval.run(retrieval.RetrievalOptions())
-    assert result.identity_error < 1e-14
-    assert result.exact_price is None
-    assert result.best_product("dot") == list(retrieval.SHOP)[int(result.lengths.argmax())]
-    assert result.best_product("cosine") == "red winter jacket"
 
 
 @pytest.mark.parametrize("options", [{}, {"seed": 2, "size": 38, "heads": 19}, {"heads": 1}])
@@ -161,33 +129,6 @@ def test_only_attention_without_positions_is_equivariant(options: dict[str, int]
     np.testing.assert_allclose(attention.shuffled_weights, shuffled, atol=1e-6)
     np.testing.assert_allclose(attention.weights.sum(axis=1), 1, atol=1e-6)
     np.testing.assert_array_equal(full.shuffled_weights, full.weights)
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_scores_are_symmetric_unless_queries_and_keys_differ(seed: int) -> None:
-    result = lab.run(lab.EquivarianceOptions(seed=seed, permutations=1, heads=1))
-    bare, one, two = map(result.scores.get, (lab.BARE_SCORES, lab.ONE_MATRIX, lab.TWO_MATRICES))
-    assert max(bare.asymmetry, one.asymmetry) < 1e-6 < 0.1 < two.asymmetry
-    diagonal = result.layers[lab.BARE_ATTENTION].weights.diagonal()
-    np.testing.assert_allclose(bare.self_weights, diagonal, atol=1e-6)
-    assert two.self_weights.mean() < diagonal.mean()
-    weights = torch.tensor(two.scores).softmax(dim=1)
-    np.testing.assert_allclose(result.layers[lab.ATTENTION].weights, weights, atol=1e-5)
-
-
-def test_only_the_full_layer_depends_on_the_length() -> None:
-    short, long = (
-        lab.run(lab.EquivarianceOptions(sentence=sentence, permutations=1)).layers
-        for sentence in ("one two", "one two three four")
-    )
-    assert (short[lab.DENSE].parameters, long[lab.DENSE].parameters) == (
-        32 * 33,
-        64 * 65,
-    )
-    assert "48" in long[lab.DENSE].shorter_input  # three words of 16 numbers; the layer takes 64
-    for name in (lab.ATTENTION, lab.POSITIONS):
-        assert short[name].parameters == long[name].parameters
-        assert long[name].shorter_input == "works"
 
 
 @pytest.mark.parametrize("seed", [1, 3])
@@ -231,11 +172,59 @@ def test_each_kernel_has_its_shape(kernel: kernels.Kernel, expected: list[float]
     torch.testing.assert_close(weights.sum(dim=1), torch.ones_like(keys))
 
 
-@pytest.mark.parametrize("kernel", ["boxcar", "epanechnikov"])
-def test_an_isolated_query_gets_the_mean_and_is_counted(kernel: kernels.Kernel) -> None:
-    result = kernels.run(kernels.KernelOptions(kernel=kernel, width=40, epochs=1, draws=1))
-    fixed = result.estimates["fixed"]
-    far = (kernels.QUERIES[:, None] - result.x).abs().amin(dim=1) >= 1 / 40
-    assert fixed.n_isolated == int(far.sum()) > 0
-    assert torch.isfinite(fixed.curve).all()
-    torch.testing.assert_close(fixed.curve[far], result.y.mean().expand(fixed.n_isolated))
+@pytest.mark.parametrize("layer", LAYERS)
+def test_layers_that_depend_on_the_task_and_on_positions(layer: str) -> None:
+    options = CuesOptions(updates=3)
+    scenes = draw_scenes(7, options, torch.Generator().manual_seed(3))
+    other_task = (scenes.task + 1) % len(KINDS)
+    for has_task in (False, True):
+        model = train(layer, has_task, scenes, options)
+        answer = model(scenes.items, scenes.task)
+        assert torch.equal(answer, model(scenes.items, other_task)) != has_task
+    turned = model(scenes.items.roll(1, dims=1), scenes.task)
+    is_invariant = layer not in ("convolution", "fully connected")
+    assert torch.allclose(answer, turned, atol=1e-5) == is_invariant
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_the_task_is_an_item_of_the_scene_salient_by_its_share(share: float) -> None:
+    scenes = draw_scenes(3000, CuesOptions(salient=share), torch.Generator().manual_seed(2))
+    brightness, kinds, digits = scenes.items.split([1, len(KINDS), 8], dim=2)
+    torch.testing.assert_close(kinds.sum(dim=2), torch.ones(3000, 5))
+    assert int(kinds.sum(dim=1).max()) == 1  # no kind twice
+    is_task = kinds[torch.arange(3000), :, scenes.task].bool()
+    assert torch.all(is_task.sum(dim=1) == 1)
+    assert torch.equal(digits[is_task].argmax(dim=1), scenes.digit)
+    assert torch.all((brightness == 1).sum(dim=1) == 1)
+    salient = (brightness.squeeze(2)[is_task] == 1).float().mean()
+    assert salient.item() == pytest.approx(share, abs=0.03)
+    assert max(share, (1 - share) / 4) <= scenes.ceiling.min() <= scenes.ceiling.max() < 1 + 1e-6
+
+
+OPTIONS = CardOptions(letters=5, digits=3, size=12, layers=2)
+CARDS = draw_cards(64, OPTIONS, torch.Generator().manual_seed(3))
+
+
+def test_answers_are_digits_of_the_card_before_and_of_the_twin() -> None:
+    letters, digits, n = CARDS.ids // OPTIONS.digits, CARDS.ids % OPTIONS.digits, OPTIONS.letters
+    for half in letters.split(n, dim=1):
+        assert half.sort(dim=1).values.tolist() == [list(range(n))] * 64
+    assert torch.equal(letters.gather(1, CARDS.twins), letters)
+    assert ((CARDS.twins >= n) == (torch.arange(2 * n) < n)).all()
+    before = torch.cat([digits[:, :1], digits[:, :-1]], dim=1)
+    answers = torch.stack([before, digits.gather(1, CARDS.twins)], dim=2)
+    assert torch.equal(CARDS.answers, answers)
+
+
+def test_the_measures_of_heads_whose_weights_are_known() -> None:
+    twins, n = CARDS.twins, CARDS.twins.shape[1]
+    before = torch.eye(n)[torch.arange(n).sub(1).clamp(min=0)].expand(len(twins), n, n)
+    twin = torch.nn.functional.one_hot(twins, n).float()
+    weights = torch.stack([before, twin, torch.full_like(twin, 1 / n)], dim=1).double()
+    measures = heads.measure(weights, twins)
+    far = (twins - torch.arange(n)).abs().double().mean().item()
+    distances = [(n - 1) / n, far, (n * n - 1) / (3 * n)]
+    np.testing.assert_allclose(measures["distance"], distances, 1e-5)
+    np.testing.assert_allclose(measures["entropy"], [0, 0, math.log(n)], rtol=1e-5)
+    assert measures["weight_on_previous"][0] == measures["weight_on_twin"][1] == 1
+    assert measures["weight_on_twin"][2] == pytest.approx(1 / n)

@@ -2,13 +2,11 @@
 
 import math
 import random
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from nmt.explain.attribution import inputs
 from nmt.lab import translators as lab
 from nmt.lab import truth
 from nmt.lab.experiment import seeded
@@ -44,17 +42,6 @@ def model() -> RNNSeq2Seq:
     return lab.train(lab.gru_config(TINY), frozenset(PAIRS), TINY)
 
 
-def test_unknown_words_are_learned_where_they_occur() -> None:
-    first, known, unknown = (
-        lab.train(lab.gru_config(TINY), frozenset(PAIRS), TINY.model_copy(update=update), share)
-        .get_submodule("encoder.embedding")
-        .weight[UNK_ID]
-        for update, share in (({"updates": 1}, 0.0), ({}, 0.0), ({}, 0.5))
-    )
-    assert torch.equal(first, known)
-    assert not torch.equal(first, unknown)
-
-
 def test_sampled_weights_follow_the_softmax_in_eval_mode() -> None:
     scores, keep = torch.tensor([1.0, 0.0, 2.0, -1.0, 3.0]), torch.arange(5) < 4
     with seeded(1):
@@ -70,26 +57,6 @@ def test_what_is_to_be_unseen_is_not_drawn() -> None:
     later = lab.draw_pairs(random.Random(1), 20, frozenset(first[::2]))
     assert not {*first[::2]} & {*later}
     assert later[:10] == first[1::2]
-
-
-@pytest.mark.parametrize(
-    ("second", "n_right"),
-    [
-        ("ma voiture rouge suit le grand chat", 12),
-        ("ma voiture rouge suit le grand", 11),  # a word is missing
-        ("voiture rouge suit le grand chat ma", 5),  # all stand elsewhere
-    ],
-)
-def test_words_are_right_at_their_place_only(model, second: str, n_right: int, monkeypatch) -> None:
-    outputs = []
-    for french in ("le chien voit une vache", second):
-        ids = tuple(lab._TGT_WORDS.index(word) for word in [*french.split(), "</s>"])
-        outputs.append([SimpleNamespace(ids=ids, attention=np.zeros((len(ids), 8), np.float32))])
-    monkeypatch.setattr(lab, "search", lambda *_: outputs)
-    judged = lab.evaluate(model, PAIRS)
-    assert judged.word_accuracy == pytest.approx(100 * n_right / 12)
-    assert judged.first_words == ["le", "chien", "voit", "une", "vache", "</s>"]
-    assert judged.first_weights.shape == (6, 6)
 
 
 def test_looks_of_a_model_that_knows_nothing_are_even(model: RNNSeq2Seq) -> None:
@@ -174,17 +141,3 @@ def test_shares_sum_to_one_and_planted_words_come_first(trained: Seq2Seq) -> Non
         torch.testing.assert_close(values.sum(dim=-1), torch.ones(N_WORDS))
     assert shares[truth.PLANTED].argmax(dim=-1).tolist() == list(PAIR.sources)
     assert shares[truth.PLANTED][0, 3].item() == pytest.approx(1 / 3)  # "ma" agrees with "car"
-
-
-def test_a_run_measures_every_method_once_per_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "_POINTS", (2,))
-    result = truth.run(OPTIONS)
-    for name, methods in result.scores.items():
-        assert result.accuracy[name].shape == (2,)
-        np.testing.assert_array_equal(methods[truth.PLANTED].measures[:, :2], 1)
-        for scored in methods.values():
-            assert scored.measures.shape == (2, 5)
-            assert np.all(scored.measures[:, 0] <= scored.measures[:, 1])
-            ends = scored.curves[:, 0, [0, -1]], scored.curves[:, 1, [-1, 0]]
-            np.testing.assert_allclose(*ends, rtol=1e-5)
-    assert set(result.scores["Transformer"]) > set(result.scores["GRU, forward"])

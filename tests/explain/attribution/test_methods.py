@@ -1,7 +1,5 @@
 """Attributor over translators of small models: which method is for whom, and what it returns."""
 
-from typing import get_args
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +11,6 @@ from nmt.explain.attribution.layers import value_zeroing
 from nmt.explain.attribution.methods import METHODS, Attributor
 from nmt.models.ensemble import Ensemble
 from nmt.models.recurrent.rnn import RNNSeq2Seq
-from nmt.names import AttributionMethod
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_tokenizer import WordConfig
 from nmt.translation.translator import Translator
@@ -33,10 +30,6 @@ def translators() -> dict[str, Translator]:
     models["ensemble"] = Ensemble(list(models.values()), 29)
     cpu = torch.device("cpu")
     return {name: Translator(model, tokenizers, cpu) for name, model in models.items()}
-
-
-def test_the_names_are_those_of_the_options() -> None:
-    assert set(get_args(AttributionMethod)) == {"attention", *METHODS}
 
 
 @pytest.mark.parametrize("method", METHODS)
