@@ -106,9 +106,8 @@ def test_a_split_is_that_of_the_corpus_unless_given(data: DataConfig) -> None:
     assert resolve_split(data.model_copy(update={"valid": file}), "valid") == file
     short = data.model_copy(update={"test": SplitConfig(corpus="village", first=2)})
     assert resolve_split(short, "test") == SplitConfig(corpus="village", split="test", first=2)
-    for name, meant in (("vilage", "village"), ("tato", "tatoeba-en-fr")):
-        with pytest.raises(ConfigError, match=rf"got '{name}', allowed: .*mean '{meant}'\?"):
-            resolve_split(data.model_copy(update={"corpus": name}), "train")
+    with pytest.raises(ConfigError, match=r"got 'vilage', allowed: .*mean 'village'\?"):
+        resolve_split(data.model_copy(update={"corpus": "vilage"}), "train")
     wrong = data.model_copy(update={"valid": SplitConfig(corpus="village", split="dev")})
     with pytest.raises(ConfigError, match="'village': got 'dev', allowed: train, test"):
         read_split(resolved(wrong, "valid"), wrong)
@@ -260,6 +259,5 @@ def test_held_out_parts_are_of_distinct_sentences(tmp_path: Path) -> None:
         resolve_split(data.model_copy(update={"valid": SplitConfig(file=path)}), "valid")
     assert parts_of(held_out(path, random.Random(1).sample(HELD_OUT, len(HELD_OUT)))) == parts
     assert parts_of(held_out(path, HELD_OUT, valid=20, test=30, seed=4)) != parts
-    assert resolve_split(held_out(path, HELD_OUT, valid=5), "test") is None
     with pytest.raises(DataError, match=r"held_out: got 200 .* fewer than the 200 distinct"):
         parts_of(held_out(path, HELD_OUT, valid=150, test=50))

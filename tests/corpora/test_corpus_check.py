@@ -110,7 +110,6 @@ def test_text_in_another_language_is_found(pairs: list[SentencePair]) -> None:
         for lang, other in (("en", "fr"), ("fr", "en"), ("de", "ru"), ("xx", "fr")):
             assert other_language([text], lang, other) is None
     assert other_language(["Das ist nicht mein Hund.", "Wir sind da."], "en", "fr") == "de"
-    assert other_language(["Это моя собака."], "en", "ru") == "ru"
     (side,) = language_notes(["Vous avez une maison."], (), "eng", "fr-CA")
     assert "source" in side
 
@@ -127,14 +126,12 @@ def test_a_file_name_tells_its_languages() -> None:
     for name, code in (
         ("train.fr.gz", "fr"),
         ("news_deu.txt.gz", "de"),
-        ("train-Spanish.txt", "es"),
         ("train.1", ""),
     ):
         assert language_of(Path(name)) == code
     for name, codes in (
         ("fra-eng.zip", ("fr", "en")),
         ("wmt_cs_en_2014.parquet", ("cs", "en")),
-        ("fr-2-en.tsv", None),
     ):
         assert language_pair_of(Path(name)) == codes
     for suffix in (suffix for reader in READERS for suffix in reader.suffixes):

@@ -108,7 +108,6 @@ def test_tags_with_a_region_name_a_language() -> None:
     assert read("x.tmx", TMX.format(units), "x", "y", columns=("en", "de")) == [("color", "y")]
     assert read("x.csv", "English,French\na,b\n") == [("a", "b")]
     assert read("x.csv", "fr;target;source\n1;2;3\n") == [("3", "2")]
-    assert read("x.csv", "a,b,c\n1,2,3\n", columns=("c", "a")) == [("3", "1")]
 
 
 def test_inline_elements_keep_their_text() -> None:

@@ -139,7 +139,6 @@ def test_parquet_holds_the_pairs_of_its_columns() -> None:
         {"file": "1.parquet"},
         {"file": "2.parquet"},
         {"file": "3.parquet", "columns": ["x", "y"]},
-        {"file": "2.parquet", "columns": ["translation.en", "translation.fr"]},
     ):
         assert read_split(split(**keys), DATA) == PAIRS
     assert read_split(split(file="[12].parquet"), DATA) == PAIRS * 2

@@ -83,5 +83,4 @@ def test_a_token_is_inserted_at_the_same_place_of_both_texts() -> None:
         ("Today, @ 12 dogs bark!", "Aujourd'hui, @ 12 chiens aboient !"),
     }
     assert min(places.values()) > 50
-    assert len(tokens) > 200
     assert sum(bool(copied_tokens(token)) for token in tokens) > 100

@@ -185,8 +185,6 @@ def test_a_stream_is_answered_in_order_and_by_chunks(translator: Translator) -> 
         translations = [first, *stream, *other.translate_stream(rest)]
         assert [t.text for t in translations] == [t.text for t in other.translate(texts)]
     assert list(translator.translate_stream([])) == []
-    endless = with_search(translator, SearchConfig(max_length=17, batch_size=2**62))
-    assert len(list(endless.translate_stream(["a", "b"]))) == 2
 
 
 def test_one_string_is_no_list_of_texts(translator: Translator) -> None:
