@@ -68,15 +68,6 @@ def test_the_catalogue_names_licences_splits_and_checksums() -> None:
         assert str(file.sources[0].checksum).startswith("sha256:")
 
 
-def test_a_users_entry_may_replace_a_builtin_one(data: DataConfig) -> None:
-    text = (data.folder / "catalog.yaml").read_text()
-    (data.folder / "catalog.yaml").write_text(text + text.replace("village", "starter", 1))
-    entries = load_catalog(data.folder)
-    assert entries["village"].tgt_lang == "de"
-    assert not entries["starter"].embedded
-    assert "multi30k-en-fr" in entries
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

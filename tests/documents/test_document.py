@@ -143,6 +143,16 @@ def translator() -> Translator:
     return translator_of()
 
 
+@given(LINES)
+def test_each_line_is_answered_before_the_next_is_read(lines: list[str]) -> None:
+    """With a translator that reads one sentence at a time."""
+    events: list[str] = []
+    reading = (events.append(f"read {line}") or line for line in lines)
+    for line in translate_lines(by(str), reading, reader()):
+        events.append(f"write {line}")
+    assert events == [f"{event} {line}" for line in lines for event in ("read", "write")]
+
+
 @given(LINES, st.integers(1, 9))
 def test_no_line_is_lost_whatever_is_read_at_once(lines: list[str], size: int) -> None:
     def translate(sentences: Iterator[str]) -> Iterator:  # type: ignore[type-arg]
