@@ -10,7 +10,7 @@ from cli.helpers import nmt, refusal
 
 from nmt.batches.batching import encode_pairs
 from nmt.corpora.cleaning import CleaningRules, judge_pairs
-from nmt.corpora.corpus_report import LengthStatistics, corpus_report
+from nmt.corpora.corpus_report import LengthStatistics, corpus_report, render_report
 from nmt.corpora.language_check import language_notes, other_language
 from nmt.corpora.languages import check_language, language_of, language_pair_of
 from nmt.corpora.readers import READERS
@@ -47,6 +47,7 @@ def test_figures_of_pairs_and_words() -> None:
     assert LengthStatistics.of([]) == LengthStatistics(0, 0.0, 0, 0, 0, 0)
     assert train.in_train is None
     assert valid.in_train == {"src": 1, "src_nearly": 2, "tgt": 2, "pair": 1}
+    assert "1 (16.67%)" in render_report([train, valid])
 
 
 @pytest.fixture(scope="module")

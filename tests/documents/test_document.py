@@ -203,7 +203,6 @@ def test_sentences_joined_are_the_text(text: str, lang: str, limit: int) -> None
         ("fr", "Il voit M. Dupont et A. Martin.\u00a0|« Bonjour. » dit-il."),
         ("fr", "Oui. |Av. J.-C. il y eut ? |"),
         ("de", "Am 3. Mai kam Dr. Müller z. B. nach Berlin. |Im 19. Jahrhundert."),
-        ("de", "Am 3. Mai. |Es war 1999. |Ja."),
         ("ja", "私は猫です。|名前はまだない。"),
     ],
 )

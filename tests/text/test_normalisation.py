@@ -47,7 +47,6 @@ def test_characters_are_made_plain_in_any_language(raw: str, expected: str) -> N
         ("à 10:30, 3:2", "à 10:30, 3:2"),
         ("http://x.org/a??!b", "http://x.org/a??!b"),
         ("(!) et (?)", "(!) et (?)"),
-        ("???", "???"),
     ],
 )
 def test_french_marks_are_set_apart_where_they_end_something(raw: str, expected: str) -> None:

@@ -81,7 +81,6 @@ RECURRENT = {"cross": ("attention",)}
         ("cross", "cross", range(12)),
         ("Encoder.2", "encoder", range(4, 8)),
         ("encoder.1.2, encoder.1.1", "encoder", [1, 0]),
-        ("decoder 10.3", "decoder", [10]),
     ],
 )
 def test_a_part_selects_heads_of_one_attention(wanted: str, attention: str, expected) -> None:
