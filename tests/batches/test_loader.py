@@ -10,8 +10,6 @@ from itertools import chain, islice
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from nmt.batches import loader
 from nmt.batches.batching import Batch, Batcher, EncodedCorpus, encode_pairs
@@ -132,19 +130,6 @@ def test_merged_pairs_are_two_of_the_epoch_on_both_sides() -> None:
     firsts, seconds = mixed.rows_at(rows, 3)
     assert max(*firsts, *seconds) < 5, "within the mixture"
     assert (firsts != seconds).any()
-
-
-@settings(max_examples=50, deadline=None)
-@given(share=st.floats(0, 1), start=st.integers(0, 10**9), epoch=st.integers(0, 99))
-def test_any_range_of_rows_has_the_share_of_merged_pairs(share, start, epoch) -> None:
-    """Whether a pair is merged does not depend on the rows beside it."""
-    resampling = corpus(noise={"merge": share, "upper": 0.1}).resampling
-    assert resampling is not None
-    rows, n_rows = np.arange(start, start + 2000, dtype=np.uint32), start + 2000
-    partners = resampling.partners(rows, n_rows, epoch)
-    assert abs((partners != rows).mean() - share) < 0.01
-    assert 0 <= partners.min() <= partners.max() < n_rows
-    assert (resampling.partners(rows[::-7], n_rows, epoch) == partners[::-7]).all()
 
 
 def test_capitals_end_with_their_pair_and_unfit_pairs_stay_apart() -> None:

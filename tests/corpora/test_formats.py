@@ -108,7 +108,6 @@ def test_tags_with_a_region_name_a_language() -> None:
     assert read("x.tmx", TMX.format(units), "x", "y", columns=("en", "de")) == [("color", "y")]
     assert read("x.csv", "English,French\na,b\n") == [("a", "b")]
     assert read("x.csv", "fr;target;source\n1;2;3\n") == [("3", "2")]
-    assert read("x.csv", "a,b,c\n1,2,3\n", columns=("c", "a")) == [("3", "1")]
 
 
 def test_inline_elements_keep_their_text() -> None:
@@ -126,7 +125,6 @@ def test_inline_elements_keep_their_text() -> None:
         ("x.tmx", f'<!DOCTYPE t SYSTEM "t.dtd">{unit("&x;")}', "&x;"),
         ("x.tmx", TMX.format("<tu><tuv><seg/></tuv></tu>"), "without xml:lang"),
         ("x.tmx", unit("&#xD800;"), "not XML"),
-        ("x.tmx", b"<tmx>\xff</tmx>", "not XML"),
         ("x.tmx", '<?xml version="1.0" encoding="hex"?><tmx/>', "not XML"),
         ("x.tmx", unit("a").removesuffix("</tmx>"), "not XML"),
         ("x.tmx", "<tmx>" + "<a>" * 10_000, "nested"),
@@ -137,17 +135,14 @@ def test_inline_elements_keep_their_text() -> None:
         ("x.csv", "en,fr\n" + '"\n",' * 4_500_000, ":2: not CSV: a row of more than"),
         ("x.csv", "en,en,fr\n1,2,3\n", "en, en, fr"),
         ("x.csv", b"en,fr\na,\xff\n", ":2: byte 0xff"),
-        ("x.csv", "", "none"),
         ("x.jsonl", "\n" + '{"a":' * 100_000 + "}", ":2: damaged"),
         ("x.json", '[\n{"en": "a", "fr": "b"}\n]', ":1: expected a JSON object in each line"),
         ("x.jsonl", '{"en": "a", "fr": "\\ud800"}', ":1: no text in fr"),
-        ("x.jsonl", '{"en": "a", "fr": null}', ":1: no text in fr"),
         ("x.jsonl", '{"en": "a", "fr": "b"}\n{"\\ud800\\n": 1}', r":2: got columns \ud800\n,"),
         ("x.jsonl", "x" * (17 << 20), ":1: a line of more than"),
         ("x.po", 'msgid ""\nmsgstr ""\n' + '"x"\n' * 100_000, "more than 1000 lines"),
         ("x.po", "# c\n\n" * 100_000, "more than 1000 lines"),
         ("x.po", "/etc/passwd", "not a message catalogue"),
-        ("x.po", b"\xff", ":1: byte 0xff"),
     ],
 )
 def test_a_faulty_record_names_its_place(name: str, content: str | bytes, message: str) -> None:

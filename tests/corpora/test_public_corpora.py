@@ -101,17 +101,9 @@ def test_a_test_set_of_sacrebleu_has_its_references(tmp_path, monkeypatch) -> No
         with pytest.raises(DataError, match="sacreBLEU cannot get multi30k/2016"):
             read_examples(split, data)
         monkeypatch.setattr(dataset, "data", [f"{address}/en", f"{address}/fr"])
-        monkeypatch.setattr(dataset, "md5", ["0", "0"])
-        with pytest.raises(DataError, match="SystemExit"):
-            read_examples(split, data)
-        for path in (tmp_path / "set" / "raw").iterdir():
-            path.unlink()
-        monkeypatch.setattr(dataset, "md5", None)
         names = [dataset._get_tarball_filename(url) for url in dataset.data]
         monkeypatch.setattr(dataset, "langpairs", {"en-fr": names})
         assert read_examples(split, data) == [EvalExample("a", ("x",)), EvalExample("b", ("y",))]
-    with pytest.raises(ConfigError, match="got multi30k/2016 for fr-en"):
-        read_examples(split, DataConfig(src_lang="fr", tgt_lang="en"))
     with pytest.raises(ConfigError, match="did you mean 'wmt14'"):
         read_examples(SplitConfig(sacrebleu="wmt1 4"), data)
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from nmt.corpora import text_files
-from nmt.corpora.corpora import read_examples, read_split, split_files, split_key
+from nmt.corpora.corpora import read_split, split_files, split_key
 from nmt.corpora.readers import PairFile, base, parquet
 from nmt.corpora.readers.aligned import read_references, stream_aligned
 from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.errors import DataError
-from nmt.types import EvalExample, SentencePair
+from nmt.types import SentencePair
 
 PAIRS = [SentencePair(f"line {n} é", f"ligne {n}\u2028") for n in range(10)]
 DATA = DataConfig(src_lang="en", tgt_lang="fr")
@@ -83,24 +83,19 @@ def test_unequal_files_name_the_first_missing_line() -> None:
             read_references(src, [src, tgt])
 
 
-def test_references_of_many_files() -> None:
-    examples = read_examples(split(src="*.en", tgt=["*.fr", "*.en"]), DATA)
-    assert examples == [EvalExample(p.src_text, (p.tgt_text, p.src_text)) for p in PAIRS]
-
-
 def test_a_split_has_exactly_one_form() -> None:
     a: dict[str, object] = {"file": "a"}
     for values, message in (
         ({}, "exactly one of"),
         ({**a, "corpus": "c"}, "exactly one of"),
-        ({**a, "tgt": "u"}, "src requires tgt"),
         ({**a, "split": "train"}, "split requires corpus"),
-        ({"src": "s", "tgt": "t", "columns": ["x", "y"]}, "columns requires file"),
         ({**a, "mix": [a]}, "exactly one of: .*, mix"),
+        ({**a, "tgt": "u"}, "src requires tgt"),
+        ({"src": "s", "tgt": "t", "columns": ["x", "y"]}, "columns requires file"),
+        ({**a, "temperature": 2}, "temperature requires mix"),
         ({"mix": [{**a, "weight": 1}, a]}, "a weight for each corpus, or for"),
         ({"mix": [{**a, "weight": 1}], "temperature": 2}, "exclude each other"),
         ({"mix": [a], "first": 3}, "set it for each corpus of mix"),
-        ({**a, "temperature": 2}, "temperature requires mix"),
         ({"mix": [{**a, "mix": []}]}, "Extra inputs"),
     ):
         with pytest.raises(ValidationError, match=message):
@@ -147,7 +142,6 @@ def test_parquet_holds_the_pairs_of_its_columns() -> None:
         {"file": "1.parquet"},
         {"file": "2.parquet"},
         {"file": "3.parquet", "columns": ["x", "y"]},
-        {"file": "2.parquet", "columns": ["translation.en", "translation.fr"]},
     ):
         assert read_split(split(**keys), DATA) == PAIRS
     assert read_split(split(file="[12].parquet"), DATA) == PAIRS * 2

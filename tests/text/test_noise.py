@@ -37,23 +37,19 @@ def test_final_punctuation_is_removed_changed_or_added() -> None:
     assert {text.removeprefix("a") for text in drawn(text="a", punctuation=1)} == {*".!?…", "..."}
 
 
-def test_a_slip_is_one_edit_of_one_word() -> None:
-    """Exchanged, left out, doubled, replaced, a key beside: each kind is drawn."""
-    kinds = Counter[str]()
-    for text, n in drawn(text="a man in children", slip=1.0).items():
-        words = text.split()
-        assert words[0] == "a"
-        assert words[2] == "in"
-        assert (words[1] == "man") + (words[3] == "children") >= 1
-        old, new = ("man", words[1]) if words[1] != "man" else ("children", words[3])
-        lengths = {-1: "left out", 1: "doubled"}
-        changes = [pair for pair in zip(old, new, strict=False) if pair[0] != pair[1]]
-        is_beside = len(changes) == 1 and changes[0][1] in KEYBOARD_NEIGHBOURS[changes[0][0]]
-        same = "beside" if is_beside else "replaced"
-        same = "exchanged" if old != new and sorted(old) == sorted(new) else same
-        kinds[lengths.get(len(new) - len(old), same)] += n
-    assert set(kinds) == {"left out", "doubled", "exchanged", "replaced", "beside"}
-    assert min(kinds.values()) > 50  # of 80 expected; a replacement may be a key beside too
+def test_a_slip_is_one_edit_of_a_word_of_three_letters() -> None:
+    """Exchanged, left out, doubled, a key beside, replaced: each kind is drawn."""
+    slips = Counter({text[2:-3]: n for text, n in drawn(text="a man in", slip=1.0).items()})
+    assert drawn(text="a man in", slip=1.0) == {f"a {word} in": n for word, n in slips.items()}
+    beside = {
+        f"{'man'[:i]}{key}{'man'[i + 1 :]}"
+        for i in range(3)
+        for key in KEYBOARD_NEIGHBOURS["man"[i]]
+    }
+    for edits in ({"amn", "mna"}, {"an", "mn", "ma"}, {"mman", "maan", "mann"}, beside):
+        assert sum(slips.pop(word, 0) for word in edits) > 50  # of 80 expected
+    assert slips.total() > 50
+    assert all(sum(a == b for a, b in zip(word, "man", strict=True)) >= 2 for word in slips)
     # A key beside is a capital where the letter is; é has no key, and becomes another letter.
     assert {*"".join(drawn(text="QQQ", slip=1.0))} == {*"QW"}
     assert {*"".join(drawn(text="ééé", slip=1.0))} == {"é"}
@@ -91,5 +87,4 @@ def test_a_token_is_inserted_at_the_same_place_of_both_texts() -> None:
         ("Today, @ 12 dogs bark!", "Aujourd'hui, @ 12 chiens aboient !"),
     }
     assert min(places.values()) > 50
-    assert len(tokens) > 200
     assert sum(bool(copied_tokens(token)) for token in tokens) > 100

@@ -1,18 +1,12 @@
 """Normalisation, marks of case, and French typography, which leaves alone what is code."""
 
-import itertools
-import os
-import re
 import time
 import unicodedata
-from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nmt.corpora.text_files import read_lines
 from nmt.text.case_markup import MARKS, mark_case, restore_case
 from nmt.text.normalisation import compose_unicode, normalise, restore, sentence_key
 
@@ -31,7 +25,6 @@ TEXTS = st.text(st.characters(exclude_categories=())) | st.text(
         ("soutien\u2010gorge, porte\u2011clés", "soutien-gorge, porte-clés"),
         ("sur \u200b\u200bla musique\u00ad", "sur la musique"),
         ("a\u2028b\u0085c\u3000d", "a b c d"),
-        ("nul\x00 et\x07 non\x7f avenu", "nul et non avenu"),
         ("e\u0301te\u200b\u0301", "été"),  # composed, also across a removed character
         ("a\ud800b", "a\ufffdb"),
         ("a▁b", "a_b"),
@@ -51,11 +44,9 @@ def test_characters_are_made_plain_in_any_language(raw: str, expected: str) -> N
         ("Il a dit: non; puis: oui", "Il a dit : non ; puis : oui"),
         ("«Viens?»", "« Viens ? »"),
         ('Il dit "oui"!', 'Il dit "oui" !'),
-        ("Pardon...?", "Pardon... ?"),
         ("à 10:30, 3:2", "à 10:30, 3:2"),
         ("http://x.org/a??!b", "http://x.org/a??!b"),
         ("(!) et (?)", "(!) et (?)"),
-        ("???", "???"),
     ],
 )
 def test_french_marks_are_set_apart_where_they_end_something(raw: str, expected: str) -> None:
@@ -66,7 +57,6 @@ def test_french_marks_are_set_apart_where_they_end_something(raw: str, expected:
     ("plain", "printed"),
     [
         ("J'aime l'été !", "J’aime l’été\u202f!"),
-        ("Quoi ?!", "Quoi\u202f?!"),
         ("Ici ; là : « oui ».", "Ici\u202f; là\u00a0: «\u00a0oui\u00a0»."),
         ("aujourd'hui, l'11, d'« ami »", "aujourd’hui, l’11, d’«\u00a0ami\u00a0»"),
         ("le chien 'Spot' de 5'10", "le chien 'Spot' de 5'10"),
@@ -112,29 +102,6 @@ def test_the_time_grows_with_the_text_and_no_faster(unit: str) -> None:
     assert time.process_time() - start < 10  # about a second; quadratic, it is a minute
 
 
-@pytest.mark.skipif("NMT_CORPORA" not in os.environ, reason="it names no folder")
-def test_every_french_mark_of_the_corpora_is_printed_right() -> None:
-    """Only `???`, `?!`, times of day and the corpus's "4 :10" have no U+202F or U+00A0 before."""
-    folder = Path(os.environ["NMT_CORPORA"])
-    lines = [line.split("\t")[1] for line in read_lines(folder / "tatoeba" / "fra-eng.zip")]
-    for name in ("train", "val", "test_2016_flickr"):
-        lines += read_lines(folder / "multi30k" / f"{name}.fr.gz")
-    before: Counter[tuple[str, str]] = Counter()
-    for line in filter(re.compile("[?!‽;:«»]").search, lines):
-        plain = normalise(line, "fr")
-        printed = restore(plain, "fr")
-        assert normalise(printed, "fr") == plain
-        pairs = list(itertools.pairwise(f" {printed} "))
-        before.update(("«", after) for mark, after in pairs if mark == "«")
-        before.update((mark, space) for space, mark in pairs if mark in "?!‽;:»")
-    unusual = Counter({key: n for key, n in before.items() if key[1] not in "\u202f\u00a0"})
-    assert {*unusual} == {("?", "?"), ("!", "?"), *((":", c) for c in "8423 ")}
-    assert unusual.total() == 13
-    assert before["?", "\u202f"] > 23_000
-    assert before[":", "\u00a0"] > 40
-    assert before["«", "\u00a0"] == before["»", "\u00a0"] == 281
-
-
 CODE = [
     *("&amp;", "&#160;", "&#x2026;", "&lt;b&gt;", "&amp;lsaquo;", "caf&eacute;: 5", "&frac12;!"),
     *("10:30", "12:15:08", "3:2", "16:9", "http://x.org/a?b=1;c#d", "https://x.org:80/?", "::1"),
@@ -152,7 +119,6 @@ CODE = [
 PROSE = [
     ("Rechercher &amp; remplacer?", "Rechercher &amp; remplacer ?"),
     ("Supprimer %s; «{name}»!", "Supprimer %s ; « {name} » !"),
-    ("fichier(s): %d", "fichier(s) : %d"),
     ("à 10:30; à 12:15?", "à 10:30 ; à 12:15 ?"),
     ("http://x.org/a?b=1 : oui!", "http://x.org/a?b=1 : oui !"),
     ("`a; b` ou c; d?", "`a; b` ou c ; d ?"),
@@ -187,14 +153,11 @@ def restored(text: str) -> str:
         ("TWO MEN WALK!", "⇪ two men walk!"),
         ("A TV is on", "⇪ a tv⇩ is on"),
         ("the USA AND 3 UK men", " the⇪ usa and 3 uk⇩ men"),
-        ("The USA 3 men", "⇧ the⇪ usa⇩ 3 men"),
-        ("I see A B", "⇧ i see⇧ a⇧ b"),
         ('"Hello (World)', '⇧ "hello⇧ (world)'),
         ("an iPhone and McDonald", " an iPhone and McDonald"),
         ("ΣΟΦΟΣ Σοφός σοφος", "⇪ σοφος⇩⇧ σοφός σοφος"),
         # No lower case gives these back: i̇stanbul, ss, fi, and the title case of dž.
         ("İstanbul İSTANBUL ẞA ßA ﬁN ǅa", " İstanbul İSTANBUL ẞA ßA ﬁN ǅa"),
-        ("<UNK> <Unk>", " <UNK> <Unk>"),
     ],
 )
 def test_marks_say_where_the_capitals_were(text: str, marked: str) -> None:

@@ -21,11 +21,9 @@ def learned(texts: list[str], config: WordConfig) -> WordTokenizer:
     ("text", "words"),
     [
         ("J'ai vu l'homme !", ["J'ai", "vu", "l'homme", "!"]),
-        ("Wait... what?!", ["Wait", "...", "what", "?", "!"]),
         ('"No (really)," he said.', ['"', "No", "(", "really", ")", ",", '"', "he", "said", "."]),
         ("at 10:30, 3.2 km: U.S.A.", ["at", "10:30", ",", "3.2", "km", ":", "U.S.A", "."]),
         ("a well-known $10 - 50%", ["a", "well-known", "$10", "-", "50%"]),
-        ("…", ["…"]),
         ("", []),
     ],
 )
@@ -37,7 +35,6 @@ def test_punctuation_stands_apart(text: str, words: list[str]) -> None:
     ("lang", "text"),
     [
         ("en", 'He said: "It\'s (really) over; go!" Then... why?!'),
-        ("en", '"Yes," said Tom, "I know." "No."'),
         ("fr", "Il a dit : « Viens ; vite ! » Pourquoi ?! Non..."),
         ("fr", 'Elle a (presque) dit "oui", et puis : "non".'),
         ("de", "Er sagt: „Komm!” Warum?"),
@@ -161,7 +158,6 @@ def test_a_piece_across_two_tokens_counts_by_its_letters() -> None:
         ("« Qu’ as -tu ? »", "fr", "« Qu’as-tu ? »"),
         ("the Cat 's \" boots \" , isn n't it ?", "en", "the Cat's \"boots\", isnn't it?"),
         ("the captains' bag", "en", "the captains' bag"),
-        ("", "de", ""),
     ],
 )
 def test_tokens_become_text(tokens: str, lang: str, text: str) -> None:

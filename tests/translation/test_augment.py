@@ -167,7 +167,6 @@ def test_another_plan_is_refused_until_forced(translator, tmp_path) -> None:
     others = {
         "search.beam": (translator_of(search=SearchConfig(beam=5, n_best=3), seed=1), {}),
         "models": (translator_of(search=SEARCH), {}),
-        "texts.count": (translator, {"texts": EXAMPLES[:-1]}),
         "texts.sha256": (translator, {"texts": [*EXAMPLES[:-1], EvalExample("Is", ("Est",))]}),
         "rules.back": (translator, {"rules": PairRules(back=True)}),
     }
@@ -182,9 +181,6 @@ def test_another_plan_is_refused_until_forced(translator, tmp_path) -> None:
     (tmp_path / "part-00004.tsv").touch()
     augment(translator, EXAMPLES[:3], tmp_path, force=True)
     assert {*content(tmp_path)} == {"augment.json", "dropped-00001.tsv", "part-00001.tsv"}
-    (tmp_path / "part-mine.tsv").write_text("precious")
-    augment(translator, EXAMPLES, tmp_path, force=True)
-    assert content(tmp_path)["part-mine.tsv"] == b"precious"
 
 
 def test_a_folder_in_use_or_of_something_else_is_refused(translator, tmp_path) -> None:

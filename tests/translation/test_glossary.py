@@ -49,7 +49,6 @@ def missed(translator: Translator, text: str) -> tuple[str, int, list[str]]:
         ({"NATO": "un", "Cat": "deux"}, "nato cat NATO", ["cat", "NATO"]),
         ({"a": "un", "a b": "deux", "b c d": "est"}, "a b c d", ["b c d", "a"]),
         ({"fire truck": "un", "truck stop": "deux"}, "fire truck stop", ["fire truck"]),
-        ({"c++": "un", "c": "deux"}, "C++ and c, c++", ["C++", "c"]),
         ({"l'été": "un"}, "L\u2019e\u0301te\u0301\u200b", ["L'été"]),
         ({"fire": "un", "blaze": "un"}, "blaze fire", ["blaze"]),  # one word for both
         ({"fire truck": "un"}, "fire  truck fire-truck", ["fire truck"]),
@@ -100,32 +99,11 @@ def test_every_term_is_met_and_other_texts_stay(config, is_reversed: bool) -> No
     assert missed(translator, LONGER) == (after[2].text, 3, [])
 
 
-def test_a_translation_that_has_its_terms_stays() -> None:
-    n_checked = 0
-    for text in TEXTS[:3]:
-        [before] = TRANSLATOR.translate([text])
-        [term, *_] = re.findall(r"\w+", text)
-        if words := re.findall(r"[^\W_]+", normalise(before.text, "fr")):
-            [after] = with_terms({term: ["chats", max(words, key=len)]}).translate([text])
-            assert after.hypotheses == before.hypotheses
-            n_checked += 1
-    assert n_checked > 0
-
-
 def test_an_empty_target_copies_the_source() -> None:
     translator = with_terms({"is Les Iles": [], "ant": [""]})
     text, *terms = missed(translator, "Go to is Les Iles, ANT and ant")
     assert re.search(r"\bis Les Iles\b.*\b[Aa]nt\b|\b[Aa]nt\b.*\bis Les Iles\b", text)
     assert terms == [3, ["ANT"]]  # the vocabulary has no N
-
-
-def test_a_capital_may_begin_a_form_without_capitals() -> None:
-    for forms, tokenizers, words in (
-        (["les", "isE"], TOKENIZERS, ["les", "isE", "Les"]),
-        (["les"], translator_of(MARKED).tokenizers, ["les"]),
-    ):
-        [term] = Glossary({"cats": forms}, tokenizers).terms_of("cats")
-        assert [word.text for word in term.words] == words
 
 
 def test_terms_beside_other_constraints() -> None:
@@ -147,9 +125,7 @@ def test_terms_beside_other_constraints() -> None:
     [
         ("cat chat\n", 1),
         ("cats\tchats\n\ncat\tchat\t\n", 3),
-        ("\tchat\n", 1),
         ("cat||kitty\tchats\n", 1),
-        ("cats\tчай\n", 1),
         ("чай\t\n", 1),
         ("cats\tchats\nCats|dogs\tchiens\n", 2),
         ("cats\t" + "a" * (MAX_CHARACTERS + 1), 1),

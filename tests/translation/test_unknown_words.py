@@ -56,7 +56,6 @@ KANJI = ("the 渋谷, a dog", "le 渋谷, un chien")
         (WORDS, SLEEPS, [1], {"Zebra": "Z", "zebra": "z"}, "le Z dort."),  # as written first
         (WORDS, EATS, [1, 1], {}, "un Zebra mange."),  # adjacent pieces are one word
         (WORDS, EATS, [None, 1], {}, "un Zebra mange."),
-        (WORDS, ("a Zebra?", "un zèbre ?"), [1], {}, "un Zebra\u202f?"),
         (WORDS, SLEEPS, [], {}, "le <unk> dort."),  # no word has weight
         (PIECES, KANJI, [1], {}, "le 渋谷, un chien"),  # without the marks at the word
         (PIECES, KANJI, [1], {"渋谷": "Shibuya"}, "le Shibuya, un chien"),
