@@ -122,4 +122,4 @@ def load_checksummed_config(path: Path) -> RunConfig:
         if not is_written:
             raise
         needs = "another version of nmt, or a package that registers its kinds"
-        raise ConfigError(f"{error}\n{path}: the run needs {needs}") from None
+        raise ConfigError(f"{error}; the run needs {needs}") from None

@@ -215,7 +215,7 @@ def test_divergence_and_collapse_are_reported(corpus: Path, monkeypatch) -> None
     pairs: list[tuple[float, float]] = []
     note = "the loss has diverged"
     monkeypatch.setattr(trainer, "divergence_note", lambda *of: pairs.append(of[:2]) or note)
-    monkeypatch.setattr(AttentionHealth, "collapse", lambda self: "all but even")
+    monkeypatch.setattr(AttentionHealth, "describe_collapse", lambda self: "all but even")
     train_tiny(corpus, valid={"every": 4})
     assert log_of(corpus / "run").count(note) == 2
     assert log_of(corpus / "run").count("attention has collapsed: all but even") == 1
